@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from andon.core.access.roles import ANONYMOUS
+from andon.access.roles import ANONYMOUS
 from andon.host.kin import here
 from andon.leases.availability import Availability, AvailabilityView
 from andon.leases.book.lease_book import Book

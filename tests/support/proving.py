@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
-from andon.core.access.server_proof import PATH, place_of, proof_key, prove
+from andon.access.server_proof import PATH, place_of, proof_key, prove
 
 TOKEN = "t" * 43
 

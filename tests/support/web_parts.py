@@ -11,8 +11,8 @@ from typing import Any
 
 import httpx
 
+from andon.access.gate import Rules
 from andon.alerts.watcher import Watcher
-from andon.core.access.policy import Rules
 from andon.explain.conditions.rulebook import Rulebook
 from andon.host.kin import started_ticks
 from andon.leases.availability import Availability

@@ -1,6 +1,6 @@
 """Requests to an andon server: the only module that sends a token, and only after a proof.
 
-A server proves that it knows the token (`core/access/server_proof`), and the token is then sent
+A server proves that it knows the token (`access/server_proof`), and the token is then sent
 on that same connection. No redirect is followed, no proxy is used and nothing is unpacked; one time
 limit holds for the whole exchange, and one size limit for the answer.
 """
@@ -19,8 +19,8 @@ from urllib.parse import SplitResult, urlsplit
 
 from msgspec import Struct
 
-from andon.core.access import server_proof
-from andon.core.access.server_proof import Peer
+from andon.access import server_proof
+from andon.access.server_proof import Peer
 from andon.errors import Denied, Unavailable
 from andon.host.kin import user_name
 from andon.host.server.listeners import listeners, trusted_listener

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from andon.core.access.look import SCHEMA, is_trusted, look_names
+from andon.access.look import SCHEMA, is_trusted, look_names
 from andon.errors import AndonError
 from andon.host.server.listeners import SYSTEM_UIDS
 from andon.host.server.state_folder import SERVER_FILE, is_own, node_path

@@ -8,7 +8,7 @@ from copy import copy
 from typing import Self
 from urllib.parse import urlencode, urlsplit
 
-from andon.core.access.policy import is_loopback
+from andon.access.gate import is_loopback
 from andon.core.retrying import BackOff
 from andon.engine.retrying import Retrying, RetryTexts
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable

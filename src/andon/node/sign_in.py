@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from andon.core.access.policy import SESSION
-from andon.core.access.sign_in import (
+from andon.access.gate import SESSION
+from andon.access.sign_in import (
     LARGEST_BYTES,
     SignInAnswer,
     announced_ports,

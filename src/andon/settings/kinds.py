@@ -127,7 +127,7 @@ def _any_names(value: object) -> tuple[str, ...]:
 
 
 def _origins(value: object) -> tuple[str, ...]:
-    from andon.core.access.policy import is_origin  # only if origins are set
+    from andon.access.gate import is_origin  # only if origins are set
 
     found = _any_names(value)
     if not all(map(is_origin, found)):

@@ -8,8 +8,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
-from andon.core.access.lockout import Lockout
-from andon.core.access.policy import Rules
+from andon.access.gate import Rules
+from andon.access.lockout import Lockout
 from andon.errors import AndonError
 from andon.version import __version__
 from andon.web.answers.description import describe

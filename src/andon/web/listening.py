@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from andon.core.access.quotas import places_for
+from andon.access.quotas import places_for
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
 from andon.model.device import Snapshot
 from andon.web.open_files import raised_limit

@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 
-from andon.core.access.quotas import MOST, RESERVED_FILES
+from andon.access.quotas import MOST, RESERVED_FILES
 
 
 def raised_limit(wanted: int = MOST + RESERVED_FILES) -> int | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from andon.access.gate import Rules, is_loopback
 from andon.app.alerts import open_watcher
 from andon.app.history import open_recorder, store_kind
 from andon.app.leases import (
@@ -18,7 +19,6 @@ from andon.app.leases import (
     refuse_ambiguous_names,
 )
 from andon.app.sampler import open_sampler
-from andon.core.access.policy import Rules, is_loopback
 from andon.errors import Unavailable
 from andon.host.server.node_folder import open_node_folder
 from andon.host.server.state_folder import TOKEN, state_folder

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Protocol
 
+from andon.access.roles import Sight
 from andon.alerts.rules.self_checks import StoreStats
-from andon.core.access.roles import Sight
 from andon.errors import Invalid, Unavailable
 from andon.history.rules.series import HOST, HOST_METRICS, Bucket
 from andon.model import wire

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from andon.core.access.roles import ALL_SEEING, Identity, Role
+from andon.access.roles import ALL_SEEING, Identity, Role
 from andon.errors import Gone
 from andon.model.device import Snapshot
 from andon.model.job import JobState, JobView

@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from andon.core.access import server_proof
-from andon.core.access.lockout import ALLOWED
-from andon.core.access.policy import ShownKey
+from andon.access import server_proof
+from andon.access.gate import ShownKey
+from andon.access.lockout import ALLOWED
 from andon.errors import Denied, Unavailable
 from andon.host.server.state_folder import open_state_folder, read_token
 from andon.web.transport.asgi import Message, Scope

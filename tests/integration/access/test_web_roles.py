@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from andon.core.access.audit_trail import audit_rows
-from andon.core.access.policy import QUESTIONS, SAFE_METHODS, Rules
-from andon.core.access.roles import Action, Identity, Role, action_of
+from andon.access.audit_trail import audit_rows
+from andon.access.gate import QUESTIONS, SAFE_METHODS, Rules
+from andon.access.roles import Action, Identity, Role, action_of
 from andon.model.device import Snapshot
 from andon.web.answers.shapes import ANSWERS
 from andon.web.app import _api

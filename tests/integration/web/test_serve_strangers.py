@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from andon.core.access.quotas import Quotas, places_for
+from andon.access.quotas import Quotas, places_for
 from andon.core.simulation import behaviour
 from andon.history.rules import seeding
 from andon.history.rules.tiers import Retention

@@ -10,9 +10,9 @@ from urllib.parse import quote
 import pytest
 from msgspec.structs import replace
 
+from andon.access.audit_trail import audit_rows
+from andon.access.roles import BLIND
 from andon.alerts.rules.lamps import board
-from andon.core.access.audit_trail import audit_rows
-from andon.core.access.roles import BLIND
 from andon.errors import Unavailable
 from andon.explain.conditions.catalogue import BY_NAME
 from andon.explain.conditions.rulebook import Rulebook

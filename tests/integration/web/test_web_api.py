@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from andon.access.roles import BLIND
 from andon.alerts.rules.self_checks import StoreStats
-from andon.core.access.roles import BLIND
 from andon.model import wire, wire_in
 from andon.model.device import Snapshot, State
 from andon.model.lease_list import LeaseList

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from andon.core.access.roles import ANONYMOUS
+from andon.access.roles import ANONYMOUS
 from andon.errors import Conflict, Unavailable
 from andon.host.kin import myself, user_name
 from andon.leases import network as lender_module

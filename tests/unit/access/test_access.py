@@ -5,8 +5,7 @@ from itertools import product
 import pytest
 from msgspec.structs import replace
 
-from andon.core.access.lockout import KEPT, Lockout
-from andon.core.access.policy import (
+from andon.access.gate import (
     AccessRequest,
     Rules,
     ShownKey,
@@ -17,7 +16,8 @@ from andon.core.access.policy import (
     judge,
     parse_host,
 )
-from andon.core.access.roles import Identity, Role
+from andon.access.lockout import KEPT, Lockout
+from andon.access.roles import Identity, Role
 from tests.support.rows import rows
 
 HOME = Rules(loopback=True)

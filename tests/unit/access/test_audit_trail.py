@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.access.audit_trail import audit_rows
+from andon.access.audit_trail import audit_rows
 
 LINES = [
     {"at": 1.0, "event": "started", "address": "127.0.0.1", "port": 26366},

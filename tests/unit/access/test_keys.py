@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.access.policy import ShownKey
-from andon.core.access.roles import Identity, Role
-from andon.core.access.saved_sessions import (
+from andon.access.gate import ShownKey
+from andon.access.roles import Identity, Role
+from andon.access.saved_sessions import (
     SavedSession,
     dump_sessions,
     load_sessions,

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from andon.core.access.look import MOST_NAMES, is_trusted, look_name, look_names
+from andon.access.look import MOST_NAMES, is_trusted, look_name, look_names
 from andon.host.machine_id import boot_id, node_name
 from andon.model.device import Process, Snapshot
 from andon.model.lamp import Lamp

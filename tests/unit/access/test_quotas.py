@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from andon.core.access.quotas import (
+from andon.access.quotas import (
     AT_WORK,
     FEWEST,
     MOST,

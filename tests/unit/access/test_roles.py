@@ -2,7 +2,7 @@
 
 import pytest
 
-from andon.core.access.roles import (
+from andon.access.roles import (
     ANONYMOUS,
     RIGHTS,
     Action,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.core.access.server_proof import (
+from andon.access.server_proof import (
     Peer,
     Statement,
     doubt,

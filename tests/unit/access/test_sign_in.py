@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.access.roles import Role
-from andon.core.access.sign_in import (
+from andon.access.roles import Role
+from andon.access.sign_in import (
     LARGEST_BYTES,
     PREFIX,
     SignInAnswer,

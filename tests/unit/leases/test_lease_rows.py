@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from andon.core.access.roles import ANONYMOUS, Identity, Role
+from andon.access.roles import ANONYMOUS, Identity, Role
 from andon.errors import Invalid
 from andon.leases.rules.rights import LeaseRequester
 from andon.leases.rules.rows import cordon_rows, lease_rows, waiting_rows

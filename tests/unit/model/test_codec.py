@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import pytest
 from msgspec import Meta, Struct, field
 
+from andon.access.roles import ALL_SEEING
 from andon.cli.alert_source import page_from_json
-from andon.core.access.roles import ALL_SEEING
 from andon.errors import Invalid
 from andon.model import wire, wire_in
 from andon.model.alert import AlertId

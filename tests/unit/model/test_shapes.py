@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import fields
 
+from andon.access.roles import BLIND
 from andon.alerts.rules.lamps import LampBoard
-from andon.core.access.roles import BLIND
 from andon.explain.conditions.catalogue import CONDITIONS
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.wire import Explained, explained_to_json

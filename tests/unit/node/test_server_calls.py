@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from andon.core.access.server_proof import PATH
+from andon.access.server_proof import PATH
 from andon.errors import Denied, Unavailable
 from andon.node import calls
 from andon.node.calls import (

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from andon.core.access.roles import ALL_SEEING, BLIND, Identity, Role, Sight
+from andon.access.roles import ALL_SEEING, BLIND, Identity, Role, Sight
 from andon.errors import AndonError, Denied, Gone, Unavailable
 from andon.host.server.user_accounts import UserAccount, become
 from andon.model.job import JobState, JobView

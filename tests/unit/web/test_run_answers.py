@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from andon.core.access.roles import ALL_SEEING, BLIND, Sight
+from andon.access.roles import ALL_SEEING, BLIND, Sight
 from andon.model.job.progress import WorkProgress
 from andon.model.run import (
     GitState,

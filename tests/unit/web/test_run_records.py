@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from andon.core.access.roles import ALL_SEEING, BLIND, Sight
+from andon.access.roles import ALL_SEEING, BLIND, Sight
 from andon.errors import AndonError, Conflict, Denied, Gone
 from andon.model.run import RunAlert, RunEvent, RunLogged, RunSeries, RunState
 from andon.runs.rules.matching import RunQuery

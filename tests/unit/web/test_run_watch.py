@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from andon.core.access.roles import BLIND, Sight
+from andon.access.roles import BLIND, Sight
 from andon.model.run import RunRow, RunState
 from andon.web.bindings.packets import Prepared
 from andon.web.history_reader import HistoryReader

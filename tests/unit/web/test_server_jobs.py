@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from andon.core.access.roles import ALL_SEEING
+from andon.access.roles import ALL_SEEING
 from andon.jobs.folder import CLAIM, JobsFolder
 from andon.jobs.queue import Queue
 from andon.model.job import AttemptClaim, JobSpec

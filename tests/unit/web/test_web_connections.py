@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from andon.core.access.quotas import ConnectionUse
+from andon.access.quotas import ConnectionUse
 from andon.web.answers.problems import ProblemFormatter
 from andon.web.bindings import accepting, connections
 from andon.web.bindings.accepting import Acceptor

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.access.roles import BLIND
+from andon.access.roles import BLIND
 from andon.explain.conditions.catalogue import thresholds
 from andon.explain.conditions.rulebook import Rulebook
 from andon.model.device import Snapshot

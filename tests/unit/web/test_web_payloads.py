@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from andon.core.access.roles import BLIND
+from andon.access.roles import BLIND
 from andon.model.device import DeviceStatus, Snapshot, State
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.verdict import DeviceVerdict, VerdictKind

@@ -4,7 +4,7 @@ import threading
 
 from msgspec.structs import fields, replace
 
-from andon.core.access.roles import ALL_SEEING, BLIND
+from andon.access.roles import ALL_SEEING, BLIND
 from andon.history.rules.series import Bucket
 from andon.web.answers.single_flight import SingleFlight
 from andon.web.server_history import _bucket

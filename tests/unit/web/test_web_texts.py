@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from socketio import packet
 
-from andon.core.access.roles import ALL_SEEING, BLIND, Sight
+from andon.access.roles import ALL_SEEING, BLIND, Sight
 from andon.model import wire
 from andon.model.device import DeviceStatus, Disk, Sample, Snapshot, State
 from andon.web.answers.sights import HIDDEN, HIDDEN_OTHERS, seen_by

@@ -1,7 +1,7 @@
 """The table of live connections and its quotas."""
 
-from andon.core.access.peers import LOOPBACK, peer_of
-from andon.core.access.roles import ANONYMOUS, Identity, Role
+from andon.access.peers import LOOPBACK, peer_of
+from andon.access.roles import ANONYMOUS, Identity, Role
 from andon.web.live.visitors import MOST, MOST_ANONYMOUS, Visitors
 
 KNOWN = Identity(Role.USER, 1234, "dora")

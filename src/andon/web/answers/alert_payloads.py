@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from andon.access.roles import Sight
 from andon.alerts.rules.lamps import DeviceLamp, LampBoard
 from andon.alerts.rules.listing import counts, entries, is_soon, listed
-from andon.core.access.roles import Sight
 from andon.explain.conditions.catalogue import CONDITIONS, RULES
 from andon.explain.conditions.condition import (
     READINGS,

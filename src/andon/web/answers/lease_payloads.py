@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from andon.core.access.roles import Action, Identity, Role, refusal_for
+from andon.access.roles import Action, Identity, Role, refusal_for
 from andon.model.lease_list import LeaseList, LeaseRow, list_to_json, row_to_json
 from andon.model.wire import Json, dumps
 from andon.web.answers.payloads import iso

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from andon.core.access.roles import Sight
+from andon.access.roles import Sight
 from andon.model.device import State
 from andon.model.model_names import models_in_words
 from andon.model.run import (

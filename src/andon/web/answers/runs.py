@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from andon.core.access.roles import Sight
+from andon.access.roles import Sight
 from andon.model.model_names import models_in_words, short_model
 from andon.model.run import RunKind, RunRow, RunState
 from andon.model.wire import dumps

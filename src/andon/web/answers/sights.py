@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from andon.core.access.roles import BLIND, Sight
+from andon.access.roles import BLIND, Sight
 from andon.errors import Gone
 from andon.history.rules.intervals import UsageInterval
 from andon.model.device import COMMANDS_MISSING, DeviceStatus, Process, Snapshot

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 
-from andon.core.access.roles import Sight
+from andon.access.roles import Sight
 from andon.model.device import Snapshot
 
 

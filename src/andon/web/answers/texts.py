@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cache
 from math import isfinite
 
-from andon.core.access.roles import Sight
+from andon.access.roles import Sight
 from andon.model import wire
 from andon.model.device import COMMANDS_MISSING, DeviceStatus, Process, Snapshot
 from andon.model.naming import device_labels

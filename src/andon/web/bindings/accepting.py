@@ -13,8 +13,8 @@ import ssl
 from collections.abc import Callable
 from contextlib import suppress
 
-from andon.core.access.policy import FULL, FULL_SECONDS
-from andon.core.access.quotas import ConnectionUse
+from andon.access.gate import FULL, FULL_SECONDS
+from andon.access.quotas import ConnectionUse
 from andon.web.answers.problems import problem
 from andon.web.transport.places import Places, Seat
 from andon.web.transport.turns import LONGEST_HEAD, RequestTurns

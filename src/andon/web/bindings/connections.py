@@ -14,7 +14,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from andon.core.access.policy import FULL, FULL_SECONDS, Refusal
+from andon.access.gate import FULL, FULL_SECONDS, Refusal
 from andon.web.answers.problems import problem
 from andon.web.bindings.accepting import OWED_SECONDS
 from andon.web.transport.places import SEAT, Seat

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.core.access.roles import Identity, Sight, sight_of
+from andon.access.roles import Identity, Sight, sight_of
 from andon.errors import AndonError, Denied, Gone
 from andon.leases.rules.queue_reasons import queue_reasons
 from andon.model.job import JobState, JobView

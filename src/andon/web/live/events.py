@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from socketio.exceptions import ConnectionRefusedError as Refused
 
-from andon.core.access.lockout import Lockout
-from andon.core.access.policy import LIVE, ShownKey
-from andon.core.access.roles import ANONYMOUS, Sight, sight_of
+from andon.access.gate import LIVE, ShownKey
+from andon.access.lockout import Lockout
+from andon.access.roles import ANONYMOUS, Sight, sight_of
 from andon.errors import AndonError
 from andon.model import wire
 from andon.model.alert import Alert

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 
-from andon.core.access.roles import Sight
+from andon.access.roles import Sight
 from andon.errors import AndonError
 from andon.model.job import JobView
 from andon.model.shapes import to_json

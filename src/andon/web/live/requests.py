@@ -6,7 +6,7 @@ from urllib.parse import parse_qs
 
 from msgspec import Struct
 
-from andon.core.access.policy import Refusal
+from andon.access.gate import Refusal
 from andon.web.live.visitors import Visitor
 from andon.web.transport.asgi import Message, Receive, Scope, Send
 from andon.web.transport.auth import refuse

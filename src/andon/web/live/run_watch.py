@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
 
-from andon.core.access.roles import Sight
+from andon.access.roles import Sight
 from andon.errors import AndonError
 from andon.model.run import RunState
 from andon.model.shapes import to_json

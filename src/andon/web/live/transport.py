@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from andon.core.access.policy import Refusal, ShownKey
+from andon.access.gate import Refusal, ShownKey
 from andon.web.answers.problems import UNEXPECTED
 from andon.web.bindings.client_socket import ClientSocket
 from andon.web.bindings.live_server import LiveServer

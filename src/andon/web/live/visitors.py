@@ -5,8 +5,8 @@ from collections import Counter
 
 from msgspec import Struct, field
 
-from andon.core.access.peers import peer_of
-from andon.core.access.roles import ANONYMOUS, Identity, Role
+from andon.access.peers import peer_of
+from andon.access.roles import ANONYMOUS, Identity, Role
 from andon.web.bindings.client_socket import ClientSocket
 
 MOST = 1000

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 from msgspec.structs import replace
 
+from andon.access.roles import Action, Role, check_silence, refusal_for, signature
 from andon.alerts.rules import lamps, listing
 from andon.alerts.rules.messages import NO_NOTIFIER
 from andon.alerts.rules.past import Query as Wanted
 from andon.alerts.rules.past import matches
-from andon.core.access.roles import Action, Role, check_silence, refusal_for, signature
 from andon.errors import AndonError, Conflict, Gone, Invalid, Unavailable
 from andon.explain.conditions.catalogue import condition_named
 from andon.leases.rules.occupants import holders

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import APIRouter, Path, Query, Request, Response
 from msgspec import Struct, field
 
+from andon.access.roles import BLIND, Sight
 from andon.alerts.watcher import Watcher
-from andon.core.access.roles import BLIND, Sight
 from andon.errors import AndonError, Gone
 from andon.explain.evidence.departures import Usage, departures
 from andon.history.rules.series import HOST, HOST_METRICS

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from andon.core.access.roles import Sight
+from andon.access.roles import Sight
 from andon.errors import Invalid, Unavailable
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import Bucket

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Body, Path, Query, Request, Response
 
-from andon.core.access.roles import Action, refusal_for
+from andon.access.roles import Action, refusal_for
 from andon.errors import Unavailable
 from andon.model.job import JobState
 from andon.model.shapes import to_json

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from andon.core.access.roles import Identity, Role, signature
+from andon.access.roles import Identity, Role, signature
 from andon.errors import Denied, Unavailable
 from andon.leases.rules.requests import options_from_rest
 from andon.model import wire

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from andon.core.access.roles import BLIND
+from andon.access.roles import BLIND
 from andon.errors import Denied, Unavailable
 from andon.model.run import RunState
 from andon.model.shapes import to_json

@@ -5,9 +5,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from andon.core.access import server_proof
-from andon.core.access.policy import SESSION, ShownKey, is_loopback
-from andon.core.access.roles import RIGHTS, Identity, Role
+from andon.access import server_proof
+from andon.access.gate import SESSION, ShownKey, is_loopback
+from andon.access.roles import RIGHTS, Identity, Role
 from andon.errors import Denied, Gone
 from andon.model import wire
 from andon.model.shapes import to_json

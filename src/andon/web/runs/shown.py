@@ -13,7 +13,7 @@ from typing import BinaryIO, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.core.access.roles import Sight
+from andon.access.roles import Sight
 from andon.errors import AndonError, Conflict, Denied
 from andon.model.run import RunLine, RunRow, RunSample, RunState
 from andon.runs.rules.fold import row_of

@@ -10,8 +10,7 @@ from urllib.parse import parse_qs
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.core.access.lockout import Lockout
-from andon.core.access.policy import (
+from andon.access.gate import (
     ESTIMATE,
     EXCHANGE,
     FULL,
@@ -29,9 +28,10 @@ from andon.core.access.policy import (
     judge,
     may_read,
 )
+from andon.access.lockout import Lockout
+from andon.access.roles import ANONYMOUS, Identity, Sight, action_of, sight_of
+from andon.access.server_proof import PATH as PROOF
 from andon.core.access.repeats import RepeatLimiter
-from andon.core.access.roles import ANONYMOUS, Identity, Sight, action_of, sight_of
-from andon.core.access.server_proof import PATH as PROOF
 from andon.errors import AndonError
 from andon.web.answers.problems import UNEXPECTED, ProblemFormatter, problem, problem_of
 from andon.web.transport.asgi import App, Message, Receive, Scope, Send

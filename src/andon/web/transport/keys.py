@@ -12,11 +12,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from andon.core.access import server_proof
-from andon.core.access.policy import ShownKey
-from andon.core.access.roles import ANONYMOUS, Identity, Role
-from andon.core.access.saved_sessions import SavedSession
-from andon.core.access.server_proof import Statement
+from andon.access import server_proof
+from andon.access.gate import ShownKey
+from andon.access.roles import ANONYMOUS, Identity, Role
+from andon.access.saved_sessions import SavedSession
+from andon.access.server_proof import Statement
 from andon.engine.failure_log import FailureLog
 from andon.engine.listeners import Listeners
 from andon.errors import Denied

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from andon.access.look import SCHEMA, look_name
+from andon.access.roles import identity_of, sight_of
 from andon.alerts.rules.lamps import lamps_of
-from andon.core.access.look import SCHEMA, look_name
-from andon.core.access.roles import identity_of, sight_of
 from andon.engine.failure_log import FailureLog
 from andon.host.kin import account_name
 from andon.model.lamp import DeviceLamp
@@ -18,8 +18,8 @@ from andon.web.answers.texts import SnapshotTexts
 from andon.web.transport.local_socket import PAUSE_SECONDS, LocalSocket
 
 if TYPE_CHECKING:
+    from andon.access.roles import Sight
     from andon.alerts.watcher import Watcher
-    from andon.core.access.roles import Sight
     from andon.leases.network import RemoteLeases
     from andon.model.device import Snapshot
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from andon.core.access.saved_sessions import (
+from andon.access.saved_sessions import (
     SavedSession,
     dump_sessions,
     load_sessions,

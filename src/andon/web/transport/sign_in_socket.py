@@ -4,8 +4,8 @@ import secrets
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from andon.core.access.roles import identity_of
-from andon.core.access.sign_in import SignInAnswer, dump_answer, socket_name
+from andon.access.roles import identity_of
+from andon.access.sign_in import SignInAnswer, dump_answer, socket_name
 from andon.engine.failure_log import FailureLog
 from andon.host.kin import account_name
 from andon.web.transport.keys import Keys

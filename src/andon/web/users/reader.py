@@ -17,8 +17,8 @@ from typing import Any
 
 from msgspec.structs import asdict
 
+from andon.access.roles import ALL_SEEING
 from andon.app.runs import open_run_finder
-from andon.core.access.roles import ALL_SEEING
 from andon.errors import AndonError, Gone
 from andon.host.server.state_folder import node_path
 from andon.host.server.user_accounts import UserAccount, become

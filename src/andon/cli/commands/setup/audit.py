@@ -2,6 +2,7 @@
 
 import click
 
+from andon.access.audit_trail import AuditRow, audit_rows
 from andon.cli.commands.watch.status import as_json_text
 from andon.cli.moments import moment
 from andon.cli.options import chosen, shared
@@ -9,7 +10,6 @@ from andon.cli.show.render import local_time
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, say
 from andon.cli.terminal import Terminal
-from andon.core.access.audit_trail import AuditRow, audit_rows
 from andon.errors import Gone
 
 SCHEMA = "andon.audit/1"

@@ -75,7 +75,7 @@ def _show_code(link: str, base: str, notify: Callable[[str], None]) -> None:
     """The link for a phone's camera; a phone cannot reach an address of this machine alone."""
     from urllib.parse import urlsplit
 
-    from andon.core.access.policy import is_loopback
+    from andon.access.gate import is_loopback
 
     host = urlsplit(base).hostname or ""
     if host == "localhost" or is_loopback(host):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from andon.core.access.roles import Identity, Role, identity_of
+from andon.access.roles import Identity, Role, identity_of
 
 SCHEMA = "andon.sessions/1"
 _KEY = b"andon.sessions/1 key"

@@ -11,8 +11,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from andon.core.access.roles import ANONYMOUS, Identity, action_of, refusal_for
-from andon.core.access.server_proof import PATH as PROOF
+from andon.access.roles import ANONYMOUS, Identity, action_of, refusal_for
+from andon.access.server_proof import PATH as PROOF
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 SESSION = "/api/session"

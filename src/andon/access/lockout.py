@@ -4,7 +4,7 @@ from collections import OrderedDict
 
 from msgspec import Struct
 
-from andon.core.access.peers import peer_of
+from andon.access.peers import peer_of
 
 ALLOWED = 10
 WITHIN_SECONDS = 60.0
