@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from andon.core.simulation import behaviour
+from andon.drivers.sim.rules import behaviour
 from andon.history.maintainer import Maintainer
 from andon.history.rules.intervals import OpenIntervals, UsageInterval
 from andon.history.rules.seeding import specimens

@@ -16,7 +16,7 @@ from statistics import median
 
 from msgspec.structs import replace
 
-from andon.backends.nvidia.backend import Nvidia
+from andon.drivers.nvidia.backend import Nvidia
 from andon.errors import AndonError
 from andon.explain.conditions.rulebook import Rulebook
 from andon.model.device import Host, Snapshot

@@ -27,7 +27,7 @@ from typing import Any
 from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 
-from andon.core.simulation import behaviour
+from andon.drivers.sim.rules import behaviour
 from andon.history.rules import seeding
 from andon.history.rules.tiers import Retention
 from andon.host.machine_id import node_key

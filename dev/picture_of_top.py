@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from tests.support.snapshots import HOST
 from tests.support.top_scenes import frame_of
 
-from andon.backends.sim import Simulation
 from andon.cli.show.text import Text
+from andon.drivers.sim.backend import Simulation
 from andon.model.device import Card, DeviceStatus, Snapshot, State
 from andon.tui.histories import Histories
 from andon.tui.screen import compose

@@ -15,7 +15,7 @@ PROCESSES = {
     "function": "andon.work.functions.child",
     "gpu-load": "andon.cli.commands.setup.selftest_load",
     "holder": "andon.leases.book.holder",
-    "reader": "andon.reader",
+    "reader": "andon.drivers.reader",
     "run-indexer": "andon.app.run_indexing",
     "user-reader": "andon.web.users.reader",
 }

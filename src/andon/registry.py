@@ -27,10 +27,10 @@ BACKENDS = AdapterTable(
     "backend",
     "andon.backends",
     {
-        **{v.name: f"andon.backends.{v.name}:{v.name.capitalize()}" for v in VENDORS},
-        "nvidia_smi": "andon.backends.nvidia_smi:NvidiaSmi",
-        "replay": "andon.backends.replay:Replay",
-        "sim": "andon.backends.sim:Simulation",
+        **{v.name: f"andon.drivers.{v.name}:{v.name.capitalize()}" for v in VENDORS},
+        "nvidia_smi": "andon.drivers.nvidia_smi:NvidiaSmi",
+        "replay": "andon.drivers.replay:Replay",
+        "sim": "andon.drivers.sim.backend:Simulation",
     },
 )
 

@@ -4,7 +4,7 @@ import errno
 import os
 from collections.abc import Mapping
 
-from andon.backends.sysfs import list_names, read_bytes
+from andon.drivers.shared.sysfs import list_names, read_bytes
 
 
 class Openings:

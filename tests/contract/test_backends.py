@@ -17,11 +17,11 @@ def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
     made: Backend
     if request.param == "nvidia":
         request.getfixturevalue("loaded")
-        from andon.backends.nvidia import Nvidia
+        from andon.drivers.nvidia import Nvidia
 
         made = Nvidia(root=str(request.getfixturevalue("tmp_path")))
     elif request.param == "sim":
-        from andon.backends.sim import Simulation
+        from andon.drivers.sim.backend import Simulation
 
         made = Simulation(count=4)
     else:

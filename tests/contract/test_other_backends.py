@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from andon.backends.nvidia_smi import NvidiaSmi
-from andon.backends.replay import Replay
-from andon.backends.sim import Simulation
+from andon.drivers.nvidia_smi import NvidiaSmi
+from andon.drivers.replay import Replay
+from andon.drivers.sim.backend import Simulation
 from andon.model import wire
 from andon.model.device import Device, DeviceStatus, Snapshot, State
 from andon.ports import Backend

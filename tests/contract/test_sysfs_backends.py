@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from andon.backends.amd import Amd
-from andon.backends.drm import FIRST_READING
-from andon.backends.intel import Intel
+from andon.drivers.amd import Amd
+from andon.drivers.intel import Intel
+from andon.drivers.shared.drm import FIRST_READING
 from andon.model import wire, wire_in
 from andon.model.codec import read
 from andon.model.device import Device, State

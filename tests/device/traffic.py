@@ -6,8 +6,8 @@ import statistics
 import subprocess
 import time
 
-from andon.backends.nvidia import nvml
 from andon.core.sampling.rates import FIRST
+from andon.drivers.nvidia import nvml
 from andon.model.device import DeviceStatus
 from andon.units import human_rate
 from tests.device import copying

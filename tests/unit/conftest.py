@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from andon.backends.nvidia import Nvidia
+from andon.drivers.nvidia import Nvidia
 from tests.conftest import shut_down
 from tests.standin import StandIn
 from tests.support.clocks import Clock

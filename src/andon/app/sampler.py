@@ -85,7 +85,7 @@ def _choices(name: str, settings: Settings) -> tuple[BackendChoice, ...]:
 
 def _replay(settings: Settings) -> Sampler:
     """The recorded node instead of this one: its values and name, and none of our masks."""
-    from andon.backends.replay import RecordedHost
+    from andon.drivers.replay import RecordedHost
     from andon.sampling.rules.readings import checked_host
 
     played: dict[str, object] = {
@@ -112,7 +112,7 @@ def _all_visible(devices: Sequence[Device]) -> Visibility:
 
 def _simulation(settings: Settings) -> dict[str, object]:
     """Checked here, so that a mistake is reported to the caller and not by a reader later."""
-    from andon.core.simulation.scenarios import plan
+    from andon.drivers.sim.rules.scenarios import plan
 
     plan(settings.simulate, settings.simulate_scenario, (), settings.simulate_faults)
     return {

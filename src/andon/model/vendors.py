@@ -32,7 +32,7 @@ class MaskVariable(Struct, frozen=True):
 
 
 class VendorRow(Struct, frozen=True):
-    """One vendor. Its backend is `andon.backends.NAME`, with the class `Name`."""
+    """One vendor. Its backend is `andon.drivers.NAME`, with the class `Name`."""
 
     name: str
     title: str  # as people write it

@@ -85,7 +85,7 @@ class ForkedProcess:
         end = time.monotonic() + timeout
         while (code := self.poll()) is None:
             if time.monotonic() > end:
-                raise subprocess.TimeoutExpired("andon.reader", timeout)
+                raise subprocess.TimeoutExpired("andon.drivers.reader", timeout)
             time.sleep(POLL_SECONDS)
         return code
 
@@ -118,7 +118,7 @@ def _become_reader(requests: int, answers: int, errors: int, nudges: int) -> NoR
         os.closerange(nudges + 1, nudges + OWN_DESCRIPTORS)
         with suppress(OSError):
             Path("/proc/self/comm").write_text("andon-reader")
-        from andon.reader import main
+        from andon.drivers.reader import main
 
         main([UNDECIDED, str(nudges)])
     except BaseException:  # noqa: BLE001 - it must never return into the command
@@ -135,7 +135,7 @@ def start_ahead(fork: bool = False) -> None:
     If it is never needed it ends with this process, because its standard input is closed.
     """
     if fork:
-        import andon.reader  # noqa: F401 - once for both of them
+        import andon.drivers.reader  # noqa: F401 - once for both of them
     try:
         _ahead.append(Spawned(UNDECIDED, fork=fork and hasattr(os, "fork")))
     except OSError:

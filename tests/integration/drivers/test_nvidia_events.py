@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from andon.backends.nvidia import Nvidia, events, nvml
+from andon.drivers.nvidia import Nvidia, events, nvml
 from andon.model.alert import Event, EventKind
 from andon.model.device import Card
 from andon.ports import Announcing

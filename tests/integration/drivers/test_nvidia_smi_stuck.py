@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.backends.nvidia_smi.command import NoAnswer, SmiCommand
+from andon.drivers.nvidia_smi.command import NoAnswer, SmiCommand
 from tests.conftest import REPOSITORY, need
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from andon.access.quotas import Quotas, places_for
-from andon.core.simulation import behaviour
+from andon.drivers.sim.rules import behaviour
 from andon.history.rules import seeding
 from andon.history.rules.tiers import Retention
 from andon.stores.sqlite import SqliteStore

@@ -102,4 +102,4 @@ def test_two_packages_of_one_name_are_refused(site: Path) -> None:
 
 def test_a_package_cannot_replace_one_of_ours(site: Path) -> None:
     install(site, "their-gpu", "[andon.backends]\nsim = their_gpu_module:Found\n", MODULE)
-    assert load(BACKENDS, "sim").__module__ == "andon.backends.sim"
+    assert load(BACKENDS, "sim").__module__ == "andon.drivers.sim.backend"

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.backends.amd import Amd, kfd, metrics
-from andon.backends.amd.card import parse_errors, parse_fastest
-from andon.backends.amd.names import parse_list
-from andon.backends.kernel import ASLEEP, MOMENT_SECONDS, RESTING
-from andon.backends.sysfs import SysfsValue, Tree
+from andon.drivers.amd import Amd, kfd, metrics
+from andon.drivers.amd.card import parse_errors, parse_fastest
+from andon.drivers.amd.names import parse_list
+from andon.drivers.shared.kernel import ASLEEP, MOMENT_SECONDS, RESTING
+from andon.drivers.shared.sysfs import SysfsValue, Tree
 from andon.errors import Gone, Unavailable
 from andon.model.device import (
     Card,

@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from andon.backends.amd import Amd, smi
-from andon.backends.amd.card import OTHERWISE
-from andon.backends.amd.smi import Smi
-from andon.backends.sysfs import Tree
+from andon.drivers.amd import Amd, smi
+from andon.drivers.amd.card import OTHERWISE
+from andon.drivers.amd.smi import Smi
+from andon.drivers.shared.sysfs import Tree
 from andon.model.device import Card, Reading, Sample, State
 from tests.constructed import Machine
 from tests.constructed import amd as machines

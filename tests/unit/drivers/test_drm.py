@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.backends import drm
-from andon.backends.drm import CardClients, CardUse, Descriptors, DrmSearch, is_kernel_thread
-from andon.backends.sysfs import Tree
+from andon.drivers.shared import drm
+from andon.drivers.shared.drm import CardClients, CardUse, Descriptors, DrmSearch, is_kernel_thread
+from andon.drivers.shared.sysfs import Tree
 from andon.model.device import ProcessKind
 from tests.constructed import Machine, host, stat
 from tests.constructed.amd import fdinfo

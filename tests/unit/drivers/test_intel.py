@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.backends.drm import FIRST_READING
-from andon.backends.intel import Intel, layout
-from andon.backends.intel.card import COUNTER_RESET, Counter, parse_manager
-from andon.backends.kernel import ASLEEP, MOMENT_SECONDS
-from andon.backends.sysfs import SysfsValue, Tree
+from andon.drivers.intel import Intel, layout
+from andon.drivers.intel.card import COUNTER_RESET, Counter, parse_manager
+from andon.drivers.shared.drm import FIRST_READING
+from andon.drivers.shared.kernel import ASLEEP, MOMENT_SECONDS
+from andon.drivers.shared.sysfs import SysfsValue, Tree
 from andon.errors import Unavailable
 from andon.model.device import Card, Device, MemoryKind, ProcessKind, Reading, Sample, State
 from tests.constructed import Machine, host

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from andon.backends.nvidia import Nvidia
-from andon.backends.nvidia.trouble import ErrorScope, trouble
+from andon.drivers.nvidia import Nvidia
+from andon.drivers.nvidia.trouble import ErrorScope, trouble
 from andon.errors import AndonError, Denied, Gone, Unavailable
 from andon.model.device import MemoryKind, ProcessKind, Reading
 from tests.standin import (

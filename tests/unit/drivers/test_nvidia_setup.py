@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.backends.nvidia import Nvidia, nvml
+from andon.drivers.nvidia import Nvidia, nvml
 from andon.model.device import SETUP_VALUES, Setup
 from tests.standin import StandIn, StandInMig
 from tests.support.clocks import Clock

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from andon.backends.nvidia import Nvidia
+from andon.drivers.nvidia import Nvidia
 from andon.model.device import Card
 from tests.standin import StandIn, StandInProcess
 from tests.support.clocks import Clock

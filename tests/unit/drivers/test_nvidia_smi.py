@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from andon.backends.nvidia_smi import cards, document, texts, trouble
-from andon.backends.nvidia_smi.cards import NOT_MEASURED, SystemMemory
-from andon.backends.nvidia_smi.report import SmiReport, parse_list, parse_unreachable
-from andon.backends.nvidia_smi.texts import Unknown
+from andon.drivers.nvidia_smi import cards, document, texts, trouble
+from andon.drivers.nvidia_smi.cards import NOT_MEASURED, SystemMemory
+from andon.drivers.nvidia_smi.report import SmiReport, parse_list, parse_unreachable
+from andon.drivers.nvidia_smi.texts import Unknown
 from andon.errors import Denied, Unavailable
 from andon.model.device import Device, MemoryKind, ProcessKind, Reading, Setup, State
 from andon.units import MIB

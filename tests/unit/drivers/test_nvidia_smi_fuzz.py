@@ -3,9 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from andon.backends.nvidia_smi import cards, document, texts, trouble
-from andon.backends.nvidia_smi.cards import SystemMemory
-from andon.backends.nvidia_smi.report import SmiReport, parse_list, parse_unreachable
+from andon.drivers.nvidia_smi import cards, document, texts, trouble
+from andon.drivers.nvidia_smi.cards import SystemMemory
+from andon.drivers.nvidia_smi.report import SmiReport, parse_list, parse_unreachable
 from andon.errors import AndonError
 from andon.model import wire, wire_in
 from andon.model.device import Reading, State

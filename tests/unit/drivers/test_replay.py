@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.backends.replay import RecordedHost, Replay
-from andon.backends.replay.backend import CARD, HINT, MARK, NOT_RECORDED
-from andon.backends.replay.recording import Recording
+from andon.drivers.replay import RecordedHost, Replay
+from andon.drivers.replay.backend import CARD, HINT, MARK, NOT_RECORDED
+from andon.drivers.replay.recording import Recording
 from andon.errors import AndonError, Denied, Invalid, Unavailable
 from andon.host.system import System
 from andon.model import wire

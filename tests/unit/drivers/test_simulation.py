@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from andon.backends.sim import Simulation
-from andon.core.simulation import behaviour
-from andon.core.simulation.behaviour import CONTEXT_BYTES, FIRST_PID, POWERED_ON, Specimen
-from andon.core.simulation.scenarios import SCENARIOS, Script, ScriptedFault, parse_faults
-from andon.core.simulation.workloads import MODELS, PROFILES, Workload
+from andon.drivers.sim.backend import Simulation
+from andon.drivers.sim.rules import behaviour
+from andon.drivers.sim.rules.behaviour import CONTEXT_BYTES, FIRST_PID, POWERED_ON, Specimen
+from andon.drivers.sim.rules.scenarios import SCENARIOS, Script, ScriptedFault, parse_faults
+from andon.drivers.sim.rules.workloads import MODELS, PROFILES, Workload
 from andon.errors import Gone, Invalid, Unavailable
 from andon.model import wire, wire_in
 from andon.model.device import SAMPLE_VALUES, Card, Reading, Sample
@@ -473,7 +473,7 @@ class TestScripts:
     def test_a_crash_kills_the_process_once(self, origin: str, code: int) -> None:
         """With an origin long ago the crash has happened, and a new reader lives."""
         program = (
-            "import time; from andon.backends.sim import Simulation\n"
+            "import time; from andon.drivers.sim.backend import Simulation\n"
             f"sim = Simulation(1, faults=['crash@10'], origin={origin})\n"
             "card = sim.open()[0]; now = time.time()\n"
             "sim.read(card, now + 5, False); sim.read(card, now + 15, False)"

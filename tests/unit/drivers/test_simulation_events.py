@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from andon.backends.sim import Simulation
-from andon.core.simulation.scenarios import parse_faults
+from andon.drivers.sim.backend import Simulation
+from andon.drivers.sim.rules.scenarios import parse_faults
 from andon.errors import Gone, Invalid
 from andon.model.alert import Event
 

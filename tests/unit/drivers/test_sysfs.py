@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.backends import pci
-from andon.backends.sysfs import SysfsValue, Tree, failure, hwmon, labels, parse_meminfo
+from andon.drivers.shared import pci
+from andon.drivers.shared.sysfs import SysfsValue, Tree, failure, hwmon, labels, parse_meminfo
 from tests.constructed import Machine
 from tests.constructed.opened import DENIED, Openings
 

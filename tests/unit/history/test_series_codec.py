@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.simulation import behaviour
-from andon.core.simulation.scenarios import plan
+from andon.drivers.sim.rules import behaviour
+from andon.drivers.sim.rules.scenarios import plan
 from andon.errors import Invalid
 from andon.history.rules.codec import (
     VALUE_LIMIT,

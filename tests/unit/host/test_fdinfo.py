@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.processes.fdinfo import (
+from andon.drivers.shared.rules.fdinfo import (
     DrmClient,
     DrmEngine,
     Region,

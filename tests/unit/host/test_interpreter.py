@@ -96,7 +96,7 @@ def test_a_reader_starts_without_site_and_uses_it_for_libraries_of_others(
 ) -> None:
     code = f"""
 import sys, msgspec
-from andon.reader import _loaded
+from andon.drivers.reader import _loaded
 _loaded({backend!r})
 print("site" in sys.modules)
 """

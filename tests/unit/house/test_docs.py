@@ -9,7 +9,7 @@ import pytest
 
 import andon
 from andon.cli.catalogue import COMMANDS
-from andon.core.simulation.scenarios import SCENARIOS, ScriptedFault, parse_faults
+from andon.drivers.sim.rules.scenarios import SCENARIOS, ScriptedFault, parse_faults
 from andon.leases.rules.requests import LeaseOptions, rows
 from andon.model.device import DeviceStatus, Host, Limits, Process, Sample, Setup
 from andon.model.shapes import shape_of

@@ -77,7 +77,7 @@ def test_submit_and_jobs_import_little() -> None:
 def test_the_parent_of_a_reader_never_loads_the_drivers_library() -> None:
     found = modules("import andon; andon.get_gpu_monitor; import andon.app, andon.api.watch")
     assert "pynvml" not in found
-    assert "andon.backends.nvidia" not in found
+    assert "andon.drivers.nvidia" not in found
 
 
 @pytest.mark.process
@@ -103,7 +103,7 @@ assert table.usage([own])[own].memory_bytes
 assert table.lineage([own])
 assert System().read().memory_total_bytes
 sees_host_pids()
-import andon.reader, andon.app, andon.api.watch, andon.cli.main
+import andon.drivers.reader, andon.app, andon.api.watch, andon.cli.main
 """
     assert "andon.host.processes" in modules(f"exec({read!r})")
 
@@ -159,7 +159,7 @@ os.write(out, json.dumps([len(defined), ours]).encode())
 os._exit(0)
 """
 TO_RUN = "from andon.cli.main import run; assert run({words!r}) == 0"
-TO_READ = "import andon.reader as it; it.load(it.BACKENDS, 'nvidia')"
+TO_READ = "import andon.drivers.reader as it; it.load(it.BACKENDS, 'nvidia')"
 
 
 class Load(NamedTuple):

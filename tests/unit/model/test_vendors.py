@@ -20,7 +20,7 @@ from tests.support.sources import sources
 
 OWN = (
     "model/vendors.py",
-    "backends/",  # a vendor's own code
+    "drivers/",  # a vendor's own code
     "sampling/rules/masks.py",  # the rules of CUDA's and ROCm's runtimes
     "cli/commands/setup/selftest_load.py",  # a load for CUDA
     "events/rules/kernel_log.py",  # the grammar of each driver's messages
@@ -65,7 +65,7 @@ def test_only_nvidia_is_ever_named_outside_the_table() -> None:
 @pytest.mark.parametrize("row", VENDORS, ids=lambda row: row.name)
 def test_every_row_has_a_backend_of_its_name(row: VendorRow) -> None:
     made = load(BACKENDS, row.name)
-    assert made.__module__.startswith(f"andon.backends.{row.name}")
+    assert made.__module__.startswith(f"andon.drivers.{row.name}")
     assert made.name == row.name  # type: ignore[attr-defined]
     assert all(name in BACKENDS for name in row.fallback_backends)
 

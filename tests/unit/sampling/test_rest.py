@@ -1,6 +1,6 @@
 """When a card is left alone so that it can sleep."""
 
-from andon.core.sampling.rest import LONGEST_SECONDS, RestState
+from andon.drivers.shared.rules.rest import LONGEST_SECONDS, RestState
 
 
 def idle_until(rest: RestState, now: float) -> None:

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from andon.backends.nvidia import Nvidia
+from andon.drivers.nvidia import Nvidia
+from andon.drivers.reader import CardWorker, LineBuffer
 from andon.host import driver_versions
 from andon.host.processes import ProcessTable
 from andon.host.system import System
 from andon.model import wire
 from andon.model.request import ReaderRequest
-from andon.reader import CardWorker, LineBuffer
 from andon.sampling import readers
 from andon.sampling.bus import Bus
 from andon.sampling.readers import BackendChoice, Vendor

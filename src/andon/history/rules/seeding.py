@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.core.simulation import behaviour
-from andon.core.simulation.behaviour import Specimen
-from andon.core.simulation.scenarios import plan
+from andon.drivers.sim.rules import behaviour
+from andon.drivers.sim.rules.behaviour import Specimen
+from andon.drivers.sim.rules.scenarios import plan
 from andon.history.rules.codec import SeriesRow, pack_points, pack_rows, point, shifted
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import Key, NodeReadings, tick_of

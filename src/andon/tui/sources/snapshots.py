@@ -124,7 +124,7 @@ class Player:
     words = ""
 
     def __init__(self, settings: "Settings") -> None:
-        from andon.backends.replay.recording import Recording
+        from andon.drivers.replay.recording import Recording
         from andon.host.folders import expanded
 
         path = expanded(settings.replay)

@@ -64,7 +64,7 @@ def _count(number: int, thing: str) -> str:
 
 def _fill(settings: "Settings", days: int, count: int) -> None:
     from andon import app
-    from andon.core.simulation import behaviour
+    from andon.drivers.sim.rules import behaviour
     from andon.history.rules import seeding
 
     if count > 512:

@@ -1,5 +1,0 @@
-"""NVIDIA devices through the nvidia-smi command, where NVML itself cannot be loaded."""
-
-from andon.backends.nvidia_smi.backend import NvidiaSmi
-
-__all__ = ["NvidiaSmi"]

@@ -1,1 +1,0 @@
-"""Simulated devices: how they behave, what runs on them, and what goes wrong."""

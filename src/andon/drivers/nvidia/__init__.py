@@ -1,0 +1,5 @@
+"""NVIDIA devices through NVML."""
+
+from andon.drivers.nvidia.backend import Nvidia
+
+__all__ = ["Nvidia"]

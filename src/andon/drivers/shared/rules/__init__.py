@@ -1,0 +1,1 @@
+"""Decisions that several drivers share."""

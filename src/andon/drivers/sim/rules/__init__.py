@@ -1,0 +1,1 @@
+"""How simulated devices behave, what runs on them, and what goes wrong."""

@@ -1,0 +1,372 @@
+"""Behaviour of a simulated device: every reading is a pure function of the device and the time.
+
+A workload is an endless sequence of cycles of equal length and energy; what varies between cycles
+is drawn by hashing the seed and the cycle number. So any instant can be computed without a history:
+temperature is the exact response of a first-order body to the last few cycles, energy is whole
+cycles plus a part.
+"""
+
+import math
+import uuid
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from msgspec import Struct
+
+from andon.drivers.sim.rules.workloads import PROFILES, LoadPhase, Model, Profile, Workload
+from andon.model.device import (
+    UNWATCHED,
+    Device,
+    Limits,
+    Process,
+    ProcessKind,
+    Sample,
+    unknown_setup,
+)
+from andon.model.throttling import HW_SLOWDOWN, HW_THERMAL, IDLE, POWER_CAP, SW_THERMAL
+from andon.units import MIB
+
+DAY_SECONDS = 86_400.0
+POWERED_ON = 1_600_000_000.0  # the energy counter starts here, so that it looks real
+IDLE_CELSIUS = 32
+RUN_SECONDS = 6 * 3600.0
+DESKTOP_BYTES = 180 * MIB
+CONTEXT_BYTES = 6 * MIB  # overhead of a process
+TRAFFIC_SECONDS = 10.0  # how often a driver's counters would be read
+IDLE_BYTES_PER_SECOND = 200_000  # of a link that carries nothing but readings
+RIPPLE = 0.01  # power varies by this share around the level of its phase
+FIRST_PID = 5_000_000  # above Linux's largest pid: killing it can never affect a real process
+USERS = ("alice", "bob", "carol")
+UNSUPPORTED = "not supported by this device"
+NOT_SIMULATED = "not simulated"
+_SETUP = unknown_setup(NOT_SIMULATED)
+_NVLINK = ("nvlink_received_bytes_per_second", "nvlink_sent_bytes_per_second")
+
+_WORD = 2**64 - 1
+
+
+class Specimen(Struct, frozen=True):
+    """One simulated device: its model, its workload, and its own seed."""
+
+    index: int
+    uuid: str
+    model: Model
+    workload: Workload
+    seed: int
+
+    @property
+    def profile(self) -> Profile:
+        return PROFILES[self.workload]
+
+    @property
+    def limit_watts(self) -> float:
+        return round(self.model.power_watts * self.profile.limit_share)
+
+
+class CyclePosition(Struct, frozen=True):
+    """The position of an instant: the cycle, the phase, and the time within it."""
+
+    cycle: int
+    began: float
+    phase: LoadPhase
+    seconds: float
+
+    @property
+    def memory_share(self) -> float:
+        first, last = self.phase.memory
+        return first + (last - first) * self.seconds / self.phase.seconds
+
+
+def draw(*keys: int) -> float:
+    """A number in [0, 1) that depends only on the keys (splitmix64)."""
+    state = 0
+    for key in keys:
+        state = (state ^ (key & _WORD)) + 0x9E3779B97F4A7C15 & _WORD
+        state = (state ^ state >> 30) * 0xBF58476D1CE4E5B9 & _WORD
+        state = (state ^ state >> 27) * 0x94D049BB133111EB & _WORD
+        state ^= state >> 31
+    return (state >> 11) / 2**53
+
+
+def make_specimen(index: int, seed: int, model: Model, workload: Workload) -> Specimen:
+    """The device at an index; its UUID and its seed depend only on the seed and the index."""
+    luck = [int(draw(seed, index, part) * 2**53) for part in range(3)]
+    number = uuid.UUID(int=luck[0] << 75 | luck[1] << 22 | luck[2] >> 31, version=4)
+    return Specimen(index, f"SIM-{number}", model, workload, luck[2])
+
+
+def describe(specimen: Specimen) -> Device:
+    """The facts of a simulated device. It has no PCI address: none would be real."""
+    model = specimen.model
+    return Device(
+        uuid=specimen.uuid,
+        index=specimen.index,
+        vendor="sim",
+        name=f"{model.name} (simulated)",
+        memory_total_bytes=model.memory_bytes,
+        limits=Limits(
+            slowdown_celsius=model.slowdown_celsius,
+            power_default_watts=model.power_watts,
+            pcie_generation=model.pcie_generation,
+            pcie_width=model.pcie_width,
+            sm_clock_mhz=model.sm_clock_mhz,
+        ),
+        setup=_SETUP,
+    )
+
+
+def locate(specimen: Specimen, at: float) -> CyclePosition:
+    """The position of an instant; devices are out of phase with each other."""
+    period = specimen.profile.period_seconds
+    shifted = at + draw(specimen.seed, 1) * period
+    cycle = math.floor(shifted / period)
+    into = shifted - cycle * period
+    began = at - into
+    phases = _phases(specimen, cycle)
+    for phase in phases:
+        if into < phase.seconds:
+            return CyclePosition(cycle, began, phase, into)
+        into -= phase.seconds
+    return CyclePosition(cycle, began, phases[-1], phases[-1].seconds)
+
+
+def utilization_percent(specimen: Specimen, at: float) -> int:
+    """Exactly zero if nothing runs; otherwise it varies from second to second."""
+    load = locate(specimen, at).phase.load
+    if load == 0:
+        return 0
+    noise = 4.0 * draw(specimen.seed, 2, math.floor(at)) - 2.0
+    return min(100, max(1, round(100 * load + noise)))
+
+
+def power_watts(specimen: Specimen, at: float) -> float:
+    moment = locate(specimen, at)
+    phase = moment.phase
+    turn = 2 * math.pi * _swings(phase) * moment.seconds / phase.seconds
+    return _level_watts(specimen, phase) * (1 + RIPPLE * math.sin(turn))
+
+
+def energy_joules(specimen: Specimen, at: float) -> float:
+    """The integral of `power_watts` since the counter began."""
+    since = _powered_on(at)
+    first, last = locate(specimen, since), locate(specimen, at)
+    whole = sum(_level_watts(specimen, p) * p.seconds for p in _phases(specimen, last.cycle))
+    parts = _partial_joules(specimen, last, at) - _partial_joules(specimen, first, since)
+    return round((last.cycle - first.cycle) * whole + parts, 3)
+
+
+def temperature_celsius(specimen: Specimen, at: float) -> float:
+    """A first-order body, heated by the phases of the last five time constants."""
+    profile, here = specimen.profile, locate(specimen, at)
+    back = math.ceil(5 * profile.inertia_seconds / profile.period_seconds)
+    heat = profile.mean_power
+    for cycle in range(here.cycle - back, here.cycle + 1):
+        until = at - here.began if cycle == here.cycle else profile.period_seconds
+        for phase, seconds in _elapsed(_phases(specimen, cycle), until):
+            heat = phase.power + (heat - phase.power) * math.exp(-seconds / profile.inertia_seconds)
+    return IDLE_CELSIUS + _span_celsius(specimen) * heat
+
+
+def processes(specimen: Specimen, at: float) -> tuple[Process, ...]:
+    """Processes on the device. They do not exist on the host, so all fields are set here."""
+    moment, busy = locate(specimen, at), utilization_percent(specimen, at)
+    found = _desktop(specimen, at)
+    if not moment.phase.running:
+        return found
+    run, started = _run(specimen, moment, at)
+    for number, program in enumerate(specimen.profile.programs):
+        luck = draw(specimen.seed, 5, run, number)
+        found += (
+            Process(
+                pid=FIRST_PID + int(luck * 2_000_000),
+                started=started,
+                name=program.command.split()[0],
+                user=USERS[int(draw(specimen.seed, 6, run) * len(USERS))],
+                command=program.command,
+                memory_bytes=int(program.share * _held_bytes(specimen, moment)),
+                utilization_percent=busy if number == 0 else 0,
+            ),
+        )
+    return found
+
+
+def sample(specimen: Specimen, at: float) -> Sample:
+    """All readings of such a device; `missing` says which ones this model lacks."""
+    model, moment = specimen.model, locate(specimen, at)
+    load = utilization_percent(specimen, at)
+    heat = temperature_celsius(specimen, at)
+    throttle = _throttle(specimen, load, heat)
+    held = processes(specimen, at)
+    used = sum(p.memory_bytes or 0 for p in held) + CONTEXT_BYTES * len(held)
+    asleep = model.naps and load == 0
+    bandwidth = round(specimen.profile.bandwidth * load)
+    return Sample(
+        at=at,
+        utilization_percent=load,
+        memory_utilization_percent=bandwidth,
+        memory_used_bytes=used,
+        memory_free_bytes=model.memory_bytes - model.reserved_bytes - used,
+        memory_reserved_bytes=model.reserved_bytes,
+        temperature_celsius=round(heat),
+        memory_temperature_celsius=round(heat + 3 + bandwidth / 10),
+        power_watts=round(power_watts(specimen, at), 3),
+        power_limit_watts=specimen.limit_watts,
+        energy_joules=energy_joules(specimen, at),
+        fan_percent=_fan_percent(model, heat),
+        sm_clock_mhz=_sm_clock_mhz(model, moment.phase, load, throttle),
+        memory_clock_mhz=405 if asleep else model.memory_clock_mhz,
+        throttle=throttle,
+        encoder_percent=0,
+        decoder_percent=round(specimen.profile.decoder * load),
+        pcie_generation=1 if asleep else model.pcie_generation,
+        pcie_width=model.pcie_width,
+        ecc_uncorrected=0,
+        performance_state=8 if asleep else 0,
+        sm_active_percent=round(0.87 * load, 1),
+        tensor_active_percent=round(specimen.profile.tensor * load, 1),
+        **_traffic(specimen, at),
+    )
+
+
+def missing(model: Model, watched: bool) -> Mapping[str, str]:
+    """The readings that this model does not provide now, and why."""
+    expensive = (
+        {} if watched else dict.fromkeys(("sm_active_percent", "tensor_active_percent"), UNWATCHED)
+    )
+    links = () if model.nvlink_gb_per_second else _NVLINK
+    return expensive | dict.fromkeys((*sorted(model.lacks), *links), UNSUPPORTED)
+
+
+def _traffic(specimen: Specimen, at: float) -> dict[str, Any]:
+    """It follows the load, and changes as often as a driver is asked for it."""
+    model, profile = specimen.model, specimen.profile
+    reading = int(at // TRAFFIC_SECONDS)
+    swing = [0.9 + 0.2 * draw(specimen.seed, 9, reading, way) for way in range(2)]
+    busy = utilization_percent(specimen, reading * TRAFFIC_SECONDS) / 100 * 1e9
+    received, sent = (
+        round(IDLE_BYTES_PER_SECOND + share * busy * model.pcie_gb_per_second * swing[way])
+        for way, share in enumerate(profile.pcie)
+    )
+    between = [round(profile.nvlink * busy * model.nvlink_gb_per_second * one) for one in swing]
+    return {
+        "pcie_received_bytes_per_second": received,
+        "pcie_sent_bytes_per_second": sent,
+        "nvlink_received_bytes_per_second": between[0] if model.nvlink_gb_per_second else None,
+        "nvlink_sent_bytes_per_second": between[1] if model.nvlink_gb_per_second else None,
+    }
+
+
+def _powered_on(at: float) -> float:
+    return POWERED_ON if at >= POWERED_ON else 0.0
+
+
+def _phases(specimen: Specimen, cycle: int) -> tuple[LoadPhase, ...]:
+    return _drawn(specimen.workload, specimen.seed, cycle)
+
+
+@lru_cache(maxsize=1024)  # a reading uses the same few cycles repeatedly
+def _drawn(workload: Workload, seed: int, cycle: int) -> tuple[LoadPhase, ...]:
+    return PROFILES[workload].phases(draw(seed, 3, cycle))
+
+
+def _elapsed(phases: tuple[LoadPhase, ...], seconds: float) -> Iterator[tuple[LoadPhase, float]]:
+    """Each phase with its part of the first `seconds` of the cycle."""
+    for phase in phases:
+        if seconds <= 0:
+            return
+        yield phase, min(seconds, phase.seconds)
+        seconds -= phase.seconds
+
+
+def _level_watts(specimen: Specimen, phase: LoadPhase) -> float:
+    idle = specimen.model.idle_watts
+    return idle + (specimen.limit_watts - idle) * phase.power
+
+
+def _swings(phase: LoadPhase) -> int:
+    return max(1, round(phase.seconds / 7.3))
+
+
+def _partial_joules(specimen: Specimen, moment: CyclePosition, at: float) -> float:
+    """The energy of the cycle up to the moment; whole periods of the ripple cancel out."""
+    total = 0.0
+    for phase, seconds in _elapsed(_phases(specimen, moment.cycle), at - moment.began):
+        pace = 2 * math.pi * _swings(phase) / phase.seconds
+        ripple = RIPPLE * (1 - math.cos(pace * seconds)) / pace
+        total += _level_watts(specimen, phase) * (seconds + ripple)
+    return total
+
+
+def _span_celsius(specimen: Specimen) -> float:
+    """Temperature rise above idle at full power."""
+    model, excess = specimen.model, specimen.profile.overheating
+    if excess:
+        return (model.slowdown_celsius - IDLE_CELSIUS) * excess
+    return model.full_celsius - IDLE_CELSIUS
+
+
+def _run(specimen: Specimen, moment: CyclePosition, at: float) -> tuple[int, float]:
+    """The number of this run of the program, and when it began."""
+    if specimen.profile.dies:
+        return moment.cycle, max(0.0, round(moment.began, 2))
+    shift = draw(specimen.seed, 4) * RUN_SECONDS
+    run = math.floor((at + shift) / RUN_SECONDS)
+    return run, max(0.0, round(run * RUN_SECONDS - shift, 2))
+
+
+def _desktop(specimen: Specimen, at: float) -> tuple[Process, ...]:
+    if not specimen.model.desktop:
+        return ()
+    pid = FIRST_PID - 1 - specimen.index
+    return (
+        Process(
+            pid=pid,
+            kind=ProcessKind.GRAPHICS,
+            started=max(0.0, at // DAY_SECONDS * DAY_SECONDS - DAY_SECONDS),
+            name="Xorg",
+            user="root",
+            command="/usr/lib/xorg/Xorg :0 -seat seat0 vt1",
+            memory_bytes=DESKTOP_BYTES,
+            utilization_percent=0,
+        ),
+    )
+
+
+def _held_bytes(specimen: Specimen, moment: CyclePosition) -> float:
+    """Memory of all programs of the workload, out of what is available."""
+    model, profile = specimen.model, specimen.profile
+    contexts = CONTEXT_BYTES * (len(profile.programs) + 1)
+    room = model.memory_bytes - model.reserved_bytes - DESKTOP_BYTES - contexts
+    low, high = profile.memory
+    return room * (low + (high - low) * draw(specimen.seed, 7)) * moment.memory_share
+
+
+def _throttle(specimen: Specimen, load: int, heat: float) -> tuple[str, ...]:
+    slowdown = specimen.model.slowdown_celsius
+    if load == 0:
+        return (IDLE.name,)
+    if heat >= slowdown:
+        return (HW_SLOWDOWN.name, SW_THERMAL.name, HW_THERMAL.name)
+    if heat >= slowdown - 3:
+        return (SW_THERMAL.name,)
+    return (POWER_CAP.name,) if specimen.profile.limit_share < 1 else ()
+
+
+def _sm_clock_mhz(model: Model, phase: LoadPhase, load: int, throttle: tuple[str, ...]) -> int:
+    if load == 0:
+        return model.idle_clock_mhz
+    if HW_SLOWDOWN.name in throttle:
+        return _step_mhz(0.5 * model.sm_clock_mhz)
+    slower = 0.85 if SW_THERMAL.name in throttle else 1.0
+    return _step_mhz(slower * phase.clock * model.sm_clock_mhz)
+
+
+def _step_mhz(clock: float) -> int:
+    return 15 * math.floor(clock / 15)
+
+
+def _fan_percent(model: Model, heat: float) -> int:
+    """Off below 45 °C, full speed five degrees below the slowdown."""
+    share = (heat - 45) / (model.slowdown_celsius - 5 - 45)
+    return 0 if share <= 0 else min(100, round(25 + 75 * share))
