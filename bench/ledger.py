@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
-from andon.host.kin import myself, ticks_now
+from andon.host.processes.kin import myself, ticks_now
 from andon.leases.book import places
 from andon.leases.book.lease_book import Book
 from andon.leases.tracker import LeaseTracker

@@ -17,7 +17,7 @@ from typing import Any
 
 import andon
 from andon import app
-from andon.host.processes import sees_host_pids
+from andon.host.processes.facts import sees_host_pids
 from andon.model import wire, wire_in
 from andon.model.device import Snapshot
 from tests.device.scenes import Scene, SkippedError

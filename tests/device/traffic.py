@@ -6,8 +6,8 @@ import statistics
 import subprocess
 import time
 
-from andon.core.sampling.rates import FIRST
 from andon.drivers.nvidia import nvml
+from andon.host.rules.rates import FIRST
 from andon.model.device import DeviceStatus
 from andon.units import human_rate
 from tests.device import copying

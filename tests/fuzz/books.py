@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from andon.access.roles import ANONYMOUS
-from andon.host.kin import here
+from andon.host.processes.kin import here
 from andon.leases.availability import Availability, AvailabilityView
 from andon.leases.book.lease_book import Book
 from andon.leases.listing import listing, read_listing

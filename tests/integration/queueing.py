@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.host.kin import group_members, started_ticks
+from andon.host.processes.kin import group_members, started_ticks
 from andon.jobs.folder import LOCK, LOG, JobsFolder, open_jobs_folder
 from andon.jobs.queue import Queue, wake
 from andon.jobs.starting import is_dispatched

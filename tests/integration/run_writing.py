@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from andon.host.kin import here, started_ticks
+from andon.host.processes.kin import here, started_ticks
 from andon.host.system import node_name
 from andon.model.run import (
     RunBegin,

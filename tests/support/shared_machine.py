@@ -43,7 +43,7 @@ def main(user: str) -> None:
     """As this user: a job that was cancelled, and the record of a run."""
     import os
 
-    from andon.host.server.state_folder import runs_folder
+    from andon.host.state.user_folder import runs_folder
     from andon.jobs.acts import cancel
     from andon.jobs.folder import open_jobs_folder
     from andon.jobs.queue import Queue

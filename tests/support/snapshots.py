@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from andon.cli.commands.setup.cost import Cost, CostReport
 from andon.cli.show.process_rows import HostUsage
-from andon.host.procfs import ProcessParent
+from andon.host.processes.procfs import ProcessParent
 from andon.model.device import (
     Device,
     DeviceStatus,

@@ -14,7 +14,7 @@ import httpx
 from andon.access.gate import Rules
 from andon.alerts.watcher import Watcher
 from andon.explain.conditions.rulebook import Rulebook
-from andon.host.kin import started_ticks
+from andon.host.processes.kin import started_ticks
 from andon.leases.availability import Availability
 from andon.leases.book.lease_book import Book
 from andon.leases.book.places import VARIABLE

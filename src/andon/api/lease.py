@@ -21,7 +21,7 @@ from andon.api.leased import ENVIRONMENT, leased
 from andon.app import open_availability
 from andon.core.processes.redaction import redact
 from andon.errors import AndonError, Gone, Unavailable
-from andon.host.kin import here, myself, started_ticks
+from andon.host.processes.kin import here, myself, started_ticks
 from andon.leases import releaser
 from andon.leases.availability import Availability, Candidates
 from andon.leases.book.hold import LeaseHold

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from andon.app.sampler import open_sampler, with_driver_versions
     from andon.app.settings import check_settings, config_path, load_settings
     from andon.app.thresholds import rulebook, with_thresholds
-    from andon.host.server.state_folder import state_folder
+    from andon.host.state.user_folder import state_folder
 
 __all__ = [
     "check_settings",
@@ -71,7 +71,7 @@ _PLACES = {
     "retention_of": "andon.app.history",
     "rulebook": "andon.app.thresholds",
     "separate_history": "andon.app.history",
-    "state_folder": "andon.host.server.state_folder",
+    "state_folder": "andon.host.state.user_folder",
     "store_files": "andon.app.history",
     "store_url": "andon.app.history",
     "with_driver_versions": "andon.app.sampler",

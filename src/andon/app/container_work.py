@@ -19,7 +19,7 @@ from typing import Any
 from andon.app.engines import open_engine
 from andon.core.executing.order import HOST_MEMORY_WORDS, UNLEASED, ContainerOptions
 from andon.errors import AndonError, Gone
-from andon.host.kin import container_lives
+from andon.host.processes.kin import container_lives
 from andon.jobs.container_files import write_container
 from andon.leases.book.hold import name_container_in
 from andon.leases.book.lease_book import Book

@@ -17,7 +17,7 @@ from andon.app.leases import open_availability
 from andon.app.sampler import open_sampler
 from andon.app.settings import load_settings
 from andon.errors import AndonError
-from andon.host.kin import here, myself
+from andon.host.processes.kin import here, myself
 from andon.jobs.dispatcher import Dispatcher, DispatcherSettings, Kind
 from andon.jobs.folder import JobsFolder
 from andon.jobs.rules.views import MOST_REASONS

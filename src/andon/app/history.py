@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, cast
 from msgspec.structs import replace
 
 from andon.errors import Gone, Invalid, Unavailable
-from andon.host.server.node_folder import HISTORY, node_folder
+from andon.host.state.node_folder import HISTORY, node_folder
 from andon.settings.resolution import Settings
 from andon.settings.store_url import MEMORY, StoreUrl, parse_store_url, url_of_file
 

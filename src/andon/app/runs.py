@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from andon.host.interpreter import module_environment, process_command
-from andon.host.server.state_folder import runs_folder as runs_folder
+from andon.host.state.user_folder import runs_folder as runs_folder
 
 if TYPE_CHECKING:  # whoever makes a run needs none of it
     from collections.abc import Callable, Mapping
@@ -47,7 +47,7 @@ def remember(path: Path) -> None:
 
 def open_run_index() -> "RunIndex":
     """The index of this machine, in its state folder."""
-    from andon.host.server.node_folder import open_node_folder
+    from andon.host.state.node_folder import open_node_folder
     from andon.registry import RUN_INDEXES, load
 
     found: RunIndex = load(RUN_INDEXES, "sqlite")(open_node_folder() / INDEX)

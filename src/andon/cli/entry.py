@@ -49,7 +49,7 @@ def main() -> NoReturn:
 
 def _start_reader(args: Sequence[str]) -> None:
     """Start a reader and let it open the driver, while the rest is imported."""
-    import andon.bare_msgspec  # noqa: F401 - every such command needs it
+    import andon.host.bare_msgspec  # noqa: F401 - every such command needs it
 
     if _may_be_told(args):
         return

@@ -8,7 +8,7 @@ from andon.cli.show.process_rows import HostUsage, between
 
 def host_use(pids: set[int], seconds: float, root: str) -> dict[int, HostUsage]:
     """CPU and host memory of some processes, from two readings this far apart."""
-    from andon.host.processes import ProcessTable
+    from andon.host.processes.facts import ProcessTable
 
     table = ProcessTable(Path(root))
     first, began = table.usage(pids), time.monotonic()

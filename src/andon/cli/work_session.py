@@ -17,8 +17,8 @@ from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices, notice
 from andon.core.processes.redaction import redact
 from andon.errors import Conflict, Gone
-from andon.host.kin import here, user_name
 from andon.host.memory.oom_kills import host_kills
+from andon.host.processes.kin import here, user_name
 from andon.leases.availability import AvailabilityView
 from andon.leases.book.hold import LeaseHold, name_container_in
 from andon.leases.book.lease_book import Book

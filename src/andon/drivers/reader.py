@@ -23,9 +23,9 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
-from andon.bare_msgspec import replace
 from andon.errors import AndonError, Gone, Unavailable
 from andon.host.aside import Aside
+from andon.host.bare_msgspec import replace
 from andon.host.presence import vendors
 from andon.model import wire
 from andon.model.device import (
@@ -401,13 +401,13 @@ class _Names:
         self.aside: Aside[Any, Any] = Aside(self._answer, "names")
 
     def table(self) -> ProcessSource:
-        from andon.host.processes import ProcessTable
+        from andon.host.processes.facts import ProcessTable
 
         return ProcessTable(self._root, aside=self.aside)
 
     def _answer(self, question: Any) -> Any:
         if self._learn is None:
-            from andon.host.processes import Learner
+            from andon.host.processes.facts import Learner
 
             self._learn = Learner(self._root)
         return self._learn(question)

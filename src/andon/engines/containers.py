@@ -28,7 +28,7 @@ from andon.core.executing.order import (
 from andon.engines.asking import ask_command
 from andon.engines.rules import answers as answers
 from andon.errors import AndonError, Conflict, Gone, Invalid, Unavailable
-from andon.kernel_files import read
+from andon.host.files.kernel import read
 from andon.work.container_notes import drop_note, is_recent, noted, write_note
 from andon.work.rules.container_arguments import (
     EngineFacts,

@@ -7,10 +7,10 @@ from contextlib import suppress
 
 from andon.core.executing.order import CreatedWork, WorkEnd, WorkOrder
 from andon.errors import Denied, Gone, Invalid
-from andon.host.ending.family import parents
-from andon.host.ending.handles import ProcessHandle
+from andon.host.files.kernel import read
 from andon.host.interpreter import code_command
-from andon.kernel_files import read
+from andon.host.processes.family import parents
+from andon.host.processes.handles import ProcessHandle
 
 LABEL_VARIABLE = "ANDON_WORK"  # in the environment of its processes
 _ENVIRONMENT_BYTES = 1 << 18

@@ -32,8 +32,8 @@ from andon.estimate.rules.safetensors import (
     together,
 )
 from andon.estimate.rules.shape import EstimateConfidence, FactSource, ModelFacts
-from andon.host.folders import expanded
-from andon.host.private_files import open_regular, read_regular
+from andon.host.files.folders import expanded
+from andon.host.files.private import open_regular, read_regular
 
 CONFIG, INDEX = "config.json", "model.safetensors.index.json"
 ADAPTER = "adapter_config.json"

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from andon.host.inspection.files import read_text
+from andon.host.files.small import read_text
 from andon.model.device import DriverVersions
 from andon.model.vendors import NVIDIA
 
@@ -23,8 +23,8 @@ def driver_versions(
     modules = _modules(root)
     if NVIDIA.drivers[0] not in modules:
         return ()
-    from andon.core.doctor.library import loaders_choice, version_of
-    from andon.host.inspection.library import libraries
+    from andon.host.libraries import libraries
+    from andon.host.rules.nvml_library import loaders_choice, version_of
 
     picked = loaders_choice(libraries(own, env))
     return (DriverVersions(NVIDIA.name, modules, version_of(picked) if picked else None),)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from andon.host.inspection.cards import BUS, card_folders, driver_of
-from andon.host.inspection.files import names_in
+from andon.host.cards import BUS, card_folders, driver_of
+from andon.host.files.small import names_in
 from andon.model.device import Fault
 from andon.model.vendors import GIVEN_AWAY, VendorRow, vendor_of_backend
 

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from andon.core.sampling.rates import FIRST, NO_TIME
-from andon.host.file_systems import Mount as Mount
-from andon.host.file_systems import parse_mounts as parse_mounts
+from andon.host.files.systems import Mount as Mount
+from andon.host.files.systems import parse_mounts as parse_mounts
 from andon.host.machine_id import boot_id as boot_id
 from andon.host.machine_id import node_name as node_name
+from andon.host.rules.rates import FIRST, NO_TIME
 from andon.host.traffic import (
     DISK,
     NETWORK,

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from andon.core.sampling.rates import FIRST, Counters, rates_between
+from andon.host.rules.rates import FIRST, Counters, rates_between
 from andon.model.device import Network
 
 SECTOR_BYTES = 512  # of /proc/diskstats, whatever the disk has

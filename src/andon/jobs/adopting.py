@@ -11,7 +11,7 @@ import time
 from typing import Any
 
 from andon.errors import AndonError
-from andon.host.kin import session_members
+from andon.host.processes.kin import session_members
 from andon.jobs.acts import signal_process
 from andon.jobs.container_files import container_lives
 from andon.jobs.folder import JobsFolder

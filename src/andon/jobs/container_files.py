@@ -4,7 +4,7 @@ the session of the command nor below the supervisor."""
 from contextlib import suppress
 from pathlib import Path
 
-from andon.host.private_files import read_regular
+from andon.host.files.private import read_regular
 from andon.jobs.folder import CONTAINER, SMALL_BYTES, write_whole
 from andon.model.job import AttemptClaim
 
@@ -22,7 +22,7 @@ def container_of(attempt: Path) -> str | None:
 
 def container_lives(attempt: Path, claim: AttemptClaim) -> bool:
     """Whether a process of its container lives; asks every process of the machine."""
-    from andon.host import kin  # few jobs have a container
+    from andon.host.processes import kin  # few jobs have a container
 
     identity = container_of(attempt)
     return (

@@ -13,7 +13,7 @@ from msgspec import Struct
 from andon.engine.failure_log import FailureLog
 from andon.errors import AndonError
 from andon.host.clock import boot_seconds
-from andon.host.kin import here
+from andon.host.processes.kin import here
 from andon.jobs.adopting import ContainerAdopter
 from andon.jobs.attempts import AttemptRecorder, Notifications
 from andon.jobs.folder import EXPIRED, JobsFolder

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
-from andon.host.folders import make_private
+from andon.host.files.folders import make_private
+from andon.host.files.private import open_regular, read_regular
 from andon.host.machine_id import node_key
-from andon.host.private_files import open_regular, read_regular
-from andon.host.server.state_folder import NODES, is_own, refuse_foreign, state_folder
+from andon.host.state.user_folder import NODES, is_own, refuse_foreign, state_folder
 from andon.model.codec import Json, Wrong, read
 from andon.model.job import spec_wire as job_spec_wire
 from andon.model.job.spec import MOST_JOBS, JobSpec
@@ -49,7 +49,7 @@ def open_jobs_folder() -> "JobsFolder":
     path = jobs_path()
     if path.is_dir() and is_own(path.parent):
         return JobsFolder(path)
-    from andon.host.server.node_folder import open_node_folder
+    from andon.host.state.node_folder import open_node_folder
 
     path = open_node_folder() / JOBS
     try:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.host.interpreter import code_command, module_environment, process_command
-from andon.host.kin import myself, started_ticks
+from andon.host.processes.kin import myself, started_ticks
 from andon.host.system import node_name
 from andon.jobs.folder import BELL, LOCK, LOG, JobsFolder
 from andon.jobs.log_out import scope_prefix

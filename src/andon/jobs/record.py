@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from andon.core.processes.redaction import redact
 from andon.errors import AndonError
-from andon.host.folders import make_private
+from andon.host.files.folders import make_private
 from andon.leases.granter import Grant
 from andon.leases.rules.suitability import chosen_by
 from andon.model.device import Snapshot

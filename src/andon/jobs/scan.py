@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from andon.host.private_files import open_regular, read_regular
+from andon.host.files.private import open_regular, read_regular
 from andon.jobs.folder import (
     ADOPTED,
     AGAIN,
@@ -239,7 +239,11 @@ def is_locked(descriptor: int) -> bool:
 
 def group_lives(claim: AttemptClaim) -> bool:
     """Whether a process of the command's group lives; it is the leader of its own session."""
-    from andon.host.kin import group_members, here, started_ticks  # not needed for most lists
+    from andon.host.processes.kin import (  # not needed for most lists
+        group_members,
+        here,
+        started_ticks,
+    )
 
     if claim.boot != here().boot or claim.group <= 1:
         return False

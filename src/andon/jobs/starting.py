@@ -8,8 +8,8 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from andon.host.private_files import open_regular
-from andon.host.server.state_folder import is_own
+from andon.host.files.private import open_regular
+from andon.host.state.user_folder import is_own
 from andon.jobs.folder import LOCK, LOG, JobsFolder
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from andon.core.processes.redaction import redact
 from andon.errors import AndonError, Denied, Unavailable
-from andon.host.kin import myself
+from andon.host.processes.kin import myself
 from andon.jobs.launching import Supervisor
 from andon.jobs.rules.dispatch import BlockedJob, DispatchPlan, QueuedJob, leaving, plan
 from andon.jobs.rules.states import left_devices

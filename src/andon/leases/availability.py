@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from andon.errors import Invalid, Unavailable
 from andon.host.clock import boot_seconds
-from andon.host.kin import here, read_kin
+from andon.host.processes.kin import here, read_kin
 from andon.leases.book.lease_book import Book
 from andon.leases.rules.capacity import DeviceCapacity, Surroundings, Weights, capacities
 from andon.leases.rules.choice import DeviceChoice, choose, rank

@@ -9,8 +9,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from andon.errors import AndonError, Conflict, Denied
-from andon.host.inspection.user_namespace import is_root
-from andon.host.kin import here, myself, ticks_now
+from andon.host.processes.kin import here, myself, ticks_now
+from andon.host.users.namespace import is_root
 from andon.leases.availability import (
     Availability,
     AvailabilityView,

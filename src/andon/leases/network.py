@@ -15,7 +15,7 @@ from andon.core.processes.redaction import redact
 from andon.engine.failure_log import FailureLog
 from andon.engine.listeners import Listeners
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
-from andon.host.kin import myself, user_name
+from andon.host.processes.kin import myself, user_name
 from andon.leases import releaser
 from andon.leases.availability import Availability, BookContents
 from andon.leases.book import places

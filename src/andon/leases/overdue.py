@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from andon.errors import AndonError
-from andon.host.ending.handles import is_stopped
+from andon.host.processes.handles import is_stopped
 from andon.leases.book.lease_book import Book
 from andon.leases.book.lock_holders import open_holder
 from andon.leases.book.places import LEASES

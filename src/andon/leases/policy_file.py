@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from andon.errors import AndonError, Invalid, Unavailable
-from andon.host.inspection.account_names import user_name
-from andon.host.inspection.user_namespace import is_unknown, machine_uid
-from andon.host.private_files import read_regular
+from andon.host.files.private import read_regular
+from andon.host.users.names import user_name
+from andon.host.users.namespace import is_unknown, machine_uid
 from andon.leases.rules.policy_path import POLICY_PATH
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from andon.errors import Conflict, Denied, Gone
-from andon.host.ending.handles import is_stopped
-from andon.host.kin import here, user_name
+from andon.host.processes.handles import is_stopped
+from andon.host.processes.kin import here, user_name
 from andon.leases.book.lease_book import Book
 from andon.leases.book.lock_holders import LockTable, described, open_holder, strangers
 from andon.leases.book.places import LEASES

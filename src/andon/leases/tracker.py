@@ -19,8 +19,8 @@ from andon.engine.failure_log import FailureLog
 from andon.engine.listeners import Listeners
 from andon.engine.retrying import Retrying, RetryTexts
 from andon.errors import AndonError, Unavailable
-from andon.host import file_systems
-from andon.host.kin import here, read_kin
+from andon.host.files import systems as file_systems
+from andon.host.processes.kin import here, read_kin
 from andon.leases.book import places
 from andon.leases.book.lease_book import Book
 from andon.leases.listing import book_row

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from andon.errors import AndonError
 from andon.host.clock import boot_seconds
-from andon.host.kin import here
-from andon.host.private_files import PRIVATE_FILE, open_regular, read_regular
-from andon.host.server.state_folder import is_own, node_path
+from andon.host.files.private import PRIVATE_FILE, open_regular, read_regular
+from andon.host.processes.kin import here
+from andon.host.state.user_folder import is_own, node_path
 from andon.leases.rules.queue import MEMORY_SECONDS
 
 NAME = "turns.json"
@@ -44,7 +44,7 @@ class TurnMemory:
         return {uid: since for uid, since in times.items() if 0 <= now - since <= MEMORY_SECONDS}
 
     def write(self, users: Mapping[int, float]) -> None:
-        from andon.host.server.node_folder import open_node_folder  # where someone is in front
+        from andon.host.state.node_folder import open_node_folder  # where someone is in front
 
         kept = dict(sorted(users.items(), key=lambda item: item[1])[:MOST_USERS])
         content = json.dumps({"boot": here().boot, "users": kept})

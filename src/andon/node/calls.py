@@ -22,8 +22,8 @@ from msgspec import Struct
 from andon.access import server_proof
 from andon.access.server_proof import Peer
 from andon.errors import Denied, Unavailable
-from andon.host.kin import user_name
-from andon.host.server.listeners import listeners, trusted_listener
+from andon.host.port_listeners import listeners, trusted_listener
+from andon.host.processes.kin import user_name
 from andon.node.timed_connection import TimedConnection, left
 
 PROOF_BYTES = 4096

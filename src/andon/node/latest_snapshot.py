@@ -16,7 +16,7 @@ from andon.model.device import COMMANDS_MISSING, DeviceStatus, Process, Snapshot
 from andon.sampling.rules.told import INTERVAL_HEADER, ServerSnapshot, parse_interval
 
 if TYPE_CHECKING:
-    from andon.host.processes import ProcessTable
+    from andon.host.processes.facts import ProcessTable
 
 PATH = "/api/snapshot"
 TIMEOUT_SECONDS = 3.0
@@ -53,7 +53,7 @@ def as_seen_here(snapshot: Snapshot, root: Path, commands: bool = True) -> Snaps
     )  # fmt: skip
     if not commands or not any(_lacks_commands(status) for status in devices):
         return replace(snapshot, devices=devices)
-    from andon.host.processes import ProcessTable
+    from andon.host.processes.facts import ProcessTable
 
     return filled(replace(snapshot, devices=devices), ProcessTable(root))
 
@@ -74,7 +74,7 @@ def filled(snapshot: Snapshot, table: "ProcessTable") -> Snapshot:
 
 def all_filled(snapshots: Sequence[Snapshot], root: Path) -> list[Snapshot]:
     """Adds such command lines to the snapshots of some minutes."""
-    from andon.host.processes import ProcessTable
+    from andon.host.processes.facts import ProcessTable
 
     table = ProcessTable(root)
     return [filled(snapshot, table) for snapshot in snapshots]
@@ -100,7 +100,7 @@ def _with_commands(status: DeviceStatus, found: Mapping[int, Process]) -> Device
 
 
 def _is_same(one: Process, other: Process) -> bool:
-    from andon.host.processes import SAME_START_SECONDS
+    from andon.host.processes.facts import SAME_START_SECONDS
 
     if one.started is None or other.started is None:
         return False

@@ -12,8 +12,8 @@ import msgspec
 
 from andon.access.look import SCHEMA, is_trusted, look_names
 from andon.errors import AndonError
-from andon.host.server.listeners import SYSTEM_UIDS
-from andon.host.server.state_folder import SERVER_FILE, is_own, node_path
+from andon.host.port_listeners import SYSTEM_UIDS
+from andon.host.state.user_folder import SERVER_FILE, is_own, node_path
 from andon.model.lamp import DeviceLamp
 from andon.model.verdict import DeviceVerdict
 from andon.node.usual_server import usual_port
@@ -75,7 +75,7 @@ def _answers(deadline: float) -> Iterator[bytes]:
 
 def _asked(name: str, deadline: float) -> bytes | None:
     """What a trusted listener sends; None from anyone else."""
-    from andon.host.server.peer_credentials import connect, peer_uid
+    from andon.host.users.peers import connect, peer_uid
 
     with connect(name, max(0.01, deadline - time.monotonic())) as connection:
         if not is_trusted(peer_uid(connection), os.geteuid(), SYSTEM_UIDS):

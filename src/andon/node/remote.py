@@ -12,9 +12,9 @@ from andon.access.gate import is_loopback
 from andon.core.retrying import BackOff
 from andon.engine.retrying import Retrying, RetryTexts
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
-from andon.host.folders import expanded
-from andon.host.server.node_folder import node_path
-from andon.host.server.state_folder import own_token, read_token, state_folder
+from andon.host.files.folders import expanded
+from andon.host.state.node_folder import node_path
+from andon.host.state.user_folder import own_token, read_token, state_folder
 from andon.model import wire, wire_in
 from andon.model.device import Snapshot
 from andon.node import server_file

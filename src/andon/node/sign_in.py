@@ -26,9 +26,9 @@ from andon.access.sign_in import (
     socket_doubt,
 )
 from andon.errors import AndonError, Denied, Unavailable
-from andon.host.kin import user_name
-from andon.host.server.listeners import SYSTEM_UIDS, listeners
-from andon.host.server.peer_credentials import connect, is_known, peer_uid
+from andon.host.port_listeners import SYSTEM_UIDS, listeners
+from andon.host.processes.kin import user_name
+from andon.host.users.peers import connect, is_known, peer_uid
 from andon.node.calls import (
     FAILURES,
     Answer,

@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 from andon.errors import Invalid
-from andon.host.server.listeners import listeners
-from andon.host.server.state_folder import SERVER_FILE, node_path
+from andon.host.port_listeners import listeners
+from andon.host.state.user_folder import SERVER_FILE, node_path
 from andon.settings.usual_port import PORT_VARIABLE, USUAL_PORT
 
 _HIGHEST_PORT = 65535

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from andon.host.kin import here, started_ticks, user_name
+from andon.host.processes.kin import here, started_ticks, user_name
 from andon.host.system import boot_id
 from andon.model.device import Snapshot
 from andon.model.run import RunBegin, RunKind

@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from andon.host.kin import started_ticks
-from andon.host.server.state_folder import runs_folder as runs_folder
+from andon.host.processes.kin import started_ticks
+from andon.host.state.user_folder import runs_folder as runs_folder
 from andon.host.system import boot_id
 from andon.runs.rules.ranks import RUN_VARIABLE, RankPlace, rank_place
 

@@ -1,6 +1,6 @@
 """Whether the process of a run is still alive, as far as this machine can tell."""
 
-from andon.host.kin import here, started_ticks
+from andon.host.processes.kin import here, started_ticks
 from andon.host.system import node_name
 from andon.model.run import RunBegin
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from andon.host.interpreter import script_command
-from andon.host.server.state_folder import runs_folder
+from andon.host.state.user_folder import runs_folder
 from andon.sampling.spawning import wait_for
 from andon.standalone import STANDALONE
 

@@ -20,8 +20,8 @@ from andon.app.leases import (
 )
 from andon.app.sampler import open_sampler
 from andon.errors import Unavailable
-from andon.host.server.node_folder import open_node_folder
-from andon.host.server.state_folder import TOKEN, state_folder
+from andon.host.state.node_folder import open_node_folder
+from andon.host.state.user_folder import TOKEN, state_folder
 from andon.node import server_file
 from andon.sampling.placed_feed import PlacedFeed
 from andon.sampling.sampler import Sampler

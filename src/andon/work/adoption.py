@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from andon.core.executing.order import CreatedWork
 from andon.errors import Conflict, Gone, Invalid
-from andon.host.kin import myself
+from andon.host.processes.kin import myself
 from andon.leases.book.hold import LeaseHold
 from andon.leases.book.lease_book import Book
 from andon.model.work import BookEntry, Lease, Owner

@@ -16,7 +16,7 @@ from andon.core.executing.order import (
     WorkOrder,
 )
 from andon.errors import AndonError, Conflict
-from andon.host.kin import container_lives
+from andon.host.processes.kin import container_lives
 from andon.leases.book.lease_book import Book
 from andon.model.device import Device
 from andon.ports import Executor, Explaining, Sweeping

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from andon.errors import AndonError
-from andon.host.kin import started_ticks
+from andon.host.processes.kin import started_ticks
 from andon.host.topology.affinity import on_cpus
 from andon.leases.book.hold import Hold
 from andon.model.work import Work

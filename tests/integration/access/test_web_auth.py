@@ -14,7 +14,7 @@ from andon.access import server_proof
 from andon.access.gate import ShownKey
 from andon.access.lockout import ALLOWED
 from andon.errors import Denied, Unavailable
-from andon.host.server.state_folder import open_state_folder, read_token
+from andon.host.state.user_folder import open_state_folder, read_token
 from andon.web.transport.asgi import Message, Scope
 from andon.web.transport.audit import MOST_WAITING, Audit
 from andon.web.transport.keys import (

@@ -15,7 +15,7 @@ import pytest
 
 from andon.core.executing.order import ContainerOptions, Submitter, WorkOrder
 from andon.engines.containers import DockerExecutor
-from andon.host.kin import group_members
+from andon.host.processes.kin import group_members
 from andon.jobs.folder import JobsFolder, jobs_path
 from andon.jobs.queue import Queue
 from andon.leases.book.lease_book import Book
@@ -242,7 +242,7 @@ import encodings.ascii, os, pwd, sys, tempfile
 from andon.core.executing.order import ContainerOptions, Submitter, WorkOrder
 from andon.errors import AndonError
 from andon.engines.containers import DockerExecutor
-from andon.host.kin import myself, ticks_now
+from andon.host.processes.kin import myself, ticks_now
 from andon.leases.book.lease_book import Book
 from andon.model.work import Lease, LeaseKind, Share
 uid, uuid, folder = int(sys.argv[1]), sys.argv[2], sys.argv[3]

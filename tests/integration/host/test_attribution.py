@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from andon.host.containers import ContainerNames
-from andon.host.processes import FOREIGN, HIDDEN, ProcessTable
+from andon.host.processes.containers import ContainerNames
+from andon.host.processes.facts import FOREIGN, HIDDEN, ProcessTable
 from andon.model.device import Process
 from tests.conftest import need
 from tests.integration.conftest import andon
@@ -128,7 +128,7 @@ def test_a_batch_script_of_slurm_is_told(slurm: Slurm, tmp_path: Path) -> None:
 
 ASK = """
 import json, os, sys
-from andon.host.processes import ProcessTable
+from andon.host.processes.facts import ProcessTable
 from andon.model.device import Process
 ProcessTable().attribute([Process(os.getpid())])  # whatever is imported, as root
 if len(sys.argv) > 2:

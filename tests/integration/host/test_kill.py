@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from andon.errors import Gone
-from andon.host.ending.handles import ProcessHandle
+from andon.host.processes.handles import ProcessHandle
 from andon.kill.ending import Ending
 from tests.integration.conftest import andon, is_alive
 from tests.integration.leasing import FOREVER, held, line, running, work_pid

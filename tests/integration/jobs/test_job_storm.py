@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.host.kin import started_ticks
+from andon.host.processes.kin import started_ticks
 from andon.jobs.folder import JobsFolder
 from andon.jobs.queue import Queue, submit, wake
 from andon.jobs.rules.states import is_running

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from andon.host.kin import started_ticks
+from andon.host.processes.kin import started_ticks
 from andon.jobs import acts
 from andon.jobs.folder import JobsFolder
 from andon.jobs.queue import Queue, submit, wake

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from andon.errors import Unavailable
-from andon.host.kin import started_ticks
+from andon.host.processes.kin import started_ticks
 from andon.jobs.acts import signal_group
 from andon.jobs.folder import JobsFolder
 from andon.jobs.queue import Queue, submit, wake

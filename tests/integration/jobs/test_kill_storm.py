@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.host.kin import started_ticks
+from andon.host.processes.kin import started_ticks
 from andon.jobs.folder import LOG, JobsFolder
 from andon.jobs.queue import Queue, submit, wake
 from andon.jobs.rules.states import is_running

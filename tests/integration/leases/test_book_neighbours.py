@@ -6,7 +6,7 @@ nothing of this machine is written to, and nothing runs on when a script ends.
 
 import pytest
 
-from andon.host.kin import user_name
+from andon.host.processes.kin import user_name
 from tests.integration.machine import on_a_machine
 
 # Findings 3 and 4: one small file.
@@ -14,7 +14,7 @@ from tests.integration.machine import on_a_machine
 POISON = """
 import fcntl, json, os, time
 from pathlib import Path
-from andon.host.kin import myself
+from andon.host.processes.kin import myself
 from andon.model import work_wire
 from andon.model.work import Lease, LeaseKind, Share, Work
 leases, tickets = Path("/run/andon/leases"), Path("/run/andon/tickets")
@@ -155,7 +155,7 @@ ls /tmp/andon | tr '\\n' ' '
 
 FILL = """
 import json
-from andon.host.kin import myself
+from andon.host.processes.kin import myself
 from andon.model import work_wire
 from andon.model.work import Lease, LeaseKind, Share, Work
 for number in range(9000):
@@ -189,7 +189,7 @@ ls -A /tmp/andon/leases /tmp/andon/tickets | grep -c -e hidden -e evil || true
 LEAVE = """
 import os, subprocess
 from msgspec.structs import replace
-from andon.host.kin import myself, started_ticks
+from andon.host.processes.kin import myself, started_ticks
 from andon.leases.book.lease_book import Book
 from andon.model.work import Lease, LeaseKind, Share, Work
 work = subprocess.Popen(["sleep", "60"], process_group=0)
@@ -240,7 +240,7 @@ ls /tmp/precious/leases
 
 FORGE_WORK = """
 import sys
-from andon.host.kin import myself
+from andon.host.processes.kin import myself
 from andon.leases.book.lease_book import Book
 from andon.model.work import Lease, LeaseKind, Share, Work
 shares = tuple(Share(f"GPU-{n}", n) for n in range(8))
@@ -284,7 +284,7 @@ test "$before" = "$after" && echo unchanged
 
 IDLE = """
 import json, sys, time
-from andon.host.kin import myself
+from andon.host.processes.kin import myself
 from andon.leases.book.lease_book import Book
 from andon.model.work import Need, Ticket
 book, every = Book(), [device["uuid"] for device in json.load(sys.stdin)["devices"]]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from andon.host.kin import myself, started_ticks
+from andon.host.processes.kin import myself, started_ticks
 from andon.leases.book import places
 from andon.leases.book.lease_book import Book
 from andon.model.work import Work

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from andon.errors import Conflict, Gone
-from andon.host.kin import here, myself, started_ticks
+from andon.host.processes.kin import here, myself, started_ticks
 from andon.leases import releaser
 from andon.leases.book.lease_book import Book
 from andon.leases.overdue import overdue

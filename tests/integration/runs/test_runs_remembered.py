@@ -55,7 +55,7 @@ def test_a_killed_run_is_lost_and_one_that_goes_on_is_running(tmp_path: Path) ->
     """By real processes and the command itself."""
     code = (
         "import os, time; from pathlib import Path\n"
-        "from andon.host.kin import here, started_ticks\n"
+        "from andon.host.processes.kin import here, started_ticks\n"
         "from andon.host.system import node_name\n"
         "from tests.support.run_records import begin, sample, write_record\n"
         "pid = os.getpid()\n"

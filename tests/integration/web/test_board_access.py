@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from andon.host.kin import user_name
+from andon.host.processes.kin import user_name
 from tests.integration.board import drawn, link, opened, sign_in, tiles, violations
 from tests.integration.browser import Window, chromium
 from tests.integration.parts import free_port

@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
-from andon.host.kin import user_name
+from andon.host.processes.kin import user_name
 from andon.model.alert import Alert, Level, Party, Phase
 from andon.stores.sqlite_alerts import SqliteAlertStore
 from tests.integration.board import opened, sideways, sign_in, tiles, violations

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from andon.host.kin import myself
+from andon.host.processes.kin import myself
 from andon.leases.book.lease_book import Book
 from andon.model import work_wire
 from tests.conftest import REPOSITORY, need

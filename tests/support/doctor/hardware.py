@@ -5,13 +5,13 @@ from itertools import product
 
 from msgspec.structs import replace
 
-from andon.core.doctor.library import Library
 from andon.doctor.rules.facts import (
     Containers,
     DeviceFile,
     PciCard,
     SampleTrial,
 )
+from andon.host.rules.nvml_library import Library
 from tests.support.doctor.case import FAIL, NOTHING, WARN, C, Case, box, case, kernel, one_card
 from tests.support.doctor.machines import (
     LIBRARY,

@@ -2,7 +2,6 @@
 
 from msgspec.structs import replace
 
-from andon.core.doctor.library import Library
 from andon.doctor.rules.checkup import judge
 from andon.doctor.rules.facts import (
     CallingUser,
@@ -18,6 +17,7 @@ from andon.doctor.rules.facts import (
 )
 from andon.doctor.rules.findings import Check, Finding, FindingName, Grade
 from andon.doctor.rules.security_facts import FileAccess, Security
+from andon.host.rules.nvml_library import Library
 from andon.model.device import Fault, Snapshot, State
 from andon.units import GIB
 from tests.support.snapshots import AT, HOST, h200

@@ -16,7 +16,7 @@ from andon.access.saved_sessions import (
     load_sessions,
     sessions_key,
 )
-from andon.host.kin import user_name
+from andon.host.processes.kin import user_name
 from andon.web.transport import keys as keys_module
 from andon.web.transport.keys import KEPT, KEPT_EACH, SESSION_SECONDS, Keys
 from andon.web.transport.session_file import NAME, SessionFile

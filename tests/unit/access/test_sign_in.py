@@ -22,7 +22,7 @@ from andon.access.sign_in import (
     socket_doubt,
     socket_name,
 )
-from andon.host.server.peer_credentials import connect, peer_uid
+from andon.host.users.peers import connect, peer_uid
 from andon.node import peer_credentials
 from andon.web.transport.keys import Keys
 from andon.web.transport.sign_in_socket import SignInSocket, local_sign_in

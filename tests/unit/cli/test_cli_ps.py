@@ -25,7 +25,7 @@ from andon.cli.show.process_rows import (
 from andon.cli.show.process_table import elapsed, render_by_device, render_tree, render_uses
 from andon.cli.show.text import display_width
 from andon.cli.show.tree import Branch, forest
-from andon.host.procfs import ProcessParent
+from andon.host.processes.procfs import ProcessParent
 from andon.model.device import COMMANDS_MISSING, NAMES_MISSING, Process, State
 from andon.units import GIB
 from tests.support import snapshots as golden

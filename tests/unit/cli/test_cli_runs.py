@@ -19,7 +19,7 @@ from andon.cli.commands.runs.group import COMMANDS, runs
 from andon.cli.commands.runs.opened import complete_run
 from andon.cli.main import run
 from andon.errors import Unavailable
-from andon.host.kin import here, started_ticks
+from andon.host.processes.kin import here, started_ticks
 from andon.host.system import node_name
 from andon.jobs.folder import open_jobs_folder
 from andon.model.job import JobNote, JobSpec

@@ -12,7 +12,6 @@ from andon.cli.commands.watch.status import as_json_text
 from andon.cli.main import run
 from andon.cli.show.findings import broken_command, findings_to_json, render_findings, summary
 from andon.cli.show.text import display_width, say
-from andon.core.doctor.library import Library
 from andon.doctor.rules.checkup import judge
 from andon.doctor.rules.facts import BookFolder, MachineFacts
 from andon.doctor.rules.findings import (
@@ -34,6 +33,7 @@ from andon.doctor.rules.security_facts import (
     StrayFiles,
     StrayReason,
 )
+from andon.host.rules.nvml_library import Library
 from tests.support.doctor.case import box, kernel, one_card, own
 from tests.support.doctor.machines import (
     FOLDER,

@@ -25,7 +25,7 @@ from andon.doctor.inspection.security import (
     read_state,
 )
 from andon.doctor.rules.security_facts import Contents, PortListener, StrayFiles, StrayReason
-from andon.host.kin import here
+from andon.host.processes.kin import here
 from andon.model import wire, work_wire
 from andon.model.work import Cordon, Lease, LeaseKind, Owner, Share
 from tests.support.rows import rows

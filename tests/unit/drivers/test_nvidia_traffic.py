@@ -4,10 +4,10 @@ from itertools import pairwise
 
 import pytest
 
-from andon.core.sampling.rates import FIRST, STARTED_AGAIN, WRAPPED
 from andon.drivers.nvidia import Nvidia, nvml
 from andon.drivers.nvidia.nvml import LinkCount, LinkField
 from andon.drivers.nvidia.traffic import NO_MOMENT, NOT_YET, Traffic
+from andon.host.rules.rates import FIRST, STARTED_AGAIN, WRAPPED
 from andon.model.device import Reading
 from tests.standin import StandIn, StandInMig, error, not_supported
 from tests.support.clocks import Clock

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from andon.errors import Unavailable
 from andon.explain.evidence.departures import NOTHING_KNOWN, departures
 from andon.history.rules.intervals import UsageInterval
-from andon.host.processes import ProcessTable, exited
+from andon.host.processes.facts import ProcessTable, exited
 from andon.model.device import Process, Snapshot
 from tests.support.snapshots import AT, h200, work
 

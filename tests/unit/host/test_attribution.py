@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.processes.attribution import (
+from andon.host.rules.attribution import (
     Container,
     Pod,
     ProcessMembership,

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.processes.attribution import Container, RuntimeNames
-from andon.host import containers
-from andon.host.containers import (
+from andon.host.processes import containers
+from andon.host.processes.containers import (
     RETRY_SECONDS,
     ContainerNames,
     ask_engine,
@@ -24,7 +23,8 @@ from andon.host.containers import (
     parse_log_name,
     usual_sockets,
 )
-from andon.host.processes import ProcessTable
+from andon.host.processes.facts import ProcessTable
+from andon.host.rules.attribution import Container, RuntimeNames
 from andon.model.device import Process
 from tests.support.rows import rows
 
@@ -250,7 +250,7 @@ def test_a_process_shows_the_name_as_soon_as_it_is_known(
     names: ContainerNames, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process_in(tmp_path, 7, f"0::/docker/{ID}\n")
-    monkeypatch.setattr("andon.host.processes._NAME_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("andon.host.processes.facts._NAME_WAIT_SECONDS", 0.0)
     engine.may_answer.clear()
     table = ProcessTable(tmp_path, names)
     assert table.attribute([Process(7)])[0].container == "docker:3f2a9c1b04de"

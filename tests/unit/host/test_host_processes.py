@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.processes.attribution import Container, ProcessMembership, SlurmStep
-from andon.core.processes.proc_stat import parse_stamp, parse_stat
-from andon.host.processes import FOREIGN, HIDDEN, ProcessTable, sees_host_pids
-from andon.host.procfs import (
+from andon.host.files.kernel import parse_uid
+from andon.host.processes.facts import FOREIGN, HIDDEN, ProcessTable, sees_host_pids
+from andon.host.processes.procfs import (
     ProcessCounters,
     ProcessParent,
     parse_boot_time,
@@ -22,7 +21,8 @@ from andon.host.procfs import (
     split_command,
     whole_words,
 )
-from andon.kernel_files import parse_uid
+from andon.host.rules.attribution import Container, ProcessMembership, SlurmStep
+from andon.host.rules.proc_stat import parse_stamp, parse_stat
 from andon.model.device import Process, ProcessKind
 from tests.support.rows import rows
 

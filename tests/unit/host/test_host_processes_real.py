@@ -9,12 +9,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from andon.core.processes.attribution import ProcessMembership
-from andon.host import processes
-from andon.host.processes import ProcessTable
-from andon.host.procfs import (
+from andon.host.processes import facts as processes
+from andon.host.processes.facts import ProcessTable
+from andon.host.processes.procfs import (
     ProcessParent,
 )
+from andon.host.rules.attribution import ProcessMembership
 from andon.model.device import Process
 from tests.conftest import need
 
@@ -101,8 +101,8 @@ def test_a_process_that_becomes_a_zombie_between_two_looks_keeps_its_name() -> N
 SAME_PID = """
 import subprocess
 from pathlib import Path
-from andon.host.processes import ProcessTable
-from andon.host.procfs import ProcFolder
+from andon.host.processes.facts import ProcessTable
+from andon.host.processes.procfs import ProcFolder
 from andon.model.device import Process
 
 ProcFolder.sees_host_pids = lambda self: True  # here, the numbers of this namespace are meant

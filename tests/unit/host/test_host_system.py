@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.sampling.rates import FIRST, NO_TIME
 from andon.host import system
+from andon.host.rules.rates import FIRST, NO_TIME
 from andon.host.system import (
     DISKS_EVERY_SECONDS,
     CpuTimes,

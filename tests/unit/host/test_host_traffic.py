@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.sampling.rates import CHANGED, FIRST, STARTED_AGAIN
+from andon.host.rules.rates import CHANGED, FIRST, STARTED_AGAIN
 from andon.host.system import TRAFFIC_EVERY_SECONDS, System
 from andon.host.traffic import (
     DISK,

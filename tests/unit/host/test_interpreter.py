@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from andon.host.folders import make_private
+from andon.host.files.folders import make_private
 from andon.host.interpreter import process_command, quick_environment, script_command
 from andon.standalone.scribe import open_new
 from tests.support.sources import sources
 
 STARTS_PYTHON = {"host/interpreter.py"}
-READS_ITS_PATH = {"host/inspection/library.py"}
+READS_ITS_PATH = {"host/libraries.py"}
 MAKES_FOLDERS = {
-    "host/folders.py",
+    "host/files/folders.py",
     "leases/book/places.py",  # the book is for everybody
     "standalone/scribe.py",  # a script without andon
     "standalone/job_supervisor.py",  # another
@@ -77,7 +77,7 @@ def test_a_file_in_the_place_of_a_private_folder_is_an_error(tmp_path: Path) -> 
 def test_the_record_of_a_run_makes_a_state_folder_that_a_server_accepts(
     state_folder: Path, mask: int
 ) -> None:
-    from andon.host.server.state_folder import open_state_folder
+    from andon.host.state.user_folder import open_state_folder
 
     before = os.umask(mask)
     try:

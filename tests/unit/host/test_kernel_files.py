@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.kernel_files import read
+from andon.host.files.kernel import read
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.processes.proc_stat import parse_stat
-from andon.host.kin import group_members, myself, read_kin, started_ticks, ticks_now
+from andon.host.processes.kin import group_members, myself, read_kin, started_ticks, ticks_now
+from andon.host.rules.proc_stat import parse_stat
 
 
 def test_a_process_knows_itself() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from andon.host.liveness import MOST_PROCESSES, Liveness
-from andon.host.processes import RECHECK_SECONDS, ProcessTable
+from andon.host.processes.facts import RECHECK_SECONDS, ProcessTable
+from andon.host.processes.liveness import MOST_PROCESSES, Liveness
 from andon.model.device import Process
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from andon.host.kin import user_name
-from andon.host.processes import ProcessTable
+from andon.host.processes.facts import ProcessTable
+from andon.host.processes.kin import user_name
 from andon.jobs.record import RecordFile
 from andon.model import work_wire
 from andon.model.device import Process, Snapshot

@@ -8,7 +8,7 @@ import pytest
 
 from andon import app
 from andon.errors import Invalid
-from andon.host.private_files import (
+from andon.host.files.private import (
     NotRegular,
     is_regular,
     open_regular,

@@ -37,5 +37,5 @@ def test_no_command_and_no_engine_part_names_a_database_file() -> None:
         if "sqlite" in text or ("history.db" in text and re.search(r"\bhistory\.db\b", text))
     }
     above = ("cli/", "web/", "engine/", "exporter/", "leasing", "library", "compat/")
-    assert "host/server/state_folder.py" in naming
+    assert "host/state/user_folder.py" in naming
     assert {name for name in naming if name.startswith(above)} == set()

@@ -48,8 +48,8 @@ def test_help_imports_only_click() -> None:
 
 
 FOR_OTHER_COMMANDS = {
-    "andon.core.executing.order", "andon.core.processes.attribution", "andon.settings",
-    "andon.leases.rules.policy", "andon.sampling", "andon.leases", "andon.host.kin",
+    "andon.core.executing.order", "andon.host.rules.attribution", "andon.settings",
+    "andon.leases.rules.policy", "andon.sampling", "andon.leases", "andon.host.processes.kin",
     "andon.leases.book", "andon.model.device", "andon.model.vendors", "andon.model.work", "shutil",
 }  # fmt: skip
 """What `submit` and `jobs` need only in rare cases, such as where no dispatcher runs."""
@@ -93,7 +93,7 @@ def test_linux_is_read_without_psutil_which_is_not_installed_there() -> None:
     read = """
 sys.modules["psutil"] = None  # any import of it fails
 import os
-from andon.host.processes import ProcessTable, sees_host_pids
+from andon.host.processes.facts import ProcessTable, sees_host_pids
 from andon.host.system import System
 from andon.model.device import Process
 own = os.getpid()
@@ -105,7 +105,7 @@ assert System().read().memory_total_bytes
 sees_host_pids()
 import andon.drivers.reader, andon.app, andon.api.watch, andon.cli.main
 """
-    assert "andon.host.processes" in modules(f"exec({read!r})")
+    assert "andon.host.processes.facts" in modules(f"exec({read!r})")
 
 
 def test_psutil_is_a_dependency_for_other_systems_alone() -> None:

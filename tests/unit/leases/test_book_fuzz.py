@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from andon.host.kin import here, myself
+from andon.host.processes.kin import here, myself
 from andon.leases.availability import Availability
 from andon.leases.book import places
 from andon.leases.book.lease_book import Book

@@ -14,7 +14,7 @@ import pytest
 from andon.cli.commands.share.leases import lease_columns
 from andon.cli.show.table import TableRow, draw
 from andon.errors import AndonError, Conflict, Denied, Invalid
-from andon.host.kin import here, myself, started_ticks
+from andon.host.processes.kin import here, myself, started_ticks
 from andon.leases.availability import Availability
 from andon.leases.book import files, locks, places
 from andon.leases.book.lease_book import Book

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, TimedOut, Unavailable
-from andon.host.kin import myself
+from andon.host.processes.kin import myself
 from andon.leases.availability import Availability, BookContents
 from andon.leases.book.lease_book import Book
 from andon.leases.book.mutex import mutex

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from andon.host.clock import boot_seconds
-from andon.host.kin import here
+from andon.host.processes.kin import here
 from andon.leases.rules.queue import MEMORY_SECONDS
 from andon.leases.turn_memory import NAME, TurnMemory
 

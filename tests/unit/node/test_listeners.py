@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.host.server.listeners import listeners, parse_listeners, trusted_listener
+from andon.host.port_listeners import listeners, parse_listeners, trusted_listener
 
 PORT = 0x66FE
 ZEROS, MAPPED, ONE = "0" * 32, "0000000000000000FFFF0000", "00000000000000000000000001000000"

@@ -13,10 +13,10 @@ import pytest
 from andon.app import store_files
 from andon.errors import Conflict, Denied
 from andon.host import machine_id
-from andon.host.kin import here
 from andon.host.machine_id import node_key
-from andon.host.server.node_folder import node_folder, node_path, open_node_folder
-from andon.host.server.state_folder import is_own, own_token
+from andon.host.processes.kin import here
+from andon.host.state.node_folder import node_folder, node_path, open_node_folder
+from andon.host.state.user_folder import is_own, own_token
 from andon.leases.turn_memory import TurnMemory
 from andon.node import server_file
 from andon.node import state_folder as state_folders

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import asdict
 
 from andon.errors import Conflict, Denied
-from andon.host.server.server_file import (
+from andon.host.state.server_file import (
     Announced,
     announce,
     announced,

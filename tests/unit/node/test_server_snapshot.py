@@ -150,7 +150,7 @@ def test_masks_are_those_of_this_process(server: Proving, monkeypatch: pytest.Mo
 @pytest.mark.usefixtures("state")
 def test_command_lines_that_the_server_withholds_come_from_proc(server: Proving) -> None:
     """Only of the same process: one that took its pid is another."""
-    from andon.host.processes import ProcessTable
+    from andon.host.processes.facts import ProcessTable
 
     (here,) = ProcessTable().attribute([Process(os.getpid())])
     mine = replace(here, command=None)

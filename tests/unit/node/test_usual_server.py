@@ -7,7 +7,7 @@ import pytest
 
 from andon.cli.main import run
 from andon.errors import Invalid
-from andon.host.server.state_folder import SERVER_FILE, node_path
+from andon.host.state.user_folder import SERVER_FILE, node_path
 from andon.node.usual_server import may_be_running, usual_port, usual_url
 from andon.settings.usual_port import USUAL_PORT
 

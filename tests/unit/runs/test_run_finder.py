@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from andon.errors import Conflict, Gone, Invalid
-from andon.host.kin import here, started_ticks, user_name
+from andon.host.processes.kin import here, started_ticks, user_name
 from andon.host.system import node_name
 from andon.model.job.progress import WorkProgress
 from andon.model.run import RunBegin, RunKind, RunLogged, RunState

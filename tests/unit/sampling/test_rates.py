@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.sampling.rates import (
+from andon.host.rules.rates import (
     CHANGED,
     FIRST,
     NARROW,

@@ -15,7 +15,7 @@ import pytest
 from andon.drivers.nvidia import Nvidia
 from andon.drivers.reader import CardWorker, LineBuffer
 from andon.host import driver_versions
-from andon.host.processes import ProcessTable
+from andon.host.processes.facts import ProcessTable
 from andon.host.system import System
 from andon.model import wire
 from andon.model.request import ReaderRequest
@@ -146,9 +146,9 @@ def test_the_drivers_versions_load_two_modules(monkeypatch: pytest.MonkeyPatch) 
     before = set(sys.modules)
     driver_versions.driver_versions(Path("/"))
     assert {name for name in sys.modules.keys() - before if name.count(".") > 2} == {
-        "andon.core.doctor.library",
-        "andon.host.inspection.library",
-        "andon.host.inspection.files",
+        "andon.host.rules.nvml_library",
+        "andon.host.libraries",
+        "andon.host.files.small",
     }
 
 

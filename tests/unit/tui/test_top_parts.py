@@ -6,10 +6,10 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from andon.cli.terminal import Choices
-from andon.core.processes.environment import shown_environment
 from andon.history.rules.series import tick_of
-from andon.host.environment import parse_environment
-from andon.host.server.state_folder import HISTORY, node_path
+from andon.host.processes.environment import parse_environment
+from andon.host.rules.variables import shown_environment
+from andon.host.state.user_folder import HISTORY, node_path
 from andon.model.device import Process, Snapshot
 from andon.node.latest_snapshot import filled
 from andon.stores.sqlite import SqliteStore

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.host.server.server_file import LOCK, sole_server
+from andon.host.state.server_file import LOCK, sole_server
 from andon.web.server import say_started
 from andon.web.transport.audit import Audit
 

@@ -9,7 +9,7 @@ from andon.cli.show.process_rows import ProcessRow
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, join, say
 from andon.cli.show.tree import Branch
-from andon.core.processes.attribution import is_session
+from andon.host.rules.attribution import is_session
 from andon.model.device import Process, ProcessKind
 from andon.model.programs import short_command
 from andon.units import human_bytes

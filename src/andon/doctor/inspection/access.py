@@ -9,10 +9,10 @@ from pathlib import Path
 from andon.doctor.inspection.books import read_contents
 from andon.doctor.rules.facts import BookFolder, CallingUser, DeviceFile, Folder, ProcVisibility
 from andon.doctor.rules.security_facts import Contents
-from andon.host.file_systems import is_network, kind_of
-from andon.host.inspection.files import BIG_BYTES, names_in, read_bytes
+from andon.host.files.small import BIG_BYTES, names_in, read_bytes
+from andon.host.files.systems import is_network, kind_of
 from andon.host.own_container import MountOptions
-from andon.host.processes import parse_passwd
+from andon.host.processes.facts import parse_passwd
 
 _NODES = re.compile(r"nvidia\d+|nvidiactl|nvidia-uvm|kfd")
 

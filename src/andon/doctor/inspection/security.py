@@ -10,12 +10,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from andon.core.processes.proc_stat import parse_stat
 from andon.doctor.rules.security_facts import FileAccess, PortListener, RunningServer, Security
-from andon.host.inspection.files import BIG_BYTES, read_bytes, read_text
-from andon.host.kin import here
-from andon.host.processes import parse_passwd
-from andon.kernel_files import parse_uid
+from andon.host.files.kernel import parse_uid
+from andon.host.files.small import BIG_BYTES, read_bytes, read_text
+from andon.host.processes.facts import parse_passwd
+from andon.host.processes.kin import here
+from andon.host.rules.proc_stat import parse_stat
 from andon.node.usual_server import usual_port
 
 OWN_NAMES = {"token": "token", "runs' folder": "runs"}

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from andon.core.doctor.library import Library, loaders_choice, version_of
 from andon.doctor.rules.facts import MachineFacts, PciCard
 from andon.doctor.rules.findings import Check, Finding, failure, ok, warning
+from andon.host.rules.nvml_library import Library, loaders_choice, version_of
 from andon.model.vendors import GIVEN_AWAY, NVIDIA, VENDORS, VendorRow, titles
 
 _PCI = "lspci -nn | grep -i -e vga -e 3d -e display -e accelerator"

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from andon.core.doctor.library import Library
 from andon.doctor.rules.security_facts import Contents, Security
+from andon.host.rules.nvml_library import Library
 from andon.jobs.rules.log_out import LogOutFacts
 from andon.leases.rules.policy import POLICY_PATH
 from andon.model.device import DeviceStatus, Snapshot, State

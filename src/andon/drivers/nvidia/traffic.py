@@ -8,11 +8,11 @@ they wrapped since the last one. The driver's own rates are never asked for: tho
 from collections.abc import Mapping
 from typing import Final
 
-from andon.core.sampling.rates import FIRST, NARROW, steady_rate, wrapping_rate
 from andon.drivers.nvidia import nvml
 from andon.drivers.nvidia.nvml import Handle, LinkCount
 from andon.drivers.nvidia.tiers import TRAFFIC, DueTimes
 from andon.drivers.nvidia.trouble import ErrorScope, survivable
+from andon.host.rules.rates import FIRST, NARROW, steady_rate, wrapping_rate
 
 TRAFFIC_SECONDS: Final = 60.0  # they take longer than all other calls of a reading together
 TRAFFIC_FIRST_SECONDS: Final = 10.0  # a command that looks once or a few times does not pay for it

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from andon.child_output import MOST_BYTES, OutputTooLong, read_outputs
 from andon.errors import Unavailable
+from andon.host.processes.child_output import MOST_BYTES, OutputTooLong, read_outputs
 from andon.model.device import FaultCode
 
 FOLDERS = ("usr/bin", "usr/lib/wsl/lib", "usr/local/nvidia/bin")

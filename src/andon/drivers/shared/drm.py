@@ -14,10 +14,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from andon.core.processes.proc_stat import KERNEL_THREAD, parse_stat
 from andon.drivers.shared.rules import fdinfo
 from andon.drivers.shared.rules.fdinfo import DrmClient
 from andon.drivers.shared.sysfs import Tree
+from andon.host.rules.proc_stat import KERNEL_THREAD, parse_stat
 from andon.model.device import Process, ProcessKind
 
 FIRST_READING: Final = "needs two readings: available from the next one on"

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from andon.kernel_files import PAGE_BYTES, read
+from andon.host.files.kernel import PAGE_BYTES, read
 from andon.model.topology.place import DevicePlace
 
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")

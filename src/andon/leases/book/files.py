@@ -13,8 +13,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from andon.errors import AndonError, Conflict, Denied, Unavailable
-from andon.host.births import born
-from andon.host.kin import user_name
+from andon.host.files.births import born
+from andon.host.processes.kin import user_name
 from andon.leases.book.locks import holders_of
 from andon.model.work_wire import MOST_OF_ONE_USER as MOST_OF_ONE_USER
 

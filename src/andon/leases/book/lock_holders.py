@@ -6,9 +6,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from andon.errors import AndonError, Conflict, Gone
-from andon.host.ending.handles import ProcessHandle
-from andon.host.kin import started_ticks, uid_of, user_name
-from andon.kernel_files import read
+from andon.host.files.kernel import read
+from andon.host.processes.handles import ProcessHandle
+from andon.host.processes.kin import started_ticks, uid_of, user_name
 from andon.leases.book.locks import FileKey, key_of, parse_locks, read_locks
 from andon.leases.book.places import LEASES
 from andon.leases.rules.lockers import Locker, are_strangers

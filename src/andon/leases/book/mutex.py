@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from andon.errors import Conflict
-from andon.host.kin import uid_of
+from andon.host.processes.kin import uid_of
 from andon.leases.book.files import open_folder
 from andon.leases.book.lock_holders import described
 from andon.leases.book.locks import holders_of

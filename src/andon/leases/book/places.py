@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from andon.errors import AndonError, Denied, Invalid, Unavailable
-from andon.host import file_systems
-from andon.host.inspection.user_namespace import is_unknown
+from andon.host.files import systems as file_systems
+from andon.host.users.namespace import is_unknown
 
 SYSTEM_BOOK = Path("/run/andon")
 COMMON_BOOK = Path("/tmp/andon")  # noqa: S108 - every user must find the same one
@@ -278,6 +278,6 @@ def _repair(part: Path, mode: int, owner: int) -> None:
 
 def _user(uid: int) -> str:
     """Imported only on errors: every `andon status` loads this module."""
-    from andon.host.kin import user_name
+    from andon.host.processes.kin import user_name
 
     return user_name(uid)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from andon.host.kin import here
+from andon.host.processes.kin import here
 from andon.leases.book import contents, files
 from andon.leases.book.files import BookFile
 from andon.leases.book.lease_book import LEASE_SUFFIX

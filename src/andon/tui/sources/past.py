@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices
 from andon.errors import AndonError
-from andon.host.server.state_folder import HISTORY, node_path
+from andon.host.state.user_folder import HISTORY, node_path
 from andon.model.device import Snapshot
 from andon.tui.histories import METRICS, Point
 from andon.tui.sources.feed import Feed

@@ -23,8 +23,8 @@ from andon.tui.sources.snapshots import ServerSnapshots
 from andon.tui.state import TopView
 
 if TYPE_CHECKING:
-    from andon.host.processes import ProcessTable
-    from andon.host.procfs import ProcessCounters
+    from andon.host.processes.facts import ProcessTable
+    from andon.host.processes.procfs import ProcessCounters
     from andon.node.remote import Server
     from andon.tui.sources.jobs import JobReader
 
@@ -161,7 +161,7 @@ class BackgroundReader:
 
     def _processes(self) -> "ProcessTable":
         if self._table is None:
-            from andon.host.processes import ProcessTable
+            from andon.host.processes.facts import ProcessTable
 
             self._table = ProcessTable(Path(self._settings.root))
         return self._table
@@ -238,8 +238,8 @@ class BackgroundReader:
             self._on_update({"past": found}, True)
 
     def _read_environment(self, snapshot: Snapshot) -> None:
-        from andon.core.processes.environment import shown_environment
-        from andon.host.environment import read_environment
+        from andon.host.processes.environment import read_environment
+        from andon.host.rules.variables import shown_environment
 
         pid, self._needs.environment = self._needs.environment, None
         if pid is None:

@@ -18,7 +18,7 @@ from andon.node.usual_server import may_be_running
 from andon.units import human_seconds
 
 if TYPE_CHECKING:
-    from andon.host.processes import ProcessTable
+    from andon.host.processes.facts import ProcessTable
     from andon.node.remote import Server
     from andon.settings.resolution import Settings
 
@@ -125,7 +125,7 @@ class Player:
 
     def __init__(self, settings: "Settings") -> None:
         from andon.drivers.replay.recording import Recording
-        from andon.host.folders import expanded
+        from andon.host.files.folders import expanded
 
         path = expanded(settings.replay)
         self._recording = Recording(str(path.absolute()), settings.replay_loop)
@@ -212,7 +212,7 @@ def _server_here(
         watching = watching_server(choices)
         if watching is None:
             return None
-        from andon.host.processes import ProcessTable
+        from andon.host.processes.facts import ProcessTable
 
         table = ProcessTable(Path(settings.root))
         source = ServerSnapshots(watching.server, interval_seconds, table)

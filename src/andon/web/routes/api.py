@@ -18,7 +18,7 @@ from andon.alerts.watcher import Watcher
 from andon.errors import AndonError, Gone
 from andon.explain.evidence.departures import Usage, departures
 from andon.history.rules.series import HOST, HOST_METRICS
-from andon.host.processes import exited
+from andon.host.processes.facts import exited
 from andon.model import wire
 from andon.model.device import Snapshot
 from andon.model.naming import FORMS, device_named

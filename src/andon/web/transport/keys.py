@@ -20,8 +20,8 @@ from andon.access.server_proof import Statement
 from andon.engine.failure_log import FailureLog
 from andon.engine.listeners import Listeners
 from andon.errors import Denied
-from andon.host.kin import account_name, user_name
-from andon.host.server.state_folder import TOKEN, read_token
+from andon.host.processes.kin import account_name, user_name
+from andon.host.state.user_folder import TOKEN, read_token
 from andon.web.transport.session_file import SessionFile
 
 CODE_SECONDS = 120.0

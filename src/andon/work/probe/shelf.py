@@ -4,9 +4,9 @@ import hashlib
 from pathlib import Path
 
 from andon.errors import Invalid, Unavailable
-from andon.host.folders import make_private
-from andon.host.private_files import read_regular, replace_file
-from andon.host.server.state_folder import open_state_folder, state_folder
+from andon.host.files.folders import make_private
+from andon.host.files.private import read_regular, replace_file
+from andon.host.state.user_folder import open_state_folder, state_folder
 from andon.model.codec import Wrong
 from andon.model.probing.probe import ProbeResult
 from andon.model.probing.wire import probe_from_json, probe_to_json

@@ -123,7 +123,7 @@ def _departures(choices: Choices, snapshots: Sequence[Snapshot]) -> "EndedProces
     if not has_unexplained(snapshots[-1]):
         return NOTHING_KNOWN
     from andon.cli.past_source import find_past
-    from andon.host.processes import exited
+    from andon.host.processes.facts import exited
 
     past = None if choices.replay else find_past(choices)
     try:

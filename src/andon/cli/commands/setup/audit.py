@@ -28,7 +28,7 @@ def audit(since: float, as_json: bool) -> int:
     It lists only what was done through the server. The log is in the state folder of the user who
     runs the server, in this machine's part, and no one else can read it.
     """
-    from andon.host.server.node_folder import node_folder
+    from andon.host.state.node_folder import node_folder
     from andon.node.audit_file import audit_lines
 
     folder, terminal = node_folder(), Terminal.of(chosen())

@@ -108,7 +108,7 @@ def gather(choices: Choices) -> "MachineFacts":
 def policy_of() -> "PolicyFacts":
     """Root's limits per user, and the use that a server has counted."""
     from andon.doctor.rules.facts import PolicyFacts
-    from andon.host.kin import user_name
+    from andon.host.processes.kin import user_name
     from andon.leases.book.places import book_path
     from andon.leases.book.usage_file import read_usage
     from andon.leases.policy_file import PATH, limits_for, policy_state
@@ -177,7 +177,7 @@ def security_of(own: "Installation", stored: "Mapping[str, Path]") -> "Security"
     """Who could read or replace this user's files; network file systems are not touched."""
     from andon.doctor.inspection.security import read_security
     from andon.host.machine_id import node_key
-    from andon.host.server.state_folder import NODES
+    from andon.host.state.user_folder import NODES
 
     state = own.state
     unseen = f"it is on a network file system ({state.kind})" if state.remote else ""
@@ -199,7 +199,7 @@ def _state() -> "Folder":
     from andon.doctor.inspection.access import read_folder
     from andon.doctor.rules.facts import Folder
     from andon.host.own_container import read_mounts
-    from andon.host.server.state_folder import state_folder
+    from andon.host.state.user_folder import state_folder
 
     folder = state_folder()
     if not folder.is_absolute():  # a user without a home

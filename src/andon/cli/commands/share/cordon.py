@@ -27,7 +27,7 @@ def cordon(devices: list[str], reason: str) -> int:
 
     Only root and the owner of the lease book may do this. A reboot, which empties /run, ends it.
     """
-    from andon.host.kin import user_name
+    from andon.host.processes.kin import user_name
     from andon.leases.book.lease_book import Book
     from andon.model.work import Cordon
 
@@ -67,7 +67,7 @@ def _named(snapshot: Snapshot, names: Sequence[str]) -> dict[str, str]:
 
 def _users(book: "Book", snapshot: Snapshot) -> dict[str, str]:
     """The users who hold a lease on a device, by its UUID."""
-    from andon.host.kin import here
+    from andon.host.processes.kin import here
     from andon.leases.rules.membership import judge
 
     claims = judge(book.entries(), snapshot.devices, {}, here())

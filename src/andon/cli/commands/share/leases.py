@@ -260,7 +260,7 @@ def _list(choices: Choices, mine: bool) -> tuple[LeaseList, tuple[str, ...]]:
 
 def _own(found: LeaseList) -> LeaseList:
     """This user's leases, and places in the queue of everyone."""
-    from andon.host.kin import user_name
+    from andon.host.processes.kin import user_name
 
     leases = tuple(row for row in found.leases if row.uid == os.getuid())
     waiting = tuple(row for row in found.waiting if row.user == user_name(os.getuid()))

@@ -122,7 +122,7 @@ def _opened(link: str) -> bool:
         return False
     import webbrowser
 
-    from andon.host.server.node_folder import open_node_folder
+    from andon.host.state.node_folder import open_node_folder
 
     path = open_node_folder() / PAGE
     _write(path, link)

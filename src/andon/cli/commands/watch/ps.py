@@ -116,7 +116,7 @@ def _pids(snapshot: Snapshot) -> set[int]:
 
 def _container_ids(pids: set[int], root: str) -> dict[int, str]:
     """The full ids, because a container is shown by name and often named by its id."""
-    from andon.host.processes import ProcessTable
+    from andon.host.processes.facts import ProcessTable
 
     found = ProcessTable(Path(root)).belongings(pids)
     return {pid: where.container.id for pid, where in found.items() if where.container}
@@ -126,7 +126,7 @@ def _family(
     found: list[ProcessRow], pids: set[int], root: str
 ) -> tuple[list[Branch], dict[int, Process]]:
     """The tree of these processes, and those in it that use no device."""
-    from andon.host.processes import ProcessTable
+    from andon.host.processes.facts import ProcessTable
 
     table = ProcessTable(Path(root))
     holders = [use.process.pid for use in found if use.process]

@@ -9,16 +9,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from andon.errors import Denied, Unavailable
-from andon.host.folders import (
+from andon.host.files.folders import (
     PRIVATE_FOLDER,
     expanded,
     home_folder,
     make_private,
     others_may_write,
 )
-from andon.host.inspection.user_namespace import is_root
+from andon.host.files.private import NotRegular, open_regular
 from andon.host.machine_id import node_key
-from andon.host.private_files import NotRegular, open_regular
+from andon.host.users.namespace import is_root
 
 TOKEN = "token"  # noqa: S105 (a file's name)
 SHORTEST_TOKEN = 32
@@ -148,7 +148,7 @@ def _check_place(folder: Path) -> None:
 def _check_owner(path: Path, owner: int, allowed: set[int]) -> None:
     if owner in allowed or not hasattr(os, "geteuid"):
         return
-    from andon.host.kin import user_name
+    from andon.host.processes.kin import user_name
 
     raise Denied(
         f"{path} belongs to {user_name(owner)} (uid {owner}), and andon runs as "

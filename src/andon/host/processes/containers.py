@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from andon.core.processes.attribution import UNKNOWN, Container, RuntimeNames
+from andon.host.rules.attribution import UNKNOWN, Container, RuntimeNames
 from andon.units import printable
 
 TIMEOUT_SECONDS = 0.5

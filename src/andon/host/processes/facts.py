@@ -8,11 +8,10 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from andon.core.processes.attribution import ProcessMembership, describe
 from andon.host.aside import Aside
-from andon.host.containers import ContainerNames, shared_names
-from andon.host.liveness import Liveness
-from andon.host.procfs import (
+from andon.host.processes.containers import ContainerNames, shared_names
+from andon.host.processes.liveness import Liveness
+from andon.host.processes.procfs import (
     ProcessCounters,
     ProcessFacts,
     ProcessParent,
@@ -20,7 +19,8 @@ from andon.host.procfs import (
     Stamp,
     command_line,
 )
-from andon.host.procfs import parse_passwd as parse_passwd
+from andon.host.processes.procfs import parse_passwd as parse_passwd
+from andon.host.rules.attribution import ProcessMembership, describe
 from andon.model.device import Process
 from andon.units import printable
 

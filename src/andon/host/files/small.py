@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from andon.host.private_files import open_regular
-from andon.kernel_files import read_descriptor
+from andon.host.files.kernel import read_descriptor
+from andon.host.files.private import open_regular
 
 SMALL_BYTES = 64 * 1024
 BIG_BYTES = 1024 * 1024

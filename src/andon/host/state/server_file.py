@@ -13,9 +13,9 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from andon.errors import Conflict, Denied
-from andon.host.kin import here, started_ticks
-from andon.host.private_files import open_regular, replace_file
-from andon.host.server.state_folder import SERVER_FILE, is_own
+from andon.host.files.private import open_regular, replace_file
+from andon.host.processes.kin import here, started_ticks
+from andon.host.state.user_folder import SERVER_FILE, is_own
 from andon.host.system import node_name
 from andon.model.work import PidScope
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from andon.host.inspection.files import names_in, read_text
+from andon.host.files.small import names_in, read_text
 from andon.model.vendors import VENDORS, VendorRow
 
 BUS = "sys/bus/pci/devices"

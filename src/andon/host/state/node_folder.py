@@ -9,12 +9,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from andon.errors import Conflict, Denied
-from andon.host.folders import make_private
-from andon.host.kin import here
-from andon.host.private_files import open_regular
-from andon.host.server.state_folder import HISTORY as HISTORY
-from andon.host.server.state_folder import node_path as node_path
-from andon.host.server.state_folder import (
+from andon.host.files.folders import make_private
+from andon.host.files.private import open_regular
+from andon.host.processes.kin import here
+from andon.host.state.user_folder import HISTORY as HISTORY
+from andon.host.state.user_folder import node_path as node_path
+from andon.host.state.user_folder import (
     open_state_folder,
     refuse_anothers,
     refuse_foreign,

@@ -2,7 +2,7 @@
 
 import os
 
-from andon.kernel_files import read
+from andon.host.files.kernel import read
 
 NANOSECONDS = 1e9
 _BYTES = 128

@@ -5,8 +5,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from andon.core.doctor.library import Library
-from andon.host.inspection.files import read_bytes
+from andon.host.files.small import read_bytes
+from andon.host.rules.nvml_library import Library
 
 NAME = "libnvidia-ml.so.1"
 CACHE_BYTES = 16 * 1024 * 1024

@@ -9,9 +9,9 @@ import select
 import signal
 from contextlib import suppress
 
-from andon.core.processes.proc_stat import ENDED, Stat, parse_stat
 from andon.errors import AndonError, Denied, Gone, Unavailable
-from andon.kernel_files import read
+from andon.host.files.kernel import read
+from andon.host.rules.proc_stat import ENDED, Stat, parse_stat
 
 _STAT_BYTES = 1024
 _STOPPED = (b"T", b"t")  # by a signal, by a debugger

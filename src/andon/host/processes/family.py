@@ -6,10 +6,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from andon.core.processes.attribution import describe
-from andon.core.processes.proc_stat import ENDED, KERNEL_THREAD
-from andon.host.ending.handles import ProcessHandle, stat_of
-from andon.host.procfs import ProcessFacts, ProcFolder
+from andon.host.processes.handles import ProcessHandle, stat_of
+from andon.host.processes.procfs import ProcessFacts, ProcFolder
+from andon.host.rules.attribution import describe
+from andon.host.rules.proc_stat import ENDED, KERNEL_THREAD
 from andon.model.programs import program_of
 from andon.units import printable
 

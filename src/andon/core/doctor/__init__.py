@@ -1,1 +1,0 @@
-"""The checks of `andon doctor`: facts in, findings out."""

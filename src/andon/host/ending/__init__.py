@@ -1,1 +1,0 @@
-"""Ending processes: held by a pidfd from the question to the signal."""

@@ -1,1 +1,0 @@
-"""Gathers the facts that `andon doctor` checks."""

@@ -1,1 +1,0 @@
-"""How other processes find and verify this machine's andon server."""

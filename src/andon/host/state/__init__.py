@@ -1,0 +1,1 @@
+"""Where this user's and this machine's state is kept."""
