@@ -24,5 +24,6 @@ def wait_for(
 def retry_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """What failed is tried again within moments instead of seconds."""
     monkeypatch.setattr(
-        "andon.core.retrying.doubled_seconds", lambda times, first, most: 0.02 * (times + 1)
+        "andon.failures.rules.backoff.doubled_seconds",
+        lambda times, first, most: 0.02 * (times + 1),
     )

@@ -10,9 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.alerts.rules.outbox import Delivery
-from andon.engine.failure_log import FailureLog
-from andon.engine.retrying import Retrying, RetryTexts
 from andon.errors import AndonError, Unavailable
+from andon.failures.log import FailureLog
+from andon.failures.retrying import Retrying, RetryTexts
 from andon.model.alert import Alert, Notice
 from andon.ports import Notifier
 from andon.units import human_seconds

@@ -17,11 +17,11 @@ from andon.alerts.rules.past import Query
 from andon.alerts.rules.routes import Route, resolved
 from andon.alerts.sender import GATHER_SECONDS, NotifierWork, NotifierWorker
 from andon.alerts.writer import AlertWriter
-from andon.engine.failure_log import FailureLog
-from andon.engine.listeners import Listeners
 from andon.errors import AndonError, Gone
 from andon.explain.conditions.condition import READINGS, SERVED, Precondition
 from andon.explain.conditions.rulebook import Rulebook
+from andon.failures.listeners import Listeners
+from andon.failures.log import FailureLog
 from andon.leases.rules.broken_devices import reported_broken
 from andon.leases.rules.occupants import BLANK, BookView
 from andon.model.alert import Alert, Notice, Phase, Silence

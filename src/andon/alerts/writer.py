@@ -10,9 +10,9 @@ from typing import Any
 from msgspec import Struct
 
 from andon.alerts.rules.outbox import Delivery, SavedAlerts
-from andon.engine.failure_log import FailureLog
-from andon.engine.retrying import Retrying, RetryTexts
 from andon.errors import AndonError, Unavailable
+from andon.failures.log import FailureLog
+from andon.failures.retrying import Retrying, RetryTexts
 from andon.model.alert import Alert
 from andon.ports import AlertStore
 from andon.units import human_seconds

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from andon.engine.failure_log import FailureLog
-from andon.engine.retrying import Retrying, RetryTexts
 from andon.errors import AndonError, Unavailable
+from andon.failures.log import FailureLog
+from andon.failures.retrying import Retrying, RetryTexts
 from andon.history.maintainer import Maintainer
 from andon.history.rules.backlog import SIZE_SECONDS, UPKEEP_SECONDS, Backlog, RecorderHealth
 from andon.history.rules.intervals import OpenIntervals

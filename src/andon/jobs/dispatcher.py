@@ -10,8 +10,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from andon.engine.failure_log import FailureLog
 from andon.errors import AndonError
+from andon.failures.log import FailureLog
 from andon.host.clock import boot_seconds
 from andon.host.processes.kin import here
 from andon.jobs.adopting import ContainerAdopter

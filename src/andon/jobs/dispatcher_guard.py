@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from andon.engine.failure_log import FailureLog
+from andon.failures.log import FailureLog
 from andon.jobs.folder import JobsFolder
 from andon.jobs.rules.states import JobStatus, has_work
 from andon.jobs.starting import is_dispatched, start_dispatcher

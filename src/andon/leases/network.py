@@ -12,9 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.core.processes.redaction import redact
-from andon.engine.failure_log import FailureLog
-from andon.engine.listeners import Listeners
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
+from andon.failures.listeners import Listeners
+from andon.failures.log import FailureLog
 from andon.host.processes.kin import myself, user_name
 from andon.leases import releaser
 from andon.leases.availability import Availability, BookContents

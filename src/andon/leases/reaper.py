@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from andon.engine.failure_log import FailureLog
-from andon.engine.listeners import Listeners
+from andon.failures.listeners import Listeners
+from andon.failures.log import FailureLog
 
 CLOSE_SECONDS = 1.0
 

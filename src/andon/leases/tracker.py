@@ -14,11 +14,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from andon.core.retrying import BackOff
-from andon.engine.failure_log import FailureLog
-from andon.engine.listeners import Listeners
-from andon.engine.retrying import Retrying, RetryTexts
 from andon.errors import AndonError, Unavailable
+from andon.failures.listeners import Listeners
+from andon.failures.log import FailureLog
+from andon.failures.retrying import Retrying, RetryTexts
+from andon.failures.rules.backoff import BackOff
 from andon.host.files import systems as file_systems
 from andon.host.processes.kin import here, read_kin
 from andon.leases.book import places

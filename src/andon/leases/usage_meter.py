@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from andon.engine.failure_log import FailureLog
+from andon.failures.log import FailureLog
 from andon.host.clock import boot_seconds
 from andon.leases.book import places
 from andon.leases.book.usage_file import claim_writing, read_usage, write_usage

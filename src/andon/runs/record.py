@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.engine.failure_log import FailureLog
+from andon.failures.log import FailureLog
 from andon.model.device import Snapshot
 from andon.model.job.progress import WorkProgress
 from andon.model.request import Ring, RunAccount

@@ -6,7 +6,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Self
 
-from andon.engine.failure_log import FailureLog
+from andon.failures.log import FailureLog
 from andon.model.device import Snapshot
 from andon.sampling.bus import Subscription
 

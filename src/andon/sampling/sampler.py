@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Self
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.engine.failure_log import FailureLog
 from andon.errors import Invalid
+from andon.failures.log import FailureLog
 from andon.model.device import SAMPLER, Device, DeviceStatus, Fault, Host, Snapshot
 from andon.model.request import Ring, RunAccount
 from andon.ports import EventSource, HostSource

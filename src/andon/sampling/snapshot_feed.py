@@ -5,9 +5,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from andon.engine.failure_log import FailureLog
-from andon.engine.listeners import Listeners
 from andon.errors import Unavailable
+from andon.failures.listeners import Listeners
+from andon.failures.log import FailureLog
 from andon.model.device import Snapshot
 from andon.sampling.bus import Subscription
 from andon.sampling.sampler import Costs

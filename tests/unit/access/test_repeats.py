@@ -1,6 +1,6 @@
 """What happens again and again is told once a minute, with a count."""
 
-from andon.core.access.repeats import RepeatLimiter
+from andon.failures.rules.repeats import RepeatLimiter
 
 
 def test_the_first_of_a_kind_is_told_and_the_next_after_a_minute_with_a_count() -> None:

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from andon.engine.failure_log import FailureLog
-from andon.engine.listeners import Listeners
+from andon.failures.listeners import Listeners
+from andon.failures.log import FailureLog
 from tests.support.clocks import Clock
 
 TEXT = "a listener failed; the others continue"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from andon.engine.failure_log import FailureLog
+from andon.failures.log import FailureLog
 from andon.model.device import Snapshot
 from andon.sampling.bus import Bus, Subscription
 from andon.sampling.follower import Follower, SnapshotDelivery

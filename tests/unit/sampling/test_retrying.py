@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.retrying import BackOff, Failures, doubled_seconds, validate
-from andon.engine.retrying import Clocks, Retrying, RetryTexts
 from andon.errors import AndonError, Denied, Unavailable
+from andon.failures.retrying import Clocks, Retrying, RetryTexts
+from andon.failures.rules.backoff import BackOff, Failures, doubled_seconds, validate
 
 FULL = Unavailable("the disk is full", hint="free some space")
 

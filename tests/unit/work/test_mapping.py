@@ -16,8 +16,8 @@ from andon.cli import map_session
 from andon.cli.show.mapping.screen import MapScreen
 from andon.cli.show.mapping.words import summary_words
 from andon.cli.terminal import Choices
-from andon.core.retrying import BackOff
 from andon.errors import Invalid
+from andon.failures.rules.backoff import BackOff
 from andon.model.run import ItemState, RunEnd, RunItem, RunState
 from andon.work.map.calls import CallEnd, CallOutput
 from andon.work.map.session import MapProgress, MapResult

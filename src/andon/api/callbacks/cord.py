@@ -16,11 +16,11 @@ from andon.alerts import rules as alerting
 from andon.alerts.rules import EMPTY, Moment, Observation, StepResult
 from andon.api import watch as library
 from andon.app import rulebook, with_thresholds
-from andon.engine.failure_log import FailureLog
-from andon.engine.listeners import Listeners
 from andon.errors import Invalid
 from andon.explain.conditions.catalogue import BY_NAME
 from andon.explain.conditions.rulebook import Rulebook
+from andon.failures.listeners import Listeners
+from andon.failures.log import FailureLog
 from andon.model.alert import Alert, Level, Phase
 from andon.model.device import Snapshot
 from andon.sampling.bus import Subscription

@@ -26,8 +26,8 @@ from andon.api.compat.alerts import (
 )
 from andon.api.compat.metrics import GpuMetrics
 from andon.api.run import RecordedRun
-from andon.engine.failure_log import FailureLog
 from andon.errors import Invalid
+from andon.failures.log import FailureLog
 from andon.model.device import Snapshot
 from andon.model.run import RunKind
 from andon.sampling.follower import Follower

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from andon.api import watch as library
 from andon.api.compat.metrics import GpuMetrics
-from andon.engine.failure_log import FailureLog
+from andon.failures.log import FailureLog
 from andon.leases.rules.suitability import score
 from andon.leases.rules.verdict import available_by_readings
 from andon.model import wire

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from andon.core.retrying import doubled_seconds
 from andon.drivers.nvidia import nvml
 from andon.drivers.nvidia.trouble import UNINITIALIZED
+from andon.failures.rules.backoff import doubled_seconds
 
 if TYPE_CHECKING:
     from andon.model.alert import Event

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from andon.core.retrying import BackOff, doubled_seconds
+from andon.failures.rules.backoff import BackOff, doubled_seconds
 
 HELLO_SECONDS = 20.0  # starting an interpreter on a loaded machine is not the driver's fault
 MOST_STARVED_SECONDS = 60.0  # that are added where a reader got no processor

@@ -31,8 +31,8 @@ from andon.access.gate import (
 from andon.access.lockout import Lockout
 from andon.access.roles import ANONYMOUS, Identity, Sight, action_of, sight_of
 from andon.access.server_proof import PATH as PROOF
-from andon.core.access.repeats import RepeatLimiter
 from andon.errors import AndonError
+from andon.failures.rules.repeats import RepeatLimiter
 from andon.web.answers.problems import UNEXPECTED, ProblemFormatter, problem, problem_of
 from andon.web.transport.asgi import App, Message, Receive, Scope, Send
 from andon.web.transport.audit import Audit

@@ -17,9 +17,9 @@ from andon.access.gate import ShownKey
 from andon.access.roles import ANONYMOUS, Identity, Role
 from andon.access.saved_sessions import SavedSession
 from andon.access.server_proof import Statement
-from andon.engine.failure_log import FailureLog
-from andon.engine.listeners import Listeners
 from andon.errors import Denied
+from andon.failures.listeners import Listeners
+from andon.failures.log import FailureLog
 from andon.host.processes.kin import account_name, user_name
 from andon.host.state.user_folder import TOKEN, read_token
 from andon.web.transport.session_file import SessionFile

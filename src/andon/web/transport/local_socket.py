@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from andon.engine.failure_log import FailureLog
+from andon.failures.log import FailureLog
 from andon.host.users.peers import is_known, peer_uid
 
 BACKLOG = 128

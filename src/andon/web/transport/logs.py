@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO, cast
 
-from andon.core.access.repeats import EVERY_SECONDS, RepeatLimiter
+from andon.failures.rules.repeats import EVERY_SECONDS, RepeatLimiter
 
 LIBRARIES = ("engineio.server", "socketio.server")
 """Loggers that add a handler of their own, which no quota limits, unless their level is set."""

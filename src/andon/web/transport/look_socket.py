@@ -9,7 +9,7 @@ import msgspec
 from andon.access.look import SCHEMA, look_name
 from andon.access.roles import identity_of, sight_of
 from andon.alerts.rules.lamps import lamps_of
-from andon.engine.failure_log import FailureLog
+from andon.failures.log import FailureLog
 from andon.host.processes.kin import account_name
 from andon.model.lamp import DeviceLamp
 from andon.sampling.snapshot_feed import SnapshotFeed

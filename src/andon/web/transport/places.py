@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 
 from andon.access.quotas import MOST, WAITING, ConnectionUse, Quotas, gives_way, may_work
-from andon.core.access.repeats import RepeatLimiter
+from andon.failures.rules.repeats import RepeatLimiter
 
 log = logging.getLogger("andon.web")
 

@@ -13,7 +13,7 @@ from andon.access.saved_sessions import (
     load_sessions,
     sessions_key,
 )
-from andon.engine.failure_log import FailureLog
+from andon.failures.log import FailureLog
 from andon.host.files.private import read_regular, replace_file
 
 NAME = "sessions.json"

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 
 from andon.access.roles import identity_of
 from andon.access.sign_in import SignInAnswer, dump_answer, socket_name
-from andon.engine.failure_log import FailureLog
+from andon.failures.log import FailureLog
 from andon.host.processes.kin import account_name
 from andon.web.transport.keys import Keys
 from andon.web.transport.local_socket import PAUSE_SECONDS, LocalSocket, local_socket

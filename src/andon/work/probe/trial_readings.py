@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from andon.engine.failure_log import FailureLog
+from andon.failures.log import FailureLog
 from andon.model.device import Snapshot
 from andon.model.naming import title
 from andon.model.request import RunAccount

@@ -9,9 +9,9 @@ from andon.cli.alert_source import FOLLOW_SECONDS, FromSampling, FromServer
 from andon.cli.show.alert import render_change
 from andon.cli.show.alerts import AlertOverview, names_of, render_alerts
 from andon.cli.terminal import Choices, Terminal, notice
-from andon.core.retrying import BackOff
-from andon.engine.retrying import Retrying, RetryTexts
 from andon.errors import Unavailable
+from andon.failures.retrying import Retrying, RetryTexts
+from andon.failures.rules.backoff import BackOff
 from andon.model import wire
 from andon.model.alert import Alert, Phase
 from andon.model.alert_wire import alert_to_json

@@ -4,7 +4,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from andon.core.retrying import doubled_seconds
+from andon.failures.rules.backoff import doubled_seconds
 
 IDLE_SECONDS: Final = 10.0
 SUSPEND_SECONDS: Final = 60.0  # how long a released card may take to suspend

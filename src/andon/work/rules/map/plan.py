@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
-from andon.core.retrying import BackOff
+from andon.failures.rules.backoff import BackOff
 from andon.model.run import ItemState
 from andon.work.rules.map.items import MapItem
 

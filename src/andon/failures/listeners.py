@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 from typing import Generic, ParamSpec
 
-from andon.engine.failure_log import FailureLog
+from andon.failures.log import FailureLog
 
 Values = ParamSpec("Values")
 

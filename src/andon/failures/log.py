@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from andon.core.access.repeats import RepeatLimiter
+from andon.failures.rules.repeats import RepeatLimiter
 
 
 class FailureLog:

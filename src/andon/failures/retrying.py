@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from andon.core.retrying import BackOff, Failures
 from andon.errors import AndonError
+from andon.failures.rules.backoff import BackOff, Failures
 from andon.units import human_seconds
 
 

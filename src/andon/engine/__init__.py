@@ -1,1 +1,0 @@
-"""The parts that run: the sampler, its readers and the bus."""

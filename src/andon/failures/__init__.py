@@ -1,0 +1,1 @@
+"""What parts that keep running share: how failures are retried, logged, and kept from others."""

@@ -1,0 +1,1 @@
+"""When to retry, and which repeated messages are dropped."""
