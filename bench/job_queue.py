@@ -22,7 +22,7 @@ from andon.jobs.scan import Scanner
 from andon.jobs.submitting import here_spec
 from andon.model.job import JobSpec
 from andon.model.job import wire as job_wire
-from andon.model.work import DeviceRequest, Need
+from andon.model.lease import DeviceRequest, Need
 from bench.history import Target
 from bench.queue_beside import beside_gflow
 

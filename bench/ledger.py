@@ -17,7 +17,7 @@ from andon.leases.book import places
 from andon.leases.book.lease_book import Book
 from andon.leases.tracker import LeaseTracker
 from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot, State
-from andon.model.work import Lease, LeaseKind, Share
+from andon.model.lease import Lease, LeaseKind, Share
 from andon.sampling.bus import Bus
 
 DEVICES, PROCESSES, TURNS = 8, 40, 2000

@@ -16,8 +16,16 @@ from playwright.sync_api import Page, expect
 from tests.integration.browser import chromium
 from tests.integration.serving import Served, serving
 
-from andon.model.run import RunBegin, RunDevice, RunEnd, RunKind, RunLine, RunSample, RunState
-from andon.model.run_wire import line_to_text
+from andon.model.run.record import (
+    RunBegin,
+    RunDevice,
+    RunEnd,
+    RunKind,
+    RunLine,
+    RunSample,
+    RunState,
+)
+from andon.model.run.wire import line_to_text
 from andon.runs.rules.fold import RunFold
 from andon.units import GIB
 from bench.history import Target

@@ -20,7 +20,7 @@ from andon.drivers.nvidia.backend import Nvidia
 from andon.errors import AndonError
 from andon.explain.conditions.rulebook import Rulebook
 from andon.model.device import Host, Snapshot
-from andon.model.run import RunKind, RunState
+from andon.model.run.record import RunKind, RunState
 from andon.runs.alert_lines import RunAlerts
 from andon.runs.header import new_run
 from andon.runs.identity import record_path

@@ -10,8 +10,16 @@ import tempfile
 import time
 from pathlib import Path
 
-from andon.model.run import RunBegin, RunDevice, RunEnd, RunKind, RunLine, RunSample, RunState
-from andon.model.run_wire import line_to_text
+from andon.model.run.record import (
+    RunBegin,
+    RunDevice,
+    RunEnd,
+    RunKind,
+    RunLine,
+    RunSample,
+    RunState,
+)
+from andon.model.run.wire import line_to_text
 from bench.history import Target
 
 RUNS, ROUNDS, SAMPLES = 10_000, 5, 20

@@ -26,7 +26,7 @@ from tests.integration.run_writing import WrittenRun
 from tests.integration.serving import Served, serving
 from tests.support.waiting import wait_for
 
-from andon.model.run import RunState
+from andon.model.run.record import RunState
 
 OUT = Path("docs/pictures")
 DEVICES = 8

@@ -13,13 +13,13 @@ if TYPE_CHECKING:  # imported at every start; history and alerts are not
 
     from andon.alerts.rules.outbox import Delivery, SavedAlerts
     from andon.alerts.rules.past import Query
-    from andon.core.executing.order import CreatedWork, WorkEnd, WorkOrder
     from andon.errors import AndonError
     from andon.history.rules.intervals import UsageInterval
     from andon.history.rules.series import Bucket, NodeReadings
     from andon.history.rules.tiers import DueRoll, Maintenance, StoreContents, StoredBlock, Tier
     from andon.model.alert import Alert, Event, Notice
-    from andon.model.run import RunRow
+    from andon.model.execution.order import CreatedWork, WorkEnd, WorkOrder
+    from andon.model.run.record import RunRow
     from andon.runs.rules.baselines import RunBaseline
     from andon.runs.rules.matching import RunQuery
     from andon.settings.store_url import StoreUrl

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.executing.order import WorkOrder
 from andon.engines.local import LocalExecutor
+from andon.model.execution.order import WorkOrder
 from andon.ports import Executor
 from andon.testing.executor_contract import ExecutorContract
 

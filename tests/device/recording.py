@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from andon.model.run import RunBegin, RunEnd, RunLine, RunSample
+from andon.model.run.record import RunBegin, RunEnd, RunLine, RunSample
 from andon.runs.rules.lines import RecordLines
 from andon.runs.rules.summary import RunTallies
 from tests.conftest import REPOSITORY

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.model import work_wire
+from andon.model import lease_wire
 from tests.fuzz import books
 from tests.fuzz.chance import PARTS, SECONDS, SEED
 from tests.fuzz.target import target
@@ -22,6 +22,6 @@ def test_no_file_in_the_book_stops_a_lease_or_shows_a_secret(tmp_path: Path) -> 
 
 def test_the_entries_that_are_mutated_are_valid_before() -> None:
     """Else every file would be refused for the same reason."""
-    assert work_wire.lease_from_json(books.LEASE).id == "hogxx"
-    assert work_wire.ticket_from_json(books.TICKET).id == "waitx"
-    assert work_wire.cordon_from_json(books.CORDON).uuid == "GPU-3"
+    assert lease_wire.lease_from_json(books.LEASE).id == "hogxx"
+    assert lease_wire.ticket_from_json(books.TICKET).id == "waitx"
+    assert lease_wire.cordon_from_json(books.CORDON).uuid == "GPU-3"

@@ -9,7 +9,7 @@ from typing import Any
 
 from andon.host.processes.kin import here, started_ticks
 from andon.host.system import node_name
-from andon.model.run import (
+from andon.model.run.record import (
     RunBegin,
     RunDevice,
     RunEnd,
@@ -19,7 +19,7 @@ from andon.model.run import (
     RunSample,
     RunState,
 )
-from andon.model.run_wire import line_to_text
+from andon.model.run.wire import line_to_text
 from andon.runs.rules.fold import RunFold
 from andon.units import GIB
 

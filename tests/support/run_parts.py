@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from andon.model.run import RunBegin, RunDevice, RunKind, RunSample
+from andon.model.run.record import RunBegin, RunDevice, RunKind, RunSample
 from andon.units import GIB
 
 BEGAN = 1000.0

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from andon.model.run import (
+from andon.model.run.record import (
     GitState,
     ItemState,
     RunAlert,
@@ -20,7 +20,7 @@ from andon.model.run import (
     RunSample,
     RunState,
 )
-from andon.model.run_wire import line_to_text
+from andon.model.run.wire import line_to_text
 from andon.units import GIB
 
 BEGAN = 1_763_250_000.0

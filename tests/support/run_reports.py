@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from andon.model.run import RunDevice, RunLine, RunState
+from andon.model.run.record import RunDevice, RunLine, RunState
 from andon.runs.rules.fold import RunFold
 from andon.runs.rules.reports.phases import Phases
 from andon.runs.rules.reports.report import DeviceReport, ReadingFigures, RunReport, report_of

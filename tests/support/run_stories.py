@@ -2,7 +2,7 @@
 
 import math
 
-from andon.model.run import (
+from andon.model.run.record import (
     GitState,
     ItemState,
     RunAlert,

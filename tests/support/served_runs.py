@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from andon.model.run import RunRow
+from andon.model.run.record import RunRow
 from andon.runs.files import read_ends
 from andon.runs.rules.fold import row_of
 from andon.web.runs.shown import FoundRuns, ServerRuns

@@ -5,7 +5,7 @@ from typing import Any
 
 from andon.leases.rules.capacity import DeviceCapacity, Surroundings, capacities
 from andon.model.device import Device, DeviceStatus, Process, Sample, State
-from andon.model.work import (
+from andon.model.lease import (
     BookEntry,
     Claim,
     DeviceRequest,

@@ -11,10 +11,10 @@ from andon.alerts.rules.lamps import board
 from andon.alerts.rules.standing import standing
 from andon.explain.conditions.rulebook import Rulebook
 from andon.model.device import Snapshot
+from andon.model.lease import LeaseKind, LeaseState, Share
 from andon.model.lease_list import LeaseList, LeaseRow, WaitingRow
 from andon.model.naming import device_labels
 from andon.model.verdict import DeviceVerdict, VerdictKind
-from andon.model.work import LeaseKind, LeaseState, Share
 from andon.tui.histories import Histories
 from andon.tui.page import Frame, Page
 from andon.tui.scene import Scene, with_snapshot

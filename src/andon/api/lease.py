@@ -19,7 +19,6 @@ from msgspec.structs import replace
 from andon.api import watch as library
 from andon.api.leased import ENVIRONMENT, leased
 from andon.app import open_availability
-from andon.core.processes.redaction import redact
 from andon.errors import AndonError, Gone, Unavailable
 from andon.host.processes.kin import here, myself, started_ticks
 from andon.leases import releaser
@@ -32,8 +31,9 @@ from andon.leases.rules.choice import rank
 from andon.leases.rules.environment import LEASE_VARIABLE, environment
 from andon.leases.rules.requests import DEFAULT_LEASE_SECONDS, LeaseOptions, checked
 from andon.model.device import Device, Snapshot
+from andon.model.lease import DeviceRequest, Lease, LeaseKind, Owner, Work
+from andon.model.redaction import redact
 from andon.model.verdict import VerdictKind
-from andon.model.work import DeviceRequest, Lease, LeaseKind, Owner, Work
 from andon.sampling.rules.masks import visibility
 from andon.units import check_seconds, parse_seconds
 

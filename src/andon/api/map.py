@@ -15,7 +15,7 @@ from andon.api.lease import candidates, lease
 from andon.app.map import MapRecord, told
 from andon.errors import AndonError, Conflict, Invalid
 from andon.leases.rules.requests import Names, RequestOptions, Size
-from andon.model.run import ItemState
+from andon.model.run.record import ItemState
 from andon.runs.record import RunRecorder
 from andon.runs.rules.plain import plain_text
 from andon.runs.rules.sampled import run_devices

@@ -25,11 +25,11 @@ from typing import Any
 from andon.api import watch as library
 from andon.app import rulebook
 from andon.app.runs import remember
-from andon.core.processes.redaction import redact
 from andon.errors import Invalid
 from andon.model.codec import NAME
 from andon.model.device import Snapshot
-from andon.model.run import (
+from andon.model.redaction import redact
+from andon.model.run.record import (
     ItemState,
     RunCandidate,
     RunEnd,

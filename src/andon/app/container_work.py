@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from andon.app.engines import open_engine
-from andon.core.executing.order import HOST_MEMORY_WORDS, UNLEASED, ContainerOptions
 from andon.errors import AndonError, Gone
 from andon.host.processes.kin import container_lives
 from andon.jobs.container_files import write_container
@@ -25,6 +24,7 @@ from andon.leases.book.hold import name_container_in
 from andon.leases.book.lease_book import Book
 from andon.leases.book.places import LEASES
 from andon.model.device import Device
+from andon.model.execution.order import HOST_MEMORY_WORDS, UNLEASED, ContainerOptions
 from andon.work.contained import ContainedCommand, follow_container
 from andon.work.container_notes import noted
 from andon.work.launcher import Launcher

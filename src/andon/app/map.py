@@ -8,10 +8,10 @@ from msgspec import Struct, field
 
 from andon.app.runs import remember
 from andon.app.thresholds import rulebook
-from andon.core.processes.redaction import redact
 from andon.leases.rules.suitability import chosen_by
 from andon.model.device import Snapshot
-from andon.model.run import RunKind
+from andon.model.redaction import redact
+from andon.model.run.record import RunKind
 from andon.runs.facts import find_facts
 from andon.runs.header import new_run
 from andon.runs.identity import record_path, runs_folder

@@ -23,8 +23,8 @@ from andon.units import human_bytes
 if TYPE_CHECKING:
     from andon.cli.show.offer import Offer, OfferRow
     from andon.leases.availability import Availability, Candidates
+    from andon.model.lease import DeviceRequest
     from andon.model.lease_list import LeaseList
-    from andon.model.work import DeviceRequest
     from andon.sampling.rules.told import ServerSnapshot
 
 

@@ -21,11 +21,11 @@ from andon.cli.show.mapping.words import scaling_lines, summary_words, where
 from andon.cli.show.waiting import WaitingLine
 from andon.cli.sources import sampling_ahead, settings_of
 from andon.cli.terminal import Choices, Terminal, notice
-from andon.core.executing.order import ContainerOptions
-from andon.core.processes.redaction import redact
 from andon.errors import Conflict, Gone, Invalid, Unavailable
 from andon.leases.granter import LeaseTerms
-from andon.model.run import ItemState, RunKind, RunRow, RunState
+from andon.model.execution.order import ContainerOptions
+from andon.model.redaction import redact
+from andon.model.run.record import ItemState, RunKind, RunRow, RunState
 from andon.runs.record import RunRecorder
 from andon.runs.rules.matching import RunQuery
 from andon.runs.rules.usage_words import report_words

@@ -15,7 +15,6 @@ from andon.app.runs import remember
 from andon.cli.run_csv import CsvCopy
 from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices, notice
-from andon.core.processes.redaction import redact
 from andon.errors import Conflict, Gone
 from andon.host.memory.oom_kills import host_kills
 from andon.host.processes.kin import here, user_name
@@ -30,10 +29,11 @@ from andon.leases.granter import Grant
 from andon.leases.rules.environment import environment
 from andon.leases.rules.suitability import chosen_by
 from andon.model.device import Device, Snapshot
+from andon.model.lease import DeviceRequest, Lease
 from andon.model.naming import title
+from andon.model.redaction import redact
 from andon.model.release_note import ReleaseNote
-from andon.model.run import OutOfMemory, RunBegin, RunCandidate, RunKind, RunState
-from andon.model.work import DeviceRequest, Lease
+from andon.model.run.record import OutOfMemory, RunBegin, RunCandidate, RunKind, RunState
 from andon.runs.facts import find_facts
 from andon.runs.header import new_run
 from andon.runs.identity import place_of, record_path, runs_folder

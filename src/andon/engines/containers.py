@@ -17,7 +17,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from andon.core.executing.order import (
+from andon.engines.asking import ask_command
+from andon.engines.rules import answers as answers
+from andon.errors import AndonError, Conflict, Gone, Invalid, Unavailable
+from andon.host.files.kernel import read
+from andon.model.execution.order import (
     UNLEASED,
     ContainerOptions,
     CreatedWork,
@@ -25,10 +29,6 @@ from andon.core.executing.order import (
     WorkEnd,
     WorkOrder,
 )
-from andon.engines.asking import ask_command
-from andon.engines.rules import answers as answers
-from andon.errors import AndonError, Conflict, Gone, Invalid, Unavailable
-from andon.host.files.kernel import read
 from andon.work.container_notes import drop_note, is_recent, noted, write_note
 from andon.work.rules.container_arguments import (
     EngineFacts,

@@ -24,7 +24,7 @@ from andon.jobs.rules.states import is_running
 from andon.leases.granter import Grant
 from andon.model.job import AttemptFacts, AttemptVerdict, JobFacts, JobSpec
 from andon.model.job import wire as job_wire
-from andon.model.work import Owner
+from andon.model.lease import Owner
 from andon.runs.record import SampleSource
 from andon.work.cpu_binding import bound_line, bound_to
 from andon.work.variables import free_port

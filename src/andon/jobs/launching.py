@@ -23,7 +23,7 @@ from andon.leases.rules.environment import environment as device_environment
 from andon.model.device import Device
 from andon.model.job import AttemptFacts, JobSpec
 from andon.model.job import wire as job_wire
-from andon.model.work import Owner
+from andon.model.lease import Owner
 from andon.runs.rules.ranks import RUN_VARIABLE
 from andon.standalone import STANDALONE
 from andon.work.container_task import clean_command, follow_command, task_command

@@ -12,15 +12,16 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from andon.core.processes.redaction import redact
 from andon.errors import AndonError
 from andon.host.files.folders import make_private
 from andon.leases.granter import Grant
 from andon.leases.rules.suitability import chosen_by
 from andon.model.device import Snapshot
 from andon.model.job import AttemptEnd, AttemptFacts, AttemptVerdict, EndReason, JobSpec
+from andon.model.lease import Owner
 from andon.model.naming import device_labels
-from andon.model.run import (
+from andon.model.redaction import redact
+from andon.model.run.record import (
     GitState,
     RunBegin,
     RunEnd,
@@ -30,7 +31,6 @@ from andon.model.run import (
     RunSample,
     RunState,
 )
-from andon.model.work import Owner
 from andon.runs.facts import git_state, interpreter_of, versions_of
 from andon.runs.files import open_record, pieces
 from andon.runs.header import new_run

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from andon.core.processes.redaction import redact
 from andon.errors import AndonError, Denied, Unavailable
 from andon.host.processes.kin import myself
 from andon.jobs.launching import Supervisor
@@ -40,8 +39,9 @@ from andon.leases.rules.queue import (
 )
 from andon.model.device import Device
 from andon.model.job import JobFacts, JobSpec
+from andon.model.lease import DeviceRequest, Need, Ticket
 from andon.model.naming import device_labels
-from andon.model.work import DeviceRequest, Need, Ticket
+from andon.model.redaction import redact
 from andon.sampling.rules.masks import visibility
 from andon.sampling.sampler import Sampler
 

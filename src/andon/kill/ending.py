@@ -29,8 +29,8 @@ from andon.leases.rules.membership import BY_ITSELF, bond
 from andon.leases.rules.occupants import lease_name
 from andon.leases.rules.rights import barred
 from andon.model.device import FaultCode, Process, Snapshot, State
+from andon.model.lease import Claim, Kin, LeaseState
 from andon.model.naming import device_labels
-from andon.model.work import Claim, Kin, LeaseState
 from andon.units import plain
 
 if TYPE_CHECKING:

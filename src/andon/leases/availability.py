@@ -32,8 +32,8 @@ from andon.leases.rules.usage import NO_USAGE, RecentUsage
 from andon.leases.rules.verdict import all_masked, need_of_any, verdicts, verdicts_for
 from andon.leases.turn_memory import TurnMemory
 from andon.model.device import Snapshot
+from andon.model.lease import BookEntry, Claim, Cordon, DeviceRequest, Kin, Lease, Need, Ticket
 from andon.model.verdict import DeviceVerdict
-from andon.model.work import BookEntry, Claim, Cordon, DeviceRequest, Kin, Lease, Need, Ticket
 from andon.sampling.rules.masks import doubt_about
 
 

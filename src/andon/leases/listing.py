@@ -19,9 +19,9 @@ from andon.leases.rules.rows import (
 )
 from andon.leases.rules.usage import NO_USAGE, RecentUsage
 from andon.model.device import Snapshot
+from andon.model.lease import Claim, Cordon, Ticket
 from andon.model.lease_list import BookRow, LeaseList
 from andon.model.verdict import DeviceVerdict
-from andon.model.work import Claim, Cordon, Ticket
 
 
 class LeaseListing(Struct, frozen=True):

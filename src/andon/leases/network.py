@@ -11,7 +11,6 @@ from contextlib import suppress
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.core.processes.redaction import redact
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.failures.listeners import Listeners
 from andon.failures.log import FailureLog
@@ -31,8 +30,9 @@ from andon.leases.rules.requests import LONGEST_WAIT_SECONDS
 from andon.leases.rules.rights import check_fence
 from andon.leases.rules.rows import lease_row
 from andon.model.device import Snapshot
+from andon.model.lease import Claim, Cordon, DeviceRequest, Lease, LeaseKind, LeaseState, Owner
 from andon.model.lease_list import LeaseList, LeaseRow
-from andon.model.work import Claim, Cordon, DeviceRequest, Lease, LeaseKind, LeaseState, Owner
+from andon.model.redaction import redact
 
 log = logging.getLogger("andon.remote_leases")
 

@@ -8,7 +8,7 @@ from andon.host.processes.handles import is_stopped
 from andon.leases.book.lease_book import Book
 from andon.leases.book.lock_holders import open_holder
 from andon.leases.book.places import LEASES
-from andon.model.work import Claim, Lease, LeaseState
+from andon.model.lease import Claim, Lease, LeaseState
 from andon.units import human_seconds
 
 LATE_SECONDS = 15.0  # a running holder releases a lease within five

@@ -7,8 +7,8 @@ from andon.leases.availability import Candidates
 from andon.leases.rules.choice import Candidate, lacks_memory
 from andon.leases.rules.eligibility import count_words
 from andon.leases.rules.obstacles import HEALTH, Obstacle, ObstacleKind
+from andon.model.lease import DeviceRequest
 from andon.model.naming import device_labels, title, titles
-from andon.model.work import DeviceRequest
 from andon.units import human_bytes, human_seconds
 
 DAY_SECONDS = 86_400.0

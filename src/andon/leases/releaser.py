@@ -19,8 +19,8 @@ from andon.leases.policy_file import limits_for, read_policy
 from andon.leases.rules.lockers import Locker
 from andon.leases.rules.policy import check_extension
 from andon.leases.rules.rights import LeaseRequester, barred
+from andon.model.lease import Claim, Lease, LeaseState
 from andon.model.release_note import release_note
-from andon.model.work import Claim, Lease, LeaseState
 
 RELEASE_SECONDS = 12.0
 POLL_SECONDS = 0.05

@@ -26,8 +26,8 @@ from andon.leases.book.lease_book import Book
 from andon.leases.listing import book_row
 from andon.leases.rules.occupants import BLANK, BookView, Marker, page_of, wanted_pids
 from andon.model.device import DeviceStatus, Process, Snapshot
+from andon.model.lease import BookEntry, Kin
 from andon.model.lease_list import BookRow
-from andon.model.work import BookEntry, Kin
 from andon.sampling.bus import Subscription
 from andon.sampling.follower import Follower, SnapshotDelivery
 from andon.units import human_seconds

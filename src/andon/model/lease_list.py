@@ -3,10 +3,10 @@
 from msgspec import Struct
 
 from andon.model.codec import Amount, Id, Index, Name, Pid, Signed, Text, Time, Whole, read_schema
+from andon.model.lease import LeaseKind, LeaseState, Share
 from andon.model.shapes import to_json
 from andon.model.verdict import DeviceVerdict
 from andon.model.wire import Json
-from andon.model.work import LeaseKind, LeaseState, Share
 
 LEASES = "andon.leases/1"
 

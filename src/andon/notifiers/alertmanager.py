@@ -11,9 +11,9 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from andon.alerts.rules.messages import MessageContext, without_secrets
-from andon.core.processes.redaction import redact
 from andon.errors import AndonError, Denied, Invalid, Unavailable
 from andon.model.alert import Alert, Notice, NoticeKind
+from andon.model.redaction import redact
 from andon.settings.alerts import NotifierSettings
 
 REFRESH_SECONDS = 60.0

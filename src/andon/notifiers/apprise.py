@@ -9,9 +9,9 @@ from typing import Any
 from urllib.parse import unquote
 
 from andon.alerts.rules.messages import MessageContext
-from andon.core.processes.redaction import HIDDEN, redact
 from andon.errors import Invalid, Unavailable
 from andon.model.alert import Alert, Level, Notice, NoticeKind
+from andon.model.redaction import HIDDEN, redact
 from andon.settings.alerts import NotifierSettings, masked
 
 SHORTEST_SECRET = 4

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import IO
 
 from andon.alerts.rules.messages import MessageContext, without_secrets
-from andon.core.processes.redaction import redact
 from andon.errors import Denied, Gone, Invalid, Unavailable
 from andon.model import alert_wire
 from andon.model.alert import Alert, Notice
+from andon.model.redaction import redact
 from andon.settings.alerts import NotifierSettings
 
 SCHEMA = "andon.notice/1"

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from andon.model.alert import Alert, Level, Phase
 from andon.model.device import Snapshot
-from andon.model.run import RunAlert
+from andon.model.run.record import RunAlert
 
 if TYPE_CHECKING:  # hundreds of modules, which a run loads once its command has started
     from andon.alerts.rules import AlertState

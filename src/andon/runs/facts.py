@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
-from andon.model.run import GitState, RunFacts
+from andon.model.run.record import GitState, RunFacts
 from andon.sampling.spawning import wait_for
 
 PACKAGES = ("torch", "jax", "transformers", "vllm")

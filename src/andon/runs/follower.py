@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Self
 
 from andon.errors import Unavailable
-from andon.model.run import RunBegin, RunLine
+from andon.model.run.record import RunBegin, RunLine
 from andon.runs.files import ENDS_BYTES, PIECE_BYTES, open_record, read_ends
 from andon.runs.rules.lines import RecordLines
 from andon.runs.rules.recent import RecentLines

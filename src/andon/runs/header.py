@@ -8,7 +8,7 @@ from typing import Any
 from andon.host.processes.kin import here, started_ticks, user_name
 from andon.host.system import boot_id
 from andon.model.device import Snapshot
-from andon.model.run import RunBegin, RunKind
+from andon.model.run.record import RunBegin, RunKind
 from andon.runs.identity import LONGEST_NAME, new_id, parent_of, place_of
 from andon.runs.rules.sampled import run_devices
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from andon.errors import AndonError, Conflict, Gone, Invalid
 from andon.model.job.progress import WorkProgress
-from andon.model.run import RunKind, RunRow, RunState
+from andon.model.run.record import RunKind, RunRow, RunState
 from andon.ports import RunIndex
 from andon.runs.files import RecordRead, delete_record, read_ends, size_of
 from andon.runs.life import is_alive

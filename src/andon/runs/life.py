@@ -2,7 +2,7 @@
 
 from andon.host.processes.kin import here, started_ticks
 from andon.host.system import node_name
-from andon.model.run import RunBegin
+from andon.model.run.record import RunBegin
 
 FRESH_SECONDS = 60.0
 """A record that grows belongs to a run that lives: samples come every five seconds at most."""

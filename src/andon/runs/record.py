@@ -14,7 +14,7 @@ from andon.failures.log import FailureLog
 from andon.model.device import Snapshot
 from andon.model.job.progress import WorkProgress
 from andon.model.request import Ring, RunAccount
-from andon.model.run import (
+from andon.model.run.record import (
     OutOfMemory,
     RunBegin,
     RunDevice,
@@ -25,7 +25,7 @@ from andon.model.run import (
     RunLogged,
     RunState,
 )
-from andon.model.run_wire import line_to_text
+from andon.model.run.wire import line_to_text
 from andon.runs.alert_lines import RunAlerts
 from andon.runs.rules.fold import keep_last
 from andon.runs.rules.oom import MemoryBeforeEnd, memory_growth

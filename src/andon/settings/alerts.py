@@ -255,7 +255,7 @@ def shown(notifier: NotifierSettings) -> dict[str, object]:
         "timeout_seconds": notifier.timeout_seconds,
     }
     if notifier.command:
-        from andon.core.processes.redaction import redact
+        from andon.model.redaction import redact
 
         return {**values, "command": redact(notifier.command)}
     return {**values, "url": masked(notifier.url)}

@@ -92,7 +92,7 @@ def redacted(text: str) -> str:
 
     Of one that is too long only the beginning: to search all of it for a password takes long.
     """
-    from andon.core.processes.redaction import HIDDEN, redact_text
+    from andon.model.redaction import HIDDEN, redact_text
 
     if len(text) > LONGEST:
         head, colon, _ = text.partition(":")
@@ -141,6 +141,6 @@ _CHECKS = {"file": _refuse_file, "memory": _check_memory, "sqlite": _check_sqlit
 
 
 def _shown(text: str) -> str:
-    from andon.core.processes.redaction import printable
+    from andon.model.redaction import printable
 
     return f'"{printable(redacted(text))[:80]}"'

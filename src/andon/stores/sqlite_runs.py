@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from andon.errors import Gone, Unavailable
 from andon.model.codec import Wrong
-from andon.model.run import RunRow
-from andon.model.run_wire import row_from_json, row_to_json
+from andon.model.run.record import RunRow
+from andon.model.run.wire import row_from_json, row_to_json
 from andon.runs.rules.baselines import RunBaseline, baseline_from_json, baseline_to_json
 from andon.runs.rules.matching import RunQuery, glob_of, models_of, words_of
 from andon.stores.sqlite_database import Database

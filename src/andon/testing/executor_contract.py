@@ -20,8 +20,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar
 
-from andon.core.executing.order import CreatedWork, WorkOrder
 from andon.errors import AndonError, Gone
+from andon.model.execution.order import CreatedWork, WorkOrder
 from andon.ports import Executor
 
 PATIENCE_SECONDS = 60.0

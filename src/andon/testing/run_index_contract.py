@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from andon.errors import Gone
-from andon.model.run import RunDevice, RunKind, RunRow, RunState
+from andon.model.run.record import RunDevice, RunKind, RunRow, RunState
 from andon.ports import RunIndex
 from andon.runs.rules.baselines import BaselineRun, RunBaseline
 from andon.runs.rules.matching import RunQuery, select

@@ -20,7 +20,7 @@ from andon.tui.state import ProcessChoice, ProcessKey
 if TYPE_CHECKING:  # imported when their views are opened: the first picture must be quick
     from andon.model.job import JobView
     from andon.model.lease_list import LeaseList
-    from andon.model.run import RunRow
+    from andon.model.run.record import RunRow
     from andon.model.verdict import DeviceVerdict
 
 

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.core.executing.order import CreatedWork
 from andon.errors import Conflict, Gone, Invalid
 from andon.host.processes.kin import myself
 from andon.leases.book.hold import LeaseHold
 from andon.leases.book.lease_book import Book
-from andon.model.work import BookEntry, Lease, Owner
+from andon.model.execution.order import CreatedWork
+from andon.model.lease import BookEntry, Lease, Owner
 from andon.ports import Executor
 
 

@@ -8,17 +8,17 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from andon.core.executing.order import (
+from andon.errors import AndonError, Conflict
+from andon.host.processes.kin import container_lives
+from andon.leases.book.lease_book import Book
+from andon.model.device import Device
+from andon.model.execution.order import (
     ContainerOptions,
     CreatedWork,
     Submitter,
     WorkEnd,
     WorkOrder,
 )
-from andon.errors import AndonError, Conflict
-from andon.host.processes.kin import container_lives
-from andon.leases.book.lease_book import Book
-from andon.model.device import Device
 from andon.ports import Executor, Explaining, Sweeping
 from andon.work.launcher import CommandEnd
 from andon.work.programs import CannotStart

@@ -20,7 +20,7 @@ from andon.errors import Gone
 from andon.model.device import Snapshot
 from andon.model.job import JobState, JobView
 from andon.model.job.wire import view_to_json
-from andon.model.run_wire import row_to_json
+from andon.model.run.wire import row_to_json
 from andon.model.shapes import to_json
 from andon.web.runs.shown import FoundRuns, ServerRuns
 from tests.conftest import REPOSITORY

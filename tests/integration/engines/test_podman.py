@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.executing.order import ContainerOptions, Submitter, WorkOrder
 from andon.engines.containers import PodmanExecutor
 from andon.errors import Unavailable
+from andon.model.execution.order import ContainerOptions, Submitter, WorkOrder
 from andon.ports import Executor
 from andon.testing.executor_contract import ExecutorContract
 from tests.conftest import need

@@ -19,7 +19,7 @@ from andon.jobs.queue import Queue, submit, wake
 from andon.jobs.starting import is_dispatched
 from andon.jobs.submitting import here_spec
 from andon.model.job import ArrayPlace, AttemptClaim, Checkpoint, JobState, JobView, NotifyWhen
-from andon.model.work import DeviceRequest, PlacementOrder
+from andon.model.lease import DeviceRequest, PlacementOrder
 from tests.integration.conftest import andon
 from tests.integration.queueing import (
     cleaned,

@@ -18,7 +18,7 @@ from andon.jobs.folder import JobsFolder
 from andon.jobs.queue import Queue, submit, wake
 from andon.jobs.submitting import here_spec
 from andon.model.job import JobState
-from andon.model.work import DeviceRequest
+from andon.model.lease import DeviceRequest
 from tests.conftest import need
 from tests.integration.conftest import andon
 from tests.integration.queueing import (

@@ -26,7 +26,7 @@ from andon.jobs.rules.states import is_running
 from andon.jobs.starting import is_dispatched
 from andon.jobs.submitting import here_spec
 from andon.model.job import JobState
-from andon.model.work import DeviceRequest
+from andon.model.lease import DeviceRequest
 from tests.conftest import need
 from tests.integration.queueing import (
     cleaned,

@@ -16,7 +16,7 @@ import fcntl, json, os, time
 from pathlib import Path
 from andon.host.processes.kin import myself
 from andon.model import work_wire
-from andon.model.work import Lease, LeaseKind, Share, Work
+from andon.model.lease import Lease, LeaseKind, Share, Work
 leases, tickets = Path("/run/andon/leases"), Path("/run/andon/tickets")
 [victim] = leases.glob("*.lease")
 share, kept = Share("SIM-0", 0), []
@@ -64,7 +64,7 @@ X
 FORGE_BOOK = """
 import os
 from andon.leases.book.lease_book import Book
-from andon.model.work import Cordon, Need, Owner, Ticket
+from andon.model.lease import Cordon, Need, Owner, Ticket
 os.environ["ANDON_LEASE_DIR"] = "/tmp/andon"
 book = Book()
 for index in range(8):
@@ -157,7 +157,7 @@ FILL = """
 import json
 from andon.host.processes.kin import myself
 from andon.model import work_wire
-from andon.model.work import Lease, LeaseKind, Share, Work
+from andon.model.lease import Lease, LeaseKind, Share, Work
 for number in range(9000):
     for part in ("leases", "tickets"):
         open(f"/tmp/andon/{part}/.hidden{number}", "w").close()
@@ -191,7 +191,7 @@ import os, subprocess
 from msgspec.structs import replace
 from andon.host.processes.kin import myself, started_ticks
 from andon.leases.book.lease_book import Book
-from andon.model.work import Lease, LeaseKind, Share, Work
+from andon.model.lease import Lease, LeaseKind, Share, Work
 work = subprocess.Popen(["sleep", "60"], process_group=0)
 kept = Lease("kept", (Share("SIM-9", 9),), myself(), LeaseKind.COMMAND, 1.0, 1,
              work=Work(work.pid, started_ticks(work.pid), work.pid))
@@ -242,7 +242,7 @@ FORGE_WORK = """
 import sys
 from andon.host.processes.kin import myself
 from andon.leases.book.lease_book import Book
-from andon.model.work import Lease, LeaseKind, Share, Work
+from andon.model.lease import Lease, LeaseKind, Share, Work
 shares = tuple(Share(f"GPU-{n}", n) for n in range(8))
 made = Lease("evil", shares, myself(), LeaseKind.COMMAND, 1.0, 1, work=Work(9, 9, int(sys.argv[1])))
 Book().write_lease(made).hold.close()
@@ -286,7 +286,7 @@ IDLE = """
 import json, sys, time
 from andon.host.processes.kin import myself
 from andon.leases.book.lease_book import Book
-from andon.model.work import Need, Ticket
+from andon.model.lease import Need, Ticket
 book, every = Book(), [device["uuid"] for device in json.load(sys.stdin)["devices"]]
 need = Need(frozenset(every), 8, 8, balanced=False)
 held = []

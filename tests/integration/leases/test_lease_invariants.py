@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from andon.host.processes.kin import myself, started_ticks
 from andon.leases.book import places
 from andon.leases.book.lease_book import Book
-from andon.model.work import Work
+from andon.model.lease import Work
 from tests.conftest import REPOSITORY, need
 from tests.integration.conftest import andon, is_alive
 from tests.integration.lease_crowd import asked

@@ -15,8 +15,8 @@ from andon.host.processes.kin import here, myself, started_ticks
 from andon.leases import releaser
 from andon.leases.book.lease_book import Book
 from andon.leases.overdue import overdue
-from andon.model import wire, work_wire
-from andon.model.work import Claim, Lease, LeaseKind, LeaseState
+from andon.model import lease_wire, wire
+from andon.model.lease import Claim, Lease, LeaseKind, LeaseState
 from tests.integration.conftest import andon, is_alive
 from tests.integration.leasing import FOREVER, end_of, line, running, soon, work_pid
 from tests.integration.lending import children, lending
@@ -102,7 +102,7 @@ def forged(pid: int) -> str:
         "mallory", MALLORY, pid, started_ticks=ticks, boot=here().boot,
         pid_namespace=here().pid_namespace,
     )  # fmt: skip
-    return wire.dumps(work_wire.lease_to_json(lease(0, name=HOG, owner=named))) + "\n"
+    return wire.dumps(lease_wire.lease_to_json(lease(0, name=HOG, owner=named))) + "\n"
 
 
 NEW = os.O_RDWR | os.O_CREAT
@@ -251,7 +251,7 @@ def stubborn(book: Book, until: float | None = None) -> "tuple[Lease, subprocess
         [PYTHON, "-c", STUBBORN, str(name)], stdout=subprocess.PIPE, text=True
     )
     held = lease(0, name=HOG, owner=myself(int(line(started))), until=until)
-    name.write_text(wire.dumps(work_wire.lease_to_json(held)) + "\n")
+    name.write_text(wire.dumps(lease_wire.lease_to_json(held)) + "\n")
     return held, started
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, ViewportSize, expect
 
-from andon.model.run import RunState
+from andon.model.run.record import RunState
 from tests.integration.board import (
     drawn,
     opened,

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from andon.host.processes.kin import myself
 from andon.leases.book.lease_book import Book
-from andon.model import work_wire
+from andon.model import lease_wire
 from tests.conftest import REPOSITORY, need
 from tests.integration.leasing import soon
 from tests.integration.lending import Counter, children, lending
@@ -160,7 +160,7 @@ def test_a_forged_lease_is_shown_as_it_is_and_harms_no_other(folder: Path) -> No
     """No text, the largest fence, an end beyond all clocks, and the id of another's lease."""
     with lending(folder) as counter:
         lent = counter.lend(gpus=1)
-        forged = work_wire.lease_to_json(
+        forged = lease_wire.lease_to_json(
             replace(lease(3), id=lent["id"], fence=2**63 - 1, until=1.0, owner=myself())
         )
         forged["command"] = "\ud800 no text"

@@ -21,8 +21,8 @@ from andon.leases.rules.verdict import verdicts
 from andon.model.alert import Event, EventKind, Party
 from andon.model.alert_wire import alert_from_json, alert_to_json, alerts_from_json, alerts_to_json
 from andon.model.device import Snapshot
+from andon.model.lease import Lease, LeaseKind, LeaseState, Share
 from andon.model.verdict import DeviceVerdict
-from andon.model.work import Lease, LeaseKind, LeaseState, Share
 from andon.node.audit_file import NAME
 from andon.web.answers.alert_payloads import (
     board_to_json,

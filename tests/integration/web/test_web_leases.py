@@ -26,8 +26,8 @@ from andon.leases.rules.rights import LeaseRequester
 from andon.leases.rules.rows import cordon_rows, lease_rows, waiting_rows
 from andon.leases.rules.verdict import verdicts
 from andon.model.device import Process, Snapshot
+from andon.model.lease import Cordon, LeaseKind, LeaseState, PidScope
 from andon.model.lease_list import BookRow, LeaseList
-from andon.model.work import Cordon, LeaseKind, LeaseState, PidScope
 from andon.units import GIB
 from andon.web.answers import lease_payloads
 from andon.web.answers.problems import problem_of

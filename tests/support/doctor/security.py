@@ -15,7 +15,7 @@ from andon.doctor.rules.security_facts import (
     StrayFiles,
     StrayReason,
 )
-from andon.model.work_wire import MOST_OF_ONE_USER
+from andon.model.lease_wire import MOST_OF_ONE_USER
 from tests.support.doctor.case import FAIL, WARN, C, Case, case, own
 from tests.support.doctor.machines import (
     AUDIT,

@@ -12,8 +12,8 @@ from andon.alerts.rules.messages import (
     message,
     without_secrets,
 )
-from andon.core.processes.redaction import HIDDEN
 from andon.model.alert import Level, Notice, NoticeKind
+from andon.model.redaction import HIDDEN
 from andon.testing.notices import AT, DISK, HOT, LOST, berlin, notice, over
 
 

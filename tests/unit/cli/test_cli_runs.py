@@ -24,7 +24,7 @@ from andon.host.system import node_name
 from andon.jobs.folder import open_jobs_folder
 from andon.model.job import JobNote, JobSpec
 from andon.model.job.device_request import DeviceRequest
-from andon.model.run import (
+from andon.model.run.record import (
     ItemState,
     RunBegin,
     RunEvent,

@@ -9,7 +9,7 @@ from andon.cli.show.runs.drift import render_drift
 from andon.cli.show.runs.listing import render_runs
 from andon.cli.show.runs.tail import render_tail
 from andon.cli.show.text import Text
-from andon.model.run import (
+from andon.model.run.record import (
     RunLine,
     RunState,
 )

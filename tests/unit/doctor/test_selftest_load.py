@@ -23,7 +23,6 @@ from andon.cli.commands.setup.selftest_load import (
     work,
 )
 from andon.cli.terminal import Choices
-from andon.core.sampling.idleness import SCHEDULABLE_IDLE_PERCENT
 from andon.doctor.rules.findings import Finding, Grade
 from andon.doctor.rules.selftest.load import FREE_BYTES, Load, choose, judge_load
 from andon.doctor.rules.selftest.plausibility import judge
@@ -31,6 +30,7 @@ from andon.doctor.rules.selftest.trials import Sampling, SelftestTrial
 from andon.errors import Unavailable
 from andon.leases.rules.verdict import available_by_readings
 from andon.model.device import DeviceStatus, Process, ProcessKind, Snapshot, State
+from andon.model.idleness import SCHEDULABLE_IDLE_PERCENT
 from andon.model.wire_in import snapshot_from_json
 from andon.units import GIB
 from tests.conftest import REPOSITORY

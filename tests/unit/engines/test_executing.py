@@ -5,16 +5,6 @@ from typing import Any
 
 import pytest
 
-from andon.core.executing.order import (
-    ContainerMount,
-    ContainerOptions,
-    PullPolicy,
-    Submitter,
-    WorkEnd,
-    WorkOrder,
-    parse_mount,
-    refuse_options,
-)
 from andon.engines.rules.answers import (
     ended,
     engine_error,
@@ -28,6 +18,16 @@ from andon.engines.rules.answers import (
 )
 from andon.errors import Denied, Gone, Invalid, Unavailable
 from andon.model.device import Device
+from andon.model.execution.order import (
+    ContainerMount,
+    ContainerOptions,
+    PullPolicy,
+    Submitter,
+    WorkEnd,
+    WorkOrder,
+    parse_mount,
+    refuse_options,
+)
 from andon.work.rules.container_arguments import (
     DOCKER,
     PODMAN,

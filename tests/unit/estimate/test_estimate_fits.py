@@ -19,7 +19,7 @@ from andon.estimate.rules.options import EstimateOptions, ServingEngine, Trainin
 from andon.estimate.rules.quantisation import plain_bits
 from andon.estimate.rules.training import training_need
 from andon.estimate.rules.wire import estimate_to_json
-from andon.model.run import RunDevice, RunKind, RunRow, RunState
+from andon.model.run.record import RunDevice, RunKind, RunRow, RunState
 from andon.units import GIB, MIB
 from tests.support.model_configs import CONFIGS
 from tests.support.rows import rows

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from andon.host.processes.facts import ProcessTable
 from andon.host.processes.kin import user_name
 from andon.jobs.record import RecordFile
-from andon.model import work_wire
+from andon.model import lease_wire
 from andon.model.device import Process, Snapshot
-from andon.model.run import RunKind
+from andon.model.run.record import RunKind
 from andon.runs.header import new_run
 from andon.runs.line_pipe import LinePipe
 from andon.work.probe import shelf
@@ -52,7 +52,7 @@ def test_a_user_whose_name_is_no_text_holds_leases_and_has_processes(
     entry = pwd.struct_passwd((ODD, "x", 4711, 4711, "", "/", "/bin/sh"))
     monkeypatch.setattr(pwd, "getpwuid", lambda uid: entry)
     held = lease(0, owner=replace(lease(0).owner, user=user_name(4711)))
-    assert work_wire.lease_from_json(work_wire.lease_to_json(held)).owner.user == "a?b"
+    assert lease_wire.lease_from_json(lease_wire.lease_to_json(held)).owner.user == "a?b"
     process = Process(os.getpid(), memory_bytes=1)
     assert ProcessTable().attribute([process])[0].user == "a\\udcffb"
     user_name.cache_clear()

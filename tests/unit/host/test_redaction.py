@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.core.processes import redaction
-from andon.core.processes.redaction import HIDDEN, MAX_CHARACTERS, is_secret_name, printable, redact
+from andon.model import redaction
+from andon.model.redaction import HIDDEN, MAX_CHARACTERS, is_secret_name, printable, redact
 from tests.support.rows import rows
 
 

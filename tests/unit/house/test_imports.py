@@ -48,9 +48,9 @@ def test_help_imports_only_click() -> None:
 
 
 FOR_OTHER_COMMANDS = {
-    "andon.core.executing.order", "andon.host.rules.attribution", "andon.settings",
+    "andon.model.execution.order", "andon.host.rules.attribution", "andon.settings",
     "andon.leases.rules.policy", "andon.sampling", "andon.leases", "andon.host.processes.kin",
-    "andon.leases.book", "andon.model.device", "andon.model.vendors", "andon.model.work", "shutil",
+    "andon.leases.book", "andon.model.device", "andon.model.vendors", "andon.model.lease", "shutil",
 }  # fmt: skip
 """What `submit` and `jobs` need only in rare cases, such as where no dispatcher runs."""
 

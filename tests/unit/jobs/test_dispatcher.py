@@ -34,7 +34,7 @@ from andon.model.job import (
     NotifyWhen,
 )
 from andon.model.job import wire as job_wire
-from andon.model.work import DeviceRequest
+from andon.model.lease import DeviceRequest
 from tests.support.waiting import wait_for
 
 AT = 1_790_000_000.0

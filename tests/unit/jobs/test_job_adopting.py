@@ -7,7 +7,7 @@ import pytest
 from andon.jobs import adopting
 from andon.jobs.folder import JobsFolder
 from andon.model.job import AttemptClaim, AttemptFacts, JobFacts, JobSpec
-from andon.model.work import DeviceRequest
+from andon.model.lease import DeviceRequest
 
 AT = 1_790_000_000.0
 

@@ -22,7 +22,7 @@ from andon.jobs.rules.expected import DeviceBusy, Learned, expected_starts
 from andon.leases.rules.capacity import DeviceCapacity
 from andon.leases.rules.choice import rank
 from andon.model.job import JobFacts, JobSpec
-from andon.model.work import DeviceRequest
+from andon.model.lease import DeviceRequest
 from tests.support.sharing_parts import capacities_of, claim, gpu, lease, need
 
 AT = 1000.0

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from andon.core.executing.order import ContainerOptions
 from andon.jobs.file_reading import read_job_file
 from andon.jobs.file_specs import JobQueue, queue_all, specs_of
 from andon.jobs.folder import open_jobs_folder
 from andon.jobs.git_commit import GitCommitLookup
 from andon.jobs.queue import Queue, same_as
 from andon.jobs.rules.file import jobs_in
+from andon.model.execution.order import ContainerOptions
 from andon.model.job import JobNote
 from andon.work.rules.options_wire import options_from_json
 

@@ -38,7 +38,7 @@ from andon.model.job import (
     NotifyWhen,
 )
 from andon.model.job import wire as job_wire
-from andon.model.work import DeviceRequest, PlacementOrder
+from andon.model.lease import DeviceRequest, PlacementOrder
 
 AT = 1_790_000_000.0
 FULL = JobSpec(

@@ -12,7 +12,7 @@ from andon.jobs.folder import CANCELLED, CLAIM, JobsFolder
 from andon.jobs.queue import Queue
 from andon.model.job import AttemptClaim, Holdup, JobNote, JobSpec
 from andon.model.job import wire as job_wire
-from andon.model.work import DeviceRequest
+from andon.model.lease import DeviceRequest
 
 AT = 1_790_000_000.0
 

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from andon.jobs import record as recording
 from andon.jobs.record import JobRecorder, RecordFile, continued, new_record
 from andon.model.job import AttemptEnd, EndReason
-from andon.model.run import RunEnd, RunState
-from andon.model.run_wire import line_to_text
+from andon.model.run.record import RunEnd, RunState
+from andon.model.run.wire import line_to_text
 from tests.support.run_parts import BEGAN, begin, sample
 
 ENDED = AttemptEnd(EndReason.EXITED, BEGAN, BEGAN + 9, 9.0, 0)

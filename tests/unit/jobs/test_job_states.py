@@ -35,7 +35,7 @@ from andon.model.job import (
     JobSpec,
     JobState,
 )
-from andon.model.work import DeviceRequest
+from andon.model.lease import DeviceRequest
 from andon.units import GIB
 from tests.support.sharing_parts import gpu
 

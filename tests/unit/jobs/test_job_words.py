@@ -22,7 +22,7 @@ from andon.jobs.rules.waiting import who_has
 from andon.jobs.submitting import name_of
 from andon.model.alert import Level
 from andon.model.job import Holdup, JobFacts, JobNote, JobSpec, JobState
-from andon.model.work import DeviceRequest
+from andon.model.lease import DeviceRequest
 from andon.work.variables import defaults, free_port
 from tests.support.rows import rows
 

@@ -25,10 +25,10 @@ from andon.leases.listing import listing, read_listing
 from andon.leases.releaser import asker
 from andon.leases.rules.occupants import BLANK, page_of
 from andon.leases.rules.queue import in_order
-from andon.model import wire, work_wire
+from andon.model import lease_wire, wire
 from andon.model.device import Process, Snapshot
+from andon.model.lease import FURTHEST, Cordon, Lease, Ticket, Work
 from andon.model.lease_list import list_to_json
-from andon.model.work import FURTHEST, Cordon, Lease, Ticket, Work
 from tests.support.homes import no_other_book, own_folders
 from tests.support.sharing_parts import gpu, kin, lease, ticket
 
@@ -37,9 +37,9 @@ NODE = tuple(gpu(i, processes=[Process(os.getpid()), Process(2)]) for i in range
 KIN = {os.getpid(): kin(os.getpid()), 2: kin(2, uid=0)}
 EVIL = lease(0, name="evil", owner=myself(), work=Work(os.getpid(), 1, os.getpgid(0)))
 PARTS = {
-    places.LEASES: ("evil-0.lease", work_wire.lease_to_json, EVIL),
-    places.TICKETS: ("evil-0.ticket", work_wire.ticket_to_json, ticket("evil")),
-    places.CORDONS: ("cGPU-0", work_wire.cordon_to_json, Cordon("GPU-0", 1.0, "root", "")),
+    places.LEASES: ("evil-0.lease", lease_wire.lease_to_json, EVIL),
+    places.TICKETS: ("evil-0.ticket", lease_wire.ticket_to_json, ticket("evil")),
+    places.CORDONS: ("cGPU-0", lease_wire.cordon_to_json, Cordon("GPU-0", 1.0, "root", "")),
 }
 
 numbers = st.one_of(
@@ -202,7 +202,7 @@ def test_every_honest_lease_can_be_read(
         0, command=command, since=since, since_ticks=tick, fence=tick, until=until,
         owner=myself(pid), work=Work(pid, tick, group), memory_gib=0.5,
     )  # fmt: skip
-    read: Lease = work_wire.lease_from_json(wire.loads(wire.dumps(work_wire.lease_to_json(made))))
+    read: Lease = lease_wire.lease_from_json(wire.loads(wire.dumps(lease_wire.lease_to_json(made))))
     assert (read.command, read.owner, read.work) == (made.command, made.owner, made.work)
     assert read.until == min(until, FURTHEST)
 
@@ -211,7 +211,7 @@ def test_every_honest_lease_can_be_read(
 @given(st.integers(-1000, 1000), st.floats(0, 3e10), pids)
 def test_every_honest_ticket_can_be_read(priority: int, since: float, pid: int) -> None:
     made = ticket("t1", since, priority, pid=pid)
-    read: Ticket = work_wire.ticket_from_json(
-        wire.loads(wire.dumps(work_wire.ticket_to_json(made)))
+    read: Ticket = lease_wire.ticket_from_json(
+        wire.loads(wire.dumps(lease_wire.ticket_to_json(made)))
     )
     assert read == made

@@ -21,7 +21,7 @@ from andon.explain.conditions.observation import Moment
 from andon.leases.book import lease_book as book_module
 from andon.leases.book.lease_book import Book
 from andon.model.alert import NoticeKind
-from andon.model.work import LeaseKind
+from andon.model.lease import LeaseKind
 from andon.node import server_file
 from andon.stores.sqlite import SqliteStore
 from andon.stores.sqlite_alerts import SqliteAlertStore

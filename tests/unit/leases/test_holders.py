@@ -15,7 +15,7 @@ from andon.leases.rules.occupants import (
     wanted_pids,
 )
 from andon.model.device import NAMES_MISSING, DeviceStatus, Process, ProcessKind
-from andon.model.work import BookEntry, Kin, LeaseState, PidScope, Work
+from andon.model.lease import BookEntry, Kin, LeaseState, PidScope, Work
 from andon.units import GIB
 from tests.support.sharing_parts import claim, entry, gpu, kin, lease, owner
 

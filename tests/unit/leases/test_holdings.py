@@ -13,7 +13,7 @@ from andon.leases.rules.membership import (
     occupancy,
 )
 from andon.model.device import Process, ProcessKind
-from andon.model.work import Kin, LeaseState, PidScope, Work
+from andon.model.lease import Kin, LeaseState, PidScope, Work
 from andon.units import GIB
 from tests.support.rows import rows
 from tests.support.sharing_parts import claim, entry, gpu, kin, lease, owner

@@ -20,7 +20,7 @@ from andon.leases.book import places
 from andon.leases.book.lease_book import Book
 from andon.leases.book.mutex import mutex
 from andon.leases.usage_meter import UsageMeter
-from andon.model.work import Cordon, Work
+from andon.model.lease import Cordon, Work
 from andon.sampling.bus import Bus
 from tests.support.homes import no_other_book
 from tests.support.sharing_parts import lease, ticket

@@ -18,9 +18,9 @@ from andon.leases.rules.membership import (
     occupancy,
 )
 from andon.leases.rules.rights import LeaseRequester, barred
-from andon.model import wire, work_wire
+from andon.model import lease_wire, wire
 from andon.model.device import Process
-from andon.model.work import Claim, LeaseState, PidScope, Work
+from andon.model.lease import Claim, LeaseState, PidScope, Work
 from andon.units import GIB
 from tests.support.sharing_parts import entry, gpu, kin, lease
 
@@ -64,16 +64,16 @@ def test_whoever_wants_to_release_an_orphan_is_told_how_to_adopt_it() -> None:
 
 
 def test_containers_survive_json_and_their_number_is_bounded() -> None:
-    text = wire.dumps(work_wire.lease_to_json(HELD))
-    assert work_wire.lease_from_json(wire.loads(text)).containers == (ID,)
-    old = {k: v for k, v in work_wire.lease_to_json(HELD).items() if k != "containers"}
-    assert work_wire.lease_from_json(old).containers == ()
+    text = wire.dumps(lease_wire.lease_to_json(HELD))
+    assert lease_wire.lease_from_json(wire.loads(text)).containers == (ID,)
+    old = {k: v for k, v in lease_wire.lease_to_json(HELD).items() if k != "containers"}
+    assert lease_wire.lease_from_json(old).containers == ()
     many = lease(0)
-    for number in range(work_wire.MOST_CONTAINERS + 9):
-        many = work_wire.with_work(many, work_wire.container_to_json(f"c{number}"))
-    assert len(many.containers) == work_wire.MOST_CONTAINERS
+    for number in range(lease_wire.MOST_CONTAINERS + 9):
+        many = lease_wire.with_work(many, lease_wire.container_to_json(f"c{number}"))
+    assert len(many.containers) == lease_wire.MOST_CONTAINERS
     for hostile in ({"container": 5}, {"container": "x" * 999}, {"container": None}):
-        assert work_wire.with_work(HELD, hostile) == HELD
+        assert lease_wire.with_work(HELD, hostile) == HELD
 
 
 def test_a_container_is_added_to_the_file_and_its_end_stays(book: Book) -> None:

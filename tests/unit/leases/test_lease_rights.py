@@ -13,7 +13,7 @@ from andon.leases.rules.rights import (
     check_fence,
     next_fence,
 )
-from andon.model.work import LeaseKind, LeaseState, PidScope, Work
+from andon.model.lease import LeaseKind, LeaseState, PidScope, Work
 from tests.support.sharing_parts import claim, lease, owner
 
 HERE = PidScope("b", "n")

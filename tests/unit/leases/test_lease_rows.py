@@ -8,13 +8,13 @@ from andon.errors import Invalid
 from andon.leases.rules.rights import LeaseRequester
 from andon.leases.rules.rows import cordon_rows, lease_rows, waiting_rows
 from andon.model.device import Process
+from andon.model.lease import Claim, Cordon, LeaseKind, LeaseState, PidScope
 from andon.model.lease_list import (
     BookRow,
     LeaseList,
     list_from_json,
     list_to_json,
 )
-from andon.model.work import Claim, Cordon, LeaseKind, LeaseState, PidScope
 from andon.units import GIB
 from andon.web.answers.lease_payloads import shown_to
 from tests.support.sharing_parts import capacities_of, claim, gpu, kin, lease, need, ticket

@@ -2,7 +2,7 @@
 
 from andon.leases.book.locks import parse_locks
 from andon.leases.rules.lockers import Locker, are_strangers
-from andon.model.work import LeaseKind, Work
+from andon.model.lease import LeaseKind, Work
 from tests.support.rows import rows
 from tests.support.sharing_parts import lease, owner
 

@@ -12,8 +12,8 @@ from andon.leases.rules.choice import can_come, choose, obstacle, pick, rank
 from andon.leases.rules.eligibility import need_of, obstacles_of, preferred
 from andon.leases.rules.obstacles import ObstacleKind
 from andon.model.device import DeviceStatus, Process, ProcessKind, State
+from andon.model.lease import Claim, Cordon, LeaseState, PlacementOrder
 from andon.model.naming import devices_named
-from andon.model.work import Claim, Cordon, LeaseState, PlacementOrder
 from andon.units import GIB
 from tests.support.sharing_parts import capacities_of, claim, gpu, lease, need, request
 

@@ -23,7 +23,7 @@ from andon.leases.rules.queue import (
     reserved,
 )
 from andon.model.device import DeviceStatus, Process, State
-from andon.model.work import Cordon, Ticket
+from andon.model.lease import Cordon, Ticket
 from andon.units import GIB, MIB
 from tests.support.rows import rows
 from tests.support.sharing_parts import TOTAL, capacities_of, claim, gpu, lease, need, ticket

@@ -20,7 +20,7 @@ from andon.leases.rules.requests import (
     parse_memory,
     rows,
 )
-from andon.model.work import DeviceRequest, PlacementOrder
+from andon.model.lease import DeviceRequest, PlacementOrder
 from andon.units import GIB, parse_bytes
 from andon.web.answers.lease_requests import LeaseBody
 

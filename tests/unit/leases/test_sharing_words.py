@@ -20,8 +20,8 @@ from andon.leases.refusal import hint_of
 from andon.leases.rules.choice import Candidate, DeviceChoice
 from andon.leases.rules.obstacles import Obstacle, ObstacleKind
 from andon.model.device import Snapshot
+from andon.model.lease import LeaseKind, LeaseState, Need, Share
 from andon.model.lease_list import LeaseList, LeaseRow
-from andon.model.work import LeaseKind, LeaseState, Need, Share
 from andon.units import GIB
 
 NODE = Snapshot("node7", 1.0)

@@ -36,8 +36,8 @@ from andon.leases.rules.usage import (
 )
 from andon.leases.usage_meter import UsageMeter
 from andon.model.device import Snapshot
-from andon.model.work import Ticket
-from andon.model.work_wire import ticket_from_json, ticket_to_json
+from andon.model.lease import Ticket
+from andon.model.lease_wire import ticket_from_json, ticket_to_json
 from andon.sampling.bus import Bus
 from tests.support.sharing_parts import capacities_of, claim, gpu, lease, owner, ticket
 from tests.support.waiting import wait_for

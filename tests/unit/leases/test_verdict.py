@@ -30,9 +30,9 @@ from andon.leases.rules.obstacles import Obstacle, ObstacleKind
 from andon.leases.rules.verdict import need_of_any, verdict, verdicts
 from andon.model.codec import read
 from andon.model.device import DeviceStatus, Process, Snapshot, State
+from andon.model.lease import Cordon, LeaseState, Work
 from andon.model.lease_list import list_from_json
 from andon.model.verdict import DeviceVerdict, VerdictKind, verdict_to_json
-from andon.model.work import Cordon, LeaseState, Work
 from andon.node.broken_devices import BrokenDevicesQuery
 from andon.settings.resolution import Settings
 from andon.units import GIB

@@ -20,7 +20,7 @@ from andon.host.state.server_file import (
     stale,
     withdraw,
 )
-from andon.model.work import PidScope
+from andon.model.lease import PidScope
 from andon.node import server_file
 
 URL = "http://127.0.0.1:9"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.model.run import RunState
+from andon.model.run.record import RunState
 from andon.runs.rules.oom import MemoryBeforeEnd, complaint, memory_growth, memory_numbers, verdict
 from andon.units import GIB
 from tests.conftest import REPOSITORY

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from andon.jobs.progress import output_progress
 from andon.model.job.progress import WorkProgress
-from andon.model.run import RunLogged
+from andon.model.run.record import RunLogged
 from andon.runs.rules.progress import (
     TAIL_BYTES,
     OutputProgress,

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.model.run import OutOfMemory, RunState
-from andon.model.run_use import IdleSpells
+from andon.model.run.record import OutOfMemory, RunState
+from andon.model.run.use import IdleSpells
 from andon.runs.rules.reports.advice import ADVICE, advice_on
 from andon.runs.rules.reports.phases import Phases
 from andon.runs.rules.reports.report import RunReport

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from andon.errors import Conflict
-from andon.model.run import RunDevice, RunState
+from andon.model.run.record import RunDevice, RunState
 from andon.runs.rules.baselines import (
     DriftLine,
     baseline_from_json,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.errors import Invalid
-from andon.model.run import RunKind, RunRow, RunState
+from andon.model.run.record import RunKind, RunRow, RunState
 from andon.runs.rules.reports.compare import (
     DURATION,
     ITEMS,

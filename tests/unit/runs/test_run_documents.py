@@ -21,7 +21,7 @@ from andon.cli.show.reports.report_rows import report_csv, report_json
 from andon.cli.show.reports.run_comparison import comparison_document
 from andon.cli.show.reports.run_report import run_document
 from andon.history.rules.usage import UserUsage
-from andon.model.run import OutOfMemory, RunAlert, RunDevice, RunEvent, RunLine, RunState
+from andon.model.run.record import OutOfMemory, RunAlert, RunDevice, RunEvent, RunLine, RunState
 from andon.model.wire import dumps
 from andon.runs.rules.reports.advice import advice_on
 from andon.runs.rules.reports.compare import ComparedRun, RunSide, compare

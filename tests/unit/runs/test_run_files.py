@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from andon.errors import AndonError, Denied, Gone, Invalid
-from andon.model.run import RunLine, RunLogged
+from andon.model.run.record import RunLine, RunLogged
 from andon.runs import files as run_files
 from andon.runs.files import read_ends, read_record
 from andon.runs.rules.fold import RunFold

@@ -12,8 +12,8 @@ from andon.errors import Conflict, Gone, Invalid
 from andon.host.processes.kin import here, started_ticks, user_name
 from andon.host.system import node_name
 from andon.model.job.progress import WorkProgress
-from andon.model.run import RunBegin, RunKind, RunLogged, RunState
-from andon.model.run_wire import line_to_text
+from andon.model.run.record import RunBegin, RunKind, RunLogged, RunState
+from andon.model.run.wire import line_to_text
 from andon.runs.index import RunFinder
 from andon.runs.life import FRESH_SECONDS, is_alive
 from andon.runs.rules.matching import RunQuery

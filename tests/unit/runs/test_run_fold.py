@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.model.run import (
+from andon.model.run.record import (
     GitState,
     ItemState,
     RunAlert,

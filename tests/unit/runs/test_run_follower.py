@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from andon.errors import Gone, Invalid
-from andon.model.run import RunEnd, RunEvent, RunLine, RunSample
+from andon.model.run.record import RunEnd, RunEvent, RunLine, RunSample
 from andon.runs import follower as following
 from andon.runs.follower import RecordFollower
 from andon.runs.rules.recent import RecentLines

@@ -8,7 +8,7 @@ import pytest
 
 from andon.api import run as recording
 from andon.app.runs import remember
-from andon.model.run import RunState
+from andon.model.run.record import RunState
 from andon.runs.record import RunOutcome, RunRecorder
 
 

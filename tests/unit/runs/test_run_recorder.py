@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from andon.explain.conditions.rulebook import Rulebook
 from andon.model.device import Snapshot
 from andon.model.request import RunAccount
-from andon.model.run import RunEnd, RunState
-from andon.model.run_wire import line_to_text
+from andon.model.run.record import RunEnd, RunState
+from andon.model.run.wire import line_to_text
 from andon.runs.alert_lines import RunAlerts
 from andon.runs.identity import new_id, record_path
 from andon.runs.record import RunOutcome, RunRecorder, interval_at

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.model.run import (
+from andon.model.run.record import (
     ItemState,
     RunAlert,
     RunBegin,
@@ -17,7 +17,7 @@ from andon.model.run import (
     RunSeries,
     RunState,
 )
-from andon.model.run_wire import line_to_text
+from andon.model.run.wire import line_to_text
 from andon.runs.rules.fold import RunFold
 from andon.runs.rules.lines import SAMPLE, RecordLines
 from andon.runs.rules.reports.advice import advice_on

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.model.run import RunRow, RunState
+from andon.model.run.record import RunRow, RunState
 from andon.runs.rules.retention import RetentionPolicy, StoredRecord, overdue
 from andon.testing.run_index_contract import AT, FIRST
 

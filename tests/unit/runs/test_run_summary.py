@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.model.run_use import SPREADS
+from andon.model.run.use import SPREADS
 from andon.runs.rules.plateau import MemoryLevels
 from andon.runs.rules.summary import RunTallies
 from andon.runs.rules.timed_spread import TimedSpread

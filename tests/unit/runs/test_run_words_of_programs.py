@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.model.run import ItemState, RunEvent, RunState
-from andon.model.run_wire import line_from_json, line_to_text
+from andon.model.run.record import ItemState, RunEvent, RunState
+from andon.model.run.wire import line_from_json, line_to_text
 from andon.runs.rules.ending import ending_of
 from andon.runs.rules.items import ItemLog
 from andon.runs.rules.plain import plain_numbers, plain_table

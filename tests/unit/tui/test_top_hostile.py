@@ -10,7 +10,7 @@ from msgspec.structs import fields, replace
 
 from andon.explain.evidence.reasons import Reason
 from andon.model.job import JobState, JobView
-from andon.model.run import RunKind, RunRow, RunState
+from andon.model.run.record import RunKind, RunRow, RunState
 from andon.tui.scene import ProcessEnvironment
 from andon.tui.screen import compose
 from andon.tui.state import ProcessChoice, TopView

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from andon.access.roles import ALL_SEEING, BLIND, Sight
 from andon.model.job.progress import WorkProgress
-from andon.model.run import (
+from andon.model.run.record import (
     GitState,
     ItemState,
     RunAlert,

@@ -9,7 +9,7 @@ import pytest
 
 from andon.access.roles import ALL_SEEING, BLIND, Sight
 from andon.errors import AndonError, Conflict, Denied, Gone
-from andon.model.run import RunAlert, RunEvent, RunLogged, RunSeries, RunState
+from andon.model.run.record import RunAlert, RunEvent, RunLogged, RunSeries, RunState
 from andon.runs.rules.matching import RunQuery
 from andon.web.runs.records import MOST_NEWS, RunRecord, happenings, last_line, opened
 from andon.web.runs.shown import FoundRuns, ServerRuns

@@ -11,7 +11,7 @@ from andon.jobs.folder import CLAIM, JobsFolder
 from andon.jobs.queue import Queue
 from andon.model.job import AttemptClaim, JobSpec
 from andon.model.job import wire as job_wire
-from andon.model.work import DeviceRequest
+from andon.model.lease import DeviceRequest
 from andon.web.jobs.folder import LOG_BYTES, FolderJobs
 from andon.web.jobs.shown import ServerJobs
 

@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from andon.access.roles import BLIND
 from andon.model.device import DeviceStatus, Snapshot, State
+from andon.model.lease import LeaseKind, LeaseState, Share
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.verdict import DeviceVerdict, VerdictKind
-from andon.model.work import LeaseKind, LeaseState, Share
 from andon.settings.resolution import Settings
 from andon.units import GIB
 from andon.web.answers import payloads

@@ -9,7 +9,7 @@ from andon.errors import Conflict
 from andon.leases.availability import Availability
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import LeaseTerms
-from andon.model.work import DeviceRequest
+from andon.model.lease import DeviceRequest
 from andon.work.map import places
 from andon.work.map.places import LeasedPlaces
 

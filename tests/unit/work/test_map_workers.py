@@ -12,8 +12,8 @@ import pytest
 
 from andon.api import map as mapping
 from andon.errors import Gone, Invalid
-from andon.model.run import ItemState, RunItem, RunKind, RunRow
-from andon.model.run_wire import line_to_text
+from andon.model.run.record import ItemState, RunItem, RunKind, RunRow
+from andon.model.run.wire import line_to_text
 from andon.runs.record import RunRecorder
 from andon.runs.rules.fold import RunFold, row_of
 from andon.standalone import scribe

@@ -18,7 +18,7 @@ from andon.cli.show.mapping.words import summary_words
 from andon.cli.terminal import Choices
 from andon.errors import Invalid
 from andon.failures.rules.backoff import BackOff
-from andon.model.run import ItemState, RunEnd, RunItem, RunState
+from andon.model.run.record import ItemState, RunEnd, RunItem, RunState
 from andon.work.map.calls import CallEnd, CallOutput
 from andon.work.map.session import MapProgress, MapResult
 from andon.work.rules.map.items import (

@@ -6,7 +6,6 @@ from functools import lru_cache
 from andon.alerts.rules.events import judge_events
 from andon.alerts.rules.lease_findings import lease_findings
 from andon.alerts.rules.state import AlertState, Episode
-from andon.core.sampling.idleness import ZERO_READING
 from andon.explain.conditions.catalogue import BY_NAME, RULES
 from andon.explain.conditions.device_view import DeviceView
 from andon.explain.conditions.judgement import ENDED, HOLDS, NEITHER, UNKNOWN, Judgement
@@ -19,6 +18,7 @@ from andon.explain.conditions.track import Reasons, Track, updated_track
 from andon.explain.conditions.wording import Reported
 from andon.model.device import SAMPLER, DeviceStatus, Sample
 from andon.model.device import State as DeviceState
+from andon.model.idleness import ZERO_READING
 from andon.model.vendors import vendor_of_backend
 
 READERS = "reader:"

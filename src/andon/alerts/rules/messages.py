@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.core.processes.redaction import printable, redact
 from andon.explain.conditions.catalogue import BY_NAME
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Party, Phase
+from andon.model.redaction import printable, redact
 from andon.settings.quiet_hours import Offset
 from andon.units import human_seconds
 

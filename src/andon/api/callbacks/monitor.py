@@ -29,7 +29,7 @@ from andon.api.run import RecordedRun
 from andon.errors import Invalid
 from andon.failures.log import FailureLog
 from andon.model.device import Snapshot
-from andon.model.run import RunKind
+from andon.model.run.record import RunKind
 from andon.sampling.follower import Follower
 from andon.units import measured_seconds
 

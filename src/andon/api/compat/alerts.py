@@ -10,8 +10,8 @@ from typing import Protocol, Self
 
 from msgspec import Struct
 
-from andon.core.sampling.idleness import ZERO_READING
 from andon.explain.conditions.catalogue import DEFAULTS
+from andon.model.idleness import ZERO_READING
 from andon.units import human_seconds
 
 

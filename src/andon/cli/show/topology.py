@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from andon.cli.show.entries import unreal
 from andon.cli.show.text import Text, say
-from andon.core.topology.links import DeviceLink, LinkKind, all_links, linked_groups
-from andon.core.topology.wire import boards_of
 from andon.model.device import Device, Snapshot
 from andon.model.naming import device_labels, title
+from andon.model.topology.links import DeviceLink, LinkKind, all_links, linked_groups
+from andon.model.topology.wire import boards_of
 
 GAP = 2
 SHOWN = ("place", "numa_node", "cpus")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from andon.doctor.rules.security_facts import Contents, StrayFiles, StrayReason
 from andon.errors import Invalid
-from andon.model import wire, work_wire
+from andon.model import lease_wire, wire
 
 MOST_FILES = 16_384  # of one part; twice what a lease command would read
 MOST_BYTES = 8 << 20  # of one book's content; the rest is counted but not read
@@ -20,9 +20,9 @@ MOST_USERS = 4
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PARTS: Mapping[str, Callable[[wire.Json], object]] = {
-    "leases": work_wire.lease_from_json,
-    "tickets": work_wire.ticket_from_json,
-    "cordons": work_wire.cordon_from_json,
+    "leases": lease_wire.lease_from_json,
+    "tickets": lease_wire.ticket_from_json,
+    "cordons": lease_wire.cordon_from_json,
 }
 
 

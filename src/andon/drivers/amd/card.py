@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from andon.core.sampling.idleness import READING_LOAD_PERCENT
 from andon.drivers.amd import kfd, metrics
 from andon.drivers.amd.names import NAMELESS, branded, is_nameless, name
 from andon.drivers.amd.smi import Smi
@@ -13,6 +12,7 @@ from andon.drivers.shared.drm import CardClients
 from andon.drivers.shared.kernel import CachedValues, CardFiles, ReadingDraft
 from andon.drivers.shared.sysfs import SysfsValue, hwmon, labels
 from andon.model.device import Device, Limits, MemoryKind, Reading
+from andon.model.idleness import READING_LOAD_PERCENT
 
 OFTEN_SECONDS: Final = 5.0
 SELDOM_SECONDS: Final = 60.0

@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from andon.core.executing.order import WorkEnd
 from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
+from andon.model.execution.order import WorkEnd
 from andon.work.rules.container_arguments import (
     DOCKER,
     PODMAN,

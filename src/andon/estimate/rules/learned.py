@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from andon.core.processes.redaction import redact
-from andon.model.run import RunRow, RunState
+from andon.model.redaction import redact
+from andon.model.run.record import RunRow, RunState
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _UNTOLD = {

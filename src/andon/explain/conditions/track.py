@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from andon.core.sampling.idleness import BARELY_BUSY_PERCENT
 from andon.explain.evidence.forecast import Point, Trend, trend
 from andon.model.device import DeviceStatus, MemoryKind, Sample
+from andon.model.idleness import BARELY_BUSY_PERCENT
 
 EVERY_SECONDS = 10.0
 TREND_SECONDS = 30.0

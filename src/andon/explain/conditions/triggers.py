@@ -3,9 +3,9 @@
 A condition names one of these as its `lit_if`; one without is judged at every look.
 """
 
-from andon.core.sampling.idleness import ZERO_READING
 from andon.explain.conditions.heat.limits import hot_from
 from andon.model.device import DeviceStatus, Sample, State
+from andon.model.idleness import ZERO_READING
 from andon.model.thresholds import Thresholds
 
 _NO_READING = Sample(at=0.0)

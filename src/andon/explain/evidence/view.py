@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
-from andon.core.sampling.idleness import BARELY_BUSY_PERCENT
 from andon.explain.evidence.accounting import owns_memory
 from andon.explain.evidence.blame import Blame, blamed
 from andon.explain.evidence.departures import NOTHING_KNOWN, EndedProcess, EndedProcesses, departed
@@ -18,6 +17,7 @@ from andon.model.device import (
     Sample,
     Snapshot,
 )
+from andon.model.idleness import BARELY_BUSY_PERCENT
 from andon.model.programs import program_of
 from andon.model.thresholds import Thresholds
 from andon.units import symbol_of

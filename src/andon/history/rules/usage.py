@@ -5,9 +5,9 @@ from statistics import median
 
 from msgspec import Struct, field
 
-from andon.core.sampling.idleness import ZERO_READING
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import Bucket
+from andon.model.idleness import ZERO_READING
 
 UNKNOWN_USER = "–"
 HELD_IDLE_SECONDS = 1800.0

@@ -17,7 +17,7 @@ from andon.host.rules.proc_stat import ENDED, Stat, parse_stat
 from andon.host.system import boot_id
 from andon.host.users.names import account_name as account_name
 from andon.host.users.names import user_name as user_name
-from andon.model.work import Kin, Owner, PidScope
+from andon.model.lease import Kin, Owner, PidScope
 
 _STAT_BYTES = 1024
 

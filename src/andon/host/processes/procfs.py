@@ -7,10 +7,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from andon.core.processes.redaction import CUT, printable, redact
 from andon.host.files.kernel import OPEN, parse_uid, read
 from andon.host.rules.attribution import ProcessMembership, belongs, slurm_from_environment
 from andon.host.rules.proc_stat import parse_stamp, parse_stat
+from andon.model.redaction import CUT, printable, redact
 
 Stamp = tuple[float, bytes, int]
 """Start time of a process in the system's units; its short name, which changes with exec; and a

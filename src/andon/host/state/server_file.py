@@ -17,7 +17,7 @@ from andon.host.files.private import open_regular, replace_file
 from andon.host.processes.kin import here, started_ticks
 from andon.host.state.user_folder import SERVER_FILE, is_own
 from andon.host.system import node_name
-from andon.model.work import PidScope
+from andon.model.lease import PidScope
 
 NAME = SERVER_FILE
 LOCK = "server.lock"

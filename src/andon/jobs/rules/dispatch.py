@@ -16,7 +16,7 @@ from andon.leases.rules.capacity import DeviceCapacity
 from andon.leases.rules.choice import can_come, hopeful, obstacle, pick
 from andon.leases.rules.group import Rank
 from andon.leases.rules.obstacles import ObstacleKind
-from andon.model.work import Need
+from andon.model.lease import Need
 
 MOST_STARTS = 64
 """In one round; the next one follows at once."""

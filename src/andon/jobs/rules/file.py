@@ -8,7 +8,7 @@ from andon.errors import Invalid
 from andon.jobs.rules.file_keys import KEYS, REQUEST_KEYS, FileJob, flag_of, words_of
 from andon.jobs.rules.file_lines import KeyPath, Lines, line_of, shown_path
 from andon.leases.rules.requests import RequestOptions
-from andon.model.work import DeviceRequest
+from andon.model.lease import DeviceRequest
 
 MOST_FILE_JOBS = 10_000
 MOST_MISTAKES = 50

@@ -16,7 +16,7 @@ from andon.model.job.spec import (
     Checkpoint,
     NotifyWhen,
 )
-from andon.model.work import DeviceRequest
+from andon.model.lease import DeviceRequest
 from andon.units import has_unit, parse_seconds
 
 LONGEST_NAME = 200

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 
-from andon.core.processes.redaction import is_secret_name, redact
 from andon.jobs.rules.order import OrderKey
 from andon.jobs.rules.states import JobStatus, is_running, left_devices
 from andon.model.job import AttemptFacts, Holdup, JobFacts, JobState, JobView
 from andon.model.job.device_request import DeviceRequest
+from andon.model.redaction import is_secret_name, redact
 
 JUST_QUEUED = "just queued"
 MOST_REASONS = 50

@@ -8,7 +8,7 @@ from andon.leases.rules.eligibility import Labels
 from andon.leases.rules.larger import larger_request
 from andon.model.device import DeviceStatus
 from andon.model.job import JobFacts, JobSpec
-from andon.model.work import DeviceRequest
+from andon.model.lease import DeviceRequest
 from andon.units import human_seconds
 
 MOST_USERS, MOST_LABELS = 3, 8

@@ -14,8 +14,8 @@ from andon.host.processes.kin import container_members, group_members, user_name
 from andon.host.users.namespace import is_unknown
 from andon.leases.book.files import BookFile
 from andon.leases.rules.membership import believed, believed_in_containers
-from andon.model import wire, work_wire
-from andon.model.work import FURTHEST, BookEntry, Cordon, Kin, Lease, Owner, PidScope, Ticket
+from andon.model import lease_wire, wire
+from andon.model.lease import FURTHEST, BookEntry, Cordon, Kin, Lease, Owner, PidScope, Ticket
 
 T = TypeVar("T")
 NOT_HERE = -2  # no uid here is below 0
@@ -27,12 +27,12 @@ def lease_in(found: BookFile) -> Lease | None:
     if found.text is None:
         return None
     first, *more = found.text.split("\n")
-    lease = _read(first, work_wire.lease_from_json)
+    lease = _read(first, lease_wire.lease_from_json)
     if lease is None or not _is_name_of(found, lease.id):
         return None
     for line in more[:-1]:
         with suppress(Invalid):
-            lease = work_wire.with_work(lease, wire.loads(line, any_text=True))
+            lease = lease_wire.with_work(lease, wire.loads(line, any_text=True))
     return replace(lease, owner=_owned(lease.owner, found.uid), since=_since(lease, found))
 
 
@@ -50,7 +50,7 @@ def dated(lease: Lease | None, found: BookFile) -> Lease | None:
 
 
 def ticket_in(found: BookFile) -> Ticket | None:
-    ticket = _read(found.text, work_wire.ticket_from_json)
+    ticket = _read(found.text, lease_wire.ticket_from_json)
     if ticket is None or not _is_name_of(found, ticket.id):
         return None
     # Only the kernel's time counts; what the ticket says could be any.
@@ -64,7 +64,7 @@ def ticket_in(found: BookFile) -> Ticket | None:
 
 def cordon_in(found: BookFile, owner: int) -> Cordon | None:
     """Only root and the book's owner may cordon a device, and only in their own name."""
-    cordon = _read(found.text, work_wire.cordon_from_json)
+    cordon = _read(found.text, lease_wire.cordon_from_json)
     if cordon is None or found.uid not in (0, owner) or found.name != cordon_name(cordon.uuid):
         return None
     return replace(cordon, by=user_name(found.uid), at=max(0.0, found.changed))

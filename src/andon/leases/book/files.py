@@ -16,7 +16,7 @@ from andon.errors import AndonError, Conflict, Denied, Unavailable
 from andon.host.files.births import born
 from andon.host.processes.kin import user_name
 from andon.leases.book.locks import holders_of
-from andon.model.work_wire import MOST_OF_ONE_USER as MOST_OF_ONE_USER
+from andon.model.lease_wire import MOST_OF_ONE_USER as MOST_OF_ONE_USER
 
 LARGEST_BYTES = 64 * 1024
 MOST_FILES = 65_536  # beyond this the directory cannot be read in time

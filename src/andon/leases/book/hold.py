@@ -13,8 +13,8 @@ from andon.errors import Gone, Unavailable
 from andon.host.clock import boot_seconds
 from andon.leases.book import files
 from andon.leases.rules.ends import LeaseEnd, begun, followed, left_seconds, showing, to_show
-from andon.model import wire, work_wire
-from andon.model.work import Lease, Work
+from andon.model import lease_wire, wire
+from andon.model.lease import Lease, Work
 
 Clocks = Callable[[], tuple[float, float]]
 
@@ -75,7 +75,7 @@ class Hold(Struct):
         """
         ends = os.fstat(self.descriptor).st_mtime_ns
         with suppress(OSError):
-            os.write(self.descriptor, _next_line(self.descriptor, work_wire.work_to_json(work)))
+            os.write(self.descriptor, _next_line(self.descriptor, lease_wire.work_to_json(work)))
         os.utime(self.descriptor, ns=(ends, ends))
 
     def name_container(self, container: str) -> None:
@@ -110,7 +110,7 @@ def append_container(descriptor: int, container: str) -> None:
     """Add a container to a lease's file; its time, which is the lease's end, stays as it is."""
     ends = os.fstat(descriptor).st_mtime_ns
     try:
-        line = _next_line(descriptor, work_wire.container_to_json(container))
+        line = _next_line(descriptor, lease_wire.container_to_json(container))
         written = os.write(descriptor, line)
     except OSError as exc:
         raise Unavailable(

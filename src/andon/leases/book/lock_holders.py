@@ -12,7 +12,7 @@ from andon.host.processes.kin import started_ticks, uid_of, user_name
 from andon.leases.book.locks import FileKey, key_of, parse_locks, read_locks
 from andon.leases.book.places import LEASES
 from andon.leases.rules.lockers import Locker, are_strangers
-from andon.model.work import Lease, Owner, PidScope
+from andon.model.lease import Lease, Owner, PidScope
 
 MOST_DESCRIPTORS = 65_536
 MOST_HEIRS = 8

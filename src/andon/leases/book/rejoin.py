@@ -12,8 +12,8 @@ from andon.leases.book import files
 from andon.leases.book.files import LARGEST_BYTES
 from andon.leases.book.hold import Hold
 from andon.leases.book.lease_book import Book
-from andon.model import wire, work_wire
-from andon.model.work import BookEntry, Lease
+from andon.model import lease_wire, wire
+from andon.model.lease import BookEntry, Lease
 
 RETRY_SECONDS = 10.0
 QUIET_SECONDS = 60.0  # between two reports of the same lease
@@ -84,10 +84,10 @@ def lease_of(hold: Hold) -> Lease:
     try:
         text = os.pread(hold.descriptor, LARGEST_BYTES, 0).decode()
         first, *more = text.split("\n")
-        lease = work_wire.lease_from_json(wire.loads(first, any_text=True))
+        lease = lease_wire.lease_from_json(wire.loads(first, any_text=True))
         for line in more[:-1]:
             with suppress(Invalid):  # half a line
-                lease = work_wire.with_work(lease, wire.loads(line, any_text=True))
+                lease = lease_wire.with_work(lease, wire.loads(line, any_text=True))
     except (OSError, ValueError, Invalid) as exc:
         raise Gone("the lease's file can no longer be read") from exc
     return lease if lease.until is None else replace(lease, until=hold.stamped)

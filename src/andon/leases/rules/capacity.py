@@ -19,7 +19,7 @@ from andon.model.device import (
     Process,
     State,
 )
-from andon.model.work import NOWHERE, Claim, Cordon, Kin, PidScope, Share
+from andon.model.lease import NOWHERE, Claim, Cordon, Kin, PidScope, Share
 from andon.units import human_bytes
 
 

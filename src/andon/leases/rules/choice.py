@@ -12,7 +12,7 @@ from andon.leases.rules.capacity import DeviceCapacity, Tenant
 from andon.leases.rules.eligibility import BALANCE, can_balance, empty_bytes
 from andon.leases.rules.obstacles import HEALTH, Obstacle, ObstacleKind
 from andon.model.device import Process, State
-from andon.model.work import LeaseState, Need, PlacementOrder
+from andon.model.lease import LeaseState, Need, PlacementOrder
 from andon.units import apart_bytes, human_bytes
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def choose(
 
 
 def _links(chosen: Sequence[DeviceCapacity]) -> str | None:
-    from andon.core.topology.links import group_words  # most requests are for one device
+    from andon.model.topology.links import group_words  # most requests are for one device
 
     return group_words([one.status.device for one in chosen])
 

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 from andon.errors import Gone, Unavailable
 from andon.leases.rules.obstacles import Obstacle, ObstacleKind
 from andon.model.device import DeviceStatus, Fault
+from andon.model.lease import DeviceRequest, Need
 from andon.model.naming import device_named, devices_named, is_cuda_number, titles
-from andon.model.work import DeviceRequest, Need
 from andon.sampling.rules.masks import leading_number
 from andon.units import apart_bytes
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from andon.core.topology.links import all_links
 from andon.leases.rules.capacity import DeviceCapacity
+from andon.model.topology.links import all_links
 
 Rank = Callable[[DeviceCapacity], tuple[float, ...]]
 SCORE = 2

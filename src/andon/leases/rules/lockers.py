@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from andon.model.work import Lease, LeaseKind
+from andon.model.lease import Lease, LeaseKind
 
 ROOT = 0
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct, field
 
 from andon.model.device import DeviceStatus, Process, ProcessKind
-from andon.model.work import BookEntry, Claim, Kin, Lease, LeaseState, PidScope, Work
+from andon.model.lease import BookEntry, Claim, Kin, Lease, LeaseState, PidScope, Work
 
 BY_ITSELF, BY_FAMILY, BY_USER, BY_WORD = 4, 3, 2, 1
 

@@ -10,7 +10,7 @@ from andon.explain.evidence.accounting import unattributed_bytes
 from andon.leases.rules.membership import is_owners, judge, nearest
 from andon.model.alert import Party
 from andon.model.device import NAMES_MISSING, DeviceStatus, Process, ProcessKind
-from andon.model.work import (
+from andon.model.lease import (
     LONGEST_ID,
     BookEntry,
     Claim,

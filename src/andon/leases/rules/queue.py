@@ -13,7 +13,7 @@ from andon.leases.rules.capacity import DeviceCapacity
 from andon.leases.rules.choice import can_come, hopeful, obstacle, pick
 from andon.leases.rules.obstacles import Obstacle, ObstacleKind
 from andon.leases.rules.usage import NO_USAGE, RecentUsage
-from andon.model.work import Need, Ticket
+from andon.model.lease import Need, Ticket
 
 ASLEEP_SECONDS = 15.0  # a waiter polls every second; after this long it counts as stopped
 TAKING_SECONDS = 20.0  # for a ticket that could be served to take its devices; it needs about two

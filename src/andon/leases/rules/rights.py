@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from andon.errors import AndonError, Conflict, Denied, Invalid
-from andon.model.work import NOWHERE, Claim, Lease, LeaseKind, LeaseState, PidScope
+from andon.model.lease import NOWHERE, Claim, Lease, LeaseKind, LeaseState, PidScope
 
 AHEAD_MICROSECONDS = 86_400 * 10**6
 MOST_NAMED = 5

@@ -7,8 +7,8 @@ from andon.leases.rules.capacity import DeviceCapacity
 from andon.leases.rules.rights import LeaseRequester, barred
 from andon.leases.rules.usage import NO_USAGE, RecentUsage
 from andon.model.device import Device
+from andon.model.lease import Claim, Cordon, Lease, Ticket
 from andon.model.lease_list import CordonRow, LeaseRow, UserHours, WaitingRow
-from andon.model.work import Claim, Cordon, Lease, Ticket
 
 T = TypeVar("T")
 EMPTY = "no leases; to take one: andon run -- python train.py"

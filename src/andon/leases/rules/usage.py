@@ -7,8 +7,8 @@ from msgspec import Meta, Struct, field
 
 from andon.errors import Invalid
 from andon.model.codec import Time, read_schema
+from andon.model.lease import Claim
 from andon.model.wire import Json
-from andon.model.work import Claim
 
 USAGE = "andon.usage/1"
 HALF_LIFE_SECONDS = 7 * 86_400.0

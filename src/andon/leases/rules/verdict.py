@@ -9,9 +9,9 @@ from andon.leases.rules.eligibility import obstacles_of
 from andon.leases.rules.obstacles import Obstacle, ObstacleKind
 from andon.leases.rules.suitability import MAX_UTILIZATION_PERCENT
 from andon.model.device import Device, DeviceStatus
+from andon.model.lease import DeviceRequest, Need
 from andon.model.naming import device_labels
 from andon.model.verdict import DeviceVerdict, VerdictKind
-from andon.model.work import DeviceRequest, Need
 from andon.units import plain
 
 NAME_CHARACTERS, REASON_CHARACTERS = 200, 400

@@ -7,7 +7,7 @@ from msgspec import Struct, field
 
 from andon.errors import Conflict
 from andon.model.codec import AnyNumber, Id, Name, Text, Time, read
-from andon.model.run import RunRow, RunState
+from andon.model.run.record import RunRow, RunState
 from andon.model.shapes import to_json
 from andon.model.wire import Json
 from andon.runs.rules.matching import devices_words

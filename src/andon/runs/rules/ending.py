@@ -1,6 +1,6 @@
 """How a part of a program ended, from the error that left it."""
 
-from andon.model.run import RunState
+from andon.model.run.record import RunState
 from andon.runs.rules.oom import complaint
 from andon.runs.rules.plain import plain_text
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from andon.model.run import (
+from andon.model.run.record import (
     RunAlert,
     RunBegin,
     RunDevice,

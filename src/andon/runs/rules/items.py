@@ -5,7 +5,7 @@ import operator
 
 from msgspec import Struct, field
 
-from andon.model.run import ItemState, RunItem
+from andon.model.run.record import ItemState, RunItem
 
 MOST = 2**53
 

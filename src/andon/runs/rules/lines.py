@@ -6,8 +6,8 @@ from msgspec import Struct, field
 
 from andon.errors import Invalid
 from andon.model.codec import Wrong
-from andon.model.run import MOST_LINE_BYTES, RunLine
-from andon.model.run_wire import line_from_json
+from andon.model.run.record import MOST_LINE_BYTES, RunLine
+from andon.model.run.wire import line_from_json
 from andon.model.wire import loads
 
 SAMPLE = b'{"event":"sample",'

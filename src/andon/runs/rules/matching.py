@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from andon.errors import Conflict
 from andon.model.model_names import models_in_words
-from andon.model.run import RunRow, RunState
+from andon.model.run.record import RunRow, RunState
 
 MOST_CALLED = 5
 

@@ -6,9 +6,9 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from andon.core.executing.order import HOST_MEMORY_WORDS
+from andon.model.execution.order import HOST_MEMORY_WORDS
 from andon.model.naming import title
-from andon.model.run import OutOfMemory, RunState
+from andon.model.run.record import OutOfMemory, RunState
 from andon.units import human_bytes
 
 AT_LIMIT_PERCENT = 97.0

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from andon.core.processes.redaction import HIDDEN, is_secret_name, printable
+from andon.model.redaction import HIDDEN, is_secret_name, printable
 
 LONGEST_TEXT = 2000
 MOST_ENTRIES = 200

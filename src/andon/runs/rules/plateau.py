@@ -2,7 +2,7 @@
 
 from msgspec import Struct, field
 
-from andon.model.run_use import MemoryPlateau
+from andon.model.run.use import MemoryPlateau
 
 STEPS = 50  # a level is two per cent of the device's memory
 LEAST_SHARE = 0.3  # a level that was held for less is no plateau

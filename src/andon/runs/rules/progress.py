@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from msgspec import Struct
 
 from andon.model.job.progress import WorkProgress
-from andon.model.run import RunLogged
+from andon.model.run.record import RunLogged
 
 TAIL_BYTES = 8 * 1024
 """How much of the end of an output is read."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct, field
 
-from andon.model.run import (
+from andon.model.run.record import (
     RunAlert,
     RunBegin,
     RunEnd,

@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
-from andon.model.run import RunRow, RunState
+from andon.model.run.record import RunRow, RunState
 
 DAY_SECONDS = 86_400.0
 

@@ -7,7 +7,7 @@ from andon.leases.rules.suitability import score
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.job.progress import WorkProgress
 from andon.model.naming import device_labels
-from andon.model.run import SAMPLED, RunCandidate, RunDevice, RunSample
+from andon.model.run.record import SAMPLED, RunCandidate, RunDevice, RunSample
 from andon.units import MIB
 
 _PLAIN = tuple(name for name in SAMPLED if name != "energy_joules")

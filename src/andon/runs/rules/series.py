@@ -2,7 +2,7 @@
 
 from msgspec import Struct, field
 
-from andon.model.run import SERIES_POINTS, RunSeries
+from andon.model.run.record import SERIES_POINTS, RunSeries
 
 NARROWEST_SECONDS = 0.25
 Key = tuple[str, str]  # uuid and reading

@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
-from andon.core.sampling.idleness import ZERO_READING
-from andon.model.run_use import IdleSpells
+from andon.model.idleness import ZERO_READING
+from andon.model.run.use import IdleSpells
 
 DRIVER, SAMPLES = "driver", "samples"
 STEPS = {DRIVER: (1.0, 0.2), SAMPLES: (30.0, 1.0)}

@@ -10,8 +10,8 @@ from typing import Any
 from msgspec import Struct, field
 
 from andon.model.device import State
-from andon.model.run import SERIES, RunDevice, RunSample, RunSeries
-from andon.model.run_use import SPREADS, DeviceUse, RunSpread
+from andon.model.run.record import SERIES, RunDevice, RunSample, RunSeries
+from andon.model.run.use import SPREADS, DeviceUse, RunSpread
 from andon.model.throttling import ThrottleKind, reason_of
 from andon.runs.rules.energy import LONGEST_STEP_SECONDS, EnergyMeter
 from andon.runs.rules.plateau import MemoryLevels

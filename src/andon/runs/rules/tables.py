@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from andon.model.run import SAMPLED, RunBegin, RunSample
+from andon.model.run.record import SAMPLED, RunBegin, RunSample
 
 TEXT, WHOLE, NUMBER, TIME = "string", "int64", "float64", "time"
 SAMPLE_COLUMNS: Mapping[str, str] = {

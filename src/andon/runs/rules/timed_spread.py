@@ -5,7 +5,7 @@ from collections import defaultdict
 
 from msgspec import Struct, field
 
-from andon.model.run_use import RunSpread
+from andon.model.run.use import RunSpread
 
 DIGITS = 3  # of the percentile; extremes and mean are exact
 LEAST_WEIGHT = 1e-3

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from andon.model.naming import title
-from andon.model.run import RunBegin, RunEnd
+from andon.model.run.record import RunBegin, RunEnd
 from andon.runs.rules.energy import POWER, energy_source_of
 from andon.units import fixed, human_bytes, human_joules, measured_seconds
 

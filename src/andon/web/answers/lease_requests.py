@@ -17,7 +17,7 @@ from andon.leases.rules.requests import (
     Size,
     rows,
 )
-from andon.model.work import MOST_PRIORITY
+from andon.model.lease import MOST_PRIORITY
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Lifetime = Annotated[float, Field(ge=SHORTEST_REMOTE_SECONDS, le=LONGEST_REMOTE_SECONDS)]

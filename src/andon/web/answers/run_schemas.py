@@ -6,7 +6,7 @@ from typing import Annotated
 from msgspec import Struct
 
 from andon.model.job.progress import WorkProgress
-from andon.model.run import GitState, OutOfMemory, RunDevice, RunKind, RunState
+from andon.model.run.record import GitState, OutOfMemory, RunDevice, RunKind, RunState
 from andon.model.shapes import Doc
 from andon.web.answers.job_schemas import PageScope
 

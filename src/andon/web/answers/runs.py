@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from andon.access.roles import Sight
 from andon.model.model_names import models_in_words, short_model
-from andon.model.run import RunKind, RunRow, RunState
+from andon.model.run.record import RunKind, RunRow, RunState
 from andon.model.wire import dumps
 from andon.runs.rules.matching import RunQuery, matches, words_of
 from andon.web.answers.run_schemas import Plain, RunChoice, RunChoices, RunEntry, RunPage

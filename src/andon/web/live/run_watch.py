@@ -8,7 +8,7 @@ from functools import partial
 
 from andon.access.roles import Sight
 from andon.errors import AndonError
-from andon.model.run import RunState
+from andon.model.run.record import RunState
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
 from andon.web.answers.texts import sendable

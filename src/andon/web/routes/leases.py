@@ -9,10 +9,10 @@ from andon.access.roles import Identity, Role, signature
 from andon.errors import Denied, Unavailable
 from andon.leases.rules.requests import options_from_rest
 from andon.model import wire
+from andon.model.lease import DeviceRequest
 from andon.model.lease_list import row_to_json
 from andon.model.naming import FORMS, device_named
 from andon.model.release_note import MOST_NOTE
-from andon.model.work import DeviceRequest
 from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.web.answers import lease_payloads
 from andon.web.answers.lease_requests import (

@@ -10,7 +10,7 @@ from fastapi.responses import StreamingResponse
 
 from andon.access.roles import BLIND
 from andon.errors import Denied, Unavailable
-from andon.model.run import RunState
+from andon.model.run.record import RunState
 from andon.model.shapes import to_json
 from andon.runs.rules.matching import RunQuery
 from andon.web.answers.runs import MOST_LISTED

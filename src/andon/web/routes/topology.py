@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from fastapi import APIRouter, Request, Response
 
-from andon.core.topology.wire import topology_to_json
 from andon.model.device import Snapshot
+from andon.model.topology.wire import topology_to_json
 from andon.model.wire import dumps
 from andon.web.history_reader import HistoryReader
 

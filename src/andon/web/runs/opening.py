@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from andon.app.runs import open_run_finder
 from andon.errors import AndonError, Unavailable
-from andon.model.run import RunRow
+from andon.model.run.record import RunRow
 from andon.runs.rules.matching import RunQuery
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from andon.errors import AndonError, Denied, Gone, Unavailable
 from andon.host.files.private import NotRegular, open_regular
-from andon.model.run import (
+from andon.model.run.record import (
     MOST_LINE_BYTES,
     RunAlert,
     RunBegin,

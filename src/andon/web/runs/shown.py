@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from andon.access.roles import Sight
 from andon.errors import AndonError, Conflict, Denied
-from andon.model.run import RunLine, RunRow, RunSample, RunState
+from andon.model.run.record import RunLine, RunRow, RunSample, RunState
 from andon.runs.rules.fold import row_of
 from andon.runs.rules.matching import RunQuery
 from andon.web.answers.job_schemas import PageScope

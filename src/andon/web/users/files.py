@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from andon.errors import AndonError, Unavailable
 from andon.model.codec import Wrong, read
 from andon.model.job import JobView
-from andon.model.run import RunRow
-from andon.model.run_wire import row_from_json
+from andon.model.run.record import RunRow
+from andon.model.run.wire import row_from_json
 from andon.web.answers.job_schemas import JobDone, JobLog
 from andon.web.answers.run_schemas import RunDetails, RunMarks, RunUpdate
 

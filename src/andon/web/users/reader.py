@@ -26,7 +26,7 @@ from andon.jobs import acts as acts  # imported while it may read andon's own fi
 from andon.jobs import progress as progress  # the same
 from andon.jobs.queue import Queue
 from andon.model.job.wire import view_to_json
-from andon.model.run_wire import row_to_json
+from andon.model.run.wire import row_to_json
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
 from andon.registry import RUN_INDEXES, load

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from andon.core.executing.order import ContainerOptions
 from andon.errors import AndonError
 from andon.host.interpreter import module_environment
+from andon.model.execution.order import ContainerOptions
 from andon.ports import Executor
 from andon.work.container_task import task_command
 from andon.work.map.calls import CallEnd, Caller, CommandCaller

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from andon.errors import AndonError, Invalid, Unavailable
 from andon.model.codec import Id, Wrong, read
-from andon.model.run import ItemState, RunItem, RunKind, RunRow
+from andon.model.run.record import ItemState, RunItem, RunKind, RunRow
 from andon.runs.files import open_record, pieces
 from andon.runs.rules.lines import RecordLines
 from andon.work.rules.map.resume import DIGEST, RESUMES, outcomes

@@ -9,7 +9,6 @@ from typing import Protocol
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from andon.core.executing.order import UNLEASED
 from andon.errors import Conflict
 from andon.leases.availability import Availability
 from andon.leases.book.hold import LeaseHold
@@ -19,8 +18,9 @@ from andon.leases.book.release_notes import read_note
 from andon.leases.granter import Grant, Granter, LeaseTerms, Progress
 from andon.leases.rules.environment import NO_DEVICE, environment
 from andon.model.device import Device, Snapshot
-from andon.model.run import RunDevice
-from andon.model.work import DeviceRequest
+from andon.model.execution.order import UNLEASED
+from andon.model.lease import DeviceRequest
+from andon.model.run.record import RunDevice
 from andon.runs.rules.sampled import run_devices
 from andon.work.rules.map.template import NO_GPU
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from andon.errors import AndonError
 from andon.leases.granter import NoLongerWanted
-from andon.model.run import ItemState
+from andon.model.run.record import ItemState
 from andon.work.map.calls import CallEnd, Caller
 from andon.work.map.places import WorkPlace, WorkPlaces
 from andon.work.rules.map.plan import MapPlan, MapUnit

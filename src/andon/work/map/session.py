@@ -9,7 +9,7 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from andon.model.run import ItemState, RunEnd, RunItem, RunState
+from andon.model.run.record import ItemState, RunEnd, RunItem, RunState
 from andon.runs.record import RunOutcome, RunRecorder
 from andon.work.map.calls import CallEnd, Caller
 from andon.work.map.places import WorkPlace, WorkPlaces

@@ -11,7 +11,7 @@ from andon.failures.log import FailureLog
 from andon.model.device import Snapshot
 from andon.model.naming import title
 from andon.model.request import RunAccount
-from andon.model.run import RunDevice
+from andon.model.run.record import RunDevice
 from andon.runs.record import SampleSource
 from andon.runs.rules.oom import MemoryBeforeEnd
 from andon.runs.rules.sampled import sample_line

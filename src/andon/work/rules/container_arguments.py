@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from andon.core.executing.order import ContainerMount, ContainerOptions, WorkOrder
 from andon.model.device import Device
+from andon.model.execution.order import ContainerMount, ContainerOptions, WorkOrder
 from andon.model.vendors import AMD, INTEL, NVIDIA
 
 LEASE_LABEL, UID_LABEL = "andon.lease", "andon.uid"  # for people: we go by our own notes

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 
-from andon.core.executing.order import (
+from andon.errors import Invalid
+from andon.model.execution.order import (
     ContainerMount,
     ContainerOptions,
     PullPolicy,
     refuse_options,
 )
-from andon.errors import Invalid
 
 Json = Mapping[str, object]
 

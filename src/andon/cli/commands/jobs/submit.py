@@ -27,8 +27,8 @@ from andon.errors import Invalid
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from andon.core.executing.order import ContainerOptions
     from andon.model.device import Snapshot
+    from andon.model.execution.order import ContainerOptions
     from andon.model.job.spec import Checkpoint, JobSpec
 
 MOST_RETRIES = 1000

@@ -11,17 +11,17 @@ from andon.cli.show.probing.chart import RESULTS, render_probe, trial_line
 from andon.cli.show.text import without_commands
 from andon.cli.terminal import Choices, Terminal, notice, write
 from andon.cli.work_session import AttachedLease, LeaseCheck, command_name
-from andon.core.processes.redaction import redact
 from andon.errors import AndonError, Invalid, TimedOut
 from andon.leases.book.hold import LeaseHold
 from andon.leases.granter import Grant
 from andon.leases.rules.environment import environment
 from andon.model.device import Device, Snapshot
+from andon.model.lease import Lease
 from andon.model.naming import title
-from andon.model.probing.probe import Trial, TrialState
-from andon.model.probing.wire import probe_to_json
-from andon.model.run import RunDevice
-from andon.model.work import Lease
+from andon.model.probe.probe import Trial, TrialState
+from andon.model.probe.wire import probe_to_json
+from andon.model.redaction import redact
+from andon.model.run.record import RunDevice
 from andon.runs.identity import LONGEST_NAME
 from andon.runs.rules.sampled import run_devices
 from andon.sampling.sampler import Sampler

@@ -18,10 +18,10 @@ from andon.cli.options import chosen, shared
 from andon.cli.show.text import say
 from andon.cli.terminal import Terminal
 from andon.errors import Conflict, Gone, Invalid
-from andon.model.run import RunState
+from andon.model.run.record import RunState
 
 if TYPE_CHECKING:
-    from andon.model.run import RunRow
+    from andon.model.run.record import RunRow
     from andon.ports import RunIndex
     from andon.runs.index import RunFinder
     from andon.runs.rules.baselines import RunBaseline

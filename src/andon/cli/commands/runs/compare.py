@@ -13,7 +13,7 @@ from andon.errors import Gone, Invalid
 
 if TYPE_CHECKING:
     from andon.cli.commands.runs.opened import RunSource
-    from andon.model.run import RunRow
+    from andon.model.run.record import RunRow
     from andon.runs.rules.reports.compare import ComparedRun, RunComparison
 
 SIDE_FORMS = (

@@ -15,7 +15,7 @@ from andon.errors import Denied, Invalid, Unavailable
 from andon.units import iso_utc
 
 if TYPE_CHECKING:
-    from andon.model.run import RunLine
+    from andon.model.run.record import RunLine
 
 AT_ISO = "at_iso"  # the last column: parsing by position keeps working
 FORMS = ("csv", "jsonl", "parquet")
@@ -88,7 +88,7 @@ def _lines(path: Path) -> "Iterator[RunLine]":
 
 
 def _rows(lines: "Iterable[RunLine]") -> Iterator[dict[str, Any]]:
-    from andon.model.run import RunBegin, RunSample
+    from andon.model.run.record import RunBegin, RunSample
     from andon.runs.rules.tables import sample_rows
 
     begin: RunBegin | None = None
@@ -101,7 +101,7 @@ def _rows(lines: "Iterable[RunLine]") -> Iterator[dict[str, Any]]:
 
 def _text(path: Path, form: str, out: Path | None) -> int:
     from andon.cli.show.csv_rows import csv_line
-    from andon.model.run_wire import line_to_text
+    from andon.model.run.wire import line_to_text
     from andon.runs.rules.tables import SAMPLE_COLUMNS
 
     found = _lines(path)
@@ -137,7 +137,7 @@ def _opened(out: Path | None) -> "Iterator[Any]":
 
 def _parquet(path: Path, out: Path) -> int:
     from andon.cli.show.history_parquet import write_batches
-    from andon.model.run import RUN_SCHEMA
+    from andon.model.run.record import RUN_SCHEMA
     from andon.runs.rules.tables import SAMPLE_COLUMNS
 
     with replacing(out) as place, place.open("wb") as file:

@@ -11,7 +11,7 @@ from andon.cli.moments import moment
 from andon.cli.options import MOST, chosen, elsewhere, shared
 from andon.cli.show.text import say
 from andon.cli.terminal import Terminal, notice
-from andon.model.run import RunRow, RunState
+from andon.model.run.record import RunRow, RunState
 from andon.runs.rules.matching import RunQuery
 
 SHOWN = 50
@@ -101,7 +101,7 @@ def runs(
 def _show(rows: list[RunRow], total: int, form: str | None) -> None:
     terminal = Terminal.of(chosen())
     if form == "json":
-        from andon.model.run_wire import rows_to_json
+        from andon.model.run.wire import rows_to_json
 
         terminal.show(as_json_text(rows_to_json(rows, total), terminal.live))
         return

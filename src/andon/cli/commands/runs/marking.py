@@ -11,10 +11,10 @@ from andon.cli.options import chosen, shared
 from andon.cli.show.text import say
 from andon.cli.terminal import Terminal, report
 from andon.errors import AndonError, Conflict, Invalid
-from andon.model.run import RunState
+from andon.model.run.record import RunState
 
 if TYPE_CHECKING:
-    from andon.model.run import RunRow
+    from andon.model.run.record import RunRow
     from andon.runs.index import RunFinder
 
 TAG = re.compile(r"[^\s,\ud800-\udfff]{1,60}")  # surrogates are bytes that are no text

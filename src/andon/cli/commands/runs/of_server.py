@@ -16,8 +16,8 @@ from andon.cli.options import chosen
 from andon.cli.terminal import notice
 from andon.errors import Gone, Invalid, Unavailable
 from andon.model.codec import Whole, Wrong, read
-from andon.model.run import RunRow
-from andon.model.run_wire import row_from_json
+from andon.model.run.record import RunRow
+from andon.model.run.wire import row_from_json
 from andon.runs.index import LAST
 from andon.runs.rules.matching import RunQuery, called, matches
 

@@ -9,10 +9,10 @@ from msgspec import Struct
 
 from andon.cli.options import chosen
 from andon.cli.terminal import notice
-from andon.model.run import RunState
+from andon.model.run.record import RunState
 
 if TYPE_CHECKING:
-    from andon.model.run import RunRow
+    from andon.model.run.record import RunRow
     from andon.runs.index import RunFinder
     from andon.runs.rules.matching import RunQuery
 

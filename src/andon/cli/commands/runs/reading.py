@@ -11,11 +11,11 @@ from andon.cli.options import chosen
 from andon.cli.sources import settings_of
 from andon.cli.terminal import notice
 from andon.errors import Gone
-from andon.model.run import RunState
+from andon.model.run.record import RunState
 from andon.runs.rules.reports.report import NO_PRICES, Prices, RunReport, report_of
 
 if TYPE_CHECKING:
-    from andon.model.run import RunRow
+    from andon.model.run.record import RunRow
 
 
 def read_report(row: "RunRow", prices: Prices = NO_PRICES) -> RunReport:

@@ -11,7 +11,7 @@ from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, elsewhere, shared
 from andon.cli.show.text import say
 from andon.cli.terminal import Terminal
-from andon.model.run import RunState
+from andon.model.run.record import RunState
 
 if TYPE_CHECKING:
     from andon.cli.show.runs.detail import RunShown
@@ -66,7 +66,7 @@ def read_run(word: str) -> "RunShown":
 
 
 def run_to_json(shown: "RunShown") -> "Json":
-    from andon.model.run_wire import row_to_json
+    from andon.model.run.wire import row_to_json
     from andon.model.shapes import to_json
 
     return {

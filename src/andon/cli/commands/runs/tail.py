@@ -11,10 +11,10 @@ import click
 from andon.cli.commands.runs.opened import RUN_FORMS, complete_run, reading
 from andon.cli.options import chosen, elsewhere, shared, whole
 from andon.cli.terminal import Terminal, notice
-from andon.model.run import RunState
+from andon.model.run.record import RunState
 
 if TYPE_CHECKING:
-    from andon.model.run import RunLine
+    from andon.model.run.record import RunLine
     from andon.runs.follower import RecordFollower
     from andon.runs.rules.recent import RecentLines
 

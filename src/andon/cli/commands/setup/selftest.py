@@ -110,8 +110,8 @@ def _spent(before: "Costs", after: "Costs") -> tuple[int, float, float]:
 
 def free_uuids(choices: Choices, sampler: "Sampler", latest: "Snapshot") -> set[str]:
     """The devices that a lease would get: no job is disturbed by the load."""
-    from andon.core.sampling.idleness import SCHEDULABLE_IDLE_PERCENT
     from andon.doctor.rules.selftest.load import FREE_BYTES
+    from andon.model.idleness import SCHEDULABLE_IDLE_PERCENT
 
     if sys.platform == "win32":  # no locks, so no leases
         from andon.leases.rules.verdict import available_by_readings
@@ -121,8 +121,8 @@ def free_uuids(choices: Choices, sampler: "Sampler", latest: "Snapshot") -> set[
     from andon.cli.device_request import availability_of
     from andon.leases.book.lease_book import Book
     from andon.leases.rules.requests import checked
+    from andon.model.lease import DeviceRequest
     from andon.model.verdict import VerdictKind
-    from andon.model.work import DeviceRequest
 
     try:
         seen = replace(

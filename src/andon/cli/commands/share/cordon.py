@@ -29,7 +29,7 @@ def cordon(devices: list[str], reason: str) -> int:
     """
     from andon.host.processes.kin import user_name
     from andon.leases.book.lease_book import Book
-    from andon.model.work import Cordon
+    from andon.model.lease import Cordon
 
     snapshot, book = take_snapshot(chosen()), Book()
     users = _users(book, snapshot)

@@ -27,7 +27,7 @@ from andon.cli.terminal import Terminal, notice
 from andon.errors import Invalid
 
 if TYPE_CHECKING:
-    from andon.model.work import DeviceRequest
+    from andon.model.lease import DeviceRequest
 
 POLL_SECONDS = 1.0
 NOT_AVAILABLE = 1

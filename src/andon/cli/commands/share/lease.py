@@ -183,8 +183,8 @@ def _extend_there(name: str, seconds: float) -> tuple[str, float]:
     from andon.cli.commands.share.leases import row_of, there
     from andon.cli.snapshot_source import connected
     from andon.model.codec import Wrong, read
+    from andon.model.lease import FURTHEST
     from andon.model.lease_list import RenewedLease
-    from andon.model.work import FURTHEST
 
     server = connected(chosen(), chosen().url or "")
     row = row_of(there(server), name)

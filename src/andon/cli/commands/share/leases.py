@@ -19,16 +19,16 @@ from andon.cli.show.waiting import queue_line
 from andon.cli.snapshot_source import connected
 from andon.cli.terminal import Choices, Terminal, ask, notice, report
 from andon.errors import AndonError, Gone, Invalid
+from andon.model.lease import LONGEST_ID, LeaseState
 from andon.model.lease_list import LeaseList, LeaseRow, list_from_json
 from andon.model.naming import may_mean, may_mean_lease, title
 from andon.model.release_note import MOST_NOTE
-from andon.model.work import LONGEST_ID, LeaseState
 from andon.units import human_bytes, human_seconds
 
 if TYPE_CHECKING:
     from andon.leases.book.lease_book import Book
     from andon.leases.listing import LeaseListing
-    from andon.model.work import Lease
+    from andon.model.lease import Lease
     from andon.node.remote import Server
 
 MOST_USERS = 8  # whose hours are shown
@@ -130,7 +130,7 @@ def _orphaned(book: "Book", name: str) -> "AndonError | None":
     """Why a lease cannot be released whose holder has exited while its job runs."""
     from andon.leases.releaser import asker
     from andon.leases.rules.rights import barred
-    from andon.model.work import Claim
+    from andon.model.lease import Claim
 
     for one in book.entries():
         if not one.locked and one.left and one.lease is not None and one.lease.id == name:

@@ -170,7 +170,7 @@ def _granted(
     from andon.leases.book.lease_book import Book
     from andon.leases.granter import Granter, LeaseTerms
     from andon.leases.rules.larger import larger_request
-    from andon.model.run import RunState
+    from andon.model.run.record import RunState
 
     before: tuple[int, Verdict] | None = None
     while True:
@@ -207,7 +207,7 @@ def _not_retried(before: "tuple[int, Verdict]", error: AndonError, choices: Choi
 
 
 def _ended(result: "tuple[int, Verdict]", choices: Choices, oom_hint: str = "") -> int:
-    from andon.model.run import RunState
+    from andon.model.run.record import RunState
 
     code, verdict = result
     if verdict.end not in (RunState.SUCCEEDED, RunState.FAILED, RunState.STOPPED):
@@ -228,7 +228,7 @@ def _without_device(command: Sequence[str], inside: "ContainedCommand | None") -
 
 
 def _container_without_device(inside: "ContainedCommand") -> int:
-    from andon.core.executing.order import UNLEASED
+    from andon.model.execution.order import UNLEASED
     from andon.work.contained import follow_container
     from andon.work.launcher import Launcher
 

@@ -13,7 +13,7 @@ from andon.history.rules.usage import Days, Reservation, add_runs, by_day
 
 if TYPE_CHECKING:
     from andon.cli.past_source import Past
-    from andon.model.run import RunRow
+    from andon.model.run.record import RunRow
 
 PART_SECONDS = 60.0
 MOST_PARTS = 1440

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
-from andon.core.processes.redaction import is_secret_name, redact
 from andon.jobs.rules.views import count_text
 from andon.model.job.spec import JobSpec
+from andon.model.redaction import is_secret_name, redact
 from andon.units import human_bytes
 
 

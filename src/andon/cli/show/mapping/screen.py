@@ -8,7 +8,7 @@ from typing import TextIO
 
 from andon.cli.show.mapping.words import progress_line, progress_words
 from andon.cli.terminal import Choices, in_color, notice, size, write
-from andon.model.run import ItemState
+from andon.model.run.record import ItemState
 from andon.work.map.calls import CallEnd
 from andon.work.map.session import MapProgress
 from andon.work.rules.map.plan import MapUnit

@@ -30,7 +30,7 @@ from andon.cli.show.reports.figures import (
 from andon.cli.show.text import UNKNOWN
 from andon.model.device import reading_label
 from andon.model.naming import title
-from andon.model.run import OutOfMemory, RunState
+from andon.model.run.record import OutOfMemory, RunState
 from andon.model.throttling import reason_of
 from andon.runs.rules.energy import POWER
 from andon.runs.rules.reports.advice import Advice

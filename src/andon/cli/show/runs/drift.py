@@ -6,7 +6,7 @@ from andon.cli.show.runs.cells import moment, number
 from andon.cli.show.runs.states import state_text
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
-from andon.model.run import RunRow, RunState
+from andon.model.run.record import RunRow, RunState
 from andon.runs.rules.baselines import DriftLine, RunBaseline, other_devices
 from andon.runs.rules.spread import LEAST_RUNS, SpreadOfRuns
 from andon.units import fixed, human_bytes, human_joules, measured_seconds, unit_of

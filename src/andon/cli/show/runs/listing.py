@@ -7,7 +7,7 @@ from andon.cli.show.runs.cells import joules, length, moment, percent, size, unk
 from andon.cli.show.runs.states import state_text
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
-from andon.model.run import RunRow, RunState
+from andon.model.run.record import RunRow, RunState
 from andon.runs.rules.matching import devices_words
 from andon.units import iso_utc
 

@@ -1,7 +1,7 @@
 """How the state of a run is written; apart from numbers, which lists of jobs show too."""
 
 from andon.cli.show.text import Text, say
-from andon.model.run import RunState
+from andon.model.run.record import RunState
 
 STATE_STYLES = {
     RunState.RUNNING: "bold green",

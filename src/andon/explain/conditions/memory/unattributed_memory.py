@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from andon.core.sampling.idleness import ZERO_READING
 from andon.explain.conditions import triggers
 from andon.explain.conditions.condition import (
     INFO,
@@ -26,6 +25,7 @@ from andon.explain.evidence.measures import measured, memory_unattributed_bytes
 from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, conclude, say
 from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
 from andon.explain.evidence.view import View
+from andon.model.idleness import ZERO_READING
 from andon.model.thresholds import Figure, Thresholds
 from andon.units import GIB, human_bytes
 

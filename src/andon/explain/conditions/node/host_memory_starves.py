@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from andon.core.sampling.idleness import SCHEDULABLE_IDLE_PERCENT
 from andon.explain.conditions.condition import WARNING, AlertFacts, Condition, Rung, Subject
 from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
 from andon.explain.conditions.judging import TENTH, OnNode
@@ -12,6 +11,7 @@ from andon.explain.evidence.phrasing import LIKELY, conclude, say
 from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.device import DeviceStatus, Host, Process, ProcessKind, Snapshot, State
+from andon.model.idleness import SCHEDULABLE_IDLE_PERCENT
 from andon.model.thresholds import Figure, Thresholds
 
 PRESSURE = Figure(

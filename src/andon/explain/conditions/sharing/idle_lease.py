@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from andon.core.sampling.idleness import ZERO_READING
 from andon.explain.conditions.condition import (
     NOTHING,
     WARNING,
@@ -25,6 +24,7 @@ from andon.explain.conditions.sharing.phrases import (
     release_advice,
 )
 from andon.model.device import DeviceStatus
+from andon.model.idleness import ZERO_READING
 from andon.model.thresholds import Figure, Thresholds
 
 SECONDS = Figure(

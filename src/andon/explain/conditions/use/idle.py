@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from andon.core.sampling.idleness import BARELY_BUSY_PERCENT, ZERO_READING
 from andon.explain.conditions.condition import (
     NOTHING,
     WARNING,
@@ -26,6 +25,7 @@ from andon.explain.evidence.phrasing import Clause, conclude, say
 from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.device import Process
+from andon.model.idleness import BARELY_BUSY_PERCENT, ZERO_READING
 from andon.model.thresholds import Figure
 
 SECONDS = Figure(

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from andon.core.sampling.idleness import ZERO_READING
 from andon.explain.conditions.condition import (
     NOTHING,
     WARNING,
@@ -20,6 +19,7 @@ from andon.explain.conditions.observation import HeldDevices
 from andon.explain.conditions.promql import LEASES_ARE_NO_METRIC
 from andon.explain.conditions.sharing.phrases import lasting, lease_evidence
 from andon.model.device import Process
+from andon.model.idleness import ZERO_READING
 from andon.model.programs import program_of
 from andon.model.thresholds import Figure
 

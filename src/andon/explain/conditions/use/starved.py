@@ -1,6 +1,5 @@
 """There is work, but the device waits for data; only `why` mentions it."""
 
-from andon.core.sampling.idleness import BARELY_BUSY_PERCENT
 from andon.explain.conditions.condition import Condition, Subject
 from andon.explain.conditions.use.phrases import competing, settled
 from andon.explain.evidence.measures import (
@@ -14,6 +13,7 @@ from andon.explain.evidence.measures import (
 from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, Clause, conclude, say
 from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
 from andon.explain.evidence.view import View
+from andon.model.idleness import BARELY_BUSY_PERCENT
 
 SOME_SECONDS = 30.0
 LOW_PERCENT = 40.0

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from andon.errors import Invalid
-from andon.model.run import RunRow
+from andon.model.run.record import RunRow
 from andon.runs.rules.baselines import LOGGED, MEASURES
 from andon.runs.rules.spread import Order, SpreadOfRuns, change_of, order_of, spread_of
 

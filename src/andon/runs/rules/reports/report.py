@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from andon.model.run import (
+from andon.model.run.record import (
     GitState,
     OutOfMemory,
     RunAlert,
@@ -15,7 +15,7 @@ from andon.model.run import (
     RunSeries,
     RunState,
 )
-from andon.model.run_use import IdleSpells, MemoryPlateau
+from andon.model.run.use import IdleSpells, MemoryPlateau
 from andon.model.throttling import IDLE
 from andon.runs.rules.fold import RunFold
 from andon.runs.rules.reports.phases import Phases, phases_of

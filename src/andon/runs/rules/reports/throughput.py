@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from andon.model.run import ItemState, RunDevice, RunItem, RunLogged
+from andon.model.run.record import ItemState, RunDevice, RunItem, RunLogged
 
 
 class DeviceItems(Struct, frozen=True):

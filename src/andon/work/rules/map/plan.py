@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct, field
 
 from andon.failures.rules.backoff import BackOff
-from andon.model.run import ItemState
+from andon.model.run.record import ItemState
 from andon.work.rules.map.items import MapItem
 
 

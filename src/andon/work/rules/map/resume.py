@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from msgspec.structs import replace
 
-from andon.model.run import ItemState, RunItem
+from andon.model.run.record import ItemState, RunItem
 from andon.work.rules.map.items import MapItem
 
 DIGEST, RESUMES = "command_digest", "resumes"

@@ -235,7 +235,7 @@ class RunSeries(Struct, frozen=True):
 class RunEnd(Struct, frozen=True):
     """The last line: how it ended and what it used.
 
-    `summary` is by uuid: a `DeviceUse` of `model/run_use.py`. `node` is
+    `summary` is by uuid: a `DeviceUse` of `model/run/use.py`. `node` is
     the machine's own: `cpu_percent`, a `RunSpread`.
     """
 

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 from msgspec.structs import replace
 
 from andon.model.codec import Name, Number, Wrong, read, shown
-from andon.model.run import (
+from andon.model.run.record import (
     RUN_SCHEMA,
     SAMPLED,
     RunAlert,
@@ -23,7 +23,7 @@ from andon.model.run import (
     RunRow,
     RunSample,
 )
-from andon.model.run_use import spread_from_json, use_from_json
+from andon.model.run.use import spread_from_json, use_from_json
 from andon.model.shapes import to_json
 from andon.model.wire import Json, dumps
 

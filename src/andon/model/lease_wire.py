@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from andon.errors import Invalid
 from andon.model.codec import Wrong, read, read_schema
-from andon.model.wire import Json
-from andon.model.work import (
+from andon.model.lease import (
     FURTHEST,
     LONGEST_NAME,
     Cordon,
@@ -22,6 +21,7 @@ from andon.model.work import (
     Ticket,
     Work,
 )
+from andon.model.wire import Json
 
 LEASE = "andon.lease/1"
 TICKET = "andon.ticket/1"

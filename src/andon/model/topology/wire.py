@@ -5,10 +5,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.core.topology.links import LinkedGroup, all_links, linked_groups
 from andon.model.codec import Json, Name, read
 from andon.model.device import Device, Snapshot
 from andon.model.naming import device_labels
+from andon.model.topology.links import LinkedGroup, all_links, linked_groups
 from andon.model.topology.place import DevicePlace, place_to_json
 
 TOPOLOGY = "andon.topology/1"

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
-from andon.core.executing.pull_policy import PullPolicy as PullPolicy
 from andon.errors import Invalid
 from andon.model.device import Device
+from andon.model.execution.pull_policy import PullPolicy as PullPolicy
 from andon.model.vendors import MASKED
 
 RESERVED_OPTIONS = {

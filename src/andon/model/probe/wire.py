@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from andon.model.codec import Wrong, read
-from andon.model.probing.probe import PROBE_SCHEMA, ProbeResult
+from andon.model.probe.probe import PROBE_SCHEMA, ProbeResult
 from andon.model.shapes import to_json
 from andon.model.wire import Json
 

@@ -1,1 +1,0 @@
-"""What is known of a process: its container and job, its usage, its redacted command line."""

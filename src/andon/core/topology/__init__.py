@@ -1,1 +1,0 @@
-"""How devices are linked, and the CPUs next to them."""

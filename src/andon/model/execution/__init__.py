@@ -1,0 +1,1 @@
+"""A command to execute, and the options of its container."""

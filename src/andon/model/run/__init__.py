@@ -1,0 +1,1 @@
+"""The record of a run as values, and its JSON."""
