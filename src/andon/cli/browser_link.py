@@ -4,8 +4,8 @@ from msgspec import Struct
 
 from andon.errors import AndonError, Denied, Unavailable
 from andon.host.processes.kin import user_name
+from andon.host.state import server_file
 from andon.host.state.node_folder import node_path
-from andon.node import server_file
 from andon.node.calls import FAILURES, Target, Token, Trust, names_of, users_at
 from andon.node.remote import (
     LIMITS,

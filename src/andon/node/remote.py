@@ -13,11 +13,11 @@ from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailabl
 from andon.failures.retrying import Retrying, RetryTexts
 from andon.failures.rules.backoff import BackOff
 from andon.host.files.folders import expanded
+from andon.host.state import server_file
 from andon.host.state.node_folder import node_path
 from andon.host.state.user_folder import own_token, read_token, state_folder
 from andon.model import wire, wire_in
 from andon.model.device import Snapshot
-from andon.node import server_file
 from andon.node.calls import (
     FAILURES,
     Answer,

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from andon.errors import AndonError
+from andon.host.state import server_file
 from andon.host.state.node_folder import node_path
 from andon.host.state.user_folder import own_token, state_folder
-from andon.node import server_file
 from andon.node.usual_server import usual_port
 
 if TYPE_CHECKING:

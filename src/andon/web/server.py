@@ -20,9 +20,9 @@ from andon.app.leases import (
 )
 from andon.app.sampler import open_sampler
 from andon.errors import Unavailable
+from andon.host.state import server_file
 from andon.host.state.node_folder import open_node_folder
 from andon.host.state.user_folder import TOKEN, state_folder
-from andon.node import server_file
 from andon.sampling.placed_feed import PlacedFeed
 from andon.sampling.sampler import Sampler
 from andon.sampling.snapshot_feed import PAST_SNAPSHOTS, SnapshotFeed

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import pytest
 
-from andon.node import server_file
+from andon.host.state import server_file
 from tests.integration.conftest import Outcome
 from tests.integration.parts import wait_until
 from tests.integration.serving import Served, serving

@@ -12,9 +12,9 @@ import pytest
 
 from andon.cli.catalogue import COMMANDS
 from andon.cli.main import cli
+from andon.host.state import server_file as whereabouts
 from andon.model.alert import Alert, Level, Phase
 from andon.model.alert_wire import alerts_to_json
-from andon.node import server_file as whereabouts
 from andon.node.broken_devices import BrokenDevicesQuery
 from tests.conftest import need
 from tests.integration.conftest import Outcome

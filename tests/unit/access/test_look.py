@@ -15,9 +15,10 @@ from msgspec.structs import replace
 
 from andon.access.look import MOST_NAMES, is_trusted, look_name, look_names
 from andon.host.machine_id import boot_id, node_name
+from andon.host.users import peers as peer_credentials
 from andon.model.device import Process, Snapshot
 from andon.model.lamp import Lamp
-from andon.node import look, peer_credentials
+from andon.node import look
 from andon.node.look import server_look
 from andon.sampling.rules.told import ServerSnapshot
 from andon.settings.resolution import Settings

@@ -22,8 +22,8 @@ from andon.access.sign_in import (
     socket_doubt,
     socket_name,
 )
+from andon.host.users import peers as peer_credentials
 from andon.host.users.peers import connect, peer_uid
-from andon.node import peer_credentials
 from andon.web.transport.keys import Keys
 from andon.web.transport.sign_in_socket import SignInSocket, local_sign_in
 from tests.support.rows import rows

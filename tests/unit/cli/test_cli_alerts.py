@@ -14,10 +14,10 @@ from andon.cli.main import run
 from andon.cli.show.alerts import AlertOverview
 from andon.cli.terminal import Choices
 from andon.errors import Gone, Invalid, Unavailable
+from andon.host.state import server_file
 from andon.model.alert import Acknowledgement, Alert, Level, Phase
 from andon.model.alert_wire import alerts_to_json
 from andon.model.wire import Json
-from andon.node import server_file
 from andon.node.calls import CallLimits, Target, Token, Trust
 from andon.node.remote import Server
 from tests.support import alert_pages

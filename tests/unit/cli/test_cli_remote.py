@@ -11,8 +11,9 @@ import pytest
 
 from andon.cli.browser_link import NO_SERVER, sign_in_link
 from andon.errors import Denied, Unavailable
+from andon.host.state import server_file
 from andon.model import wire
-from andon.node import calls, server_file
+from andon.node import calls
 from andon.node.calls import Target
 from andon.node.remote import (
     CLEAR_TEXT,

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.doctor.inspection import library as inspection_library
 from andon.doctor.inspection import machine
 from andon.doctor.inspection.access import (
     judge_proc,
@@ -25,6 +24,7 @@ from andon.doctor.inspection.containers import (
 )
 from andon.doctor.inspection.machine import inspect, read_cards, read_kernel
 from andon.doctor.rules.facts import PciCard
+from andon.host import libraries as inspection_library
 from andon.host.files.small import names_in, read_bytes, read_text
 from andon.host.files.systems import kind_of
 from andon.host.libraries import cached, find_libraries, fits

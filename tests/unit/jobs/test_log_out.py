@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.doctor.inspection import log_out
+from andon.jobs import log_out
 from andon.jobs.log_out import read_log_out, scope_prefix
 from andon.jobs.rules.log_out import (
     LogOutEffect,

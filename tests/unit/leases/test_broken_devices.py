@@ -13,6 +13,7 @@ from andon.alerts import rules as alerting
 from andon.alerts.rules import EMPTY, Moment, Observation
 from andon.errors import Conflict
 from andon.explain.conditions.rulebook import Rulebook
+from andon.host.state import server_file
 from andon.leases.availability import Availability
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms
@@ -22,7 +23,7 @@ from andon.leases.rules.obstacles import HEALTH, ObstacleKind
 from andon.model.alert import Alert, Event, EventKind, Level, Phase
 from andon.model.alert_wire import alerts_to_json
 from andon.model.device import Snapshot, State
-from andon.node import broken_devices, calls, server_file
+from andon.node import broken_devices, calls
 from andon.node.broken_devices import BrokenDevicesQuery
 from tests.support.homes import made_node_state
 from tests.support.proving import TOKEN, Proving, proving

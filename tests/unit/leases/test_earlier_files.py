@@ -18,11 +18,11 @@ import pytest
 from andon.alerts import rules as alerting
 from andon.alerts.rules.past import Query
 from andon.explain.conditions.observation import Moment
+from andon.host.state import server_file
 from andon.leases.book import lease_book as book_module
 from andon.leases.book.lease_book import Book
 from andon.model.alert import NoticeKind
 from andon.model.lease import LeaseKind
-from andon.node import server_file
 from andon.stores.sqlite import SqliteStore
 from andon.stores.sqlite_alerts import SqliteAlertStore
 from tests.conftest import REPOSITORY

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from andon.doctor.inspection import user_namespace
+from andon.host.users import namespace as user_namespace
 from andon.leases.book import contents, places
 from andon.leases.book.files import BookFile
 from andon.leases.policy_file import limits_for

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from andon.doctor.inspection import cards, machine
+from andon.doctor.inspection import machine
 from andon.doctor.rules import driver
 from andon.doctor.rules.facts import MachineFacts, PciCard
-from andon.host import presence
+from andon.host import cards, presence
 from andon.leases.rules import environment
 from andon.model import vendors
 from andon.model.device import Device

@@ -15,11 +15,11 @@ from andon.errors import Conflict, Denied
 from andon.host import machine_id
 from andon.host.machine_id import node_key
 from andon.host.processes.kin import here
+from andon.host.state import server_file
+from andon.host.state import user_folder as state_folders
 from andon.host.state.node_folder import node_folder, node_path, open_node_folder
 from andon.host.state.user_folder import is_own, own_token
 from andon.leases.turn_memory import TurnMemory
-from andon.node import server_file
-from andon.node import state_folder as state_folders
 from andon.settings.resolution import Settings
 from andon.stores.sqlite import SqliteStore
 

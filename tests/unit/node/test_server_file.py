@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import asdict
 
 from andon.errors import Conflict, Denied
+from andon.host.state import server_file
 from andon.host.state.server_file import (
     Announced,
     announce,
@@ -21,7 +22,6 @@ from andon.host.state.server_file import (
     withdraw,
 )
 from andon.model.lease import PidScope
-from andon.node import server_file
 
 URL = "http://127.0.0.1:9"
 

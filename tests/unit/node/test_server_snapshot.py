@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from andon.cli import snapshot_source
 from andon.cli.snapshot_source import recent_snapshot, told_snapshot
 from andon.cli.terminal import Choices
+from andon.host.state import server_file
 from andon.host.system import boot_id, node_name
 from andon.model import wire
 from andon.model.device import (
@@ -24,7 +25,7 @@ from andon.model.device import (
     Snapshot,
     State,
 )
-from andon.node import calls, server_file
+from andon.node import calls
 from andon.sampling.rules.told import (
     INTERVAL_HEADER,
     ServerSnapshot,

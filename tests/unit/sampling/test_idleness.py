@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 from andon.doctor.rules.selftest.load import choose
+from andon.model import idleness
 from andon.model.band import Band, band
-from andon.sampling.rules import idleness
 from tests.support.snapshots import farm, h200
 from tests.support.sources import sources
 

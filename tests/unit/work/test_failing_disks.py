@@ -10,7 +10,7 @@ import pytest
 
 from andon.cli.work_session import LeaseCheck
 from andon.errors import Denied
-from andon.node import state_folder
+from andon.host.state import user_folder as state_folder
 from andon.standalone import STANDALONE
 
 

@@ -12,6 +12,7 @@ from andon.errors import Conflict, Denied
 from andon.host.files.folders import make_private
 from andon.host.files.private import open_regular
 from andon.host.processes.kin import here
+from andon.host.state import server_file
 from andon.host.state.user_folder import HISTORY as HISTORY
 from andon.host.state.user_folder import node_path as node_path
 from andon.host.state.user_folder import (
@@ -20,7 +21,6 @@ from andon.host.state.user_folder import (
     refuse_foreign,
     state_folder,
 )
-from andon.node import server_file
 
 EARLIER = frozenset({HISTORY, "audit.jsonl", "audit.jsonl.1", "turns.json", server_file.NAME})
 _LOCK = ".lock"

@@ -62,14 +62,6 @@ def status(
 
 def _load() -> None:
     """Import what the table needs while the driver is opened, which takes as long."""
-    import andon.alerts.rules.glance
-    import andon.app.thresholds
-    import andon.cli.availability_source
-    import andon.cli.lamp_source
-    import andon.cli.show.render
-    import andon.explain.conditions.triggers
-    import andon.leases.book.places  # noqa: F401
-    import andon.leases.rules.verdict
 
 
 def _visible(snapshot: Snapshot) -> Snapshot:
