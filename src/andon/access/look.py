@@ -1,7 +1,8 @@
 """What a server gives this machine's users at a local socket: its latest look at the devices.
 
-The kernel identifies whoever connects, so that nothing is sent: the server answers with what this
-user may see, and closes. The user who listens is known in the same way, and must be trusted.
+The kernel identifies the user who connects, so that nothing is sent: the server answers with
+what this user may see, and closes. The user who listens is known in the same way, and must be
+trusted.
 """
 
 from collections.abc import Iterator
@@ -29,5 +30,5 @@ def look_names(table: str, port: int) -> Iterator[str]:
 
 
 def is_trusted(listener: int | None, own: int, system_below: int) -> bool:
-    """Whether a server that nobody named is believed: this user's, or a system account's."""
+    """Whether a server that was not named is trusted: this user's, or a system account's."""
     return listener is not None and (listener == own or listener < system_below)

@@ -47,7 +47,7 @@ def load_sessions(
     server_uid: int,
     name_of: Callable[[int], str | None],
 ) -> list[SavedSession] | None:
-    """Those that are still valid; None if the file cannot be believed.
+    """Returns the sessions that are still valid; None if the file cannot be trusted.
 
     A role is decided again. A uid that now belongs to another name is another person.
     """

@@ -97,7 +97,7 @@ def doubt(said: Statement | None, token: str, nonce: bytes, peer: Peer, uid: int
 
 
 def _plain(address: str) -> str:
-    """Without a zone; an IPv4-mapped address as IPv4."""
+    """Returns an address without its zone; an IPv4-mapped address as IPv4."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

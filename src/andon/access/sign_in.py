@@ -20,7 +20,7 @@ _URL = re.compile(r"https?://[A-Za-z0-9_.:\[\]-]{1,255}", re.ASCII)
 
 
 class SignInAnswer(Struct, frozen=True):
-    """What the server says to whoever connects: a code for this user, or why there is none."""
+    """The server's answer to a user who connects: a code for this user, or why there is none."""
 
     url: str
     port: int
@@ -57,7 +57,8 @@ def dump_answer(answer: SignInAnswer) -> bytes:
 
 
 def parse_answer(content: bytes) -> SignInAnswer | None:
-    """None for anything that is not a complete answer: whoever listens may send anything."""
+    """Reads a complete answer, else returns None: a process that listens there may send
+    anything."""
     try:
         said = json.loads(content)
     except (ValueError, RecursionError):

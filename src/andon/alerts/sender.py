@@ -215,7 +215,8 @@ class NotifierWorker:
         return trouble
 
     def _wait_for_retry(self) -> bool:
-        """After an error of our own, which may happen again at once; True at the end."""
+        """Waits after an error of our own, which may happen again at once; returns True at the
+        end."""
         with self._changed:
             seconds = max(0.0, self._retrying.due - time.monotonic())
             return self._changed.wait_for(lambda: self._ended, seconds)

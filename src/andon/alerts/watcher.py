@@ -125,7 +125,7 @@ class Watcher:
         return self._writer.store.episodes(query or Query())
 
     def find(self, number: str) -> Alert:
-        """One alert by its id, present or past."""
+        """Returns one alert by its id, present or past."""
         for alert in self.alerts():
             if alert.id == number:
                 return alert
@@ -234,7 +234,7 @@ class Watcher:
     # The thread.
 
     def _turn(self, snapshot: Snapshot | None = None) -> None:
-        """With a new sample, or without one when none has come."""
+        """Takes one step, with a new sample or, if none has come, without one."""
         self._catch_up()
         if snapshot is not None:
             self._heard, self._last = time.monotonic(), snapshot

@@ -94,7 +94,7 @@ class Retrying:
             self._report(self._texts.begins(trouble.reason))
 
     def succeeded(self) -> None:
-        """It works, or works again."""
+        """Notes a success, and logs the end of a failure."""
         before = self._failures
         if before.count:
             self._failures = Failures()

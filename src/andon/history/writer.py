@@ -104,7 +104,7 @@ class Recorder:
         return self._backlog.due(self._flush_seconds, self._retrying.due)
 
     def _rest_seconds(self) -> float:
-        """Until the next write, or until the session's queue is half full."""
+        """Returns the time until the next write, or until the session's queue is half full."""
         within = self._follower.session.poll_within_seconds
         return max(0.0, min(self._due - time.monotonic(), within))
 
@@ -145,7 +145,8 @@ class Recorder:
         self._measure(store)
 
     def _measure(self, store: Store) -> None:
-        """In this thread, for all who ask: a disk that hangs must not stop a scrape."""
+        """Measures the store in this thread, for all callers: a disk that hangs must not stop a
+        scrape."""
         if time.monotonic() - self._size[0] >= SIZE_SECONDS:
             size = None
             with suppress(AndonError, OSError):

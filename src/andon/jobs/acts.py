@@ -43,7 +43,7 @@ def perform(
     jobs: Mapping[int, JobFacts],
     known: Mapping[int, JobStatus],
 ) -> str:
-    """Do it; what came of it, in words."""
+    """Performs an action on a job; returns its outcome as text."""
     facts, status = jobs[number], known[number]
     match act:
         case JobAct.CANCEL:
@@ -62,11 +62,11 @@ def perform(
 def cancel(
     folder: JobsFolder, facts: JobFacts, status: JobStatus, settle: bool = True
 ) -> CancelOutcome:
-    """Never starts it again, and asks a running one to end. Without `settle`, the caller settles
-    many jobs at once before it says that they are cancelled.
+    """Keeps a job from starting again, and asks a running one to end. Without `settle`, the
+    caller settles many jobs at once before it reports that they are cancelled.
 
-    The note is written first, and the supervisor reads it after the claim: one of the two sees the
-    other.
+    The note is written first, and the supervisor reads it after the claim: one of the two sees
+    the other.
     """
     if status.state.is_settled:
         return CancelOutcome.ENDED

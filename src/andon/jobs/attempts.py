@@ -77,7 +77,7 @@ class AttemptRecorder:
         )
 
     def discard(self, number: int, attempt: int) -> None:
-        """It did not start: there is nothing to record."""
+        """Drops an attempt that did not start: there is nothing to record."""
         self._seen.discard((number, attempt))
         self._ports.pop((number, attempt), None)
         found = self._recorders.pop((number, attempt), None)

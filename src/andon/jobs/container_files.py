@@ -10,7 +10,7 @@ from andon.model.job import AttemptClaim
 
 
 def write_container(attempt: Path, identity: str) -> None:
-    """Before it starts."""
+    """Writes the container's id into the folder of an attempt, before the container starts."""
     write_whole(attempt, CONTAINER, f"{identity}\n")
 
 

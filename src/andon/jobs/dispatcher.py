@@ -127,7 +127,7 @@ class Dispatcher:
     # The loop.
 
     def run(self) -> None:
-        """Until there has been nothing to do for a while."""
+        """Dispatches until there has been nothing to do for a while."""
         failures = FailureLog("andon.jobs", "the dispatcher continues after an error")
         while True:
             try:
@@ -141,7 +141,8 @@ class Dispatcher:
             time.sleep(BUSY_NAP_SECONDS if busy else NAP_SECONDS)
 
     def is_idle(self) -> bool:
-        """Also if its folder has been deleted: no more jobs can arrive there."""
+        """Whether there is nothing to do; also if the folder has been deleted: no more jobs can
+        arrive."""
         now = time.monotonic()
         if not self._folder.path.is_dir():
             return True
@@ -253,7 +254,8 @@ class Dispatcher:
         self._expire()
 
     def _start_kind(self, kind: Kind, jobs: list[JobFacts]) -> None:
-        """One kind that cannot be read does not affect the other."""
+        """Starts jobs on devices of one kind; a kind that cannot be read does not affect the
+        other."""
         due, why = self._troubles.get(kind, (0.0, ""))
         if time.monotonic() < due:
             self._board.all_wait(jobs, why)

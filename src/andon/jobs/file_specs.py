@@ -59,7 +59,7 @@ def queue_all(
 def specs_of(
     job: FileJob, base: Path, named: Mapping[str, int], known: Known, simulate: int | None = None
 ) -> list[JobSpec]:
-    """One job, or one for each index of an array."""
+    """Returns the specification of a job, or one for each index of an array."""
     place = base / expanded(job.folder)
     if not place.is_dir():
         raise Invalid(f"{place} is not a folder", hint="folder is relative to the job file")

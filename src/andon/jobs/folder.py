@@ -191,10 +191,10 @@ class JobsFolder:
             os.close(descriptor)
 
     def submit(self, specs: Iterable[JobSpec]) -> list[JobSpec]:
-        """Write new jobs and return them with their numbers; all of them or none.
+        """Writes new jobs and returns them with their numbers; all of them or none.
 
-        All are on the disk before the first gets its name: whoever is killed meanwhile has queued
-        nothing. The elements of an array get the number of its first job as their id.
+        All are on the disk before the first gets its name: a process that is killed meanwhile
+        has queued nothing. The elements of an array get the number of its first job as their id.
         """
         made: list[JobSpec] = []
         drafts: list[Path] = []
@@ -316,7 +316,7 @@ class JobsFolder:
     # Reading.
 
     def spec(self, number: int) -> JobSpec:
-        """One job with its whole environment."""
+        """Reads one job with its whole environment."""
         try:
             content = read_regular(self.job(number) / JOB, job_spec_wire.LARGEST_JOB_BYTES)
             return job_spec_wire.spec_from_json(job_spec_wire.loads(content))

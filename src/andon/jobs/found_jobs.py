@@ -57,7 +57,7 @@ class FoundJobs(Mapping[int, JobFacts]):
         return job_statuses(open_, at, paused, told)
 
     def order_keys(self) -> dict[int, OrderKey]:
-        """By number; the smallest comes first."""
+        """Returns the key of each job's place by its number; the smallest key comes first."""
         return {
             number: known.indexed.key
             if known.facts is None and known.indexed is not None

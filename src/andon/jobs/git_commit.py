@@ -34,7 +34,7 @@ class GitCommitLookup:
             os.close(asked)
 
     def answer(self) -> str | None:
-        """None where there is none, or it takes too long."""
+        """Returns the commit; None if there is none, or if git takes too long."""
         if self._pid is None:
             return None
         said, ended = b"", False

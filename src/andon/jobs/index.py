@@ -54,7 +54,7 @@ class IndexedJob(Struct):
 
 
 def indexed(stamp: int, facts: JobFacts) -> IndexedJob:
-    """For the index; no attempt may be running."""
+    """Returns a job as the index has it; no attempt may be running."""
     return IndexedJob(stamp, lasting_status(facts), order_key(facts), job_wire.dumps(_row(facts)))
 
 
@@ -67,7 +67,7 @@ def index_text(jobs: Mapping[int, IndexedJob]) -> str:
 
 
 def read_index(content: bytes) -> dict[int, IndexedJob]:
-    """By number; nothing where it is not whole or not ours."""
+    """Reads the index by number; empty if the file is incomplete or of another version."""
     head, _, body = content.partition(b"\n")
     try:
         said = json.loads(head)
@@ -90,7 +90,7 @@ def _head(number: int, one: IndexedJob) -> list[Any]:
 
 @lru_cache(maxsize=1024)
 def _status(state: str, attempt: int, reason: str | None) -> JobStatus:
-    """One object for all jobs with the same state."""
+    """Returns one object for all jobs with the same state."""
     return JobStatus(JobState(state), attempt, reason)
 
 
@@ -154,7 +154,7 @@ def _spec(row: list[Any]) -> JobSpec:
 
 @lru_cache(maxsize=4096)
 def _request(*values: Any) -> DeviceRequest:
-    """One for all jobs that ask for the same."""
+    """Returns one object for all jobs with the same request."""
     row = list(values)
     row[_LAYOUT] = PlacementOrder(row[_LAYOUT])
     return DeviceRequest(*row)

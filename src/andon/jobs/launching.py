@@ -91,7 +91,8 @@ class Supervisor:
         self._channel.setblocking(False)
 
     def answer(self) -> str | None:
-        """`claimed`, `taken` or `failed …`; empty where it died, None where it said nothing yet."""
+        """Returns `claimed`, `taken` or `failed …`; empty if the supervisor died, None if there
+        is no answer yet."""
         with suppress(BlockingIOError, ConnectionError):
             piece = self._channel.recv(4096)
             self.said += piece.decode(errors="replace")
@@ -107,7 +108,7 @@ class Supervisor:
         return self._process.poll() is not None
 
     def let_go(self) -> None:
-        """One without a job exits when its channel closes."""
+        """Closes the channel: a supervisor without a job then exits."""
         self._channel.close()
 
     def kill(self) -> None:
@@ -132,7 +133,7 @@ class SupervisorPool:
         return Supervisor()
 
     def give(self, supervisor: Supervisor) -> None:
-        """One whose lease was not granted."""
+        """Takes back a supervisor whose lease was not granted."""
         if len(self._spare) < MOST_SPARE:
             self._spare.append(supervisor)
         else:

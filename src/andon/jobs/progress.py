@@ -9,7 +9,8 @@ from andon.runs.rules.progress import TAIL_BYTES, progress_in, work_progress
 
 
 def output_progress(path: Path, started: float | None) -> WorkProgress | None:
-    """None if it tells no steps, or cannot be read; only its last bytes are."""
+    """Returns the progress at the end of an output; None if it shows no steps or cannot be read.
+    Only the last bytes are read."""
     try:
         with os.fdopen(open_regular(path), "rb") as file:
             size = file.seek(0, os.SEEK_END)

@@ -64,7 +64,8 @@ class RecordFile:
         return self._descriptor >= 0
 
     def put(self, line: str) -> None:
-        """After half a line, which a kill or a full disk left, it begins on a line of its own."""
+        """Appends a line; after half a line, which a kill or a full disk left, it begins a new
+        one."""
         with self._lock:
             data = ("\n" + line if self._torn else line).encode(errors="replace")
             try:
@@ -110,7 +111,7 @@ class JobRecorder:
 
     @staticmethod
     def without_record(end: AttemptEnd | None, tail: str) -> AttemptVerdict:
-        """Where the record is gone, or was never written."""
+        """Returns the verdict on an attempt whose record is gone, or was never written."""
         return LOST if end is None else _said(judged_end(end, tail, ()))
 
     def pause(self) -> None:
@@ -133,7 +134,7 @@ def _said(judged: Verdict, free_bytes: int | None = None) -> AttemptVerdict:
 
 
 def judged_end(end: AttemptEnd, tail: str, strains: Sequence[MemoryBeforeEnd]) -> Verdict:
-    """In the words of `andon run`."""
+    """Returns how an attempt ended, as `andon run` would report it."""
     if end.reason is EndReason.NOT_STARTED:
         return Verdict(RunState.NOT_STARTED, end.message or "the command could not be started")
     if end.exit_code is None:

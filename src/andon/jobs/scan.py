@@ -70,11 +70,11 @@ class Scanner:
         return FoundJobs(found, self.again)
 
     def scan(self) -> dict[int, JobFacts]:
-        """The same, all decoded."""
+        """Returns all jobs, decoded."""
         return dict(self.look())
 
     def again(self, number: int) -> JobFacts | None:
-        """One job, read now; None where it is gone."""
+        """Reads one job now; None if it is gone."""
         try:
             stamp = self.folder.job(number).stat().st_mtime_ns
         except OSError:
@@ -219,7 +219,7 @@ class Scanner:
 
 
 def _unknown_claim(folder: Path) -> AttemptClaim:
-    """Of no process that could be signalled."""
+    """Returns a claim without a process that could be signalled."""
     try:
         at = folder.stat().st_mtime
     except OSError:

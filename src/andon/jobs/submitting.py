@@ -108,7 +108,7 @@ def _current_folder() -> str:
 
 
 def _masks(variables: Mapping[str, str]) -> dict[str, str]:
-    """Those of a lease that this process runs on say nothing about later."""
+    """Leaves out the masks of a lease that this process runs on: they mean nothing later."""
     if "ANDON_LEASE" in variables or not any(map(_MASK.search, variables)):
         return {}
     from andon.sampling.rules.masks import VARIABLES

@@ -135,7 +135,8 @@ class DeviceTaker:
         found: DispatchRound,
         spaces: Sequence[DeviceCapacity],
     ) -> Iterator[QueuedJob]:
-        """One by one: of a long queue the plan looks only at the first where nothing is free."""
+        """Yields jobs one by one: if nothing is free, the plan looks only at the first of a long
+        queue."""
         self._needs = {}
         orders: dict[tuple[DeviceRequest, frozenset[str]], Rank] = {}
         for facts in jobs:
@@ -166,7 +167,7 @@ class DeviceTaker:
         view: AvailabilityView,
         spaces: Sequence[DeviceCapacity],
     ) -> DeviceRequest:
-        """Without the devices that the job was to leave, if others can meet its request."""
+        """Leaves out the devices that the job was to leave, if others can meet its request."""
         if request.every:
             return request
         others = replace(request, exclude=(*request.exclude, *sorted(left)))
@@ -262,8 +263,8 @@ class DeviceTaker:
         self._explain_hopeless([one.number for one in found.plan.blocked if not one.hoped], found)
 
     def _explain_hopeless(self, numbers: Sequence[int], found: DispatchRound) -> None:
-        """Why jobs wait that nobody's end could let start, as with a cordoned device: these have no
-        ticket."""
+        """Explains jobs that cannot start even if every lease ends, e.g. on cordoned devices;
+        they hold no ticket."""
         pages = BookContents.of(self._book) if numbers else BookContents()
         for number in numbers[:MOST_TICKETS]:
             request = found.requests[number]

@@ -86,7 +86,7 @@ class Candidates(Struct, frozen=True):
 
 
 def _nothing() -> None:
-    """Where samples come from elsewhere."""
+    """Does nothing: for samples that come from elsewhere."""
 
 
 def _nobodys(lease: Lease) -> bool:
@@ -108,7 +108,7 @@ class Availability(Struct, frozen=True):
     ask_places: Callable[[], None] = _nothing  # makes the next sample say how devices are linked
 
     def prepare(self, request: DeviceRequest) -> None:
-        """Before devices are read for a request: links matter only for several devices."""
+        """Prepares the reading of devices for a request: links matter only for several devices."""
         if request.most > 1 and self.weights.links > 0:
             self.ask_places()
 
@@ -117,7 +117,7 @@ class Availability(Struct, frozen=True):
         return self.view_of(self.sample())
 
     def view_of(self, snapshot: Snapshot) -> AvailabilityView:
-        """The same from a snapshot that was taken elsewhere."""
+        """Returns the view of a snapshot that was taken elsewhere."""
         real = [s for s in snapshot.devices if s.device.vendor != "sim"]
         pids = {process.pid for status in real for process in status.processes}
         return AvailabilityView(snapshot, read_kin(pids, containers=True), self.broken())
@@ -224,7 +224,8 @@ class Availability(Struct, frozen=True):
         pages: BookContents,
         at: float,
     ) -> Reserved:
-        """For a request that does not wait: the file is touched only where someone is in front."""
+        """Returns the reservations for a request that does not wait: the file is written only if
+        another request is in front."""
         if self.memory is None or not ahead:
             return reserved(ahead, spaces, need)
         now, before = boot_seconds(), self.memory.read()

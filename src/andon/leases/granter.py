@@ -129,10 +129,11 @@ class Granter:
         waiting: Callable[[Progress], None] | None = None,
         unwanted: Callable[[], bool] = lambda: False,
     ) -> Grant:
-        """A lease, as soon as one is available; `timeout_seconds` 0 does not wait, None forever.
+        """Returns a lease as soon as one is available; `timeout_seconds` 0 does not wait, None
+        waits for ever.
 
-        `waiting` is called about once a second; whatever it raises ends the wait. So does
-        `unwanted`, asked many times a second, with NoLongerWanted.
+        `waiting` is called about once a second; an exception of it ends the wait. So does
+        `unwanted`, which is called many times a second, with NoLongerWanted.
         """
         now, at = time.monotonic(), time.time()
         until = None if timeout_seconds is None else now + timeout_seconds
@@ -341,7 +342,7 @@ class Granter:
         return BookContents((own,))
 
     def _doze(self, attempt: GrantAttempt, ahead: int) -> None:
-        """Until the book changes in our favour, or it is time to read the devices again."""
+        """Waits until the book changes in our favour, or it is time to read the devices again."""
         due = time.monotonic() + LOOK_SECONDS * (1 + min(ahead, MOST_AHEAD) / 10)
         if attempt.hold is not None:
             attempt.hold.stamp(time.time())  # we are awake
@@ -472,7 +473,8 @@ def _is_dead(entry: BookEntry, seen: set[str]) -> bool:
 
 
 def _glance_seconds(waited_seconds: float, ahead: int) -> float:
-    """Between two checks of the book: short for the first in the queue, longer for the last."""
+    """Returns the time between two checks of the book: short for the first in the queue, longer
+    for the last."""
     patience = max(FIRST_GLANCE_SECONDS, waited_seconds / GLANCES_PER_WAIT)
     return min(patience, LAST_GLANCE_SECONDS) + min(ahead, MOST_AHEAD) * BEHIND_SECONDS
 

@@ -209,7 +209,8 @@ class RemoteLeases:
         return listing(seen, releaser.asker())
 
     def _current(self) -> Book:
-        """The same object while the same books exist, because it caches what it has read."""
+        """Returns the same object while the same books exist, because it caches what it has
+        read."""
         places.refuse_bad_place(places.book_path(self._env))  # never touch one that may hang
         found = Book(self._env, make=False)
         if self._book is None or self._book.paths != found.paths:
@@ -231,7 +232,7 @@ class RemoteLeases:
         self._overdue = frozenset(found)
 
     def _row(self, lease: Lease) -> LeaseRow:
-        """Its row in the list; one that is not in it yet uses nothing."""
+        """Returns the lease's row in the list; a lease that is not in it yet uses nothing."""
         uid = lease.owner.uid
         with suppress(AndonError):
             for row in self.listed().leases:
@@ -255,7 +256,7 @@ class RemoteLeases:
         return keeper
 
     def _hand_over(self, grant: Grant, keeper: HolderProcess, waiting: Callable[[], None]) -> None:
-        """From now on only the holder has the lock, or no one has."""
+        """Leaves the lock to the holder alone; if the holder has died, the lease ends."""
         try:
             keeper.give(grant.held)
             if not keeper.has_taken(HANDOVER_SECONDS):
@@ -280,8 +281,8 @@ class RemoteLeases:
             )
 
     def _refuse_hopeless(self, book: Book, request: DeviceRequest, wait_seconds: float) -> None:
-        """Before a holder is started: what can never be met, or not now for a caller that does not
-        wait."""
+        """Refuses, before a holder is started, what can never be met, or not now for a caller
+        that does not wait."""
         seen = self._availability.view()
         self._availability.check(seen.snapshot, request)
         try:
@@ -315,7 +316,8 @@ def _is_network(lease: Lease | None) -> bool:
 
 
 def _holder(keeper: HolderProcess, account: Account | None) -> Owner:
-    """It leads its own session: other processes in the server's are not part of the lease."""
+    """Returns the holder as an owner. It leads its own session: other processes in the server's
+    are not part of the lease."""
     owner = replace(myself(keeper.pid), session=keeper.pid)
     return owner if account is None else replace(owner, uid=account.uid, user=account.name)
 

@@ -60,7 +60,7 @@ class Reaper:
         self._theirs.close()
 
     def _wait(self) -> bool:
-        """Until something happens; False once this is closed."""
+        """Waits until a process exits; returns False once this is closed."""
         poll = select.poll()
         poll.register(self._theirs, select.POLLIN)
         with self._lock:

@@ -29,12 +29,12 @@ Check = Callable[[Lease], None]
 
 
 def asker() -> LeaseRequester:
-    """This process, which may end its user's leases."""
+    """Returns this process as a requester, which may end its user's leases."""
     return LeaseRequester(os.getuid(), here())
 
 
 def no_check(lease: Lease) -> None:
-    """On the local machine the uid is proof enough."""
+    """Accepts every request: on the local machine the uid is proof enough."""
 
 
 def release(

@@ -96,7 +96,7 @@ class LeaseTracker:
         return self._page if self._known and self._why_not() is None else None
 
     def marked(self, statuses: tuple[DeviceStatus, ...]) -> tuple[DeviceStatus, ...]:
-        """With the lease of every process that has one; the sampler calls this for every sample."""
+        """Adds the lease of every process that has one; the sampler calls this for every sample."""
         page = self.page()
         return self._marker.marked(statuses, {} if page is None else page.marks)
 

@@ -126,7 +126,7 @@ def redact(arguments: Sequence[str]) -> str:
 
 
 def redact_text(text: str) -> str:
-    """One text, such as a URL, without the secrets in it."""
+    """Returns a text, such as a URL, without the secrets in it."""
     return _inside(text)
 
 
@@ -153,7 +153,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def _short_options(arguments: Sequence[str]) -> frozenset[str]:
-    """For the programs anywhere in the line, because of `sudo` and `env`."""
+    """Returns the options of the programs anywhere in the line, because of `sudo` and `env`."""
     options: set[str] = set()
     for argument in arguments:
         options |= _SHORT_OPTIONS.get(argument.rpartition("/")[2], set())
@@ -161,7 +161,7 @@ def _short_options(arguments: Sequence[str]) -> frozenset[str]:
 
 
 def _argument(text: str, short_options: frozenset[str], depth: int = 0) -> str:
-    """One whole argument: everything after a secret name in it is hidden."""
+    """Redacts one whole argument: everything after a secret name in it is hidden."""
     if header := _WHOLE_HEADER.fullmatch(text):
         return f"{header[1]} {HIDDEN}"
     assigned = _ASSIGNMENT.fullmatch(text)

@@ -28,7 +28,7 @@ _ASK = (
 def find_facts(
     command: Sequence[str] | None, write: Callable[[RunFacts], None], image: str | None = None
 ) -> threading.Thread:
-    """In a thread of its own; without a command, of this process."""
+    """Starts to find the facts in a thread; without a command, those of this process."""
     thread = threading.Thread(
         target=lambda: write(facts_of(command, image)), name="andon facts", daemon=True
     )
@@ -44,9 +44,9 @@ def facts_of(command: Sequence[str] | None, image: str | None = None) -> RunFact
 
 
 def git_state(folder: str | None = None) -> tuple[GitState | None, str | None]:
-    """Of this process's folder, or another; and why there is none.
+    """Returns the state of git in this process's folder or another, and why there is none.
 
-    Without locks: a commit that someone makes meanwhile must not fail because of us.
+    Without locks: a commit that a person makes meanwhile must not fail because of us.
     """
     if shutil.which("git") is None:
         return None, "git is not installed"
@@ -65,7 +65,7 @@ def git_state(folder: str | None = None) -> tuple[GitState | None, str | None]:
 
 
 def _own() -> tuple[Mapping[str, str], str | None]:
-    """From what is installed; nothing is imported."""
+    """Returns versions of what is installed; nothing is imported."""
     found: dict[str, str] = {}
     for name in PACKAGES:
         try:
@@ -84,7 +84,7 @@ def _of(command: Sequence[str], image: str | None) -> tuple[Mapping[str, str], s
 def versions_of(
     command: Sequence[str], path: str | None = None
 ) -> tuple[Mapping[str, str], str | None]:
-    """Of a command that is found along this PATH; and why there are none."""
+    """Returns versions for a command that is found along this PATH, and why there are none."""
     python = interpreter_of(command, path)
     if python is None:
         return {}, "the command is not run by a known Python"

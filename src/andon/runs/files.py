@@ -111,7 +111,7 @@ def delete_record(path: Path) -> None:
 
 
 def size_of(path: Path) -> int | None:
-    """With the CSV beside it; None if there is no such record."""
+    """Returns the size of a record with the CSV beside it; None if there is no such record."""
     try:
         size = path.stat().st_size
     except OSError:
@@ -130,7 +130,7 @@ def pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
 
 
 def _ends(path: Path, file: BinaryIO) -> tuple[_End, _End, os.stat_result]:
-    """Both ends; the same one twice where one reading got all."""
+    """Reads both ends of a record; the same bytes twice if one read got all of it."""
     try:
         status = os.fstat(file.fileno())
         head, taken = _head(file)
@@ -143,7 +143,7 @@ def _ends(path: Path, file: BinaryIO) -> tuple[_End, _End, os.stat_result]:
 
 
 def _head(file: BinaryIO) -> tuple[_End, int]:
-    """At least the first line. Samples are passed over: those of an end add up to nothing."""
+    """Reads at least the first line. Samples are left out: those at an end add up to nothing."""
     reader, lines, taken = RecordLines(), list[RunLine](), 0
     while taken < ENDS_BYTES or (not lines and not reader.unreadable):
         data = file.read(ENDS_BYTES)
@@ -156,7 +156,7 @@ def _head(file: BinaryIO) -> tuple[_End, int]:
 
 
 def _tail(file: BinaryIO, size: int) -> _End:
-    """At least the last whole line, which holds the series of a finished run."""
+    """Reads at least the last whole line, which holds the series of a finished run."""
     wanted = ENDS_BYTES
     while True:
         file.seek(size - min(wanted, size))
@@ -173,7 +173,7 @@ def _tail(file: BinaryIO, size: int) -> _End:
 
 
 def _last_sample(file: BinaryIO) -> RunSample | None:
-    """Of a record of which one reading got all, and passed over the samples."""
+    """Finds the last sample of a record of which one read got all, and left out the samples."""
     file.seek(0)
     data = file.read(2 * ENDS_BYTES)
     start = data.rfind(b"\n" + SAMPLE, 0, data.rfind(b"\n")) + 1

@@ -28,7 +28,7 @@ def parent_of(variables: Mapping[str, str]) -> str | None:
 
 
 def place_of(variables: Mapping[str, str]) -> RankPlace:
-    """This process among its ranks."""
+    """Returns the place of this process among its ranks."""
     parent = os.getppid()
     started, boot = started_ticks(parent), boot_id()
     return rank_place(variables, f"{parent}.{started}.{(boot or '')[:8]}")

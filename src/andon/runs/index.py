@@ -153,8 +153,8 @@ class RunFinder:
         return found[0]
 
     def _called(self, word: str, only_one: bool) -> RunRow | None:
-        """By its name, unless a run has exactly this id. A name takes precedence over the
-        beginning of an id, as a longer beginning can be given."""
+        """Finds a run by its name, unless a run has exactly this id. A name takes precedence
+        over the beginning of an id, as a longer beginning can be given."""
         if not word.isprintable() or any(row.id == word for row in self.index.beginning(word, 1)):
             return None
         self.refresh()
@@ -172,7 +172,7 @@ class RunFinder:
         return now
 
     def _with_printed(self, rows: list[RunRow]) -> list[RunRow]:
-        """The runs of jobs with the progress that their output tells."""
+        """Adds the progress that the output of jobs shows to their runs."""
         if not any(_is_job(row) for row in rows):
             return rows
         found = self._printed()
@@ -193,7 +193,8 @@ class RunFinder:
         return replace(new, tags=row.tags, note=row.note)
 
     def _read(self, path: Path) -> RunRow:
-        """For a run in progress no means: they would have to be added up for every list."""
+        """Reads a record. A run in progress gets no means: they would have to be added up for
+        every list."""
         row = self.row_of(read_ends(path, 0))
         if row.state is RunState.LOST:
             return self.row_of(read_ends(path, UNFINISHED_BYTES))
@@ -236,7 +237,7 @@ def _is_job(row: RunRow) -> bool:
 
 
 def absolute(path: Path) -> Path:
-    """Without asking the file system: a folder may hang."""
+    """Returns an absolute path without asking the file system: a folder may hang."""
     return Path(os.path.abspath(path))  # noqa: PTH100 - `resolve` follows links
 
 

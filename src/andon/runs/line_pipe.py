@@ -76,7 +76,7 @@ class LinePipe:
         return self.complete or (self._process is not None and not self._reported)
 
     def put(self, line: str) -> None:
-        """Never waits and never raises."""
+        """Adds a line; never waits and never raises."""
         if os.getpid() != self._pid:  # before the lock: another thread may have held it at the fork
             return
         with self._lock:

@@ -108,9 +108,9 @@ class RunRecorder:
         book: "Callable[[], Rulebook] | None" = None,
         progress: Callable[[], WorkProgress | None] = lambda: None,
     ) -> None:
-        """Without a source no devices are sampled, and `why_none` says why; `also` gets each
-        snapshot, to write it in another form; `book` has the thresholds of alerts; `progress` is
-        asked with each sample how far the program is."""
+        """Without a source no devices are sampled, and `why_none` is the reason; `also` gets
+        each snapshot, to write it in another form; `book` has the thresholds of alerts;
+        `progress` is called with each sample for how far the program is."""
         self.begin, self._source, self._also, self._why_none = begin, source, also, why_none
         self.tallies = RunTallies(begin.devices, begin.at)
         self.file, self._progress = file, progress
@@ -160,7 +160,7 @@ class RunRecorder:
         self._follower = None
 
     def write(self, line: RunLine) -> None:
-        """Nothing after the end, and nothing in a forked child."""
+        """Writes a line; nothing after the end, and nothing in a forked child."""
         if self.ended is not None:
             return
         if isinstance(line, RunLogged):
@@ -201,7 +201,8 @@ class RunRecorder:
             self._alerts.uuids = self.tallies.present
 
     def strains(self) -> list[MemoryBeforeEnd]:
-        """Its devices as last read; none where they were read only when it began."""
+        """Returns the memory of the devices as last read; empty if they were read only at the
+        begin."""
         latest = self.tallies.latest if self.tallies.samples > 1 else {}
         return [
             MemoryBeforeEnd(
@@ -222,7 +223,7 @@ class RunRecorder:
         return max(found, key=lambda one: one[0], default=(0.0, None))[1]
 
     def read_last(self) -> None:
-        """One sample at the very end, with the energy counters as they are now."""
+        """Takes one sample at the very end, with the energy counters as they are now."""
         if self._source is None or os.getpid() != self._pid:
             return
         if self._follower is not None:

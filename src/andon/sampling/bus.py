@@ -113,7 +113,8 @@ class Subscription:
             call()
 
     def forget(self) -> None:
-        """In a forked child: nothing will be published here, and the lock may never be released."""
+        """Ends the session in a forked child: nothing will be published there, and the lock may
+        never be released."""
         self._changed, self._closed, self._on_close = threading.Condition(), True, []
 
     def __iter__(self) -> Iterator[Snapshot]:
@@ -177,7 +178,7 @@ class Bus:
             subscription.close()
 
     def forget(self) -> None:
-        """In a forked child: end every session that was the parent's."""
+        """Ends every session of the parent in a forked child."""
         self._lock = threading.Lock()
         for subscription in self._subscriptions:
             subscription.forget()

@@ -20,7 +20,7 @@ class SnapshotDelivery(StrEnum):
 
 
 def _nothing() -> None:
-    """For a follower that has nothing to do at that point."""
+    """Does nothing: for a follower without a handler at that point."""
 
 
 class Follower:

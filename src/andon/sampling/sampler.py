@@ -129,7 +129,7 @@ class Sampler:
             return self._safe_tick(expensive_fields or self._bus.is_watched, with_host)
 
     def account(self, wanted: RunAccount) -> None:
-        """Ask for this with the next sample, whoever takes it."""
+        """Asks for these counters with the next sample, also if another caller takes it."""
         self._account = max(self._account, wanted)
 
     def ask_places(self) -> None:
@@ -137,7 +137,8 @@ class Sampler:
         self._places = True
 
     def rings(self) -> dict[str, Ring]:
-        """By uuid: the drivers' own readings of utilisation, of the last request for them."""
+        """Returns the drivers' own readings of utilisation by uuid, from the last request for
+        them."""
         return {uuid: ring for v in self._vendors for uuid, ring in v.rings.items()}
 
     def subscribe(
@@ -200,7 +201,7 @@ class Sampler:
                 self._ticking.release()
 
     def forget(self) -> None:
-        """In a forked child: drop everything that belongs to the parent, locks included."""
+        """Drops everything of the parent in a forked child, locks included."""
         for vendor in self._vendors:
             vendor.forget()
         if self._kernel_log is not None:

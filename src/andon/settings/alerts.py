@@ -173,7 +173,8 @@ def read_notifiers(raw: object, where: str, mistakes: Mistakes) -> tuple[Notifie
 
 
 def addresses(text: str) -> tuple[NotifierSettings, ...]:
-    """The notifiers of a file whose kind or address can be tried, whatever else is wrong."""
+    """Returns the notifiers of a file whose kind or address can be tried, also if the rest is
+    wrong."""
     import tomllib
 
     try:

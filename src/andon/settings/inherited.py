@@ -4,7 +4,8 @@ from andon.settings.resolution import Settings
 
 
 def simulation_variables(settings: Settings) -> dict[str, str]:
-    """The same simulated devices for the command; nothing where the devices are real."""
+    """Returns the variables by which a command sees the same simulated devices; empty if devices
+    are real."""
     if not settings.simulate:
         return {}
     return {

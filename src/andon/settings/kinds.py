@@ -1,4 +1,4 @@
-"""The types of settings: what each allows, in words, and how it is parsed."""
+"""The types of settings: what each allows, as text, and how it is parsed."""
 
 import math
 import re
@@ -11,7 +11,7 @@ from andon.units import parse_seconds
 
 
 class ValueKind(Struct, frozen=True):
-    """What a value must be, in words, and its parser, which raises ValueError."""
+    """What a value must be, as text, and its parser, which raises ValueError."""
 
     words: str
     read: Callable[[object], object]

@@ -319,7 +319,7 @@ def _allowed(field: Field) -> str:
 
 
 def _quoted(value: object) -> str:
-    """As in the file, shortened."""
+    """Returns a value as in the file, shortened."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple | list):

@@ -22,9 +22,9 @@ def task_command(
     sweep: bool = True,
     attempt: str | None = None,
 ) -> list[str]:
-    """`label` is the id of the lease, `engine` the one that the setting names or this one. `stdin`
-    passes this process's input on; without `sweep`, what other supervisors left behind stays; the
-    folder of a job's attempt is told the container."""
+    """Returns the command of a container. `label` is the id of the lease, `engine` the one that
+    the setting names or this one. `stdin` passes this process's input on; without `sweep`, what
+    other supervisors left behind stays; the container's id is written into the folder `attempt`."""
     task = {
         "engine": engine,
         "container": dict(container),

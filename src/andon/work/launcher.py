@@ -172,8 +172,8 @@ class Launcher:
         return before
 
     def _send(self, number: int) -> None:
-        """To the whole group; queued where there is none yet. A client of work elsewhere stays:
-        it passes the last output, and ends with the work."""
+        """Sends a signal to the whole group, or keeps it until there is one. A client of work
+        elsewhere is not signalled: it passes the last output on, and ends with the work."""
         if self._process is None:
             self._pending.append(number)
             return
@@ -284,7 +284,8 @@ def _set_modes(terminal: int | None, modes: list[Any] | None) -> None:
 
 
 def _set_foreground(terminal: int | None, group: int) -> None:
-    """In the background the kernel would stop us for this, so the signal is blocked."""
+    """Gives the terminal to a group. From the background the kernel would stop us for this, so
+    the signal is blocked."""
     if terminal is None:
         return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})

@@ -66,7 +66,7 @@ class Tap:
         return content.decode(errors="replace")
 
     def _pieces(self) -> Iterator[bytes]:
-        """Until the answer ends, or times out."""
+        """Yields pieces until the answer ends, or times out."""
         there = select.poll()
         there.register(self._answer, select.POLLIN)
         while there.poll(ANSWER_SECONDS * 1000) and (piece := os.read(self._answer, 65536)):

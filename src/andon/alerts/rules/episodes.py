@@ -212,7 +212,7 @@ def _holding(rungs: Rungs) -> int:
 
 
 def _times(episode: Episode, rungs: Rungs, now: float) -> tuple[Times, Times]:
-    """Since when each rung has held and been calm, after this sample."""
+    """Returns since when each rung has held and been calm, after this sample."""
     held_times, calm_times = [], []
     for place, state in enumerate(rungs):
         held, calm = episode.held[place], episode.calm[place]
@@ -257,7 +257,7 @@ def _level(rule: Condition, rungs: int) -> Level | None:
 
 
 def _prompt(rule: Condition, holds: int) -> int:
-    """Without the rungs that only differ from a lower one in duration: they do not hold yet."""
+    """Leaves out rungs that differ from a lower one only in duration: they do not hold yet."""
     for place, rung in enumerate(rule.rungs):
         if any(lower.for_seconds < rung.for_seconds for lower in rule.rungs[:place]):
             holds &= ~(1 << place)
@@ -265,7 +265,8 @@ def _prompt(rule: Condition, holds: int) -> int:
 
 
 def _moved(episode: Episode, gap: float) -> Episode:
-    """After a gap: half a minute of it counts, and after a long gap any calm starts again."""
+    """Moves times after a gap: half a minute of it counts, and after a long gap any calm starts
+    again."""
     shift = gap - SEEN_SECONDS
     held = tuple(None if t is None else t + shift for t in episode.held)
     calm = tuple(None if t is None else t + shift for t in episode.calm)

@@ -192,7 +192,8 @@ class Evaluation:
                         self.add(subject, name, UNKNOWN)
 
     def _readers(self) -> None:
-        """If no device of a vendor responds, its driver hangs rather than a device."""
+        """Judges the readers: if no device of a vendor responds, its driver hangs rather than a
+        device."""
         stale: dict[str, list[bool]] = {}
         for status in self.snapshot.devices:
             if status.device.parent is None and status.state in (DeviceState.OK, DeviceState.STALE):
@@ -214,7 +215,8 @@ class Evaluation:
                 self._unknown_drivers()
 
     def _not_lost(self, vendor: str) -> None:
-        """Nothing is known of a single device if its whole driver cannot be read."""
+        """Takes back that single devices are lost if their whole driver cannot be read: nothing
+        is known of them."""
         for uuid, status in self.statuses.items():
             if status.device.vendor == vendor and "device_lost" in self.found.get(uuid, ()):
                 self.found[uuid]["device_lost"] = UNKNOWN
@@ -255,7 +257,7 @@ class Evaluation:
                 self.add(trouble.subject, rule, Judgement((HOLDS,), about=about))
 
     def _after_a_boot(self, subject: str, on: Mapping[str, Episode]) -> None:
-        """After a reboot an earlier error clears only while the device works."""
+        """Keeps an error from before a reboot until the device works."""
         episode, status = on.get("xid"), self.statuses.get(subject)
         if (
             episode is None

@@ -59,7 +59,7 @@ def board(snapshot: Snapshot, alerts: Iterable[Alert]) -> LampBoard:
 
 
 def lamps_of(snapshot: Snapshot, alerts: Iterable[Alert]) -> tuple[DeviceLamp, ...]:
-    """The same without the headline, for which the alerts of the node matter too."""
+    """Returns the lamps without the headline, for which the alerts of the node matter too."""
     return _lamps(snapshot, _by_subject(alerts), device_labels(snapshot.devices))
 
 
@@ -71,7 +71,7 @@ def _lamps(
 
 
 def _by_subject(alerts: Iterable[Alert]) -> dict[str, list[Alert]]:
-    """Those that are not over, the worst first."""
+    """Groups alerts that are not over by subject, the worst first."""
     mine: dict[str, list[Alert]] = {}
     for alert in sorted(covered(alerts), key=order):
         if alert.state is not Phase.RESOLVED:
@@ -119,7 +119,7 @@ def _lit(status: DeviceStatus, alerts: list[Alert], number: str) -> DeviceLamp:
 
 
 def _worst(status: DeviceStatus, alerts: list[Alert], number: str) -> _Light | None:
-    """What lights it: the worst that nobody handles; if all are handled, the worst of them."""
+    """Returns what lights a lamp: the worst that is not handled; if all are handled, the worst."""
     found = [_of_alert(alert) for alert in alerts if lights(alert)]
     lit = {one.rule.name for one in found}
     found += [one for one in _present(status, number) if one.rule.name not in lit]
@@ -143,7 +143,7 @@ def _of_alert(alert: Alert) -> _Light:
 
 
 def _present(status: DeviceStatus, number: str) -> Iterable[_Light]:
-    """What the current reading shows, whatever the state of the alert about it."""
+    """Returns what the current reading shows, in any state of the alert about it."""
     for rule in may_be_present(status):
         finding = None if rule.present is None else rule.present(status)
         if finding is not None:
@@ -167,7 +167,7 @@ def _working(status: DeviceStatus) -> str:
 
 
 def _overall(devices: tuple[DeviceLamp, ...], others: list[Alert]) -> Lamp:
-    """The worst lamp; what is handled calls nobody, and sleeping cards count only if all sleep."""
+    """Returns the worst lamp; handled alerts do not count, and sleeping cards only if all sleep."""
     awake = [d for d in devices if d.status != State.ASLEEP.words]
     counted = [Lamp.RING if d.handled else d.lamp for d in awake]
     counted += [Lamp.RING if is_handled(alert) else lamp_of(alert) for alert in others]
@@ -191,7 +191,7 @@ def _headline(
     others: list[Alert],
     numbers: Mapping[str, str],
 ) -> _Headline:
-    """One thing: what needs somebody, what may, what somebody handles, or that all is fine."""
+    """Returns one headline: what needs a person, what may, what is handled, or that all is fine."""
     unread = _unread(snapshot, others)
     troubled = [d for d in devices if d.is_troubled and d.uuid not in unread]
     if troubled:

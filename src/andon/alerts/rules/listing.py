@@ -74,7 +74,7 @@ def shown_level(alert: Alert) -> Level:
 
 
 def _colour(alert: Alert) -> Lamp:
-    """That of its level, unless the rung has one of its own."""
+    """Returns the colour of the alert's level, unless the rung has one of its own."""
     rule = BY_NAME.get(alert.rule)
     own = (one.lamp for one in (rule.rungs if rule else ()) if one.level is alert.level)
     return next((lamp for lamp in own if lamp is not None), LEVEL_LAMPS[alert.level])
@@ -88,7 +88,8 @@ def is_clearing(alert: Alert) -> bool:
 
 
 def is_handled(alert: Alert) -> bool:
-    """Whether somebody has acknowledged or silenced it: it comes last, and calls nobody."""
+    """Whether a person has acknowledged or silenced the alert: it comes last, and notifies
+    nobody."""
     return alert.acknowledged is not None or alert.silenced_until is not None
 
 
@@ -101,7 +102,7 @@ def handled_words(alert: Alert, at: float) -> str:
 
 
 def needs_attention(alert: Alert) -> bool:
-    """Whether somebody should act: what badges, filters and headlines count."""
+    """Whether a person should act: what badges, filters and headlines count."""
     return (
         alert.state is Phase.FIRING
         and is_listed(alert)
@@ -169,7 +170,7 @@ def covered(alerts: Iterable[Alert]) -> list[Alert]:
 
 
 def counts(found: Iterable[Entry]) -> Counts:
-    """One count for every surface: what is related is not counted apart."""
+    """Counts alerts, alike for every surface: related ones are not counted apart."""
     tally = dict.fromkeys(Counts._fields, 0)
     for entry in found:
         name = _counted_as(entry)
@@ -207,7 +208,8 @@ def worst(alerts: Iterable[Alert]) -> Level | None:
 
 
 def other_words(found: Counts) -> list[str]:
-    """`1 pending`, `1 clearing`, `1 handled`, `3 informational`: what calls nobody."""
+    """Returns `1 pending`, `1 clearing`, `1 handled`, `3 informational`: alerts that notify
+    nobody."""
     rest = (
         (found.pending, "pending"),
         (found.clearing, "clearing"),

@@ -67,7 +67,7 @@ class MessageContext(Struct, frozen=True):
 
 
 def message(notices: Sequence[Notice], at: float, offset: Offset, board_url: str = "") -> Message:
-    """One message for all notices."""
+    """Returns one message for all notices."""
     latest = [without_secrets(notice) for notice in latest_per_alert(notices)]
     found = (
         single_message(latest[0], at, offset)
@@ -128,8 +128,8 @@ def combined_message(notices: Sequence[Notice], at: float, offset: Offset) -> Me
 
 
 def without_secrets(notice: Notice) -> Notice:
-    """A notice that may leave this machine: its command lines redacted again, and every text one
-    line that mentions no channel, whatever a process calls itself."""
+    """Returns a notice that may leave this machine: its command lines redacted again, and every
+    text one line that mentions no channel, also if a process has such a name."""
     alert = notice.alert
     who = tuple(
         replace(

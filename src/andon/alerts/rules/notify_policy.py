@@ -109,7 +109,7 @@ def mark_notified(episode: Episode, kind: NoticeKind, moment: Moment) -> Episode
 
 
 def uncovered(episode: Episode) -> Episode:
-    """Without its acknowledgement, if it has become worse than what was acknowledged."""
+    """Removes the acknowledgement of an alert that has become worse than what was acknowledged."""
     if episode.covered is None or episode.fired is None:
         return episode
     if episode.alert.level.rank <= episode.covered:

@@ -141,7 +141,7 @@ class Outbox(Struct, frozen=True):
         )
 
     def pruned(self, at: float, notifiers: Collection[str]) -> "Outbox":
-        """Without deliveries that are too old, or for notifiers that no longer exist."""
+        """Removes deliveries that are too old, or for notifiers that no longer exist."""
         kept = tuple(
             e
             for e in self.deliveries

@@ -153,14 +153,14 @@ def _is_known(episode: Episode) -> bool:
 
 
 def _ended(episode: Episode, wall: float) -> list[Alert]:
-    """Its end, for those who were notified of it."""
+    """Returns the end of an alert, for people who were notified of it."""
     if episode.notified_rank is None:
         return []
     return [replace(episode.alert, state=Phase.RESOLVED, resolved=wall)]
 
 
 def _episode(value: Json) -> Episode:
-    """Of the right types and within bounds: what is judged next relies on them."""
+    """Reads an episode with the right types and within bounds: later judgements rely on them."""
     plain: dict[str, Any] = {name: _time(value[name]) for name in _TIMES}
     plain |= {name: _count(value[name]) for name in _COUNTS}
     plain |= {name: None if value[name] is None else _count(value[name]) for name in _RANKS}

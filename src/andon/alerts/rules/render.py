@@ -169,8 +169,8 @@ def _holders(finding: Judgement) -> tuple[HeldDevices, ...]:
 
 
 def _concerned(finding: Judgement, there: tuple[Party, ...]) -> tuple[Party, ...]:
-    """The people affected, including the holders: the owner of an idle lease is notified, and so is
-    whoever shares a device without knowing it."""
+    """Returns the people affected, including the holders: the owner of an idle lease is
+    notified, and so is a user who shares a device without knowing it."""
     strangers = parties(getattr(finding.about, "strangers", ()))
     holders = tuple(party for held in _holders(finding) for party in held.who)
     first = strangers[: MOST_PARTIES - 1] or ()

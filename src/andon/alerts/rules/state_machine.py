@@ -155,7 +155,7 @@ class _Step:
         return with_worst(new, finding) if rule in RECOVERING else new
 
     def _end(self, before: Episode, after: Episode | None) -> None:
-        """It resolved, or was only pending and is dropped."""
+        """Resolves an alert, or drops one that was only pending."""
         moment = self.moment
         if after is None:
             alert = replace(before.alert, state=Phase.RESOLVED, resolved=moment.wall)
@@ -216,7 +216,7 @@ class _Step:
                     self.remind_at = min(self.remind_at, remind_at(after, renotify))
 
     def _current(self, episode: Episode) -> Alert:
-        """Its alert with the numbers of now; one that fires in this step has them."""
+        """Returns the alert with the current numbers; one that fires in this step has them."""
         alert = episode.alert
         if alert.fired == self.moment.wall:
             return alert

@@ -72,7 +72,7 @@ def understood(words: Sequence[str]) -> ServerCommand:
 
 
 def own_command(words: Sequence[str]) -> tuple[str, ...]:
-    """Without an `andon run --gpus 2 --` in front."""
+    """Removes an `andon run --gpus 2 --` in front."""
     if words and words[0].rpartition("/")[2] == "andon" and "--" in words:
         return tuple(words[words.index("--") + 1 :])
     return tuple(words)
@@ -84,8 +84,8 @@ def is_container(words: Sequence[str]) -> bool:
 
 
 def _without_launchers(words: list[str]) -> list[str]:
-    """Without what only starts the server: `nohup`, `uv run`, and a container whose image or
-    command says which server it is."""
+    """Removes what only starts the server: `nohup`, `uv run`, and a container whose image or
+    command names the server."""
     while words:
         name = words[0].rpartition("/")[2]
         if name in _LAUNCHERS:
@@ -121,7 +121,7 @@ def _without_variables(words: list[str]) -> tuple[tuple[str, ...], list[str]]:
 
 
 def _engine(words: Sequence[str]) -> tuple[ServingEngine | None, int]:
-    """The engine, and how many words name it; the longest match counts."""
+    """Returns the engine, and how many arguments name it; the longest match counts."""
     named = [
         word.rpartition("/")[2] if place == 0 else word for place, word in enumerate(words[:3])
     ]

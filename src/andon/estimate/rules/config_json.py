@@ -169,7 +169,7 @@ def _kv_heads(text: Config, heads: int, layers: int) -> tuple[int, tuple[int, ..
 
 
 def _listed(text: Config, names: tuple[str, ...], layers: int) -> tuple[int, ...]:
-    """One number for each layer; a single 0 if the file has none, or one for all."""
+    """Returns one number for each layer; a single 0 if the file has none, or one for all."""
     for name in names:
         value = text.get(name)
         if not isinstance(value, list):

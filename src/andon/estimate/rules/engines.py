@@ -53,7 +53,7 @@ def unused_sizes(options: EstimateOptions) -> tuple[str, ...]:
 
 
 def splits_of(options: EstimateOptions) -> WeightSplits:
-    """By how many GPUs each kind of weight is divided."""
+    """Returns by how many GPUs each kind of weight is divided."""
     attention = options.tp
     if options.engine is ServingEngine.SGLANG and options.dp_attention:
         attention = max(1, options.tp // options.dp)

@@ -75,7 +75,7 @@ class Estimate(Struct, frozen=True):
 
     @property
     def sources(self) -> dict[str, FigureSource]:
-        """Where each number comes from."""
+        """Returns the source of each number."""
         facts = self.facts
         formula = FigureSource(FactSource.FORMULA, EstimateConfidence.MEDIUM)
         shape = FigureSource(
@@ -151,7 +151,7 @@ def estimate(
 
 
 def _examples(facts: ModelFacts, options: EstimateOptions, needs: Needs) -> str:
-    """On how many of some usual GPUs it would fit."""
+    """Returns on how many of some usual GPUs the model would fit."""
     told = []
     for name in USUAL:
         rooms = [room_of(name, GPU_MIB[name] * MIB, number) for number in range(MOST_EXAMPLES)]
@@ -164,7 +164,7 @@ def _examples(facts: ModelFacts, options: EstimateOptions, needs: Needs) -> str:
 
 
 def measured(learned: LearnedPeak, rooms: Sequence[GpuRoom], command: Sequence[str]) -> Estimate:
-    """Of a command that starts no server that is known: what its earlier runs used."""
+    """Returns what earlier runs used, for a command that starts no known server."""
     facts = ModelFacts(shlex.join(command), FactSource.RUNS, EstimateConfidence.HIGH)
     options = EstimateOptions(ServingEngine.TRAINING)
     fits = tuple(

@@ -92,5 +92,5 @@ and whether the tower's feed-forward parts have three matrices."""
 
 
 def traits_of(model_type: str) -> FamilyTraits | None:
-    """None for a family that is not known."""
+    """Returns the traits of a family; None for one that is not known."""
     return FAMILIES.get(model_type)

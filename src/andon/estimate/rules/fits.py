@@ -243,7 +243,7 @@ def _varied(options: EstimateOptions, most: int) -> tuple[str, Iterator[int]]:
 
 
 def is_balanced(fits: Sequence[GpuFit]) -> bool:
-    """Whether `andon run` takes these together without being told to."""
+    """Whether `andon run` takes these devices together by default."""
     now = all(fit.fits_now for fit in fits)
     rooms = [_room(fit, now) for fit in fits]
     return not rooms or min(rooms) >= BALANCE * max(rooms)

@@ -213,7 +213,7 @@ def _shape(
     family = str(table.get("general.architecture", ""))[:40]
 
     def listed(field: str) -> tuple[int, ...]:
-        """One number for each layer; empty if it has one for all."""
+        """Returns one number for each layer; empty if the file has one for all."""
         value = table.get(f"{family}.{field}")
         found = value.values if isinstance(value, _Listed) else ()
         fine = all(type(one) is int and 0 <= one < 1 << 24 for one in found)

@@ -1,4 +1,4 @@
-"""The shapes of well-known models, so that a name alone tells what its config.json would."""
+"""The shapes of well-known models, so that a name alone is enough without its config.json."""
 
 import re
 from collections.abc import Mapping

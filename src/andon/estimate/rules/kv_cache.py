@@ -4,7 +4,8 @@ from andon.estimate.rules.shape import BITS_PER_BYTE, ModelShape, share, whole
 
 
 def kv_bytes_per_token(shape: ModelShape, kv_bits: float, attention: int = 1) -> float:
-    """Of one layer on one GPU, on average; latent attention is not divided."""
+    """Returns the bytes of one token in one layer on one GPU, on average; latent attention is
+    not divided."""
     if shape.latent is not None:
         return (shape.latent.kv_rank + shape.latent.rope_dim) * kv_bits / BITS_PER_BYTE
     each = shape.kv_heads_by_layer or (shape.kv_heads,)

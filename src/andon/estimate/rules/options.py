@@ -32,7 +32,7 @@ class ServingEngine(StrEnum):
 
 
 class TrainingPrecision(StrEnum):
-    """In which type a model is trained."""
+    """The type in which a model is trained."""
 
     FP32 = "fp32"
     MIXED = "mixed"  # weights in float32, computation in bfloat16 (autocast)
@@ -234,7 +234,7 @@ MODEL_WORDS = frozenset(
 
 
 def with_size(options: EstimateOptions, name: str, size: int) -> EstimateOptions:
-    """The same with another size; `name` is one of `PARALLEL`."""
+    """Returns the options with another size; `name` is one of `PARALLEL`."""
     changed: dict[str, Any] = {name: size}
     return replace(options, **changed)
 
@@ -291,7 +291,7 @@ def options_of(given: Mapping[str, Any]) -> EstimateOptions:
 
 
 def read_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The same by the names of the table, without defaults."""
+    """Reads options by the names of the table, without defaults."""
     found: dict[str, Any] = {}
     for word, value in given.items():
         row = option_named(str(word))

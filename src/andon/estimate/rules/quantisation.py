@@ -87,7 +87,7 @@ def named_format(word: str) -> WeightFormat | None:
 
 
 def asked_format(word: str) -> WeightFormat:
-    """The same for an option; a format it does not know is refused."""
+    """Returns the format that an option names; refuses an unknown one."""
     found = named_format(word) or (plain(word) if word in PLAIN_BITS else None)
     if found is None:
         hint = "awq, gptq, fp8, int8, mxfp4, nvfp4, bitsandbytes"

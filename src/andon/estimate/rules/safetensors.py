@@ -34,7 +34,8 @@ class StoredTensors(Struct, frozen=True):
 
     @property
     def parameters(self) -> int | None:
-        """None where weights are packed: then an element holds several."""
+        """Returns the number of parameters; None if weights are packed: then an element holds
+        several."""
         return sum(self.elements.values()) if self.elements and self.is_plain else None
 
     def __add__(self, other: "StoredTensors") -> "StoredTensors":
@@ -85,7 +86,7 @@ def _check_size(text: bytes, where: str) -> None:
 
 
 def stored_tensors(table: object, where: str) -> StoredTensors:
-    """The same from the header's JSON."""
+    """Returns the tensors of a header's JSON."""
     if not isinstance(table, Mapping):
         raise Invalid(f"{where}: the header is not a table of tensors")
     if len(table) > MOST_TENSORS:

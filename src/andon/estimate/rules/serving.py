@@ -40,13 +40,13 @@ class GpuNeed(Struct, frozen=True):
 
     @property
     def fixed_bytes(self) -> int:
-        """Without the cache."""
+        """Returns the memory without the cache."""
         held = self.weights_bytes + self.activations_bytes + self.overhead_bytes
         return held + self.gradients_bytes + self.optimizer_bytes
 
     @property
     def minimum_bytes(self) -> int:
-        """With it, one request of full length is served."""
+        """Returns the memory with which one request of full length is served."""
         return self.fixed_bytes + self.request_bytes
 
     @property
@@ -56,7 +56,8 @@ class GpuNeed(Struct, frozen=True):
 
 
 def stored_as(facts: ModelFacts, options: EstimateOptions) -> WeightFormat:
-    """How the engine holds the weights: packed as they are, unless it is told otherwise."""
+    """Returns how the engine holds the weights: packed as they are, unless an option changes
+    that."""
     if options.quantization is not None and not facts.stored.is_packed:
         return asked_format(options.quantization)
     if options.dtype is not None and options.dtype != AUTO:
@@ -71,9 +72,9 @@ def stored_as(facts: ModelFacts, options: EstimateOptions) -> WeightFormat:
 
 
 def model_weights_bytes(facts: ModelFacts, options: EstimateOptions) -> int:
-    """What the fullest GPU holds: the bytes of the files, divided as the shape says.
+    """Returns what the fullest GPU holds: the bytes of the files, divided by the shape.
 
-    A name tells a size and no shape of its own: the typical shape is stretched to it.
+    A name gives a size and no shape of its own: the typical shape is stretched to it.
     """
     shape, splits = facts.shape, splits_of(options)
     held = stored_as(facts, options)
@@ -155,7 +156,7 @@ def overhead_bytes(options: EstimateOptions) -> int:
 
 
 def claims_share(options: EstimateOptions) -> bool:
-    """Whether the engine takes a share of the memory when it starts, whatever it needs."""
+    """Whether the engine takes a share of the memory when it starts, also if it needs less."""
     return options.engine in _SHARES
 
 

@@ -94,7 +94,7 @@ class ModelShape(Struct, frozen=True):
 
     @property
     def kv_heads_in_all(self) -> int:
-        """Of all layers together."""
+        """Returns the key and value heads of all layers together."""
         return sum(self.kv_heads_by_layer) or self.kv_heads * self.layers
 
     @property

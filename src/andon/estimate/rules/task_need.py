@@ -30,8 +30,8 @@ class TaskNeed(NamedTuple):
 
 
 def task_need(task: Mapping[str, Any]) -> TaskNeed:
-    """Of `{"model": {"id_or_path": "llama-3-70b"}, "parameters": {"tp-size": [1, 2, 4]}}`: of a
-    list the largest counts, and every spelling of a size is known."""
+    """Returns the need of `{"model": {"id_or_path": "llama-3-70b"}, "parameters": {"tp-size":
+    [1, 2, 4]}}`: of a list the largest counts, and every spelling of a size is known."""
     notes: list[str] = []
     name = task_model(task)
     options = _options(task.get("parameters"), notes)

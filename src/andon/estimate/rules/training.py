@@ -194,7 +194,8 @@ def layer_activations(
 
 
 def _norm_kept(shape: ModelShape, each: _Bytes) -> int:
-    """Its input in float32, and the normalised input in the type of the stream."""
+    """Returns what a norm keeps: its input in float32, and the normalised input in the type of
+    the stream."""
     return shape.hidden * (FULL + each.residual) + FULL
 
 

@@ -122,7 +122,7 @@ def parameters(shape: ModelShape) -> int:
 
 
 def linear_parameters(shape: ModelShape) -> int:
-    """Those of the linear layers, without embeddings and head."""
+    """Returns the parameters of the linear layers, without embeddings and head."""
     return sum(part.elements for part in weight_parts(shape) if part.is_linear)
 
 

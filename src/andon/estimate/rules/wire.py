@@ -74,7 +74,7 @@ def _per_gpu(found: Estimate) -> Json | None:
 
 
 def _at_once(found: Estimate) -> int | None:
-    """On the GPU that holds the fewest."""
+    """Returns how many requests run at once on the GPU that holds the fewest."""
     known = [fit.at_once for fit in found.fits if fit.at_once is not None and fit.fits_empty]
     return min(known) if known else None
 

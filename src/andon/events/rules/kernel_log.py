@@ -49,7 +49,7 @@ def parse_record(record: str, at: float) -> Event | None:
 
 
 def parse_line(text: str, at: float) -> Event | None:
-    """The same from the text only, without the header before it and the keys after it."""
+    """Reads an event from the text only, without the header before it and the keys after it."""
     if _PACKET.search(text):
         return None
     found = _XID.match(text)

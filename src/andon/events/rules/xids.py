@@ -197,6 +197,7 @@ def explain(code: int | None, detail: str = "") -> Xid:
 
 
 def _recovery(detail: str) -> Xid:
-    """By the action it asks for now: "… changed from 0x0 (None) to 0x2 (Node Reboot Required)"."""
+    """Returns the recovery by the action that the message asks for now: "… changed from 0x0
+    (None) to 0x2 (Node Reboot Required)"."""
     action = detail.lower().rpartition(" to ")[2]
     return next((xid for word, xid in _RECOVERY if word in action), _RECOVERY_UNREAD)

@@ -34,7 +34,7 @@ def _groups() -> Iterator[Group]:
 
 
 def _place(condition: Condition) -> tuple[int, int, str]:
-    """By what they are about, then the most urgent first."""
+    """Orders conditions by what they are about, then the most urgent first."""
     return _ORDER.index(condition.subject_kind), -condition.weight, condition.name
 
 

@@ -129,7 +129,7 @@ class Condition(Struct, frozen=True):
 
     @property
     def threshold(self) -> str | None:
-        """Its main figure: set to "off", the condition is off."""
+        """Returns the main figure: set to "off", the condition is off."""
         return next((figure.name for figure in self.figures if figure.switch), None)
 
     @property

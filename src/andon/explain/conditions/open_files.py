@@ -1,4 +1,4 @@
-"""How to find out who has a device open, whatever its driver lists: by its vendor's files."""
+"""Finds out who has a device open by its vendor's files, also if the driver lists no process."""
 
 from andon.explain.conditions.condition import AlertFacts
 from andon.model.device import Device

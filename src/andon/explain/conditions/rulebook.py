@@ -71,7 +71,7 @@ class Rulebook:
         return found
 
     def overrides_for(self, device: Device) -> list[Override]:
-        """Those that apply to a device; a later one beats those before it."""
+        """Returns the overrides that apply to a device; a later one beats those before it."""
         label = self._labels.get(device.uuid) or recorded_label(device)
         fitting = [override for override in self.overrides if override.fits(device, label)]
         return sorted(fitting, key=lambda one: one.device is not None)

@@ -12,7 +12,8 @@ _NO_READING = Sample(at=0.0)
 
 
 def never(status: DeviceStatus, figures: Thresholds) -> bool:
-    """It follows from how readings change, which a single one does not show."""
+    """Returns False: the condition follows from how readings change, which one reading does not
+    show."""
     return False
 
 
@@ -33,20 +34,20 @@ def fan_stopped(status: DeviceStatus, figures: Thresholds) -> bool:
 
 
 def slowed(status: DeviceStatus, figures: Thresholds) -> bool:
-    """Its clock is further below the maximum than any power limit may cost."""
+    """Whether the clock is further below the maximum than any power limit may cost."""
     clock, highest = _sample(status).sm_clock_mhz, status.device.limits.sm_clock_mhz
     most = min(figures.clock_loss_percent, figures.clock_loss_default_limit_percent)
     return clock is not None and bool(highest) and 100.0 * (1 - clock / (highest or 1)) > most
 
 
 def narrow(status: DeviceStatus, figures: Thresholds) -> bool:
-    """Its link has fewer lanes than card and slot allow."""
+    """Whether the link has fewer lanes than card and slot allow."""
     width, widest = _sample(status).pcie_width, status.device.limits.link_width
     return width is not None and widest is not None and width < widest
 
 
 def unattributed(status: DeviceStatus, figures: Thresholds) -> bool:
-    """Nothing works, and much memory is in use by no visible process."""
+    """Whether nothing works, and much memory is in use by no visible process."""
     spare = status.memory_unattributed_bytes
     idle = _sample(status).utilization_percent == ZERO_READING
     return idle and spare is not None and spare >= figures.unattributed_bytes

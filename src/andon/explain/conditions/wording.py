@@ -34,7 +34,7 @@ def lately(about: object, reasons: Iterable[str]) -> str:
 
 
 def last_hour(about: object, reasons: Iterable[str]) -> dict[str, float | str]:
-    """The same as evidence."""
+    """Returns the last hour as evidence."""
     share = about.held_back_percent(reasons) if isinstance(about, Track) else None
     return {} if share is None else {"last_hour_percent": share}
 

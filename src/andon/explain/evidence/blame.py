@@ -25,7 +25,7 @@ class Blame(Struct, frozen=True):
 
     @property
     def users(self) -> tuple[str, ...]:
-        """Their users, each once; without those that are unknown."""
+        """Returns the users of the processes, each once; without unknown ones."""
         return tuple(dict.fromkeys(p.user for p in self.processes if p.user))
 
     @property

@@ -23,8 +23,8 @@ Exited = Callable[[Iterable[Process]], frozenset[Identity]]
 
 
 class EndedProcesses(Struct, frozen=True):
-    """From the history, beyond the snapshots at hand; a process that is not known to have ended
-    may have left one device only."""
+    """Processes that left, from the history beyond the snapshots at hand; one that is not known
+    to have ended may have left one device only."""
 
     uses: "Mapping[str, tuple[UsageInterval, ...]]" = field(default_factory=dict)
     exited: frozenset[Identity] = frozenset()
@@ -84,9 +84,10 @@ def has_unexplained(snapshot: Snapshot) -> tuple[str, ...]:
 def departures(
     snapshots: Sequence[Snapshot], usage: Usage | None, exited: Exited | None
 ) -> EndedProcesses:
-    """For the devices with memory that no process accounts for: nothing is looked up for others.
+    """Returns the processes that left devices with memory that no process accounts for; others
+    are not looked up.
 
-    `exited` tells which processes surely do not run any more; None for those of another machine.
+    `exited` returns which processes have certainly ended; None for those of another machine.
     """
     latest = snapshots[-1]
     if not (wanted := has_unexplained(latest)):
@@ -103,7 +104,7 @@ def departures(
 
 
 def _used(usage: Usage, uuid: str, at: float) -> "tuple[UsageInterval, ...]":
-    """Nothing where there is no history."""
+    """Returns the past use; empty without a history."""
     try:
         found = usage(uuid, at - KEPT_SECONDS, at)
     except AndonError:

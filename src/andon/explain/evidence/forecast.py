@@ -110,7 +110,8 @@ def _cut(points: Sequence[Point], parts: int) -> list[list[float]]:
 
 
 def _block_medians(points: Sequence[Point]) -> Sequence[Point]:
-    """At most `BLOCKS` points, each the median of its block, so that outliers do not count."""
+    """Returns at most `BLOCKS` points, each the median of its block, so that outliers do not
+    count."""
     if len(points) <= BLOCKS:
         return points
     out: list[Point] = []

@@ -35,7 +35,7 @@ class Failures(Struct, frozen=True):
     """When it began to fail; UTC."""
 
     def failed(self, trouble: AndonError, now: float, at: float) -> "Failures":
-        """After one more, at `now` on the monotonic clock and `at` UTC."""
+        """Returns the failures with one more, at `now` on the monotonic clock and `at` UTC."""
         first = self.first if self.count else now
         return Failures(
             self.count + 1, first, now, trouble, at if self.since is None else self.since

@@ -106,7 +106,7 @@ def _status(specimen: Specimen, at: float) -> DeviceStatus:
 
 
 def _columns(devices: Sequence[Specimen], begin_ms: int, length_ms: int, step_ms: int) -> Columns:
-    """One point more than the period: the value of a counter at its end."""
+    """Returns one point more than the period: the value of a counter at its end."""
     found: Columns = {}
     for at_ms in range(begin_ms, begin_ms + length_ms + step_ms, step_ms):
         for device, metrics, values in tick(devices, at_ms / 1000).readings:

@@ -284,7 +284,7 @@ def unescape(name: str) -> str:
 
 
 def _merged(one: ProcessMembership, other: ProcessMembership) -> ProcessMembership:
-    """Both combined; of two Slurm steps the more complete one."""
+    """Combines both; of two Slurm steps the more complete one counts."""
     slurm = max((one.slurm, other.slurm), key=_known_parts)
     unit, session = one.unit, one.session
     if unit is None and session is None:

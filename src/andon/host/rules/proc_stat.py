@@ -22,7 +22,7 @@ class Stat(Struct, frozen=True):
 
 
 def parse_stat(content: bytes) -> Stat | None:
-    """None for anything that is not a complete stat."""
+    """Reads a complete stat; None for anything else."""
     head, _, tail = content.rpartition(b") ")
     values = tail.split()
     try:

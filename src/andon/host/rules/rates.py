@@ -28,7 +28,7 @@ Rates = tuple[int, int]
 
 
 def rates_between(before: Counters | None, after: Counters) -> Rates | str:
-    """Both directions in units per second, over all things; or why that is unknown."""
+    """Returns both directions in units per second, over all things; or why that is unknown."""
     if before is None:
         return FIRST
     seconds = after.at - before.at

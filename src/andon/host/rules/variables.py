@@ -18,7 +18,7 @@ LONGEST_VALUE = 400
 def shown_environment(
     variables: Mapping[str, str],
 ) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
-    """Those with values, and the names of all others; both in order."""
+    """Returns the variables with values, and the names of all others; both in order."""
     shown = {
         name: redact_text(printable(value))[:LONGEST_VALUE]
         for name, value in variables.items()

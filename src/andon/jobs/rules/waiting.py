@@ -59,7 +59,8 @@ def who_has(held: Iterable[tuple[str, str]]) -> str:
 
 
 def request_of(facts: JobFacts, statuses: Sequence[DeviceStatus], labels: Labels) -> DeviceRequest:
-    """Its request; after running out of memory with more. Unavailable if no device has more."""
+    """Returns the job's request, with more memory after it ran out. Raises Unavailable if no
+    device has more."""
     request, last = facts.spec.request, facts.last
     if last is None or not ran_out_of_memory(last) or not facts.spec.retry_oom:
         return request

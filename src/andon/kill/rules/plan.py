@@ -104,7 +104,7 @@ def refusal(target: EndTarget, asker: EndRequester, number: signal.Signals) -> A
 
 
 def barred_pid(pid: int, asker: EndRequester) -> AndonError | None:
-    """Why a pid is never signalled, whatever it is; checked before it is opened."""
+    """Returns why a pid is never signalled; checked before the process is opened."""
     if pid <= 0:
         return Invalid(_mistake(str(pid)) or "", hint="andon ps lists the processes")
     if pid == 1:
@@ -193,7 +193,8 @@ def device_words(target: EndTarget) -> str:
 
 
 def children_words(target: EndTarget) -> str:
-    """Its children by name, where they are not ended with it; empty if it has none."""
+    """Returns the children by name, if they are not ended with the process; empty if it has
+    none."""
     if not target.children:
         return ""
     count = len(target.children)
@@ -229,7 +230,7 @@ def not_ended(targets: Sequence[EndTarget], number: signal.Signals) -> AndonErro
 
 
 def done(targets: Sequence[EndTarget], number: signal.Signals) -> str:
-    """What is said when all of it is over."""
+    """Returns the text for when everything has ended."""
     if number.name in ENDING_SIGNALS:
         return f"{_which(targets)} ended"
     return f"{number.name} sent to {_which(targets)}"

@@ -119,7 +119,8 @@ def _is_own(claim: Claim, around: Surroundings) -> bool:
 
 
 def _used(claim: Claim, used: Mapping[str, int], unmeasured: frozenset[str]) -> int:
-    """Where its use is unknown, its whole reservation is kept free for it."""
+    """Returns the memory that a lease uses; 0 if that is unknown: then its whole reservation
+    stays reserved."""
     if claim.lease is None or claim.lease.id in unmeasured:
         return 0
     return used.get(claim.lease.id, 0)

@@ -83,7 +83,8 @@ def lacks_memory(capacities: Sequence[DeviceCapacity], need: Need) -> bool:
 
 
 def _is_too_small(capacity: DeviceCapacity, need: Need) -> bool:
-    """A device that nothing runs on has no more than is free, whatever its total says."""
+    """Whether a device is too small: an unused one has no more than is free, also if its total
+    is larger."""
     most = empty_bytes(capacity.status)
     if need.memory_bytes is None or most is None:
         return False

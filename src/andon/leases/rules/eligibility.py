@@ -61,8 +61,8 @@ def need_of(
 def settled(
     request: DeviceRequest, statuses: Sequence[DeviceStatus], labels: Labels
 ) -> DeviceRequest:
-    """For another process, which may have other masks: CUDA's numbers as UUIDs. Raises what
-    `need_of` does where the request can never be met."""
+    """Returns the request for another process, which may have other masks: CUDA's numbers as
+    UUIDs. Raises what `need_of` does if the request can never be met."""
 
     def names(given: Sequence[str]) -> tuple[str, ...]:
         return tuple(
@@ -194,7 +194,7 @@ def _impossible(
 
 
 def no_gpu(faults: Sequence[Fault]) -> Unavailable:
-    """That there is no GPU, with the driver's own fault where there is one."""
+    """Returns the error that there is no GPU, with the driver's own fault if there is one."""
     if not faults:
         return Unavailable(
             "no GPU found here",

@@ -24,7 +24,7 @@ def begun(shown: float, wall: float, boot: float) -> LeaseEnd:
 
 
 def followed(end: LeaseEnd, shown: float, wall: float, boot: float) -> LeaseEnd:
-    """The same end, or a new one where the file's time was changed."""
+    """Returns the same end, or a new one if the file's time was changed."""
     return end if shown == end.shown else begun(shown, wall, boot)
 
 
@@ -35,7 +35,7 @@ def to_show(end: LeaseEnd, wall: float, boot: float) -> float | None:
 
 
 def showing(end: LeaseEnd, shown: float) -> LeaseEnd:
-    """The same end, with the file's new time."""
+    """Returns the same end, with the file's new time."""
     return replace(end, shown=shown)
 
 

@@ -21,8 +21,9 @@ def larger_request(
     labels: Labels,
     times: int = 1,
 ) -> DeviceRequest:
-    """One and a half times its part of a device, for each time that it ran out; otherwise a device
-    with clearly more than it had. Unavailable, with the numbers, if there is none.
+    """Returns a request for one and a half times its part of a device, for each time that it ran
+    out; otherwise for a device with clearly more than it had. Raises Unavailable, with the
+    numbers, if there is none.
 
     Equal devices differ by what the driver keeps: that much is not more.
     """

@@ -156,10 +156,11 @@ def reserved(
 def remembered(
     users: Mapping[int, float], taken: Mapping[int, float], at: float
 ) -> dict[int, float]:
-    """Since when each user has left available devices untaken, as far as earlier requests saw.
+    """Returns since when each user has left available devices untaken, as far as earlier
+    requests saw.
 
-    `taken` is how many seconds ago each user's newest lease began: who has taken one since is not
-    idle, and what was seen too long ago says nothing about now.
+    `taken` is how many seconds ago each user's newest lease began: a user who has taken one
+    since is not idle, and what was seen too long ago means nothing now.
     """
     return {
         uid: since
@@ -205,9 +206,11 @@ def _arrival(ticket: Ticket, at: float, usage: RecentUsage) -> tuple[int, bool, 
 
 
 def _in_turns(arrived: Sequence[Ticket], at: float) -> list[Ticket]:
-    """By priority, then each user's first, second and so on, in the order of the users' firsts.
+    """Orders tickets by priority, then each user's first, second and so on, in the order of the
+    users' firsts.
 
-    A user's own tickets keep the order in which they were made, also those that moved to the end.
+    A user's own tickets keep the order in which they were made, also those that moved to the
+    end.
     """
     jobs: dict[int, int] = {}
     own: dict[tuple[int, int], list[tuple[int, Ticket]]] = {}

@@ -1,4 +1,4 @@
-"""Why each request in the queue waits, in words that everyone may read: no names of programs."""
+"""Why each request in the queue waits, as text that everyone may read: no names of programs."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,8 @@ MOST_USERS = 3
 
 
 def queue_reasons(found: LeaseList) -> list[str]:
-    """One for each place: the first waits for GPUs, the others for those before them too."""
+    """Returns a reason for each place: the first waits for GPUs, the others for those before
+    them too."""
     return [_reason(found.waiting[:n], row, found.devices) for n, row in enumerate(found.waiting)]
 
 

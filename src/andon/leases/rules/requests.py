@@ -63,7 +63,7 @@ class RequestOption(NamedTuple):
 
 
 class FirstOptions(Struct, frozen=True):
-    """Those that may be given without their names."""
+    """The options that may be given without their names."""
 
     gpus: Annotated[
         Count, OptionText("Number of GPUs, a range, or all.", "N|N..M|all", short="-g")

@@ -110,5 +110,5 @@ def _utilization(capacities: Sequence[DeviceCapacity]) -> Mapping[str, float]:
 
 
 def _of(lease: Lease | None, read: Callable[[Lease], T]) -> T | None:
-    """None for a lease that cannot be read."""
+    """Returns the row of a lease; None for one that cannot be read."""
     return None if lease is None else read(lease)

@@ -28,7 +28,7 @@ class RecentUsage(Struct, frozen=True):
     hours: Mapping[int, float] = field(default_factory=dict)
 
     def decayed(self, at: float) -> "RecentUsage":
-        """The same at a later moment; a clock that was set back changes nothing."""
+        """Returns the usage at a later moment; a clock that was set back changes nothing."""
         share = 0.5 ** (max(0.0, at - self.at) / HALF_LIFE_SECONDS)
         kept = {uid: hours * share for uid, hours in self.hours.items()}
         return RecentUsage(at, {uid: hours for uid, hours in kept.items() if hours >= LEAST_HOURS})
@@ -39,8 +39,8 @@ class RecentUsage(Struct, frozen=True):
 
     @property
     def longest_delay_seconds(self) -> float:
-        """That of a ticket whose user has had a turn: no delay brings it before anyone who waited
-        then."""
+        """Returns the delay of a ticket whose user has had a turn: no delay brings it before
+        anyone who waited then."""
         return LONGEST_DELAY_SECONDS if self.hours else 0.0
 
 
@@ -50,7 +50,7 @@ NO_USAGE = RecentUsage()
 def counted(
     usage: RecentUsage, claims: Iterable[Claim], at: float, passed_seconds: float
 ) -> RecentUsage:
-    """With what has been held since the last count, measured on a clock that is never set.
+    """Adds what has been held since the last count, measured on a clock that is never set.
 
     A device is counted once for each user who holds it, whole or shared; simulated ones are not.
     """

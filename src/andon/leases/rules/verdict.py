@@ -37,7 +37,7 @@ def need_of_any(capacities: Sequence[DeviceCapacity]) -> Need:
 
 
 def all_masked(capacities: Sequence[DeviceCapacity], doubt: str) -> dict[str, Obstacle]:
-    """None may be used, because it is not certain which of them this process may use."""
+    """Marks all devices as masked: it is not certain which of them this process may use."""
     return dict.fromkeys((one.uuid for one in capacities), Obstacle(ObstacleKind.MASKED, doubt))
 
 

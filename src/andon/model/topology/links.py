@@ -87,14 +87,15 @@ def _nvlinks(one: Device, other: Device) -> int:
 
 
 def _level(one: Device, other: Device) -> LinkKind | None:
-    """By the driver: it was asked once for each pair, with either of the two first."""
+    """Returns the link by the driver, which was asked once for each pair, with either of the two
+    first."""
     found = one.place.ancestors.get(other.pci or "", other.place.ancestors.get(one.pci or ""))
     return None if found is None else _LEVELS.get(found)
 
 
 def _by_bridges(one: Device, other: Device) -> LinkKind:
-    """By the kernel's tree: a bridge that two devices share is a switch, and below the root that
-    they share there is only the host bridge."""
+    """Returns the link by the kernel's tree: a bridge that two devices share is a switch, and
+    below the root that they share there is only the host bridge."""
     if not one.place.bridges or not other.place.bridges:
         return LinkKind.UNKNOWN
     shared = 0
@@ -118,8 +119,8 @@ class LinkedGroup(Struct, frozen=True):
 
 
 def linked_groups(devices: Sequence[Device]) -> list[LinkedGroup]:
-    """For each kind of link that joins any: the groups within which every pair is at least that
-    close. A group that another kind joined already is not repeated."""
+    """Returns, for each kind of link that joins any devices, the groups within which every pair
+    is at least that close. A group that another kind joined already is not repeated."""
     links = all_links(devices)
     out: list[LinkedGroup] = []
     for kind in (LinkKind.NVLINK, LinkKind.BOARD, LinkKind.PCIE_SWITCH, LinkKind.NUMA_NODE):

@@ -45,7 +45,8 @@ def topology_to_json(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def with_places(snapshot: Snapshot, topology: Json) -> Snapshot:
-    """The same devices with the places that andon.topology/1 gives; Wrong where it is not that."""
+    """Returns the devices with the places that andon.topology/1 gives; raises Wrong if it is not
+    that."""
     listed = read(list[Json], topology.get("devices"))
     places = {read(_Named, one).uuid: read(DevicePlace, one) for one in listed}
     return replace(

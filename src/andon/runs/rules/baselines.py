@@ -103,7 +103,7 @@ def baseline_of(name: str, at: float, rows: Sequence[RunRow]) -> RunBaseline:
 def drift(
     baseline: RunBaseline, rows: Sequence[RunRow], tolerance_percent: float
 ) -> list[DriftLine]:
-    """One line for each number that both sides have."""
+    """Returns one line for each number that both sides have."""
     before = [run.values for run in baseline.runs]
     after = [values_of(row) for row in rows]
     names = {name: None for values in before for name in values}
@@ -151,7 +151,8 @@ def _change_percent(measure: RunMeasure, new: float, old: float) -> float | None
 
 
 def _is_outside(new: SpreadOfRuns, old: SpreadOfRuns) -> bool:
-    """Of three or more runs on each side the ranges must not meet; else the median decides."""
+    """Whether a number drifted: with three or more runs on each side if the ranges do not meet;
+    else the median decides."""
     if min(new.count, old.count) >= LEAST_RUNS:
         return order_of(new, old) is not Order.SAME
     return not old.low <= new.median <= old.high

@@ -8,7 +8,7 @@ LONGEST_MESSAGE = 500
 
 
 def ending_of(error: BaseException | None, said: str) -> tuple[RunState, int | None, str | None]:
-    """State, exit code and message; `said` is the error as Python prints it."""
+    """Returns state, exit code and message; `said` is the error as Python prints it."""
     if error is None:
         return RunState.SUCCEEDED, None, None
     if isinstance(error, SystemExit):

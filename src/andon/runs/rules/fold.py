@@ -99,7 +99,7 @@ class RunFold(Struct):
         return RunState.RUNNING if alive else RunState.LOST
 
     def duration_seconds(self, alive: bool, now: float) -> float | None:
-        """Of a lost run: up to its last line."""
+        """Returns the duration; of a lost run, up to its last line."""
         if self.end is not None:
             return self.end.duration_seconds
         last = now if alive else self.last_at
@@ -113,7 +113,7 @@ class RunFold(Struct):
             self.tallies = RunTallies(line.devices, line.at)
 
     def _join(self, device: RunDevice, at: float) -> None:
-        """For readers of the record it is a device of the run like the first ones."""
+        """Adds a device that joined: for readers of the record it is one like the first ones."""
         if self.begin is None or any(one.uuid == device.uuid for one in self.begin.devices):
             return
         self.begin = replace(self.begin, devices=(*self.begin.devices, device))

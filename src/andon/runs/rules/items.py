@@ -32,8 +32,9 @@ class ItemLog(Struct):
         runtime_seconds: float | None = None,
         output: str | None = None,
     ) -> RunItem:
-        """What is not said, or is no number that a reader accepts, follows: the number from the
-        order, the attempt from the starts, the time from the last start."""
+        """Returns a line. A value that is missing, or is no number that a reader accepts,
+        follows from others: the number from the order, the attempt from the starts, the time
+        from the last start."""
         index, attempt, runtime_seconds = _count(index), _count(attempt), _seconds(runtime_seconds)
         known = self.items.setdefault(item, _KnownItem(len(self.items) if index is None else index))
         if state is ItemState.START:

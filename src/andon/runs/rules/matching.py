@@ -42,7 +42,7 @@ def matches(row: RunRow, query: RunQuery) -> bool:
 
 
 def select(rows: Iterable[RunRow], query: RunQuery) -> list[RunRow]:
-    """Those that are meant, the newest first."""
+    """Returns the runs that a query means, the newest first."""
     found = sorted((r for r in rows if matches(r, query)), key=lambda r: (-r.began, r.id))
     last = None if query.limit is None else query.offset + query.limit
     return found[query.offset : last]

@@ -39,7 +39,7 @@ def _table(values: Mapping[Any, Any], depth: int) -> dict[str, Any]:
 
 
 def plain_text(value: Any, longest: int = LONGEST_TEXT) -> str:
-    """One line that any file and terminal can show."""
+    """Returns one line that any file and terminal can show."""
     try:
         text = str(value)
     except Exception:  # noqa: BLE001 - the program's own class, or a number with too many digits

@@ -54,7 +54,7 @@ class OutputProgress(Struct, frozen=True):
 
 
 def progress_in(tail: str) -> OutputProgress | None:
-    """The latest step in the end of an output; None if it tells none."""
+    """Returns the latest step in the end of an output; None if it shows none."""
     step: OutputProgress | None = None
     for line in _lines_backwards(tail):
         if step is None:
@@ -87,8 +87,8 @@ def work_progress(told: OutputProgress, started: float | None, told_at: float) -
 
 
 def logged_progress(lines: Iterable[RunLogged]) -> WorkProgress | None:
-    """From `run.log(step=450, total_steps=1000)`; None without a step and a total. The rate is that
-    between the first and the last of these lines."""
+    """Returns the progress of `run.log(step=450, total_steps=1000)`; None without a step and a
+    total. The rate is that between the first and the last of these lines."""
     found = [line for line in lines if line.step is not None]
     totals = [line.values[name] for line in found[-1:] for name in TOTALS if name in line.values]
     if not totals:

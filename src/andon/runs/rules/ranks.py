@@ -93,7 +93,7 @@ def _step(variables: Mapping[str, str]) -> str | None:
 
 
 def _tasks_here(variables: Mapping[str, str]) -> int | None:
-    """Of `4(x2),3` what the first nodes have; unequal nodes are not told apart."""
+    """Returns, of `4(x2),3`, what the first nodes have; unequal nodes cannot be told apart."""
     each = variables.get("SLURM_STEP_TASKS_PER_NODE", "").split(",")[0].split("(")[0]
     return int(each) if each.isascii() and each.isdecimal() else None
 

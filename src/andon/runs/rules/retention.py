@@ -27,7 +27,7 @@ class StoredRecord(Struct, frozen=True):
 def overdue(
     records: Sequence[StoredRecord], kept: RetentionPolicy, now: float, baselines: AbstractSet[str]
 ) -> list[StoredRecord]:
-    """Those that are too old, and then the oldest until the rest fits."""
+    """Returns the records that are too old, and then the oldest until the rest fits."""
     total = sum(record.size_bytes for record in records)
     out: list[StoredRecord] = []
     for record in sorted(records, key=lambda one: one.row.began):

@@ -35,7 +35,7 @@ def _device(status: DeviceStatus, labels: Mapping[str, str]) -> RunDevice:
 def run_candidates(
     statuses: Iterable[DeviceStatus], memory_weight: float, utilization_weight: float
 ) -> tuple[RunCandidate, ...]:
-    """Devices as they are now, for a run that nobody chose devices for."""
+    """Returns the devices as they are now, for a run whose devices were not chosen."""
     return tuple(_candidate(status, memory_weight, utilization_weight) for status in statuses)
 
 
@@ -59,7 +59,7 @@ def _candidate(
 def sample_line(
     snapshot: Snapshot, uuids: Collection[str], progress: WorkProgress | None = None
 ) -> RunSample:
-    """One line: these devices and no others, and how far the program is."""
+    """Returns a line with these devices alone, and how far the program is."""
     mine = [status for status in snapshot.devices if status.device.uuid in uuids]
     cpu = snapshot.host.cpu_percent
     return RunSample(

@@ -48,8 +48,9 @@ class IdleTime(Struct):
         return self.idle_seconds / self.known_seconds if self.known_seconds else None
 
     def spells(self, most_seconds: float) -> IdleSpells | None:
-        """None where utilisation was never known. None is longer than the run: the last reading may
-        be of a moment after it, and one after a gap stands for a usual time."""
+        """Returns the spells; None if utilisation was never known. None is longer than the run:
+        the last reading may be of a moment after it, and one after a gap stands for a usual
+        time."""
         if not self.known_seconds:
             return None
         mean = self.idle_seconds / self.count if self.count else 0.0

@@ -28,7 +28,7 @@ class SpreadOfRuns(Struct, frozen=True):
 
 
 def spread_of(values: Iterable[float | None]) -> SpreadOfRuns | None:
-    """Without those that are not known; None where none is."""
+    """Returns the spread of the known values; None if none is known."""
     known = sorted(value for value in values if value is not None)
     return SpreadOfRuns(len(known), _median(known), known[0], known[-1]) if known else None
 
@@ -48,7 +48,7 @@ def change_of(one: float, other: float) -> float | None:
 
 
 def _median(ordered: list[float]) -> float:
-    """Without `statistics`, whose import takes longer than a list of runs."""
+    """Returns the median without `statistics`, whose import takes longer than a list of runs."""
     middle = len(ordered) // 2
     if len(ordered) % 2:
         return ordered[middle]

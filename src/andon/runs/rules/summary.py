@@ -162,8 +162,9 @@ class RunTallies:
     def summary(
         self, ended: float | None = None, lasted_seconds: float | None = None
     ) -> dict[str, dict[str, Any]]:
-        """By uuid, up to the end of the run; without one, up to the last sample. A last sample is
-        read after the end, so a run that lasted less counts up to its own."""
+        """Returns the summary by uuid, up to the end of the run; without one, up to the last
+        sample. A last sample is read after the end, so a run that lasted less counts up to its
+        own."""
         last = self.ended if ended is None else ended
         lasted = max(0.0, last - self.began) if lasted_seconds is None else lasted_seconds
         last = min(last, self.began + lasted)

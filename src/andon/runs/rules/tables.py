@@ -16,7 +16,7 @@ SAMPLE_COLUMNS: Mapping[str, str] = {
 
 
 def sample_rows(begin: RunBegin, sample: RunSample) -> Iterator[dict[str, Any]]:
-    """None where something is not known."""
+    """Yields a row for each device; None for a value that is not known."""
     for device in begin.devices:
         readings = sample.devices.get(device.uuid)
         if readings is None:

@@ -13,7 +13,7 @@ LEAST_WEIGHT = 1e-3
 
 
 class TimedSpread(Struct):
-    """In memory that does not grow with the run."""
+    """A spread over time, in memory that does not grow with the run."""
 
     low: float | None = None
     high: float | None = None
@@ -39,7 +39,7 @@ class TimedSpread(Struct):
         return min(max(self.total / self.weight, self.low), self.high)
 
     def result(self) -> RunSpread:
-        """To the thousandth."""
+        """Returns the spread, rounded to the thousandth."""
         found = (self.low, self.high, self.mean, self.percentile(0.95))
         low, high, mean, p95 = (None if one is None else round(one, 3) for one in found)
         return RunSpread(min=low, max=high, mean=mean, p95=p95)
@@ -57,7 +57,7 @@ class TimedSpread(Struct):
 
 
 def short(value: float) -> float:
-    """To three digits."""
+    """Returns a number rounded to three digits."""
     if value == 0:
         return 0.0
     return round(value, DIGITS - 1 - math.floor(math.log10(abs(value))))

@@ -16,9 +16,9 @@ def used_instead(first: Fault, command: str) -> Fault:
 
 
 def both_failed(first: Fault, second: Fault, command: str) -> Fault:
-    """Both reasons, and the hint of the one that says more.
+    """Returns both reasons, and the hint of the one that explains more.
 
-    A library that is not found says little where the command is installed: how that fails shows
+    A library that is not found explains little if the command is installed: how that fails shows
     what is wrong.
     """
     telling = second if first.code == FaultCode.NO_DRIVER else first

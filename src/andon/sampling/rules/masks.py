@@ -337,7 +337,8 @@ def leading_number(text: str) -> int | None:
 
 
 def in_pci_order(devices: Iterable[Device]) -> list[Device]:
-    """By PCI address as numbers (`00000000:1A:00.0`); by index where an address is missing."""
+    """Orders devices by PCI address as numbers (`00000000:1A:00.0`); by index if an address is
+    missing."""
     listed = sorted(devices, key=lambda device: device.index)
     addresses = {device.uuid: _pci_numbers(device.pci) for device in listed}
     if any(address is None for address in addresses.values()):

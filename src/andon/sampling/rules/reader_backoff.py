@@ -48,8 +48,8 @@ class Attempts(Struct, frozen=True):
 
 
 def waits_until(life: ReaderLife, deadline_seconds: float, starved_seconds: float = 0.0) -> float:
-    """Until when a sample waits for a reader that is not open yet. `starved_seconds`: how long it
-    has waited for a processor in this phase, which is not the driver's fault either."""
+    """Returns until when a sample waits for a reader that is not open yet. `starved_seconds`:
+    how long it has waited for a processor in this phase, which is not the driver's fault either."""
     if life.phase is ReaderPhase.STARTING:
         return life.since + HELLO_SECONDS + allowed_seconds(starved_seconds)
     return life.since + OPENING_DEADLINES * deadline_seconds + allowed_seconds(starved_seconds)
@@ -81,13 +81,13 @@ def may_start(attempts: Attempts, now: float) -> bool:
 
 
 def failed(attempts: Attempts, lived_seconds: float, now: float) -> Attempts:
-    """After a reader ended; a stable one resets the count."""
+    """Returns the state after a reader ended; a stable one resets the count."""
     failures = 1 if lived_seconds >= STEADY_SECONDS else attempts.failures + 1
     return Attempts(failures, now, attempts.stuck, attempts.last_abandoned)
 
 
 def abandoned(attempts: Attempts, now: float) -> Attempts:
-    """After a stuck reader was abandoned."""
+    """Returns the state after a stuck reader was abandoned."""
     return Attempts(attempts.failures + 1, now, attempts.stuck + 1, now)
 
 
@@ -99,7 +99,7 @@ def _may_start_beyond_limit(attempts: Attempts, now: float) -> bool:
 
 
 def returned(attempts: Attempts, stuck: int) -> Attempts:
-    """With the number of abandoned readers that the kernel has not ended yet."""
+    """Returns the state with the number of abandoned readers that the kernel has not ended yet."""
     return Attempts(attempts.failures, attempts.last_failure, stuck, attempts.last_abandoned)
 
 

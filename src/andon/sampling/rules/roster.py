@@ -133,7 +133,7 @@ class Roster:
         return max((end for end in ends if end > now), default=None)
 
     def outstanding_since(self) -> float | None:
-        """Since when no card at all has answered."""
+        """Returns since when no card at all has answered."""
         if not self._pending or len(self._pending) < len(self._cards):
             return None
         return min(self._pending.values())
@@ -281,7 +281,7 @@ def stale(status: DeviceStatus, reason: str, hint: str, at: float) -> DeviceStat
 
 
 def users_of(processes: Iterable[Process]) -> tuple[str, ...]:
-    """Whose processes these are, by the memory they hold."""
+    """Returns the users of processes, by the memory they hold."""
     held: dict[str, int] = {}
     for process in processes:
         if process.user is not None:

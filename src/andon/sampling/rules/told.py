@@ -1,7 +1,7 @@
-"""What a server last told about this machine's devices, beside what a command reads itself.
+"""A server's last snapshot of this machine's devices, beside what a command reads itself.
 
-A command that has just started does not know since when a device is silent, what it is or who was
-on it: the server does.
+A command that has just started does not know since when a device is silent, what it is or who
+was on it: the server does.
 """
 
 import math

@@ -38,7 +38,8 @@ Start = Callable[[UserAccount], "subprocess.Popen[bytes]"]
 
 
 def start_reader(account: UserAccount) -> "subprocess.Popen[bytes]":
-    """It is root until it has imported what it needs; then it becomes the user."""
+    """Starts a reader, which is root until it has imported what it needs, and then becomes the
+    user."""
     groups = ",".join(map(str, account.groups))
     known = module_environment()
     env = {name: known[name] for name in ("PATH", "PYTHONPATH", "LANG") if name in known}
@@ -94,7 +95,7 @@ class UserReader:
         return told
 
     def close(self, wait: bool = True) -> None:
-        """Without `wait`, not if it is answering."""
+        """Ends the reader; without `wait`, not while it is answering."""
         if self._lock.acquire(blocking=wait):
             try:
                 self._end()

@@ -81,7 +81,7 @@ class FunctionWorker:
 
     @property
     def pid(self) -> int | None:
-        """Of its process; None where none runs."""
+        """The worker's pid; None if it is not running."""
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
@@ -234,7 +234,7 @@ def call(
     environment: Mapping[str, str] | None = None,
     timeout_seconds: float | None = None,
 ) -> tuple[CallOutcome, str]:
-    """One call in a process of its own: how it ended, and the end of its output."""
+    """Makes one call in a new process; returns how it ended, and the end of its output."""
     with FunctionWorker(function, environment) as worker:
         outcome = worker.call(argument, timeout_seconds)
         worker.end(0.0)
@@ -265,7 +265,7 @@ def _signal_group(pid: int, number: int) -> None:
 
 
 def _wait_unreaped(pid: int, seconds: float) -> None:
-    """Until it has ended, without reaping it."""
+    """Waits until a process has ended, without reaping it."""
     descriptor = os.pidfd_open(pid)
     watched = select.poll()
     watched.register(descriptor, select.POLLIN)

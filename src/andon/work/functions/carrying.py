@@ -58,7 +58,7 @@ def carry_value(value: object) -> bytes:
 
 
 def carried(content: bytes) -> Any:
-    """What was carried; raises whatever importing or building it raises."""
+    """Returns the carried value; raises what importing or building it raises."""
     return pickle.loads(content)  # noqa: S301 - from our own parent or child
 
 

@@ -42,7 +42,8 @@ def _exactly(descriptor: int, count: int) -> bytes | None:
 
 
 def _failed(error: BaseException) -> dict[str, Any]:
-    """Its text always arrives, the exception itself where it can be carried."""
+    """Returns the answer for an exception: always its text, and the exception itself if it can
+    be carried."""
     said = "".join(traceback.format_exception(error))
     answer: dict[str, Any] = {"error": f"{type(error).__name__}: {error}", "traceback": said}
     try:

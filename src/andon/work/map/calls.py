@@ -153,14 +153,15 @@ class CallGroup:
             return self._asked
 
     def send(self, number: int) -> None:
-        """To the whole group; a stopped one handles it once it is resumed."""
+        """Sends a signal to the whole group; a stopped group handles it once it is resumed."""
         with self._lock:
             if self._process is not None and self._process.returncode is None:
                 self._asked = self._asked or number in (signal.SIGTERM, signal.SIGKILL)
                 _signal_group(self._process.pid, number)
 
     def wait(self, process: "subprocess.Popen[bytes]", seconds: float | None) -> bool:
-        """Until it ends; whether it had to be ended because it took too long."""
+        """Waits until the call ends; returns whether it had to be ended because it took too
+        long."""
         if _ends_within(process.pid, seconds):
             return False
         _signal_group(process.pid, signal.SIGTERM)
@@ -170,7 +171,7 @@ class CallGroup:
 
 
 def new_file() -> IO[bytes]:
-    """Without a name; it exists while someone has it open."""
+    """Opens a file without a name, which exists while a process has it open."""
     return tempfile.TemporaryFile()
 
 

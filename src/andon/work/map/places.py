@@ -51,13 +51,13 @@ class WorkPlace(Struct):
         return UNLEASED + os.urandom(4).hex() if self.held is None else self.held.lease.id
 
     def whole_devices(self) -> list[Device]:
-        """Its devices with all that is known of them, in their order."""
+        """Returns the devices with all that is known of them, in their order."""
         known = () if self.snapshot is None else self.snapshot.devices
         found = {status.device.uuid: status.device for status in known}
         return [found[device.uuid] for device in self.devices]
 
     def make_room(self) -> None:
-        """Before a further container is named in its lease."""
+        """Makes room in the lease before a further container is named there."""
         if self.held is not None:
             with self._writing:
                 shorten(self.held.hold)
@@ -172,7 +172,7 @@ class LeasedPlaces(Struct):
         return Granter(self._book, self.availability)
 
     def _wanted(self, taken: Sequence[WorkPlace]) -> DeviceRequest:
-        """Without the devices that have all the workers they may have."""
+        """Leaves out devices that have all the workers they may have."""
         count = Counter(device.uuid for place in taken for device in place.devices)
         full = tuple(uuid for uuid, workers in count.items() if workers >= self.per_device)
         request = replace(self.request, exclude=(*self.request.exclude, *full))

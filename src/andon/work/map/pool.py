@@ -58,7 +58,7 @@ class MapPool:
             return [place for place, _ in self._callers.values()]
 
     def run(self, first: list[WorkPlace], tick: Callable[[], None]) -> None:
-        """Until every item has ended, or nothing more can be done; `tick` is called all along."""
+        """Works until every item has ended, or nothing more can be done; calls `tick` all along."""
         for place in first:
             self._start(place)
         recruiter = threading.Thread(target=self._recruit, name="andon recruits", daemon=True)
@@ -191,7 +191,8 @@ class MapPool:
         return self.plan.waiting <= self._idle
 
     def _wait_after(self, error: AndonError) -> None:
-        """Without a worker the reason ends the map; with some, a later attempt may succeed."""
+        """Decides what follows a failed request for a device: without any worker it ends the
+        map; with some, a later attempt may succeed."""
         with self._changed:
             if not self._callers:
                 self._error = self._error or error

@@ -45,7 +45,7 @@ class MapProgress(Struct):
 
     @property
     def left_seconds(self) -> float | None:
-        """If the rest goes as what has ended so far."""
+        """Returns the expected time that is left, if the rest takes as long as the items so far."""
         rate = self.per_second
         return None if rate is None else (self.total - self.ended) / rate
 

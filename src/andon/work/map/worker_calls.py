@@ -116,8 +116,9 @@ class WorkerCaller:
     def _ask(
         self, process: "subprocess.Popen[bytes]", item: MapItem, output: "LastBytes"
     ) -> tuple[WorkerAnswer | None, str]:
-        """Its answer, or why there is none. While a long item is written, its output is read: a
-        worker that writes before it reads would otherwise wait for us, and we for it."""
+        """Returns a worker's answer, or why there is none. While a long item is written, its
+        output is read: a worker that writes before it reads would otherwise wait for us, and we
+        for it."""
         until = None if self._timeout is None else time.monotonic() + self._timeout
         unsent = memoryview(request_line(item))
         while True:

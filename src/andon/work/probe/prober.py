@@ -37,7 +37,7 @@ class Prober:
         told: Callable[[Trial], None] = lambda trial: None,
         why_no_throughput: str = NO_METRIC,
     ) -> None:
-        """`told` gets each trial as it ends."""
+        """`told` is called with each trial as it ends."""
         self._plan, self._attempt, self._source, self._devices = plan, attempt, source, devices
         self._told, self._why_no_throughput = told, why_no_throughput
 

@@ -16,7 +16,7 @@ FOLDER = "probes"
 
 
 def probes_folder() -> Path:
-    """In the state folder of this user; not created."""
+    """Returns the folder in this user's state folder; does not create it."""
     return state_folder() / FOLDER
 
 

@@ -113,7 +113,8 @@ class MemoryReturn:
         self._before = {} if simulated else self._used()
 
     def wait(self) -> str | None:
-        """None when it is back; else which device still holds how much."""
+        """Waits until the memory is free again; returns None, or which device still holds how
+        much."""
         if self._simulated:
             return None
         until = time.monotonic() + self._wait_seconds

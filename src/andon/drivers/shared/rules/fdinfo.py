@@ -59,7 +59,7 @@ class DrmClient(Struct, frozen=True):
 
 
 def parse(text: str) -> DrmClient | None:
-    """The client in a text; None if there is none, whatever the text is."""
+    """Returns the client in a text; None if there is none in it."""
     plain: dict[str, str] = {}
     engines: dict[str, dict[str, int]] = {}
     regions: dict[str, dict[str, int]] = {}

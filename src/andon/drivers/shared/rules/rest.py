@@ -20,7 +20,7 @@ class RestState(Struct):
     tries: int = 0
 
     def saw(self, busy: bool, now: float) -> None:
-        """After a reading."""
+        """Notes a reading."""
         if busy:
             self.idle_since, self.tries = None, 0
         elif self.idle_since is None:

@@ -239,7 +239,7 @@ def missing(model: Model, watched: bool) -> Mapping[str, str]:
 
 
 def _traffic(specimen: Specimen, at: float) -> dict[str, Any]:
-    """It follows the load, and changes as often as a driver is asked for it."""
+    """Returns traffic that follows the load, and changes as often as a driver is asked for it."""
     model, profile = specimen.model, specimen.profile
     reading = int(at // TRAFFIC_SECONDS)
     swing = [0.9 + 0.2 * draw(specimen.seed, 9, reading, way) for way in range(2)]

@@ -78,7 +78,7 @@ def judge(seen: DeviceView) -> Judgement | None:
 
 
 def _judged(sample: Sample, limits: Limits) -> Judgement | None:
-    """It is below what the card supports: so is the slot, or something is wrong."""
+    """Judges a link below what the card supports: so is the slot, or something is wrong."""
     link = _link(sample, limits)
     if link is None:
         return UNKNOWN

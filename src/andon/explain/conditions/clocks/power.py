@@ -39,7 +39,7 @@ ADVICE = "Nothing to do: this is normal under full load."
 
 
 def judge(seen: DeviceView) -> Judgement | None:
-    """At its limit by design: informational."""
+    """Judges a device at its power limit, which is by design: informational."""
     watts, limit = seen.sample.power_watts, seen.sample.power_limit_watts
     if watts is None or not limit:
         return UNKNOWN
@@ -54,7 +54,7 @@ def recovered(recovery: Recovery) -> str:
 
 
 def explain(view: View) -> Reason | None:
-    """At its power limit, as designed: normal under full load."""
+    """Explains a device at its power limit: normal under full load."""
     share = power_percent(view)
     at_limit = share is not None and share >= view.figures.power_percent and view.works
     if not (view.held_back_by(POWER_CAP.name) or at_limit) or cap_is_costly(view):

@@ -17,7 +17,8 @@ def hot_query(t: PromTerms) -> tuple[str, str, str]:
 
 
 def slowed_by_hardware_query(t: PromTerms) -> str:
-    """As `heat_throttling`: also where old drivers give no reason, at the slowdown temperature."""
+    """Returns the query for `heat_throttling`: also where old drivers give no reason, at the
+    slowdown temperature."""
     temp = t.m("gpu_temperature_celsius")
     hot = f"{temp} >= {t.m('gpu_slowdown_temperature_celsius')}"
     unexplained = f"{t.reason(HW_SLOWDOWN.name)} unless {t.reason(POWER_BRAKE.name)}"
@@ -25,7 +26,8 @@ def slowed_by_hardware_query(t: PromTerms) -> str:
 
 
 def slowed_query(t: PromTerms) -> str:
-    """As `heat_throttling`: AMD's temperature limit counts where the device is hot."""
+    """Returns the query for `heat_throttling`: AMD's temperature limit counts where the device
+    is hot."""
     temp, first, _ = hot_query(t)
     limited = f"{t.reason(TEMPERATURE_LIMIT.name)} and on ({DEVICE}) {temp} >= {first}"
     return f"{t.reason(*HEAT_REASONS)} or {slowed_by_hardware_query(t)} or ({limited})"

@@ -65,7 +65,8 @@ def judge(seen: DeviceView) -> Judgement | None:
 
 
 def _without_trend(track: Track) -> Judgement | None:
-    """Where earlier readings are missing, no trend means calm only if there are many since."""
+    """Judges without a trend: if earlier readings are missing, it is calm only if there are many
+    since."""
     points = track.memory
     short = not points or points[-1][0] - points[0][0] < SURELY_SECONDS
     return UNKNOWN if short else None

@@ -41,7 +41,7 @@ def idle_confidence(seconds: float | None) -> float:
 
 
 def find_who(view: View) -> str:
-    """How to find who has the device open, whatever the driver lists."""
+    """Returns how to find who has the device open, also if the driver lists no process."""
     return f"To find out: {openers_of(view.status.device)}"
 
 

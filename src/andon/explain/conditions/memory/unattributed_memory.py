@@ -71,7 +71,8 @@ def judge(seen: DeviceView) -> Judgement | None:
 
 
 def _judged(spare: int, total: int, busy: int | None, figures: Thresholds) -> Judgement:
-    """It is too much to be calm; a device in use calms the second rung, an unknown one does not."""
+    """Judges memory that is too much to be calm; a device in use calms the second rung, an
+    unknown one does not."""
     in_use = NO_DATA if busy is None else CALM
     share = round(100.0 * spare / total, 1)
     if share < figures.unattributed_percent or spare < figures.unattributed_bytes:

@@ -88,13 +88,14 @@ def evidence(finding: Judgement) -> Mapping[str, float | str]:
 
 
 def explain(view: View) -> Reason | None:
-    """One of the host's cards, which the kernel lists in the container too."""
+    """Explains a card of the host, which the kernel lists in the container too."""
     fault = fault_behind(view.status, view.snapshot)
     return None if fault is None else explain_fault(fault, view.snapshot)
 
 
 def explain_fault(fault: Fault, snapshot: Snapshot) -> Reason | None:
-    """Instead of the driver's own words, which do not mention the container."""
+    """Explains the fault in place of the driver's own text, which does not mention the
+    container."""
     if judge(fault, snapshot) is None:
         return None
     kind = Evidence("container", fault.container)

@@ -39,7 +39,7 @@ class UnreadableDriver(NamedTuple):
 
 
 def judge(fault: Fault, snapshot: Snapshot) -> Judgement | None:
-    """Not where there is no card, and not where another backend reads the same ones."""
+    """Judges a driver with cards which no other backend reads."""
     if not cannot_be_read(fault, snapshot) or lacks_device_files(fault):
         return None
     return Judgement(ONE, about=UnreadableDriver(fault, readable(snapshot)))

@@ -30,7 +30,8 @@ class DifferentVersions(NamedTuple):
 
 
 def judge(snapshot: Snapshot, figures: Thresholds) -> Judgement | None:
-    """Where the driver cannot be read because of it, that is said instead."""
+    """Judges differing versions, unless the driver cannot be read because of them: that has its
+    own alert."""
     drivers = snapshot.host.drivers
     if drivers is None:
         return UNKNOWN

@@ -37,7 +37,8 @@ class FullDisk(NamedTuple):
 
 
 def judge(snapshot: Snapshot, figures: Thresholds) -> Judgement | None:
-    """By share and by free space: a tenth of a large disk is plenty. Small ones do not count."""
+    """Judges by share and by free space: a tenth of a large disk is plenty. Small disks do not
+    count."""
     disks, least = snapshot.host.disk, figures.node_disk_percent
     if not disks:
         return UNKNOWN

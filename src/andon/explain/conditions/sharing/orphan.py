@@ -43,7 +43,7 @@ class OrphanedLease(NamedTuple):
 
 
 def judge(held: HeldDevices, statuses: Statuses, figures: Thresholds) -> Judgement | None:
-    """As the lease book says."""
+    """Judges by the lease book."""
     return Judgement(ONE, about=OrphanedLease((held,))) if held.orphaned else None
 
 

@@ -44,7 +44,7 @@ class OutsideUse(NamedTuple):
 
 
 def judge(shared: SharedDevice) -> Judgement | None:
-    """Its processes outside the leases on it; the value is the memory they use."""
+    """Judges processes on the device outside its leases; the value is the memory they use."""
     status, uuid = shared.status, shared.status.device.uuid
     if not shared.holders:
         return ENDED

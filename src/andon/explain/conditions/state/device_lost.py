@@ -25,7 +25,7 @@ from andon.model.device import DeviceStatus, State
 
 
 def judge(status: DeviceStatus) -> Judgement | None:
-    """One that does not respond may be lost as well."""
+    """Judges a lost device; one that does not respond may be lost as well."""
     if status.state is State.LOST:
         return Judgement(ONE, about=Reported(status.reason, status.hint))
     return UNKNOWN if status.state is State.STALE else None

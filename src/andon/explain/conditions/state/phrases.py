@@ -23,7 +23,7 @@ ALERT = ReasonKind("alert", "an alert that the last readings do not explain", 30
 
 
 def healthy(view: View) -> Reason | None:
-    """Nothing is wrong, with the readings that show it; None without readings."""
+    """Explains that nothing is wrong, with the readings that show it; None without readings."""
     known = [name for name in HEALTH if view.read(name) is not None]
     if not known:
         return None
@@ -42,7 +42,7 @@ def nothing_found() -> Reason:
 
 
 def vanished(uuid: str, seen_at: float, at: float) -> Reason:
-    """It was there in the given past, and is no longer listed."""
+    """Explains a device that was there in the given past, and is no longer listed."""
     ago = Evidence("unlisted_seconds", max(0.0, at - seen_at), "s", at)
     text = say("Last seen {ago} ago; no longer listed", ago=ago)
     return conclude(LOST, LIKELY, text, [Evidence("uuid", uuid)], advice=f"{FIND_CAUSE}.")
@@ -84,7 +84,7 @@ def state_evidence(view: View) -> Evidence:
 
 
 def last_readings(view: View) -> list[Evidence]:
-    """Its last temperature and power with their time: heat and power cuts cause losses."""
+    """Returns the last temperature and power with their time: heat and power cuts cause losses."""
     sample = view.status.sample
     found = [("temperature_celsius", "°C"), ("power_watts", "W")] if sample else []
     pairs = [(name, getattr(sample, name), unit) for name, unit in found]
@@ -93,14 +93,14 @@ def last_readings(view: View) -> list[Evidence]:
 
 
 def as_sentence(text: str) -> str:
-    """With a capital and a full stop."""
+    """Returns the text with a capital and a full stop."""
     text = text.strip()
     text = text[:1].upper() + text[1:]
     return text if not text or text[-1] in ".!?" else f"{text}."
 
 
 def kind_of_fault(fault: Fault) -> ReasonKind:
-    """By its code; by its words where a backend gives none."""
+    """Returns the kind of a fault by its code, or by its text if a backend gives no code."""
     if fault.cards == 0:
         return NO_DEVICE
     known = {kind.code: kind for kind in FAULT_KINDS}

@@ -12,7 +12,7 @@ ADVICE = "Nothing to do: this chip shares system memory by design."
 
 
 def explain(view: View) -> Reason | None:
-    """It shares the system's memory."""
+    """Explains that the device shares the system's memory."""
     if view.status.device.memory_kind is not MemoryKind.UNIFIED or not view.status.answered:
         return None
     text = say("Shares the system's memory")

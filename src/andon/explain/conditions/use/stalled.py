@@ -31,15 +31,15 @@ AT_WORK: Final = Judgement((CALM,))
 
 
 class Stalled(NamedTuple):
-    """Whose run, and which of its processes is still there."""
+    """The run that has stalled, and which of its processes still exists."""
 
     held: HeldDevices
     process: Process
 
 
 def judge(seen: DeviceView) -> Judgement:
-    """Nothing runs on it, and a process that did is still there. One that never worked loads or
-    waits, and one that has ended is not stalled."""
+    """Judges a device on which nothing runs although a process that did still exists. A process
+    that never worked loads or waits, and one that has ended is not stalled."""
     held, now, worked = seen.held, seen.sample.utilization_percent, seen.track.worked
     if held is None or not held.is_command:
         return ENDED

@@ -1,4 +1,4 @@
-"""There is work, but the device waits for data; only `why` mentions it."""
+"""The device waits for data although there is work; only `why` mentions it."""
 
 from andon.explain.conditions.condition import Condition, Subject
 from andon.explain.conditions.use.phrases import competing, settled
@@ -30,7 +30,7 @@ ADVICE = (
 
 
 def explain(view: View) -> Reason | None:
-    """There is work, but the device waits: low or bursty utilisation."""
+    """Explains a device that waits although there is work: low or bursty utilisation."""
     mean, most = utilization_mean_percent(view), utilization_max_percent(view)
     if not settled(view) or mean is None or most is None or most <= BARELY_BUSY_PERCENT:
         return None

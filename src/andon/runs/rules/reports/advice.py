@@ -224,7 +224,7 @@ def idle_end(report: RunReport) -> Iterator[Advice]:
 
 
 def memory_room(report: RunReport) -> Iterator[Advice]:
-    """Only beside work: memory that is free on an unused device is nobody's mistake."""
+    """Advises on free memory beside work: on an unused device it is no mistake."""
     if report.out_of_memory is not None or not _long_enough(report):
         return
     for device in report.devices:
@@ -281,7 +281,8 @@ def _never_busy(device: DeviceReport) -> bool:
 
 
 def _busy_at_work(device: DeviceReport) -> float | None:
-    """Between its first and its last work; over the whole run where its phases are not known."""
+    """Returns the busy share between the device's first and last work; over the whole run if its
+    phases are not known."""
     if device.phases is not None:
         return device.phases.busy_percent
     return device.mean("utilization_percent")

@@ -94,7 +94,8 @@ class RunComparison(Struct, frozen=True):
 
 
 def compare(sides: Sequence[RunSide], by: str | None = None) -> RunComparison:
-    """With `by`, the sides are in its order, the lowest first, and it is listed first."""
+    """Compares runs. With `by`, the sides are in its order, the lowest first, and it is listed
+    first."""
     first = sides[0] if sides else None
     names = _measures(sides)
     chosen = None if by is None else _meant(by, names)
@@ -105,7 +106,8 @@ def compare(sides: Sequence[RunSide], by: str | None = None) -> RunComparison:
 
 
 def scaling(sides: Sequence[RunSide]) -> ScalingReport | None:
-    """None where all sides used as many devices, or one used several numbers of them."""
+    """Returns the scaling; None if all sides used as many devices, or one used several numbers
+    of them."""
     counts = [{run.devices for run in side.runs} for side in sides]
     if any(len(each) != 1 for each in counts) or len(set().union(*counts)) < 2:
         return None
@@ -165,7 +167,7 @@ def _against(reference: SpreadOfRuns | None, name: str, side: RunSide) -> Compar
 
 
 def verdict_of(name: str, order: Order) -> str | None:
-    """`faster`; None where nothing can be said."""
+    """Returns a word such as `faster`; None if nothing follows from the numbers."""
     lower, higher = VERDICTS.get(name, PLAIN)
     return {Order.LOWER: lower, Order.HIGHER: higher, Order.SAME: "ranges meet"}.get(order)
 

@@ -137,7 +137,7 @@ class RunReport(Struct, frozen=True):
 def report_of(
     fold: RunFold, alive: bool = False, now: float = 0.0, prices: Prices = NO_PRICES
 ) -> RunReport | None:
-    """None where the record has no first line yet."""
+    """Returns the report; None if the record has no first line yet."""
     begin, end, tallies = fold.begin, fold.end, fold.tallies
     if begin is None:
         return None

@@ -20,7 +20,8 @@ class DeviceItems(Struct, frozen=True):
 def items_by_device(
     items: Iterable[RunItem], devices: Sequence[RunDevice], duration: float | None
 ) -> dict[str, DeviceItems]:
-    """By uuid. An item that names no device is the only device's, and of none among several."""
+    """Counts items by uuid. An item that names no device is the only device's, and of none among
+    several."""
     labels = {device.label: device.uuid for device in devices}
     only = devices[0].uuid if len(devices) == 1 else None
     found: dict[str, list[RunItem]] = {}
@@ -44,7 +45,8 @@ def _counted(items: Sequence[RunItem], duration: float | None) -> DeviceItems:
 
 
 def steps_per_second(logged: Sequence[RunLogged]) -> float | None:
-    """Between the first and the last logged step; None where steps or time did not advance."""
+    """Returns the rate between the first and the last logged step; None if steps or time did not
+    advance."""
     known = [(line.at, line.step) for line in logged if line.step is not None]
     if len(known) < 2:
         return None

@@ -21,12 +21,12 @@ class MapItem(Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """As records and screens have it."""
+        """Returns the item as records and screens show it."""
         return plain_text(self.text)
 
 
 def items_of(texts: Iterable[str]) -> tuple[MapItem, ...]:
-    """One item for each text that is not empty."""
+    """Returns one item for each text that is not empty."""
     return _numbered((text, {}) for text in texts if text)
 
 
@@ -41,7 +41,7 @@ def items_from_names(content: str) -> tuple[MapItem, ...]:
 
 
 def items_from_json(content: str) -> tuple[MapItem, ...]:
-    """One JSON value a line: the fields of an object can be named in the command."""
+    """Reads one JSON value a line: the fields of an object can be named in the command."""
     found = []
     for number, line in enumerate(content.split("\n"), 1):
         if line.strip():

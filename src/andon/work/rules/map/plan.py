@@ -99,7 +99,7 @@ class MapPlan(Struct):
         return ItemState.FAILED
 
     def returned(self, unit: MapUnit) -> None:
-        """It was not worked on after all: its device was taken away."""
+        """Puts a unit back in the queue: its device was taken away before it ran."""
         self.running -= len(unit.items)
         self._next.appendleft(unit)
 

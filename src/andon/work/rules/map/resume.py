@@ -23,7 +23,7 @@ class Redo(StrEnum):
 
 
 def digest(words: Sequence[str]) -> str:
-    """The same for the same command."""
+    """Returns a digest, the same for the same command."""
     return hashlib.sha256(json.dumps(list(words)).encode()).hexdigest()[:16]
 
 

@@ -33,7 +33,7 @@ def step_of(
     summary: Mapping[str, Mapping[str, Any]],
     node: Mapping[str, Mapping[str, Any]],
 ) -> ScalingStep:
-    """From the end of a record."""
+    """Returns the step from the end of a record."""
     cpu = node.get("cpu_percent", {}).get("mean")
     busy = mean_of(summary.values(), "utilization_percent")
     return ScalingStep(workers, done, seconds, busy, cpu)

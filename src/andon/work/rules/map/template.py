@@ -29,7 +29,8 @@ class CommandTemplate(Struct, frozen=True):
         return not named & (OF_AN_ITEM | self.fields)
 
     def command(self, items: Sequence[MapItem], gpu: str) -> list[str]:
-        """For one call. Several items stand where `{item}` is a word of its own, or at the end."""
+        """Returns the command of one call. Several items stand where `{item}` is an argument of
+        its own, or at the end."""
         words = (*self.words, "{item}") if self.appends else self.words
         if len(items) == 1:
             known = values(items[0], gpu)

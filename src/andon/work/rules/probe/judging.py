@@ -37,7 +37,7 @@ class TrialEnd(Struct, frozen=True):
 def judged(
     end: TrialEnd, strains: Sequence[MemoryBeforeEnd], host_kills: int
 ) -> tuple[TrialState, str]:
-    """Its state, and why in a sentence."""
+    """Returns the state of a trial, and the reason as a sentence."""
     if end.interrupted:
         return TrialState.STOPPED, "stopped on request"
     if end.stopped is not None:

@@ -27,7 +27,7 @@ class Search(Struct, frozen=True):
         return self.next_size() is None
 
     def next_size(self) -> int | None:
-        """None when the search is over."""
+        """Returns the next size; None when the search is over."""
         if self.fits is None:
             return None if self.fails is not None else self.low
         if self.fails is None:
@@ -38,7 +38,7 @@ class Search(Struct, frozen=True):
         return self.fits + gap // 2
 
     def after(self, size: int, fits: bool) -> "Search":
-        """With the result of a trial."""
+        """Returns the search with the result of a trial."""
         if fits:
             return replace(self, fits=max(self.fits or size, size))
         return replace(self, fails=min(self.fails or size, size))
@@ -57,7 +57,7 @@ def begin_search(low: int, high: int) -> Search:
 
 
 def searched(search: Search, trials: Iterable[Trial]) -> Search:
-    """The same after these trials; those that decide nothing are left out."""
+    """Returns the search after these trials; those that decide nothing are left out."""
     for trial in trials:
         if trial.state.decides:
             search = search.after(trial.size, trial.state is TrialState.FITS)
