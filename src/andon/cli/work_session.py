@@ -30,9 +30,9 @@ from andon.leases.rules.environment import environment
 from andon.leases.rules.suitability import chosen_by
 from andon.model.device import Device, Snapshot
 from andon.model.lease import DeviceRequest, Lease
+from andon.model.lease_wire import ReleaseNote
 from andon.model.naming import title
 from andon.model.redaction import redact
-from andon.model.release_note import ReleaseNote
 from andon.model.run.record import OutOfMemory, RunBegin, RunCandidate, RunKind, RunState
 from andon.runs.facts import find_facts
 from andon.runs.header import new_run

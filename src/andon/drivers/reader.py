@@ -37,8 +37,8 @@ from andon.model.device import (
     Process,
     Reading,
 )
+from andon.model.place import NO_PLACE, DevicePlace, place_to_json
 from andon.model.request import UNDECIDED, ReaderRequest, RunAccount
-from andon.model.topology.place import NO_PLACE, DevicePlace, place_to_json
 from andon.ports import Accounting, Announcing, Backend, Linking, ProcessSource
 from andon.registry import BACKENDS, load
 

@@ -21,7 +21,7 @@ from andon.engines.asking import ask_command
 from andon.engines.rules import answers as answers
 from andon.errors import AndonError, Conflict, Gone, Invalid, Unavailable
 from andon.host.files.kernel import read
-from andon.model.execution.order import (
+from andon.model.execution import (
     UNLEASED,
     ContainerOptions,
     CreatedWork,

@@ -15,7 +15,7 @@ from andon.jobs.rules.file import is_job_word
 from andon.jobs.rules.file_keys import FileJob
 from andon.jobs.rules.naming import meant, parse_array
 from andon.jobs.submitting import here_spec
-from andon.model.execution.order import ContainerOptions
+from andon.model.execution import ContainerOptions
 from andon.model.job import JobFacts
 from andon.model.job.spec import ArrayPlace, JobSpec
 from andon.settings.moments import parse_moment

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from andon.host.topology.affinity import allowed_cpus
 from andon.model.device import Device
+from andon.model.place import cpu_words
 from andon.model.run.record import RunEvent
-from andon.model.topology.place import cpu_words
 from andon.work.rules.binding import CpuBinding, binding
 
 

@@ -17,9 +17,15 @@ from andon.leases.rules.capacity import DeviceCapacity
 from andon.leases.rules.choice import choose, pick, rank
 from andon.model.codec import read
 from andon.model.device import Device, DeviceStatus, Snapshot
-from andon.model.topology.links import LinkKind, group_words, link_between, linked_groups
-from andon.model.topology.place import SWITCH, DevicePlace, cpu_words, parse_cpus, place_to_json
-from andon.model.topology.wire import topology_to_json, with_places
+from andon.model.links import (
+    LinkKind,
+    group_words,
+    link_between,
+    linked_groups,
+    topology_to_json,
+    with_places,
+)
+from andon.model.place import SWITCH, DevicePlace, cpu_words, parse_cpus, place_to_json
 from andon.model.wire import dumps, loads
 from andon.work.rules.binding import binding
 from tests.support.sharing_parts import capacities_of, gpu, need

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from andon.host.files.kernel import PAGE_BYTES, read
-from andon.model.topology.place import DevicePlace
+from andon.model.place import DevicePlace
 
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _ROOT = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}")

@@ -25,7 +25,7 @@ from andon.host.users.accounts import UserAccount, become
 from andon.jobs import acts as acts  # imported while it may read andon's own files
 from andon.jobs import progress as progress  # the same
 from andon.jobs.queue import Queue
-from andon.model.job.wire import view_to_json
+from andon.model.job.facts import view_to_json
 from andon.model.run.wire import row_to_json
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
