@@ -16,7 +16,7 @@ from andon.cli.run_csv import CsvCopy
 from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices, notice
 from andon.errors import Conflict, Gone
-from andon.host.memory.oom_kills import host_kills
+from andon.host.oom_kills import host_kills
 from andon.host.processes.kin import here, user_name
 from andon.leases.availability import AvailabilityView
 from andon.leases.book.hold import LeaseHold, name_container_in

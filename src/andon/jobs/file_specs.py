@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from andon.errors import Invalid
 from andon.host.clock import offset
-from andon.host.files.folders import expanded
+from andon.host.files import expanded
 from andon.jobs.rules.file import is_job_word
 from andon.jobs.rules.file_keys import FileJob
 from andon.jobs.rules.naming import meant, parse_array

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
-from andon.host.files.folders import make_private
-from andon.host.files.private import open_regular, read_regular
+from andon.host.files import make_private, open_regular, read_regular
 from andon.host.machine_id import node_key
 from andon.host.state.user_folder import NODES, is_own, refuse_foreign, state_folder
 from andon.model.codec import Json, Wrong, read

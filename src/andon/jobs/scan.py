@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from andon.host.files.private import open_regular, read_regular
+from andon.host.files import open_regular, read_regular
 from andon.jobs.folder import (
     ADOPTED,
     AGAIN,

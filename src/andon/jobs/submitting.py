@@ -8,8 +8,8 @@ from typing import Any
 
 from andon.errors import Invalid
 from andon.host.clock import boot_seconds
-from andon.host.files.kernel import read
-from andon.host.users.names import user_name
+from andon.host.files import read
+from andon.host.users import user_name
 from andon.jobs.git_commit import GitCommitLookup
 from andon.model.codec import Wrong
 from andon.model.job.device_request import DeviceRequest

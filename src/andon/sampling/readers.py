@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from andon.errors import AndonError, Unavailable
-from andon.host.processes.starvation import starved_seconds
+from andon.host.system import starved_seconds
 from andon.model import wire, wire_in
 from andon.model.codec import read
 from andon.model.device import Card, Device, Fault, FaultCode, Reading

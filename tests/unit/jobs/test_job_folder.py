@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from andon.errors import AndonError, Gone, Invalid, Unavailable
-from andon.host.files.private import open_regular
+from andon.host.files import open_regular
 from andon.jobs import found_jobs
 from andon.jobs.acts import CancelOutcome, cancel
 from andon.jobs.folder import JobsFolder

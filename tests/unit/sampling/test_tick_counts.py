@@ -148,7 +148,7 @@ def test_the_drivers_versions_load_two_modules(monkeypatch: pytest.MonkeyPatch) 
     assert {name for name in sys.modules.keys() - before if name.count(".") > 2} == {
         "andon.host.rules.nvml_library",
         "andon.host.libraries",
-        "andon.host.files.small",
+        "andon.host.files",
     }
 
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from andon.cli.show.topology import render_topology
-from andon.host.topology.affinity import on_cpus
-from andon.host.topology.pci_tree import read_place
+from andon.host.topology import on_cpus, read_place
 from andon.jobs.rules.dispatch import QueuedJob, plan
 from andon.leases.rules.capacity import DeviceCapacity
 from andon.leases.rules.choice import choose, pick, rank
