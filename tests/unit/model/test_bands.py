@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from andon.model.device import Device, DeviceStatus, Sample, State
 from andon.model.utilisation import Band, band
-from andon.sampling.rules.means import mean_utilization
+from andon.sampling.rules.readings import mean_utilization
 from tests.support.rows import rows
 
 
