@@ -16,8 +16,7 @@ from msgspec.structs import replace
 from andon.app.map import MapRecord, told
 from andon.cli.commands.share.container_options import contained
 from andon.cli.device_request import availability_of, request_from, wait_seconds
-from andon.cli.show.mapping.screen import MapScreen
-from andon.cli.show.mapping.words import scaling_lines, summary_words, where
+from andon.cli.show.map import MapScreen, scaling_lines, summary_words, where
 from andon.cli.show.waiting import WaitingLine
 from andon.cli.sources import sampling_ahead, settings_of
 from andon.cli.terminal import Choices, Terminal, notice

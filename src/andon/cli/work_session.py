@@ -1,7 +1,7 @@
 """Runs a command on devices, with its environment and its record; for `run` and `lease`."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from andon.app import rulebook
 from andon.app.runs import remember
-from andon.cli.run_csv import CsvCopy
+from andon.cli.show import csv_rows
 from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices, notice
 from andon.errors import Conflict, Gone
@@ -48,6 +48,25 @@ from andon.work.contained import ContainedCommand, follow_container
 from andon.work.launcher import CommandEnd, Launcher
 from andon.work.preparing import bound_line, bound_to, defaults, free_port
 from andon.work.tap import PrintedProgress
+
+# The samples of a run as CSV, beside its record.
+
+
+class CsvCopy:
+    """The same samples as CSV, beside the record."""
+
+    def __init__(self, path: Path, uuids: Collection[str], notify: Callable[[str], None]) -> None:
+        self._file, self._uuids = LinePipe(path, notify), uuids
+        self._file.put(csv_rows.header())
+
+    def __call__(self, snapshot: Snapshot) -> None:
+        mine = tuple(s for s in snapshot.devices if s.device.uuid in self._uuids)
+        for row in csv_rows.device_rows(replace(snapshot, devices=mine)):
+            self._file.put(row)
+
+    def close(self) -> None:
+        self._file.close()
+
 
 RECORD_VARIABLE = "ANDON_RECORD"  # tells the command where its record is
 WARN_SECONDS = 300.0  # how long before its end the owner is warned

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from andon.alerts.rules.lamps import LampBoard
 from andon.cli.show.entries import NamedDevice, lit_entries
 from andon.cli.show.process_rows import SORTS, HostUsage, ProcessFilter, ProcessRow, uses
-from andon.cli.show.tree import Branch, ParentLink, forest
+from andon.cli.show.process_table import Branch, ParentLink, forest
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.evidence.reasons import Reason
 from andon.model.alert import Alert

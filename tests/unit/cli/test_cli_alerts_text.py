@@ -9,9 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.cli.show.alert import render_alert, render_change
 from andon.cli.show.alert_rules import render_rule, render_rules
-from andon.cli.show.alerts import FINE, AlertOverview, names_of, render_alerts, short_name
+from andon.cli.show.alerts import (
+    FINE,
+    AlertOverview,
+    names_of,
+    render_alert,
+    render_alerts,
+    render_change,
+    short_name,
+)
 from andon.cli.show.text import display_width
 from andon.explain.conditions.catalogue import BY_NAME, CONDITIONS, thresholds
 from andon.explain.conditions.condition import SERVED

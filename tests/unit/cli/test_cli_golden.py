@@ -14,10 +14,9 @@ from andon.cli.main import run
 from andon.cli.show import csv_rows
 from andon.cli.show.facts import devices_to_json, render_devices
 from andon.cli.show.process_rows import uses, uses_to_csv, uses_to_json
-from andon.cli.show.process_table import render_tree, render_uses
+from andon.cli.show.process_table import forest, render_tree, render_uses
 from andon.cli.show.render import Mask, render_status
-from andon.cli.show.stream import Stream
-from andon.cli.show.tree import forest
+from andon.cli.show.watch import Stream
 from andon.model import wire
 from andon.model.device import Snapshot
 from andon.units import GIB

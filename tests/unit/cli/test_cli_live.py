@@ -2,8 +2,8 @@
 
 from msgspec.structs import replace
 
-from andon.cli.show.live import LiveTable
 from andon.cli.show.text import display_width
+from andon.cli.show.watch import LiveTable
 from tests.support import snapshots as golden
 from tests.support.rows import rows
 from tests.support.snapshots import office

@@ -11,7 +11,8 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.cli import process_counters, snapshot_source
+from andon.cli import snapshot_source
+from andon.cli.commands.watch import ps
 from andon.cli.main import run
 from andon.cli.show.process_rows import (
     HostUsage,
@@ -22,9 +23,15 @@ from andon.cli.show.process_rows import (
     uses,
     uses_to_csv,
 )
-from andon.cli.show.process_table import elapsed, render_by_device, render_tree, render_uses
+from andon.cli.show.process_table import (
+    Branch,
+    elapsed,
+    forest,
+    render_by_device,
+    render_tree,
+    render_uses,
+)
 from andon.cli.show.text import display_width
-from andon.cli.show.tree import Branch, forest
 from andon.host.processes.procfs import ProcessParent
 from andon.model.device import COMMANDS_MISSING, NAMES_MISSING, Process, State
 from andon.units import GIB
@@ -96,7 +103,7 @@ def test_ps_filters_by_device_and_user(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(office()))
-    monkeypatch.setattr(process_counters, "host_use", lambda *_: HOSTS)
+    monkeypatch.setattr(ps, "host_use", lambda *_: HOSTS)
     assert run(["ps", "--json", "-d", "0", "--user", "alice"]) == 0
     value = json.loads(capsys.readouterr().out)
     assert value["schema"] == "andon.processes/1"
@@ -107,7 +114,7 @@ def test_ps_without_a_gpu_says_why(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(golden.no_gpu()))
-    monkeypatch.setattr(process_counters, "host_use", lambda *_: {})
+    monkeypatch.setattr(ps, "host_use", lambda *_: {})
     assert run(["ps"]) == 3
     assert "libnvidia-ml.so.1 is not installed" in " ".join(capsys.readouterr().out.split())
 
@@ -118,7 +125,7 @@ def test_processes_that_cannot_be_listed_are_explained(
     odd = replace(golden.h200(0, 9.0), missing={"processes": "no permission"})
     snapshot = replace(golden.farm(), devices=(odd,))
     monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(snapshot))
-    monkeypatch.setattr(process_counters, "host_use", lambda *_: {})
+    monkeypatch.setattr(ps, "host_use", lambda *_: {})
     assert run(["ps"]) == 0
     assert capsys.readouterr().out == "no process is using a GPU\n– processes: no permission\n"
 
@@ -158,7 +165,7 @@ def test_an_empty_filter_says_that_others_are_there(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(office()))
-    monkeypatch.setattr(process_counters, "host_use", lambda *_: HOSTS)
+    monkeypatch.setattr(ps, "host_use", lambda *_: HOSTS)
     assert run(["ps", "--user", "zed"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("no process of zed is using a GPU; 6 others use one\n")
@@ -173,7 +180,7 @@ def test_devices_that_do_not_respond_are_named(
     )
     snapshot = replace(golden.farm(), devices=(golden.h200(0, 9.0), *silent))
     monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(snapshot))
-    monkeypatch.setattr(process_counters, "host_use", lambda *_: {})
+    monkeypatch.setattr(ps, "host_use", lambda *_: {})
     assert run(["ps"]) == 0
     said = capsys.readouterr().out
     assert said.endswith(
@@ -330,7 +337,7 @@ def test_ps_filters_by_container_and_job(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(office()))
-    monkeypatch.setattr(process_counters, "host_use", lambda *_: HOSTS)
+    monkeypatch.setattr(ps, "host_use", lambda *_: HOSTS)
     for arguments, pid in ((["-j", "4711"], 4101), (["--container", "jupyter"], 4207)):
         assert run(["ps", "--json", *arguments]) == 0
         value = json.loads(capsys.readouterr().out)

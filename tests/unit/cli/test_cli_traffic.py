@@ -9,9 +9,8 @@ from msgspec.structs import replace
 from andon.cli import snapshot_source
 from andon.cli.main import run
 from andon.cli.show.history import HistoryLine, render_history
-from andon.cli.show.live import LiveTable
 from andon.cli.show.render import render_status
-from andon.cli.show.stream import Stream
+from andon.cli.show.watch import LiveTable, Stream
 from andon.cli.show.why import answer, render_why
 from andon.history.rules.series import Bucket
 from andon.model.device import Host, Snapshot, State

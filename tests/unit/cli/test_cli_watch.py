@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from andon.cli import snapshot_source
 from andon.cli.main import run
 from andon.cli.show import csv_rows
-from andon.cli.show.stream import Stream
 from andon.cli.show.text import display_width
+from andon.cli.show.watch import Stream
 from andon.model import wire_in
 from andon.model.device import Snapshot
 from tests.support import snapshots as golden

@@ -15,7 +15,7 @@ from andon.alerts.rules.standing import standing
 from andon.cli.show import cells
 from andon.cli.show.entries import lit_entries
 from andon.cli.show.render import render_status
-from andon.cli.show.stream import Stream
+from andon.cli.show.watch import Stream
 from andon.cli.show.why import answer, answer_to_json, render_why
 from andon.explain.conditions.catalogue import BY_NAME, DEFAULTS, PRESENT, RULES_OF
 from andon.explain.conditions.condition import severity

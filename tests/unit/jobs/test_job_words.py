@@ -10,7 +10,7 @@ from andon.app.job_messages import job_notice
 from andon.cli.commands.jobs import group, logs
 from andon.cli.commands.jobs.common import going_on
 from andon.cli.main import run
-from andon.cli.show.jobs.listing import expected_words, render_jobs, why
+from andon.cli.show.jobs import expected_words, render_jobs, why
 from andon.cli.terminal import Choices
 from andon.jobs import acts
 from andon.jobs.folder import JobsFolder

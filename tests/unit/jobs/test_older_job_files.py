@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from andon.api.compat.estimates import estimate_gpu_requirements
-from andon.cli.show.jobs.dry_run import render_dry
+from andon.cli.show.jobs import render_dry
 from andon.errors import Invalid
 from andon.estimate.rules.options import ServingEngine
 from andon.jobs.file_specs import specs_of

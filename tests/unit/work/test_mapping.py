@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.cli import map_session
-from andon.cli.show.mapping.screen import MapScreen
-from andon.cli.show.mapping.words import summary_words
+from andon.cli.show.map import MapScreen, summary_words
 from andon.cli.terminal import Choices
 from andon.errors import Invalid
 from andon.failures.rules.backoff import BackOff
@@ -242,10 +241,10 @@ def test_the_progress_of_a_map_stands_below_every_output(
     terminal = ScreenText()
     monkeypatch.setattr("sys.stdout", terminal)
     monkeypatch.setattr("sys.stderr", terminal)
-    monkeypatch.setattr("andon.cli.show.mapping.screen.DRAW_SECONDS", 0.0)
+    monkeypatch.setattr("andon.cli.show.map.DRAW_SECONDS", 0.0)
     screen = MapScreen(Choices(color="never"), keep_order=False)
     screen.tick(MapProgress(total=3, done=0, failed=0, running=1, seconds=1.0))
-    monkeypatch.setattr("andon.cli.show.mapping.screen.DRAW_SECONDS", 3600.0)
+    monkeypatch.setattr("andon.cli.show.map.DRAW_SECONDS", 3600.0)
     for index, state in enumerate((ItemState.OK, ItemState.FAILED)):
         output = CallOutput(f"out {index}{ending}".encode())
         ended = CallEnd(state is ItemState.OK, 0.1, "exit code 1", output)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.cli.show.probing.chart import render_probe
+from andon.cli.show.probe import render_probe
 from andon.errors import Conflict, Gone, Invalid
 from andon.model.codec import Wrong
 from andon.model.probe import ProbeResult, Trial, TrialState, probe_from_json, probe_to_json

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from andon.cli.show.alert import measured
-from andon.cli.show.alerts import ENDED, UNBROKEN, hung, level_lamp
+from andon.cli.show.alerts import ENDED, UNBROKEN, hung, level_lamp, measured
 from andon.cli.show.render import paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say

@@ -7,7 +7,7 @@ from typing import TypeVar
 from andon.alerts.rules import listing
 from andon.cli.commands.share.leases import lease_columns
 from andon.cli.show.alerts import about, lamp, names_of
-from andon.cli.show.jobs.listing import render_job, render_jobs
+from andon.cli.show.jobs import render_job, render_jobs
 from andon.cli.show.render import paragraph
 from andon.cli.show.runs.listing import render_runs
 from andon.cli.show.table import TableColumn, TableRow, draw

@@ -26,9 +26,8 @@ from andon.cli.options import (
     split_devices,
     thresholds_option,
 )
-from andon.cli.show.alert import render_alert
 from andon.cli.show.alert_rules import render_rule, render_rules
-from andon.cli.show.alerts import AlertOverview, render_alerts
+from andon.cli.show.alerts import AlertOverview, render_alert, render_alerts
 from andon.cli.show.text import say
 from andon.cli.terminal import Terminal, notice
 from andon.errors import AndonError, Gone

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from andon.cli.alert_source import FOLLOW_SECONDS, FromSampling, FromServer
-from andon.cli.show.alert import render_change
-from andon.cli.show.alerts import AlertOverview, names_of, render_alerts
+from andon.cli.show.alerts import AlertOverview, names_of, render_alerts, render_change
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Unavailable
 from andon.failures.retrying import Retrying, RetryTexts

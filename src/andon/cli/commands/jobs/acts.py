@@ -44,7 +44,7 @@ def show(jobs: tuple[str, ...], as_json: bool) -> int:
 
         terminal.show(as_json_text(views_to_json(views, queue.paused), terminal.live))
         return code
-    from andon.cli.show.jobs.listing import render_job
+    from andon.cli.show.jobs import render_job
 
     for view in views:
         for line in render_job(view, time.time()):

@@ -128,7 +128,7 @@ def _shown(queue: "Queue", everything: bool, state: str | None) -> tuple[list[in
 
 
 def _show(queue: "Queue", views: "list[JobView]", left: int, terminal: Terminal) -> None:
-    from andon.cli.show.jobs.listing import render_jobs
+    from andon.cli.show.jobs import render_jobs
 
     if not views:
         terminal.say(say("no jobs; andon submit -- COMMAND queues one", "dim"))
@@ -144,7 +144,7 @@ def _show(queue: "Queue", views: "list[JobView]", left: int, terminal: Terminal)
 
 
 def _changed(terminal: Terminal, view: "JobView") -> None:
-    from andon.cli.show.jobs.listing import why
+    from andon.cli.show.jobs import why
 
     now = time.time()
     text = f"{time.strftime('%H:%M:%S', time.localtime(now))}  job {view.label} {view.state.words}"

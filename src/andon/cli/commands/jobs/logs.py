@@ -124,7 +124,7 @@ class _Output:
             line.clear()
 
     def _say_why(self, line: "LineInPlace") -> None:
-        from andon.cli.show.jobs.listing import why
+        from andon.cli.show.jobs import why
         from andon.cli.show.waiting import waited_words
 
         view, now = self._queue.views([self._number])[0], time.time()

@@ -302,7 +302,7 @@ def _no_gpu(choices: Choices) -> str | None:
 
 
 def show_dry(jobs: "Sequence[list[JobSpec]]") -> None:
-    from andon.cli.show.jobs.dry_run import render_dry
+    from andon.cli.show.jobs import render_dry
 
     terminal = Terminal.of(chosen())
     for line in render_dry(jobs, terminal.width):

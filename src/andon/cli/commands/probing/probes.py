@@ -19,7 +19,7 @@ def probes(context: click.Context, as_json: bool) -> int:
     """List what `andon probe` found, newest first."""
     if context.invoked_subcommand is not None:
         return 0
-    from andon.cli.show.probing.chart import render_probes
+    from andon.cli.show.probe import render_probes
     from andon.model.probe import probes_to_json
 
     terminal, found = Terminal.of(chosen()), kept_probes()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from andon.cli.json_text import as_json_text
-from andon.cli.show.probing.chart import RESULTS, render_probe, trial_line
+from andon.cli.show.probe import RESULTS, render_probe, trial_line
 from andon.cli.show.text import without_commands
 from andon.cli.terminal import Choices, Terminal, notice, write
 from andon.cli.work_session import AttachedLease, LeaseCheck, command_name

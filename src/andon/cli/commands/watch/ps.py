@@ -5,26 +5,48 @@ from pathlib import Path
 
 import click
 
-from andon.cli import process_counters, snapshot_source
+from andon.cli import snapshot_source
 from andon.cli.commands.watch.status import as_json_text, exit_code
 from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
 from andon.cli.show.entries import unreal
 from andon.cli.show.process_rows import (
     SORTS,
+    HostUsage,
     ProcessFilter,
     ProcessRow,
+    between,
     uses,
     uses_to_csv,
     uses_to_json,
 )
-from andon.cli.show.process_table import NO_PROCESS, render_by_device, render_tree, render_uses
+from andon.cli.show.process_table import (
+    NO_PROCESS,
+    Branch,
+    forest,
+    render_by_device,
+    render_tree,
+    render_uses,
+)
 from andon.cli.show.render import paragraph, render_status
-from andon.cli.show.tree import Branch, forest
 from andon.cli.snapshot_source import narrowed
 from andon.cli.terminal import Terminal
 from andon.explain.evidence.blame import last_used
 from andon.model.device import COMMANDS_MISSING, NAMES_MISSING, Process, Snapshot
 from andon.model.naming import unread_words
+
+# CPU and host memory of processes, from two readings.
+
+
+def host_use(pids: set[int], seconds: float, root: str) -> dict[int, HostUsage]:
+    """CPU and host memory of some processes, from two readings this far apart."""
+    from andon.host.processes.facts import ProcessTable
+
+    table = ProcessTable(Path(root))
+    first, began = table.usage(pids), time.monotonic()
+    if pids:
+        time.sleep(seconds)
+    return between(first, table.usage(pids), time.monotonic() - began)
+
 
 MISSING = {"processes": "processes", NAMES_MISSING: "processes", COMMANDS_MISSING: "command lines"}
 SAMPLE_SECONDS = 0.2  # two readings closer than this measure the clock's resolution
@@ -74,7 +96,7 @@ def ps(
     root = snapshot_source.settings_of(chosen()).root
     # A server's processes are not in this machine's /proc.
     pids = set() if there else _pids(snapshot)
-    hosts = process_counters.host_use(pids, SAMPLE_SECONDS, root)
+    hosts = host_use(pids, SAMPLE_SECONDS, root)
     shown = narrowed(snapshot, devices)
     ids = _container_ids(pids & _pids(shown), root) if container else {}
     wanted = ProcessFilter(user, container, job, ids)

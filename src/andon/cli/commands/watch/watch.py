@@ -15,8 +15,7 @@ from andon.cli.options import chosen, duration, elsewhere, shared, whole, with_d
 from andon.cli.outfile import LineFile
 from andon.cli.show import csv_rows
 from andon.cli.show.entries import only_visible as keep_visible
-from andon.cli.show.live import LiveTable
-from andon.cli.show.stream import Stream
+from andon.cli.show.watch import LiveTable, Stream
 from andon.cli.snapshot_source import chosen_uuids, only
 from andon.cli.sources import rulebook_of
 from andon.cli.terminal import Choices, Terminal, notice, size

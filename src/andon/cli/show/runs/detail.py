@@ -13,7 +13,7 @@ from andon.cli.show.runs.cells import (
     size,
     unknown,
 )
-from andon.cli.show.runs.states import state_text
+from andon.cli.show.runs.listing import state_text
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
 from andon.model.naming import short_model

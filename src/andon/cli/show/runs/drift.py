@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from andon.cli.show.runs.cells import moment, number
-from andon.cli.show.runs.states import state_text
+from andon.cli.show.runs.listing import state_text
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.model.run.record import RunRow, RunState

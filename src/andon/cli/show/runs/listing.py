@@ -4,12 +4,33 @@ from collections.abc import Sequence
 
 from andon.cli.show.csv_rows import csv_line
 from andon.cli.show.runs.cells import joules, length, moment, percent, size, unknown
-from andon.cli.show.runs.states import state_text
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
 from andon.model.run.record import RunRow, RunState
 from andon.runs.rules.matching import devices_words
 from andon.units import iso_utc
+
+# How the state of a run is written; apart from numbers, which lists of jobs show too.
+
+STATE_STYLES = {
+    RunState.RUNNING: "bold green",
+    RunState.SUCCEEDED: "",
+    RunState.STOPPED: "yellow",
+    RunState.LOST: "yellow",
+    RunState.NOT_STARTED: "yellow",
+}
+STATE_WORDS = {
+    RunState.DEVICE_OUT_OF_MEMORY: "GPU out of memory",
+    RunState.HOST_OUT_OF_MEMORY: "out of memory",
+    RunState.SIGNAL: "killed",
+    RunState.TIMEOUT: "timed out",
+    RunState.NOT_STARTED: "not started",
+}
+
+
+def state_text(state: RunState) -> Text:
+    return say(STATE_WORDS.get(state) or str(state), STATE_STYLES.get(state, "red"))
+
 
 _APART = ("devices", "params", "last_values", "tags", "progress")
 _PLAIN = tuple(name for name in RunRow.__struct_fields__ if name not in _APART)

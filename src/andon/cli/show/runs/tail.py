@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from andon.cli.show.runs.cells import clock, length, number, size
-from andon.cli.show.runs.states import state_text
+from andon.cli.show.runs.listing import state_text
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.history.rules.sparkline import sparkline

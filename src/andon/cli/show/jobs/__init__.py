@@ -1,1 +1,0 @@
-"""Jobs as text."""

@@ -1,1 +1,0 @@
-"""What `andon map` shows: its progress, the output of its items, its summary."""

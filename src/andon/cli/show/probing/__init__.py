@@ -1,1 +1,0 @@
-"""How probes are shown."""
