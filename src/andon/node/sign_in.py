@@ -37,8 +37,8 @@ from andon.node.calls import (
     Target,
     call_and_peer,
     call_as,
+    left,
 )
-from andon.node.timed_connection import left
 
 MOST_NAMED = 5
 UNIX_SOCKETS = Path("/proc/net/unix")
