@@ -17,13 +17,12 @@ from andon.host.processes.kin import here
 from andon.jobs.adopting import ContainerAdopter
 from andon.jobs.attempts import AttemptRecorder, Notifications
 from andon.jobs.folder import EXPIRED, JobsFolder
-from andon.jobs.found_jobs import StatusCache
 from andon.jobs.launching import Supervisor, SupervisorPool, task_for
 from andon.jobs.publishing import HoldupWriter
 from andon.jobs.rules.order import in_order
 from andon.jobs.rules.states import JobStatus, has_work
 from andon.jobs.rules.waiting import insufficient, waited_seconds
-from andon.jobs.scan import Scanner
+from andon.jobs.scan import Scanner, StatusCache
 from andon.jobs.taking import BlockReason, DeviceTaker, DispatchRound
 from andon.leases.book.hold import LeaseHold
 from andon.leases.granter import Grant

@@ -10,7 +10,7 @@ from andon.app.settings import config_path, load_settings
 from andon.errors import AndonError, Gone, Invalid
 from andon.estimate.files import model_facts
 from andon.host.state.user_folder import state_folder
-from andon.jobs.file_specs import specs_of
+from andon.jobs.file import specs_of
 from andon.jobs.rules.file import jobs_in
 from andon.node import remote
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.jobs.file_reading import read_job_file
-from andon.jobs.file_specs import JobQueue, queue_all, specs_of
+from andon.jobs.file import JobQueue, queue_all, read_job_file, specs_of
 from andon.jobs.folder import open_jobs_folder
 from andon.jobs.git_commit import GitCommitLookup
 from andon.jobs.queue import Queue, same_as

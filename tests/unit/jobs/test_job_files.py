@@ -14,7 +14,7 @@ from andon.cli.commands.jobs.submit import is_job_file, submit
 from andon.cli.commands.share import container_options
 from andon.cli.main import cli
 from andon.errors import Invalid, Unavailable
-from andon.jobs.file_reading import read_job_file
+from andon.jobs.file import read_job_file
 from andon.jobs.queue import Queue
 from andon.jobs.rules import file as job_file
 from andon.jobs.rules.file import jobs_in

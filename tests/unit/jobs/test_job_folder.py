@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from andon.errors import AndonError, Gone, Invalid, Unavailable
 from andon.host.files import open_regular
-from andon.jobs import found_jobs
+from andon.jobs import scan
 from andon.jobs.acts import CancelOutcome, cancel
 from andon.jobs.folder import JobsFolder
 from andon.jobs.index import facts_from_row, index_text, indexed, read_index
@@ -293,7 +293,7 @@ def test_jobs_of_the_index_are_decoded_when_they_are_asked_for(
         decoded.append(row)
         return facts_from_row(row)
 
-    monkeypatch.setattr(found_jobs, "facts_from_row", noted)
+    monkeypatch.setattr(scan, "facts_from_row", noted)
     found = Scanner(folder).look()
     assert found.statuses(AT + 1) == job_statuses(read.values(), AT + 1)
     assert found.order_keys() == {number: order_key(facts) for number, facts in read.items()}

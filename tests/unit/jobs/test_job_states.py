@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from andon.errors import Conflict, Gone, Invalid, Unavailable
-from andon.jobs.found_jobs import StatusCache
 from andon.jobs.rules.naming import NameRule, meant, one_meant, parse_array
 from andon.jobs.rules.order import in_order, place_before, place_first, place_last
 from andon.jobs.rules.retention import too_old
@@ -22,6 +21,7 @@ from andon.jobs.rules.states import (
 )
 from andon.jobs.rules.views import view_of
 from andon.jobs.rules.waiting import insufficient, request_of, waited_seconds
+from andon.jobs.scan import StatusCache
 from andon.model.job import (
     ArrayPlace,
     AttemptClaim,

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from andon.errors import Invalid
-from andon.jobs.file_specs import specs_of
+from andon.jobs.file import specs_of
 from andon.jobs.git_commit import GitCommitLookup
 from andon.jobs.rules.file_keys import FileJob
 from andon.jobs.submitting import here_spec

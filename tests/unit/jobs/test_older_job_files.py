@@ -10,9 +10,8 @@ from andon.api.compat.estimates import estimate_gpu_requirements
 from andon.cli.show.jobs import render_dry
 from andon.errors import Invalid
 from andon.estimate.rules.options import ServingEngine
-from andon.jobs.file_specs import specs_of
-from andon.jobs.rules.engine_commands import ENGINES
-from andon.jobs.rules.older_file import is_older, older_jobs_in
+from andon.jobs.file import specs_of
+from andon.jobs.rules.older_file import ENGINES, is_older, older_jobs_in
 from andon.jobs.rules.states import FIRST
 from andon.jobs.rules.views import view_of
 from andon.model.job import JobFacts

@@ -71,7 +71,7 @@ def submit_document(
     document: Mapping[str, Any], latest: "Callable[[], Snapshot]", labels: "Labels"
 ) -> Sequence[int]:
     """Queue what a job file's document describes; the numbers of its jobs."""
-    from andon.jobs.file_specs import JobQueue, queue_all, specs_of
+    from andon.jobs.file import JobQueue, queue_all, specs_of
     from andon.jobs.folder import open_jobs_folder
     from andon.jobs.rules.file import jobs_in
     from andon.jobs.rules.older_file import is_older, older_jobs_in

@@ -20,8 +20,7 @@ def submit_file(
 ) -> int:
     """Queue them one after the other: a later one may name an earlier one in `after`."""
     from andon.cli.commands.jobs.submit import possible, sampled, say_same
-    from andon.jobs.file_reading import read_job_file
-    from andon.jobs.file_specs import JobQueue, queue_all, specs_of
+    from andon.jobs.file import JobQueue, queue_all, read_job_file, specs_of
 
     _refuse_options(asked)
     jobs = read_job_file(path)
