@@ -4,16 +4,58 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from andon.alerts.rules.episodes import clear_seconds, is_calm, level_now
 from andon.alerts.rules.listing import order
 from andon.alerts.rules.notify_policy import silenced_until
-from andon.alerts.rules.prospects import with_prospects
 from andon.alerts.rules.render import AlertRenderer
 from andon.alerts.rules.state import NEVER, AlertState, Episode, StepResult
 from andon.errors import Conflict, Gone, Invalid
 from andon.explain.conditions.catalogue import BY_NAME, DEFAULTS
+from andon.explain.conditions.condition import Condition, severity
 from andon.explain.conditions.observation import Moment
-from andon.model.alert import Acknowledgement, Alert, Silence
+from andon.explain.conditions.stated import for_seconds
+from andon.model.alert import Acknowledgement, Alert, Level, Phase, Silence
 from andon.model.thresholds import Thresholds
+
+# An alert as its latest reading shows it: its level now, when it fires, and when it clears.
+
+
+def with_prospects(episode: Episode, rule: Condition, figures: Thresholds, now: float) -> Episode:
+    """The episode whose alert says when it fires or clears; neither while there is no data.
+
+    The level follows the reading: a rung that is calm keeps the episode open until its clear time
+    is over, and no longer sets its level. An event sets it until then.
+    """
+    alert = episode.alert
+    if episode.dark is not None:
+        return episode
+    if alert.state is Phase.PENDING:
+        alert = replace(alert, fires_in_seconds=_fires_in(episode, rule, figures, now))
+        return replace(episode, alert=alert)
+    level = alert.level if rule.momentary else level_now(episode, rule)
+    if level is None or (rule.momentary and is_calm(episode)):
+        alert = replace(alert, clears_in_seconds=_clears_in(episode, rule, now))
+    if level is None:
+        level = min(alert.level, Level.WARNING, key=lambda one: one.rank)
+    if level is not alert.level:
+        alert = replace(alert, level=level, severity=severity(level, rule))
+    return replace(episode, alert=alert)
+
+
+def _fires_in(episode: Episode, rule: Condition, figures: Thresholds, now: float) -> float | None:
+    pairs = zip(rule.rungs, episode.held, strict=True)
+    due = [since + for_seconds(rung, figures) for rung, since in pairs if since is not None]
+    return max(0.0, round(min(due) - now, 1)) if due else None
+
+
+def _clears_in(episode: Episode, rule: Condition, now: float) -> float | None:
+    due = [
+        since + clear_seconds(rung, episode)
+        for place, (rung, since) in enumerate(zip(rule.rungs, episode.calm, strict=True))
+        if since is not None and episode.up >> place & 1
+    ]
+    return max(0.0, round(max(due) - now, 1)) if due else None
+
 
 MOST_SILENCES = 256
 LONGEST_SECONDS = 366 * 86_400.0

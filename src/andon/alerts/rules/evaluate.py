@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
-from andon.alerts.rules.events import judge_events
-from andon.alerts.rules.lease_findings import lease_findings
+from andon.alerts.rules.findings import judge_events, lease_findings
 from andon.alerts.rules.state import AlertState, Episode
 from andon.explain.conditions.catalogue import BY_NAME, RULES
 from andon.explain.conditions.device_view import DeviceView
