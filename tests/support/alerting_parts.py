@@ -18,7 +18,7 @@ from andon.model.alert import Alert, Notice, NoticeKind
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
 from andon.ports import AlertStore, Notifier
 from andon.sampling.bus import Bus
-from andon.stores.memory_alerts import MemoryAlertStore
+from andon.stores.memory import MemoryAlertStore
 from tests.support.waiting import retry_soon, wait_for
 
 GPU = Device("GPU-1", 0, "nvidia", "NVIDIA H200")

@@ -26,7 +26,7 @@ from andon.sampling.bus import Bus, Subscription
 from andon.sampling.sampler import Costs, Sampler
 from andon.sampling.snapshot_feed import PAST_SNAPSHOTS, PlacedFeed, SnapshotFeed
 from andon.settings.resolution import Settings
-from andon.stores.memory_alerts import MemoryAlertStore
+from andon.stores.memory import MemoryAlertStore
 from andon.web.answers.health import HealthPart
 from andon.web.app import build
 from andon.web.jobs.shown import ServerJobs

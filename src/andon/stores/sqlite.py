@@ -26,8 +26,7 @@ from andon.ports import AlertStore
 from andon.settings.store_url import StoreUrl, file_of
 from andon.stores import sqlite_file, sqlite_upkeep
 from andon.stores.sqlite_database import Database
-from andon.stores.sqlite_head import pack_body, values_in
-from andon.stores.sqlite_names import NameTable, find
+from andon.stores.sqlite_head import NameTable, find, pack_body, values_in
 from andon.stores.statements import statements
 
 SQL = statements("sqlite")

@@ -18,7 +18,7 @@ from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase, Silence
 from andon.model.device import State
 from andon.ports import AlertStore
 from andon.settings.moments import QuietHours
-from andon.stores.memory_alerts import MemoryAlertStore
+from andon.stores.memory import MemoryAlertStore
 from andon.web.answers.alert_payloads import rules_to_json
 from tests.support.alerting_parts import Heard, Moody, Playing
 from tests.support.waiting import wait_for
