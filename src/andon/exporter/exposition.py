@@ -15,8 +15,15 @@ from andon.exporter.catalogue import (
     ExportWhen,
     Metric,
 )
-from andon.exporter.spreads import ExportedDevice, SelfReadings, ServerCounts, Service
-from andon.exporter.texts import checked_prefix, labels, number
+from andon.exporter.spreads import (
+    ExportedDevice,
+    SelfReadings,
+    ServerCounts,
+    Service,
+    checked_prefix,
+    labels,
+    number,
+)
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.naming import device_labels
 from andon.sampling.sampler import Costs

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.errors import Conflict
-from andon.exporter.requests import (
+from andon.exporter.server import (
     MOST_BYTES,
     HttpAnswer,
     HttpRequest,
