@@ -8,15 +8,16 @@ from andon.doctor.rules.facts import (
     Clock,
     Containers,
     DeviceFile,
+    FileAccess,
     Folder,
     Installation,
     Kernel,
     MachineFacts,
     PciCard,
     SampleTrial,
+    Security,
 )
 from andon.doctor.rules.findings import Check, Finding, FindingName, Grade
-from andon.doctor.rules.security_facts import FileAccess, Security
 from andon.host.rules.nvml_library import Library
 from andon.model.device import Fault, Snapshot, State
 from andon.units import GIB

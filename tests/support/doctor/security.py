@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from andon.doctor.rules.books import MANY_FILES
-from andon.doctor.rules.facts import BookFolder, CallingUser, MachineFacts
-from andon.doctor.rules.security_facts import (
+from andon.doctor.rules.facts import (
+    BookFolder,
+    CallingUser,
     Contents,
     FileAccess,
+    MachineFacts,
     PortListener,
     RunningServer,
     Security,

@@ -13,7 +13,15 @@ from andon.cli.main import run
 from andon.cli.show.findings import broken_command, findings_to_json, render_findings, summary
 from andon.cli.show.text import display_width, say
 from andon.doctor.rules.checkup import judge
-from andon.doctor.rules.facts import BookFolder, MachineFacts
+from andon.doctor.rules.facts import (
+    BookFolder,
+    Contents,
+    MachineFacts,
+    PortListener,
+    RunningServer,
+    StrayFiles,
+    StrayReason,
+)
 from andon.doctor.rules.findings import (
     Check,
     Finding,
@@ -25,13 +33,6 @@ from andon.doctor.rules.findings import (
     unknown,
     warning,
     worst,
-)
-from andon.doctor.rules.security_facts import (
-    Contents,
-    PortListener,
-    RunningServer,
-    StrayFiles,
-    StrayReason,
 )
 from andon.host.rules.nvml_library import Library
 from tests.support.doctor.case import box, kernel, one_card, own

@@ -7,9 +7,8 @@ from msgspec.structs import replace
 
 from andon.cli.show.findings import broken_command
 from andon.doctor.rules.checkup import judge
-from andon.doctor.rules.facts import BookFolder, SampleTrial
+from andon.doctor.rules.facts import BookFolder, FileAccess, RunningServer, SampleTrial, StrayFiles
 from andon.doctor.rules.findings import Check, Finding, Grade
-from andon.doctor.rules.security_facts import FileAccess, RunningServer, StrayFiles
 from tests.support.doctor.case import FAIL, Case, case, own
 from tests.support.doctor.hardware import device_files, drivers, libraries, sleepers, versions
 from tests.support.doctor.machines import (

@@ -17,12 +17,14 @@ from andon.doctor.inspection.access import (
     read_folder,
     read_nodes,
 )
-from andon.doctor.inspection.containers import (
+from andon.doctor.inspection.machine import (
     cgroup_version,
+    inspect,
     parse_specification,
+    read_cards,
     read_containers,
+    read_kernel,
 )
-from andon.doctor.inspection.machine import inspect, read_cards, read_kernel
 from andon.doctor.rules.facts import PciCard
 from andon.host import libraries as inspection_library
 from andon.host.file_systems import kind_of

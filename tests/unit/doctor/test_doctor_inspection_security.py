@@ -24,7 +24,7 @@ from andon.doctor.inspection.security import (
     read_server,
     read_state,
 )
-from andon.doctor.rules.security_facts import Contents, PortListener, StrayFiles, StrayReason
+from andon.doctor.rules.facts import Contents, PortListener, StrayFiles, StrayReason
 from andon.host.processes.kin import here
 from andon.model import lease_wire, wire
 from andon.model.lease import Cordon, Lease, LeaseKind, Owner, Share

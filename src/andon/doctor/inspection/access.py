@@ -7,8 +7,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from andon.doctor.inspection.books import read_contents
-from andon.doctor.rules.facts import BookFolder, CallingUser, DeviceFile, Folder, ProcVisibility
-from andon.doctor.rules.security_facts import Contents
+from andon.doctor.rules.facts import (
+    BookFolder,
+    CallingUser,
+    Contents,
+    DeviceFile,
+    Folder,
+    ProcVisibility,
+)
 from andon.host.file_systems import is_network, kind_of
 from andon.host.files import BIG_BYTES, names_in, read_bytes
 from andon.host.own_container import MountOptions

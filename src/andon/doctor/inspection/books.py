@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from andon.doctor.rules.security_facts import Contents, StrayFiles, StrayReason
+from andon.doctor.rules.facts import Contents, StrayFiles, StrayReason
 from andon.errors import Invalid
 from andon.model import lease_wire, wire
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from andon.doctor.rules.security_facts import FileAccess, PortListener, RunningServer, Security
+from andon.doctor.rules.facts import FileAccess, PortListener, RunningServer, Security
 from andon.host.files import BIG_BYTES, parse_uid, read_bytes, read_text
 from andon.host.processes.facts import parse_passwd
 from andon.host.processes.kin import here

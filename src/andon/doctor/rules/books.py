@@ -3,9 +3,8 @@
 import shlex
 from collections.abc import Iterable, Iterator
 
-from andon.doctor.rules.facts import BookFolder, MachineFacts
+from andon.doctor.rules.facts import BookFolder, MachineFacts, StrayFiles, StrayReason
 from andon.doctor.rules.findings import Check, Finding, Value, failure, ok, warning
-from andon.doctor.rules.security_facts import StrayFiles, StrayReason
 from andon.model.lease_wire import MOST_OF_ONE_USER
 
 MANY_FILES = 256  # of one user in one book; more than any real use

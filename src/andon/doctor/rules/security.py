@@ -3,9 +3,8 @@
 import shlex
 from collections.abc import Iterator
 
-from andon.doctor.rules.facts import MachineFacts
+from andon.doctor.rules.facts import FileAccess, MachineFacts, PortListener
 from andon.doctor.rules.findings import Check, Finding, Value, failure, ok, unknown, warning
-from andon.doctor.rules.security_facts import FileAccess, PortListener
 
 SYSTEM_UIDS = 1000  # below are root and service accounts
 STICKY = 0o1000

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
         MachineFacts,
         PolicyFacts,
         SampleTrial,
+        Security,
     )
-    from andon.doctor.rules.security_facts import Security
     from andon.settings.resolution import Settings
 
 SCHEMA = "andon.doctor/1"
