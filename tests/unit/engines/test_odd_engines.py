@@ -14,8 +14,7 @@ from types import ModuleType
 import pytest
 
 from andon.app import container_work
-from andon.engines.asking import ask_command
-from andon.engines.containers import DockerExecutor
+from andon.engines.containers import DockerExecutor, ask_command
 from andon.errors import AndonError
 from andon.host.processes.child_output import MOST_BYTES
 from andon.model.execution import ContainerOptions, CreatedWork, WorkEnd, WorkOrder
@@ -93,7 +92,9 @@ def test_one_that_hangs_is_ended_with_its_children(engine: Path) -> None:
 def test_one_that_hangs_dies_with_the_process_that_asked(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     hangs = f"echo $$ > {pid}.new; mv {pid}.new {pid}; exec sleep 600"
-    asks = f"from andon.engines.asking import ask_command; ask_command(['sh', '-c', {hangs!r}], 9)"
+    asks = (
+        f"from andon.engines.containers import ask_command; ask_command(['sh', '-c', {hangs!r}], 9)"
+    )
     with subprocess.Popen([sys.executable, "-c", asks]) as asker:
         wait_for(pid.exists)
         asker.kill()
