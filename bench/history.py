@@ -16,11 +16,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from andon.drivers.sim.rules import behaviour
-from andon.history.maintainer import Maintainer
 from andon.history.rules.intervals import OpenIntervals, UsageInterval
 from andon.history.rules.seeding import specimens
 from andon.history.rules.series import NodeReadings, tick_of
 from andon.history.rules.tiers import Retention
+from andon.history.writer import Maintainer
 from andon.model.device import DeviceStatus, Host, Snapshot, State
 from andon.stores.sqlite import SqliteStore
 from bench import prometheus

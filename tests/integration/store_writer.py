@@ -3,9 +3,9 @@
 import sys
 from pathlib import Path
 
-from andon.history.maintainer import Maintainer
 from andon.history.rules.series import NodeReadings
 from andon.history.rules.tiers import Retention
+from andon.history.writer import Maintainer
 from andon.stores.sqlite import SqliteStore
 
 AT = 1_790_000_000.0 - 1_790_000_000.0 % 864_000

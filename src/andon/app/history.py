@@ -13,9 +13,8 @@ if TYPE_CHECKING:  # not every command reads history
     from collections.abc import Mapping
     from pathlib import Path
 
-    from andon.history.maintainer import Maintainer
     from andon.history.rules.tiers import Retention
-    from andon.history.writer import Recorder
+    from andon.history.writer import Maintainer, Recorder
     from andon.ports import Store, StoreKind
     from andon.sampling.bus import Subscription
 
@@ -80,7 +79,7 @@ def retention_of(settings: Settings) -> "Retention":
 
 def maintainer_of(settings: Settings, store: "Store") -> "Maintainer":
     """Keeps the store within the limits of the settings."""
-    from andon.history.maintainer import Maintainer
+    from andon.history.writer import Maintainer
 
     return Maintainer(store, retention_of(settings))
 

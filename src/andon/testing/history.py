@@ -1,8 +1,8 @@
 """Readings for tests of a history, and upkeep until there is nothing left to do."""
 
-from andon.history.maintainer import Maintainer
 from andon.history.rules.series import NodeReadings, tick_of
 from andon.history.rules.tiers import Retention
+from andon.history.writer import Maintainer
 from andon.model.device import Device, DeviceStatus, Host, Sample, Snapshot, State
 from andon.ports import Store
 

@@ -8,12 +8,12 @@ class TestMyStore(StoreContract):
 
 from collections.abc import Callable
 
-from andon.history.maintainer import Maintainer
 from andon.history.rules.codec import pack_points
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import HOST
 from andon.history.rules.throttle_shares import throttle_shares
 from andon.history.rules.tiers import DAY_SECONDS, Extent, Retention, Tier
+from andon.history.writer import Maintainer
 from andon.model.device import Device
 from andon.model.throttling import HW_SLOWDOWN, IDLE
 from andon.ports import Store
