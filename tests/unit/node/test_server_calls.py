@@ -165,8 +165,7 @@ def test_no_other_module_sends_a_token() -> None:
     )
     bearer = re.compile(r"f[\"']Bearer ")
     assert {path for path, text in sources().items() if speaks.search(text)} == {
-        "node/calls.py", "node/calls.py",
-        "host/processes/containers.py", "notifiers/alertmanager.py",
+        "node/calls.py", "host/processes/containers.py", "notifiers/alertmanager.py",
     }  # fmt: skip
     assert {path for path, text in sources().items() if bearer.search(text)} == {"node/calls.py"}
 
