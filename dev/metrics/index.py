@@ -1,4 +1,4 @@
-"""src/andon/explain/conditions/index.py, made from the conditions: what is known before one loads."""
+"""src/andon/explain/conditions/index.py, made from the conditions: known before one is loaded."""
 
 from collections.abc import Iterable
 
