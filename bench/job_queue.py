@@ -21,7 +21,7 @@ from andon.jobs.rules.states import job_statuses
 from andon.jobs.scan import Scanner
 from andon.jobs.submitting import here_spec
 from andon.model.job import JobSpec
-from andon.model.job import wire as job_wire
+from andon.model.job.facts import dumps, spec_to_json
 from andon.model.lease import DeviceRequest, Need
 from bench.history import Target
 from bench.queue_beside import beside_gflow
@@ -104,8 +104,8 @@ def _fill(count: int) -> JobsFolder:
     spec = _spec(1)
     for number in range(1, count + 1):
         folder.job(number).mkdir(mode=0o700)
-        text = job_wire.spec_to_json(spec) | {"number": number}
-        write_whole(folder.job(number), "job.json", job_wire.dumps(text), sync=False)
+        text = spec_to_json(spec) | {"number": number}
+        write_whole(folder.job(number), "job.json", dumps(text), sync=False)
     time.sleep(2.1)  # a folder that has just changed is read again
     return folder
 

@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from andon.model.idleness import BARELY_BUSY_PERCENT
 from andon.model.run.record import RunBegin, RunSample
+from andon.model.utilisation import BARELY_BUSY_PERCENT
 from andon.runs.rules.lines import RecordLines
 from andon.runs.rules.summary import RunTallies
 from bench.steady_loops import LOOPS

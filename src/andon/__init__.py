@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from andon.history.rules.sparkline import sparkline
     from andon.model.alert import Alert
     from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot
-    from andon.model.probe.probe import ProbeResult, Trial
+    from andon.model.probe import ProbeResult, Trial
     from andon.sampling.bus import Subscription
     from andon.testing.mock import MockGpuBackend
 
@@ -75,14 +75,14 @@ _WHERE = {
     "MonitoringSession": "andon.api.compat.monitor",
     "PowerLimit": "andon.api.compat.alerts",
     "Process": "andon.model.device",
-    "ProbeResult": "andon.model.probe.probe",
+    "ProbeResult": "andon.model.probe",
     "PrometheusExporter": "andon.api.compat.exporter",
     "RecordedRun": "andon.api.run",
     "Sample": "andon.model.device",
     "Snapshot": "andon.model.device",
     "Subscription": "andon.sampling.bus",
     "ThermalThrottling": "andon.api.compat.alerts",
-    "Trial": "andon.model.probe.probe",
+    "Trial": "andon.model.probe",
     "check_gpu_availability": "andon.api.compat.selection",
     "estimate_gpu_requirements": "andon.api.compat.estimates",
     "get_gpu_monitor": "andon.api.compat.monitor",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from andon.model.device import Card, Device, Host, Process, Reading
-from andon.model.topology.place import DevicePlace
+from andon.model.place import DevicePlace
 
 if TYPE_CHECKING:  # imported at every start; history and alerts are not
     from pathlib import Path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # imported at every start; history and alerts are not
     from andon.history.rules.series import Bucket, NodeReadings
     from andon.history.rules.tiers import DueRoll, Maintenance, StoreContents, StoredBlock, Tier
     from andon.model.alert import Alert, Event, Notice
-    from andon.model.execution.order import CreatedWork, WorkEnd, WorkOrder
+    from andon.model.execution import CreatedWork, WorkEnd, WorkOrder
     from andon.model.run.record import RunRow
     from andon.runs.rules.baselines import RunBaseline
     from andon.runs.rules.matching import RunQuery

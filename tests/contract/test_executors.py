@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from andon.engines.local import LocalExecutor
-from andon.model.execution.order import WorkOrder
+from andon.model.execution import WorkOrder
 from andon.ports import Executor
 from andon.testing.executor_contract import ExecutorContract
 

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from andon.errors import AndonError
 from andon.model.job import JobView
-from andon.model.job.wire import view_to_json
+from andon.model.job.facts import view_to_json
 from andon.web.users.files import UserFiles
 
 

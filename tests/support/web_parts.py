@@ -23,9 +23,8 @@ from andon.leases.tracker import LeaseTracker
 from andon.model.device import Snapshot
 from andon.model.request import Ring, RunAccount
 from andon.sampling.bus import Bus, Subscription
-from andon.sampling.placed_feed import PlacedFeed
 from andon.sampling.sampler import Costs, Sampler
-from andon.sampling.snapshot_feed import PAST_SNAPSHOTS, SnapshotFeed
+from andon.sampling.snapshot_feed import PAST_SNAPSHOTS, PlacedFeed, SnapshotFeed
 from andon.settings.resolution import Settings
 from andon.stores.memory_alerts import MemoryAlertStore
 from andon.web.answers.health import HealthPart

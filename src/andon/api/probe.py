@@ -14,7 +14,7 @@ from andon.errors import AndonError, Conflict, Denied, Invalid, TimedOut, Unavai
 from andon.leases.rules.environment import LEASE_VARIABLE
 from andon.leases.rules.requests import Names, Size
 from andon.model.device import Snapshot
-from andon.model.probe.probe import ProbeResult, Trial, TrialState
+from andon.model.probe import ProbeResult, Trial, TrialState
 from andon.runs.rules.sampled import run_devices
 from andon.units import check_seconds, parse_seconds
 from andon.work.functions.caller import CallOutcome, FunctionWorker

@@ -24,7 +24,7 @@ from andon.leases.book.hold import name_container_in
 from andon.leases.book.lease_book import Book
 from andon.leases.book.places import LEASES
 from andon.model.device import Device
-from andon.model.execution.order import HOST_MEMORY_WORDS, UNLEASED, ContainerOptions
+from andon.model.execution import HOST_MEMORY_WORDS, UNLEASED, ContainerOptions
 from andon.work.contained import ContainedCommand, follow_container
 from andon.work.container_notes import noted
 from andon.work.launcher import Launcher

@@ -26,7 +26,7 @@ from andon.jobs.starting import lock_dispatcher
 from andon.jobs.taking import DeviceTaker
 from andon.leases.rules.environment import LEASE_VARIABLE
 from andon.model.job import Holdup
-from andon.model.job import wire as job_wire
+from andon.model.job.facts import dumps
 from andon.runs.rules.ranks import RUN_VARIABLE
 from andon.sampling.rules.masks import VARIABLES
 from andon.settings.resolution import Settings
@@ -130,7 +130,7 @@ def _announce(lock: int) -> None:
     me = myself()
     said = {"pid": me.pid, "start": me.started_ticks, "boot": here().boot}
     os.ftruncate(lock, 0)
-    os.pwrite(lock, job_wire.dumps(said).encode() + b"\n", 0)
+    os.pwrite(lock, dumps(said).encode() + b"\n", 0)
 
 
 def _leave(number: int, frame: object) -> None:

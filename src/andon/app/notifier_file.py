@@ -13,8 +13,7 @@ from msgspec.structs import replace
 from andon.app.alerts import open_notifiers
 from andon.app.settings import config_path, read_config, users_file
 from andon.errors import Conflict, Denied, Invalid
-from andon.host.files.folders import make_private
-from andon.host.files.private import PRIVATE_FILE, replace_file
+from andon.host.files import PRIVATE_FILE, make_private, replace_file
 from andon.settings.alerts import NotifierSettings, read_notifiers
 from andon.settings.notifier_lines import free_name, notifier_lines, with_lines
 from andon.settings.resolution import Settings, resolve

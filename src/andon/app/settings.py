@@ -7,8 +7,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from andon.errors import Invalid
-from andon.host.files.folders import expanded, home_folder
-from andon.host.files.private import is_regular, read_regular
+from andon.host.files import expanded, home_folder, is_regular, read_regular
 from andon.settings.resolution import Resolved, Settings, resolve
 
 LONGEST_CONFIG_BYTES = 1 << 20
@@ -60,7 +59,7 @@ def _ignored() -> str | None:
     owner = _foreign_owner(path) if is_regular(path) else None
     if owner is None:
         return None
-    from andon.host.users.names import user_name  # rarely needed
+    from andon.host.users import user_name  # rarely needed
 
     shown = str(path)[:LONGEST_SHOWN]
     return f"{shown} is not read: it belongs to {user_name(owner)}; to use it: --config {shown}"

@@ -23,7 +23,7 @@ from andon.cli.sources import sampling_ahead, settings_of
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Conflict, Gone, Invalid, Unavailable
 from andon.leases.granter import LeaseTerms
-from andon.model.execution.order import ContainerOptions
+from andon.model.execution import ContainerOptions
 from andon.model.redaction import redact
 from andon.model.run.record import ItemState, RunKind, RunRow, RunState
 from andon.runs.record import RunRecorder

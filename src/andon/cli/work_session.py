@@ -16,7 +16,7 @@ from andon.cli.run_csv import CsvCopy
 from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices, notice
 from andon.errors import Conflict, Gone
-from andon.host.memory.oom_kills import host_kills
+from andon.host.oom_kills import host_kills
 from andon.host.processes.kin import here, user_name
 from andon.leases.availability import AvailabilityView
 from andon.leases.book.hold import LeaseHold, name_container_in
@@ -30,9 +30,9 @@ from andon.leases.rules.environment import environment
 from andon.leases.rules.suitability import chosen_by
 from andon.model.device import Device, Snapshot
 from andon.model.lease import DeviceRequest, Lease
+from andon.model.lease_wire import ReleaseNote
 from andon.model.naming import title
 from andon.model.redaction import redact
-from andon.model.release_note import ReleaseNote
 from andon.model.run.record import OutOfMemory, RunBegin, RunCandidate, RunKind, RunState
 from andon.runs.facts import find_facts
 from andon.runs.header import new_run

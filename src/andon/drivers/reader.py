@@ -37,8 +37,8 @@ from andon.model.device import (
     Process,
     Reading,
 )
+from andon.model.place import NO_PLACE, DevicePlace, place_to_json
 from andon.model.request import UNDECIDED, ReaderRequest, RunAccount
-from andon.model.topology.place import NO_PLACE, DevicePlace, place_to_json
 from andon.ports import Accounting, Announcing, Backend, Linking, ProcessSource
 from andon.registry import BACKENDS, load
 
@@ -185,7 +185,7 @@ class CardWorker:
         if self._places is None or device.parent is not None:
             return device
         if device.uuid not in self._places:
-            from andon.host.topology.pci_tree import read_place
+            from andon.host.topology import read_place
 
             found = read_place(self._root, device.pci)
             if isinstance(self._backend, Linking):
@@ -359,7 +359,7 @@ class Leave:
     def __call__(self, source: str, error: AndonError) -> NoReturn:
         fault = Fault(source, error.reason, error.hint, error.cause)
         with suppress(Exception):  # the reason is more important than what surrounds it
-            from andon.host.surroundings import with_surroundings
+            from andon.host.cards import with_surroundings
 
             fault = with_surroundings(fault, self._root)
         self._outbox.release()

@@ -20,8 +20,8 @@ from msgspec.structs import replace
 from andon.engines.asking import ask_command
 from andon.engines.rules import answers as answers
 from andon.errors import AndonError, Conflict, Gone, Invalid, Unavailable
-from andon.host.files.kernel import read
-from andon.model.execution.order import (
+from andon.host.files import read
+from andon.model.execution import (
     UNLEASED,
     ContainerOptions,
     CreatedWork,

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from andon.errors import Denied, Gone, Invalid
-from andon.host.files.kernel import read
+from andon.host.files import read
 from andon.host.interpreter import code_command
-from andon.host.processes.family import parents
 from andon.host.processes.handles import ProcessHandle
-from andon.model.execution.order import CreatedWork, WorkEnd, WorkOrder
+from andon.host.processes.procfs import parents
+from andon.model.execution import CreatedWork, WorkEnd, WorkOrder
 
 LABEL_VARIABLE = "ANDON_WORK"  # in the environment of its processes
 _ENVIRONMENT_BYTES = 1 << 18

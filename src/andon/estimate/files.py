@@ -32,8 +32,7 @@ from andon.estimate.rules.safetensors import (
     together,
 )
 from andon.estimate.rules.shape import EstimateConfidence, FactSource, ModelFacts
-from andon.host.files.folders import expanded
-from andon.host.files.private import open_regular, read_regular
+from andon.host.files import expanded, open_regular, read_regular
 
 CONFIG, INDEX = "config.json", "model.safetensors.index.json"
 ADAPTER = "adapter_config.json"

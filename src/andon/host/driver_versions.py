@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from andon.host.files.small import read_text
+from andon.host.files import read_text
 from andon.model.device import DriverVersions
 from andon.model.vendors import NVIDIA
 

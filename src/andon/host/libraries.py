@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from andon.host.files.small import read_bytes
+from andon.host.files import read_bytes
 from andon.host.rules.nvml_library import Library
 
 NAME = "libnvidia-ml.so.1"

@@ -4,7 +4,7 @@ import os
 import re
 from pathlib import Path
 
-from andon.host.files.private import read_regular
+from andon.host.files import read_regular
 from andon.units import printable
 
 LETTERS = 12

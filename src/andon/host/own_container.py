@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from andon.host.files.small import BIG_BYTES, read_text
+from andon.host.files import BIG_BYTES, read_text
 
 _INITIAL_PIDS = "pid:[4026531836]"  # the kernel's own number for the first namespace
 _KINDS = (("kubepods", "kubernetes"), ("docker", "docker"), ("libpod", "podman"), ("lxc", "lxc"),

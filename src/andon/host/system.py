@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from andon.host.files.systems import Mount as Mount
-from andon.host.files.systems import parse_mounts as parse_mounts
+from andon.host.file_systems import Mount as Mount
+from andon.host.file_systems import parse_mounts as parse_mounts
+from andon.host.files import read
 from andon.host.machine_id import boot_id as boot_id
 from andon.host.machine_id import node_name as node_name
 from andon.host.rules.rates import FIRST, NO_TIME
@@ -356,3 +357,28 @@ class _Psutil:
         mounts = local_mounts(Mount(p.device, p.mountpoint, p.fstype.lower()) for p in listed)
         usages = [(mount.folder, psutil.disk_usage(mount.folder)) for mount in mounts]
         return tuple(Disk(folder, usage.used, usage.total) for folder, usage in usages)
+
+
+# How long a process has waited for CPU time, which on a busy machine is not the driver's fault.
+
+NANOSECONDS = 1e9
+_BYTES = 128
+
+
+def starved_seconds(pid: int, proc: str = "/proc") -> float:
+    """Returns how long that thread of the process waited for a processor which waited longest; 0 if
+    the kernel does not count it."""
+    tasks = f"{proc}/{pid}/task"
+    try:
+        found = os.listdir(tasks)  # noqa: PTH208 - names are enough
+    except OSError:
+        return 0.0
+    texts = [read(f"{tasks}/{task}/schedstat", _BYTES) or b"" for task in found]
+    return max(map(waited_seconds, texts), default=0.0)
+
+
+def waited_seconds(text: bytes) -> float:
+    """Reads the waiting time from a `schedstat`: time on a processor, time waiting for one, number
+    of turns."""
+    fields = text.split()
+    return int(fields[1]) / NANOSECONDS if len(fields) >= 2 and fields[1].isdigit() else 0.0

@@ -23,7 +23,7 @@ from andon.jobs.record import (
 from andon.jobs.rules.states import is_running
 from andon.leases.granter import Grant
 from andon.model.job import AttemptFacts, AttemptVerdict, JobFacts, JobSpec
-from andon.model.job import wire as job_wire
+from andon.model.job.facts import dumps, verdict_to_json
 from andon.model.lease import Owner
 from andon.runs.record import SampleSource
 from andon.work.cpu_binding import bound_line, bound_to
@@ -118,7 +118,7 @@ class AttemptRecorder:
             self._ports.pop(place, None)
         folder = self._folder.attempt(number, attempt.number)
         try:
-            text = job_wire.dumps(job_wire.verdict_to_json(verdict))
+            text = dumps(verdict_to_json(verdict))
             # Not synced: after a crash of the machine the next dispatcher judges again.
             write_whole(folder, VERDICT, text, sync=False)
             self._unwritten.pop(place, None)

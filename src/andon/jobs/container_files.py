@@ -4,7 +4,7 @@ the session of the command nor below the supervisor."""
 from contextlib import suppress
 from pathlib import Path
 
-from andon.host.files.private import read_regular
+from andon.host.files import read_regular
 from andon.jobs.folder import CONTAINER, SMALL_BYTES, write_whole
 from andon.model.job import AttemptClaim
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from andon.errors import Invalid, Unavailable
-from andon.host.files.private import read_regular
+from andon.host.files import read_regular
 from andon.jobs.rules.file import jobs_in
 from andon.jobs.rules.file_keys import FileJob
 from andon.jobs.rules.file_lines import KeyPath, Lines, json_lines, toml_lines

@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from andon.errors import Invalid
 from andon.host.clock import offset
-from andon.host.files.folders import expanded
+from andon.host.files import expanded
 from andon.jobs.rules.file import is_job_word
 from andon.jobs.rules.file_keys import FileJob
 from andon.jobs.rules.naming import meant, parse_array
 from andon.jobs.submitting import here_spec
-from andon.model.execution.order import ContainerOptions
+from andon.model.execution import ContainerOptions
 from andon.model.job import JobFacts
 from andon.model.job.spec import ArrayPlace, JobSpec
 from andon.settings.moments import parse_moment

@@ -15,13 +15,19 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
-from andon.host.files.folders import make_private
-from andon.host.files.private import open_regular, read_regular
+from andon.host.files import make_private, open_regular, read_regular
 from andon.host.machine_id import node_key
 from andon.host.state.user_folder import NODES, is_own, refuse_foreign, state_folder
 from andon.model.codec import Json, Wrong, read
-from andon.model.job import spec_wire as job_spec_wire
-from andon.model.job.spec import MOST_JOBS, JobSpec
+from andon.model.job.spec import (
+    LARGEST_JOB_BYTES,
+    MOST_JOBS,
+    JobSpec,
+    dumps,
+    loads,
+    spec_from_json,
+    spec_to_json,
+)
 
 if TYPE_CHECKING:
     from andon.model.job import Holdup, JobNote
@@ -207,7 +213,7 @@ class JobsFolder:
                     first = made[0].number if made else number
                     array = replace(array, id=first)
                 made.append(replace(spec, number=number, array=array))
-                text = job_spec_wire.dumps(job_spec_wire.spec_to_json(made[-1]))
+                text = dumps(spec_to_json(made[-1]))
                 if array is None or number == array.id:  # its elements differ by their index alone
                     _check_readable(text)
                 drafts.append(write_draft(self.job(number), JOB, text))
@@ -248,9 +254,9 @@ class JobsFolder:
 
     def note(self, number: int, name: str, note: "JobNote", settle: bool = True) -> None:
         """Write `cancelled`, `again` or `expired`; `settle` comes later where it is False."""
-        from andon.model.job import wire as job_wire
+        from andon.model.job import facts
 
-        self.small(number, name, job_spec_wire.dumps(job_wire.note_to_json(note)), settle)
+        self.small(number, name, dumps(facts.note_to_json(note)), settle)
 
     def settle(self, numbers: Iterable[int]) -> None:
         """Make the names of files in these jobs last. Many jobs at once take a file system one
@@ -318,8 +324,8 @@ class JobsFolder:
     def spec(self, number: int) -> JobSpec:
         """Reads one job with its whole environment."""
         try:
-            content = read_regular(self.job(number) / JOB, job_spec_wire.LARGEST_JOB_BYTES)
-            return job_spec_wire.spec_from_json(job_spec_wire.loads(content))
+            content = read_regular(self.job(number) / JOB, LARGEST_JOB_BYTES)
+            return spec_from_json(loads(content))
         except FileNotFoundError as exc:
             raise Gone(f"there is no job {number}", hint="andon jobs --all lists them") from exc
         except (OSError, Wrong) as exc:
@@ -327,12 +333,12 @@ class JobsFolder:
 
     def holdups(self) -> "dict[int, Holdup]":
         """Why jobs wait, as the dispatcher last wrote it; missing or old at any time."""
-        from andon.model.job import wire as job_wire
+        from andon.model.job import facts
 
         try:
-            said = job_spec_wire.loads(read_regular(self.path / HOLDUPS, 16 * 1024 * 1024))
+            said = loads(read_regular(self.path / HOLDUPS, 16 * 1024 * 1024))
             return {
-                int(number): job_wire.holdup_from_json(one)
+                int(number): facts.holdup_from_json(one)
                 for number, one in read(dict[str, Json], said.get("jobs")).items()
                 if is_number(number)
             }
@@ -340,24 +346,22 @@ class JobsFolder:
             return {}
 
     def write_holdups(self, holdups: "dict[int, Holdup]", at: float) -> None:
-        from andon.model.job import wire as job_wire
+        from andon.model.job import facts
 
-        jobs = {str(number): job_wire.holdup_to_json(one) for number, one in holdups.items()}
+        jobs = {str(number): facts.holdup_to_json(one) for number, one in holdups.items()}
         with suppress(OSError):
-            write_whole(
-                self.path, HOLDUPS, job_spec_wire.dumps({"at": at, "jobs": jobs}), sync=False
-            )
+            write_whole(self.path, HOLDUPS, dumps({"at": at, "jobs": jobs}), sync=False)
 
 
 def _check_readable(text: str) -> None:
     """A job that no one could read would wait unseen."""
-    if len(text) > job_spec_wire.LARGEST_JOB_BYTES:
+    if len(text) > LARGEST_JOB_BYTES:
         raise Invalid(
-            f"the job has {len(text):,} bytes, more than {job_spec_wire.LARGEST_JOB_BYTES:,}",
+            f"the job has {len(text):,} bytes, more than {LARGEST_JOB_BYTES:,}",
             hint="most of it are its environment and its command",
         )
     try:
-        job_spec_wire.spec_from_json(job_spec_wire.loads(text))
+        spec_from_json(loads(text))
     except Wrong as exc:
         raise Invalid(f"the job cannot be queued: {exc}") from exc
 

@@ -31,8 +31,8 @@ from andon.model.job import (
     JobState,
     NotifyWhen,
 )
-from andon.model.job import wire as job_wire
 from andon.model.job.device_request import DeviceRequest, PlacementOrder
+from andon.model.job.facts import dumps
 
 INDEX_SCHEMA = "andon.job-index/2"
 _SPEC = JobSpec.__struct_fields__
@@ -55,15 +55,15 @@ class IndexedJob(Struct):
 
 def indexed(stamp: int, facts: JobFacts) -> IndexedJob:
     """Returns a job as the index has it; no attempt may be running."""
-    return IndexedJob(stamp, lasting_status(facts), order_key(facts), job_wire.dumps(_row(facts)))
+    return IndexedJob(stamp, lasting_status(facts), order_key(facts), dumps(_row(facts)))
 
 
 def index_text(jobs: Mapping[int, IndexedJob]) -> str:
     """A line with the checksum, a line with all heads, then the rows in the same order."""
-    heads = job_wire.dumps([_head(number, one) for number, one in jobs.items()])
+    heads = dumps([_head(number, one) for number, one in jobs.items()])
     body = "\n".join((heads, *(one.row for one in jobs.values())))
     head = {"schema": INDEX_SCHEMA, "fields": _shape(), "checksum": zlib.crc32(body.encode())}
-    return f"{job_wire.dumps(head)}\n{body}\n"
+    return f"{dumps(head)}\n{body}\n"
 
 
 def read_index(content: bytes) -> dict[int, IndexedJob]:

@@ -21,8 +21,7 @@ from andon.jobs.log_out import scope_prefix
 from andon.leases.book.hold import LeaseHold
 from andon.leases.rules.environment import environment as device_environment
 from andon.model.device import Device
-from andon.model.job import AttemptFacts, JobSpec
-from andon.model.job import wire as job_wire
+from andon.model.job import AttemptFacts, JobSpec, facts
 from andon.model.lease import Owner
 from andon.runs.rules.ranks import RUN_VARIABLE
 from andon.standalone import STANDALONE
@@ -83,7 +82,7 @@ class Supervisor:
     def send(self, task: Mapping[str, Any], held: LeaseHold) -> None:
         """Everything it needs; from here on the lease is its own. OSError where it has died, or
         does not take it in time, because someone has stopped it."""
-        data = job_wire.dumps(task).encode()
+        data = facts.dumps(task).encode()
         message = len(data).to_bytes(8, "big") + data
         self._channel.settimeout(SEND_SECONDS)
         sent = socket.send_fds(self._channel, [message], list(held.hold.descriptors))

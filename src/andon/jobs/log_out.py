@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from andon.host.files.small import names_in, read_text
-from andon.host.users.names import user_name
+from andon.host.files import names_in, read_text
+from andon.host.users import user_name
 from andon.jobs.rules.log_out import (
     LogOutFacts,
     is_killed,

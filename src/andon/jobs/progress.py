@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from andon.host.files.private import open_regular
+from andon.host.files import open_regular
 from andon.model.job.progress import WorkProgress
 from andon.runs.rules.progress import TAIL_BYTES, progress_in, work_progress
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from andon.errors import AndonError
-from andon.host.files.folders import make_private
+from andon.host.files import make_private
 from andon.leases.granter import Grant
 from andon.leases.rules.suitability import chosen_by
 from andon.model.device import Snapshot

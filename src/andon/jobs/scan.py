@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from andon.host.files.private import open_regular, read_regular
+from andon.host.files import open_regular, read_regular
 from andon.jobs.folder import (
     ADOPTED,
     AGAIN,
@@ -37,7 +37,16 @@ from andon.jobs.found_jobs import CachedJob, FoundJobs
 from andon.jobs.index import IndexedJob, index_text, indexed, read_index
 from andon.model.codec import Wrong
 from andon.model.job import AttemptClaim, AttemptFacts, JobFacts, JobNote
-from andon.model.job import wire as job_wire
+from andon.model.job.facts import (
+    LARGEST_JOB_BYTES,
+    adopted,
+    claim_from_json,
+    end_from_json,
+    loads,
+    note_from_json,
+    spec_from_json,
+    verdict_from_json,
+)
 
 RACY_NANOSECONDS = 2_000_000_000
 """A folder that changed this recently may change again without its time showing it."""
@@ -136,8 +145,8 @@ class Scanner:
         return CachedJob(stamp, settled, facts)
 
     def _facts(self, folder: Path, number: int) -> JobFacts:
-        content = read_regular(folder / JOB, job_wire.LARGEST_JOB_BYTES)
-        spec = job_wire.spec_from_json(job_wire.loads(content), environment=False)
+        content = read_regular(folder / JOB, LARGEST_JOB_BYTES)
+        spec = spec_from_json(loads(content), environment=False)
         if spec.number != number:
             raise Wrong("number", f"is {spec.number}, not that of its folder")
         names = set(os.listdir(folder))  # noqa: PTH208 - names alone
@@ -170,18 +179,18 @@ class Scanner:
         else:
             try:
                 locked = is_locked(descriptor)
-                claim = job_wire.claim_from_json(job_wire.loads(os.read(descriptor, SMALL_BYTES)))
+                claim = claim_from_json(loads(os.read(descriptor, SMALL_BYTES)))
             except (OSError, Wrong) as exc:
                 self.unread[str(folder / CLAIM)] = str(getattr(exc, "strerror", None) or exc)
             finally:
                 os.close(descriptor)
         claim = claim or _unknown_claim(folder)
         # After the lock: a supervisor writes the end before it gives up the claim.
-        end = self._small(folder, END, job_wire.end_from_json)
-        verdict = self._small(folder, VERDICT, job_wire.verdict_from_json)
+        end = self._small(folder, END, end_from_json)
+        verdict = self._small(folder, VERDICT, verdict_from_json)
         alive = False
         if end is None and verdict is None:
-            claim = self._small(folder, ADOPTED, partial(job_wire.adopted, claim)) or claim
+            claim = self._small(folder, ADOPTED, partial(adopted, claim)) or claim
             alive = not locked and (group_lives(claim) or self._container_lives(folder, claim))
         return AttemptFacts(number, claim, locked, alive, end, verdict)
 
@@ -199,7 +208,7 @@ class Scanner:
         return lives
 
     def _note(self, folder: Path, name: str) -> JobNote | None:
-        found: JobNote | None = self._small(folder, name, job_wire.note_from_json)
+        found: JobNote | None = self._small(folder, name, note_from_json)
         return found
 
     def _order(self, folder: Path) -> float | None:
@@ -210,7 +219,7 @@ class Scanner:
 
     def _small(self, folder: Path, name: str, read: Callable[[dict[str, Any]], Any]) -> Any:
         try:
-            return read(job_wire.loads(read_regular(folder / name, SMALL_BYTES)))
+            return read(loads(read_regular(folder / name, SMALL_BYTES)))
         except FileNotFoundError:
             return None
         except (OSError, Wrong) as exc:

@@ -8,7 +8,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from andon.host.files.private import open_regular
+from andon.host.files import open_regular
 from andon.host.state.user_folder import is_own
 from andon.jobs.folder import LOCK, LOG, JobsFolder
 

@@ -8,13 +8,19 @@ from typing import Any
 
 from andon.errors import Invalid
 from andon.host.clock import boot_seconds
-from andon.host.files.kernel import read
-from andon.host.users.names import user_name
+from andon.host.files import read
+from andon.host.users import user_name
 from andon.jobs.git_commit import GitCommitLookup
 from andon.model.codec import Wrong
 from andon.model.job.device_request import DeviceRequest
-from andon.model.job.spec import JobSpec
-from andon.model.job.spec_wire import LARGEST_JOB_BYTES, dumps, loads, spec_from_json, spec_to_json
+from andon.model.job.spec import (
+    LARGEST_JOB_BYTES,
+    JobSpec,
+    dumps,
+    loads,
+    spec_from_json,
+    spec_to_json,
+)
 
 _MASK = re.compile("VISIBLE_DEVICES|DEVICE_ORDINAL|AFFINITY_MASK|SLURM_")
 """Names that may be masks; the table of all takes longer to import than this takes."""

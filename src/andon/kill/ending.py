@@ -11,9 +11,9 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from andon.errors import AndonError, Denied, Gone
-from andon.host.processes.family import ancestry, parents, read_facts, short_name
 from andon.host.processes.handles import ProcessHandle
 from andon.host.processes.kin import here, read_kin, uid_of
+from andon.host.processes.procfs import ancestry, parents, read_facts, short_name
 from andon.kill.rules.plan import (
     EndLease,
     EndRequester,

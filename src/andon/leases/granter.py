@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from andon.errors import AndonError, Conflict, Denied
 from andon.host.processes.kin import here, myself, ticks_now
-from andon.host.users.namespace import is_root
+from andon.host.users import is_root
 from andon.leases.availability import (
     Availability,
     AvailabilityView,

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from andon.errors import AndonError, Invalid, Unavailable
-from andon.host.files.private import read_regular
-from andon.host.users.names import user_name
-from andon.host.users.namespace import is_unknown, machine_uid
+from andon.host.files import read_regular
+from andon.host.users import is_unknown, machine_uid, user_name
 from andon.leases.rules.policy_path import POLICY_PATH
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from andon.leases.rules.lockers import Locker
 from andon.leases.rules.policy import check_extension
 from andon.leases.rules.rights import LeaseRequester, barred
 from andon.model.lease import Claim, Lease, LeaseState
-from andon.model.release_note import release_note
+from andon.model.lease_wire import release_note
 
 RELEASE_SECONDS = 12.0
 POLL_SECONDS = 0.05

@@ -19,7 +19,7 @@ from andon.failures.listeners import Listeners
 from andon.failures.log import FailureLog
 from andon.failures.retrying import Retrying, RetryTexts
 from andon.failures.rules.backoff import BackOff
-from andon.host.files import systems as file_systems
+from andon.host import file_systems
 from andon.host.processes.kin import here, read_kin
 from andon.leases.book import places
 from andon.leases.book.lease_book import Book

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from andon.errors import AndonError
 from andon.host.clock import boot_seconds
-from andon.host.files.private import PRIVATE_FILE, open_regular, read_regular
+from andon.host.files import PRIVATE_FILE, open_regular, read_regular
 from andon.host.processes.kin import here
 from andon.host.state.user_folder import is_own, node_path
 from andon.leases.rules.queue import MEMORY_SECONDS

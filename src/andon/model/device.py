@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, field
 
 from andon.model.alert import Event
-from andon.model.band import Band, band
 from andon.model.codec import (
     Amount,
     Index,
@@ -22,9 +21,10 @@ from andon.model.codec import (
     Time,
     Whole,
 )
+from andon.model.place import NO_PLACE, DevicePlace
 from andon.model.shapes import Doc, doc_of
 from andon.model.throttling import REASONS
-from andon.model.topology.place import NO_PLACE, DevicePlace
+from andon.model.utilisation import Band, band
 from andon.units import unit_of
 
 NAMES_MISSING = "processes.names"

@@ -1,14 +1,15 @@
-"""JSON of leases, tickets and cordons: `andon.lease/1`, `andon.ticket/1`, `andon.cordon/1`.
+"""JSON of leases, tickets, cordons and notes about releases: `andon.lease/1` and its like.
 
 Any user of the machine can write these files, so the type and range of every field is checked.
 """
 
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.errors import Invalid
-from andon.model.codec import Wrong, read, read_schema
+from andon.model.codec import NAME, Name, Text, Wrong, read, read_schema
 from andon.model.lease import (
     FURTHEST,
     LONGEST_NAME,
@@ -118,3 +119,40 @@ def _plain(value: Lease | Ticket | Need | Owner | Share | Work | Cordon) -> Json
 def _shown(text: str) -> str:
     """Text that is only shown is shortened and cleaned."""
     return text[:LONGEST_TEXT].encode(errors="replace").decode()
+
+
+# Who ended another process's lease, and why: what its holder reads when it is asked to stop.
+
+RELEASE = "andon.release/1"
+MOST_NOTE = 200  # characters
+
+
+class ReleaseNote(Struct, frozen=True):
+    """One release; an empty note gives no reason."""
+
+    by: Name
+    note: Text = ""
+
+    def words(self, lease: str) -> str:
+        """`root released lease k7qm2: maintenance at noon`."""
+        return f"{self.by} released lease {lease}" + (f": {self.note}" if self.note else "")
+
+
+def release_note(by: str, note: str = "") -> ReleaseNote:
+    """Bounded, in one line, and without anything that moves a cursor: it is for a terminal."""
+    return ReleaseNote(_one_line(by, NAME), _one_line(note, MOST_NOTE))
+
+
+def release_to_json(found: ReleaseNote) -> Json:
+    return {"schema": RELEASE, "by": found.by, "note": found.note}
+
+
+def release_from_json(value: Json) -> ReleaseNote:
+    """Read what another process wrote; raises Invalid for anything else."""
+    found = read_schema(ReleaseNote, value, RELEASE)
+    return release_note(found.by, found.note)
+
+
+def _one_line(text: str, longest: int) -> str:
+    kept = "".join(c if c.isprintable() else " " for c in text[: 4 * longest])
+    return " ".join(kept.split())[:longest]

@@ -11,7 +11,6 @@ from msgspec.json import decode
 from msgspec.structs import asdict
 
 from andon.errors import Invalid
-from andon.model.band import Band
 from andon.model.device import (
     SAMPLE_VALUES,
     Card,
@@ -29,6 +28,7 @@ from andon.model.device import (
 from andon.model.naming import device_labels
 from andon.model.programs import program_of
 from andon.model.shapes import Member, names_of, plain
+from andon.model.utilisation import Band
 
 SNAPSHOT = "andon.snapshot/1"
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from andon.errors import Denied
-from andon.host.files.private import read_regular
+from andon.host.files import read_regular
 
 NAME = "audit.jsonl"
 EARLIER = f"{NAME}.1"

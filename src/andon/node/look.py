@@ -75,7 +75,7 @@ def _answers(deadline: float) -> Iterator[bytes]:
 
 def _asked(name: str, deadline: float) -> bytes | None:
     """What a trusted listener sends; None from anyone else."""
-    from andon.host.users.peers import connect, peer_uid
+    from andon.host.socket_peers import connect, peer_uid
 
     with connect(name, max(0.01, deadline - time.monotonic())) as connection:
         if not is_trusted(peer_uid(connection), os.geteuid(), SYSTEM_UIDS):

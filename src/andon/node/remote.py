@@ -12,7 +12,7 @@ from andon.access.gate import is_loopback
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.failures.retrying import Retrying, RetryTexts
 from andon.failures.rules.backoff import BackOff
-from andon.host.files.folders import expanded
+from andon.host.files import expanded
 from andon.host.state import server_file
 from andon.host.state.node_folder import node_path
 from andon.host.state.user_folder import own_token, read_token, state_folder

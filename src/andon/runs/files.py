@@ -9,8 +9,8 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from andon.errors import Denied, Gone, Invalid, Unavailable
-from andon.host.files.private import NotRegular, open_regular
-from andon.host.users.names import user_name
+from andon.host.files import NotRegular, open_regular
+from andon.host.users import user_name
 from andon.model.run.record import MOST_LINE_BYTES, RunBegin, RunEnd, RunLine, RunSample
 from andon.runs.rules.fold import RunFold
 from andon.runs.rules.lines import SAMPLE, RecordLines

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 from msgspec.structs import replace
 
 from andon.model.device import Snapshot
-from andon.sampling.rules import cadence
+from andon.sampling.rules import timing
 
 if TYPE_CHECKING:
     from andon.model.alert import Event
@@ -37,13 +37,13 @@ class Subscription:
 
     def due(self, now: float) -> bool:
         """Whether this session has no snapshot in the current interval yet."""
-        return self._slot is None or cadence.slot(now, self.interval_seconds) > self._slot
+        return self._slot is None or timing.slot(now, self.interval_seconds) > self._slot
 
     def pace(self, interval_seconds: float, now: float) -> None:
         """Continue at this interval; the next snapshot is due when one of its slots begins."""
         with self._changed:
             self.interval_seconds = interval_seconds
-            self._slot = cadence.slot(now, interval_seconds)
+            self._slot = timing.slot(now, interval_seconds)
 
     def add_events(self, events: "Sequence[Event]") -> None:
         """Keep events until this session's next snapshot, which may be many samples away."""
@@ -60,10 +60,10 @@ class Subscription:
             self._take = take
 
     def put(self, snapshot: Snapshot, now: float) -> None:
-        slot = cadence.slot(now, self.interval_seconds)
+        slot = timing.slot(now, self.interval_seconds)
         with self._changed:
             if self._slot is not None:
-                self.missed += cadence.missed(self._slot, slot)
+                self.missed += timing.missed(self._slot, slot)
             self._slot = slot
             if len(self._snapshots) == self._snapshots.maxlen:
                 self.dropped += 1
@@ -168,7 +168,7 @@ class Bus:
         sessions = self._subscriptions
         if any(session.due(now) for session in sessions):
             return now
-        return cadence.wake_at(now, (session.interval_seconds for session in sessions))
+        return timing.wake_at(now, (session.interval_seconds for session in sessions))
 
     def missed(self) -> int:
         return sum(subscription.missed for subscription in self._subscriptions)

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from andon.errors import AndonError, Unavailable
-from andon.host.processes.starvation import starved_seconds
+from andon.host.system import starved_seconds
 from andon.model import wire, wire_in
 from andon.model.codec import read
 from andon.model.device import Card, Device, Fault, FaultCode, Reading
 from andon.model.request import ReaderRequest, Ring, RunAccount
-from andon.sampling.rules import reader_backoff
-from andon.sampling.rules.detours import both_failed, used_instead
-from andon.sampling.rules.reader_backoff import Attempts, ReaderLife, ReaderPhase
-from andon.sampling.rules.roster import Roster
+from andon.sampling.rules import timing
+from andon.sampling.rules.roster import Roster, both_failed, used_instead
+from andon.sampling.rules.timing import Attempts, ReaderLife, ReaderPhase
 from andon.sampling.spawning import take, wait_for
 from andon.units import human_seconds
 
@@ -213,14 +212,14 @@ class Vendor:
         if self._life.phase is ReaderPhase.OPEN:
             found = self.roster.awaited_until(now)
             if found is None and not self._has_settled:
-                extra = reader_backoff.allowed_seconds(self._starved_seconds())
+                extra = timing.allowed_seconds(self._starved_seconds())
                 self.roster.extra_seconds = extra
                 found = self.roster.awaited_until(now)
             return found or self._names_awaited_until(now)
         life, deadline = self._life, self.roster.deadline_seconds
-        end = reader_backoff.waits_until(life, deadline)
+        end = timing.waits_until(life, deadline)
         if end <= now:
-            end = reader_backoff.waits_until(life, deadline, self._starved_seconds())
+            end = timing.waits_until(life, deadline, self._starved_seconds())
         return end if end > now else None
 
     def _starved_seconds(self) -> float:
@@ -333,14 +332,14 @@ class Vendor:
         return self._reader.pid if self._reader else None
 
     def _start(self, now: float) -> None:
-        if not reader_backoff.may_start(self._attempts, now):
+        if not timing.may_start(self._attempts, now):
             return
         choice = self._choices[self._chosen]
         self.roster.deadline_seconds = self._deadline_seconds * choice.deadlines
         try:
             self._reader = ReaderProcess(choice.backend, choice.options, self._hand_over)
         except AndonError as error:
-            self._attempts = reader_backoff.failed(self._attempts, 0.0, now)
+            self._attempts = timing.failed(self._attempts, 0.0, now)
             self.fault = Fault(self.name, error.reason, error.hint, FaultCode.READER_ENDED)
             return
         self._life, self._born, self._before = ReaderLife(ReaderPhase.STARTING, now, now), now, {}
@@ -419,7 +418,7 @@ class Vendor:
         code, error = reader.ended(), reader.last_error_line()
         reader.forget()
         self.costs.earlier_cpu_seconds = self.costs.cpu_seconds
-        self._attempts = reader_backoff.failed(self._attempts, now - self._born, now)
+        self._attempts = timing.failed(self._attempts, now - self._born, now)
         if self._said_why:
             self._try_next_choice(now)
             return
@@ -453,14 +452,14 @@ class Vendor:
     def _reap(self) -> None:
         self._stuck = [reader for reader in self._stuck if reader.ended() is None]
         self._leaving = [reader for reader in self._leaving if reader.ended() is None]
-        self._attempts = reader_backoff.returned(self._attempts, len(self._stuck))
+        self._attempts = timing.returned(self._attempts, len(self._stuck))
 
     def _give_up_if_stuck(self, now: float) -> None:
         reader, waiting_since = self._reader, self.roster.outstanding_since()
-        if reader is None or not reader_backoff.is_stuck(self._life, waiting_since, now):
+        if reader is None or not timing.is_stuck(self._life, waiting_since, now):
             return
         starved = self._starved_seconds()
-        if not reader_backoff.is_stuck(self._life, waiting_since, now, starved):
+        if not timing.is_stuck(self._life, waiting_since, now, starved):
             return
         if self._silent_since is None:
             self._silent_since = self._life.since if waiting_since is None else waiting_since
@@ -468,7 +467,7 @@ class Vendor:
         reader.forget()
         self._stuck.append(reader)
         self._reader = None
-        self._attempts = reader_backoff.abandoned(self._attempts, now)
+        self._attempts = timing.abandoned(self._attempts, now)
 
     def _renew_if_lost(self, now: float) -> None:
         """Only a new driver session can see that a lost card is back."""
@@ -478,7 +477,7 @@ class Vendor:
         if self._lost_since is None:
             self._lost_since = now
         if self._reader is not None and self._life.phase is ReaderPhase.OPEN:
-            wait = reader_backoff.renew_after_seconds(self._renewals)
+            wait = timing.renew_after_seconds(self._renewals)
             if now - max(self._born, self._lost_since) >= wait:
                 self._renewals += 1
                 self._dismiss(self._reader)

@@ -20,7 +20,7 @@ from andon.history.rules.tiers import (
     Tier,
     window,
 )
-from andon.host.files.folders import expanded
+from andon.host.files import expanded
 from andon.model.device import Device
 from andon.ports import AlertStore
 from andon.settings.store_url import StoreUrl, file_of

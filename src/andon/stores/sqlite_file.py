@@ -11,8 +11,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
-from andon.host.files import systems as file_systems
-from andon.host.files.folders import make_private, make_private_file
+from andon.host import file_systems
+from andon.host.files import make_private, make_private_file
 from andon.stores.statements import migrations
 
 

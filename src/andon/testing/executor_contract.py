@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from andon.errors import AndonError, Gone
-from andon.model.execution.order import CreatedWork, WorkOrder
+from andon.model.execution import CreatedWork, WorkOrder
 from andon.ports import Executor
 
 PATIENCE_SECONDS = 60.0

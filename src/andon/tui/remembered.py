@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from andon.errors import AndonError
-from andon.host.files.private import read_regular, replace_file
+from andon.host.files import read_regular, replace_file
 from andon.host.state.user_folder import open_state_folder, state_folder
 from andon.tui.scene import SORT_NAMES
 from andon.tui.state import INTERVALS, SPANS, TopState

@@ -2,9 +2,9 @@
 
 from msgspec import Struct
 
-from andon.model.idleness import SCHEDULABLE_IDLE_PERCENT
 from andon.model.lease import LeaseState
 from andon.model.naming import range_of
+from andon.model.utilisation import SCHEDULABLE_IDLE_PERCENT
 from andon.tui.scene import Scene
 
 

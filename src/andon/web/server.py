@@ -23,9 +23,8 @@ from andon.errors import Unavailable
 from andon.host.state import server_file
 from andon.host.state.node_folder import open_node_folder
 from andon.host.state.user_folder import TOKEN, state_folder
-from andon.sampling.placed_feed import PlacedFeed
 from andon.sampling.sampler import Sampler
-from andon.sampling.snapshot_feed import PAST_SNAPSHOTS, SnapshotFeed
+from andon.sampling.snapshot_feed import PAST_SNAPSHOTS, PlacedFeed, SnapshotFeed
 from andon.settings.resolution import Settings
 from andon.web.answers.health import HealthPart
 from andon.web.jobs.opening import open_dispatcher_guard, open_server_jobs

@@ -14,7 +14,7 @@ from andon.errors import Conflict, Gone, Invalid
 from andon.host.processes.kin import myself
 from andon.leases.book.hold import LeaseHold
 from andon.leases.book.lease_book import Book
-from andon.model.execution.order import CreatedWork
+from andon.model.execution import CreatedWork
 from andon.model.lease import BookEntry, Lease, Owner
 from andon.ports import Executor
 

@@ -12,7 +12,7 @@ from andon.errors import AndonError, Conflict
 from andon.host.processes.kin import container_lives
 from andon.leases.book.lease_book import Book
 from andon.model.device import Device
-from andon.model.execution.order import (
+from andon.model.execution import (
     ContainerOptions,
     CreatedWork,
     Submitter,

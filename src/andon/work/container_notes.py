@@ -13,11 +13,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from andon.errors import AndonError
-from andon.host.files.folders import make_private
-from andon.host.files.private import read_regular, replace_file
+from andon.host.files import make_private, read_regular, replace_file
 from andon.host.state.node_folder import node_path, open_node_folder
 from andon.model.codec import Json, Name, Text, Wrong, read
-from andon.model.execution.order import CreatedWork
+from andon.model.execution import CreatedWork
 
 FOLDER = "containers"
 LARGEST_BYTES = 65_536

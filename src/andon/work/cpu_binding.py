@@ -3,10 +3,10 @@
 import time
 from collections.abc import Sequence
 
-from andon.host.topology.affinity import allowed_cpus
+from andon.host.topology import allowed_cpus
 from andon.model.device import Device
+from andon.model.place import cpu_words
 from andon.model.run.record import RunEvent
-from andon.model.topology.place import cpu_words
 from andon.work.rules.binding import CpuBinding, binding
 
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from andon.errors import AndonError
 from andon.host.processes.kin import started_ticks
-from andon.host.topology.affinity import on_cpus
+from andon.host.topology import on_cpus
 from andon.leases.book.hold import Hold
 from andon.model.lease import Work
 from andon.work.programs import NOT_EXECUTABLE, NOT_FOUND, CannotStart

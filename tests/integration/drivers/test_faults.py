@@ -257,7 +257,7 @@ def test_no_gpu_still_prints_what_parses(form: str, monkeypatch: pytest.MonkeyPa
 def test_a_hang_is_counted_from_when_it_began_and_not_from_the_readers_birth(
     node: StandIn, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("andon.sampling.rules.reader_backoff.ABANDON_SECONDS", 1.5)
+    monkeypatch.setattr("andon.sampling.rules.timing.ABANDON_SECONDS", 1.5)
     until(sampler, all_ok)
     wait_for(lambda: sampler.once().at and _age_of_reader(sampler) > 3.0)
     node.set_faults(hung())
@@ -285,7 +285,7 @@ def _age_of_reader(sampler: Sampler) -> float:
 def test_a_late_answer_is_taken_even_when_the_next_tick_comes_much_later(
     node: StandIn, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("andon.sampling.rules.reader_backoff.ABANDON_SECONDS", 1.2)
+    monkeypatch.setattr("andon.sampling.rules.timing.ABANDON_SECONDS", 1.2)
     until(sampler, all_ok)
     node.set_faults(delay(1_300_000, "nvmlDeviceGetUtilizationRates", device=0))
     reader = sampler.reader_pids()
@@ -319,7 +319,7 @@ def test_a_stuck_card_costs_one_thread_and_not_one_per_tick(
 def test_a_card_that_is_lost_for_long_is_looked_for_by_a_new_reader(
     node: StandIn, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("andon.sampling.rules.reader_backoff.RENEW_SECONDS", 0.5)
+    monkeypatch.setattr("andon.sampling.rules.timing.RENEW_SECONDS", 0.5)
     until(sampler, all_ok)
     reader = sampler.reader_pids()
     node.set_faults(lost(6))

@@ -12,9 +12,8 @@ from andon.cli.main import run as cli
 from andon.jobs.folder import JobsFolder, jobs_path
 from andon.jobs.starting import is_dispatched
 from andon.model.device import Snapshot
-from andon.sampling.placed_feed import PlacedFeed
 from andon.sampling.sampler import Sampler
-from andon.sampling.snapshot_feed import SnapshotFeed
+from andon.sampling.snapshot_feed import PlacedFeed, SnapshotFeed
 from andon.settings.resolution import Settings
 from tests.integration.conftest import PCI, andon, until
 from tests.integration.leasing import records

@@ -18,7 +18,7 @@ from andon.host.processes.kin import group_members
 from andon.jobs.folder import JobsFolder, jobs_path
 from andon.jobs.queue import Queue
 from andon.leases.book.lease_book import Book
-from andon.model.execution.order import ContainerOptions, Submitter, WorkOrder
+from andon.model.execution import ContainerOptions, Submitter, WorkOrder
 from andon.model.job import JobState
 from andon.ports import Executor
 from andon.testing.executor_contract import ExecutorContract
@@ -239,7 +239,7 @@ def test_what_fails_leaves_nothing_and_says_one_sentence(
 
 AS_ALICE = """
 import encodings.ascii, os, pwd, sys, tempfile
-from andon.model.execution.order import ContainerOptions, Submitter, WorkOrder
+from andon.model.execution import ContainerOptions, Submitter, WorkOrder
 from andon.errors import AndonError
 from andon.engines.containers import DockerExecutor
 from andon.host.processes.kin import myself, ticks_now

@@ -11,7 +11,7 @@ import pytest
 
 from andon.engines.containers import PodmanExecutor
 from andon.errors import Unavailable
-from andon.model.execution.order import ContainerOptions, Submitter, WorkOrder
+from andon.model.execution import ContainerOptions, Submitter, WorkOrder
 from andon.ports import Executor
 from andon.testing.executor_contract import ExecutorContract
 from tests.conftest import need

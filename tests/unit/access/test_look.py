@@ -14,8 +14,8 @@ import pytest
 from msgspec.structs import replace
 
 from andon.access.look import MOST_NAMES, is_trusted, look_name, look_names
+from andon.host import socket_peers
 from andon.host.machine_id import boot_id, node_name
-from andon.host.users import peers as peer_credentials
 from andon.model.device import Process, Snapshot
 from andon.model.lamp import Lamp
 from andon.node import look
@@ -122,7 +122,7 @@ def test_one_without_an_account_gets_nothing() -> None:
 def test_a_listener_that_is_neither_this_users_nor_the_systems_is_not_believed(
     feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(peer_credentials, "peer_uid", lambda connection: 54_321)
+    monkeypatch.setattr(socket_peers, "peer_uid", lambda connection: 54_321)
     assert told() is None
 
 

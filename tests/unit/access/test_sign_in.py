@@ -22,8 +22,8 @@ from andon.access.sign_in import (
     socket_doubt,
     socket_name,
 )
-from andon.host.users import peers as peer_credentials
-from andon.host.users.peers import connect, peer_uid
+from andon.host import socket_peers
+from andon.host.socket_peers import connect, peer_uid
 from andon.web.transport.keys import Keys
 from andon.web.transport.sign_in_socket import SignInSocket, local_sign_in
 from tests.support.rows import rows
@@ -191,7 +191,7 @@ def test_a_uid_that_many_share_is_nobodys(tmp_path: Path, monkeypatch: pytest.Mo
     ours, theirs = socket.socketpair()
     with ours, theirs:
         assert peer_uid(ours) == os.getuid()
-        monkeypatch.setattr(peer_credentials, "OVERFLOW", tmp_path / "overflowuid")
+        monkeypatch.setattr(socket_peers, "OVERFLOW", tmp_path / "overflowuid")
         assert peer_uid(ours) is None
 
 

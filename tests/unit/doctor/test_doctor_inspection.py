@@ -25,8 +25,8 @@ from andon.doctor.inspection.containers import (
 from andon.doctor.inspection.machine import inspect, read_cards, read_kernel
 from andon.doctor.rules.facts import PciCard
 from andon.host import libraries as inspection_library
-from andon.host.files.small import names_in, read_bytes, read_text
-from andon.host.files.systems import kind_of
+from andon.host.file_systems import kind_of
+from andon.host.files import names_in, read_bytes, read_text
 from andon.host.libraries import cached, find_libraries, fits
 from andon.host.own_container import MountOptions, container_kind, parse_mounts, read_mounts
 

@@ -30,7 +30,7 @@ from andon.doctor.rules.selftest.trials import Sampling, SelftestTrial
 from andon.errors import Unavailable
 from andon.leases.rules.verdict import available_by_readings
 from andon.model.device import DeviceStatus, Process, ProcessKind, Snapshot, State
-from andon.model.idleness import SCHEDULABLE_IDLE_PERCENT
+from andon.model.utilisation import SCHEDULABLE_IDLE_PERCENT
 from andon.model.wire_in import snapshot_from_json
 from andon.units import GIB
 from tests.conftest import REPOSITORY

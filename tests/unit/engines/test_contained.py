@@ -7,7 +7,7 @@ import pytest
 
 from andon.engines.containers import DockerExecutor
 from andon.errors import Conflict, Unavailable
-from andon.model.execution.order import ContainerOptions, CreatedWork, WorkEnd, WorkOrder
+from andon.model.execution import ContainerOptions, CreatedWork, WorkEnd, WorkOrder
 from andon.work.contained import ContainedCommand, follow_container
 from andon.work.launcher import CommandEnd
 from andon.work.rules.container_arguments import EngineFacts

@@ -18,7 +18,7 @@ from andon.engines.rules.answers import (
 )
 from andon.errors import Denied, Gone, Invalid, Unavailable
 from andon.model.device import Device
-from andon.model.execution.order import (
+from andon.model.execution import (
     ContainerMount,
     ContainerOptions,
     PullPolicy,

@@ -18,7 +18,7 @@ from andon.engines.asking import ask_command
 from andon.engines.containers import DockerExecutor
 from andon.errors import AndonError
 from andon.host.processes.child_output import MOST_BYTES
-from andon.model.execution.order import ContainerOptions, CreatedWork, WorkEnd, WorkOrder
+from andon.model.execution import ContainerOptions, CreatedWork, WorkEnd, WorkOrder
 from andon.standalone import STANDALONE
 from tests.support.waiting import wait_for
 

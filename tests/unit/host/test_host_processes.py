@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.host.files.kernel import parse_uid
+from andon.host.files import parse_uid
 from andon.host.processes.facts import FOREIGN, HIDDEN, ProcessTable, sees_host_pids
 from andon.host.processes.procfs import (
     ProcessCounters,

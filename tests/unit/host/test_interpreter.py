@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.host.files.folders import make_private
+from andon.host.files import make_private
 from andon.host.interpreter import process_command, quick_environment, script_command
 from andon.standalone.scribe import open_new
 from tests.support.sources import sources
@@ -17,7 +17,7 @@ from tests.support.sources import sources
 STARTS_PYTHON = {"host/interpreter.py"}
 READS_ITS_PATH = {"host/libraries.py"}
 MAKES_FOLDERS = {
-    "host/files/folders.py",
+    "host/files.py",
     "leases/book/places.py",  # the book is for everybody
     "standalone/scribe.py",  # a script without andon
     "standalone/job_supervisor.py",  # another

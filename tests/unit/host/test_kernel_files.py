@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.host.files.kernel import read
+from andon.host.files import read
 
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.host.processes.facts import RECHECK_SECONDS, ProcessTable
-from andon.host.processes.liveness import MOST_PROCESSES, Liveness
+from andon.host.processes.facts import MOST_PROCESSES, RECHECK_SECONDS, Liveness, ProcessTable
 from andon.model.device import Process
 
 

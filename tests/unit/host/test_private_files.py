@@ -8,7 +8,7 @@ import pytest
 
 from andon import app
 from andon.errors import Invalid
-from andon.host.files.private import (
+from andon.host.files import (
     NotRegular,
     is_regular,
     open_regular,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from andon.host.processes.starvation import starved_seconds, waited_seconds
+from andon.host.system import starved_seconds, waited_seconds
 
 
 def test_the_thread_that_waited_longest_counts_and_unknown_is_nothing(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from andon.host.cards import count_cards, has_device_files, with_surroundings
 from andon.host.driver_versions import driver_versions
-from andon.host.surroundings import count_cards, has_device_files, with_surroundings
 from andon.host.system import System, parse_pressure
 from andon.model.device import Fault
 from andon.model.vendors import AMD, NVIDIA

@@ -50,7 +50,7 @@ def test_help_imports_only_click() -> None:
 
 
 FOR_OTHER_COMMANDS = {
-    "andon.model.execution.order", "andon.host.rules.attribution", "andon.settings",
+    "andon.model.execution", "andon.host.rules.attribution", "andon.settings",
     "andon.leases.rules.policy", "andon.sampling", "andon.leases.granter",
     "andon.host.processes.kin", "andon.leases.book",
     "andon.model.device", "andon.model.vendors", "andon.model.lease", "shutil",

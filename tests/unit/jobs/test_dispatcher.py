@@ -33,7 +33,7 @@ from andon.model.job import (
     JobState,
     NotifyWhen,
 )
-from andon.model.job import wire as job_wire
+from andon.model.job.facts import claim_to_json, dumps, end_to_json
 from andon.model.lease import DeviceRequest
 from tests.support.waiting import wait_for
 
@@ -56,8 +56,8 @@ def ended_job(folder: JobsFolder, **more: Any) -> int:
     attempt.mkdir()
     claim = AttemptClaim(5, 6, "boot", 7, 8, AT)
     end = AttemptEnd(EndReason.EXITED, AT, AT + 9, 9.0, 3)
-    (attempt / CLAIM).write_text(job_wire.dumps(job_wire.claim_to_json(claim)))
-    (attempt / END).write_text(job_wire.dumps(job_wire.end_to_json(end)))
+    (attempt / CLAIM).write_text(dumps(claim_to_json(claim)))
+    (attempt / END).write_text(dumps(end_to_json(end)))
     return spec.number
 
 

@@ -15,7 +15,7 @@ from andon.jobs.folder import open_jobs_folder
 from andon.jobs.git_commit import GitCommitLookup
 from andon.jobs.queue import Queue, same_as
 from andon.jobs.rules.file import jobs_in
-from andon.model.execution.order import ContainerOptions
+from andon.model.execution import ContainerOptions
 from andon.model.job import JobNote
 from andon.work.rules.options_wire import options_from_json
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from andon.errors import AndonError, Gone, Invalid, Unavailable
-from andon.host.files.private import open_regular
+from andon.host.files import open_regular
 from andon.jobs import found_jobs
 from andon.jobs.acts import CancelOutcome, cancel
 from andon.jobs.folder import JobsFolder
@@ -37,7 +37,14 @@ from andon.model.job import (
     JobState,
     NotifyWhen,
 )
-from andon.model.job import wire as job_wire
+from andon.model.job.facts import (
+    claim_to_json,
+    dumps,
+    end_to_json,
+    loads,
+    spec_from_json,
+    spec_to_json,
+)
 from andon.model.lease import DeviceRequest, PlacementOrder
 
 AT = 1_790_000_000.0
@@ -70,19 +77,19 @@ def folder(tmp_path: Path) -> JobsFolder:
 
 
 def test_a_job_is_read_as_it_was_written() -> None:
-    text = job_wire.dumps(job_wire.spec_to_json(FULL))
-    assert job_wire.spec_from_json(job_wire.loads(text)) == FULL
+    text = dumps(spec_to_json(FULL))
+    assert spec_from_json(loads(text)) == FULL
     assert text.isascii()
 
 
 @given(st.data())
 def test_a_damaged_description_is_refused_and_never_fails_otherwise(data: st.DataObject) -> None:
-    value: dict[str, Any] = json.loads(job_wire.dumps(job_wire.spec_to_json(FULL)))
+    value: dict[str, Any] = json.loads(dumps(spec_to_json(FULL)))
     name = data.draw(st.sampled_from(sorted(value)))
     strange: st.SearchStrategy[Any] = st.sampled_from([None, True, -1, 1 << 70, "", [], {}, [{}]])
     value[name] = data.draw(strange | st.floats() | st.text(max_size=3))
     with suppress(Wrong):
-        job_wire.spec_from_json(value)
+        spec_from_json(value)
 
 
 def test_the_index_keeps_everything_but_the_environment() -> None:
@@ -298,7 +305,7 @@ def test_who_takes_over_an_attempt_is_its_supervisor_until_it_has_ended(folder: 
     folder.submit([plain()])
     attempt = folder.job(1) / "attempt-1"
     attempt.mkdir()
-    (attempt / "claim").write_text(job_wire.dumps(job_wire.claim_to_json(CLAIM)))
+    (attempt / "claim").write_text(dumps(claim_to_json(CLAIM)))
     (attempt / "container").write_text("c" * 64 + "\n")  # of an earlier boot: it does not live
     scanner, adopted = Scanner(folder, index=False), attempt / "adopted"
     for text, claim in (
@@ -312,7 +319,7 @@ def test_who_takes_over_an_attempt_is_its_supervisor_until_it_has_ended(folder: 
         assert scanner.again(1) == JobFacts(plain(1), attempts=(AttemptFacts(1, claim),))
     assert list(scanner.unread) == [str(adopted)]
     end = AttemptEnd(EndReason.EXITED, AT, AT + 1, 1.0, 0)
-    (attempt / "end.json").write_text(job_wire.dumps(job_wire.end_to_json(end)))
+    (attempt / "end.json").write_text(dumps(end_to_json(end)))
     assert scanner.again(1) == JobFacts(plain(1), attempts=(AttemptFacts(1, CLAIM, end=end),))
 
 
@@ -323,7 +330,7 @@ def test_a_claim_that_comes_into_an_older_folder_is_seen(folder: JobsFolder) -> 
         (folder.job(1) / "attempt-1").mkdir()
     scanner = Scanner(folder)
     assert scanner.scan()[1].attempts == ()
-    claim = job_wire.dumps(job_wire.claim_to_json(CLAIM))
+    claim = dumps(claim_to_json(CLAIM))
     with aged(folder):
         (folder.job(1) / "attempt-1" / "claim").write_text(claim)
     assert scanner.scan()[1].attempts[0].claim == CLAIM

@@ -10,8 +10,7 @@ from andon.cli.commands.jobs import logs
 from andon.cli.terminal import Choices
 from andon.jobs.folder import CANCELLED, CLAIM, JobsFolder
 from andon.jobs.queue import Queue
-from andon.model.job import AttemptClaim, Holdup, JobNote, JobSpec
-from andon.model.job import wire as job_wire
+from andon.model.job import AttemptClaim, Holdup, JobNote, JobSpec, facts
 from andon.model.lease import DeviceRequest
 
 AT = 1_790_000_000.0
@@ -24,8 +23,8 @@ def queue(tmp_path: Path) -> Queue:
     folder.submit([JobSpec(0, "x", ("true",), "/", DeviceRequest(), AT)])
     attempt = folder.attempt(1, 1)
     attempt.mkdir()
-    claim = job_wire.claim_to_json(AttemptClaim(5, 6, "boot", 7, 8, AT))
-    (attempt / CLAIM).write_text(job_wire.dumps(claim))
+    claim = facts.claim_to_json(AttemptClaim(5, 6, "boot", 7, 8, AT))
+    (attempt / CLAIM).write_text(facts.dumps(claim))
     folder.output(1, 1).write_text("█" * 50)
     return Queue(folder)
 

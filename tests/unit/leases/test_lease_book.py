@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
-from andon.host.files import systems as file_systems
+from andon.host import file_systems
 from andon.leases.book import places
 from andon.leases.book.lease_book import Book
 from andon.leases.book.mutex import mutex

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.host.files import systems as file_systems
+from andon.host import file_systems
 from andon.host.processes.kin import read_kin
 from andon.leases import tracker as following
 from andon.leases.book import files, places

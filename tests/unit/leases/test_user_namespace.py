@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from andon.host.users import namespace as user_namespace
+from andon.host import users
 from andon.leases.book import contents, places
 from andon.leases.book.files import BookFile
 from andon.leases.policy_file import limits_for
@@ -16,7 +16,7 @@ from andon.leases.rules.policy import policy_from
 from andon.model import lease_wire, wire
 from tests.support.sharing_parts import ticket
 
-NOBODY = user_namespace.overflow_uid()
+NOBODY = users.overflow_uid()
 POLICY = policy_from("max_gpus_per_user = 1\n[users.root]\nmax_gpus_per_user = 8\n", "p")
 
 
@@ -26,14 +26,14 @@ def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     def enter(uid_map: str, roots: int = NOBODY) -> None:
         (tmp_path / "map").write_text(uid_map)
-        monkeypatch.setattr(user_namespace, "_MAP", tmp_path / "map")
+        monkeypatch.setattr(users, "_MAP", tmp_path / "map")
         monkeypatch.setattr(
-            user_namespace, "os", SimpleNamespace(stat=lambda path: SimpleNamespace(st_uid=roots))
+            users, "os", SimpleNamespace(stat=lambda path: SimpleNamespace(st_uid=roots))
         )
-        user_namespace.uid_map.cache_clear()
+        users.uid_map.cache_clear()
 
     yield enter
-    user_namespace.uid_map.cache_clear()
+    users.uid_map.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,9 @@ def test_limits_go_by_the_machines_number_of_a_user(
     inside: Any, uid_map: str, roots: int, uid: int, machines: int, most: int
 ) -> None:
     inside(uid_map, roots)
-    assert user_namespace.machine_uid(uid) == machines
+    assert users.machine_uid(uid) == machines
     assert limits_for(POLICY, uid)[1].max_gpus_per_user == most
-    assert user_namespace.is_root(uid) is (machines == 0)
+    assert users.is_root(uid) is (machines == 0)
 
 
 def test_the_machines_book_is_known_by_its_place_where_root_is_nobody(

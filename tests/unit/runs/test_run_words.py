@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from andon.leases.book import files
 from andon.leases.book.hold import Hold
 from andon.leases.book.release_notes import left_note, read_note
-from andon.model.programs import short_command
-from andon.model.release_note import (
+from andon.model.lease_wire import (
     MOST_NOTE,
     ReleaseNote,
     release_from_json,
     release_note,
     release_to_json,
 )
+from andon.model.programs import short_command
 from andon.runs.rules.usage_words import usage_words
 from andon.units import GIB, human_joules
 from tests.support.rows import rows

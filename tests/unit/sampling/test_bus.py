@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from andon.model.alert import Event, EventKind
 from andon.model.device import Snapshot
 from andon.sampling.bus import MOST_EVENTS, Bus
-from andon.sampling.rules import cadence
+from andon.sampling.rules import timing
 
 
 def at(time: float) -> Snapshot:
@@ -22,18 +22,18 @@ def at(time: float) -> Snapshot:
     [(0.0, 1.0, 1.0), (0.4, 1.0, 1.0), (1.0, 1.0, 2.0), (7.3, 5.0, 10.0)],
 )
 def test_ticks_lie_on_a_grid(now: float, interval: float, due: float) -> None:
-    assert cadence.next_due(now, interval) == due
+    assert timing.next_due(now, interval) == due
 
 
 @given(st.floats(0, 1e6), st.floats(0.1, 3600))
 def test_the_next_tick_is_ahead_and_within_one_interval(now: float, interval: float) -> None:
-    due = cadence.next_due(now, interval)
+    due = timing.next_due(now, interval)
     assert now < due <= now + interval * 1.001 + 1e-3
 
 
 def test_sessions_of_multiples_share_their_ticks() -> None:
-    assert cadence.wake_at(3.5, [1.0, 2.0, 5.0]) == 4.0
-    assert cadence.next_due(3.5, 2.0) == 4.0
+    assert timing.wake_at(3.5, [1.0, 2.0, 5.0]) == 4.0
+    assert timing.next_due(3.5, 2.0) == 4.0
 
 
 def test_nobody_means_no_tick() -> None:

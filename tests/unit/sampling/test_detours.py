@@ -3,7 +3,7 @@
 import pytest
 
 from andon.model.device import Fault, FaultCode
-from andon.sampling.rules.detours import both_failed, used_instead
+from andon.sampling.rules.roster import both_failed, used_instead
 
 MISSING = Fault(
     "nvidia", "the library was not found", "no NVIDIA driver is installed", FaultCode.NO_DRIVER

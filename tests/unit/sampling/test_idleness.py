@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 from andon.doctor.rules.selftest.load import choose
-from andon.model import idleness
-from andon.model.band import Band, band
+from andon.model import utilisation
+from andon.model.utilisation import Band, band
 from tests.support.snapshots import farm, h200
 from tests.support.sources import sources
 
@@ -24,13 +24,13 @@ def test_no_other_module_says_how_low_idle_is() -> None:
 
 def test_the_meanings_differ_and_say_why() -> None:
     values = [
-        idleness.ZERO_READING,
-        idleness.BARELY_BUSY_PERCENT,
-        idleness.READING_LOAD_PERCENT,
-        idleness.SCHEDULABLE_IDLE_PERCENT,
+        utilisation.ZERO_READING,
+        utilisation.BARELY_BUSY_PERCENT,
+        utilisation.READING_LOAD_PERCENT,
+        utilisation.SCHEDULABLE_IDLE_PERCENT,
     ]
     assert values == sorted(set(values))
-    source = Path(idleness.__file__).read_text()
+    source = Path(utilisation.__file__).read_text()
     assert len(re.findall(r'Final = \d+\n"""', source)) == len(values)
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from andon.model.device import Snapshot
 from andon.sampling.bus import Bus
-from andon.sampling.placed_feed import OVERTAKEN_SECONDS, PlacedFeed
-from andon.sampling.snapshot_feed import SnapshotFeed
+from andon.sampling.snapshot_feed import OVERTAKEN_SECONDS, PlacedFeed, SnapshotFeed
 from andon.settings.resolution import Settings
 
 

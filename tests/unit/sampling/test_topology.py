@@ -10,16 +10,21 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from andon.cli.show.topology import render_topology
-from andon.host.topology.affinity import on_cpus
-from andon.host.topology.pci_tree import read_place
+from andon.host.topology import on_cpus, read_place
 from andon.jobs.rules.dispatch import QueuedJob, plan
 from andon.leases.rules.capacity import DeviceCapacity
 from andon.leases.rules.choice import choose, pick, rank
 from andon.model.codec import read
 from andon.model.device import Device, DeviceStatus, Snapshot
-from andon.model.topology.links import LinkKind, group_words, link_between, linked_groups
-from andon.model.topology.place import SWITCH, DevicePlace, cpu_words, parse_cpus, place_to_json
-from andon.model.topology.wire import topology_to_json, with_places
+from andon.model.links import (
+    LinkKind,
+    group_words,
+    link_between,
+    linked_groups,
+    topology_to_json,
+    with_places,
+)
+from andon.model.place import SWITCH, DevicePlace, cpu_words, parse_cpus, place_to_json
 from andon.model.wire import dumps, loads
 from andon.work.rules.binding import binding
 from tests.support.sharing_parts import capacities_of, gpu, need

@@ -14,7 +14,7 @@ from andon.errors import Invalid, Unavailable
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import HOST, NodeReadings
 from andon.history.rules.tiers import DAY_SECONDS
-from andon.host.files import systems as file_systems
+from andon.host import file_systems
 from andon.stores import sqlite_file
 from andon.stores.sqlite import SqliteStore
 from andon.stores.sqlite_alerts import SqliteAlertStore

@@ -9,8 +9,7 @@ import pytest
 from andon.access.roles import ALL_SEEING
 from andon.jobs.folder import CLAIM, JobsFolder
 from andon.jobs.queue import Queue
-from andon.model.job import AttemptClaim, JobSpec
-from andon.model.job import wire as job_wire
+from andon.model.job import AttemptClaim, JobSpec, facts
 from andon.model.lease import DeviceRequest
 from andon.web.jobs.folder import LOG_BYTES, FolderJobs
 from andon.web.jobs.shown import ServerJobs
@@ -46,8 +45,8 @@ def begun(served: Served) -> Path:
     served.folder.submit([SPEC])
     attempt = served.folder.attempt(1, 1)
     attempt.mkdir()
-    claim = job_wire.claim_to_json(AttemptClaim(5, 6, "boot", 7, 8, SPEC.submitted_at))
-    (attempt / CLAIM).write_text(job_wire.dumps(claim))
+    claim = facts.claim_to_json(AttemptClaim(5, 6, "boot", 7, 8, SPEC.submitted_at))
+    (attempt / CLAIM).write_text(facts.dumps(claim))
     return served.folder.output(1, 1)
 
 

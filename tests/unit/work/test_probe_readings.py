@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
-from andon.model.probe.probe import TrialState
+from andon.model.probe import TrialState
 from andon.model.request import Ring, RunAccount
 from andon.runs.rules.sampled import run_devices
 from andon.sampling.bus import Subscription

@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from andon.cli.show.probing.chart import render_probe
 from andon.errors import Conflict, Gone, Invalid
 from andon.model.codec import Wrong
-from andon.model.probe.probe import ProbeResult, Trial, TrialState
-from andon.model.probe.wire import probe_from_json, probe_to_json
+from andon.model.probe import ProbeResult, Trial, TrialState, probe_from_json, probe_to_json
 from andon.model.wire import dumps, loads
 from andon.units import GIB
 from andon.work.rules.probe.judging import StopReason, TrialEnd, judged

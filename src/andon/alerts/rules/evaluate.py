@@ -18,7 +18,7 @@ from andon.explain.conditions.track import Reasons, Track, updated_track
 from andon.explain.conditions.wording import Reported
 from andon.model.device import SAMPLER, DeviceStatus, Sample
 from andon.model.device import State as DeviceState
-from andon.model.idleness import ZERO_READING
+from andon.model.utilisation import ZERO_READING
 from andon.model.vendors import vendor_of_backend
 
 READERS = "reader:"

@@ -11,7 +11,7 @@ from typing import Protocol, Self
 from msgspec import Struct
 
 from andon.explain.conditions.catalogue import DEFAULTS
-from andon.model.idleness import ZERO_READING
+from andon.model.utilisation import ZERO_READING
 from andon.units import human_seconds
 
 

@@ -7,11 +7,11 @@ from andon.cli.show.entries import NamedDevice
 from andon.cli.show.text import UNKNOWN, Text, join, say
 from andon.explain.conditions.heat.limits import heat_limits
 from andon.explain.evidence.accounting import unattributed_bytes
-from andon.model.band import Band, band
 from andon.model.device import Process, Sample, State
 from andon.model.lamp import Lamp
 from andon.model.programs import program_of
 from andon.model.throttling import reason_of
+from andon.model.utilisation import Band, band
 from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.units import GIB, fixed, human_bytes, human_rate
 

@@ -10,8 +10,8 @@ from andon.explain.conditions.lookup import DEFAULTS
 from andon.explain.conditions.rulebook import Rulebook
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.lamp import DeviceLamp
-from andon.model.model_names import short_model as short_model
 from andon.model.naming import device_labels, title, with_labels
+from andon.model.naming import short_model as short_model
 from andon.model.thresholds import Thresholds
 from andon.model.vendors import vendor_of
 from andon.model.verdict import DeviceVerdict

@@ -24,7 +24,7 @@ from andon.model.lamp import DeviceLamp, Lamp
 from andon.model.naming import range_of
 from andon.model.verdict import DeviceVerdict
 from andon.sampling.rules.masks import NOT_A_MASK
-from andon.sampling.rules.means import mean_utilization
+from andon.sampling.rules.readings import mean_utilization
 from andon.units import fixed, human_rate, human_seconds
 
 K = TypeVar("K")

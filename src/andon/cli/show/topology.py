@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from andon.cli.show.entries import unreal
 from andon.cli.show.text import Text, say
 from andon.model.device import Device, Snapshot
+from andon.model.links import DeviceLink, LinkKind, all_links, boards_of, linked_groups
 from andon.model.naming import device_labels, title
-from andon.model.topology.links import DeviceLink, LinkKind, all_links, linked_groups
-from andon.model.topology.wire import boards_of
 
 GAP = 2
 SHOWN = ("place", "numa_node", "cpus")

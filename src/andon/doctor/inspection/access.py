@@ -9,8 +9,8 @@ from pathlib import Path
 from andon.doctor.inspection.books import read_contents
 from andon.doctor.rules.facts import BookFolder, CallingUser, DeviceFile, Folder, ProcVisibility
 from andon.doctor.rules.security_facts import Contents
-from andon.host.files.small import BIG_BYTES, names_in, read_bytes
-from andon.host.files.systems import is_network, kind_of
+from andon.host.file_systems import is_network, kind_of
+from andon.host.files import BIG_BYTES, names_in, read_bytes
 from andon.host.own_container import MountOptions
 from andon.host.processes.facts import parse_passwd
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from andon.doctor.rules.facts import Containers, Specification
-from andon.host.files.small import BIG_BYTES, names_in, read_text
+from andon.host.files import BIG_BYTES, names_in, read_text
 from andon.host.own_container import MountOptions, container_kind, own_pids
 
 _TOOLS = (

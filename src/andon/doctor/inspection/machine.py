@@ -17,7 +17,7 @@ from andon.doctor.inspection.containers import read_containers
 from andon.doctor.rules.facts import Clock, Kernel, MachineFacts, PciCard
 from andon.events.kernel_log import KernelLog
 from andon.host.cards import card_folders, driver_of
-from andon.host.files.small import names_in, read_bytes, read_text
+from andon.host.files import names_in, read_bytes, read_text
 from andon.host.libraries import find_libraries
 from andon.host.own_container import read_mounts
 from andon.jobs.log_out import read_log_out

@@ -11,8 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from andon.doctor.rules.security_facts import FileAccess, PortListener, RunningServer, Security
-from andon.host.files.kernel import parse_uid
-from andon.host.files.small import BIG_BYTES, read_bytes, read_text
+from andon.host.files import BIG_BYTES, parse_uid, read_bytes, read_text
 from andon.host.processes.facts import parse_passwd
 from andon.host.processes.kin import here
 from andon.host.rules.proc_stat import parse_stat

@@ -12,7 +12,7 @@ from andon.drivers.shared.drm import CardClients
 from andon.drivers.shared.kernel import CachedValues, CardFiles, ReadingDraft
 from andon.drivers.shared.sysfs import SysfsValue, hwmon, labels
 from andon.model.device import Device, Limits, MemoryKind, Reading
-from andon.model.idleness import READING_LOAD_PERCENT
+from andon.model.utilisation import READING_LOAD_PERCENT
 
 OFTEN_SECONDS: Final = 5.0
 SELDOM_SECONDS: Final = 60.0

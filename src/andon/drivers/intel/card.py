@@ -13,7 +13,7 @@ from andon.drivers.shared.drm import FIRST_READING, OLD_FDINFO, CardClients, Car
 from andon.drivers.shared.kernel import CachedValues, CardFiles, ReadingDraft
 from andon.drivers.shared.sysfs import SysfsValue, Tree, hwmon, labels, system_memory
 from andon.model.device import Device, Limits, MemoryKind, Reading
-from andon.model.idleness import READING_LOAD_PERCENT
+from andon.model.utilisation import READING_LOAD_PERCENT
 
 OFTEN_SECONDS: Final = 5.0
 _MICRO: Final = 1e-6

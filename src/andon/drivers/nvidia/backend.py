@@ -18,7 +18,7 @@ from andon.drivers.nvidia.trouble import as_error, trouble
 from andon.drivers.shared.rules.rest import RestState
 from andon.errors import AndonError, Unavailable
 from andon.model.device import Card, Device, FaultCode, Reading, State
-from andon.model.topology.place import DevicePlace
+from andon.model.place import DevicePlace
 
 T = TypeVar("T")
 

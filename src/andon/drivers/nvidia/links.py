@@ -9,7 +9,7 @@ from andon.drivers.nvidia import nvml
 from andon.drivers.nvidia.card import NvidiaCard
 from andon.drivers.nvidia.nvml import Handle
 from andon.drivers.nvidia.trouble import survivable
-from andon.model.topology.place import DevicePlace, cpu_words
+from andon.model.place import DevicePlace, cpu_words
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from andon.drivers.nvidia import trouble
 from andon.drivers.nvidia.calls import LibraryCall, LongNumber, Number
+from andon.model.place import SWITCH
 from andon.model.throttling import NVIDIA_REASONS
-from andon.model.topology.place import SWITCH
 
 Handle = Any
 Error: TypeAlias = pynvml.NVMLError

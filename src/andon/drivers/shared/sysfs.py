@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from msgspec import Struct
 
-from andon.host.files.kernel import PAGE_BYTES, read_file
+from andon.host.files import PAGE_BYTES, read_file
 
 T = TypeVar("T")
 U = TypeVar("U")

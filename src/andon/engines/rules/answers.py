@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
-from andon.model.execution.order import WorkEnd
+from andon.model.execution import WorkEnd
 from andon.work.rules.container_arguments import (
     DOCKER,
     PODMAN,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from andon.explain.evidence.forecast import Point, Trend, trend
 from andon.model.device import DeviceStatus, MemoryKind, Sample
-from andon.model.idleness import BARELY_BUSY_PERCENT
+from andon.model.utilisation import BARELY_BUSY_PERCENT
 
 EVERY_SECONDS = 10.0
 TREND_SECONDS = 30.0

@@ -5,8 +5,8 @@ A condition names one of these as its `lit_if`; one without is judged at every l
 
 from andon.explain.conditions.heat.limits import hot_from
 from andon.model.device import DeviceStatus, Sample, State
-from andon.model.idleness import ZERO_READING
 from andon.model.thresholds import Thresholds
+from andon.model.utilisation import ZERO_READING
 
 _NO_READING = Sample(at=0.0)
 

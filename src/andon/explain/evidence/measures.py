@@ -7,7 +7,7 @@ from andon.explain.evidence.forecast import median
 from andon.explain.evidence.reasons import Evidence
 from andon.explain.evidence.view import RECENT_SECONDS, View
 from andon.model.device import DeviceStatus, Process, Sample
-from andon.model.idleness import BARELY_BUSY_PERCENT
+from andon.model.utilisation import BARELY_BUSY_PERCENT
 
 GAP_SECONDS = 90.0  # after a longer gap a state is not known to have lasted
 

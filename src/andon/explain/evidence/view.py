@@ -17,9 +17,9 @@ from andon.model.device import (
     Sample,
     Snapshot,
 )
-from andon.model.idleness import BARELY_BUSY_PERCENT
 from andon.model.programs import program_of
 from andon.model.thresholds import Thresholds
+from andon.model.utilisation import BARELY_BUSY_PERCENT
 from andon.units import symbol_of
 
 BUSY_PERCENT = 50

@@ -7,7 +7,7 @@ from msgspec import Struct, field
 
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import Bucket
-from andon.model.idleness import ZERO_READING
+from andon.model.utilisation import ZERO_READING
 
 UNKNOWN_USER = "–"
 HELD_IDLE_SECONDS = 1800.0

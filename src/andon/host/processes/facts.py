@@ -2,6 +2,7 @@
 
 import math
 import os
+import select
 import sys
 import time
 from collections.abc import Callable, Container, Iterable, Mapping
@@ -10,7 +11,6 @@ from typing import NamedTuple, Protocol
 
 from andon.host.aside import Aside
 from andon.host.processes.containers import ContainerNames, shared_names
-from andon.host.processes.liveness import Liveness
 from andon.host.processes.procfs import (
     ProcessCounters,
     ProcessFacts,
@@ -23,6 +23,59 @@ from andon.host.processes.procfs import parse_passwd as parse_passwd
 from andon.host.rules.attribution import ProcessMembership, describe
 from andon.model.device import Process
 from andon.units import printable
+
+# Checks whether a set of processes is still alive with one system call.
+#
+# A pidfd refers to one process and never to a later one with the same pid, and becomes readable
+# when the process ends: one poll replaces reading /proc for each.
+
+MOST_PROCESSES = 256  # descriptors are limited; more processes than this are read one by one
+
+
+class Liveness:
+    """Watches a set of processes. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._descriptors: list[int] = []
+        self._poll = select.poll() if hasattr(select, "poll") else None
+
+    def watch(self, pids: Iterable[int]) -> bool:
+        """Watch these from now on; False if that is not possible."""
+        self.close()
+        wanted = list(pids)
+        if self._poll is None or not hasattr(os, "pidfd_open") or len(wanted) > MOST_PROCESSES:
+            return False
+        try:
+            for pid in wanted:
+                self._open(pid)
+        except OSError:  # an old kernel, or out of descriptors
+            self.close()
+            return False
+        return True
+
+    def all_live(self) -> bool:
+        """Whether none has ended since `watch`."""
+        return self._poll is not None and not self._poll.poll(0)
+
+    def close(self) -> None:
+        for descriptor in self._descriptors:
+            if self._poll is not None:
+                self._poll.unregister(descriptor)
+            os.close(descriptor)
+        self._descriptors = []
+
+    def _open(self, pid: int) -> None:
+        try:
+            descriptor = os.pidfd_open(pid)
+        except ProcessLookupError:
+            return  # in another namespace or exited: nothing to watch
+        self._descriptors.append(descriptor)
+        if self._poll is not None:
+            self._poll.register(descriptor, select.POLLIN)
+
+    def __del__(self) -> None:
+        self.close()
+
 
 FOREIGN = "these are pids of the host, whose processes are not visible in this container"
 HIDDEN = "/proc is mounted with hidepid, so other users' processes are hidden"

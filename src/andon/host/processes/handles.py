@@ -10,7 +10,7 @@ import signal
 from contextlib import suppress
 
 from andon.errors import AndonError, Denied, Gone, Unavailable
-from andon.host.files.kernel import read
+from andon.host.files import read
 from andon.host.rules.proc_stat import ENDED, Stat, parse_stat
 
 _STAT_BYTES = 1024

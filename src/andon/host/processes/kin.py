@@ -11,12 +11,12 @@ from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from pathlib import Path
 
-from andon.host.files.kernel import parse_uid, read
+from andon.host.files import parse_uid, read
 from andon.host.rules.attribution import belongs
 from andon.host.rules.proc_stat import ENDED, Stat, parse_stat
 from andon.host.system import boot_id
-from andon.host.users.names import account_name as account_name
-from andon.host.users.names import user_name as user_name
+from andon.host.users import account_name as account_name
+from andon.host.users import user_name as user_name
 from andon.model.lease import Kin, Owner, PidScope
 
 _STAT_BYTES = 1024

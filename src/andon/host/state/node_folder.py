@@ -9,8 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from andon.errors import Conflict, Denied
-from andon.host.files.folders import make_private
-from andon.host.files.private import open_regular
+from andon.host.files import make_private, open_regular
 from andon.host.processes.kin import here
 from andon.host.state import server_file
 from andon.host.state.user_folder import HISTORY as HISTORY

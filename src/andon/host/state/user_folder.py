@@ -9,16 +9,17 @@ from contextlib import suppress
 from pathlib import Path
 
 from andon.errors import Denied, Unavailable
-from andon.host.files.folders import (
+from andon.host.files import (
     PRIVATE_FOLDER,
+    NotRegular,
     expanded,
     home_folder,
     make_private,
+    open_regular,
     others_may_write,
 )
-from andon.host.files.private import NotRegular, open_regular
 from andon.host.machine_id import node_key
-from andon.host.users.namespace import is_root
+from andon.host.users import is_root
 
 TOKEN = "token"  # noqa: S105 (a file's name)
 SHORTEST_TOKEN = 32

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from andon.errors import Invalid
 from andon.host.processes.kin import container_members, group_members, user_name
-from andon.host.users.namespace import is_unknown
+from andon.host.users import is_unknown
 from andon.leases.book.files import BookFile
 from andon.leases.rules.membership import believed, believed_in_containers
 from andon.model import lease_wire, wire

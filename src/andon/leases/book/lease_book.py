@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.host.processes.kin import here, user_name
-from andon.host.users.namespace import is_root
+from andon.host.users import is_root
 from andon.leases.book import contents, files, places, tickets
 from andon.leases.book.files import BookFile
 from andon.leases.book.hold import Hold, LeaseHold

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from andon.errors import AndonError, Conflict, Gone
-from andon.host.files.kernel import read
+from andon.host.files import read
 from andon.host.processes.handles import ProcessHandle
 from andon.host.processes.kin import started_ticks, uid_of, user_name
 from andon.leases.book.locks import FileKey, key_of, parse_locks, read_locks

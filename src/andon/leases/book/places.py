@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from andon.errors import AndonError, Denied, Invalid, Unavailable
-from andon.host.files import systems as file_systems
-from andon.host.users.namespace import is_unknown
+from andon.host import file_systems
+from andon.host.users import is_unknown
 
 SYSTEM_BOOK = Path("/run/andon")
 COMMON_BOOK = Path("/tmp/andon")  # noqa: S108 - every user must find the same one

@@ -13,7 +13,7 @@ from andon.errors import AndonError, Invalid
 from andon.leases.book import files
 from andon.leases.book.hold import Hold
 from andon.model import wire
-from andon.model.release_note import ReleaseNote, release_from_json, release_to_json
+from andon.model.lease_wire import ReleaseNote, release_from_json, release_to_json
 
 NOTE_SUFFIX = ".note"
 MOST_READ = 16  # notes of one lease: a stranger's must not take forever

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from andon.errors import Invalid
-from andon.host.files.private import open_regular, read_regular, replace_file
-from andon.host.users.namespace import is_root
+from andon.host.files import open_regular, read_regular, replace_file
+from andon.host.users import is_root
 from andon.leases.rules.usage import NO_USAGE, RecentUsage, usage_from_json, usage_to_json
 from andon.model.wire import dumps, loads
 

@@ -185,7 +185,7 @@ def choose(
 
 
 def _links(chosen: Sequence[DeviceCapacity]) -> str | None:
-    from andon.model.topology.links import group_words  # most requests are for one device
+    from andon.model.links import group_words  # most requests are for one device
 
     return group_words([one.status.device for one in chosen])
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from andon.leases.rules.capacity import DeviceCapacity
-from andon.model.topology.links import all_links
+from andon.model.links import all_links
 
 Rank = Callable[[DeviceCapacity], tuple[float, ...]]
 SCORE = 2

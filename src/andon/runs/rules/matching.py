@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from msgspec import Struct
 
 from andon.errors import Conflict
-from andon.model.model_names import models_in_words
+from andon.model.naming import models_in_words
 from andon.model.run.record import RunRow, RunState
 
 MOST_CALLED = 5

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from andon.model.execution.order import HOST_MEMORY_WORDS
+from andon.model.execution import HOST_MEMORY_WORDS
 from andon.model.naming import title
 from andon.model.run.record import OutOfMemory, RunState
 from andon.units import human_bytes

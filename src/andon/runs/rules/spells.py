@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
-from andon.model.idleness import ZERO_READING
 from andon.model.run.use import IdleSpells
+from andon.model.utilisation import ZERO_READING
 
 DRIVER, SAMPLES = "driver", "samples"
 STEPS = {DRIVER: (1.0, 0.2), SAMPLES: (30.0, 1.0)}

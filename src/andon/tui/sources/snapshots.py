@@ -125,7 +125,7 @@ class Player:
 
     def __init__(self, settings: "Settings") -> None:
         from andon.drivers.replay.recording import Recording
-        from andon.host.files.folders import expanded
+        from andon.host.files import expanded
 
         path = expanded(settings.replay)
         self._recording = Recording(str(path.absolute()), settings.replay_loop)

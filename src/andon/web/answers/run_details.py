@@ -5,7 +5,7 @@ from typing import Any
 
 from andon.access.roles import Sight
 from andon.model.device import State
-from andon.model.model_names import models_in_words
+from andon.model.naming import models_in_words
 from andon.model.run.record import (
     ItemState,
     RunAlert,

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from andon.access.roles import Sight
-from andon.model.model_names import models_in_words, short_model
+from andon.model.naming import models_in_words, short_model
 from andon.model.run.record import RunKind, RunRow, RunState
 from andon.model.wire import dumps
 from andon.runs.rules.matching import RunQuery, matches, words_of

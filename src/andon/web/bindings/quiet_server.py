@@ -8,7 +8,7 @@ from types import FrameType
 
 import uvicorn
 
-from andon.host.memory import heap
+from andon.host import heap
 from andon.web.bindings.accepting import Acceptor
 from andon.web.bindings.connections import Connection, SharedState
 from andon.web.transport.places import Places, Seat

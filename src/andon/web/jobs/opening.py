@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from andon.app.leases import labels_of
-from andon.host.files.folders import home_folder
+from andon.host.files import home_folder
 from andon.jobs.queue import Queue, possible_here, refuse_too_many, same_as, submit, wake
 from andon.settings.resolution import Settings
 

@@ -19,7 +19,7 @@ from andon.model.alert import Alert
 from andon.model.alert_wire import alert_to_json
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList
-from andon.sampling.rules import cadence
+from andon.sampling.rules import timing
 from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.web.answers import alert_payloads, lease_payloads, payloads
 from andon.web.answers.texts import SnapshotTexts
@@ -209,7 +209,7 @@ class Live:
         unseen, self._unseen = self._unseen, None
         before = self._busy if unseen is None else self._busy_in(unseen)
         risen, self._busy = _risen(before, self._busy_in(snapshot))
-        slot = cadence.slot(self._clock(), UPDATE_SECONDS)
+        slot = timing.slot(self._clock(), UPDATE_SECONDS)
         due, self._slot = slot != self._slot, slot
         if not self._clients:
             return

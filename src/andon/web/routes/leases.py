@@ -11,8 +11,8 @@ from andon.leases.rules.requests import options_from_rest
 from andon.model import wire
 from andon.model.lease import DeviceRequest
 from andon.model.lease_list import row_to_json
+from andon.model.lease_wire import MOST_NOTE
 from andon.model.naming import FORMS, device_named
-from andon.model.release_note import MOST_NOTE
 from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.web.answers import lease_payloads
 from andon.web.answers.lease_requests import (

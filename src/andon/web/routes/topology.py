@@ -5,7 +5,7 @@ from collections.abc import Callable
 from fastapi import APIRouter, Request, Response
 
 from andon.model.device import Snapshot
-from andon.model.topology.wire import topology_to_json
+from andon.model.links import topology_to_json
 from andon.model.wire import dumps
 from andon.web.history_reader import HistoryReader
 

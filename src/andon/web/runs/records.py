@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from andon.errors import AndonError, Denied, Gone, Unavailable
-from andon.host.files.private import NotRegular, open_regular
+from andon.host.files import NotRegular, open_regular
 from andon.model.run.record import (
     MOST_LINE_BYTES,
     RunAlert,

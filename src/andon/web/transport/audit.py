@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from andon.errors import Unavailable
-from andon.host.files.private import open_regular
+from andon.host.files import open_regular
 from andon.node.audit_file import EARLIER, NAME
 
 MOST_BYTES = 10_000_000  # then it is rotated; one earlier file is kept

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from andon.failures.log import FailureLog
-from andon.host.users.peers import is_known, peer_uid
+from andon.host.socket_peers import is_known, peer_uid
 
 BACKLOG = 128
 PAUSE_SECONDS = 0.002  # after each answer: a flood costs the server little

@@ -14,7 +14,7 @@ from andon.access.saved_sessions import (
     sessions_key,
 )
 from andon.failures.log import FailureLog
-from andon.host.files.private import read_regular, replace_file
+from andon.host.files import read_regular, replace_file
 
 NAME = "sessions.json"
 LARGEST_BYTES = 256 * 1024

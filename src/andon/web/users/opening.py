@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from andon.errors import AndonError
-from andon.host.users.accounts import UserAccount, account_of
+from andon.host.accounts import UserAccount, account_of
 from andon.web.users.files import UserFiles
 from andon.web.users.processes import MOST_READERS, UserReaders
 

@@ -19,8 +19,8 @@ from msgspec import DecodeError
 from msgspec.json import decode
 
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
+from andon.host.accounts import UserAccount
 from andon.host.interpreter import module_environment, process_command
-from andon.host.users.accounts import UserAccount
 
 HEADER_BYTES = 9  # eight digits and a newline: how many bytes follow
 MOST_ANSWER_BYTES = 16 << 20

@@ -20,12 +20,12 @@ from msgspec.structs import asdict
 from andon.access.roles import ALL_SEEING
 from andon.app.runs import load_run_index, open_run_finder
 from andon.errors import AndonError, Gone
+from andon.host.accounts import UserAccount, become
 from andon.host.state.user_folder import node_path
-from andon.host.users.accounts import UserAccount, become
 from andon.jobs import acts as acts  # imported while it may read andon's own files
 from andon.jobs import progress as progress  # the same
 from andon.jobs.queue import Queue
-from andon.model.job.wire import view_to_json
+from andon.model.job.facts import view_to_json
 from andon.model.run.wire import row_to_json
 from andon.model.shapes import to_json
 from andon.model.wire import dumps

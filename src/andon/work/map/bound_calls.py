@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from andon.host.topology.affinity import on_cpus
+from andon.host.topology import on_cpus
 from andon.model.naming import title
 from andon.runs.record import RunRecorder
 from andon.work.cpu_binding import bound_line, bound_to

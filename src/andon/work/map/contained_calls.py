@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from andon.errors import AndonError
 from andon.host.interpreter import module_environment
-from andon.model.execution.order import ContainerOptions
+from andon.model.execution import ContainerOptions
 from andon.ports import Executor
 from andon.work.container_task import task_command
 from andon.work.map.calls import CallEnd, Caller, CommandCaller

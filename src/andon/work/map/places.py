@@ -18,7 +18,7 @@ from andon.leases.book.release_notes import read_note
 from andon.leases.granter import Grant, Granter, LeaseTerms, Progress
 from andon.leases.rules.environment import NO_DEVICE, environment
 from andon.model.device import Device, Snapshot
-from andon.model.execution.order import UNLEASED
+from andon.model.execution import UNLEASED
 from andon.model.lease import DeviceRequest
 from andon.model.run.record import RunDevice
 from andon.runs.rules.sampled import run_devices

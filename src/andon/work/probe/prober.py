@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from andon.host.memory.oom_kills import host_kills
-from andon.model.probe.probe import ProbeResult, Trial, TrialState
+from andon.host.oom_kills import host_kills
+from andon.model.probe import ProbeResult, Trial, TrialState
 from andon.model.run.record import RunDevice
 from andon.runs.record import SampleSource
 from andon.work.probe.trial_readings import MemoryReturn, TrialMeter, TrialReadings

@@ -4,12 +4,10 @@ import hashlib
 from pathlib import Path
 
 from andon.errors import Invalid, Unavailable
-from andon.host.files.folders import make_private
-from andon.host.files.private import read_regular, replace_file
+from andon.host.files import make_private, read_regular, replace_file
 from andon.host.state.user_folder import open_state_folder, state_folder
 from andon.model.codec import Wrong
-from andon.model.probe.probe import ProbeResult
-from andon.model.probe.wire import probe_from_json, probe_to_json
+from andon.model.probe import ProbeResult, probe_from_json, probe_to_json
 from andon.model.wire import dumps, loads
 
 FOLDER = "probes"

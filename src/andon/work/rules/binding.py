@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from msgspec import Struct
 
 from andon.model.device import Device
-from andon.model.topology.place import cpu_words, parse_cpus
+from andon.model.place import cpu_words, parse_cpus
 
 
 class CpuBinding(Struct, frozen=True):

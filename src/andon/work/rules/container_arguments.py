@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from andon.model.device import Device
-from andon.model.execution.order import ContainerMount, ContainerOptions, WorkOrder
+from andon.model.execution import ContainerMount, ContainerOptions, WorkOrder
 from andon.model.vendors import AMD, INTEL, NVIDIA
 
 LEASE_LABEL, UID_LABEL = "andon.lease", "andon.uid"  # for people: we go by our own notes

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from andon.errors import Invalid
-from andon.model.execution.order import (
+from andon.model.execution import (
     ContainerMount,
     ContainerOptions,
     PullPolicy,

@@ -133,7 +133,7 @@ def _secret(source: str) -> str:
     """The first line of a file, or of standard input."""
     if source == "-":
         return sys.stdin.readline(LONGEST_SECRET).strip()
-    from andon.host.files.private import read_regular
+    from andon.host.files import read_regular
 
     try:
         lines = read_regular(Path(source), LONGEST_SECRET, follow=True).decode().splitlines()

@@ -40,7 +40,7 @@ def show(jobs: tuple[str, ...], as_json: bool) -> int:
     views = [queue.view(facts.spec.number) for facts in found]
     terminal = Terminal.of(choices)
     if as_json:
-        from andon.model.job.wire import views_to_json
+        from andon.model.job.facts import views_to_json
 
         terminal.show(as_json_text(views_to_json(views, queue.paused), terminal.live))
         return code

@@ -70,7 +70,7 @@ def _refuse_options(asked: Mapping[str, Any]) -> None:
 def _check_images(jobs: "Sequence[FileJob]") -> None:
     """Whether containers can be started here; each image once."""
     from andon.cli.commands.share.container_options import contained
-    from andon.model.execution.order import ContainerOptions
+    from andon.model.execution import ContainerOptions
 
     for image, command in {job.image: job.command for job in jobs if job.image}.items():
         contained(ContainerOptions(image), command)

@@ -76,7 +76,7 @@ def jobs(
         return _show_machine(choices, queue, views, state, as_json)
     if as_json:
         from andon.cli.json_text import as_json_text
-        from andon.model.job.wire import views_to_json
+        from andon.model.job.facts import views_to_json
 
         terminal.show(as_json_text(views_to_json(views, queue.paused), terminal.live))
         return 0
@@ -101,7 +101,7 @@ def _show_machine(
         notice(note, choices)
     if as_json:
         from andon.cli.json_text import as_json_text
-        from andon.model.job.wire import views_to_json
+        from andon.model.job.facts import views_to_json
 
         said = {**views_to_json(views, queue.paused), "queue": everyone.queue_to_json(book)}
         terminal.show(as_json_text(said, terminal.live))

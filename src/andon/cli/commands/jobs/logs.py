@@ -14,7 +14,7 @@ from andon.cli.commands.jobs.common import JOB_FORMS, one_job, open_queue
 from andon.cli.options import MOST, chosen, shared
 from andon.cli.terminal import Choices, notice, write
 from andon.errors import Gone
-from andon.host.files.private import open_regular
+from andon.host.files import open_regular
 from andon.model.job import JobState
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from andon.model.device import Snapshot
-    from andon.model.execution.order import ContainerOptions
+    from andon.model.execution import ContainerOptions
     from andon.model.job.spec import Checkpoint, JobSpec
 
 MOST_RETRIES = 1000

@@ -20,7 +20,7 @@ def probes(context: click.Context, as_json: bool) -> int:
     if context.invoked_subcommand is not None:
         return 0
     from andon.cli.show.probing.chart import render_probes
-    from andon.model.probe.wire import probes_to_json
+    from andon.model.probe import probes_to_json
 
     terminal, found = Terminal.of(chosen()), kept_probes()
     if as_json:

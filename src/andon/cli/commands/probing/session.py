@@ -18,8 +18,7 @@ from andon.leases.rules.environment import environment
 from andon.model.device import Device, Snapshot
 from andon.model.lease import Lease
 from andon.model.naming import title
-from andon.model.probe.probe import Trial, TrialState
-from andon.model.probe.wire import probe_to_json
+from andon.model.probe import Trial, TrialState, probe_to_json
 from andon.model.redaction import redact
 from andon.model.run.record import RunDevice
 from andon.runs.identity import LONGEST_NAME

@@ -111,7 +111,7 @@ def _spent(before: "Costs", after: "Costs") -> tuple[int, float, float]:
 def free_uuids(choices: Choices, sampler: "Sampler", latest: "Snapshot") -> set[str]:
     """The devices that a lease would get: no job is disturbed by the load."""
     from andon.doctor.rules.selftest.load import FREE_BYTES
-    from andon.model.idleness import SCHEDULABLE_IDLE_PERCENT
+    from andon.model.utilisation import SCHEDULABLE_IDLE_PERCENT
 
     if sys.platform == "win32":  # no locks, so no leases
         from andon.leases.rules.verdict import available_by_readings

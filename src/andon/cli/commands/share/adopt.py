@@ -42,7 +42,7 @@ def adopt(lease_id: str) -> int:
 def _followed(adopted: "AdoptedWork", choices: Choices) -> "tuple[int, Verdict]":
     """Wait for the container, and release the lease whatever happens."""
     from andon.cli.work_session import LeaseCheck, LeaseRelease
-    from andon.model.execution.order import ContainerOptions
+    from andon.model.execution import ContainerOptions
     from andon.runs.rules.oom import verdict
     from andon.work.contained import ContainedCommand, follow_container
     from andon.work.launcher import CommandEnd, Launcher

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from andon.errors import Invalid
-from andon.model.execution.pull_policy import PullPolicy
+from andon.model.pull_policy import PullPolicy
 
 if TYPE_CHECKING:  # most commands name no image
-    from andon.model.execution.order import ContainerMount, ContainerOptions
+    from andon.model.execution import ContainerMount, ContainerOptions
     from andon.work.contained import ContainedCommand
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -71,7 +71,7 @@ def container_from(asked: dict[str, Any]) -> "ContainerOptions | None":
             option = "--mount" if name == "mounts" else f"--{name.replace('_', '-')}".rstrip("s")
             raise Invalid(f"{option} needs --image", hint="add --image IMAGE, or leave it out")
         return None
-    from andon.model.execution.order import ContainerOptions, refuse_options
+    from andon.model.execution import ContainerOptions, refuse_options
 
     options = tuple(taken["container_options"] or ())
     refuse_options(options)
@@ -87,7 +87,7 @@ def container_from(asked: dict[str, Any]) -> "ContainerOptions | None":
 def _mounts(texts: Sequence[str], model_folder: str | None) -> "tuple[ContainerMount, ...]":
     from pathlib import Path
 
-    from andon.model.execution.order import ContainerMount, parse_mount
+    from andon.model.execution import ContainerMount, parse_mount
 
     folder = str(Path.cwd())
     found = [parse_mount(text, folder) for text in texts]

@@ -159,7 +159,7 @@ def _asked(
 def _file(command: "ServerCommand") -> tuple[dict[str, Any], str | None]:
     """What the server's own file of options says."""
     from andon.estimate.rules.command_line import file_options
-    from andon.host.files.private import read_regular
+    from andon.host.files import read_regular
 
     if command.config is None:
         return {}, None

@@ -21,8 +21,8 @@ from andon.cli.terminal import Choices, Terminal, ask, notice, report
 from andon.errors import AndonError, Gone, Invalid
 from andon.model.lease import LONGEST_ID, LeaseState
 from andon.model.lease_list import LeaseList, LeaseRow, list_from_json
+from andon.model.lease_wire import MOST_NOTE
 from andon.model.naming import may_mean, may_mean_lease, title
-from andon.model.release_note import MOST_NOTE
 from andon.units import human_bytes, human_seconds
 
 if TYPE_CHECKING:

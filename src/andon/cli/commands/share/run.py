@@ -228,7 +228,7 @@ def _without_device(command: Sequence[str], inside: "ContainedCommand | None") -
 
 
 def _container_without_device(inside: "ContainedCommand") -> int:
-    from andon.model.execution.order import UNLEASED
+    from andon.model.execution import UNLEASED
     from andon.work.contained import follow_container
     from andon.work.launcher import Launcher
 

@@ -38,7 +38,7 @@ def devices(devices: list[str], as_json: bool, topology: bool) -> int:
 
 def _topology(devices: list[str], as_json: bool) -> int:
     from andon.cli.show.topology import render_topology
-    from andon.model.topology.wire import topology_to_json
+    from andon.model.links import topology_to_json
 
     choices = chosen()
     snapshot = narrowed(_placed(choices), devices)
@@ -59,7 +59,7 @@ def _placed(choices: Choices) -> Snapshot:
             sampler.ask_places()
             return sampler.once(with_host=False)
     from andon.model.codec import Wrong
-    from andon.model.topology.wire import with_places
+    from andon.model.links import with_places
 
     remote = snapshot_source.server_of(choices, choices.url)
     snapshot = remote.once()

@@ -6,7 +6,7 @@ from andon.cli.show.cells import percent, unknown
 from andon.cli.show.render import paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
-from andon.model.probe.probe import ProbeResult, Trial, TrialState
+from andon.model.probe import ProbeResult, Trial, TrialState
 from andon.units import fixed, human_bytes, measured_seconds
 from andon.work.rules.probe.results import limited_by
 

@@ -16,7 +16,7 @@ from andon.cli.show.runs.cells import (
 from andon.cli.show.runs.states import state_text
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
-from andon.model.model_names import short_model
+from andon.model.naming import short_model
 from andon.model.run.record import RunBegin, RunDevice, RunEnd, RunRow, RunState
 from andon.runs.rules.fold import RunFold
 from andon.runs.rules.matching import devices_words

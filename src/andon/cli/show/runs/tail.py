@@ -10,7 +10,7 @@ from andon.cli.show.runs.states import state_text
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.history.rules.sparkline import sparkline
-from andon.model.model_names import models_in_words, short_model
+from andon.model.naming import models_in_words, short_model
 from andon.model.run.record import (
     ItemState,
     RunAlert,

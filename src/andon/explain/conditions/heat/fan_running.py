@@ -10,7 +10,7 @@ from andon.explain.evidence.measures import (
 from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, Clause, conclude, say
 from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
 from andon.explain.evidence.view import View
-from andon.model.idleness import BARELY_BUSY_PERCENT
+from andon.model.utilisation import BARELY_BUSY_PERCENT
 
 COOL_CELSIUS = 50
 FALL_CELSIUS = 3  # cooling down by this much explains the fan

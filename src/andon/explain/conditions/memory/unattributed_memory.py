@@ -25,8 +25,8 @@ from andon.explain.evidence.measures import measured, memory_unattributed_bytes
 from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, conclude, say
 from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
 from andon.explain.evidence.view import View
-from andon.model.idleness import ZERO_READING
 from andon.model.thresholds import Figure, Thresholds
+from andon.model.utilisation import ZERO_READING
 from andon.units import GIB, human_bytes
 
 PERCENT = Figure(

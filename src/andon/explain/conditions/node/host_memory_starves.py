@@ -11,8 +11,8 @@ from andon.explain.evidence.phrasing import LIKELY, conclude, say
 from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.device import DeviceStatus, Host, Process, ProcessKind, Snapshot, State
-from andon.model.idleness import SCHEDULABLE_IDLE_PERCENT
 from andon.model.thresholds import Figure, Thresholds
+from andon.model.utilisation import SCHEDULABLE_IDLE_PERCENT
 
 PRESSURE = Figure(
     "host_memory_pressure_percent", 20.0,

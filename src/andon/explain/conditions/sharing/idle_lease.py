@@ -24,8 +24,8 @@ from andon.explain.conditions.sharing.phrases import (
     release_advice,
 )
 from andon.model.device import DeviceStatus
-from andon.model.idleness import ZERO_READING
 from andon.model.thresholds import Figure, Thresholds
+from andon.model.utilisation import ZERO_READING
 
 SECONDS = Figure(
     "idle_lease_seconds",

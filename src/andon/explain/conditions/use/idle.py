@@ -25,8 +25,8 @@ from andon.explain.evidence.phrasing import Clause, conclude, say
 from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
 from andon.explain.evidence.view import View
 from andon.model.device import Process
-from andon.model.idleness import BARELY_BUSY_PERCENT, ZERO_READING
 from andon.model.thresholds import Figure
+from andon.model.utilisation import BARELY_BUSY_PERCENT, ZERO_READING
 
 SECONDS = Figure(
     "idle_seconds", 300.0, "how long a device may be occupied but idle", 1, 31_536_000, switch=True

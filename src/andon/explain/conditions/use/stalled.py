@@ -19,9 +19,9 @@ from andon.explain.conditions.observation import HeldDevices
 from andon.explain.conditions.promql import LEASES_ARE_NO_METRIC
 from andon.explain.conditions.sharing.phrases import lasting, lease_evidence
 from andon.model.device import Process
-from andon.model.idleness import ZERO_READING
 from andon.model.programs import program_of
 from andon.model.thresholds import Figure
+from andon.model.utilisation import ZERO_READING
 
 SECONDS = Figure(
     "stalled_seconds", 900.0, "how long a run or job that worked may do nothing", 1, 31_536_000,

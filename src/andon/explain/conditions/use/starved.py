@@ -13,7 +13,7 @@ from andon.explain.evidence.measures import (
 from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, Clause, conclude, say
 from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
 from andon.explain.evidence.view import View
-from andon.model.idleness import BARELY_BUSY_PERCENT
+from andon.model.utilisation import BARELY_BUSY_PERCENT
 
 SOME_SECONDS = 30.0
 LOW_PERCENT = 40.0

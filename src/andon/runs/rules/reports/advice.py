@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
-from andon.model.idleness import BARELY_BUSY_PERCENT
 from andon.model.naming import title
 from andon.model.run.record import RunState
 from andon.model.run.use import IdleSpells
 from andon.model.throttling import ThrottleKind, reason_of
+from andon.model.utilisation import BARELY_BUSY_PERCENT
 from andon.runs.rules.reports.report import DeviceReport, ReadingFigures, RunReport
 from andon.units import fixed, human_bytes, human_seconds, measured_seconds
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from andon.model.idleness import BARELY_BUSY_PERCENT
+from andon.model.utilisation import BARELY_BUSY_PERCENT
 
 LEAST_POINTS = 4
 

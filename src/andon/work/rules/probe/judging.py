@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from andon.model.probe.probe import TrialState
+from andon.model.probe import TrialState
 from andon.model.run.record import RunState
 from andon.runs.rules.oom import MemoryBeforeEnd, complaint, verdict
 from andon.units import human_seconds

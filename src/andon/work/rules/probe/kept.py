@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from andon.errors import Conflict, Gone
-from andon.model.probe.probe import ProbeResult
+from andon.model.probe import ProbeResult
 
 
 def best(probes: Sequence[ProbeResult], name: str, model: str | None = None) -> ProbeResult:

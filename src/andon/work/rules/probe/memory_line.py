@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from andon.model.probe.probe import MemoryLine, Trial, TrialState
+from andon.model.probe import MemoryLine, Trial, TrialState
 
 BELOW = 0.8
 """Of the card's memory. Above it allocators begin to reuse and to give back, and the line bends."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from andon.model.probe.probe import ProbeResult, Trial, TrialState
+from andon.model.probe import ProbeResult, Trial, TrialState
 from andon.work.rules.probe.memory_line import memory_line
 from andon.work.rules.probe.search import Search, begin_search, recommended, searched
 

@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.errors import Invalid
-from andon.model.probe.probe import Trial, TrialState
+from andon.model.probe import Trial, TrialState
 
 CLOSENESS = 16
 """The search ends where the smallest size that fails is at most 1/16 above the largest that

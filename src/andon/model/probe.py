@@ -1,10 +1,15 @@
-"""A probe: trials of one command with different sizes, and the largest size that fits."""
+"""A probe: trials of one command with different sizes, the largest size that fits, and its JSON."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 from msgspec import Struct, field
 
-from andon.model.codec import Amount, Name, Number, Percent, Text, Texts, Time, Whole
+from andon.model.codec import Amount, Name, Number, Percent, Text, Texts, Time, Whole, Wrong, read
+from andon.model.shapes import to_json
+from andon.model.wire import Json
+
+# A probe: trials of one command with different sizes, and the largest size that fits.
 
 PROBE_SCHEMA = "andon.probe/1"
 
@@ -84,3 +89,23 @@ class ProbeResult(Struct, frozen=True):
             f"{self.name} on {self.model}: {self.largest} fits{above}, "
             f"recommended {self.recommended} ({self.margin_percent:g} % less)"
         )
+
+
+# JSON of a probe, `andon.probe/1`; a stored file is as untrusted as the network.
+
+PROBES_SCHEMA = "andon.probes/1"
+
+
+def probe_to_json(probe: ProbeResult) -> Json:
+    return {"schema": PROBE_SCHEMA, **to_json(probe)}
+
+
+def probes_to_json(probes: Sequence[ProbeResult]) -> Json:
+    return {"schema": PROBES_SCHEMA, "probes": [to_json(probe) for probe in probes]}
+
+
+def probe_from_json(value: Json) -> ProbeResult:
+    """Raises Wrong if it is not a probe."""
+    if value.get("schema") != PROBE_SCHEMA:
+        raise Wrong("schema", f"is {value.get('schema')!r}, not {PROBE_SCHEMA!r}")
+    return read(ProbeResult, value)

@@ -1,5 +1,6 @@
 """Which file system a folder is on, found in the mounts: a network file system whose server is
-unreachable does not respond."""
+unreachable does not respond.
+"""
 
 import re
 from collections.abc import Sequence

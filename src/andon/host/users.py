@@ -1,8 +1,40 @@
-"""Uids across user namespaces: inside one, root's files have no owner's number, and 0 is a user."""
+"""The names of users, and their uids across user namespaces; `submit` must import little."""
 
 import os
 from functools import lru_cache
 from pathlib import Path
+
+# The names of users; a separate module, because `submit` must import little.
+
+
+@lru_cache(maxsize=1024)
+def user_name(uid: int) -> str:
+    """The user's name, or the uid if there is none; cached, as a name service may be slow.
+
+    Bytes that are no text are replaced: no file and no database would take them.
+    """
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name.encode(errors="replace").decode()
+    except (KeyError, OSError):
+        return str(uid)
+
+
+def account_name(uid: int) -> str | None:
+    """The name of an account as it is now; None where there is no such account.
+
+    Not cached: a uid may be given to another person while a server runs.
+    """
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except (KeyError, OSError, OverflowError):
+        return None
+
+
+# Uids across user namespaces: inside one, root's files have no owner's number, and 0 is a user.
 
 WHOLE = ((0, 0, 2**32 - 1),)
 USUAL_OVERFLOW = 65534

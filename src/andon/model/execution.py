@@ -7,7 +7,7 @@ from msgspec import Struct, field
 
 from andon.errors import Invalid
 from andon.model.device import Device
-from andon.model.execution.pull_policy import PullPolicy as PullPolicy
+from andon.model.pull_policy import PullPolicy as PullPolicy
 from andon.model.vendors import MASKED
 
 RESERVED_OPTIONS = {

@@ -1,10 +1,43 @@
-"""Where a PCI device is, from the kernel's files: no driver is called, and no device is woken."""
+"""Where a PCI device is in the kernel's tree, and the CPUs that a new process may run on."""
 
+import os
 import re
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from andon.host.files.kernel import PAGE_BYTES, read
-from andon.model.topology.place import DevicePlace
+from andon.host.files import PAGE_BYTES, read
+from andon.model.place import DevicePlace
+
+# The CPUs that a new process may run on.
+
+
+def allowed_cpus() -> frozenset[int]:
+    """Returns the CPUs that this process may use; empty if the system does not tell."""
+    return frozenset(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else frozenset()
+
+
+@contextmanager
+def on_cpus(cpus: Collection[int] | None) -> Iterator[None]:
+    """What this thread starts within the block runs on these CPUs; None changes nothing.
+
+    A child inherits the CPUs of the thread that starts it. This needs no code between fork and
+    exec, which could deadlock in a process with other threads.
+    """
+    if cpus is None:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    with suppress(OSError):  # all of them were taken away meanwhile: it runs unbound
+        os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # the same: what was started must not be lost for it
+            os.sched_setaffinity(0, before)
+
+
+# Where a PCI device is, from the kernel's files: no driver is called, and no device is woken.
 
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _ROOT = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}")

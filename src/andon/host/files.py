@@ -1,0 +1,249 @@
+"""Reads, opens and creates files and folders: of the kernel, small ones, and private ones."""
+
+import errno
+import os
+import stat
+import struct
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+# Reads small files of the kernel, which may disappear at any moment.
+
+OPEN = os.O_RDONLY | os.O_CLOEXEC
+PAGE_BYTES = 4096
+_PIECE_BYTES = 65536
+
+
+def read_file(path: str, limit_bytes: int, short_bytes: int = 0) -> bytes:
+    """The first bytes of a file; raises OSError or ValueError if it cannot be read."""
+    descriptor = os.open(path, OPEN)
+    try:
+        return read_descriptor(descriptor, limit_bytes, short_bytes)
+    finally:
+        os.close(descriptor)
+
+
+def read(path: str, limit_bytes: int) -> bytes | None:
+    """The same; None if it cannot be read or no longer exists.
+
+    What fits into a page (`stat`, `status`) is read in one call. A longer one is read to the end:
+    `/proc/mounts` returns as many whole lines as fit into a page, which is less than a page.
+    """
+    try:
+        return read_file(path, limit_bytes, limit_bytes if limit_bytes <= PAGE_BYTES else 0)
+    except (OSError, ValueError):
+        return None
+
+
+def read_descriptor(descriptor: int, limit_bytes: int, short_bytes: int = 0) -> bytes:
+    """Read to the end; a first read of less than `short_bytes` is the end."""
+    content = piece = os.read(descriptor, min(limit_bytes, _PIECE_BYTES))
+    while piece and len(content) >= short_bytes and len(content) < limit_bytes:
+        piece = os.read(descriptor, min(limit_bytes - len(content), _PIECE_BYTES))
+        content += piece
+    return content
+
+
+def parse_uid(content: bytes) -> int | None:
+    """The real uid in /proc/<pid>/status; the folder's owner is root for a protected process."""
+    for line in content.splitlines():
+        if line.startswith(b"Uid:\t"):
+            return int(line.split()[1])
+    return None
+
+
+# Opens files whose path another process may have replaced: regular files only, never blocks.
+
+PRIVATE_FILE = 0o600
+LARGEST_BYTES = 1024 * 1024
+
+# Windows has none of these flags, and no named pipes among its files.
+_CAUTION = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_CLOEXEC", 0)
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+
+
+class NotRegular(OSError):
+    """The path is a pipe, a socket, a device or a folder; `strerror` is readable."""
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(errno.EINVAL, "not a regular file", str(path))
+
+
+def open_regular(
+    path: str | Path, flags: int = os.O_RDONLY, mode: int = PRIVATE_FILE, *, follow: bool = False
+) -> int:
+    """Returns a descriptor of a regular file; raises OSError (such as NotRegular) otherwise.
+
+    Opening a pipe waits for its other end, and opening a device may act on it: O_NONBLOCK prevents
+    the wait, and a file of another kind is closed unread. A symbolic link is an error (ELOOP)
+    unless `follow` is given.
+    """
+    try:
+        descriptor = os.open(path, flags | _CAUTION | (0 if follow else _NO_FOLLOW), mode)
+    except OSError as exc:
+        if exc.errno in (errno.ENXIO, errno.EISDIR):  # a pipe without a reader, a socket; a folder
+            raise NotRegular(path) from exc
+        raise
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise NotRegular(path)
+        if hasattr(os, "set_blocking") and os.name != "nt":
+            os.set_blocking(descriptor, True)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def read_regular(
+    path: str | Path, largest_bytes: int = LARGEST_BYTES, *, follow: bool = False
+) -> bytes:
+    """The content of a regular file; OSError (EFBIG) if it is larger than `largest_bytes`."""
+    with os.fdopen(open_regular(path, follow=follow), "rb") as file:
+        content = file.read(largest_bytes + 1)
+    if len(content) > largest_bytes:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+    return content
+
+
+def replace_file(path: Path, content: bytes, mode: int = PRIVATE_FILE) -> None:
+    """Writes a whole file: a reader sees the old content or all of the new, also after a power
+    failure. The mode does not depend on the umask."""
+    draft = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with os.fdopen(open_regular(draft, flags, mode), "wb") as file:
+            draft.chmod(mode)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
+
+
+def is_regular(path: str | Path) -> bool:
+    """Whether a path is a regular file; False for an impossible path."""
+    try:
+        return stat.S_ISREG(Path(path).stat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+# Creates folders and files that only their owner can access, with any umask.
+
+PRIVATE_FOLDER = 0o700
+
+
+def make_private(folder: Path) -> None:
+    """Create a folder and its missing parents; raises OSError on failure.
+
+    A parent that anyone may write to would let anyone replace the folder.
+    """
+    if folder.is_dir():
+        return
+    if folder.parent != folder:
+        make_private(folder.parent)
+    try:
+        folder.mkdir(mode=PRIVATE_FOLDER)
+    except FileExistsError:
+        if not folder.is_dir():
+            raise
+    else:  # a umask may also remove the owner's own permissions
+        folder.chmod(PRIVATE_FOLDER)
+
+
+def make_private_file(path: Path) -> None:
+    """Create an empty file; an existing one is left unchanged."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        os.close(os.open(path, flags, PRIVATE_FILE))
+    except FileExistsError:
+        return
+
+
+def others_may_write(folder: Path) -> bool:
+    return bool(folder.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+
+
+def home_folder() -> Path:
+    """Returns this user's home; `/`, as container engines have it, for a user without one."""
+    found = expanded("~")
+    return found if found.is_absolute() else Path("/")
+
+
+def expanded(path: str) -> Path:
+    """Expand `~` and `~user`; an unknown user is left as written."""
+    return Path(os.path.expanduser(path))  # noqa: PTH111 - Path.expanduser raises RuntimeError
+
+
+# Reads small files and lists folders, with limits: what cannot be read is empty.
+
+SMALL_BYTES = 64 * 1024
+BIG_BYTES = 1024 * 1024
+MAX_NAMES = 4096
+
+
+def read_text(path: Path, limit_bytes: int = SMALL_BYTES) -> str:
+    """The text of a small regular file, or nothing; never blocks on a pipe or a device."""
+    return os.fsdecode(read_bytes(path, limit_bytes))
+
+
+def read_bytes(path: Path, limit_bytes: int = SMALL_BYTES) -> bytes:
+    try:
+        descriptor = open_regular(path, follow=True)
+    except (OSError, ValueError):
+        return b""
+    try:
+        return read_descriptor(descriptor, limit_bytes)
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
+
+
+def names_in(folder: Path, limit: int = MAX_NAMES) -> list[str]:
+    """The entries of a folder, sorted; empty if it cannot be listed."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entry.name for entry, _ in zip(entries, range(limit), strict=False))
+    except OSError:
+        return []
+
+
+# Birth time of a file as the kernel records it: the one file time that no user can set.
+
+_EMPTY_PATH, _BIRTH = 0x1000, 0x800  # AT_EMPTY_PATH, STATX_BTIME
+_BYTES = 256
+_MASK, _SECONDS = struct.Struct("=I"), struct.Struct("=qI")
+_BIRTH_OFFSET = 80
+
+
+def born(descriptor: int) -> float | None:
+    """The birth time of an open file; None if the file system or the C library has none."""
+    call = _statx()
+    if call is None:
+        return None
+    buffer = bytearray(_BYTES)
+    view = (_ctypes().c_char * _BYTES).from_buffer(buffer)
+    if call(descriptor, b"", _EMPTY_PATH, _BIRTH, view) != 0:
+        return None
+    if not _MASK.unpack_from(buffer)[0] & _BIRTH:
+        return None
+    seconds, nanoseconds = _SECONDS.unpack_from(buffer, _BIRTH_OFFSET)
+    return float(seconds + nanoseconds / 1e9)
+
+
+def _ctypes() -> Any:
+    import ctypes  # imported late: most commands never need it
+
+    return ctypes
+
+
+@lru_cache(maxsize=1)
+def _statx() -> Any:
+    return getattr(_ctypes().CDLL(None), "statx", None)

@@ -1,1 +1,0 @@
-"""The memory of this process and of the machine."""

@@ -1,1 +1,0 @@
-"""Where devices and CPUs are in the machine."""

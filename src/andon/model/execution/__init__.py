@@ -1,1 +1,0 @@
-"""A command to execute, and the options of its container."""

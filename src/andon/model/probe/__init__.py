@@ -1,1 +1,0 @@
-"""Probes as values, and their JSON."""

@@ -1,1 +1,0 @@
-"""Where devices are in the machine, as values."""
