@@ -26,7 +26,7 @@ import pytest
 
 from andon.errors import TimedOut
 from andon.leases.availability import Availability
-from andon.leases.book import files, mutex
+from andon.leases.book import files, lock_holders
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms
 from andon.leases.rules.requests import RequestOptions
@@ -90,7 +90,7 @@ def slow_down(board: Board, luck: random.Random) -> None:
         board.say(state)
         time.sleep(luck.uniform(0, 0.001))
 
-    rename, remove, wait = os.rename, files.remove, mutex._wait
+    rename, remove, wait = os.rename, files.remove, lock_holders._wait
     clean, doze = Granter._is_clean, Granter._doze
 
     def renaming(*args: object, **kwargs: object) -> None:
@@ -119,7 +119,7 @@ def slow_down(board: Board, luck: random.Random) -> None:
 
     files.os.rename = renaming  # type: ignore[attr-defined]
     files.remove = removing
-    mutex._wait = knocking  # type: ignore[assignment]
+    lock_holders._wait = knocking  # type: ignore[assignment]
     Granter._is_clean = cleaning  # type: ignore[method-assign, assignment]
     Granter._doze = dozing  # type: ignore[method-assign, assignment]
 

@@ -30,7 +30,7 @@ from andon.model.shapes import to_json
 from andon.ports import AlertStore, Notifier
 from andon.sampling.bus import Subscription
 from andon.sampling.follower import Follower
-from andon.settings.quiet_hours import Offset
+from andon.settings.moments import Offset
 from andon.units import human_seconds
 
 log = logging.getLogger("andon.watcher")

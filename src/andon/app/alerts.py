@@ -33,7 +33,7 @@ def open_notifiers(settings: Settings, node: str = "") -> "list[RoutedNotifier]"
     from andon.alerts.rules.routes import Route
     from andon.host.clock import offset
     from andon.model.alert import Level
-    from andon.settings.quiet_hours import parse_quiet
+    from andon.settings.moments import parse_quiet
 
     found: list[RoutedNotifier] = []
     mistakes: list[str] = []

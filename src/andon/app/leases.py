@@ -32,9 +32,8 @@ def open_availability(
     What devices reported earlier is asked of this node's server, unless `broken` knows it.
     `ask_places` makes the next sample say how devices are linked.
     """
-    from andon.leases.availability import Availability
+    from andon.leases.availability import Availability, TurnMemory
     from andon.leases.rules.capacity import Weights
-    from andon.leases.turn_memory import TurnMemory
     from andon.node.broken_devices import BrokenDevicesQuery
 
     found = Availability(

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from andon.app.runs import remember
 from andon.app.thresholds import rulebook
-from andon.leases.rules.suitability import chosen_by
+from andon.leases.rules.eligibility import chosen_by
 from andon.model.device import Snapshot
 from andon.model.redaction import redact
 from andon.model.run.record import RunKind

@@ -15,7 +15,7 @@ from andon.app.settings import config_path, read_config, users_file
 from andon.errors import Conflict, Denied, Invalid
 from andon.host.files import PRIVATE_FILE, make_private, replace_file
 from andon.settings.alerts import NotifierSettings, read_notifiers
-from andon.settings.notifier_lines import free_name, notifier_lines, with_lines
+from andon.settings.notifier_kinds import free_name, notifier_lines, with_lines
 from andon.settings.resolution import Settings, resolve
 
 SYSTEM_FILE = Path("/etc/andon/andon.toml")

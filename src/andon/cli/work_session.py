@@ -26,8 +26,8 @@ from andon.leases.book.places import LEASES
 from andon.leases.book.rejoin import Presence
 from andon.leases.book.release_notes import read_note
 from andon.leases.granter import Grant
+from andon.leases.rules.eligibility import chosen_by
 from andon.leases.rules.environment import environment
-from andon.leases.rules.suitability import chosen_by
 from andon.model.device import Device, Snapshot
 from andon.model.lease import DeviceRequest, Lease
 from andon.model.lease_wire import ReleaseNote

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from andon.errors import AndonError
 from andon.host.files import make_private
 from andon.leases.granter import Grant
-from andon.leases.rules.suitability import chosen_by
+from andon.leases.rules.eligibility import chosen_by
 from andon.model.device import Snapshot
 from andon.model.job import AttemptEnd, AttemptFacts, AttemptVerdict, EndReason, JobSpec
 from andon.model.lease import Owner

@@ -27,9 +27,8 @@ from andon.leases.granter import Grant, GrantAttempt, Granter, LeaseTerms, Progr
 from andon.leases.refusal import device_lines, hint_of, is_hopeless, refusal
 from andon.leases.rules.capacity import DeviceCapacity
 from andon.leases.rules.choice import can_come, rank
-from andon.leases.rules.eligibility import need_of, no_gpu, obstacles_of, preferred
+from andon.leases.rules.eligibility import ObstacleKind, need_of, no_gpu, obstacles_of, preferred
 from andon.leases.rules.group import Rank
-from andon.leases.rules.obstacles import ObstacleKind
 from andon.leases.rules.queue import (
     Place,
     TurnTimes,

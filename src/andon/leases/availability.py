@@ -1,20 +1,33 @@
 """Which devices are available now: one snapshot matched with one reading of the lease book."""
 
+import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from msgspec import Struct, field
 
-from andon.errors import Invalid, Unavailable
+from andon.errors import AndonError, Invalid, Unavailable
 from andon.host.clock import boot_seconds
+from andon.host.files import PRIVATE_FILE, open_regular, read_regular
 from andon.host.processes.kin import here, read_kin
+from andon.host.state.user_folder import is_own, node_path
 from andon.leases.book.lease_book import Book
 from andon.leases.rules.capacity import DeviceCapacity, Surroundings, Weights, capacities
 from andon.leases.rules.choice import DeviceChoice, choose, rank
-from andon.leases.rules.eligibility import Labels, need_of, no_gpu, obstacles_of, preferred
+from andon.leases.rules.eligibility import (
+    MAX_UTILIZATION_PERCENT,
+    Labels,
+    need_of,
+    no_gpu,
+    obstacles_of,
+    preferred,
+)
 from andon.leases.rules.membership import judge
 from andon.leases.rules.queue import (
+    MEMORY_SECONDS,
     Place,
     Reserved,
     TurnTimes,
@@ -27,14 +40,60 @@ from andon.leases.rules.queue import (
     reserved,
 )
 from andon.leases.rules.requests import checked
-from andon.leases.rules.suitability import MAX_UTILIZATION_PERCENT
 from andon.leases.rules.usage import NO_USAGE, RecentUsage
 from andon.leases.rules.verdict import all_masked, need_of_any, verdicts, verdicts_for
-from andon.leases.turn_memory import TurnMemory
 from andon.model.device import Snapshot
 from andon.model.lease import BookEntry, Claim, Cordon, DeviceRequest, Kin, Lease, Need, Ticket
 from andon.model.verdict import DeviceVerdict
 from andon.sampling.rules.masks import doubt_about
+
+# Remembers which users left available devices untaken, for requests that do not wait.
+
+NAME = "turns.json"
+LARGEST_BYTES = 64 * 1024
+MOST_USERS = 1000
+
+
+class TurnMemory:
+    """A small file in this machine's state folder; where it cannot be kept, nothing is remembered.
+
+    It changes only what this user's own requests wait for. Times count from the boot, so that no
+    clock that is set can move them.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+
+    def read(self) -> dict[int, float]:
+        """uid -> since when, in seconds since the boot."""
+        folder = self._folder or node_path()
+        try:
+            if not is_own(folder):
+                return {}
+            found = json.loads(read_regular(folder / NAME, LARGEST_BYTES))
+            if found["boot"] != here().boot:
+                return {}
+            times = {int(uid): float(since) for uid, since in found["users"].items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return {}
+        now = boot_seconds()
+        return {uid: since for uid, since in times.items() if 0 <= now - since <= MEMORY_SECONDS}
+
+    def write(self, users: Mapping[int, float]) -> None:
+        from andon.host.state.node_folder import open_node_folder  # where someone is in front
+
+        kept = dict(sorted(users.items(), key=lambda item: item[1])[:MOST_USERS])
+        content = json.dumps({"boot": here().boot, "users": kept})
+        with suppress(OSError, AndonError):
+            folder = self._folder or open_node_folder()
+            draft = folder / f".{NAME}.{os.getpid()}"
+            try:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+                with os.fdopen(open_regular(draft, flags, PRIVATE_FILE), "w") as file:
+                    file.write(content)
+                draft.replace(folder / NAME)
+            finally:
+                draft.unlink(missing_ok=True)
 
 
 class AvailabilityView(Struct, frozen=True):

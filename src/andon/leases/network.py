@@ -22,9 +22,9 @@ from andon.leases.book.holder import Account, HolderProcess
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import Grant, Granter, LeaseTerms, Progress
 from andon.leases.listing import LeaseListing, book_row, listing, read_listing
-from andon.leases.overdue import overdue
 from andon.leases.reaper import Reaper
 from andon.leases.refusal import refusal
+from andon.leases.releaser import overdue
 from andon.leases.rules.environment import environment
 from andon.leases.rules.requests import LONGEST_WAIT_SECONDS
 from andon.leases.rules.rights import check_fence

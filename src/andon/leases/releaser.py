@@ -3,12 +3,12 @@
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from andon.errors import Conflict, Denied, Gone
+from andon.errors import AndonError, Conflict, Denied, Gone
 from andon.host.processes.handles import is_stopped
 from andon.host.processes.kin import here, user_name
 from andon.leases.book.lease_book import Book
@@ -16,11 +16,12 @@ from andon.leases.book.lock_holders import LockTable, described, open_holder, st
 from andon.leases.book.places import LEASES
 from andon.leases.book.release_notes import left_note
 from andon.leases.policy_file import limits_for, read_policy
-from andon.leases.rules.lockers import Locker
 from andon.leases.rules.policy import check_extension
 from andon.leases.rules.rights import LeaseRequester, barred
+from andon.leases.rules.validity import Locker
 from andon.model.lease import Claim, Lease, LeaseState
 from andon.model.lease_wire import release_note
+from andon.units import human_seconds
 
 RELEASE_SECONDS = 12.0
 POLL_SECONDS = 0.05
@@ -164,3 +165,38 @@ def _is_released(book: Book, file: str, seconds: float) -> bool:
 
 def _is_held(book: Book, file: str) -> bool:
     return any(entry.locked and entry.file == file for entry in book.entries())
+
+
+# Leases past their end that are still held: their holder is stopped or not responding.
+
+LATE_SECONDS = 15.0  # a running holder releases a lease within five
+
+
+def overdue(book: Book, claims: Iterable[Claim], at: float) -> Iterator[tuple[str, str]]:
+    """The id of each such lease, and a sentence about it."""
+    for claim in claims:
+        lease = claim.lease
+        if lease is None or lease.until is None or claim.state is not LeaseState.HELD:
+            continue
+        late = at - lease.until
+        if late > LATE_SECONDS:
+            since = f"lease {lease.id} expired {human_seconds(late)} ago but is still held"
+            yield lease.id, f"{since}: {_reason(book, claim, lease)}"
+
+
+def _reason(book: Book, claim: Claim, lease: Lease) -> str:
+    """A process is named only where it is verified to be the holder."""
+    pid = lease.owner.pid
+    if not any(_is_verified(claim, lease, path / LEASES / claim.file) for path in book.paths):
+        return f"ask {claim.user}, or root"
+    if is_stopped(pid):
+        return f"its holder is stopped; resume it: kill -CONT {pid}"
+    return f"its holder (pid {pid}) is not responding"
+
+
+def _is_verified(claim: Claim, lease: Lease, file: Path) -> bool:
+    try:
+        open_holder(lease, file, claim.uid).close()
+    except AndonError:
+        return False
+    return True

@@ -7,7 +7,7 @@ from pathlib import Path
 from andon.failures.log import FailureLog
 from andon.host.clock import boot_seconds
 from andon.leases.book import places
-from andon.leases.book.usage_file import claim_writing, read_usage, write_usage
+from andon.leases.book.contents import claim_writing, read_usage, write_usage
 from andon.leases.rules.occupants import BookView
 from andon.leases.rules.usage import RecentUsage, counted
 from andon.model.device import Snapshot

@@ -29,7 +29,7 @@ from andon.node.calls import (
     call,
 )
 from andon.sampling.rules.readings import checked_snapshot
-from andon.settings.usual_port import USUAL_PORT
+from andon.settings.table import USUAL_PORT
 from andon.version import __version__
 
 LIMITS = CallLimits(timeout_seconds=10.0, most_bytes=32 << 20)

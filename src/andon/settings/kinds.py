@@ -101,7 +101,7 @@ def _or_off(read: Callable[[object], float]) -> Callable[[object], float | None]
 
 
 def _quiet(value: object) -> str:
-    from andon.settings.quiet_hours import parse_quiet  # only if quiet hours are set
+    from andon.settings.moments import parse_quiet  # only if quiet hours are set
 
     parse_quiet(_text(value))
     return _text(value)

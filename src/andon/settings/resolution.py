@@ -11,8 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from andon.errors import Invalid
-from andon.settings.table import FIELDS, Field, Settings
-from andon.settings.usual_port import PORT_VARIABLE
+from andon.settings.table import FIELDS, PORT_VARIABLE, Field, Settings
 
 __all__ = [
     "FIELDS",

@@ -24,7 +24,7 @@ from andon.settings.kinds import (
     repr_without,
 )
 
-if TYPE_CHECKING:  # loaded only if the file has such a table: every command imports this module
+if TYPE_CHECKING:
     from andon.settings.alerts import NotifierSettings, OverrideSettings
 
 
@@ -302,3 +302,9 @@ FIELDS = (
     _alert("board_url", TEXT, "the board's address, for links in messages"),
 )  # fmt: skip
 """The table, without the figures of the conditions: see `figure_fields`."""
+
+
+# The port at which an andon server is expected.
+
+USUAL_PORT = 26366  # A-N-D-O-N on a phone
+PORT_VARIABLE = "ANDON_PORT"

@@ -167,7 +167,7 @@ def in_sleep(seconds: int, *arguments: str) -> "subprocess.CompletedProcess[str]
 
 KEPT = """
 import json, sys
-from andon.leases.rules.ends import LeaseEnd
+from andon.leases.rules.validity import LeaseEnd
 from andon.leases.book.hold import Countdown, Hold, clocks
 import os
 hold = Hold("x", -1, -1)

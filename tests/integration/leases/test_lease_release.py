@@ -14,7 +14,7 @@ from andon.errors import Conflict, Gone
 from andon.host.processes.kin import here, myself, started_ticks
 from andon.leases import releaser
 from andon.leases.book.lease_book import Book
-from andon.leases.overdue import overdue
+from andon.leases.releaser import overdue
 from andon.model import lease_wire, wire
 from andon.model.lease import Claim, Lease, LeaseKind, LeaseState
 from tests.integration.conftest import andon, is_alive

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from andon.alerts.rules.outbox import MOST_AGE_SECONDS, MOST_DELIVERIES, Outbox, validate
 from andon.alerts.rules.routes import Route
 from andon.model.alert import Level, Notice, NoticeKind
-from andon.settings.quiet_hours import QuietHours
+from andon.settings.moments import QuietHours
 from tests.support.route_parts import HOT, HOUR, MIDNIGHT, utc
 
 FIRING, RESOLVED = NoticeKind.FIRING, NoticeKind.RESOLVED

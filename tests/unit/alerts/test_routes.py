@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from andon.alerts.rules.routes import Route, concerns, due
 from andon.model.alert import Level, Notice, NoticeKind
-from andon.settings.quiet_hours import QuietHours, parse_quiet
+from andon.settings.moments import QuietHours, parse_quiet
 from tests.support.route_parts import DAY, HOT, HOUR, MIDNIGHT, utc
 from tests.support.rows import rows
 

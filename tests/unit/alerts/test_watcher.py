@@ -17,7 +17,7 @@ from andon.errors import Gone, Unavailable
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase, Silence
 from andon.model.device import State
 from andon.ports import AlertStore
-from andon.settings.quiet_hours import QuietHours
+from andon.settings.moments import QuietHours
 from andon.stores.memory_alerts import MemoryAlertStore
 from andon.web.answers.alert_payloads import rules_to_json
 from tests.support.alerting_parts import Heard, Moody, Playing

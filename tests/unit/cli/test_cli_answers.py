@@ -28,7 +28,7 @@ from andon.history.rules import seeding
 from andon.history.rules.series import Bucket
 from andon.host.system import node_name
 from andon.leases.rules.choice import obstacle
-from andon.leases.rules.obstacles import ObstacleKind
+from andon.leases.rules.eligibility import ObstacleKind
 from andon.leases.rules.verdict import need_of_any
 from andon.model.alert import Notice
 from andon.model.device import Device, Process

@@ -19,7 +19,7 @@ from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms
 from andon.leases.rules.broken_devices import reported_broken
 from andon.leases.rules.choice import hopeful, obstacle
-from andon.leases.rules.obstacles import HEALTH, ObstacleKind
+from andon.leases.rules.eligibility import HEALTH, ObstacleKind
 from andon.model.alert import Alert, Event, EventKind, Level, Phase
 from andon.model.alert_wire import alerts_to_json
 from andon.model.device import Snapshot, State

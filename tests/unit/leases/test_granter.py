@@ -12,7 +12,7 @@ from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, TimedOut, 
 from andon.host.processes.kin import myself
 from andon.leases.availability import Availability, BookContents
 from andon.leases.book.lease_book import Book
-from andon.leases.book.mutex import mutex
+from andon.leases.book.lock_holders import mutex
 from andon.leases.granter import Granter, LeaseTerms, Progress
 from andon.leases.refusal import device_lines
 from andon.model.device import DeviceStatus, Process, Snapshot, State

@@ -18,7 +18,7 @@ from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailabl
 from andon.host import file_systems
 from andon.leases.book import places
 from andon.leases.book.lease_book import Book
-from andon.leases.book.mutex import mutex
+from andon.leases.book.lock_holders import mutex
 from andon.leases.usage_meter import UsageMeter
 from andon.model.lease import Cordon, Work
 from andon.sampling.bus import Bus

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from andon.leases.book import holder
 from andon.leases.book.hold import Countdown, LeaseHold
 from andon.leases.book.lease_book import Book
-from andon.leases.rules.ends import begun, followed, left_seconds, showing, to_show
+from andon.leases.rules.validity import begun, followed, left_seconds, showing, to_show
 from tests.support.sharing_parts import lease
 
 HOUR, DAY = 3_600.0, 86_400.0

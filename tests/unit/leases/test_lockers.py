@@ -1,7 +1,7 @@
 """Whose lock counts: what the kernel's list of locks proves, and what it leaves open."""
 
 from andon.leases.book.locks import parse_locks
-from andon.leases.rules.lockers import Locker, are_strangers
+from andon.leases.rules.validity import Locker, are_strangers
 from andon.model.lease import LeaseKind, Work
 from tests.support.rows import rows
 from tests.support.sharing_parts import lease, owner

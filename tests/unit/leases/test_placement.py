@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from andon.leases.rules.capacity import Weights
-from andon.leases.rules.suitability import score
+from andon.leases.rules.eligibility import score
 from andon.leases.rules.verdict import available_by_readings
 from andon.model.device import Device, DeviceStatus, Sample, State
 from andon.units import GIB

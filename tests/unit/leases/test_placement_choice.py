@@ -9,8 +9,7 @@ from msgspec.structs import replace
 
 from andon.errors import Gone, Unavailable
 from andon.leases.rules.choice import can_come, choose, obstacle, pick, rank
-from andon.leases.rules.eligibility import need_of, obstacles_of, preferred
-from andon.leases.rules.obstacles import ObstacleKind
+from andon.leases.rules.eligibility import ObstacleKind, need_of, obstacles_of, preferred
 from andon.model.device import DeviceStatus, Process, ProcessKind, State
 from andon.model.lease import Claim, Cordon, LeaseState, PlacementOrder
 from andon.model.naming import devices_named

@@ -18,7 +18,7 @@ from andon.history.rules.usage import UNKNOWN_USER, UserUsage
 from andon.leases.availability import Candidates
 from andon.leases.refusal import hint_of
 from andon.leases.rules.choice import Candidate, DeviceChoice
-from andon.leases.rules.obstacles import Obstacle, ObstacleKind
+from andon.leases.rules.eligibility import Obstacle, ObstacleKind
 from andon.model.device import Snapshot
 from andon.model.lease import LeaseKind, LeaseState, Need, Share
 from andon.model.lease_list import LeaseList, LeaseRow

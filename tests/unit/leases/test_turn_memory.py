@@ -7,8 +7,8 @@ import pytest
 
 from andon.host.clock import boot_seconds
 from andon.host.processes.kin import here
+from andon.leases.availability import NAME, TurnMemory
 from andon.leases.rules.queue import MEMORY_SECONDS
-from andon.leases.turn_memory import NAME, TurnMemory
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:

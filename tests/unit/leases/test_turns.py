@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from andon.errors import Invalid
-from andon.leases.book import usage_file
+from andon.leases.book import contents
+from andon.leases.book.contents import claim_writing, read_usage, write_usage
 from andon.leases.book.lease_book import Book
-from andon.leases.book.usage_file import claim_writing, read_usage, write_usage
 from andon.leases.rules.occupants import BookView
 from andon.leases.rules.queue import (
     MOST_OF_DISPATCHER,
@@ -254,7 +254,7 @@ def test_only_its_rightful_owners_file_counts(
     (book / "elsewhere").write_text("{}")
     (book / "usage.json").symlink_to(book / "elsewhere")
     assert read_usage(book) == NO_USAGE
-    monkeypatch.setattr(usage_file, "may_write", lambda book: False)
+    monkeypatch.setattr(contents, "may_write", lambda book: False)
     assert claim_writing(book) is None
 
 

@@ -26,7 +26,7 @@ from andon.leases.book import places
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms
 from andon.leases.rules.choice import available, obstacle
-from andon.leases.rules.obstacles import Obstacle, ObstacleKind
+from andon.leases.rules.eligibility import Obstacle, ObstacleKind
 from andon.leases.rules.verdict import need_of_any, verdict, verdicts
 from andon.model.codec import read
 from andon.model.device import DeviceStatus, Process, Snapshot, State

@@ -19,7 +19,7 @@ from andon.host.state import server_file
 from andon.host.state import user_folder as state_folders
 from andon.host.state.node_folder import node_folder, node_path, open_node_folder
 from andon.host.state.user_folder import is_own, own_token
-from andon.leases.turn_memory import TurnMemory
+from andon.leases.availability import TurnMemory
 from andon.settings.resolution import Settings
 from andon.stores.sqlite import SqliteStore
 

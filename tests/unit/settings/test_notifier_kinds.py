@@ -15,8 +15,14 @@ from andon.app.notifier_file import add_notifier
 from andon.cli.main import run
 from andon.errors import Conflict, Denied, Invalid
 from andon.settings.alerts import read_notifiers
-from andon.settings.notifier_kinds import KINDS, addressed, wrong_keys
-from andon.settings.notifier_lines import free_name, notifier_lines, with_lines
+from andon.settings.notifier_kinds import (
+    KINDS,
+    addressed,
+    free_name,
+    notifier_lines,
+    with_lines,
+    wrong_keys,
+)
 from tests.support.listening import Listening, listening
 from tests.support.rows import rows
 

@@ -18,7 +18,7 @@ from andon.registry import NOTIFIERS
 from andon.settings.alerts import NOTIFIER_COLUMNS, NotifierSettings, OverrideSettings, masked
 from andon.settings.figures import every_field
 from andon.settings.kinds import NUMBER_OR_OFF, SECONDS_OR_OFF, ValueKind
-from andon.settings.quiet_hours import QuietHours
+from andon.settings.moments import QuietHours
 from andon.settings.resolution import Resolved, Settings, resolve
 from tests.conftest import REPOSITORY
 

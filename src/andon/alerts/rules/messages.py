@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from andon.explain.conditions.catalogue import BY_NAME
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Party, Phase
 from andon.model.redaction import printable, redact
-from andon.settings.quiet_hours import Offset
+from andon.settings.moments import Offset
 from andon.units import human_seconds
 
 JOB_RULE = "job"  # of a notice about a job, which is no alert

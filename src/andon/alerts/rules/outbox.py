@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from andon.alerts.rules.routes import Route, due, when_quiet_ends
 from andon.model.alert import Alert, Notice, NoticeKind
-from andon.settings.quiet_hours import Offset
+from andon.settings.moments import Offset
 
 MOST_DELIVERIES = 200  # for one notifier
 MOST_AGE_SECONDS = 86_400.0  # older notices are of no use

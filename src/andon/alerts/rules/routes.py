@@ -9,7 +9,7 @@ from andon.errors import AndonError
 from andon.model.alert import Alert, Level, Notice, NoticeKind
 from andon.model.device import DeviceStatus
 from andon.model.naming import devices_named, label_in, may_mean
-from andon.settings.quiet_hours import Offset, QuietHours
+from andon.settings.moments import Offset, QuietHours
 
 
 class Route(Struct, frozen=True):

@@ -13,7 +13,7 @@ from msgspec import Struct
 from andon.api import watch as library
 from andon.api.compat.metrics import GpuMetrics
 from andon.failures.log import FailureLog
-from andon.leases.rules.suitability import score
+from andon.leases.rules.eligibility import score
 from andon.leases.rules.verdict import available_by_readings
 from andon.model import wire
 from andon.model.device import Device, DeviceStatus, Snapshot

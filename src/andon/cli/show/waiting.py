@@ -11,7 +11,7 @@ from andon.units import human_bytes, human_seconds
 if TYPE_CHECKING:
     from andon.leases.availability import Candidates
     from andon.leases.granter import Progress
-    from andon.leases.rules.obstacles import Obstacle
+    from andon.leases.rules.eligibility import Obstacle
     from andon.model.lease_list import WaitingRow
 
 REPEAT_SECONDS = 30.0
@@ -123,7 +123,7 @@ def _place(progress: "Progress") -> str:
 
 def _count(candidates: "Candidates") -> str:
     """`1 of 8 free, 2 needed`, counted as `andon free` counts."""
-    from andon.leases.rules.obstacles import ObstacleKind
+    from andon.leases.rules.eligibility import ObstacleKind
 
     bars = [one.obstacle.kind if one.obstacle else None for one in candidates.choice.candidates]
     asked = [bar for bar in bars if bar is not ObstacleKind.NOT_REQUESTED]
@@ -135,7 +135,7 @@ def _count(candidates: "Candidates") -> str:
 def _first_obstacle(candidates: "Candidates", brief: bool = False) -> str:
     """The device that is expected to become available first; `brief` names only who has it."""
     from andon.leases.refusal import obstacle_words
-    from andon.leases.rules.obstacles import NEVER
+    from andon.leases.rules.eligibility import NEVER
     from andon.model.naming import titles
 
     barred = [
@@ -154,7 +154,7 @@ def _first_obstacle(candidates: "Candidates", brief: bool = False) -> str:
 
 def _expected(obstacle: "Obstacle") -> tuple[float, bool, bool]:
     """Without an end, a lease ends with its command; a fault ends when someone repairs it."""
-    from andon.leases.rules.obstacles import HEALTH
+    from andon.leases.rules.eligibility import HEALTH
 
     until = float("inf") if obstacle.until is None else obstacle.until
     return until, obstacle.lease is None, obstacle.kind in HEALTH

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from andon.settings.usual_port import USUAL_PORT
+from andon.settings.table import USUAL_PORT
 
 
 class StrayReason(StrEnum):

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from andon.leases.rules.capacity import DeviceCapacity
 from andon.leases.rules.choice import can_come, hopeful, obstacle, pick
+from andon.leases.rules.eligibility import ObstacleKind
 from andon.leases.rules.group import Rank
-from andon.leases.rules.obstacles import ObstacleKind
 from andon.model.lease import Need
 
 MOST_STARTS = 64

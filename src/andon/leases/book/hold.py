@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from andon.errors import Gone, Unavailable
 from andon.host.clock import boot_seconds
 from andon.leases.book import files
-from andon.leases.rules.ends import LeaseEnd, begun, followed, left_seconds, showing, to_show
+from andon.leases.rules.validity import LeaseEnd, begun, followed, left_seconds, showing, to_show
 from andon.model import lease_wire, wire
 from andon.model.lease import Lease, Work
 

@@ -20,7 +20,7 @@ from andon.errors import AndonError
 from andon.host.interpreter import module_environment, process_command
 from andon.leases.book.hold import Countdown, Hold, LeaseHold
 from andon.leases.book.places import VARIABLE
-from andon.leases.rules.ends import LeaseEnd
+from andon.leases.rules.validity import LeaseEnd
 from andon.model.lease_wire import ReleaseNote, release_from_json, release_to_json
 
 CHECK_SECONDS = 5.0  # how late a changed end or a removed file is noticed

@@ -15,13 +15,18 @@ from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailabl
 from andon.host.processes.kin import here, user_name
 from andon.host.users import is_root
 from andon.leases.book import contents, files, places, tickets
+from andon.leases.book.contents import read_usage
 from andon.leases.book.files import BookFile
 from andon.leases.book.hold import Hold, LeaseHold
-from andon.leases.book.lock_holders import LockTable, strangers
-from andon.leases.book.mutex import TIMEOUT_SECONDS, mutex, named_holders
+from andon.leases.book.lock_holders import (
+    TIMEOUT_SECONDS,
+    LockTable,
+    mutex,
+    named_holders,
+    strangers,
+)
 from andon.leases.book.places import CORDONS, LEASES, TICKETS
 from andon.leases.book.tickets import TICKET_SUFFIX, TicketHold
-from andon.leases.book.usage_file import read_usage
 from andon.leases.rules.queue import Waiting
 from andon.leases.rules.usage import RecentUsage
 from andon.model import lease_wire, wire

@@ -9,7 +9,7 @@ from andon.host.processes.kin import here
 from andon.leases.book import contents, files
 from andon.leases.book.files import BookFile
 from andon.leases.book.lease_book import LEASE_SUFFIX
-from andon.leases.book.mutex import mutex
+from andon.leases.book.lock_holders import mutex
 from andon.leases.book.places import LEASES, TICKETS
 from andon.leases.book.tickets import awake_name
 

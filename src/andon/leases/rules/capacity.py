@@ -5,15 +5,16 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from andon.explain.evidence.accounting import unattributed_bytes
-from andon.leases.rules.membership import occupancy
-from andon.leases.rules.obstacles import Obstacle, ObstacleKind
-from andon.leases.rules.suitability import (
+from andon.leases.rules.eligibility import (
     LINK_WEIGHT,
     MAX_UTILIZATION_PERCENT,
     MEMORY_WEIGHT,
     UTILIZATION_WEIGHT,
+    Obstacle,
+    ObstacleKind,
     score,
 )
+from andon.leases.rules.membership import occupancy
 from andon.model.device import (
     DeviceStatus,
     Process,

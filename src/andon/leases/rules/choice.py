@@ -9,8 +9,14 @@ from msgspec.structs import replace
 
 from andon.explain.evidence.accounting import unattributed_bytes
 from andon.leases.rules.capacity import DeviceCapacity, Tenant
-from andon.leases.rules.eligibility import BALANCE, can_balance, empty_bytes
-from andon.leases.rules.obstacles import HEALTH, Obstacle, ObstacleKind
+from andon.leases.rules.eligibility import (
+    BALANCE,
+    HEALTH,
+    Obstacle,
+    ObstacleKind,
+    can_balance,
+    empty_bytes,
+)
 from andon.model.device import Process, State
 from andon.model.lease import LeaseState, Need, PlacementOrder
 from andon.units import apart_bytes, human_bytes

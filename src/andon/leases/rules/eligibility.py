@@ -1,16 +1,77 @@
 """Which devices can satisfy a request at all: not masked, excluded, too small or unnamed."""
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.errors import Gone, Unavailable
-from andon.leases.rules.obstacles import Obstacle, ObstacleKind
 from andon.model.device import DeviceStatus, Fault
 from andon.model.lease import DeviceRequest, Need
 from andon.model.naming import device_named, devices_named, is_cuda_number, titles
 from andon.sampling.rules.masks import leading_number
 from andon.units import apart_bytes
+
+# Why a device is not available: every possible reason, with a sentence that names who and what.
+
+
+class ObstacleKind(StrEnum):
+    """What is in the way, in one word."""
+
+    MASKED = "masked"  # hidden from this process
+    NOT_REQUESTED = "not_requested"  # not among the devices requested
+    PARTITIONED = "partitioned"  # a board cut into instances
+    TOO_SMALL = "too_small"  # its total memory is too small
+    LOST = "lost"
+    STALE = "stale"
+    UNKNOWN = "unknown"  # a reading is missing: unknown is not free
+    ECC = "ecc"
+    BROKEN = "broken"  # it reported an error that means it is broken
+    UNATTRIBUTED_MEMORY = "unattributed_memory"  # memory used by no visible process
+    CORDONED = "cordoned"
+    LEASED = "leased"
+    ORPHANED = "orphaned"
+    UNREADABLE = "unreadable"
+    UNLEASED_PROCESS = "unleased_process"  # a process without a lease
+    BUSY = "busy"  # busy, with no visible process
+    FULL = "full"
+    RESERVED = "reserved"  # for another user ahead in the queue
+
+
+NEVER = frozenset(
+    {
+        ObstacleKind.MASKED,
+        ObstacleKind.NOT_REQUESTED,
+        ObstacleKind.PARTITIONED,
+        ObstacleKind.TOO_SMALL,
+    }
+)
+"""Nothing that happens on the device removes these."""
+
+HEALTH = frozenset(
+    {
+        ObstacleKind.LOST,
+        ObstacleKind.STALE,
+        ObstacleKind.UNKNOWN,
+        ObstacleKind.ECC,
+        ObstacleKind.BROKEN,
+        ObstacleKind.UNATTRIBUTED_MEMORY,
+        ObstacleKind.CORDONED,
+    }
+)
+"""These end when the device is repaired, not when its work ends."""
+
+
+class Obstacle(Struct, frozen=True):
+    """One reason; `until` is when it is expected to end, `by` the user behind it."""
+
+    kind: ObstacleKind
+    words: str
+    until: float | None = None
+    by: str | None = None
+    lease: str | None = None
+
 
 BALANCE = 0.8  # the smallest free memory of a group, as a share of the largest
 
@@ -215,3 +276,34 @@ def count_words(request: DeviceRequest) -> str:
     if request.least == request.most:
         return f"{request.least} GPU{'' if request.least == 1 else 's'}"
     return f"{request.least} to {request.most} GPUs"
+
+
+# How suitable a device is: its score, and the limits that decide.
+
+MEMORY_WEIGHT = 0.6
+UTILIZATION_WEIGHT = 0.4
+LINK_WEIGHT = 0.2
+MAX_UTILIZATION_PERCENT = 50.0
+
+
+def chosen_by(linked: str | None, queued: bool = False) -> str:
+    """How devices were chosen, for a record: by their score, and by what links them where that
+    counted; `queued` for a job."""
+    by = "best score: most free memory, least busy"
+    if linked is not None:
+        by = f"score and links: {linked}"
+    return f"the queue, {by}" if queued else by
+
+
+def score(
+    free_bytes: int | None,
+    total_bytes: int | None,
+    utilization_percent: float | None,
+    memory_weight: float = MEMORY_WEIGHT,
+    utilization_weight: float = UTILIZATION_WEIGHT,
+) -> float | None:
+    """How suitable a device is: 1 is empty and idle; None where a reading is unknown."""
+    if free_bytes is None or not total_bytes or utilization_percent is None:
+        return None
+    idle_percent = 100 - utilization_percent
+    return memory_weight * free_bytes / total_bytes + utilization_weight * idle_percent / 100

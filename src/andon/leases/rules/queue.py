@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from andon.leases.rules.capacity import DeviceCapacity
 from andon.leases.rules.choice import can_come, hopeful, obstacle, pick
-from andon.leases.rules.obstacles import Obstacle, ObstacleKind
+from andon.leases.rules.eligibility import Obstacle, ObstacleKind
 from andon.leases.rules.usage import NO_USAGE, RecentUsage
 from andon.model.lease import Need, Ticket
 

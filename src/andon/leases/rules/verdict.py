@@ -5,9 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from andon.leases.rules.capacity import EVEN, DeviceCapacity, Surroundings, Weights
 from andon.leases.rules.capacity import capacities as capacities_of
 from andon.leases.rules.choice import Candidate, available, obstacle
-from andon.leases.rules.eligibility import obstacles_of
-from andon.leases.rules.obstacles import Obstacle, ObstacleKind
-from andon.leases.rules.suitability import MAX_UTILIZATION_PERCENT
+from andon.leases.rules.eligibility import (
+    MAX_UTILIZATION_PERCENT,
+    Obstacle,
+    ObstacleKind,
+    obstacles_of,
+)
 from andon.model.device import Device, DeviceStatus
 from andon.model.lease import DeviceRequest, Need
 from andon.model.naming import device_labels

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from andon.leases.rules.suitability import score
+from andon.leases.rules.eligibility import score
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.job.progress import WorkProgress
 from andon.model.naming import device_labels

@@ -10,7 +10,7 @@ from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.evidence.departures import NOTHING_KNOWN, EndedProcesses
 from andon.explain.why import explain, explain_absence
 from andon.explain.wire import WHY, Explained, ExplainedDevice, explained_to_json
-from andon.leases.rules.suitability import score
+from andon.leases.rules.eligibility import score
 from andon.model import wire
 from andon.model.alert import Alert
 from andon.model.device import DeviceStatus, Process, Snapshot, State

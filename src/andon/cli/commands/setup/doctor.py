@@ -109,8 +109,8 @@ def policy_of() -> "PolicyFacts":
     """Root's limits per user, and the use that a server has counted."""
     from andon.doctor.rules.facts import PolicyFacts
     from andon.host.processes.kin import user_name
+    from andon.leases.book.contents import read_usage
     from andon.leases.book.places import book_path
-    from andon.leases.book.usage_file import read_usage
     from andon.leases.policy_file import PATH, limits_for, policy_state
     from andon.leases.rules.rows import usage_rows
 

@@ -248,8 +248,7 @@ def _list(choices: Choices, mine: bool) -> tuple[LeaseList, tuple[str, ...]]:
         return there(connected(choices, choices.url)), ()
     from andon.leases.book.lease_book import Book
     from andon.leases.listing import listing
-    from andon.leases.overdue import overdue
-    from andon.leases.releaser import asker
+    from andon.leases.releaser import asker, overdue
 
     seen = read_leases(choices)
     for _, text in overdue(Book(make=False), seen.claims, time.time()):

@@ -13,7 +13,7 @@ import click
 from andon.cli.options import chosen, shared
 from andon.cli.terminal import Terminal, notice
 from andon.errors import Unavailable
-from andon.settings.usual_port import USUAL_PORT
+from andon.settings.table import USUAL_PORT
 
 URL = f"http://127.0.0.1:{USUAL_PORT}"
 PAGE = "open.html"

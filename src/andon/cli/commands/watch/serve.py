@@ -12,7 +12,7 @@ from andon.cli.options import chosen, shared, thresholds_option
 from andon.cli.show.text import say
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Unavailable
-from andon.settings.usual_port import PORT_VARIABLE, USUAL_PORT
+from andon.settings.table import PORT_VARIABLE, USUAL_PORT
 
 if TYPE_CHECKING:
     from andon.web.listening import Started

@@ -1,0 +1,81 @@
+"""Whether a lease still counts: when it ends, and whose lock is on its file."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from andon.model.lease import Lease, LeaseKind
+
+# When a lease ends: a duration that changes of the wall clock do not affect.
+
+DRIFT_SECONDS = 2.0  # tolerance for a clock that is being adjusted
+
+
+class LeaseEnd(Struct, frozen=True):
+    """The end of a lease on the boot clock, which is never set.
+
+    Others see it as the modification time of the lease file, in wall clock time. The owner moves
+    the end by changing that time.
+    """
+
+    shown: float  # the file's time when last read
+    deadline: float  # on the boot clock
+    length_seconds: float  # since it was last moved
+
+
+def begun(shown: float, wall: float, boot: float) -> LeaseEnd:
+    """The end that the file shows now, as a duration from now."""
+    return LeaseEnd(shown, boot + (shown - wall), shown - wall)
+
+
+def followed(end: LeaseEnd, shown: float, wall: float, boot: float) -> LeaseEnd:
+    """Returns the same end, or a new one if the file's time was changed."""
+    return end if shown == end.shown else begun(shown, wall, boot)
+
+
+def to_show(end: LeaseEnd, wall: float, boot: float) -> float | None:
+    """The correct file time after the wall clock was set; None where it is already correct."""
+    right = wall + end.deadline - boot
+    return right if abs(right - end.shown) > DRIFT_SECONDS else None
+
+
+def showing(end: LeaseEnd, shown: float) -> LeaseEnd:
+    """Returns the same end, with the file's new time."""
+    return replace(end, shown=shown)
+
+
+def left_seconds(end: LeaseEnd, boot: float) -> float:
+    return end.deadline - boot
+
+
+# Whether the lock on a lease file belongs to its holder or to another user, and so counts.
+
+ROOT = 0
+
+
+class Locker(Struct, frozen=True):
+    """A process that took a file's exclusive lock, according to the kernel."""
+
+    pid: int
+    uid: int | None = None  # None: no such process is visible
+
+
+def are_strangers(lease: Lease, uid: int, lockers: Sequence[Locker]) -> bool:
+    """Whether no lock belongs to the holder, to its user or to root, and that is certain.
+
+    Anyone who may read a file may lock it. `uid` is the file's owner. Where the kernel names no
+    process the lock counts: its holder is in another pid namespace.
+    """
+    return bool(lockers) and all(_is_stranger(lease, uid, locker) for locker in lockers)
+
+
+def _is_stranger(lease: Lease, uid: int, locker: Locker) -> bool:
+    """The kernel names who took a lock, even if only a child that inherited it is still alive."""
+    takers = {lease.owner.pid} if lease.work is None else {lease.owner.pid, lease.work.pid}
+    if locker.pid <= 0 or locker.pid in takers:
+        return False
+    if locker.uid is None:
+        # A lease over the network is taken by a server, whose pid the file does not hold.
+        return lease.kind is not LeaseKind.NETWORK
+    return locker.uid not in (ROOT, uid)
