@@ -22,8 +22,7 @@ from andon.explain.conditions.rulebook import Rulebook
 from andon.model.device import Host, Snapshot
 from andon.model.run.record import RunKind, RunState
 from andon.runs.alert_lines import RunAlerts
-from andon.runs.header import new_run
-from andon.runs.identity import record_path
+from andon.runs.header import new_run, record_path
 from andon.runs.line_pipe import LinePipe
 from andon.runs.record import RING_SECONDS, RunOutcome, RunRecorder
 from bench.alerts import MOODS, snapshots_in

@@ -6,8 +6,13 @@ from msgspec.structs import replace
 
 from andon.model.run.record import RunDevice, RunLine, RunState
 from andon.runs.rules.fold import RunFold
-from andon.runs.rules.reports.phases import Phases
-from andon.runs.rules.reports.report import DeviceReport, ReadingFigures, RunReport, report_of
+from andon.runs.rules.reports.report import (
+    DeviceReport,
+    Phases,
+    ReadingFigures,
+    RunReport,
+    report_of,
+)
 from andon.units import GIB
 from tests.support.run_records import begin
 

@@ -39,14 +39,12 @@ from andon.model.run.record import (
     RunState,
 )
 from andon.runs.facts import find_facts
-from andon.runs.header import new_run
-from andon.runs.identity import place_of, record_path, runs_folder
+from andon.runs.header import new_run, place_of, record_path, runs_folder
 from andon.runs.line_pipe import LinePipe
 from andon.runs.record import RunOutcome, RunRecorder
-from andon.runs.rules.ending import ending_of
 from andon.runs.rules.items import ItemLog
 from andon.runs.rules.oom import memory_numbers
-from andon.runs.rules.plain import plain_numbers, plain_table, plain_text
+from andon.runs.rules.plain import ending_of, plain_numbers, plain_table, plain_text
 from andon.runs.rules.ranks import RUN_VARIABLE
 from andon.runs.rules.sampled import run_candidates
 from andon.runs.rules.usage_words import end_words

@@ -13,8 +13,7 @@ from andon.model.device import Snapshot
 from andon.model.redaction import redact
 from andon.model.run.record import RunKind
 from andon.runs.facts import find_facts
-from andon.runs.header import new_run
-from andon.runs.identity import record_path, runs_folder
+from andon.runs.header import new_run, record_path, runs_folder
 from andon.runs.line_pipe import LinePipe
 from andon.runs.record import RunRecorder, SampleSource
 from andon.runs.rules.ranks import RUN_VARIABLE

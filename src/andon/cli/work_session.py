@@ -35,8 +35,7 @@ from andon.model.naming import title
 from andon.model.redaction import redact
 from andon.model.run.record import OutOfMemory, RunBegin, RunCandidate, RunKind, RunState
 from andon.runs.facts import find_facts
-from andon.runs.header import new_run
-from andon.runs.identity import place_of, record_path, runs_folder
+from andon.runs.header import new_run, place_of, record_path, runs_folder
 from andon.runs.line_pipe import LinePipe
 from andon.runs.record import RunOutcome, RunRecorder
 from andon.runs.rules.oom import Verdict, memory_numbers, verdict

@@ -33,8 +33,7 @@ from andon.model.run.record import (
 )
 from andon.runs.facts import git_state, interpreter_of, versions_of
 from andon.runs.files import open_record, pieces
-from andon.runs.header import new_run
-from andon.runs.identity import record_path, runs_folder
+from andon.runs.header import new_run, record_path, runs_folder
 from andon.runs.record import RunOutcome, RunRecorder, SampleSource
 from andon.runs.rules.lines import RecordLines
 from andon.runs.rules.oom import MemoryBeforeEnd, Verdict, memory_numbers, verdict

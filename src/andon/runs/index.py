@@ -9,14 +9,33 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from andon.errors import AndonError, Conflict, Gone, Invalid
+from andon.host.processes.kin import here, started_ticks
+from andon.host.system import node_name
 from andon.model.job.progress import WorkProgress
-from andon.model.run.record import RunKind, RunRow, RunState
+from andon.model.run.record import RunBegin, RunKind, RunRow, RunState
 from andon.ports import RunIndex
 from andon.runs.files import RecordRead, delete_record, read_ends, size_of
-from andon.runs.life import is_alive
 from andon.runs.rules.fold import row_of
 from andon.runs.rules.matching import RunQuery, called
 from andon.runs.rules.retention import RetentionPolicy, StoredRecord, overdue
+
+# Whether the process of a run is still alive, as far as this machine can tell.
+
+FRESH_SECONDS = 60.0
+"""A record that grows belongs to a run that lives: samples come every five seconds at most."""
+
+
+def is_alive(begin: RunBegin, modified: float, now: float) -> bool:
+    """Whether a run is alive, by its process; on another machine or in a container, by when its
+    record last grew."""
+    where, fresh = here(), now - modified < FRESH_SECONDS
+    if begin.boot is None or begin.boot != where.boot:
+        return fresh and begin.node != node_name()
+    if begin.pid_namespace not in (None, where.pid_namespace):
+        return fresh
+    started = started_ticks(begin.pid)
+    return started is not None and begin.started in (None, started)
+
 
 SUFFIX = ".jsonl"
 LAST = ("last", "@")

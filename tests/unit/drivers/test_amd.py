@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.drivers.amd import Amd, kfd, metrics
-from andon.drivers.amd.card import parse_errors, parse_fastest
-from andon.drivers.amd.names import parse_list
+from andon.drivers.amd.card import parse_errors, parse_fastest, parse_list
 from andon.drivers.shared.kernel import ASLEEP, MOMENT_SECONDS, RESTING
 from andon.drivers.shared.sysfs import SysfsValue, Tree
 from andon.errors import Gone, Unavailable

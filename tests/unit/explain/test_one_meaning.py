@@ -17,7 +17,7 @@ from andon.cli.show.text import say
 from andon.explain.conditions.catalogue import DEFAULTS, thresholds
 from andon.explain.conditions.heat.limits import HeatThrottling, heat_limits, heat_throttling
 from andon.explain.conditions.rulebook import Rulebook
-from andon.explain.evidence.accounting import unattributed_bytes
+from andon.explain.evidence.blame import unattributed_bytes
 from andon.explain.why import explain
 from andon.model.device import DeviceStatus, Limits, MemoryKind, Process, Snapshot
 from andon.model.thresholds import Thresholds

@@ -9,9 +9,7 @@ from msgspec.structs import replace
 from andon.model.run.record import OutOfMemory, RunState
 from andon.model.run.use import IdleSpells
 from andon.runs.rules.reports.advice import ADVICE, advice_on
-from andon.runs.rules.reports.phases import Phases
-from andon.runs.rules.reports.report import RunReport
-from andon.runs.rules.reports.throughput import DeviceItems
+from andon.runs.rules.reports.report import DeviceItems, Phases, RunReport
 from andon.units import GIB, fixed
 from tests.support.run_reports import GOOD, device, figures, report
 

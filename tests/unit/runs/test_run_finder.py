@@ -14,8 +14,7 @@ from andon.host.system import node_name
 from andon.model.job.progress import WorkProgress
 from andon.model.run.record import RunBegin, RunKind, RunLogged, RunState
 from andon.model.run.wire import line_to_text
-from andon.runs.index import RunFinder
-from andon.runs.life import FRESH_SECONDS, is_alive
+from andon.runs.index import FRESH_SECONDS, RunFinder, is_alive
 from andon.runs.rules.matching import RunQuery
 from andon.stores.sqlite_runs import SqliteRunIndex
 from tests.support.rows import rows

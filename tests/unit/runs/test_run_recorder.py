@@ -13,7 +13,7 @@ from andon.model.request import RunAccount
 from andon.model.run.record import RunEnd, RunState
 from andon.model.run.wire import line_to_text
 from andon.runs.alert_lines import RunAlerts
-from andon.runs.identity import new_id, record_path
+from andon.runs.header import new_id, record_path
 from andon.runs.record import RunOutcome, RunRecorder, interval_at
 from andon.runs.rules.lines import RecordLines
 from tests.support.run_parts import BEGAN, Lines, begin, device

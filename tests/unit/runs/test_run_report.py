@@ -21,9 +21,13 @@ from andon.model.run.wire import line_to_text
 from andon.runs.rules.fold import RunFold
 from andon.runs.rules.lines import SAMPLE, RecordLines
 from andon.runs.rules.reports.advice import advice_on
-from andon.runs.rules.reports.phases import phases_of
-from andon.runs.rules.reports.report import Prices, report_of
-from andon.runs.rules.reports.throughput import items_by_device, steps_per_second
+from andon.runs.rules.reports.report import (
+    Prices,
+    items_by_device,
+    phases_of,
+    report_of,
+    steps_per_second,
+)
 from tests.support.run_records import BEGAN, DEVICES, begin, end, sample, used
 from tests.support.run_reports import report_on
 

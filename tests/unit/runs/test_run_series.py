@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.model.run.record import SERIES_POINTS
-from andon.runs.rules.series import RunCurves
+from andon.runs.rules.course import RunCurves
 from andon.runs.rules.summary import RunTallies
 from tests.support.run_parts import BEGAN, device, sample
 

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.model.run.use import SPREADS
-from andon.runs.rules.plateau import MemoryLevels
+from andon.runs.rules.course import MemoryLevels, TimedSpread
 from andon.runs.rules.summary import RunTallies
-from andon.runs.rules.timed_spread import TimedSpread
 from andon.units import GIB
 from tests.support.run_parts import BEGAN, device, sample
 

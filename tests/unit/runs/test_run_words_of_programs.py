@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from andon.model.run.record import ItemState, RunEvent, RunState
 from andon.model.run.wire import line_from_json, line_to_text
-from andon.runs.rules.ending import ending_of
 from andon.runs.rules.items import ItemLog
-from andon.runs.rules.plain import plain_numbers, plain_table
+from andon.runs.rules.plain import ending_of, plain_numbers, plain_table
 from tests.support.rows import rows
 
 ANYTHING = st.recursive(

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from andon.alerts.rules.lamps import DeviceLamp, lamps_of
-from andon.explain.conditions.lookup import BY_NAME, may_light
-from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.conditions.rulebook import BY_NAME, Rulebook, may_light
 from andon.model.alert import Alert, Level, Phase
 from andon.model.device import DeviceStatus, Snapshot
 

@@ -15,7 +15,7 @@ from andon.alerts.rules.listing import (
     needs_attention,
     order,
 )
-from andon.explain.conditions.lookup import BY_NAME, may_be_present
+from andon.explain.conditions.rulebook import BY_NAME, may_be_present
 from andon.explain.evidence.blame import Blame, blamed, listed_users, owned
 from andon.model.alert import Alert, Party, Phase
 from andon.model.device import DeviceStatus, Snapshot, State

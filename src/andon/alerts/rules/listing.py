@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from andon.explain.conditions.lookup import BY_NAME
+from andon.explain.conditions.rulebook import BY_NAME
 from andon.model.alert import Alert, Level, Phase
 from andon.model.lamp import Lamp
 from andon.model.naming import label_in

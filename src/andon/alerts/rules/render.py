@@ -8,8 +8,8 @@ from andon.alerts.rules.state import Episode
 from andon.explain.conditions.condition import NOTHING, AlertFacts, Condition, Recovery
 from andon.explain.conditions.judgement import Judgement
 from andon.explain.conditions.judging import OnReading
-from andon.explain.conditions.lookup import BY_NAME
 from andon.explain.conditions.observation import HeldDevices
+from andon.explain.conditions.rulebook import BY_NAME
 from andon.explain.conditions.wording import MOST_PARTIES, clears, parties
 from andon.model.alert import Alert, Event, Party, Phase
 from andon.model.device import DeviceStatus, Process, Snapshot

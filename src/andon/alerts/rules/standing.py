@@ -5,7 +5,6 @@ from andon.alerts.rules.glance import as_firing
 from andon.alerts.rules.lamps import LampBoard, board
 from andon.alerts.rules.state import EMPTY, AlertState
 from andon.alerts.rules.state_machine import step
-from andon.explain.conditions.lookup import BY_NAME
 from andon.explain.conditions.observation import (
     NOT_SHARED,
     HeldDevices,
@@ -13,7 +12,7 @@ from andon.explain.conditions.observation import (
     Observation,
     Sharing,
 )
-from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.conditions.rulebook import BY_NAME, Rulebook
 from andon.model.alert import Alert
 from andon.model.device import Snapshot
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 from andon.cli.show.entries import NamedDevice
 from andon.cli.show.text import UNKNOWN, Text, join, say
 from andon.explain.conditions.heat.limits import heat_limits
-from andon.explain.evidence.accounting import unattributed_bytes
+from andon.explain.evidence.blame import unattributed_bytes
 from andon.model.device import Process, Sample, State
 from andon.model.lamp import Lamp
 from andon.model.programs import program_of

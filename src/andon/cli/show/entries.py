@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.explain.conditions.lookup import DEFAULTS
-from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.conditions.rulebook import DEFAULTS, Rulebook
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.lamp import DeviceLamp
 from andon.model.naming import device_labels, title, with_labels

@@ -1,30 +1,32 @@
 """One open NVIDIA card: its facts, its readings by tier, its partitions."""
 
+import contextlib
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.drivers.nvidia import nvml
-from andon.drivers.nvidia.activity import Activity
 from andon.drivers.nvidia.lists import Found, ListedProcess, ProcessLists
 from andon.drivers.nvidia.nvml import Handle
-from andon.drivers.nvidia.setup import SetupReader
 from andon.drivers.nvidia.tiers import (
     ACTIVITY,
+    EARLY_SECONDS,
     SHARES_SECONDS,
     SHARES_WATCHED_SECONDS,
     DueTimes,
     Gauges,
 )
 from andon.drivers.nvidia.traffic import Traffic
-from andon.drivers.nvidia.trouble import ErrorScope, survivable
+from andon.drivers.nvidia.trouble import NOT_SUPPORTED, ErrorScope, survivable, trouble
 from andon.drivers.shared import pci
 from andon.drivers.shared.sysfs import Tree
 from andon.model.device import (
     SAMPLE_VALUES,
+    UNWATCHED,
     Device,
     Limits,
     MemoryKind,
@@ -32,8 +34,94 @@ from andon.model.device import (
     ProcessKind,
     Reading,
     Sample,
+    Setup,
     unknown_setup,
 )
+
+# How the driver runs a card: its modes, and how long it took to start.
+
+ECC_SECONDS: Final = 3600.0
+"""0.5 ms on an H200, for what only a reboot changes; the persistence mode takes 0.1 ms."""
+
+
+class SetupReader:
+    """Reads the modes of a card whenever it is described: once a minute, ECC once an hour."""
+
+    def __init__(self, handle: Handle, start_seconds: float) -> None:
+        self._handle, self._start_seconds = handle, start_seconds
+        self._missing: dict[str, str] = {}
+        self._ecc: tuple[bool | None, bool | None] = (None, None)
+        self._ecc_due: float | None = None
+
+    def read(self, now: float) -> Setup:
+        persistence = self._asked(nvml.persistence, "persistence")
+        if self._ecc_due is None or now + EARLY_SECONDS >= self._ecc_due:
+            self._ecc_due = now + ECC_SECONDS
+            self._ecc = self._asked(nvml.ecc_modes, "ecc", "ecc_pending") or (None, None)
+        return Setup(persistence, *self._ecc, self._start_seconds, dict(self._missing))
+
+    def _asked(self, read: Callable[[Handle], Any], *names: str) -> Any:
+        for name in names:
+            self._missing.pop(name, None)
+        try:
+            return read(self._handle)
+        except nvml.Error as error:
+            self._missing |= dict.fromkeys(names, survivable(error).reason)
+            return None
+
+
+# SM and tensor activity (GPM): expensive, and so read only while someone is watching.
+
+FIRST_READING = "needs two readings: available from the next one on"
+NO_NUMBER = "the driver reported no number"
+
+
+class Activity:
+    """SM and tensor activity between two readings; only while someone is watching."""
+
+    def __init__(self) -> None:
+        self.values: tuple[float, float] | None = None
+        self.reason = UNWATCHED
+        self._supported: bool | None = None
+        self._earlier: Any = None
+
+    def read(self, handle: Handle, watched: bool) -> None:
+        self.values = None
+        if not watched or self._supported is False:
+            self.close()
+            self.reason = UNWATCHED if self._supported is not False else self.reason
+            return
+        try:
+            self._read(handle)
+        except nvml.Error as error:
+            self._supported, self.reason = False, survivable(error).reason
+
+    def close(self) -> None:
+        if self._earlier is not None:
+            with contextlib.suppress(nvml.Error):
+                nvml.activity_free(self._earlier)
+            self._earlier = None
+
+    def _read(self, handle: Handle) -> None:
+        if self._supported is None:
+            self._supported = nvml.activity_supported(handle)
+            if not self._supported:
+                self.reason = trouble(NOT_SUPPORTED).reason
+                return
+        later = nvml.activity_sample(handle)
+        earlier, self._earlier = self._earlier, later
+        if earlier is None:
+            self.reason = FIRST_READING
+            return
+        try:
+            values = nvml.activity_between(earlier, later)
+        finally:
+            nvml.activity_free(earlier)
+        if all(map(math.isfinite, values)):
+            self.values = values
+        else:
+            self.reason = NO_NUMBER
+
 
 T = TypeVar("T")
 

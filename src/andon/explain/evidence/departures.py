@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from andon.errors import AndonError
-from andon.explain.evidence.accounting import unattributed_bytes
+from andon.explain.evidence.blame import unattributed_bytes
 from andon.model.device import DeviceStatus, Process, Snapshot
 
 if TYPE_CHECKING:  # of the history, which most commands do not read

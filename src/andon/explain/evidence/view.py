@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
-from andon.explain.evidence.accounting import owns_memory
-from andon.explain.evidence.blame import Blame, blamed
+from andon.explain.evidence.blame import Blame, blamed, owns_memory
 from andon.explain.evidence.departures import NOTHING_KNOWN, EndedProcess, EndedProcesses, departed
 from andon.explain.evidence.phrasing import Clause, listed, say
 from andon.explain.evidence.reasons import Evidence

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from andon.explain.evidence.accounting import unattributed_bytes
+from andon.explain.evidence.blame import unattributed_bytes
 from andon.leases.rules.eligibility import (
     LINK_WEIGHT,
     MAX_UTILIZATION_PERCENT,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.explain.evidence.accounting import unattributed_bytes
+from andon.explain.evidence.blame import unattributed_bytes
 from andon.leases.rules.capacity import DeviceCapacity, Tenant
 from andon.leases.rules.eligibility import (
     BALANCE,

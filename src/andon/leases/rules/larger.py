@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from andon.errors import Unavailable
-from andon.explain.evidence.accounting import LEAST_BYTES, LEAST_SHARE
+from andon.explain.evidence.blame import LEAST_BYTES, LEAST_SHARE
 from andon.leases.rules.eligibility import Labels, empty_bytes, obstacles_of
 from andon.model.device import DeviceStatus
 from andon.model.lease import DeviceRequest

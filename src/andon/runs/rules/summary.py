@@ -13,11 +13,8 @@ from andon.model.device import State
 from andon.model.run.record import SERIES, RunDevice, RunSample, RunSeries
 from andon.model.run.use import SPREADS, DeviceUse, RunSpread
 from andon.model.throttling import ThrottleKind, reason_of
+from andon.runs.rules.course import DRIVER, SAMPLES, IdleTime, MemoryLevels, RunCurves, TimedSpread
 from andon.runs.rules.energy import LONGEST_STEP_SECONDS, EnergyMeter
-from andon.runs.rules.plateau import MemoryLevels
-from andon.runs.rules.series import RunCurves
-from andon.runs.rules.spells import DRIVER, SAMPLES, IdleTime
-from andon.runs.rules.timed_spread import TimedSpread
 
 SLOWED = frozenset({ThrottleKind.POWER, ThrottleKind.THERMAL, ThrottleKind.HARDWARE})
 """Kinds of throttle that keep a device from what it could do; settings and idleness do not."""

@@ -21,7 +21,7 @@ from andon.model.naming import title
 from andon.model.probe import Trial, TrialState, probe_to_json
 from andon.model.redaction import redact
 from andon.model.run.record import RunDevice
-from andon.runs.identity import LONGEST_NAME
+from andon.runs.header import LONGEST_NAME
 from andon.runs.rules.sampled import run_devices
 from andon.sampling.sampler import Sampler
 from andon.units import human_bytes

@@ -95,7 +95,7 @@ def _added(follower: "RecordFollower") -> "Iterator[list[RunLine]]":
 
 
 def _state(follower: "RecordFollower", recent: "RecentLines") -> RunState:
-    from andon.runs.life import is_alive
+    from andon.runs.index import is_alive
 
     if recent.end is not None:
         return recent.end.state

@@ -14,8 +14,7 @@ from andon.explain.conditions.condition import (
 )
 from andon.explain.conditions.device_view import DeviceView
 from andon.explain.conditions.heat.limits import heat_throttling
-from andon.explain.conditions.heat.phrases import throttling
-from andon.explain.conditions.heat.queries import slowed_query
+from andon.explain.conditions.heat.phrases import slowed_query, throttling
 from andon.explain.conditions.judgement import CALM, HOLDS, UNKNOWN, Judgement, Rungs
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms

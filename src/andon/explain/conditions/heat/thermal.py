@@ -33,11 +33,12 @@ from andon.explain.conditions.heat.phrases import (
     advise_cooling,
     cooling,
     cooling_advice,
+    hot_query,
     limits_of,
+    slowed_query,
     temperature,
     throttling,
 )
-from andon.explain.conditions.heat.queries import hot_query, slowed_query
 from andon.explain.conditions.judgement import BETWEEN, CALM, HOLDS, UNKNOWN, Judgement
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms

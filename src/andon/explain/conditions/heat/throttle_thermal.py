@@ -26,10 +26,11 @@ from andon.explain.conditions.heat.phrases import (
     advise_cooling,
     cooling,
     cooling_advice,
+    slowed_by_hardware_query,
+    slowed_query,
     temperature,
     throttling,
 )
-from andon.explain.conditions.heat.queries import slowed_by_hardware_query, slowed_query
 from andon.explain.conditions.judgement import CALM, HOLDS, UNKNOWN, Judgement, Rungs
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms

@@ -9,7 +9,7 @@ from andon.explain.conditions.judging import TENTH, OnReading
 from andon.explain.conditions.memory.phrases import hoarder, is_full
 from andon.explain.conditions.promql import PromTerms, above
 from andon.explain.conditions.wording import reading, valued, was
-from andon.explain.evidence.accounting import unattributed_bytes
+from andon.explain.evidence.blame import unattributed_bytes
 from andon.explain.evidence.measures import measured, memory_percent, memory_unattributed_bytes
 from andon.explain.evidence.phrasing import CERTAIN, Clause, conclude, say
 from andon.explain.evidence.reasons import Evidence, Explanation, Reason, ReasonKind

@@ -19,7 +19,7 @@ from andon.explain.conditions.memory.phrases import find_who
 from andon.explain.conditions.open_files import FIND_WHO, advise_who
 from andon.explain.conditions.promql import DEVICE, HALF, PromTerms
 from andon.explain.conditions.wording import clears, reading
-from andon.explain.evidence.accounting import CONTEXT_BYTES, owns_memory, unattributed_bytes
+from andon.explain.evidence.blame import CONTEXT_BYTES, owns_memory, unattributed_bytes
 from andon.explain.evidence.departures import EndedProcess
 from andon.explain.evidence.measures import measured, memory_unattributed_bytes
 from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, conclude, say

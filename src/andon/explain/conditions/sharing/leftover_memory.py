@@ -19,7 +19,7 @@ from andon.explain.conditions.observation import PreviousLease
 from andon.explain.conditions.open_files import FIND_WHO, advise_who
 from andon.explain.conditions.sharing.phrases import lease_name
 from andon.explain.conditions.wording import clears
-from andon.explain.evidence.accounting import (
+from andon.explain.evidence.blame import (
     least_unattributed_bytes,
     owns_memory,
     unattributed_bytes,

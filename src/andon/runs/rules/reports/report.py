@@ -1,25 +1,113 @@
 """What a run used, device by device, from its record: the numbers of every form of its report."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
 
 from andon.model.run.record import (
     GitState,
+    ItemState,
     OutOfMemory,
     RunAlert,
     RunBegin,
     RunDevice,
     RunEvent,
+    RunItem,
+    RunLogged,
     RunSeries,
     RunState,
 )
 from andon.model.run.use import IdleSpells, MemoryPlateau
 from andon.model.throttling import IDLE
+from andon.model.utilisation import BARELY_BUSY_PERCENT
 from andon.runs.rules.fold import RunFold
-from andon.runs.rules.reports.phases import Phases, phases_of
-from andon.runs.rules.reports.throughput import DeviceItems, items_by_device, steps_per_second
+
+# The phases of a run on one device, from its series: idle before, at work, idle after.
+
+LEAST_POINTS = 4
+
+
+class Phases(Struct, frozen=True):
+    """Seconds without work at the beginning and at the end, and how busy it was in between."""
+
+    idle_before_seconds: float
+    working_seconds: float
+    idle_after_seconds: float
+    busy_percent: float | None  # between the two
+
+
+def phases_of(
+    at: Sequence[float], busy: Sequence[float | None], duration: float | None
+) -> Phases | None:
+    """`at` are the beginnings of the spans; None where too little is known, or nothing ran."""
+    known = [(time, value) for time, value in zip(at, busy, strict=True) if value is not None]
+    working = [place for place, (_, value) in enumerate(known) if value > BARELY_BUSY_PERCENT]
+    if len(known) < LEAST_POINTS or not working or duration is None:
+        return None
+    first, last = working[0], working[-1]
+    begins = known[first][0] if first else 0.0
+    ends = known[last + 1][0] if last + 1 < len(known) else max(duration, known[-1][0])
+    inner = [value for _, value in known[first : last + 1]]
+    return Phases(
+        idle_before_seconds=begins,
+        working_seconds=ends - begins,
+        idle_after_seconds=max(0.0, duration - ends),
+        busy_percent=sum(inner) / len(inner),
+    )
+
+
+# How much a run got done: items by device, and steps by time.
+
+
+class DeviceItems(Struct, frozen=True):
+    """The items that one device worked through."""
+
+    done: int = 0
+    failed: int = 0
+    retried: int = 0
+    mean_seconds: float | None = None  # of those that succeeded
+    per_second: float | None = None  # over the whole run
+
+
+def items_by_device(
+    items: Iterable[RunItem], devices: Sequence[RunDevice], duration: float | None
+) -> dict[str, DeviceItems]:
+    """Counts items by uuid. An item that names no device is the only device's, and of none among
+    several."""
+    labels = {device.label: device.uuid for device in devices}
+    only = devices[0].uuid if len(devices) == 1 else None
+    found: dict[str, list[RunItem]] = {}
+    for item in items:
+        uuid = labels.get(item.device, only) if item.device is not None else only
+        if uuid is not None and item.state is not ItemState.START:
+            found.setdefault(uuid, []).append(item)
+    return {uuid: _counted(listed, duration) for uuid, listed in found.items()}
+
+
+def _counted(items: Sequence[RunItem], duration: float | None) -> DeviceItems:
+    done = [item for item in items if item.state is ItemState.OK]
+    times = [item.runtime_seconds for item in done if item.runtime_seconds is not None]
+    return DeviceItems(
+        done=len(done),
+        failed=sum(item.state is ItemState.FAILED for item in items),
+        retried=sum(item.state is ItemState.RETRY for item in items),
+        mean_seconds=sum(times) / len(times) if times else None,
+        per_second=len(done) / duration if duration else None,
+    )
+
+
+def steps_per_second(logged: Sequence[RunLogged]) -> float | None:
+    """Returns the rate between the first and the last logged step; None if steps or time did not
+    advance."""
+    known = [(line.at, line.step) for line in logged if line.step is not None]
+    if len(known) < 2:
+        return None
+    (began, first), (ended, last) = known[0], known[-1]
+    if ended <= began or last <= first:
+        return None
+    return (last - first) / (ended - began)
+
 
 JOULES_PER_KWH = 3.6e6
 MOST_ALERTS = 50
