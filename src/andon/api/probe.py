@@ -21,9 +21,7 @@ from andon.work.functions.caller import CallOutcome, FunctionWorker
 from andon.work.functions.carrying import carry_function
 from andon.work.probe.prober import Prober
 from andon.work.probe.shelf import keep
-from andon.work.rules.probe.judging import StopReason, TrialEnd
-from andon.work.rules.probe.results import ProbePlan
-from andon.work.rules.probe.search import begin_search, check_margin
+from andon.work.rules.probe import ProbePlan, StopReason, TrialEnd, begin_search, check_margin
 
 NO_NUMBER = "the function returned no number"
 

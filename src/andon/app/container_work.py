@@ -28,7 +28,7 @@ from andon.model.execution import HOST_MEMORY_WORDS, UNLEASED, ContainerOptions
 from andon.work.contained import ContainedCommand, follow_container
 from andon.work.container_notes import noted
 from andon.work.launcher import Launcher
-from andon.work.programs import CannotStart
+from andon.work.preparing import CannotStart
 from andon.work.rules.options_wire import options_from_json
 
 OURS = 125

@@ -29,26 +29,28 @@ from andon.model.run.record import ItemState, RunKind, RunRow, RunState
 from andon.runs.record import RunRecorder
 from andon.runs.rules.matching import RunQuery
 from andon.runs.rules.usage_words import report_words
-from andon.work.map.bound_calls import bound_caller
-from andon.work.map.calls import Caller, CommandCaller
+from andon.work.map.calls import Caller, CommandCaller, bound_caller
 from andon.work.map.contained_calls import MapContainers
 from andon.work.map.earlier import earlier_outcomes
 from andon.work.map.places import CpuPlaces, LeasedPlaces, WorkPlace, WorkPlaces, variables
 from andon.work.map.session import ItemOutputs, MapResult, MapSession
 from andon.work.map.worker_calls import WorkerCaller
-from andon.work.programs import find
+from andon.work.preparing import defaults, find, free_port
 from andon.work.rules.map.items import (
+    DIGEST,
+    RESUMES,
     MapItem,
+    Redo,
+    digest,
     items_from_json,
     items_from_lines,
     items_from_names,
     items_of,
+    left,
 )
 from andon.work.rules.map.plan import MapPlan, MapPolicy
-from andon.work.rules.map.resume import DIGEST, RESUMES, Redo, digest, left
 from andon.work.rules.map.scaling import ScalingStep, step_of
 from andon.work.rules.map.template import CommandTemplate, template_of
-from andon.work.variables import defaults, free_port
 
 if TYPE_CHECKING:
     from andon.sampling.sampler import Sampler

@@ -45,10 +45,9 @@ from andon.sampling.sampler import Sampler
 from andon.settings.inherited import simulation_variables
 from andon.units import MIB, human_seconds
 from andon.work.contained import ContainedCommand, follow_container
-from andon.work.cpu_binding import bound_line, bound_to
 from andon.work.launcher import CommandEnd, Launcher
-from andon.work.progress import PrintedProgress
-from andon.work.variables import defaults, free_port
+from andon.work.preparing import bound_line, bound_to, defaults, free_port
+from andon.work.tap import PrintedProgress
 
 RECORD_VARIABLE = "ANDON_RECORD"  # tells the command where its record is
 WARN_SECONDS = 300.0  # how long before its end the owner is warned

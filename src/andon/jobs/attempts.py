@@ -26,8 +26,7 @@ from andon.model.job import AttemptFacts, AttemptVerdict, JobFacts, JobSpec
 from andon.model.job.facts import dumps, verdict_to_json
 from andon.model.lease import Owner
 from andon.runs.record import SampleSource
-from andon.work.cpu_binding import bound_line, bound_to
-from andon.work.variables import free_port
+from andon.work.preparing import bound_line, bound_to, free_port
 
 log = logging.getLogger("andon.jobs")
 Place = tuple[int, int]

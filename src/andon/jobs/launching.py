@@ -26,7 +26,7 @@ from andon.model.lease import Owner
 from andon.runs.rules.ranks import RUN_VARIABLE
 from andon.standalone import STANDALONE
 from andon.work.container_task import clean_command, follow_command, task_command
-from andon.work.variables import defaults
+from andon.work.preparing import defaults
 
 SUPERVISE = (
     "import sys; sys.path.append(sys.argv[1]); import job_supervisor as s; sys.exit(s.main())"

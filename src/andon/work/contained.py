@@ -21,7 +21,7 @@ from andon.model.execution import (
 )
 from andon.ports import Executor, Explaining, Sweeping
 from andon.work.launcher import CommandEnd
-from andon.work.programs import CannotStart
+from andon.work.preparing import CannotStart
 from andon.work.rules.container_arguments import WITH_FILES
 
 MEMORY = Path("/proc/meminfo")

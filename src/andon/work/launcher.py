@@ -18,7 +18,7 @@ from andon.host.processes.kin import started_ticks
 from andon.host.topology import on_cpus
 from andon.leases.book.hold import Hold
 from andon.model.lease import Work
-from andon.work.programs import NOT_EXECUTABLE, NOT_FOUND, CannotStart
+from andon.work.preparing import NOT_EXECUTABLE, NOT_FOUND, CannotStart
 from andon.work.tap import Tap
 
 CHECK_SECONDS = 1.0

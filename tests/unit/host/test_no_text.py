@@ -18,7 +18,7 @@ from andon.model.run.record import RunKind
 from andon.runs.header import new_run
 from andon.runs.line_pipe import LinePipe
 from andon.work.probe import shelf
-from andon.work.rules.probe.results import ProbePlan, probe_of
+from andon.work.rules.probe import ProbePlan, probe_of
 from tests.support.sharing_parts import lease
 
 ODD = "a\udcffb"

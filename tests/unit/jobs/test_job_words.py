@@ -23,7 +23,7 @@ from andon.jobs.submitting import name_of
 from andon.model.alert import Level
 from andon.model.job import Holdup, JobFacts, JobNote, JobSpec, JobState
 from andon.model.lease import DeviceRequest
-from andon.work.variables import defaults, free_port
+from andon.work.preparing import defaults, free_port
 from tests.support.rows import rows
 
 AT = 1_790_000_000.0

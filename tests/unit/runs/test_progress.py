@@ -17,7 +17,7 @@ from andon.runs.rules.progress import (
     progress_in,
     work_progress,
 )
-from andon.work.progress import PrintedProgress
+from andon.work.tap import PrintedProgress
 from tests.support.rows import rows
 
 

@@ -24,9 +24,8 @@ from andon.work.map.places import CpuPlaces, WorkPlace
 from andon.work.map.pool import MapPool
 from andon.work.map.session import MapSession
 from andon.work.map.worker_calls import LastBytes, WorkerCaller
-from andon.work.rules.map.items import items_of
+from andon.work.rules.map.items import DIGEST, items_of
 from andon.work.rules.map.plan import MapPlan, MapUnit
-from andon.work.rules.map.resume import DIGEST
 from tests.support.run_records import BEGAN, begin
 from tests.support.waiting import wait_for
 

@@ -23,13 +23,16 @@ from andon.work.map.calls import CallEnd, CallOutput
 from andon.work.map.session import MapProgress, MapResult
 from andon.work.rules.map.items import (
     MapItem,
+    Redo,
+    digest,
     items_from_json,
     items_from_lines,
     items_from_names,
     items_of,
+    left,
+    outcomes,
 )
 from andon.work.rules.map.plan import MapPlan, MapPolicy, MapUnit, validate
-from andon.work.rules.map.resume import Redo, digest, left, outcomes
 from andon.work.rules.map.scaling import ScalingStep, efficiency, held_back_by, step_of
 from andon.work.rules.map.template import stem, template_of
 from andon.work.rules.map.worker_lines import answer_of, request_line

@@ -14,8 +14,7 @@ from andon.units import GIB
 from andon.work.probe import shelf, trial_readings
 from andon.work.probe.prober import Prober
 from andon.work.probe.trial_readings import NEVER_READ, MemoryReturn, TrialMeter
-from andon.work.rules.probe.judging import TrialEnd
-from andon.work.rules.probe.results import ProbePlan
+from andon.work.rules.probe import ProbePlan, TrialEnd
 
 CARD = Device("GPU-1", 0, "nvidia", "NVIDIA H200", memory_total_bytes=140 * GIB)
 

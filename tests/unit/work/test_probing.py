@@ -14,12 +14,23 @@ from andon.model.codec import Wrong
 from andon.model.probe import ProbeResult, Trial, TrialState, probe_from_json, probe_to_json
 from andon.model.wire import dumps, loads
 from andon.units import GIB
-from andon.work.rules.probe.judging import StopReason, TrialEnd, judged
-from andon.work.rules.probe.kept import best
-from andon.work.rules.probe.memory_line import memory_line
-from andon.work.rules.probe.results import ProbePlan, limited_by, probe_of
-from andon.work.rules.probe.search import begin_search, check_margin, recommended
-from andon.work.rules.probe.templates import check_pattern, check_template, filled, number_of
+from andon.work.rules.probe import (
+    ProbePlan,
+    StopReason,
+    TrialEnd,
+    begin_search,
+    best,
+    check_margin,
+    check_pattern,
+    check_template,
+    filled,
+    judged,
+    limited_by,
+    memory_line,
+    number_of,
+    probe_of,
+    recommended,
+)
 
 PLAN = ProbePlan("train.py", "python train.py {n}", "NVIDIA H200", 1, "node", 1, 4096)
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."

@@ -11,7 +11,7 @@ from andon.model.codec import Id, Wrong, read
 from andon.model.run.record import ItemState, RunItem, RunKind, RunRow
 from andon.runs.files import open_record, pieces
 from andon.runs.rules.lines import RecordLines
-from andon.work.rules.map.resume import DIGEST, RESUMES, outcomes
+from andon.work.rules.map.items import DIGEST, RESUMES, outcomes
 
 MOST_CHAINED = 1000
 MOST_BYTES = 16 * 1024**3  # of one record; read whole, without its samples

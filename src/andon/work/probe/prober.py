@@ -10,8 +10,7 @@ from andon.model.probe import ProbeResult, Trial, TrialState
 from andon.model.run.record import RunDevice
 from andon.runs.record import SampleSource
 from andon.work.probe.trial_readings import MemoryReturn, TrialMeter, TrialReadings
-from andon.work.rules.probe.judging import TrialEnd, judged
-from andon.work.rules.probe.results import ProbePlan, probe_of
+from andon.work.rules.probe import ProbePlan, TrialEnd, judged, probe_of
 
 NO_METRIC = "no pattern was given to find it in the output (--metric)"
 NO_MATCH = "no line of the output matched --metric with a number"

@@ -268,7 +268,7 @@ def _say_missing(choices: Choices, command: tuple[str, ...]) -> None:
     """A program may be made by an earlier job, so one that is missing is not an error yet."""
     if _is_there(command[0]):
         return
-    from andon.work.programs import CannotStart, find
+    from andon.work.preparing import CannotStart, find
 
     try:
         find(command)

@@ -89,10 +89,9 @@ def probe(
     """
     choices = chosen()
     from andon.cli.commands.probing.session import ProbeSpan
+    from andon.work.preparing import CannotStart, find
     from andon.work.probe.command_trials import TrialLimits
-    from andon.work.programs import CannotStart, find
-    from andon.work.rules.probe.search import begin_search, check_margin
-    from andon.work.rules.probe.templates import check_pattern, check_template
+    from andon.work.rules.probe import begin_search, check_margin, check_pattern, check_template
 
     check_template(command)
     begin_search(low, high)

@@ -8,7 +8,7 @@ from andon.cli.options import chosen, shared
 from andon.cli.terminal import Terminal
 from andon.errors import Gone
 from andon.work.probe.shelf import kept_probes
-from andon.work.rules.probe.kept import best
+from andon.work.rules.probe import best
 
 
 @click.group(cls=SuggestingGroup, invoke_without_command=True)

@@ -25,11 +25,11 @@ from andon.runs.header import LONGEST_NAME
 from andon.runs.rules.sampled import run_devices
 from andon.sampling.sampler import Sampler
 from andon.units import human_bytes
-from andon.work.cpu_binding import bound_to
+from andon.work.preparing import bound_to
 from andon.work.probe.command_trials import CommandTrials, TrialLimits
 from andon.work.probe.prober import NO_MATCH, NO_METRIC, ProbeOutcome, Prober
 from andon.work.probe.shelf import keep
-from andon.work.rules.probe.results import ProbePlan
+from andon.work.rules.probe import ProbePlan
 
 INTERRUPTED = 130
 SHOWN_LINES = 40  # of the output of a trial that failed

@@ -94,7 +94,7 @@ def lease(command: tuple[str, ...], length: float | None, bind: bool, **asked: A
     ID --for 1h extends it; andon release ID ends it. andon lease adopt ID takes over one whose
     andon run was killed while its container keeps running.
     """
-    from andon.work.programs import CannotStart, find, shell
+    from andon.work.preparing import CannotStart, find, shell
 
     choices, image = chosen(), container_from(asked)
     refuse_bind(bind, image)

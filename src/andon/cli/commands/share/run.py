@@ -106,7 +106,7 @@ def run(
     """
     choices = chosen()
     try:
-        from andon.work.programs import CannotStart, find
+        from andon.work.preparing import CannotStart, find
 
         try:
             image = container_from(asked)

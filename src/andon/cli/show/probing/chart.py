@@ -8,7 +8,7 @@ from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
 from andon.model.probe import ProbeResult, Trial, TrialState
 from andon.units import fixed, human_bytes, measured_seconds
-from andon.work.rules.probe.results import limited_by
+from andon.work.rules.probe import limited_by
 
 BAR = 20
 RESULTS = {

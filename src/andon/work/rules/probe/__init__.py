@@ -1,1 +1,0 @@
-"""Finds the largest size that fits, by trial."""
