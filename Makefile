@@ -35,6 +35,7 @@ check: setup
 
 # Writes the golden files again; look at the difference before you commit it.
 golden: setup
+	@$(BIN)/python -m dev.metrics.index
 	@UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests/unit tests/integration/*/test_web_*.py
 
 bench: setup

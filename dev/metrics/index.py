@@ -1,6 +1,10 @@
-"""src/andon/explain/conditions/index.py, made from the conditions: what is known before one loads."""
+"""`python -m dev.metrics.index` writes the index of conditions: what is known before one loads.
+
+A new figure is a setting only once it is in the index: it is written before the other pages.
+"""
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from andon.explain.conditions import triggers
 from andon.explain.conditions.catalogue import CONDITIONS, DEFAULTS, GROUP_OF, RULES_OF
@@ -66,3 +70,8 @@ def _rows(items: Iterable[tuple[str, str]]) -> list[str]:
 
 def _quoted(text: str) -> str:
     return f'"{text}"'
+
+
+if __name__ == "__main__":
+    place = Path(__file__).parents[2] / "src/andon/explain/conditions/index.py"
+    place.write_text(index(), encoding="utf-8")

@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-    from andon.api.callbacks.cord import Cord, on_alert
-    from andon.api.callbacks.guard import Guard, guarded
-    from andon.api.callbacks.monitor import GpuMonitorCallback
     from andon.api.compat.alerts import (
         AlertConfig,
         AndonSystem,
@@ -46,6 +43,9 @@ if TYPE_CHECKING:
     from andon.api.recorded import recorded
     from andon.api.run import RecordedRun, run
     from andon.api.watch import snapshot, watch
+    from andon.callbacks.cord import Cord, on_alert
+    from andon.callbacks.guard import Guard, guarded
+    from andon.callbacks.monitor import GpuMonitorCallback
     from andon.history.rules.sparkline import sparkline
     from andon.model.alert import Alert
     from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot
@@ -57,7 +57,7 @@ _WHERE = {
     "Alert": "andon.model.alert",
     "AlertConfig": "andon.api.compat.alerts",
     "AndonSystem": "andon.api.compat.alerts",
-    "Cord": "andon.api.callbacks.cord",
+    "Cord": "andon.callbacks.cord",
     "Device": "andon.model.device",
     "DeviceStatus": "andon.model.device",
     "GPUInfo": "andon.api.compat.monitor",
@@ -67,8 +67,8 @@ _WHERE = {
     "GpuIdle": "andon.api.compat.alerts",
     "GpuMetrics": "andon.api.compat.metrics",
     "GpuMonitor": "andon.api.compat.monitor",
-    "GpuMonitorCallback": "andon.api.callbacks.monitor",
-    "Guard": "andon.api.callbacks.guard",
+    "GpuMonitorCallback": "andon.callbacks.monitor",
+    "Guard": "andon.callbacks.guard",
     "Held": "andon.api.lease",
     "MemoryPressure": "andon.api.compat.alerts",
     "MockGpuBackend": "andon.testing.mock",
@@ -86,10 +86,10 @@ _WHERE = {
     "check_gpu_availability": "andon.api.compat.selection",
     "estimate_gpu_requirements": "andon.api.compat.estimates",
     "get_gpu_monitor": "andon.api.compat.monitor",
-    "guarded": "andon.api.callbacks.guard",
+    "guarded": "andon.callbacks.guard",
     "lease": "andon.api.lease",
     "map": "andon.api.map",
-    "on_alert": "andon.api.callbacks.cord",
+    "on_alert": "andon.callbacks.cord",
     "probe": "andon.api.probe",
     "recorded": "andon.api.recorded",
     "run": "andon.api.run",

@@ -123,7 +123,8 @@ class Directory(Protocol):
 
 class Tiers(Protocol):
     """The single steps of a store's maintenance. Which of them is due, and when, is decided by
-    `core.history.tiers` and carried out by the engine; `core.history.blocks` makes the blocks.
+    `history.rules.tiers` and carried out by `history.maintainer`; `history.rules.blocks` makes the
+    blocks.
 
     Each step is committed whole or not at all, also while another process writes or maintains.
     """
@@ -312,7 +313,7 @@ class RunIndex(Protocol):
         """Store what records say now, by id. A run that is known keeps its tags and its note."""
 
     def find(self, query: RunQuery) -> Sequence[RunRow]:
-        """The runs that `core.runs.matching` means, newest first."""
+        """The runs that `runs.rules.matching` means, newest first."""
 
     def count(self, query: RunQuery) -> int:
         """How many there are without the query's limit and offset."""

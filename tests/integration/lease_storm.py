@@ -22,6 +22,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import pytest
+
 from andon.errors import TimedOut
 from andon.leases.availability import Availability
 from andon.leases.book import files, lock_holders
@@ -30,6 +32,7 @@ from andon.leases.granter import Granter, LeaseTerms
 from andon.leases.rules.requests import RequestOptions
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
 from andon.units import GIB
+from tests.support.homes import no_other_book
 
 DEVICES, SIZE = 8, 40
 STATES = (
@@ -305,6 +308,7 @@ def main() -> None:
         path.touch()
         path.chmod(0o666)
     os.environ["ANDON_LEASE_DIR"] = str(arguments.folder / "andon")
+    no_other_book(pytest.MonkeyPatch())
     # Once as root: users may not be able to read what the interpreter would import later.
     warm = Granter(Book(), Availability(snapshot, simulated=True))
     warm.grant(RequestOptions().request(), LeaseTerms(), 0.0).held.release()

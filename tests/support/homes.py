@@ -17,7 +17,9 @@ def own_folders(folder: Path) -> dict[str, str]:
 
 
 def no_other_book(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In this process no lease book exists but the one that the environment names."""
+    """In this process no lease book exists but the one that the environment names. A grant locks
+    this machine's books as well, where it has any: a test that stops whoever has a lock, or has
+    many wait for one, would hold up the tests beside it."""
     monkeypatch.setenv("HOME", "/nonexistent")
     for name in ("SYSTEM_BOOK", "COMMON_BOOK"):
         monkeypatch.setattr(places, name, Path("/nonexistent/andon"))

@@ -11,7 +11,7 @@ SOURCE = REPOSITORY / "src" / "andon"
 
 @cache
 def sources() -> Mapping[str, str]:
-    """The text of each module by its path in the package, such as `core/masks.py`."""
+    """The text of each module by its path in the package, such as `sampling/rules/masks.py`."""
     found = sorted(SOURCE.rglob("*.py"))
     return MappingProxyType(
         {path.relative_to(SOURCE).as_posix(): path.read_text(encoding="utf-8") for path in found}

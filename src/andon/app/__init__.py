@@ -1,7 +1,7 @@
 """The composition root: the only place that reads the configuration and picks adapters.
 
-`app.serving` puts the server together; only `andon serve` imports it. A part is imported when its
-name is first used: a command that lists runs needs neither sampler nor alerts.
+`andon.web.server` puts the server together from these parts. A part is imported when its name is
+first used: a command that lists runs needs neither sampler nor alerts.
 """
 
 from importlib import import_module

@@ -29,7 +29,7 @@ from andon.work.contained import ContainedCommand, follow_container
 from andon.work.container_notes import noted
 from andon.work.launcher import Launcher
 from andon.work.preparing import CannotStart
-from andon.work.rules.options_wire import options_from_json
+from andon.work.rules.container_options import options_from_json
 
 OURS = 125
 

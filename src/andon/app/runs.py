@@ -48,10 +48,16 @@ def remember(path: Path) -> None:
 def open_run_index() -> "RunIndex":
     """The index of this machine, in its state folder."""
     from andon.host.state.node_folder import open_node_folder
+
+    return load_run_index()(open_node_folder() / INDEX)
+
+
+def load_run_index() -> "Callable[[Path], RunIndex]":
+    """Imports the kind of index that is used here."""
     from andon.registry import RUN_INDEXES, load
 
-    found: RunIndex = load(RUN_INDEXES, "sqlite")(open_node_folder() / INDEX)
-    return found
+    kind: Callable[[Path], RunIndex] = load(RUN_INDEXES, "sqlite")
+    return kind
 
 
 def open_run_finder(tell: "Callable[[str], None]" = lambda words: None) -> "RunFinder":

@@ -1,1 +1,4 @@
-"""What is wrong with this machine, and whether readings are plausible."""
+"""What is wrong with this machine, and whether readings are plausible.
+
+`inspection` gathers facts and judges nothing; `rules` judges facts and reads nothing.
+"""

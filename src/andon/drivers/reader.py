@@ -1,4 +1,4 @@
-"""The only process that calls a driver: `python -m andon.drivers.reader BACKEND OPTIONS`.
+"""The only process that calls a driver: `python -m andon.process reader BACKEND OPTIONS`.
 
 With `-` for the backend it is started in advance, and its first line says which one it is.
 

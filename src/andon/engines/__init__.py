@@ -1,1 +1,7 @@
-"""Where commands are executed: as local processes, or in containers of Docker and Podman."""
+"""Where commands are executed: as local processes, or in containers of Docker and Podman.
+
+An executor makes work ready, starts it through a client command, finds it again by its label,
+signals and removes it. The engine's command line is used and not its socket: it knows contexts,
+credentials, rootless engines and terminals, is the same for Podman, and a hung engine costs a child
+process with a time limit.
+"""

@@ -1,7 +1,7 @@
 """A command to execute, the options of its container, and how it ended."""
 
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from msgspec import Struct, field
 
@@ -10,19 +10,6 @@ from andon.model.device import Device
 from andon.model.pull_policy import PullPolicy as PullPolicy
 from andon.model.vendors import MASKED
 
-RESERVED_OPTIONS = {
-    "--gpus": "andon gives the container its devices",
-    "--device": "andon gives the container its devices",
-    "--detach": "andon waits for the container",
-    "-d": "andon waits for the container",
-    "--rm": "andon removes the container after it has read how it ended",
-    "--cidfile": "andon keeps the container's id in its lease",
-    "--interactive": "andon decides by its own standard input",
-    "-i": "andon decides by its own standard input",
-    "--tty": "use andon lease for a terminal in the container",
-    "-t": "use andon lease for a terminal in the container",
-}
-"""Options of the engine that andon sets itself, and why."""
 HOST_MEMORY_WORDS = "killed by the kernel: the container ran out of host memory (OOMKilled)"
 UNLEASED = "free-"  # how the label of work without a lease begins
 MASKS = frozenset(name for vendor in MASKED for name in vendor.environment)
@@ -107,23 +94,3 @@ def parse_mount(text: str, folder: str) -> ContainerMount:
     if not target.startswith("/"):
         raise Invalid(f"--mount {text[:80]!r}: the target {target[:40]!r} is not an absolute path")
     return ContainerMount(source, target, mode == "ro")
-
-
-def refuse_options(options: Sequence[str]) -> None:
-    """Invalid for engine options that would contradict the lease."""
-    for option in options:
-        name, _, value = option.partition("=")
-        if name in RESERVED_OPTIONS:
-            raise Invalid(f"--container-option {name}: {RESERVED_OPTIONS[name]}")
-        if not option.startswith("-"):
-            raise Invalid(
-                f"--container-option {option[:40]!r} does not begin with a dash",
-                hint="write option and value as one word: --container-option=--network=host",
-            )
-        if name in ("--env", "-e") and value.partition("=")[0] in MASKS:
-            raise Invalid(
-                f"--container-option {option[:60]}: the container sees only its own devices",
-                hint="leave it out: they are numbered from 0 inside",
-            )
-        if name in ("--label", "-l") and value.startswith("andon."):
-            raise Invalid(f"--container-option {option[:60]}: labels of andon are its own")

@@ -45,7 +45,7 @@ class RemoteHistory:
     def throttle_shares(
         self, device: str, since: float, until: float, points: int
     ) -> tuple[list[int], dict[str, list[float | None]]]:
-        """As `core.history.throttle_shares` gives them from a store."""
+        """As `history.rules.throttle_shares` gives them from a store."""
         path = f"/api/devices/{quote(device, safe='')}/charts"
         asked = {"since": since, "until": until, "points": min(points, MOST_CHART_POINTS)}
         payload = self._server.get(path, metrics="utilization_percent", **asked)

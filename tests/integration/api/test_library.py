@@ -211,7 +211,7 @@ def test_many_threads_share_one_reader() -> None:
 
 FORK = """
 import os, andon
-from andon import library
+from andon.api import watch as library
 monitor = andon.get_gpu_monitor()
 monitor.start_monitoring(0.1)
 before = monitor.query_gpus(use_cache=False)
@@ -248,7 +248,7 @@ def test_a_forked_child_begins_with_nothing_and_disturbs_nothing() -> None:
 
 ORPHAN = """
 import os, sys, time, andon
-from andon import library
+from andon.api import watch as library
 andon.get_gpu_monitor().query_gpus()
 print(library.shared()._sampler.reader_pids()[0], flush=True)
 if os.fork() == 0:

@@ -21,7 +21,16 @@ def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 HEAVY = (
     *(place.target.partition(":")[0] for place in COMMANDS.values()),
-    *("andon.app", "andon.core", "andon.engine", "andon.model", "json", "psutil", "pynvml"),
+    *(
+        "andon.app",
+        "andon.explain",
+        "andon.leases",
+        "andon.model",
+        "andon.sampling",
+        "json",
+        "psutil",
+        "pynvml",
+    ),
 )
 
 

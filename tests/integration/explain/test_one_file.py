@@ -28,10 +28,10 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("copy")
     source, leave = Path(andon.__file__).parent, shutil.ignore_patterns("__pycache__")
     shutil.copytree(source, folder / "andon", ignore=leave)
-    shutil.copy(EXAMPLE, folder / "andon/core/conditions/heat" / EXAMPLE.name)
+    shutil.copy(EXAMPLE, folder / "andon/explain/conditions/heat" / EXAMPLE.name)
     # As `make golden` does.
     text = said(folder, "from dev.metrics.index import index; print(index(), end='')")
-    (folder / "andon/core/conditions/index.py").write_text(text)
+    (folder / "andon/explain/conditions/index.py").write_text(text)
     return folder
 
 

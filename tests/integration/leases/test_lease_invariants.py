@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from andon.cli.main import run
 from andon.host.processes.kin import myself, started_ticks
 from andon.leases.book import places
 from andon.leases.book.lease_book import Book
@@ -21,6 +22,7 @@ from tests.integration.conftest import andon, is_alive
 from tests.integration.lease_crowd import asked
 from tests.integration.lease_storm import STATES
 from tests.standin import StandIn, hung
+from tests.support.homes import no_other_book
 from tests.support.sharing_parts import lease
 
 PROTECTED = Path("/proc/sys/fs/protected_regular")  # unit/leases/test_lease_book plays its 2
@@ -96,7 +98,10 @@ def test_systemd_tmpfiles_takes_nothing_that_is_held(book: Book, folder: Path) -
     held.release()
 
 
-def test_a_holder_that_is_stopped_with_the_mutex_is_named_and_not_waited_for(book: Book) -> None:
+def test_a_holder_that_is_stopped_with_the_mutex_is_named_and_not_waited_for(
+    book: Book, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    no_other_book(monkeypatch)  # whoever waits for the second book has the first one locked
     code = (
         "import fcntl, os, sys, time; f = os.open(sys.argv[1], os.O_RDONLY); "
         "fcntl.flock(f, fcntl.LOCK_EX); print('locked', flush=True); time.sleep(1000)"
@@ -108,10 +113,10 @@ def test_a_holder_that_is_stopped_with_the_mutex_is_named_and_not_waited_for(boo
         assert stopped.stdout is not None
         assert stopped.stdout.readline() == "locked\n"
         stopped.send_signal(signal.SIGSTOP)
-        done = andon("run", "--simulate", "1", "--no-wait", "--", "true")
-        assert done.code == 125
-        assert f"by pid {stopped.pid} (" in done.err
-        assert f"kill -CONT {stopped.pid}" in done.err
+        assert run(["run", "--simulate", "1", "--no-wait", "--", "true"]) == 125
+        said = capsys.readouterr().err
+        assert f"by pid {stopped.pid} (" in said
+        assert f"kill -CONT {stopped.pid}" in said
     finally:
         stopped.kill()
         stopped.communicate()

@@ -337,7 +337,7 @@ def test_a_holder_that_was_killed_meanwhile_leaves_no_lease() -> None:
 
 def test_an_interval_that_is_none_keeps_no_sampler_open() -> None:
     said = output("""
-        from andon import library; from andon.errors import AndonError
+        from andon.api import watch as library; from andon.errors import AndonError
         try:
             andon.watch(0.0)
         except AndonError as error:

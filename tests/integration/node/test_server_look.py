@@ -125,7 +125,7 @@ def test_the_lines_are_those_of_a_reading_and_no_reader_starts(
     told, read = node.run(*words), node.run(*words, "--fresh")
     assert told.text == read.text
     assert (told.processes, read.processes) == (0, 1)
-    assert not [name for name in told.modules if name.startswith("andon.backends")]
+    assert not [name for name in told.modules if name.startswith("andon.drivers")]
     assert "andon.sampling.readers" not in told.modules
 
 
@@ -133,7 +133,7 @@ def test_status_asks_once_and_loads_neither_book_nor_alerts_nor_http(node: Node)
     told = node.run("status")
     others = (
         "andon.leases.book.lease_book",
-        "andon.engine",
+        "andon.sampling.sampler",
         "andon.leases.rules",
         "andon.alerts.rules",
     )

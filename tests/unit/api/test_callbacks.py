@@ -8,9 +8,9 @@ import pytest
 import andon
 from andon.alerts import rules as alerting
 from andon.alerts.rules import Moment
-from andon.api.callbacks.cord import AlertFilter, Cord, now
-from andon.api.callbacks.guard import Guard
 from andon.app import rulebook, with_thresholds
+from andon.callbacks.cord import AlertFilter, Cord, now
+from andon.callbacks.guard import Guard
 from andon.errors import Invalid
 from andon.model.alert import Alert, Level, Phase
 from andon.model.device import Snapshot

@@ -99,9 +99,9 @@ def test_only_heat_and_power_pause_a_loop(caplog: pytest.LogCaptureFixture) -> N
 
 
 def test_callbacks_are_offered_by_their_package() -> None:
-    """A18: `from andon.api.callbacks import GpuMonitorCallback` failed."""
-    from andon.api import callbacks
-    from andon.api.callbacks import GpuMonitorCallback
+    """A18: `from andon.callbacks import GpuMonitorCallback` failed."""
+    from andon import callbacks
+    from andon.callbacks import GpuMonitorCallback
 
     assert GpuMonitorCallback is andon.GpuMonitorCallback
     assert [getattr(callbacks, name) for name in dir(callbacks)] == [

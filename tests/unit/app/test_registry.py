@@ -71,10 +71,10 @@ def test_a_name_of_our_own_never_reads_the_metadata_of_all_packages(
 def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(Invalid, match="unknown backend: abakus") as caught:
         load(BACKENDS, "abakus")
-    assert "amd, intel, nvidia, nvidia_smi, replay, sim" in caught.value.hint
+    assert ", ".join(sorted(BACKENDS)) in caught.value.hint
     with pytest.raises(Invalid, match="unknown backends: a, b") as caught:
         open_sampler(load_settings({"backends": ("a", "nvidia", "b")}).settings)
-    assert "one of: auto, amd" in caught.value.hint
+    assert f"one of: auto, {min(BACKENDS)}" in caught.value.hint
 
 
 def test_a_package_that_cannot_be_imported_is_named(site: Path) -> None:

@@ -26,7 +26,6 @@ from andon.model.execution import (
     WorkEnd,
     WorkOrder,
     parse_mount,
-    refuse_options,
 )
 from andon.work.rules.container_arguments import (
     DOCKER,
@@ -35,7 +34,7 @@ from andon.work.rules.container_arguments import (
     create_arguments,
     without_files,
 )
-from andon.work.rules.options_wire import options_from_json, options_to_json
+from andon.work.rules.container_options import options_from_json, options_to_json, refuse_options
 
 GPU = "GPU-8f1c1c52-5d0e-4f3a-9c37-2f6f0a1d4e75"
 MIG = "MIG-1d7f1c52-5d0e-4f3a-9c37-2f6f0a1d4e75"

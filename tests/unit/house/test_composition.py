@@ -17,8 +17,11 @@ def test_a_part_is_built_in_one_place(name: str) -> None:
         for path, text in sources().items()
         if f"{name}(" in text and call.search(text) and "testing" not in path.split("/")
     }
-    engine_builds = {"Maintainer"}  # the recorder drives the store that it opened
-    assert places == ({"app", "engine"} if name in engine_builds else {"app"})
+    elsewhere = {
+        "Maintainer": {"app", "history"},  # the recorder drives the store that it opened
+        "RemoteLeases": {"web"},  # only a server has them
+    }
+    assert places == elsewhere.get(name, {"app"})
 
 
 def test_only_the_root_asks_the_registry_for_a_store() -> None:
@@ -30,12 +33,12 @@ def test_only_the_root_asks_the_registry_for_a_store() -> None:
     assert asking == {"registry.py", "app/history.py"}
 
 
-def test_no_command_and_no_engine_part_names_a_database_file() -> None:
+def test_only_the_root_the_settings_and_the_stores_name_a_database_file() -> None:
     naming = {
         path
         for path, text in sources().items()
         if "sqlite" in text or ("history.db" in text and re.search(r"\bhistory\.db\b", text))
     }
-    above = ("cli/", "web/", "engine/", "exporter/", "leasing", "library", "compat/")
-    assert "host/state/user_folder.py" in naming
-    assert {name for name in naming if name.startswith(above)} == set()
+    may = {"app", "registry.py", "settings", "stores"}
+    rooms = {name.split("/")[0] for name in naming - {"host/state/user_folder.py"}}
+    assert rooms == may

@@ -81,13 +81,16 @@ def book(book: Book, monkeypatch: pytest.MonkeyPatch) -> Book:
     return book
 
 
-class PidScope:
+class SampledHere:
     """This process's sampler, with the devices of the test."""
 
     settings = Settings()
 
     def __init__(self, devices: tuple[DeviceStatus, ...]) -> None:
         self._devices = devices
+
+    def begin(self) -> None:
+        """There is nothing to start."""
 
     def once(self, expensive_fields: bool = False, with_host: bool = True) -> Snapshot:
         return snapshot(self._devices)
@@ -104,10 +107,10 @@ def show(book: Book, monkeypatch: pytest.MonkeyPatch) -> Show:
     """Give these devices to the Python functions and to the commands."""
 
     def shown(devices: tuple[DeviceStatus, ...]) -> None:
-        here = PidScope(devices)
+        here = SampledHere(devices)
 
         @contextmanager
-        def sampling(choices: Any) -> Iterator[PidScope]:
+        def sampling(choices: Any) -> Iterator[SampledHere]:
             yield here
 
         monkeypatch.setattr(library, "shared", lambda: here)

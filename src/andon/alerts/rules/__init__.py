@@ -1,6 +1,8 @@
 """The alert state machine: pure, from a snapshot and two clocks to changes and notices.
 
-A part is imported when its name is first used: lamps need no state machine.
+Also the lamps and the headline, order and count of every list of alerts, what holds now if no
+server watches (`standing`; only its lamps: `glance`), who is notified, when and with which text. A
+part is imported when its name is first used: lamps need no state machine.
 """
 
 from importlib import import_module

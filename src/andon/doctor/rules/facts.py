@@ -244,7 +244,7 @@ class MachineFacts(Struct, frozen=True):
     clock: Clock = Clock()
     own: Installation = Installation()
     security: Security = field(default_factory=Security)
-    masks: Mapping[str, str] = field(default_factory=dict)  # the variables of core.masks
+    masks: Mapping[str, str] = field(default_factory=dict)  # the variables of sampling.rules.masks
     trial: SampleTrial = SampleTrial()
     policy: PolicyFacts = PolicyFacts()
     log_out: LogOutFacts = field(default_factory=LogOutFacts)

@@ -1,1 +1,4 @@
-"""Where `andon top` gets what it shows: devices, the past, leases, alerts, runs and jobs."""
+"""Where `andon top` gets what it shows: devices, the past, leases, alerts, runs and jobs.
+
+In threads of their own, so that no driver, server or disk delays a key.
+"""

@@ -18,7 +18,7 @@ from typing import Any
 from msgspec.structs import asdict
 
 from andon.access.roles import ALL_SEEING
-from andon.app.runs import open_run_finder
+from andon.app.runs import load_run_index, open_run_finder
 from andon.errors import AndonError, Gone
 from andon.host.accounts import UserAccount, become
 from andon.host.state.user_folder import node_path
@@ -29,7 +29,6 @@ from andon.model.job.facts import view_to_json
 from andon.model.run.wire import row_to_json
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
-from andon.registry import RUN_INDEXES, load
 from andon.runs.index import RunFinder
 from andon.runs.rules.matching import RunQuery
 from andon.web.jobs.folder import FolderJobs
@@ -38,7 +37,7 @@ from andon.web.runs.shown import FoundRuns, ServerRuns
 from andon.web.users.files import MOST_ROWS, PIECE_BYTES
 from andon.web.users.processes import IDLE_SECONDS, MOST_ANSWER_BYTES
 
-load(RUN_INDEXES, "sqlite")  # the same: later it may not be able to read andon's own files
+load_run_index()  # the same: later it may not be able to read andon's own files
 MOST_QUESTION_BYTES = 64 * 1024
 TOO_LONG = {"kind": "unavailable", "reason": "the answer is too long", "hint": ""}
 Answer = dict[str, Any]

@@ -18,8 +18,8 @@ from andon.work.container_task import task_command
 from andon.work.map.calls import CallEnd, Caller, CommandCaller
 from andon.work.map.places import WorkPlace
 from andon.work.map.worker_calls import WorkerCaller
+from andon.work.rules.container_options import options_to_json
 from andon.work.rules.map.plan import MapUnit
-from andon.work.rules.options_wire import options_to_json
 
 GRACE_SECONDS = 10.0  # between SIGTERM and SIGKILL, where a lease was released
 

@@ -1,4 +1,4 @@
-"""Decisions of a probe: which size is tried next, what a trial says of it, what was found."""
+"""Decisions of a probe: which size is tried next, what a trial shows, and what was found."""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -210,7 +210,7 @@ def sampled(choices: Choices) -> "Snapshot":
 def _container(image: "ContainerOptions | None") -> dict[str, object]:
     if image is None:
         return {}
-    from andon.work.rules.options_wire import options_to_json
+    from andon.work.rules.container_options import options_to_json
 
     return options_to_json(image)
 

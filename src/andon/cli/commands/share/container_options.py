@@ -71,7 +71,8 @@ def container_from(asked: dict[str, Any]) -> "ContainerOptions | None":
             option = "--mount" if name == "mounts" else f"--{name.replace('_', '-')}".rstrip("s")
             raise Invalid(f"{option} needs --image", hint="add --image IMAGE, or leave it out")
         return None
-    from andon.model.execution import ContainerOptions, refuse_options
+    from andon.model.execution import ContainerOptions
+    from andon.work.rules.container_options import refuse_options
 
     options = tuple(taken["container_options"] or ())
     refuse_options(options)

@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from andon.api.callbacks.cord import Cord, on_alert
-    from andon.api.callbacks.guard import Guard, guarded
-    from andon.api.callbacks.monitor import GpuMonitorCallback
+    from andon.callbacks.cord import Cord, on_alert
+    from andon.callbacks.guard import Guard, guarded
+    from andon.callbacks.monitor import GpuMonitorCallback
 
 __all__ = ["Cord", "GpuMonitorCallback", "Guard", "guarded", "on_alert"]
 
@@ -13,7 +13,7 @@ __all__ = ["Cord", "GpuMonitorCallback", "Guard", "guarded", "on_alert"]
 def __getattr__(name: str) -> object:
     """The same names as of `andon`, imported when they are first used."""
     if name not in __all__:
-        raise AttributeError(f"module 'andon.api.callbacks' has no attribute {name!r}")
+        raise AttributeError(f"module 'andon.callbacks' has no attribute {name!r}")
     import andon
 
     return getattr(andon, name)

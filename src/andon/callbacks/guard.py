@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Generic, Literal, TypeVar
 
-from andon.api.callbacks.cord import AlertFilter, Cord, this_node
+from andon.callbacks.cord import AlertFilter, Cord, this_node
 from andon.errors import Invalid
 from andon.explain.conditions.catalogue import BY_NAME
 from andon.model.alert import Alert, Level

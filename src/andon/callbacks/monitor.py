@@ -16,7 +16,6 @@ from typing import Any, Literal, Self
 from msgspec.structs import replace
 
 from andon.api import watch as library
-from andon.api.callbacks.guard import LONGEST_PAUSE_SECONDS
 from andon.api.compat.alerts import (
     AlertConfig,
     AndonSystem,
@@ -26,6 +25,7 @@ from andon.api.compat.alerts import (
 )
 from andon.api.compat.metrics import GpuMetrics
 from andon.api.run import RecordedRun
+from andon.callbacks.guard import LONGEST_PAUSE_SECONDS
 from andon.errors import Invalid
 from andon.failures.log import FailureLog
 from andon.model.device import Snapshot

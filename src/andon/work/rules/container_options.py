@@ -1,16 +1,49 @@
-"""JSON of the options of a container: a job keeps them until it starts."""
+"""The options of a container: which are refused, and the JSON that a job keeps until it starts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from andon.errors import Invalid
 from andon.model.execution import (
+    MASKS,
     ContainerMount,
     ContainerOptions,
     PullPolicy,
-    refuse_options,
 )
 
 Json = Mapping[str, object]
+RESERVED_OPTIONS = {
+    "--gpus": "andon gives the container its devices",
+    "--device": "andon gives the container its devices",
+    "--detach": "andon waits for the container",
+    "-d": "andon waits for the container",
+    "--rm": "andon removes the container after it has read how it ended",
+    "--cidfile": "andon keeps the container's id in its lease",
+    "--interactive": "andon decides by its own standard input",
+    "-i": "andon decides by its own standard input",
+    "--tty": "use andon lease for a terminal in the container",
+    "-t": "use andon lease for a terminal in the container",
+}
+"""Options of the engine that andon sets itself, and why."""
+
+
+def refuse_options(options: Sequence[str]) -> None:
+    """Invalid for engine options that would contradict the lease."""
+    for option in options:
+        name, _, value = option.partition("=")
+        if name in RESERVED_OPTIONS:
+            raise Invalid(f"--container-option {name}: {RESERVED_OPTIONS[name]}")
+        if not option.startswith("-"):
+            raise Invalid(
+                f"--container-option {option[:40]!r} does not begin with a dash",
+                hint="write option and value as one word: --container-option=--network=host",
+            )
+        if name in ("--env", "-e") and value.partition("=")[0] in MASKS:
+            raise Invalid(
+                f"--container-option {option[:60]}: the container sees only its own devices",
+                hint="leave it out: they are numbered from 0 inside",
+            )
+        if name in ("--label", "-l") and value.startswith("andon."):
+            raise Invalid(f"--container-option {option[:60]}: labels of andon are its own")
 
 
 def options_to_json(options: ContainerOptions) -> dict[str, object]:
