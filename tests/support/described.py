@@ -8,7 +8,7 @@ import jsonschema_rs
 
 from andon.model import wire
 from andon.model.shapes import REF, JsonShape, Schemas
-from andon.web.answers.shapes import KNOWN
+from andon.web.answers.description import KNOWN
 
 
 def check(value: object, shape: JsonShape) -> None:

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from andon.web.live.events import Live
-from andon.web.transport.asgi import App, Message, Receive, Scope, Send
+from andon.web.transport.headers import App, Message, Receive, Scope, Send
 from tests.support import snapshots as drawn
 from tests.support.web_parts import Parts
 

@@ -33,8 +33,8 @@ from andon.web.jobs.shown import ServerJobs
 from andon.web.routes.api import AppState
 from andon.web.runs.shown import ServerRuns
 from andon.web.server_history import NoHistory, ServerHistory
-from andon.web.transport.asgi import App, Receive, Scope, Send
 from andon.web.transport.audit import Audit
+from andon.web.transport.headers import App, Receive, Scope, Send
 from andon.web.transport.keys import Keys
 from tests.support.queued_jobs import one_job
 from tests.support.served_runs import runs_of

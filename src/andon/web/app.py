@@ -17,12 +17,11 @@ from andon.web.answers.problems import UNEXPECTED, problem, problem_of
 from andon.web.history_reader import Busy
 from andon.web.routes import charts
 from andon.web.routes.api import AppState, routes
-from andon.web.routes.api_page import add_api_page
-from andon.web.routes.board import add_board
+from andon.web.routes.pages import add_api_page, add_board
 from andon.web.routes.parameters import refuse_unknown_parameters
-from andon.web.transport.asgi import App
 from andon.web.transport.audit import Audit
 from andon.web.transport.auth import Gate, GateConfig
+from andon.web.transport.headers import App
 
 _JSON = "application/json"
 

@@ -5,16 +5,33 @@ import signal
 import socket
 import ssl
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
 
-from andon.access.quotas import places_for
+from andon.access.quotas import MOST, RESERVED_FILES, places_for
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
 from andon.model.device import Snapshot
-from andon.web.open_files import raised_limit
-from andon.web.transport.asgi import App
+from andon.web.transport.headers import App
+
+# The limit on open files; the soft limit is often far below the hard limit.
+
+
+def raised_limit(wanted: int = MOST + RESERVED_FILES) -> int | None:
+    """Raise the limit to `wanted` if allowed, and return it; None if there is no limit."""
+    try:
+        import resource
+    except ImportError:  # this system has no such limit
+        return None
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        raised = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return None if soft == resource.RLIM_INFINITY else soft
+
 
 GRACE_SECONDS = 2
 BACKLOG = 4096

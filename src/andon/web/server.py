@@ -32,13 +32,11 @@ from andon.web.listening import ServeOptions, Started, bound, check_certificate,
 from andon.web.runs.opening import open_server_runs
 from andon.web.server_history import NoHistory, Recorded, ServerHistory
 from andon.web.transport import logs
-from andon.web.transport.asgi import App
 from andon.web.transport.audit import Audit
+from andon.web.transport.headers import App
 from andon.web.transport.keys import Keys, make_token
-from andon.web.transport.local_socket import local_socket
-from andon.web.transport.look_socket import LookSocket
+from andon.web.transport.local_sockets import LookSocket, local_sign_in, local_socket
 from andon.web.transport.session_file import SessionFile
-from andon.web.transport.sign_in_socket import local_sign_in
 from andon.web.users.opening import open_shared_files
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from andon.access.gate import ShownKey
 from andon.access.lockout import ALLOWED
 from andon.errors import Denied, Unavailable
 from andon.host.state.user_folder import open_state_folder, read_token
-from andon.web.transport.asgi import Message, Scope
 from andon.web.transport.audit import MOST_WAITING, Audit
+from andon.web.transport.headers import Message, Scope
 from andon.web.transport.keys import (
     CODE_SECONDS,
     KEPT,

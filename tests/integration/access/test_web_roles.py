@@ -13,7 +13,7 @@ from andon.access.audit_trail import audit_rows
 from andon.access.gate import QUESTIONS, SAFE_METHODS, Rules
 from andon.access.roles import Action, Identity, Role, action_of
 from andon.model.device import Snapshot
-from andon.web.answers.shapes import ANSWERS
+from andon.web.answers.description import ANSWERS
 from andon.web.app import _api
 from tests.support import snapshots as drawn
 from tests.support.described import check

@@ -11,7 +11,7 @@ import pytest
 import socketio
 
 from andon.host.processes.kin import user_name
-from andon.web.answers.shapes import ANSWERS
+from andon.web.answers.description import ANSWERS
 from tests.integration.run_writing import WrittenRun
 from tests.integration.serving import READY_SECONDS, Served, andon, serving
 from tests.support.described import check

@@ -14,7 +14,7 @@ from andon.model.device import State
 from andon.ports import Store
 from andon.stores.memory import MemoryStore
 from andon.web.answers import schemas
-from andon.web.answers.shapes import ANSWERS
+from andon.web.answers.description import ANSWERS
 from andon.web.routes import charts
 from andon.web.server_history import NoHistory, Recorded
 from tests.conftest import REPOSITORY

@@ -9,7 +9,7 @@ import pytest
 
 from andon.leases.book.lease_book import Book
 from andon.model.device import Snapshot
-from andon.web.answers.shapes import ANSWERS
+from andon.web.answers.description import ANSWERS
 from tests.support.described import check
 from tests.support.model_configs import CONFIGS
 from tests.support.sharing_parts import gpu

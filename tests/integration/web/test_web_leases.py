@@ -30,8 +30,8 @@ from andon.model.lease import Cordon, LeaseKind, LeaseState, PidScope
 from andon.model.lease_list import BookRow, LeaseList
 from andon.units import GIB
 from andon.web.answers import lease_payloads
+from andon.web.answers.description import ANSWERS, LEASE_LIST
 from andon.web.answers.problems import problem_of
-from andon.web.answers.shapes import ANSWERS, LEASE_LIST
 from andon.web.app import build
 from andon.web.blocking_pool import BlockingPool, Visit
 from tests.support.described import check

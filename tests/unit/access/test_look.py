@@ -22,8 +22,8 @@ from andon.node import look
 from andon.node.look import server_look
 from andon.sampling.rules.told import ServerSnapshot
 from andon.settings.resolution import Settings
-from andon.web.transport import local_socket
-from andon.web.transport.look_socket import LookSocket
+from andon.web.transport import local_sockets
+from andon.web.transport.local_sockets import LookSocket
 from tests.support.homes import made_node_state
 from tests.support.rows import rows
 from tests.support.snapshots import h200
@@ -109,7 +109,7 @@ def test_it_has_the_snapshot_its_interval_and_the_lamps() -> None:
 
 
 def test_a_user_sees_what_the_server_shows_to_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_socket, "peer_uid", lambda connection: 4242)  # whoever runs this
+    monkeypatch.setattr(local_sockets, "peer_uid", lambda connection: 4242)  # whoever runs this
     with closing(served(Feed(), name_of={4242: "ada"}.get)):
         assert commands(told()) == ["python mine.py", None]
 

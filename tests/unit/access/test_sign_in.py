@@ -25,7 +25,7 @@ from andon.access.sign_in import (
 from andon.host import socket_peers
 from andon.host.socket_peers import connect, peer_uid
 from andon.web.transport.keys import Keys
-from andon.web.transport.sign_in_socket import SignInSocket, local_sign_in
+from andon.web.transport.local_sockets import SignInSocket, local_sign_in
 from tests.support.rows import rows
 
 URL = "http://127.0.0.1:26366"

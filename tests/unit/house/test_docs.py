@@ -15,7 +15,7 @@ from andon.model.device import DeviceStatus, Host, Limits, Process, Sample, Setu
 from andon.model.shapes import shape_of
 from andon.settings.alerts import NOTIFIER_COLUMNS, OVERRIDE_COLUMNS
 from andon.settings.resolution import describe
-from andon.web.answers.shapes import KNOWN, SNAPSHOT_SHAPE
+from andon.web.answers.description import KNOWN, SNAPSHOT_SHAPE
 from tests.conftest import REPOSITORY
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]

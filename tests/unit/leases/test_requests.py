@@ -22,7 +22,7 @@ from andon.leases.rules.requests import (
 )
 from andon.model.lease import DeviceRequest, PlacementOrder
 from andon.units import GIB, parse_bytes
-from andon.web.answers.lease_requests import LeaseBody
+from andon.web.answers.requests import LeaseBody
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from andon.model.alert_wire import alerts_to_json
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.lease_list import LeaseList, LeaseRow, list_to_json
 from andon.model.shapes import Schemas, shape_of
-from andon.web.answers import lease_payloads, payloads, shapes
+from andon.web.answers import description, lease_payloads, payloads
 from andon.web.answers.alert_payloads import board_to_json, entries_to_json, rules_to_json
 from andon.web.answers.rule_page import RuleContext, rule_to_json
 from andon.web.answers.texts import SnapshotTexts
@@ -37,29 +37,29 @@ SNAPSHOTS = any_of(Snapshot, events=st.just(()))
 @SOME
 @given(SNAPSHOTS)
 def test_every_snapshot_is_as_described(snapshot: Snapshot) -> None:
-    check(wire.snapshot_to_json(snapshot), shapes.SNAPSHOT_SHAPE)
-    check(wire.loads(SnapshotTexts().of(snapshot, BLIND)), shapes.SNAPSHOT_SHAPE)
+    check(wire.snapshot_to_json(snapshot), description.SNAPSHOT_SHAPE)
+    check(wire.loads(SnapshotTexts().of(snapshot, BLIND)), description.SNAPSHOT_SHAPE)
 
 
 def test_fractions_of_another_program_are_sent_as_described() -> None:
     said = wire.snapshot_to_json(FULL)
     for place in (said["host"], said["devices"][0]["sample"], said["devices"][0]["limits"]):
         place |= {name: 1.5 for name, value in place.items() if type(value) in (int, float)}
-    check(wire.snapshot_to_json(wire_in.snapshot_from_json(said)), shapes.SNAPSHOT_SHAPE)
+    check(wire.snapshot_to_json(wire_in.snapshot_from_json(said)), description.SNAPSHOT_SHAPE)
 
 
 @SOME
 @given(st.lists(any_of(Alert), max_size=2), st.lists(any_of(Silence), max_size=1))
 def test_every_alert_is_as_described(alerts: list[Alert], silences: list[Silence]) -> None:
     said = alerts_to_json(alerts, silences, "n1", 1.0, worst=None)
-    check({**said, **entries_to_json(alerts), "note": None}, shapes.ALERT_LIST)
+    check({**said, **entries_to_json(alerts), "note": None}, description.ALERT_LIST)
 
 
 @SOME
 @given(any_of(LeaseList), any_of(LeaseRow))
 def test_every_lease_is_as_described(found: LeaseList, row: LeaseRow) -> None:
-    check(list_to_json(found, "now"), shapes.LEASE_LIST)
-    check(lease_payloads.grant(row, {"A": "1"}), shapes.ANSWERS["post", "/api/leases"])
+    check(list_to_json(found, "now"), description.LEASE_LIST)
+    check(lease_payloads.grant(row, {"A": "1"}), description.ANSWERS["post", "/api/leases"])
 
 
 @SOME
@@ -67,22 +67,22 @@ def test_every_lease_is_as_described(found: LeaseList, row: LeaseRow) -> None:
 def test_every_reason_is_as_described(found: Explained) -> None:
     check(
         {"schema": "andon.why/1", **payloads.about(FULL), **explained_to_json(found)},
-        shapes.WHY_SHAPE,
+        description.WHY_SHAPE,
     )
 
 
 @SOME
 @given(any_of(LampBoard), any_of(dict[str, list[Holder]]))
 def test_every_board_is_as_described(board: LampBoard, held: Mapping[str, list[Holder]]) -> None:
-    check(board_to_json(board, "n1", held), shapes.ANSWERS["get", "/api/board"])
+    check(board_to_json(board, "n1", held), description.ANSWERS["get", "/api/board"])
 
 
 @pytest.mark.slow
 @SOME
 @given(st.lists(any_of(DeviceStatus), max_size=2))
 def test_every_rule_is_as_described(devices: list[DeviceStatus]) -> None:
-    check(rules_to_json(Rulebook(), devices), shapes.ANSWERS["get", "/api/alerts/rules"])
-    here, shape = RuleContext(Rulebook(), devices), shapes.ANSWERS["get", RULE]
+    check(rules_to_json(Rulebook(), devices), description.ANSWERS["get", "/api/alerts/rules"])
+    here, shape = RuleContext(Rulebook(), devices), description.ANSWERS["get", RULE]
     for condition in CONDITIONS:
         check(rule_to_json(condition, here), shape)
 
@@ -99,15 +99,15 @@ def test_every_rule_is_as_described(devices: list[DeviceStatus]) -> None:
 )
 def test_what_is_not_as_described_is_found(change: Any) -> None:
     said = wire.loads(wire.dumps(wire.snapshot_to_json(FULL)))
-    check(said, shapes.SNAPSHOT_SHAPE)
+    check(said, description.SNAPSHOT_SHAPE)
     change(said)
     with pytest.raises(ValueError):
-        check(said, shapes.SNAPSHOT_SHAPE)
+        check(said, description.SNAPSHOT_SHAPE)
 
 
 def test_every_shape_and_every_reading_has_a_sentence() -> None:
-    schemas = Schemas(shapes.KNOWN)
-    for shape in shapes.ANSWERS.values():
+    schemas = Schemas(description.KNOWN)
+    for shape in description.ANSWERS.values():
         schemas.ref(shape)
     assert [name for name, one in schemas.definitions.items() if not one["description"]] == []
     sample = schemas.definitions["Sample"]["properties"]

@@ -17,7 +17,7 @@ from andon.model.job import JobState, JobView
 from andon.model.job.facts import view_to_json
 from andon.model.lease_list import LeaseList, WaitingRow
 from andon.web.answers.job_schemas import PageScope
-from andon.web.bindings.packets import Prepared
+from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
 from andon.web.jobs.folder import FolderJobs
 from andon.web.jobs.shown import ServerJobs

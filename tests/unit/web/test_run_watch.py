@@ -10,7 +10,7 @@ import pytest
 
 from andon.access.roles import BLIND, Sight
 from andon.model.run.record import RunRow, RunState
-from andon.web.bindings.packets import Prepared
+from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
 from andon.web.live.run_watch import LIST_SECONDS, MOST_RUNS, RunWatch, is_too_many, run_in
 from andon.web.runs.shown import FoundRuns, ServerRuns

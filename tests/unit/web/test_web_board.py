@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from fastapi import FastAPI
 
-from andon.web.routes.board import add_board
+from andon.web.routes.pages import add_board
 from tests.support.web_parts import Caller
 
 

@@ -19,7 +19,7 @@ from andon.web.bindings import accepting, connections
 from andon.web.bindings.accepting import Acceptor
 from andon.web.bindings.connections import Connection, SharedState
 from andon.web.transport import places, turns
-from andon.web.transport.asgi import Receive, Scope, Send
+from andon.web.transport.headers import Receive, Scope, Send
 from andon.web.transport.places import SEAT, Places, Seat
 from andon.web.transport.turns import RequestTurns
 

@@ -2,8 +2,7 @@
 
 import asyncio
 
-from andon.web.transport.asgi import Message
-from andon.web.transport.cross_origin import shared_with
+from andon.web.transport.headers import Message, shared_with
 
 
 def test_what_an_answer_depends_on_is_said_beside_what_it_says_itself() -> None:

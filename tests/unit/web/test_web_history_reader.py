@@ -10,8 +10,8 @@ from fastapi import Request
 
 from andon.errors import Gone, Invalid
 from andon.web.history_reader import Busy, HistoryReader
-from andon.web.transport.asgi import Message
 from andon.web.transport.auth import TRUSTED
+from andon.web.transport.headers import Message
 
 
 def asked(trusted: bool = False, peer: str = "127.0.0.1") -> tuple[Request, Callable[[], None]]:

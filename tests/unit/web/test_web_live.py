@@ -12,7 +12,7 @@ from andon.explain.conditions.rulebook import Rulebook
 from andon.model.device import Snapshot
 from andon.web.answers.payloads import busy_uuids
 from andon.web.answers.sights import HIDDEN, seen_by
-from andon.web.bindings.client_socket import OUTBOX_PACKETS, BoundedQueue, ClientSocket
+from andon.web.bindings.live_server import OUTBOX_PACKETS, BoundedQueue, ClientSocket
 from andon.web.live.events import _risen
 from tests.support import snapshots as drawn
 from tests.support.live_parts import without_routes

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import socketio
 
-from andon.web.bindings.client_socket import OUTBOX_PACKETS, BoundedQueue
-from andon.web.bindings.live_server import LiveServer
+from andon.web.bindings.live_server import OUTBOX_PACKETS, BoundedQueue, LiveServer
 from andon.web.live.requests import VISITOR
 from tests.support import snapshots as drawn
 from tests.support.live_parts import WebSocket, browser, handshake, live_of, without_routes

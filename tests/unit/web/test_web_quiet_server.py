@@ -9,7 +9,7 @@ import pytest
 import uvicorn
 
 from andon.web.bindings import quiet_server
-from andon.web.transport.asgi import Receive, Scope, Send
+from andon.web.transport.headers import Receive, Scope, Send
 
 PATIENCE_SECONDS = 60.0
 

@@ -15,7 +15,7 @@ from andon.model import wire
 from andon.model.device import DeviceStatus, Disk, Sample, Snapshot, State
 from andon.web.answers.sights import HIDDEN, HIDDEN_OTHERS, seen_by
 from andon.web.answers.texts import MOST_SIGHTS, SnapshotTexts
-from andon.web.bindings.packets import Packet, Prepared
+from andon.web.bindings.live_server import Packet, Prepared
 from tests.support import snapshots as drawn
 from tests.support.rows import rows
 from tests.support.web_parts import Parts, served

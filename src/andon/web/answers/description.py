@@ -1,12 +1,122 @@
 """OpenAPI with the type of every response."""
 
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from andon.model.shapes import Schemas
-from andon.web.answers.shapes import ANSWERS, KNOWN
+from andon.estimate.rules.wire import ESTIMATE
+from andon.explain.conditions.condition import Rung
+from andon.explain.evidence.reasons import Reason
+from andon.explain.wire import REASON_SHAPE, WHY, Explained
+from andon.history.rules.intervals import UsageInterval
+from andon.leases.rules.occupants import Holder
+from andon.model.alert import Alert, Silence
+from andon.model.alert_wire import ALERTS, AlertList
+from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot
+from andon.model.job import JobView
+from andon.model.lease_list import LEASES, LeaseList, LeaseRow
+from andon.model.shapes import JsonShape, Member, Schemas, members_of, shape_of
+from andon.model.wire import (
+    COMPUTED,
+    PROCESS_ORDER,
+    PROGRAM,
+    SAMPLE_ORDER,
+    SHARES,
+    SNAPSHOT,
+    STATUS_ORDER,
+)
+from andon.web.answers import job_schemas, run_schemas, schemas
+from andon.web.answers.alert_payloads import BOARD_SCHEMA, RULES_SCHEMA, RUNG_WITHOUT
+from andon.web.answers.estimates import EstimateAnswer
+from andon.web.answers.rule_page import RULE_SCHEMA
+
+# The type of every response, derived from the values that are encoded.
+
+_DEVICE = members_of(Device, without=("place",))
+STATUS = shape_of(DeviceStatus, more={**_DEVICE, **COMPUTED}, order=STATUS_ORDER)
+KNOWN: dict[type, JsonShape] = {
+    Sample: shape_of(
+        Sample, more={name: share.member for name, share in SHARES.items()}, order=SAMPLE_ORDER
+    ),
+    DeviceStatus: STATUS,
+    Process: shape_of(Process, more={"program": PROGRAM}, order=PROCESS_ORDER),
+    Reason: REASON_SHAPE,
+    UsageInterval: shape_of(UsageInterval, "UsageRow", without=schemas.USAGE_WITHOUT),
+    Rung: shape_of(Rung, without=RUNG_WITHOUT),
+    schemas.BoardDevice: shape_of(schemas.BoardDevice, "LampShape"),
+    Holder: shape_of(Holder, "HolderShape"),
+}
+"""The values whose JSON is not simply their fields, or whose type has another name."""
+SNAPSHOT_SHAPE = shape_of(Snapshot, schema=SNAPSHOT, without=("events",))
+WHY_SHAPE = JsonShape(
+    "Why",
+    "andon.why/1.",
+    {"schema": Member(Literal[WHY]), **members_of(schemas.About), **members_of(Explained)},
+)
+HEALTH = shape_of(schemas.Health)._replace(is_open=True)
+ALERT, SILENCE = shape_of(Alert), shape_of(Silence)
+ALERT_LIST = shape_of(
+    AlertList,
+    schema=ALERTS,
+    more={
+        "entries": Member(list[schemas.AlertEntry], "the alerts as people list and count them"),
+        "counts": Member(schemas.AlertCounts, "of the entries; resolved ones are not counted"),
+        "note": Member(str | None, "why past alerts are missing, if they are"),
+    },
+)
+LEASE_LIST = shape_of(
+    LeaseList,
+    "LeaseListShape",
+    schema=LEASES,
+    more={"timestamp": Member(str, "`at` in readable form")},
+)
+SILENCE_LIST = JsonShape("SilenceList", "The active silences.", {"silences": Member(list[Silence])})
+ACKNOWLEDGED = "/api/alerts/{alert}/acknowledge"
+CORDON, CORDON_STATE = "/api/devices/{device}/cordon", shape_of(schemas.CordonState)
+
+ANSWERS: dict[tuple[str, str], JsonShape] = {
+    ("get", "/api/snapshot"): SNAPSHOT_SHAPE,
+    ("get", "/api/health"): HEALTH,
+    ("get", "/api/features"): shape_of(schemas.Features),
+    ("get", "/api/session"): shape_of(schemas.SessionState),
+    ("get", "/api/recent"): shape_of(schemas.Recent),
+    ("get", "/api/devices/{device}/why"): WHY_SHAPE,
+    ("get", "/api/devices/{device}/charts"): shape_of(schemas.Charts),
+    ("get", "/api/charts"): shape_of(schemas.NodeCharts),
+    ("get", "/api/devices/{device}/usage"): shape_of(schemas.Usage),
+    ("get", "/api/board"): shape_of(schemas.Board, "BoardShape", schema=BOARD_SCHEMA),
+    ("get", "/api/alerts"): ALERT_LIST,
+    ("get", "/api/alerts/rules"): shape_of(schemas.RuleList, schema=RULES_SCHEMA),
+    ("get", "/api/alerts/rules/{name}"): shape_of(schemas.RulePage, schema=RULE_SCHEMA),
+    ("get", "/api/alerts/{alert}"): ALERT,
+    ("post", ACKNOWLEDGED): ALERT,
+    ("delete", ACKNOWLEDGED): ALERT,
+    ("post", "/api/alerts/test"): shape_of(schemas.Outcomes),
+    ("get", "/api/silences"): SILENCE_LIST,
+    ("post", "/api/silences"): SILENCE,
+    ("delete", "/api/silences/{silence}"): shape_of(schemas.Ended),
+    ("get", "/api/leases"): LEASE_LIST,
+    ("post", "/api/leases"): shape_of(schemas.LeaseGrant),
+    ("post", "/api/leases/{lease}/renew"): shape_of(LeaseRow),
+    ("delete", "/api/leases/{lease}"): shape_of(schemas.Released),
+    ("post", "/api/estimate"): shape_of(EstimateAnswer, schema=ESTIMATE),
+    ("get", "/api/runs"): shape_of(run_schemas.RunPage),
+    ("get", "/api/runs/{run}"): shape_of(run_schemas.RunDetails),
+    ("get", "/api/runs/{run}/events"): shape_of(run_schemas.RunMarks),
+    ("get", "/api/jobs"): shape_of(job_schemas.JobPage),
+    ("get", "/api/jobs/{job}"): shape_of(JobView),
+    ("get", "/api/jobs/{job}/log"): shape_of(job_schemas.JobLog),
+    ("post", "/api/jobs/{job}/cancel"): shape_of(job_schemas.JobDone),
+    ("post", "/api/jobs/{job}/retry"): shape_of(job_schemas.JobDone),
+    ("post", "/api/jobs/{job}/requeue"): shape_of(job_schemas.JobDone),
+    ("post", "/api/jobs/{job}/move"): shape_of(job_schemas.JobDone),
+    ("post", "/api/jobs"): shape_of(job_schemas.JobsQueued),
+    ("put", CORDON): CORDON_STATE,
+    ("delete", CORDON): CORDON_STATE,
+}
+"""The answer to each request; the board's types are generated from these."""
+
 
 _SCHEMAS = "#/components/schemas/"
 PROBLEMS = {"$ref": f"{_SCHEMAS}Problems"}

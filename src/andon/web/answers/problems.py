@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 from andon.errors import AndonError
 from andon.model import wire
-from andon.web.transport.asgi import Message, Send
+from andon.web.transport.headers import Message, Send
 
 KINDS = {
     400: "invalid", 401: "denied", 403: "denied", 404: "gone", 405: "invalid", 409: "conflict",

@@ -3,19 +3,93 @@
 tests/unit/web/test_web_live_server.py has a test for each of these bindings.
 """
 
+import asyncio
+import json
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
 import engineio
 import socketio
+from socketio import packet
 
-from andon.web.bindings.client_socket import BoundedQueue
-from andon.web.bindings.packets import Packet
-from andon.web.live.frames import MAX_MESSAGE_BYTES
-from andon.web.live.tally import LiveTally
-from andon.web.transport.asgi import Receive, Scope, Send
+from andon.web.live.frames import MAX_MESSAGE_BYTES, LiveTally
+from andon.web.transport.headers import Receive, Scope, Send
+
+# Socket.IO packets for payloads that are encoded as JSON already.
+
+
+class Prepared(str):
+    """One JSON value as text, sent unchanged."""
+
+    __slots__ = ()
+
+
+class Packet(packet.Packet):  # type: ignore[misc]
+    """The library's packet, without its search for bytes and its encoding where both are done."""
+
+    uses_binary_events = False  # no payload holds bytes, and the search would visit every value
+
+    def encode(self) -> Any:
+        data = self.data
+        if self.packet_type != packet.EVENT or not isinstance(data[-1], Prepared):
+            return super().encode()
+        return "".join((str(packet.EVENT), "[", json.dumps(data[0]), ",", data[-1], "]"))
+
+
+# Keeps one slow client from delaying the others.
+
+OUTBOX_PACKETS = 32
+"""About half a minute at one snapshot a second."""
+AGAIN_SECONDS = (0.2, 1.0)
+
+
+class BoundedQueue(asyncio.Queue[Any]):
+    """A client's outbound queue with a limit; the library's has none.
+
+    Putting never waits: what does not fit is dropped and marks the client, which is then closed.
+    """
+
+    def __init__(self, *_: object) -> None:
+        super().__init__()
+        self.overrun = False
+
+    async def put(self, item: Any) -> None:
+        if item is not None and self.qsize() >= OUTBOX_PACKETS:
+            self.overrun = True
+            return
+        await super().put(item)
+
+
+class ClientSocket:
+    """One WebSocket, which can be closed even if its client has stopped reading."""
+
+    def __init__(self, held: Awaitable[None]) -> None:
+        self._task = asyncio.ensure_future(held)
+        self._is_cut = False
+
+    async def held(self) -> None:
+        """Wait until the connection ends or is cut."""
+        try:
+            await self._task
+        except asyncio.CancelledError:
+            if not self._is_cut:
+                raise
+
+    def cut(self) -> None:
+        """The library takes the first cancellation as a disconnect and then waits for a stuck
+        writer: the later ones end that."""
+        self._is_cut = True
+        self._task.cancel()
+        loop = asyncio.get_running_loop()
+        for seconds in AGAIN_SECONDS:
+            loop.call_later(seconds, self._cancel_again)
+
+    def _cancel_again(self) -> None:
+        if not self._task.done():
+            self._task.cancel()
+
 
 NAMESPACE = "/"
 

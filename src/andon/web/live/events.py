@@ -23,16 +23,14 @@ from andon.sampling.rules import timing
 from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.web.answers import alert_payloads, lease_payloads, payloads
 from andon.web.answers.texts import SnapshotTexts
-from andon.web.bindings.live_server import LiveServer
-from andon.web.bindings.packets import Prepared
-from andon.web.live.frames import EVENTS
+from andon.web.bindings.live_server import LiveServer, Prepared
+from andon.web.live.frames import EVENTS, LiveTally
 from andon.web.live.job_watch import JOBS, JobWatch
 from andon.web.live.requests import VISITOR
 from andon.web.live.run_watch import MOST_RUNS, RUNS, RunWatch, is_too_many, run_in
-from andon.web.live.tally import LiveTally
 from andon.web.live.transport import Transport
 from andon.web.live.visitors import Visitor, Visitors
-from andon.web.transport.asgi import App, Receive, Scope, Send
+from andon.web.transport.headers import App, Receive, Scope, Send
 from andon.web.transport.keys import Keys
 
 if TYPE_CHECKING:

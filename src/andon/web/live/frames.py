@@ -5,9 +5,13 @@ leave, and the events below with at most one argument. There is one namespace an
 """
 
 import json
+import logging
 import re
+from collections.abc import Awaitable
 from enum import StrEnum
 from typing import Any, NoReturn
+
+from msgspec import Struct
 
 EVENTS = frozenset({"request_gpu_update", "subscribe", "unsubscribe"})
 RESERVED = frozenset({"connect", "connect_error", "disconnect", "disconnecting", "message", "*"})
@@ -114,3 +118,39 @@ def _whole(digits: str) -> int:
 
 def _constant(name: str) -> NoReturn:
     raise ValueError(name)
+
+
+# Counters for live events: dropped and refused clients, malformed packets, errors.
+
+log = logging.getLogger("andon.web.live.events")
+
+
+class LiveTally(Struct):
+    """Counts since the server started, shown by /api/health."""
+
+    dropped: int = 0  # clients that read too slowly
+    refused: int = 0  # handshakes beyond the limit
+    malformed: int = 0  # packets
+    errors: int = 0  # unexpected: bugs of ours or of the library
+
+    def drop(self) -> None:
+        self.dropped += 1
+        log.warning("disconnected a live client that reads too slowly")
+
+    def refuse(self) -> None:
+        self.refused += 1
+        log.warning("refused a live client: the limit, or the limit without a token, is reached")
+
+    def ignore(self, wrong: MalformedFrame) -> None:
+        self.malformed += 1
+        log.warning("ignored a frame from a live client: %s", wrong, extra={"kind": str(wrong)})
+
+    async def tried(self, what: str, work: Awaitable[None]) -> bool:
+        """Whether the work succeeded; a failure is counted and logged, and affects no one else."""
+        try:
+            await work
+        except Exception:
+            self.errors += 1
+            log.exception("live events: %s failed", what, extra={"kind": what})
+            return False
+        return True

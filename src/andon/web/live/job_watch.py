@@ -9,7 +9,7 @@ from andon.model.job import JobView
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
 from andon.web.answers.texts import sendable
-from andon.web.bindings.packets import Prepared
+from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
 from andon.web.jobs.shown import ListedJobs, ServerJobs, counts_of, shown_to
 

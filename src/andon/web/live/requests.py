@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from andon.access.gate import Refusal
 from andon.web.live.visitors import Visitor
-from andon.web.transport.asgi import Message, Receive, Scope, Send
 from andon.web.transport.auth import refuse
+from andon.web.transport.headers import Message, Receive, Scope, Send
 
 POLLING, WEBSOCKET = "polling", "websocket"
 VISITOR = "andon.visitor"

@@ -10,9 +10,8 @@ from typing import Any
 
 from andon.access.gate import Refusal, ShownKey
 from andon.web.answers.problems import UNEXPECTED
-from andon.web.bindings.client_socket import ClientSocket
-from andon.web.bindings.live_server import LiveServer
-from andon.web.live.frames import check_body, check_frame
+from andon.web.bindings.live_server import ClientSocket, LiveServer
+from andon.web.live.frames import LiveTally, check_body, check_frame
 from andon.web.live.requests import (
     WEBSOCKET,
     LiveRequest,
@@ -26,10 +25,9 @@ from andon.web.live.requests import (
     until_gone,
     websocket_scope,
 )
-from andon.web.live.tally import LiveTally
 from andon.web.live.visitors import Visitor, Visitors
-from andon.web.transport.asgi import Message, Receive, Scope, Send
 from andon.web.transport.auth import TRUSTED, caller_of, shown_key
+from andon.web.transport.headers import Message, Receive, Scope, Send
 from andon.web.transport.keys import Keys
 
 SILENT_SECONDS = 10.0

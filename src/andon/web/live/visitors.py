@@ -7,7 +7,7 @@ from msgspec import Struct, field
 
 from andon.access.peers import peer_of
 from andon.access.roles import ANONYMOUS, Identity, Role
-from andon.web.bindings.client_socket import ClientSocket
+from andon.web.bindings.live_server import ClientSocket
 
 MOST = 1000
 MOST_ANONYMOUS = 500

@@ -28,7 +28,7 @@ from andon.web.answers.alert_payloads import (
     rules_to_json,
     seen_by,
 )
-from andon.web.answers.alert_requests import (
+from andon.web.answers.requests import (
     AcknowledgeRequest,
     NotifierTestRequest,
     SilenceRequest,

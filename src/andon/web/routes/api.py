@@ -32,12 +32,11 @@ from andon.web.answers.single_flight import SingleFlight
 from andon.web.answers.texts import SnapshotTexts, dumped
 from andon.web.history_reader import HistoryReader
 from andon.web.routes.alerts import alert_routes
-from andon.web.routes.estimates import estimate_routes
 from andon.web.routes.jobs import job_routes
 from andon.web.routes.leases import lease_routes
 from andon.web.routes.runs import run_routes
 from andon.web.routes.sessions import session_routes
-from andon.web.routes.topology import topology_routes
+from andon.web.routes.topology import estimate_routes, topology_routes
 from andon.web.server_history import METRICS, ServerHistory
 from andon.web.transport.auth import sight_in
 from andon.web.transport.keys import Keys

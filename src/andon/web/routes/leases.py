@@ -15,7 +15,7 @@ from andon.model.lease_wire import MOST_NOTE
 from andon.model.naming import FORMS, device_named
 from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.web.answers import lease_payloads
-from andon.web.answers.lease_requests import (
+from andon.web.answers.requests import (
     CordonRequest,
     Fence,
     LeaseBody,

@@ -34,10 +34,21 @@ from andon.access.server_proof import PATH as PROOF
 from andon.errors import AndonError
 from andon.failures.rules.repeats import RepeatLimiter
 from andon.web.answers.problems import UNEXPECTED, ProblemFormatter, problem, problem_of
-from andon.web.transport.asgi import App, Message, Receive, Scope, Send
 from andon.web.transport.audit import Audit
-from andon.web.transport.cross_origin import answer_preflight, is_preflight, shared_with
-from andon.web.transport.headers import NO_STORE, SECURITY_HEADERS, texts, with_headers
+from andon.web.transport.headers import (
+    NO_STORE,
+    SECURITY_HEADERS,
+    App,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    answer_preflight,
+    is_preflight,
+    shared_with,
+    texts,
+    with_headers,
+)
 from andon.web.transport.keys import Keys
 from andon.web.transport.places import SEAT, Seat
 

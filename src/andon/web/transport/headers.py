@@ -1,8 +1,16 @@
-"""Headers of requests and answers."""
+"""The types of ASGI, headers, and answers for pages of other origins."""
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
 
-from andon.web.transport.asgi import Message, Send
+# The types of ASGI.
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
 
 _POLICY = (
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
@@ -33,3 +41,40 @@ def with_headers(send: Send, more: Iterable[tuple[bytes, bytes]]) -> Send:
 
 def texts(headers: list[tuple[bytes, bytes]], name: bytes) -> tuple[str, ...]:
     return tuple(value.decode("latin-1").strip() for key, value in headers if key == name)
+
+
+# Answers for pages of other origins that the settings allow.
+
+PREFLIGHT_SECONDS = 600
+
+
+def is_preflight(method: str, headers: list[tuple[bytes, bytes]]) -> bool:
+    return method == "OPTIONS" and bool(texts(headers, b"access-control-request-method"))
+
+
+async def answer_preflight(send: Send, headers: list[tuple[bytes, bytes]]) -> None:
+    """What a page of an allowed origin may send; the request itself is judged when it comes."""
+    more = [
+        (b"access-control-allow-methods", b"GET, HEAD, POST, PUT, DELETE"),
+        (b"access-control-allow-headers", b"authorization, content-type"),
+        (b"access-control-max-age", str(PREFLIGHT_SECONDS).encode()),
+        (b"content-length", b"0"),
+        NO_STORE,
+    ]
+    if texts(headers, b"access-control-request-private-network"):
+        more.append((b"access-control-allow-private-network", b"true"))
+    await send({"type": "http.response.start", "status": 204, "headers": more})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def shared_with(origin: str, send: Send) -> Send:
+    """Let one other origin, which the settings name, read the answer."""
+    private = tuple(pair for pair in SECURITY_HEADERS if not pair[0].startswith(b"cross-origin"))
+    allowed = (
+        (b"access-control-allow-origin", origin.encode("latin-1")),
+        (b"access-control-allow-credentials", b"true"),
+        (b"access-control-expose-headers", b"retry-after"),
+        (b"cross-origin-resource-policy", b"cross-origin"),
+        (b"vary", b"Origin"),
+    )
+    return with_headers(send, (*private, *allowed))

@@ -1,5 +1,6 @@
-"""The board's files; if the package was built without them, a page that says how to get them."""
+"""The pages of the server: the board's files, and /docs."""
 
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -7,6 +8,10 @@ from fastapi import FastAPI
 from fastapi.responses import FileResponse, HTMLResponse, Response
 from fastapi.staticfiles import StaticFiles
 from starlette.types import Scope
+
+from andon.web.answers.api_page import api_page
+
+# The board's files; if the package was built without them, a page that says how to get them.
 
 STATIC = Path(str(files("andon.web") / "static"))
 _NAMED_BY_CONTENT = "assets/"
@@ -65,3 +70,28 @@ def add_board(api: FastAPI, folder: Path = STATIC) -> None:
     api.get("/favicon.ico", include_in_schema=False)(icon)
     if there:
         api.mount("/static", Compressed(directory=folder), name="static")
+
+
+# /docs: the API as a page, from the description itself; it loads nothing from anywhere else.
+
+
+def add_api_page(api: FastAPI) -> None:
+    """Add the page and its style; both are the same for everyone, and made once."""
+
+    @cache
+    def page() -> str:
+        return api_page(api.openapi())
+
+    def docs() -> Response:
+        return HTMLResponse(page())
+
+    def style() -> Response:
+        return Response(_style(), media_type="text/css")
+
+    api.get("/docs", include_in_schema=False)(docs)
+    api.get("/docs/style.css", include_in_schema=False)(style)
+
+
+@cache
+def _style() -> str:
+    return (files("andon.web.answers") / "api_page.css").read_text(encoding="utf-8")

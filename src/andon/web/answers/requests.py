@@ -1,4 +1,4 @@
-"""Request bodies of the routes about leases."""
+"""Request bodies of the routes about alerts and leases."""
 
 from typing import Annotated, Any
 
@@ -18,6 +18,42 @@ from andon.leases.rules.requests import (
     rows,
 )
 from andon.model.lease import MOST_PRIORITY
+
+# Request bodies of the routes about alerts.
+
+LONGEST_SILENCE_SECONDS = 366 * 86_400.0
+Short = Annotated[str, Field(max_length=200)]
+Note = Annotated[str, Field(max_length=1000)]
+
+
+class AcknowledgeRequest(BaseModel):
+    """Who acknowledges an alert."""
+
+    model_config = ConfigDict(extra="forbid")
+    by: Short = ""
+    note: Note = ""
+
+
+class SilenceRequest(BaseModel):
+    """What to silence and for how long; without rule, device and subject, everything."""
+
+    model_config = ConfigDict(extra="forbid")
+    seconds: Annotated[float, Field(ge=1, le=LONGEST_SILENCE_SECONDS)]
+    rule: Short | None = None
+    device: Short | int | None = None
+    subject: Short | None = None
+    by: Short = ""
+    note: Note = ""
+
+
+class NotifierTestRequest(BaseModel):
+    """The notifier to test; null for all."""
+
+    model_config = ConfigDict(extra="forbid")
+    notifier: Short | None = None
+
+
+# Request bodies of the routes about leases.
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Lifetime = Annotated[float, Field(ge=SHORTEST_REMOTE_SECONDS, le=LONGEST_REMOTE_SECONDS)]
