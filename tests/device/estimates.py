@@ -5,9 +5,8 @@ import subprocess
 import sys
 from typing import Any
 
-from andon.estimate.rules.kv_cache import kv_bytes
 from andon.estimate.rules.options import EstimateOptions, ServingEngine, TrainingPrecision
-from andon.estimate.rules.serving import CONTEXT_BYTES
+from andon.estimate.rules.serving import CONTEXT_BYTES, kv_bytes
 from andon.estimate.rules.shape import (
     EstimateConfidence,
     FactSource,

@@ -17,9 +17,9 @@ from andon.estimate.rules.config_json import config_facts
 from andon.estimate.rules.estimating import estimate
 from andon.estimate.rules.gguf import gguf_facts, gguf_header
 from andon.estimate.rules.gpu_sizes import rooms_on
-from andon.estimate.rules.kv_cache import kv_bytes
 from andon.estimate.rules.options import EstimateOptions
 from andon.estimate.rules.safetensors import MOST_HEADER_BYTES, parse_header
+from andon.estimate.rules.serving import kv_bytes
 from andon.estimate.rules.shape import EstimateConfidence, FactSource, ModelFacts
 from andon.estimate.rules.wire import estimate_to_json
 from tests.support.model_configs import CONFIGS

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from andon.errors import Invalid
 from andon.estimate.rules.config_json import config_facts
 from andon.estimate.rules.engines import refusal, splits_of, world_size
-from andon.estimate.rules.kv_cache import kv_bytes
 from andon.estimate.rules.options import EstimateOptions, ServingEngine
-from andon.estimate.rules.serving import model_weights_bytes, serving_need
+from andon.estimate.rules.serving import kv_bytes, model_weights_bytes, serving_need
 from andon.estimate.rules.shape import EstimateConfidence, ModelFacts, ModelShape, WeightFormat
 from andon.estimate.rules.weights import WeightSplits, weights_bytes
 from andon.units import GIB

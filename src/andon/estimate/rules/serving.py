@@ -3,12 +3,52 @@
 from msgspec import Struct
 
 from andon.estimate.rules.engines import splits_of, world_size
-from andon.estimate.rules.kv_cache import kv_bytes
 from andon.estimate.rules.options import EstimateOptions, ServingEngine
 from andon.estimate.rules.quantisation import AUTO, asked_format, cache_bits, plain, plain_bits
-from andon.estimate.rules.shape import ModelFacts, ModelShape, WeightFormat, whole
+from andon.estimate.rules.shape import (
+    BITS_PER_BYTE,
+    ModelFacts,
+    ModelShape,
+    WeightFormat,
+    share,
+    whole,
+)
 from andon.estimate.rules.weights import ONE_GPU, parameters, weights_bytes
 from andon.units import GIB, MIB
+
+# The cache of keys and values that a server keeps for the tokens of its requests.
+
+
+def kv_bytes_per_token(shape: ModelShape, kv_bits: float, attention: int = 1) -> float:
+    """Returns the bytes of one token in one layer on one GPU, on average; latent attention is
+    not divided."""
+    if shape.latent is not None:
+        return (shape.latent.kv_rank + shape.latent.rope_dim) * kv_bits / BITS_PER_BYTE
+    each = shape.kv_heads_by_layer or (shape.kv_heads,)
+    heads = sum(max(1, count // attention) for count in each if count) / len(each)
+    return 2 * shape.head_dim * heads * kv_bits / BITS_PER_BYTE
+
+
+def kv_bytes(
+    shape: ModelShape,
+    tokens: int,
+    kv_bits: float,
+    *,
+    attention: int = 1,
+    pipeline: int = 1,
+    context_parallel: int = 1,
+) -> int:
+    """The cache of one request of this length on the fullest GPU.
+
+    A layer with a sliding window keeps only the window. Context parallelism divides the tokens.
+    """
+    windowed = min(shape.windowed_layers, shape.layers)
+    held = tokens if shape.window is None else min(tokens, shape.window)
+    both = (shape.layers - windowed) * share(tokens, context_parallel)
+    both += windowed * share(held, context_parallel)
+    layers = share(shape.layers, pipeline) / shape.layers
+    return whole(both * layers * kv_bytes_per_token(shape, kv_bits, attention))
+
 
 CONTEXT_BYTES = 512 * MIB
 """What CUDA itself takes in each process (619 MiB were measured on an H200)."""
