@@ -13,7 +13,6 @@ from textual.timer import Timer
 
 from andon.tui.canvas import Canvas
 from andon.tui.driver import TopDriver
-from andon.tui.effects import Effect, EffectKind, Outcome
 from andon.tui.ending import EndDialog, meant_process
 from andon.tui.histories import Histories
 from andon.tui.keys import action_of
@@ -31,7 +30,7 @@ from andon.tui.scene import Scene, with_snapshot
 from andon.tui.screen import compose
 from andon.tui.sources.feed import Feed, Tick
 from andon.tui.sources.side import BackgroundReader, ScreenNeeds
-from andon.tui.state import TopState, TopView
+from andon.tui.state import Effect, EffectKind, Outcome, TopState, TopView
 from andon.tui.views.overlays import help_lines
 
 DOUBLE_CLICK_SECONDS = 0.5

@@ -6,10 +6,9 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from andon.alerts.rules import listing
-from andon.tui.effects import Outcome
 from andon.tui.page import Frame
 from andon.tui.scene import ProcessEntry, place_of, process_entries
-from andon.tui.state import Focus, ProcessChoice, TopState, TopView
+from andon.tui.state import Focus, Outcome, ProcessChoice, TopState, TopView
 from andon.tui.users import user_lines
 from andon.tui.views.lists import list_length
 

@@ -4,14 +4,16 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from andon.tui.effects import Effect, EffectKind, Outcome
 from andon.tui.moving import back, choose, focus, move, nth, open_chosen, opened, with_cursor
 from andon.tui.page import Frame
 from andon.tui.scene import SORT_NAMES, Scene, process_entries
 from andon.tui.state import (
     INTERVALS,
     SPANS,
+    Effect,
+    EffectKind,
     Focus,
+    Outcome,
     ProcessKey,
     Prompt,
     PromptKind,

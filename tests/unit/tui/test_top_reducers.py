@@ -5,12 +5,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from andon.tui.effects import EffectKind
 from andon.tui.keys import KEYS, action_of, key_name
 from andon.tui.page import Frame
 from andon.tui.reducers import ACTIONS, act, clicked, in_help, in_menu, settled, typed
 from andon.tui.scene import SORT_NAMES, process_entries
-from andon.tui.state import INTERVALS, SPANS, Focus, ProcessChoice, TopState, TopView
+from andon.tui.state import INTERVALS, SPANS, EffectKind, Focus, ProcessChoice, TopState, TopView
 from andon.tui.views.processes import COLUMN_NAMES
 from tests.support.snapshots import office
 from tests.support.top_scenes import frame_of
