@@ -12,8 +12,8 @@ from andon.registry import STORES
 from andon.stores.sqlite import SqliteStore
 from andon.stores.sqlite_alerts import SqliteAlertStore
 from andon.testing.alert_store_contract import AlertStoreContract, OpenAlertStore, delivery
-from andon.testing.history import tick
 from andon.testing.notices import AT, HOT
+from andon.testing.store_contract import tick
 from tests.support.history_parts import kind_of, url_in
 
 

@@ -14,8 +14,7 @@ from andon.history.rules.series import buckets
 from andon.ports import Store
 from andon.registry import STORES
 from andon.stores.memory import MemoryStore
-from andon.testing.history import AT, GPU, tick, upkeep
-from andon.testing.store_contract import OpenStore, StoreContract
+from andon.testing.store_contract import AT, GPU, OpenStore, StoreContract, tick, upkeep
 from tests.support.history_parts import kind_of, url_in
 
 

@@ -7,11 +7,11 @@ from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot, 
 from andon.ports import StoreKind
 from andon.registry import STORES, load
 from andon.settings.store_url import StoreUrl, parse_store_url
-from andon.testing.history import AT as AT
-from andon.testing.history import GPU as GPU
-from andon.testing.history import status as status
-from andon.testing.history import tick as tick
-from andon.testing.history import upkeep as upkeep
+from andon.testing.store_contract import AT as AT
+from andon.testing.store_contract import GPU as GPU
+from andon.testing.store_contract import status as status
+from andon.testing.store_contract import tick as tick
+from andon.testing.store_contract import upkeep as upkeep
 
 STORE_URLS = {"memory": "memory:", "sqlite": "sqlite:{}/state/history.db"}
 """One for every store of the registry; `{}` is a folder of the test's own."""
