@@ -14,7 +14,7 @@ from typing import TypeVar
 from fastapi import Request
 from msgspec import Struct
 
-from andon.access.peers import peer_of
+from andon.access.lockout import peer_of
 from andon.errors import Gone, Unavailable
 from andon.web.transport.auth import TRUSTED
 

@@ -1,6 +1,6 @@
 """The table of live connections and its quotas."""
 
-from andon.access.peers import LOOPBACK, peer_of
+from andon.access.lockout import LOOPBACK, peer_of
 from andon.access.roles import ANONYMOUS, Identity, Role
 from andon.web.live.visitors import MOST, MOST_ANONYMOUS, Visitors
 

@@ -5,7 +5,7 @@ from collections import Counter
 
 from msgspec import Struct, field
 
-from andon.access.peers import peer_of
+from andon.access.lockout import peer_of
 from andon.access.roles import ANONYMOUS, Identity, Role
 from andon.web.bindings.live_server import ClientSocket
 
