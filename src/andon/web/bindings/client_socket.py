@@ -42,8 +42,8 @@ class ClientSocket:
                 raise
 
     def cut(self) -> None:
-        """The library takes the first cancellation as a disconnect and then waits for a stuck
-        writer: the later ones end that."""
+        """Cancels the connection repeatedly: the library takes the first cancellation as a
+        disconnect and then waits for a stuck writer."""
         self._is_cut = True
         self._task.cancel()
         loop = asyncio.get_running_loop()

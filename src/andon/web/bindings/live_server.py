@@ -66,7 +66,7 @@ class LiveServer(socketio.AsyncServer):  # type: ignore[misc]
             self._ended(eio_sid)
 
     async def _handle_eio_message(self, eio_sid: str, data: Any) -> None:
-        """Ignores connections that have ended: joining again would leave them in the rooms."""
+        """Handles a message; ignores ended connections, which would join the rooms again."""
         if eio_sid in self.environ:
             await self._tally.tried("a packet", super()._handle_eio_message(eio_sid, data))
 

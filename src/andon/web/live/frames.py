@@ -99,7 +99,8 @@ def _check_event(data: str | None) -> MalformedFrame | None:
 
 
 def _parsed(data: str) -> list[Any]:
-    """The value in a list, or an empty list if malformed; at least as strict as the library."""
+    """Parses JSON; returns the value in a list, or an empty list if malformed. At least as
+    strict as the library."""
     try:
         return [json.loads(data, parse_int=_whole, parse_constant=_constant)]
     except (ValueError, RecursionError):

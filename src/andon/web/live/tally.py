@@ -31,7 +31,7 @@ class LiveTally(Struct):
         log.warning("ignored a frame from a live client: %s", wrong, extra={"kind": str(wrong)})
 
     async def tried(self, what: str, work: Awaitable[None]) -> bool:
-        """Whether the work succeeded; a failure is counted and logged, and affects no one else."""
+        """Runs the work; returns whether it succeeded. A failure is counted and logged."""
         try:
             await work
         except Exception:

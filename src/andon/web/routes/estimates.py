@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # locks are not on every system
 def estimate_routes(
     router: APIRouter, feed: SnapshotFeed, remote_leases: "RemoteLeases | None"
 ) -> None:
-    """It only computes: no file is read, and nothing changes."""
+    """Adds /api/estimate; it only computes: no file is read, and nothing changes."""
     pool = BlockingPool()
 
     def answered(given: EstimateRequest) -> bytes:

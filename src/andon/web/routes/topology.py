@@ -13,7 +13,7 @@ from andon.web.history_reader import HistoryReader
 def topology_routes(
     router: APIRouter, placed: Callable[[], Snapshot], reader: HistoryReader
 ) -> None:
-    """The first request asks the drivers, which takes a moment; later ones ask nothing."""
+    """Adds the route of the topology; the first request asks the drivers, which takes a moment."""
 
     @router.get("/api/topology", tags=["watch"])
     async def topology(request: Request) -> Response:

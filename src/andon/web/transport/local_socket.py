@@ -1,8 +1,9 @@
-"""A local socket that says one thing to each of this machine's users, whom the kernel identifies.
+"""A local socket that sends one message to each of this machine's users, whom the kernel
+identifies.
 
-It has no file: no one can put a link in its place, nothing is left behind, and it is seen exactly
-where the server's loopback port is (both belong to a network namespace). The server reads nothing,
-so no client can keep it waiting for long; how often it answers is limited.
+It has no file: no one can put a link in its place, nothing is left behind, and it is seen
+exactly where the server's loopback port is (both belong to a network namespace). The server
+reads nothing, so no client can keep it waiting for long; how often it answers is limited.
 """
 
 import socket
@@ -76,8 +77,8 @@ class LocalSocket:
 def local_socket(
     make: Callable[[], LocalSocket], lacking: str, wanted: bool = True
 ) -> Iterator[str | None]:
-    """The name of the socket while the server runs; None where there is none. `lacking` is what
-    users then cannot do."""
+    """Yields the name of the socket while the server runs; None if there is none. `lacking`
+    names what users then cannot do."""
     if not wanted or not is_known():
         yield None
         return

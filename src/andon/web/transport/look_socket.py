@@ -1,4 +1,4 @@
-"""The local socket at which this machine's users get the server's latest look at the devices."""
+"""The local socket at which this machine's users get the server's latest snapshot."""
 
 import secrets
 from collections.abc import Callable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class LookSocket(LocalSocket):
-    """Says what `/api/snapshot`, `/api/board` and `/api/leases` say, as far as status shows it."""
+    """Sends `/api/snapshot`, `/api/board` and `/api/leases`, as far as status shows them."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class LookSocket(LocalSocket):
         super().__init__(name, self._look, failures, pause_seconds)
 
     def _look(self, uid: int | None) -> bytes:
-        """Nothing for one who has no account here."""
+        """Returns the message; empty for a uid without an account here."""
         user = None if uid is None else self._name_of(uid)
         if uid is None or user is None:
             return b""
@@ -66,7 +66,8 @@ class LookSocket(LocalSocket):
         return lamps_of(snapshot, [seen_by(sight, alert) for alert in self._watcher.alerts()])
 
     def _verdicts(self) -> "dict[str, object]":
-        """None where they depend on who asks, because someone is in the queue, or are unknown."""
+        """Returns the verdicts; empty if they depend on the user, because someone is in the
+        queue, or are unknown."""
         found = None if self._leases is None else self._leases.listed()
         if found is None or found.waiting or not found.devices:
             return {}

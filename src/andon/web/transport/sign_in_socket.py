@@ -44,6 +44,6 @@ class SignInSocket(LocalSocket):
 def local_sign_in(
     keys: Keys, url: str, port: int, wanted: bool
 ) -> AbstractContextManager[str | None]:
-    """The name of the socket while the server runs; None where there is none."""
+    """Opens the socket while the server runs; yields its name, or None if there is none."""
     lacking = "users cannot sign in as themselves"
     return local_socket(lambda: SignInSocket(keys, url, port), lacking, wanted)
