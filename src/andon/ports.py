@@ -41,7 +41,7 @@ class Backend(Protocol):
         """Load what is needed and list the cards."""
 
     def describe(self, card: Card) -> Sequence[Device]:
-        """The card's device and its partitions; asked again about once a minute."""
+        """Returns the card's device and its partitions; called again about once a minute."""
 
     def read(self, card: Card, at: float, watched: bool) -> Sequence[Reading]:
         """One reading per device of the card; expensive fields only when they are due."""
@@ -67,8 +67,8 @@ class Accounting(Protocol):
 
     def account(self, card: Card, energy: bool) -> Mapping[str, Sequence[tuple[float, float]]]:
         """Called before `read`, which then has the activity of the chip since the last such call
-        and, where it is asked for, the energy counter as it is now. Returns by uuid the driver's
-        own recent readings of utilisation, oldest first: time and percent. Raises as `read`."""
+        and, with `energy`, the energy counter as it is now. Returns by uuid the driver's own
+        recent readings of utilisation, oldest first: time and percent. Raises as `read`."""
 
 
 @runtime_checkable
@@ -76,8 +76,8 @@ class Linking(Protocol):
     """A backend that knows how its devices are linked with each other."""
 
     def linked(self, card: Card, place: DevicePlace) -> DevicePlace:
-        """The place of a card's device as the kernel knows it, with what the driver adds. Asked
-        once, after `describe`; raises as `read`."""
+        """Returns the place of a card's device from the kernel, with what the driver adds.
+        Called once, after `describe`; raises as `read`."""
 
 
 class EventSource(Protocol):
@@ -108,7 +108,7 @@ class HostSource(Protocol):
     """Reads the node's own values."""
 
     def read(self) -> Host:
-        """The current values; what is a difference, since the last read."""
+        """Returns the current values; differences are since the last read."""
 
 
 class Directory(Protocol):
@@ -130,7 +130,7 @@ class Tiers(Protocol):
     """
 
     def contents(self) -> StoreContents:
-        """What it holds, from which the plan is made."""
+        """Returns what the store holds; the plan is made from this."""
 
     def load(self, devices: Sequence[Device], blocks: Iterable[StoredBlock]) -> None:
         """Store finished blocks, as they were made elsewhere."""
@@ -183,7 +183,7 @@ class Store(Directory, Tiers, Protocol):
         """The space it uses on disk with all its files, or in memory."""
 
     def compact(self, fully: bool = False) -> int:
-        """Return free space to the system, a little or all of it; how many bytes."""
+        """Returns free space to the system, a little or all of it; returns how many bytes."""
 
     def close(self) -> None:
         """Close files and connections. May be called twice."""
@@ -193,8 +193,8 @@ class StoreKind(Protocol):
     """What a URL's scheme means in the registry: the store's class, with these methods."""
 
     def open(self, url: StoreUrl, readonly: bool = False) -> Store:
-        """The store at this URL. Read-only, it is never created, repaired or changed, and `Gone`
-        is raised where nothing has been recorded yet."""
+        """Opens the store at this URL. Read-only, it is never created, repaired or changed, and
+        `Gone` is raised if nothing has been recorded yet."""
 
     def open_alerts(self, url: StoreUrl) -> AlertStore:
         """The alerts that are kept beside the history."""
@@ -255,21 +255,21 @@ class Executor(Protocol):
     name: str
 
     def check(self, order: WorkOrder) -> None:
-        """Raise what would fail, before anything is claimed for it: no engine, no image."""
+        """Raises an error for what would fail, before anything is claimed: no engine, no image."""
 
     def create(self, order: WorkOrder) -> CreatedWork:
-        """Make it ready; nothing runs yet, and where it fails nothing is left behind."""
+        """Prepares the work; nothing runs yet, and a failure leaves nothing behind."""
 
     def client(self, work: CreatedWork) -> Sequence[str]:
-        """A command that starts it, passes its output and, where it was ordered, its input, and
-        ends when it ends. Raises where it cannot be started."""
+        """Returns a command that starts the work, passes on its output and, if ordered, its
+        input, and ends with it. Raises an error if it cannot be started."""
 
     def follow(self, work: CreatedWork, since: float) -> Sequence[str]:
-        """A command that passes the output from this time on and ends when it ends, for one that
-        runs already."""
+        """Returns a command for work that runs already: it passes on the output from this time
+        on, and ends with the work."""
 
     def find(self, label: str) -> Sequence[CreatedWork]:
-        """What exists under this label, regardless of who started it."""
+        """Returns the work under this label, regardless of who started it."""
 
     def send(self, work: CreatedWork, number: int) -> None:
         """Signal it, to stop or to kill; no error if it has ended."""
@@ -286,7 +286,7 @@ class Explaining(Protocol):
     """An executor that can explain why something did not start."""
 
     def not_started(self, work: CreatedWork, said: str) -> AndonError:
-        """The sentence for what its engine said."""
+        """Returns the error for the engine's message."""
 
 
 @runtime_checkable
@@ -294,13 +294,13 @@ class Sweeping(Protocol):
     """An executor whose ended work stays behind when its supervisor is killed."""
 
     def leftovers(self, living: frozenset[str]) -> Sequence[CreatedWork]:
-        """Ended work of this user under labels that are not among the living."""
+        """Returns ended work of this user under labels that are not among the living."""
 
 
 class RunIndex(Protocol):
-    """Finds runs by what their records say, and keeps what people add to them. The records are
-    authoritative: a lost index is rebuilt from them, without tags, notes and baselines that people
-    added. A call that returns has been committed.
+    """Finds runs by their records, and keeps what people add to them. The records are
+    authoritative: a lost index is rebuilt from them, without tags, notes and baselines that
+    people added. A call that returns has been committed.
 
     Raises `Unavailable`, `Denied` or `Conflict` when it cannot; then nothing was written.
     """
@@ -310,7 +310,7 @@ class RunIndex(Protocol):
         """Where it is, as text."""
 
     def put(self, rows: Sequence[RunRow]) -> None:
-        """Store what records say now, by id. A run that is known keeps its tags and its note."""
+        """Stores the contents of records, by id. A known run keeps its tags and its note."""
 
     def find(self, query: RunQuery) -> Sequence[RunRow]:
         """The runs that `runs.rules.matching` means, newest first."""
@@ -319,10 +319,10 @@ class RunIndex(Protocol):
         """How many there are without the query's limit and offset."""
 
     def beginning(self, text: str, limit: int) -> Sequence[RunRow]:
-        """The runs whose id begins so, the one with exactly this id first."""
+        """Returns the runs whose id begins with this text, the one with exactly this id first."""
 
     def paths(self) -> Mapping[str, str]:
-        """Every record that it knows: path → id."""
+        """Returns every record in the index: path → id."""
 
     def annotate(self, run: str, tags: Sequence[str], note: str | None) -> None:
         """Replace the tags and the note of a run; `Gone` if there is no such run."""
@@ -331,13 +331,13 @@ class RunIndex(Protocol):
         """Forget runs; their records are not touched."""
 
     def baselines(self) -> Sequence[RunBaseline]:
-        """All of them, by name."""
+        """Returns all baselines, by name."""
 
     def put_baseline(self, baseline: RunBaseline) -> None:
-        """Store one, in the place of another of that name."""
+        """Stores a baseline in place of another of that name."""
 
     def drop_baseline(self, name: str) -> bool:
-        """Whether there was one."""
+        """Removes a baseline; returns whether there was one."""
 
     def close(self) -> None:
         """Close files and connections. May be called twice."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class AdapterTable(dict[str, str]):
-    """Name -> "module:Class" of one kind of adapter; `group` is that of its entry points."""
+    """The adapters of one kind: name -> "module:Class"; `group` is that of their entry points."""
 
     def __init__(self, kind: str, group: str, known: Mapping[str, str]) -> None:
         super().__init__(known)

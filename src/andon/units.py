@@ -44,7 +44,7 @@ def symbol_of(name: str) -> str:
 
 
 def parse_seconds(text: str) -> float:
-    """`90`, `1.5h`, `1h30m`, `5 d 2 h`; ValueError if it is none or exceeds 100 years."""
+    """Parses `90`, `1.5h`, `1h30m`, `5 d 2 h`; ValueError if it is none or exceeds 100 years."""
     match = re.fullmatch(_QUANTITY, text)
     parts = [match.groups()] if match else _parts(text)
     factors = [_SECONDS.get(unit.lower(), 0.0) for _, unit in parts]
@@ -56,7 +56,7 @@ def parse_seconds(text: str) -> float:
 
 
 def _parts(text: str) -> list[tuple[str, ...]]:
-    """Numbers with their units, one after the other; none if there is anything else."""
+    """Returns numbers with their units, one after the other; none if there is anything else."""
     found, place = [], 0
     part = re.compile(_PART)
     while match := part.match(text, place):
@@ -72,7 +72,7 @@ def has_unit(text: str) -> bool:
 
 
 def check_seconds(seconds: float) -> float:
-    """Return the duration; ValueError if it is negative, not a number, or too long."""
+    """Returns the duration; raises ValueError if it is negative, not a number, or too long."""
     if not seconds >= 0:
         raise ValueError("a duration must be 0 or more")
     if seconds > LONGEST_SECONDS:
@@ -88,7 +88,7 @@ _BYTES = {
 
 
 def parse_bytes(text: str) -> int:
-    """`10GiB`, `512M` (binary) or `80GB` (decimal); a number without a unit is no size."""
+    """Parses `10GiB`, `512M` (binary) or `80GB` (decimal); a number without a unit is no size."""
     match = re.fullmatch(_QUANTITY, text)
     factor = _BYTES.get(match[2].lower()) if match else None
     if match is None or factor is None:
@@ -100,7 +100,8 @@ def parse_bytes(text: str) -> int:
 
 
 def fixed(value: float, digits: int = 0) -> str:
-    """A number with this many digits after the point; halves go away from zero, as on the board.
+    """Formats a number with this many digits after the point; halves go away from zero, as on
+    the board.
 
     frontend/tests/figures.json has the cases of both.
     """
@@ -116,7 +117,7 @@ def fixed(value: float, digits: int = 0) -> str:
 
 
 def human_bytes(count: float) -> str:
-    """Three significant digits and a binary unit: `61.2 GiB`."""
+    """Formats three significant digits and a binary unit: `61.2 GiB`."""
     size = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1000:
@@ -130,7 +131,7 @@ def human_bytes(count: float) -> str:
 
 
 def apart_bytes(first: float, second: float) -> tuple[str, str]:
-    """Two sizes in words that differ where the sizes do: `81,306 MiB` and `81,307 MiB`."""
+    """Formats two sizes so that they differ if the sizes do: `81,306 MiB` and `81,307 MiB`."""
     texts = human_bytes(first), human_bytes(second)
     if texts[0] != texts[1] or first == second:
         return texts
@@ -139,7 +140,7 @@ def apart_bytes(first: float, second: float) -> tuple[str, str]:
 
 
 def human_rate(per_second: float, space: str = " ", unit: str = "B/s") -> str:
-    """Decimal, as links are rated: `2.5 GB/s`, `610 MB/s`, `0 B/s`."""
+    """Formats a rate in decimal units, as links are rated: `2.5 GB/s`, `610 MB/s`, `0 B/s`."""
     size, factors = float(per_second), ["", "k", "M", "G"]
     while size >= 999.5 and len(factors) > 1:
         size /= 1000
@@ -149,7 +150,8 @@ def human_rate(per_second: float, space: str = " ", unit: str = "B/s") -> str:
 
 
 def human_seconds(seconds: float) -> str:
-    """How long something has lasted: `45 s`, `1 min 30 s`, `12 min`, `3 h 20 min`, `5 d 2 h`.
+    """Formats how long something has lasted: `45 s`, `1 min 30 s`, `12 min`, `3 h 20 min`, `5 d
+    2 h`.
 
     Rounded. The board has the same rule; frontend/tests/durations.json has the cases of both.
     """
@@ -161,7 +163,7 @@ def human_seconds(seconds: float) -> str:
 
 
 def measured_seconds(seconds: float) -> str:
-    """How long something took, fine enough to compare: `67 ms`, `1.94 s`, `12 min 6 s`."""
+    """Formats how long something took, fine enough to compare: `67 ms`, `1.94 s`, `12 min 6 s`."""
     thousandths, hundredths, tenths = (_nearest(seconds * parts) for parts in (1000, 100, 10))
     if thousandths < 100:
         return f"{thousandths} ms" if thousandths else "0 s"
@@ -186,12 +188,12 @@ def _two(count: int, each: int, large: str, small: str) -> str:
 
 
 def _nearest(value: float) -> int:
-    """Halves go up, as in JavaScript."""
+    """Rounds to the nearest integer; halves go up, as in JavaScript."""
     return max(0, math.floor(value + 0.5))
 
 
 def iso_utc(at: float) -> str:
-    """`2026-11-15T03:00:00.250Z`, as spreadsheets and people read it."""
+    """Formats `2026-11-15T03:00:00.250Z`, as spreadsheets and people read it."""
     text = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
     return text.replace("+00:00", "Z")
 
@@ -201,8 +203,8 @@ def _joule_digits(joules: float) -> int:
 
 
 def human_joules(joules: float, is_estimate: bool = False) -> str:
-    """`0.70 J`, `504 J`, `12.4 Wh`, `0.09 kWh`: kilowatt hours from 50 Wh on; `~504 J` of an
-    estimate. The board has the same rule."""
+    """Formats energy: `0.70 J`, `504 J`, `12.4 Wh`, `0.09 kWh`; kilowatt hours from 50 Wh on;
+    `~504 J` of an estimate. The board has the same rule."""
     if is_estimate:
         return "~" + human_joules(joules)
     hours = joules / 3600
@@ -212,12 +214,12 @@ def human_joules(joules: float, is_estimate: bool = False) -> str:
 
 
 def printable(text: str) -> str:
-    """Line breaks and tabs become spaces, other control characters visible escapes."""
+    """Replaces line breaks and tabs by spaces, and other control characters by visible escapes."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text.translate(_SPACES))
 
 
 def plain(text: str, longest: int) -> str:
-    """At most so many characters; one that cannot be printed is a question mark."""
+    """Returns at most this many characters; one that cannot be printed becomes a question mark."""
     return "".join(c if c.isprintable() else "?" for c in text)[:longest]

@@ -12,7 +12,7 @@ _OUTCOMES = {403: "refused", 401: "refused"}
 
 
 class AuditRow(Struct, frozen=True):
-    """One change that was requested: by whom, what, and what became of it."""
+    """One requested change: by whom, what, and its result."""
 
     at: float
     user: str | None
@@ -27,7 +27,7 @@ class AuditRow(Struct, frozen=True):
 
 
 def audit_rows(lines: Iterable[str], since: float = 0.0) -> list[AuditRow]:
-    """Oldest first. A line that cannot be read is skipped: a full disk may have cut it."""
+    """Returns the rows, oldest first. An unreadable line is skipped: a full disk may cut one."""
     rows: dict[object, AuditRow] = {}
     for number, line in enumerate(lines):
         said = _parsed(line)
@@ -86,7 +86,7 @@ def _finished(row: AuditRow, said: Mapping[str, object]) -> AuditRow:
 
 
 def _made(said: Mapping[str, object]) -> str | None:
-    """What a request without a name in its path has made: a silence, jobs."""
+    """Returns what a request without a name in its path has created: a silence, jobs."""
     jobs = said.get("jobs")
     if isinstance(jobs, list):
         return ", ".join(str(number) for number in jobs if type(number) is int) or None
@@ -94,7 +94,7 @@ def _made(said: Mapping[str, object]) -> str | None:
 
 
 def _subject(said: Mapping[str, object]) -> str | None:
-    """The name in the path: /api/leases/NAME/renew."""
+    """Returns the name in the path: /api/leases/NAME/renew."""
     parts = str(said.get("path") or "").split("/")
     if len(parts) > 3:
         return parts[3]

@@ -95,7 +95,7 @@ FULL_SECONDS = 10.0
 
 
 def judge(call: AccessRequest, rules: Rules) -> Refusal | None:
-    """Why the request is refused; None if it is allowed."""
+    """Returns why the request is refused; None if it is allowed."""
     return _check_origin(call, rules) or _check_key(call, rules) or _check_role(call)
 
 
@@ -189,7 +189,7 @@ def _check_key(call: AccessRequest, rules: Rules) -> Refusal | None:
 
 
 def _check_role(call: AccessRequest) -> Refusal | None:
-    """What a role can never do; whose something is, is checked where that is known."""
+    """Returns a refusal for what a role can never do; ownership is checked where it is known."""
     if not call.key.is_right or not changes(call) or is_open(call):
         return None
     refused = refusal_for(call.who, action_of(call.method, call.path), is_own=True)
@@ -211,7 +211,7 @@ def parse_host(text: str) -> tuple[str, int | None] | None:
 
 
 def _is_ours(name: str, rules: Rules) -> bool:
-    """DNS rebinding needs a name: an IP address in the Host header is safe."""
+    """Whether a Host is ours; an IP address is safe, because DNS rebinding needs a name."""
     if name in rules.names:
         return True
     address = _address(name)
@@ -219,7 +219,8 @@ def _is_ours(name: str, rules: Rules) -> bool:
 
 
 def _same_server(origin: str, host: tuple[str, int | None]) -> bool:
-    """Ignores the scheme: a proxy may terminate TLS. Without a port, the scheme's default."""
+    """Whether an origin is this server; ignores the scheme, because a proxy may terminate TLS.
+    Without a port, the scheme's default."""
     found = _ORIGIN.fullmatch(origin.lower())
     place = parse_host(found["place"]) if found else None
     if found is None or place is None:

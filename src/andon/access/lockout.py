@@ -11,7 +11,7 @@ LOOPBACK = "loopback"
 
 
 def peer_of(address: str | None) -> str:
-    """A key for quotas: 127.0.0.0/8 is this machine, an IPv6 /64 is one customer."""
+    """Returns a key for quotas: 127.0.0.0/8 is this machine, an IPv6 /64 is one customer."""
     try:
         found = ipaddress.ip_address(address or "")
     except ValueError:

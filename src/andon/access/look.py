@@ -1,8 +1,9 @@
-"""What a server gives this machine's users at a local socket: its latest look at the devices.
+"""What a server gives this machine's users at a local socket: its latest snapshot of the
+devices.
 
-The kernel identifies the user who connects, so that nothing is sent: the server answers with
-what this user may see, and closes. The user who listens is known in the same way, and must be
-trusted.
+The kernel identifies the user who connects, so that the client sends nothing: the server answers
+with what this user may see, and closes. The user who listens is identified in the same way, and
+must be trusted.
 """
 
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ MOST_NAMES = 4  # of one port: anyone can choose such a name
 
 
 def look_name(port: int, random_hex: str) -> str:
-    """Random, so that no one can take it first; a client finds it by the port."""
+    """Returns a random name, so that no one can take it first; a client finds it by the port."""
     return f"{PREFIX}{port}/{random_hex}"
 
 

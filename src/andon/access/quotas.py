@@ -1,8 +1,9 @@
 """How many connections may be open, how they are divided, and which is closed when all are used.
 
-Until a request has arrived an anonymous client cannot be told from the owner, and all may come from
-the same address. So connections that have sent nothing are closed in favour of newer ones, requests
-without a valid key get only their share, and the rest is reserved for valid keys.
+Until a request has arrived an anonymous client cannot be distinguished from the owner, and all
+may come from the same address. So connections that have sent nothing are closed in favour of
+newer ones, requests without a valid key get only their share, and the rest is reserved for valid
+keys.
 """
 
 from enum import StrEnum
@@ -41,17 +42,18 @@ class Quotas(Struct, frozen=True):
 
     @property
     def at_work(self) -> int:
-        """Two tenths stay for connections without a request yet, so that anyone can send one."""
+        """The limit of requests being served; two tenths stay for connections without a request
+        yet, so that anyone can send one."""
         return self.most - 2 * self.tenth
 
     @property
     def anonymous(self) -> int:
-        """Requests without a valid key; one tenth stays for those with one."""
+        """The limit of requests without a valid key; one tenth stays for those with one."""
         return self.at_work - self.tenth
 
     @property
     def live(self) -> int:
-        """Anonymous clients waiting for live events; one tenth stays for plain requests."""
+        """The limit of anonymous clients of live events; one tenth stays for plain requests."""
         return self.anonymous - self.tenth
 
 
@@ -75,7 +77,7 @@ def may_work(quotas: Quotas, counts: dict[ConnectionUse, int], wanted: Connectio
 
 
 def gives_way(quotas: Quotas, counts: dict[ConnectionUse, int]) -> ConnectionUse | None:
-    """The kind whose oldest connection is closed for a new one; None if there is room.
+    """Returns the kind whose oldest connection is closed for a new one; None if there is room.
 
     Silent ones are closed first, except for a tenth: a flood of unfinished requests must leave a
     new connection the time to send its first byte.

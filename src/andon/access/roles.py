@@ -17,7 +17,7 @@ LONGEST_USER_SILENCE_SECONDS = 86_400.0
 
 
 class Role(StrEnum):
-    """What a caller is to the server."""
+    """The relation of a caller to the server."""
 
     ANONYMOUS = "anonymous"  # sent no key
     USER = "user"  # an account of this machine
@@ -25,7 +25,7 @@ class Role(StrEnum):
 
 
 class Action(StrEnum):
-    """What a role allows or not."""
+    """An action that a role may or may not do."""
 
     SEE_COMMANDS = "see_commands"
     TAKE = "take"
@@ -131,7 +131,7 @@ BLIND, ALL_SEEING = Sight(), Sight(everything=True)
 
 
 def identity_of(uid: int, user: str, server_uid: int) -> Identity:
-    """Who the kernel says it is: the server's own user and root are its owners."""
+    """The identity of a uid from the kernel: the server's own user and root are its owners."""
     role = Role.OWNER if uid in (ROOT, server_uid) else Role.USER
     return Identity(role, uid, user)
 
@@ -144,7 +144,7 @@ def sight_of(who: Identity) -> Sight:
 
 
 def action_of(method: str, path: str) -> Action:
-    """What a request that changes something is."""
+    """Returns the action of a request that changes something."""
     for known, pattern, action in _COMPILED:
         if known == method and pattern.fullmatch(path):
             return action
@@ -152,7 +152,7 @@ def action_of(method: str, path: str) -> Action:
 
 
 def refusal_for(who: Identity, action: Action, is_own: bool, whose: str = "") -> Denied | None:
-    """Why this caller may not do it to something that is theirs or another's."""
+    """Returns why this caller may not do it to an object of their own or of another user."""
     extent = RIGHTS[who.role][action]
     if extent is RightExtent.ALL or (extent is RightExtent.OWN and is_own):
         return None
@@ -176,7 +176,7 @@ def signature(who: Identity, typed: str) -> str:
 
 
 def check_silence(who: Identity, seconds: float, names_something: bool) -> Denied | None:
-    """A user's silence concerns everyone's notifications: it names what it is about, and ends."""
+    """Refuses a user's silence without a subject or an end: it affects everyone's notifications."""
     if who.role is Role.OWNER:
         return None
     if not names_something:

@@ -30,7 +30,7 @@ def sessions_key(token: str) -> bytes:
 
 
 def dump_sessions(sessions: Iterable[SavedSession], key: bytes) -> bytes:
-    """Two lines: the sessions, and their authentication."""
+    """Returns two lines: the sessions, and their authentication."""
     rows = [
         [one.name.hex(), one.who.uid, one.who.user, one.who.by_token, round(one.until, 3)]
         for one in sessions
@@ -65,7 +65,7 @@ def load_sessions(
 
 
 def _session(row: list[object], server_uid: int) -> SavedSession:
-    """The content is our own: it is authenticated."""
+    """Parses a session; the content is our own, because it is authenticated."""
     name, uid, user, by_token, until = row
     who = identity_of(int(str(uid)), str(user), server_uid)
     if by_token:

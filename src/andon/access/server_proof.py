@@ -59,7 +59,7 @@ def prove(key: bytes, nonce: bytes, place: str) -> Statement:
 
 
 def place_of(address: str, port: int) -> str:
-    """An address and port, in the same form at both ends of a connection."""
+    """Returns an address and port in the same form for both ends of a connection."""
     plain = _plain(address)
     return f"[{plain}]:{port}" if ":" in plain else f"{plain}:{port}"
 

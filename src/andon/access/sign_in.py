@@ -1,8 +1,9 @@
 """How a user of this machine signs in to a server that another user runs.
 
 The server listens on a local socket with a random name, which it gives out over its port. The
-kernel identifies whoever connects, so the client sends nothing: the server answers with a one-time
-code for that user. The client checks that the socket belongs to the user who listens on the port.
+kernel identifies the user who connects, so the client sends nothing: the server answers with a
+one-time code for that user. The client checks that the socket belongs to the user who listens on
+the port.
 """
 
 import json
@@ -31,7 +32,7 @@ class SignInAnswer(Struct, frozen=True):
 
 
 def socket_name(port: int, random_hex: str) -> str:
-    """Random, so that no one can take it first; the port is for people who look for servers."""
+    """A random name, so that no one can take it first; the port in it helps to find servers."""
     return f"{PREFIX}{port}/{random_hex}"
 
 
@@ -40,9 +41,9 @@ def is_socket_name(name: object) -> bool:
 
 
 def announced_ports(table: str) -> Iterator[int]:
-    """The ports of servers in the kernel's table of Unix sockets (/proc/net/unix).
+    """Yields the ports of servers in the kernel's table of Unix sockets (/proc/net/unix).
 
-    Anyone can choose such a name: it is a hint where to look, and proves nothing.
+    Anyone can choose such a name: it is only a hint, and proves nothing.
     """
     for line in table.splitlines():
         found = _NAME.fullmatch(line.rpartition(" @")[2])
@@ -78,7 +79,7 @@ def parse_answer(content: bytes) -> SignInAnswer | None:
 
 
 def socket_doubt(socket_uid: int, listeners: Set[int]) -> str | None:
-    """Why the socket is not the server's that was asked; None if the same user has both."""
+    """Why the socket does not belong to the requested server; None if the same user has both."""
     if not listeners:
         return "who listens on that port cannot be seen from here"
     if set(listeners) != {socket_uid}:
@@ -87,5 +88,5 @@ def socket_doubt(socket_uid: int, listeners: Set[int]) -> str | None:
 
 
 def answer_doubt(answer: SignInAnswer, port: int) -> str | None:
-    """Why the answer is not from the server on this port: something may only pass requests on."""
+    """Why the answer is not from the server on this port: a listener may only relay requests."""
     return None if answer.port == port else f"it relays requests to the server at {answer.url}"

@@ -59,7 +59,7 @@ class TestMessage:
         self._done.set()
 
     def wait(self, seconds: float) -> AndonError | None:
-        """What went wrong, or None."""
+        """Returns the error, or None."""
         if not self._done.wait(seconds):
             waited = human_seconds(time.monotonic() - self._began)
             return Unavailable(f"no answer within {waited}", hint="it may still arrive")
@@ -174,7 +174,7 @@ class NotifierWorker:
             return tests, self._ended
 
     def _wait_seconds(self) -> float:
-        """How long to wait for work, unless woken."""
+        """Returns how long to wait for work, unless woken."""
         work, now = self._work(self.name), time.monotonic()
         seconds = IDLE_SECONDS
         if work.next_due is not None:
@@ -223,7 +223,7 @@ class NotifierWorker:
 
 
 def _without_text(error: Exception) -> AndonError:
-    """A notifier may be third-party code, and the text of its error may contain a secret."""
+    """Returns the error without its text, which may contain a secret of third-party code."""
     return Unavailable(f"it failed unexpectedly ({type(error).__name__})")
 
 

@@ -193,7 +193,7 @@ class Watcher:
     # Actions.
 
     def acknowledge(self, number: str, by: str = "", note: str = "") -> Alert:
-        """Mark as seen: no further notices. Gone if there is no such alert."""
+        """Acknowledges an alert: no further notices. Raises Gone if there is no such alert."""
         return self._act(lambda s, m: alerting.acknowledge(s, number, by, note, m), number)
 
     def unacknowledge(self, number: str) -> Alert:
@@ -262,7 +262,8 @@ class Watcher:
         return max(SILENT_SECONDS, 5 * self._follower.session.interval_seconds)
 
     def _without_readings(self) -> Snapshot | None:
-        """The sampler delivers nothing: nothing is known of a device or a driver."""
+        """Returns the last snapshot without readings: the sampler delivers nothing, so nothing
+        is known of a device or a driver."""
         if self._last is None:
             return None
         blind = tuple(replace(one, sample=None, processes=()) for one in self._last.devices)
@@ -315,7 +316,7 @@ class Watcher:
         return outcome
 
     def _routes_to(self, outcome: StepResult) -> tuple[Route, ...]:
-        """The names of devices in the routes are looked up only when there is something to send."""
+        """Returns the routes; device names are looked up only if there is something to send."""
         last = self._last
         if not outcome.notices or last is None:
             return self._routes
@@ -397,7 +398,7 @@ class Watcher:
 
 
 def _has_fired(alert: Alert) -> bool:
-    """Pending alerts are shown on request but not reported."""
+    """Whether an alert has fired: pending ones are shown on request but not reported."""
     return alert.fired is not None
 
 

@@ -30,7 +30,7 @@ TEXTS = RetryTexts(
 
 
 class AlertPage(Struct, frozen=True):
-    """What to write; a later page replaces an earlier one, except for its changed alerts."""
+    """One write to the store; a later page replaces it, except for its changed alerts."""
 
     version: int
     state: Mapping[str, Any]

@@ -93,7 +93,7 @@ class Held:
 
     @property
     def _is_kept(self) -> bool:
-        """The holder may have rewritten a removed file under another name."""
+        """Whether the holder keeps the lease: a removed file may be written again."""
         return self._held.hold.stands or (self._held.hold.descriptor >= 0 and self._keeper.lives)
 
     @property
@@ -180,7 +180,7 @@ class LeaseRequest:
 
 
 def _give_back(held: Held) -> None:
-    """At the end of a block; one that lost its devices before must not go unnoticed."""
+    """Releases a lease at the end of a block; raises if its devices were lost before."""
     if (why := held.why_ended) is not None:
         log.warning("%s; its devices may have been used by others since", why)
     held.release()
@@ -246,7 +246,7 @@ def _keeper() -> HolderProcess:
 
 
 def _hand_over(grant: Grant, keeper: HolderProcess) -> None:
-    """Its holder may have been killed while the program waited for devices."""
+    """Hands the lease to its holder, which may have been killed during the wait."""
     try:
         keeper.give(grant.held)
     except OSError as exc:
@@ -283,19 +283,19 @@ def available(memory_bytes: int | None, max_utilization: float) -> list[Device]:
 
 
 def _own_availability() -> Availability:
-    """For checks that reserve nothing: simulated devices may be shown."""
+    """Returns the availability for checks that reserve nothing: simulated devices may be shown."""
     return replace(availability(simulated=True), is_own=is_own)
 
 
 def _outer_availability(simulated: bool) -> Availability:
-    """For a grant: a leased call's own mask does not keep it from taking further devices."""
+    """The availability for a grant: a leased call's own mask does not hide further devices."""
     seen = availability(simulated)
     sample = seen.sample
     return replace(seen, sample=lambda: seen_from_outside(sample()))
 
 
 def seen_from_outside(snapshot: Snapshot) -> Snapshot:
-    """With the devices that this process may use, whatever its leased calls have hidden."""
+    """Returns the snapshot with the devices of this process, also those its leased calls hide."""
     env = ENVIRONMENT.outside()
     if env is None:
         return snapshot
@@ -308,7 +308,7 @@ def seen_from_outside(snapshot: Snapshot) -> Snapshot:
 
 
 def availability(simulated: bool) -> Availability:
-    """Availability from this process's sampler; its own processes are not strangers."""
+    """Returns the availability from this process's sampler; its own processes are not strangers."""
     shared = library.shared()
     return open_availability(
         shared.settings,
@@ -324,7 +324,8 @@ def _owner(keeper: HolderProcess) -> Owner:
 
 
 def _work() -> Work:
-    """Its process group only if it leads one: a shell's other jobs do not belong to it."""
+    """Returns this process as work; its process group only if it leads one: a shell's other jobs
+    do not belong to it."""
     pid, group = os.getpid(), os.getpgid(0)
     return Work(pid, started_ticks(pid) or 0, group if group == pid > 1 else None)
 

@@ -1,8 +1,9 @@
-"""`@andon.lease(...)`: a function that gets a lease for each call, and how it learns its devices.
+"""`@andon.lease(...)`: a function that gets a lease for each call, and how it learns its
+devices.
 
-A parameter named `held` gets the lease. An ordinary function in the main thread also runs with the
-variables of `andon run`; the environment belongs to the whole process, so it is left alone for
-threads, coroutines and generators, which run at the same time as other code.
+A parameter named `held` gets the lease. An ordinary function in the main thread also runs with
+the variables of `andon run`. The environment belongs to the whole process, so it is not changed
+for threads, coroutines and generators, which run at the same time as other code.
 """
 
 import functools
@@ -48,7 +49,7 @@ class CallEnvironment:
 
     @contextmanager
     def of(self, variables: Mapping[str, str]) -> Iterator[None]:
-        """Set for a while; nested ones end before those around them."""
+        """Sets the variables inside the block; nested blocks end before those around them."""
         before = {name: os.environ.get(name) for name in variables}
         self._before.append(before)
         os.environ.update(variables)
@@ -80,7 +81,8 @@ ENVIRONMENT = CallEnvironment()
 
 
 def leased(function: Callable[P, R], request: Callable[[], Requested]) -> Callable[P, R]:
-    """The function with a lease for each call; of a generator, from its first item to its last."""
+    """Returns the function with a lease for each call; a generator's lease lasts from its first
+    item to its last."""
     known = _signature(function)
     takes = known is not None and PARAMETER in known.parameters
     made = _wrapper(function)(function, request, _LeasePasser(function, known if takes else None))
@@ -107,7 +109,7 @@ class _LeasePasser:
         return {**kwargs, PARAMETER: held}
 
     def warn(self) -> None:
-        """Once: such a call cannot know its devices."""
+        """Warns once that such a call cannot know its devices."""
         if self._signature is None and not self._warned:
             self._warned = True
             log.warning(

@@ -129,7 +129,7 @@ class _FunctionTrials:
 
 
 def _code(outcome: CallOutcome) -> int:
-    """As a shell reports it; an exception is 1."""
+    """Returns the exit code as a shell reports it; an exception is 1."""
     if outcome.ok:
         return 0
     if outcome.signal is not None:
@@ -141,7 +141,7 @@ def _code(outcome: CallOutcome) -> int:
 def _place(
     gpus: int, memory: Size, devices: Names, wait: float | str, simulated: bool
 ) -> Iterator[_ProbePlace]:
-    """The devices of the run around us, else of a lease that lasts as long as the probe."""
+    """Yields the devices of the run around this process, else of a lease for the probe."""
     if os.environ.get(LEASE_VARIABLE):
         snapshot = library.shared().once(with_host=False)
         seen = tuple(one.device.uuid for one in snapshot.devices if one.visible)
@@ -156,7 +156,7 @@ def _place(
 
 
 def _title(function: Callable[..., Any]) -> str:
-    """`train.step`; the part behind the last dot names the result."""
+    """Returns `train.step`; the part after the last dot names the result."""
     module = getattr(function, "__module__", None) or "__main__"
     words = getattr(function, "__qualname__", type(function).__qualname__)
     return f"{module}.{words}"

@@ -72,7 +72,7 @@ def _coroutine(function: Callable[..., Any], make: NewRun) -> Callable[..., Any]
 
 
 def _generator(function: Callable[..., Any], make: NewRun) -> Callable[..., Any]:
-    """A caller that leaves early closes it: the run is `stopped` then."""
+    """Wraps a generator; a caller that leaves early closes it, and the run is `stopped`."""
 
     @functools.wraps(function)
     def generated(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
@@ -90,7 +90,7 @@ def _generator(function: Callable[..., Any], make: NewRun) -> Callable[..., Any]
 
 
 def _steps(one: RecordedRun, items: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    """`yield from`, with every step inside the run."""
+    """Yields as `yield from` does, with every step inside the run."""
     step: Callable[[], Any] = functools.partial(next, items)
     while True:
         try:

@@ -126,7 +126,7 @@ class RecordedRun:
 
     @property
     def id(self) -> str | None:
-        """Eight letters; None before it has begun."""
+        """The id, eight letters; None before the run has begun."""
         return None if self._recorder is None else self._recorder.begin.id
 
     @property
@@ -153,7 +153,7 @@ class RecordedRun:
         return self
 
     def start(self) -> None:
-        """The same, without making what this thread or task goes on to do a part of it."""
+        """Starts recording without making this thread or task part of the run."""
         if self._recorder is not None:
             raise Invalid("this run has begun already", hint="andon.run(...) makes a new one")
         snapshot = library.shared().once(with_host=False)
@@ -166,7 +166,7 @@ class RecordedRun:
 
     @contextmanager
     def going_on(self) -> Iterator[None]:
-        """What is recorded meanwhile is part of this run: for one that goes on in steps."""
+        """Makes what is recorded in the block part of this run, for a run that goes on in steps."""
         token = _current.set(self.id)
         try:
             yield
@@ -196,12 +196,12 @@ class RecordedRun:
         )
 
     def event(self, name: str, /, **data: Any) -> None:
-        """Something happened: `run.event("epoch", number=3)`."""
+        """Records an event: `run.event("epoch", number=3)`."""
         if self._recorder is not None:
             self._recorder.write(RunEvent(time.time(), plain_text(name, NAME), plain_table(data)))
 
     def log(self, step: float | None = None, /, **values: Any) -> None:
-        """Values of the program's own: `run.log(step=10, loss=0.3)`, or `run.log(10, loss=0.3)`."""
+        """Records the program's values: `run.log(step=10, loss=0.3)` or `run.log(10, loss=0.3)`."""
         if self._recorder is None:
             return
         given = values.pop("step", step)
@@ -222,7 +222,7 @@ class RecordedRun:
         runtime_seconds: float | None = None,
         output: str | None = None,
     ) -> None:
-        """What happened to one item of many: `start`, `ok`, `failed` or `retry`."""
+        """Records what happened to one item of many: `start`, `ok`, `failed` or `retry`."""
         if state not in set(ItemState):
             known = ", ".join(ItemState)
             raise Invalid(f"{state!r} is not a state of an item", hint=f"one of: {known}")
@@ -276,7 +276,7 @@ class RecordedRun:
                 _current.reset(token)
 
     def _say_used(self, recorder: RunRecorder) -> None:
-        """Once, and not by every rank of many."""
+        """Prints what the run used, once, and not for every rank of many."""
         if self._quiet or recorder.begin.rank or recorder.ended is None:
             return
         words = plain_text(end_words(recorder.begin, recorder.ended, recorder.file.writes))
@@ -327,7 +327,7 @@ def run(
 
 
 def _chosen(snapshot: Snapshot, wanted: Collection[int | str] | None) -> list[str]:
-    """The uuids of the devices that were named, else of those that are visible."""
+    """Returns the uuids of the named devices, else of the visible ones."""
     present = [status.device for status in snapshot.devices]
     if wanted is None:
         return [status.device.uuid for status in snapshot.devices if status.visible]
@@ -340,7 +340,7 @@ def _chosen(snapshot: Snapshot, wanted: Collection[int | str] | None) -> list[st
 def _candidates(
     snapshot: Snapshot, chosen: Collection[str], settings: Settings
 ) -> tuple[RunCandidate, ...]:
-    """The devices that it has, and those that it could have named, as they are now."""
+    """Returns the run's devices and those that it could have named, as they are now."""
     weights = settings.score_memory_weight, settings.score_utilization_weight
     seen = [s for s in snapshot.devices if s.visible or s.device.uuid in chosen]
     return run_candidates(seen, *weights)
@@ -354,13 +354,13 @@ def _why_no_device(snapshot: Snapshot) -> str:
 
 
 def steady_seconds() -> float:
-    """On a clock that no one sets; time in which the machine was suspended counts where it can."""
+    """The time of a clock that no one sets; suspended time counts where the system supports it."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 def _program() -> str:
-    """What this program is called, without its folder."""
+    """Returns the name of this program, without its folder."""
     return Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
 
 
@@ -368,7 +368,7 @@ _open: "weakref.WeakSet[RecordedRun]" = weakref.WeakSet()
 
 
 def _at_exit() -> None:
-    """Runs that the program did not end: it exits, with the error that ends it if there is one."""
+    """Ends the runs that the program left open, with the error that ends it if there is one."""
     error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
     for one in list(_open):
         with suppress(Exception):
@@ -376,7 +376,7 @@ def _at_exit() -> None:
 
 
 def _in_child() -> None:
-    """The runs are the parent's; what this child records is part of them."""
+    """Drops the runs in a forked child: its records are part of the parent's."""
     global _nesting
     _open.clear()
     _nesting = _Nesting()

@@ -42,19 +42,19 @@ class Shared:
         return sampler.once(expensive_fields, with_host, account)
 
     def account(self, wanted: RunAccount) -> None:
-        """Ask for this with the next sample."""
+        """Adds a run's memory account to the next sample."""
         with self._lock:
             sampler = self._open()
         sampler.account(wanted)
 
     def ask_places(self) -> None:
-        """Ask the devices, once, where they are in the machine: the next sample knows it."""
+        """Asks the devices once for their places in the machine: the next sample has them."""
         with self._lock:
             sampler = self._open()
         sampler.ask_places()
 
     def rings(self) -> dict[str, Ring]:
-        """By uuid: the drivers' own readings of utilisation."""
+        """Returns the drivers' own readings of utilisation, by uuid."""
         with self._lock:
             sampler = self._sampler
         return sampler.rings() if sampler else {}
@@ -79,7 +79,7 @@ class Shared:
             sampler.close()
 
     def forget(self) -> None:
-        """In a forked child. Takes no lock: a thread of the parent may have held it."""
+        """Drops the sampler in a forked child. Takes no lock: the parent may have held it."""
         if self._sampler is not None:
             self._sampler.forget()
 

@@ -91,7 +91,7 @@ def open_watcher(
     keep: bool = True,
     leases: "LeaseTracker | None" = None,
 ) -> "Watcher":
-    """Alerts from this sampler. A recording notifies no one."""
+    """Opens a watcher for this sampler's alerts. A recording notifies no one."""
     from andon.alerts.self_monitor import SelfMonitor
     from andon.alerts.watcher import Watcher
     from andon.host.clock import offset

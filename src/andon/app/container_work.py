@@ -44,16 +44,16 @@ class DeferredSignals:
 
     @property
     def code(self) -> int | None:
-        """The exit code if one came."""
+        """Returns the exit code if a signal came."""
         return 128 + self._received[0] if self._received else None
 
     def reason(self) -> str | None:
-        """For one that came while the container was being started."""
+        """Returns the reason if a signal came while the container was being started."""
         return "asked to end" if self._received else None
 
 
 def run(task: Mapping[str, Any], command: Sequence[str]) -> int:
-    """The exit code of the command, or ours where it could not be started."""
+    """Runs the command; returns its exit code, or ours if it could not be started."""
     kept = DeferredSignals()
     contained = ContainedCommand(
         open_engine(task["engine"]),
@@ -72,7 +72,7 @@ def run(task: Mapping[str, Any], command: Sequence[str]) -> int:
 
 
 def follow(task: Mapping[str, Any]) -> int:
-    """The same for a container that another process started, from what was last written on."""
+    """Follows a container that another process started, from the output it last passed on."""
     kept = DeferredSignals()
     engine = open_engine()
     work = next(iter(engine.find(task["lease"])), None)
@@ -99,8 +99,8 @@ def _followed(
 
 
 def clean(lease: str) -> int:
-    """Kill and remove what is left of a job's containers; what cannot be removed but has no living
-    process is left to a later sweep."""
+    """Kills and removes what is left of a job's containers; one that cannot be removed but has
+    no living process is left to a later sweep."""
     engine = open_engine()
     try:
         for work in engine.find(lease):

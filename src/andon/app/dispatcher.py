@@ -63,7 +63,7 @@ def _dispatch_while_needed(folder: JobsFolder, lock: int | None) -> int:
 
 
 def _dispatch(folder: JobsFolder, lock: int) -> int:
-    """Until it is idle; returns when something last changed as far as it knows."""
+    """Dispatches until there is nothing to do; returns when something last changed."""
     _announce(lock)
     try:
         settings = load_settings({}).settings
@@ -83,8 +83,8 @@ def _dispatch(folder: JobsFolder, lock: int) -> int:
 
 
 def _say_why_not(folder: JobsFolder, error: AndonError) -> int:
-    """To whoever looks at a job that waits: no one sees this process fail. The next command about
-    jobs tries again."""
+    """Writes the error where commands about waiting jobs show it: no one sees this process fail.
+    The next command about jobs tries again."""
     logging.getLogger("andon.jobs").error("%s", error.reason)
     rung, at = folder.rung(), time.time()
     found = Scanner(folder).look().statuses(at, folder.paused)
@@ -95,7 +95,7 @@ def _say_why_not(folder: JobsFolder, error: AndonError) -> int:
 
 
 def open_taker(settings: Settings, kind: Kind) -> DeviceTaker:
-    """With a sampler of its own: real devices, or simulated ones."""
+    """Returns a device taker with a sampler of its own: for real devices, or simulated ones."""
     used = replace(settings, simulate=0, replay="")
     if kind is not None:
         scenario = kind[1] or settings.simulate_scenario
@@ -126,7 +126,7 @@ def _lock(folder: JobsFolder) -> int | None:
 
 
 def _announce(lock: int) -> None:
-    """For people who look into the folder; only the lock matters."""
+    """Writes the pid for people who look into the folder; only the lock matters."""
     me = myself()
     said = {"pid": me.pid, "start": me.started_ticks, "boot": here().boot}
     os.ftruncate(lock, 0)

@@ -13,7 +13,7 @@ ENGINES = ("docker", "podman")
 
 
 def open_engine(name: str | None = None) -> Executor:
-    """The named one, or the setting's; by default Docker if it is installed, else Podman."""
+    """Opens the named engine, or the setting's; by default Docker if installed, else Podman."""
     wanted = name or load_settings({}).settings.containers_engine
     names = ENGINES if wanted == AUTO else (wanted,)
     found = next((name for name in names if shutil.which(name) is not None), None)

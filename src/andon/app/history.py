@@ -22,7 +22,7 @@ NOTHING = "andon serve records history; andon seed generates sample history"
 
 
 def store_url(settings: Settings) -> StoreUrl:
-    """The store that is named, or the file in this machine's folder."""
+    """Returns the store that is named, or the file in this machine's folder."""
     if settings.history_store:
         return parse_store_url(settings.history_store)
     return url_of_file(str(node_folder() / HISTORY))

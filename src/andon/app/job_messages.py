@@ -16,8 +16,8 @@ from andon.units import human_seconds
 
 
 def send_job_message(settings: Settings, folder: JobsFolder, numbers: Sequence[int]) -> None:
-    """One message to each notifier about all these jobs; raises what the last one that failed
-    said. A job that was deleted meanwhile is left out."""
+    """Sends one message to each notifier about all these jobs; raises the error of the last one
+    that failed. A job that was deleted meanwhile is left out."""
     queue, at, node = Queue(folder), time.time(), node_name()
     views = queue.views([one for one in numbers if one in queue.jobs])
     notices = [job_notice(view, at, node) for view in views]

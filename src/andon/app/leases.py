@@ -27,10 +27,10 @@ def open_availability(
     broken: "Callable[[], Mapping[str, str]] | None" = None,
     ask_places: "Callable[[], None] | None" = None,
 ) -> "Availability":
-    """What is available, judged from these samples; processes in `own_pids` are not strangers.
+    """Opens availability, judged from these samples; processes in `own_pids` are not strangers.
 
-    What devices reported earlier is asked of this node's server, unless `broken` knows it.
-    `ask_places` makes the next sample say how devices are linked.
+    Earlier faults of devices come from this node's server, unless `broken` has them.
+    `ask_places` makes the next sample include how devices are linked.
     """
     from andon.leases.availability import Availability, TurnMemory
     from andon.leases.rules.capacity import Weights
@@ -83,7 +83,7 @@ def refuse_ambiguous_names(settings: Settings, statuses: "Sequence[DeviceStatus]
 
 
 def labels_of(settings: Settings) -> dict[str, list[str]]:
-    """`quiet:3` labels device 3 quiet; both sides may have several."""
+    """Returns labels by device: `quiet:3` labels device 3 quiet; both sides may have several."""
     out: dict[str, list[str]] = {}
     for item in settings.share_labels:
         label, _, device = item.partition(":")

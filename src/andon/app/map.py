@@ -68,5 +68,5 @@ class MapRecord(Struct, frozen=True):
 
 
 def told(recorder: RunRecorder) -> dict[str, str]:
-    """The variables for the commands of a map: the run that they are part of."""
+    """Returns the variables for the commands of a map: the run that they are part of."""
     return {RUN_VARIABLE: recorder.begin.id}

@@ -22,7 +22,7 @@ SYSTEM_FILE = Path("/etc/andon/andon.toml")
 
 
 class AddedNotifier(Struct, frozen=True):
-    """What was written where; `lines` is empty if it was there already."""
+    """The file and the added lines; `lines` is empty if the notifier was there already."""
 
     path: Path
     settings: NotifierSettings
@@ -32,7 +32,7 @@ class AddedNotifier(Struct, frozen=True):
 def add_notifier(
     kind: str, values: Mapping[str, Any], name: str | None = None, config: str | None = None
 ) -> AddedNotifier:
-    """Append a notifier to the configuration file in use; one that is there stays as it is."""
+    """Appends a notifier to the configuration file in use; an existing one stays as it is."""
     path = (config_path(config) or _new_file()).resolve()
     with _locked(path.parent):
         text = read_config(path) if path.exists() else ""
@@ -60,7 +60,7 @@ def add_notifier(
 
 
 def _new_file() -> Path:
-    """Root's settings are the machine's: its HOME may be another user's."""
+    """The file to create; root's is the machine's, because its HOME may be another user's."""
     return SYSTEM_FILE if os.geteuid() == 0 else users_file()
 
 
@@ -98,7 +98,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _write(path: Path, text: str) -> None:
-    """Private, because an address is a secret; its owner stays its owner."""
+    """Writes the file as private, because an address is a secret; its owner does not change."""
     try:
         owner = path.stat() if path.exists() else None
         replace_file(path, text.encode(), PRIVATE_FILE)

@@ -22,11 +22,12 @@ INDEX = "runs.db"
 
 
 def remember(path: Path) -> None:
-    """Make a record findable; called once, when its run has begun. Returns at once and cannot fail.
+    """Makes a record findable; called once, when its run has begun. Returns at once and cannot
+    fail.
 
-    Records of the state folder are found there by whoever looks. Of another folder the index is
-    told, by a process of its own: neither a hung folder nor a hung index may keep the run. How a
-    run stands and ends is read from its record.
+    Records in the state folder are found there. A record in another folder is added to the index
+    by a separate process: neither a hung folder nor a hung index may delay the run. The state
+    and end of a run are read from its record.
     """
     try:
         path = Path(os.path.abspath(path))  # noqa: PTH100 - `resolve` would ask the file system
@@ -61,16 +62,16 @@ def load_run_index() -> "Callable[[Path], RunIndex]":
 
 
 def open_run_finder(tell: "Callable[[str], None]" = lambda words: None) -> "RunFinder":
-    """Finds runs by the index and in the folder of records; `close` its index afterwards. `tell` is
-    called when a word means the newest of several runs."""
+    """Opens a finder of runs, by the index and in the folder of records; `close` its index
+    afterwards. `tell` is called when a name means the newest of several runs."""
     from andon.runs.index import RunFinder
 
     return RunFinder(open_run_index(), runs_folder(), tell=tell, printed=printed_progress)
 
 
 def printed_progress() -> "Mapping[str, WorkProgress]":
-    """How far this user's jobs that run are, by the ids of their runs; nothing where the queue
-    cannot be read."""
+    """Returns the progress of this user's running jobs, by the ids of their runs; empty if the
+    queue cannot be read."""
     from andon.errors import AndonError
     from andon.jobs.queue import Queue
 

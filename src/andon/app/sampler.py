@@ -52,7 +52,7 @@ def open_ahead(settings: Settings) -> None:
 
 
 def with_driver_versions(snapshot: Snapshot, settings: Settings) -> Snapshot:
-    """A single sample, with what a sampler finds out only after a while; of this node alone."""
+    """Adds the driver versions to a single sample of this node: a sampler reads them later."""
     if settings.simulate or settings.replay or snapshot.host.drivers is not None:
         return snapshot
     return replace(snapshot, host=replace(snapshot.host, drivers=_drivers(Path(settings.root))))
@@ -75,7 +75,8 @@ def _vendors(settings: Settings, root: Path) -> dict[str, tuple[BackendChoice, .
 
 
 def _choices(name: str, settings: Settings) -> tuple[BackendChoice, ...]:
-    """nvidia-smi is the fallback if NVIDIA's library cannot be loaded: slower, often installed."""
+    """Returns the backends of a vendor; nvidia-smi is the fallback if NVIDIA's library cannot be
+    loaded: slower, often installed."""
     options = {} if name == "sim" else {"root": settings.root}
     first = BackendChoice(name, options, SMI_DEADLINES if name == "nvidia_smi" else 1.0)
     if name == "nvidia" and has_nvidia_smi():
@@ -84,7 +85,7 @@ def _choices(name: str, settings: Settings) -> tuple[BackendChoice, ...]:
 
 
 def _replay(settings: Settings) -> Sampler:
-    """The recorded node instead of this one: its values and name, and none of our masks."""
+    """Returns a sampler of the recorded node: its values and name, and none of our masks."""
     from andon.drivers.replay import RecordedHost
     from andon.sampling.rules.readings import checked_host
 
@@ -111,7 +112,7 @@ def _all_visible(devices: Sequence[Device]) -> Visibility:
 
 
 def _simulation(settings: Settings) -> dict[str, object]:
-    """Checked here, so that a mistake is reported to the caller and not by a reader later."""
+    """Checks the simulation here, so that a mistake is reported to the caller."""
     from andon.drivers.sim.rules.scenarios import plan
 
     plan(settings.simulate, settings.simulate_scenario, (), settings.simulate_faults)
@@ -125,7 +126,7 @@ def _simulation(settings: Settings) -> dict[str, object]:
 
 
 class _VisibleHere:
-    """Which devices this process's masks show: asked for every sample, rarely different."""
+    """Which devices this process's masks show: called for every sample, rarely different."""
 
     def __init__(self, may_change: bool) -> None:
         self._of: tuple[list[Device], dict[str, str]] | None = None

@@ -32,8 +32,8 @@ def users_file() -> Path:
 
 
 def _foreign_owner(path: Path) -> int | None:
-    """The user whose settings root would take, notifier commands included: it may have that user's
-    HOME (`sudo -E`)."""
+    """Returns the user whose settings root would load, with notifier commands: root may have
+    that user's HOME (`sudo -E`)."""
     try:
         owner = path.stat().st_uid
     except OSError:
@@ -44,7 +44,7 @@ def _foreign_owner(path: Path) -> int | None:
 def load_settings(
     flags: Mapping[str, object], config: str | None = None, strict: bool = False
 ) -> Resolved:
-    """Flags, then ANDON_* variables, then the file, then the defaults."""
+    """Loads the settings: flags, then ANDON_* variables, then the file, then the defaults."""
     path = config_path(config)
     file = None if path is None else (str(path), read_config(path))
     resolved = resolve(file, os.environ, flags, strict)
@@ -54,7 +54,7 @@ def load_settings(
 
 
 def _ignored() -> str | None:
-    """What to say of a file that root does not read because another user wrote it."""
+    """Returns the warning about a file that root does not read because another user wrote it."""
     path = users_file()
     owner = _foreign_owner(path) if is_regular(path) else None
     if owner is None:

@@ -1,4 +1,4 @@
-"""For a program's own loops: callbacks on alerts, and loops that pause."""
+"""Callbacks on alerts and pausing loops, for a program's own training loops."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ __all__ = ["Cord", "GpuMonitorCallback", "Guard", "guarded", "on_alert"]
 
 
 def __getattr__(name: str) -> object:
-    """The same names as of `andon`, imported when they are first used."""
+    """Imports the same names as `andon` has when they are first used."""
     if name not in __all__:
         raise AttributeError(f"module 'andon.callbacks' has no attribute {name!r}")
     import andon

@@ -162,7 +162,7 @@ class Cord(AbstractContextManager["Cord"]):
         self.stop()
 
     def _forget(self) -> None:
-        """In a forked child: the thread is the parent's."""
+        """Forgets the thread in a forked child: it is the parent's."""
         self._changed, self._stopped, self._state = threading.Condition(), True, EMPTY
 
 

@@ -55,7 +55,7 @@ class Guard(Generic[T]):
         self._finalizer = weakref.finalize(self, cord.stop)
 
     def __iter__(self) -> Iterator[T]:
-        """May be iterated again, for the next epoch; a stopped loop stays stopped."""
+        """The batches; may be iterated again for the next epoch. A stopped loop stays stopped."""
         if self.stopped:
             return
         for batch in self._batches:
@@ -68,11 +68,11 @@ class Guard(Generic[T]):
         self._finalizer()
 
     def __len__(self) -> int:
-        """The same as without a guard, for progress bars."""
+        """Returns the length without a guard, for progress bars."""
         return len(self._batches)  # type: ignore[arg-type]
 
     def _stops(self) -> bool:
-        """Do the action for the worst firing alert; whether the loop stops here."""
+        """Does the action for the worst firing alert; returns whether the loop stops here."""
         firing = self._cord.firing(self._wanted)
         if not firing:
             return False

@@ -66,7 +66,7 @@ class FromServer:
         self.server, self._devices = server, devices
 
     def page(self, since: float | None = None) -> AlertOverview:
-        """Of all devices, or of those named; the server knows which ones the names mean."""
+        """The alerts of all devices, or of the named ones; the server resolves the names."""
         asked: dict[str, Any] = {"limit": MOST}
         if since is not None:
             asked["since"] = max(0.0, since)
@@ -105,7 +105,7 @@ class FromServer:
         return self._read(alert_from_json, self.server.delete(_at(number, "/acknowledge")))
 
     def silence(self, body: Json) -> str:
-        """Returns its id."""
+        """Adds a silence and returns its id."""
         payload = self.server.post("/api/silences", body)
         return self._read(lambda made: read(Made, made).id, payload)
 
@@ -123,7 +123,7 @@ class FromServer:
         return self._read(page_from_json, payload)
 
     def _read(self, read: Callable[[Json], T], payload: Json) -> T:
-        """Parse its answer, which must be that of a server of this version."""
+        """Parses the server's answer, which must be that of a server of this version."""
         try:
             return read(payload)
         except (Invalid, Wrong) as exc:
@@ -155,7 +155,7 @@ class FromSampling:
         self._choices, self._devices = choices, devices
 
     def page(self, since: float | None = None) -> AlertOverview:
-        """One sample: what would fire if it lasted counts as firing."""
+        """Returns the alerts of one sample; one that would fire if it lasted counts as firing."""
         from andon import app
         from andon.alerts.rules.standing import standing
 
@@ -169,7 +169,7 @@ class FromSampling:
         return _page(snapshot, found, note)
 
     def pages(self) -> Iterator[AlertOverview]:
-        """Sample after sample through the same rules as a server, with their durations."""
+        """The alerts of sample after sample, by the same rules and durations as a server's."""
         from andon.alerts import rules as alerting
         from andon.alerts.watcher import now
 
@@ -243,9 +243,10 @@ def server_source(choices: Choices) -> FromServer:
 
 
 def _running(choices: Choices) -> Server | None:
-    """The server on this machine: this user's own, else the system service's.
+    """Returns the server on this machine: this user's own, else the system service's.
 
-    Not any user's: alerts contain commands to type, and any user may listen on a port.
+    Other users' servers are not used: alerts contain commands to type, and any user may listen
+    on a port.
     """
     own = own_server()
     if own is not None and _answers(own, Unavailable, Denied):
@@ -255,7 +256,7 @@ def _running(choices: Choices) -> Server | None:
 
 
 def _answers(server: Server, *absent: type[AndonError]) -> bool:
-    """Whether it answers in time and is genuine; an unproven one does not count."""
+    """Whether the server answers in time and is genuine; an unproven one does not count."""
     began = time.monotonic()
     if began < _silent.get(server.url, 0.0):
         return False

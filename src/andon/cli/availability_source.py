@@ -52,7 +52,7 @@ def verdicts_of(choices: Choices, snapshot: Snapshot) -> tuple[DeviceVerdict, ..
 
 
 def _by_readings(snapshot: Snapshot) -> tuple[DeviceVerdict, ...]:
-    """Where nothing is leased, queued or cordoned, and no server knows more."""
+    """Returns verdicts from the readings alone: nothing is leased, queued or cordoned here."""
     from andon.leases.rules.capacity import Surroundings, capacities
     from andon.leases.rules.verdict import all_masked, verdicts
     from andon.sampling.rules.masks import doubt_about
@@ -81,8 +81,8 @@ class KnownVerdicts(NamedTuple):
 def availability_in(
     choices: Choices, snapshot: Snapshot, told: "ServerSnapshot | None" = None
 ) -> KnownVerdicts:
-    """What the server told, unless the book has changed since; nothing where none can be leased: a
-    recording, or no kernel locks."""
+    """Returns the server's verdicts, unless the lease book has changed since; none where devices
+    cannot be leased, as in a recording or without kernel locks."""
     if "replay" in snapshot.versions or sys.platform == "win32" or not snapshot.devices:
         return KnownVerdicts(leasable=False)
     try:
@@ -175,7 +175,7 @@ def _broken(told: Iterable[DeviceVerdict]) -> Callable[[], Mapping[str, str]]:
 
 
 def candidates_here(choices: Choices, request: "DeviceRequest") -> "Candidates":
-    """What a request would get on this node now."""
+    """Returns the devices that a request would get on this node now."""
     from andon.cli.device_request import availability_of
     from andon.leases.book.lease_book import Book
 
@@ -206,7 +206,7 @@ def offer_here(choices: Choices, request: "DeviceRequest") -> "Offer":
 
 
 def offer_there(choices: Choices, request: "DeviceRequest") -> "Offer":
-    """The same from a server: its verdict on each device, narrowed to what was asked."""
+    """Returns a server's offer: its verdict on each device, narrowed to the request."""
     from andon.cli.show.offer import Offer, OfferRow
     from andon.cli.snapshot_source import server_of
     from andon.leases.rules.eligibility import need_of, no_gpu, obstacles_of
@@ -249,7 +249,7 @@ def _unknown(status: DeviceStatus, label: str) -> DeviceVerdict:
 
 
 def _if_large_enough(row: "OfferRow", size: int | None) -> "OfferRow":
-    """A free device with too little free memory is in use, by whatever has the rest."""
+    """Returns the row, as in use if a free device has too little free memory for the request."""
     if size is None or not row.is_free or (row.free_bytes or 0) >= size:
         return row
     left = UNKNOWN if row.free_bytes is None else human_bytes(row.free_bytes)

@@ -56,7 +56,7 @@ def sign_in_link(url: str | None, token_file: str | None, notify: Notify) -> Sig
 
 
 def revoke(url: str | None, token_file: str | None, everyone: bool) -> int:
-    """End this user's sessions, or everyone's; how many there were."""
+    """Ends this user's sessions, or everyone's; returns how many there were."""
     place, own = _place(url)
     token, _ = token_for(place, token_file)
     path = "/api/sessions?everyone=true" if everyone else "/api/sessions"
@@ -116,7 +116,7 @@ def _as_user(place: str, no_token: AndonError | None) -> SignInLink:
 
 
 def _dead_end(place: str) -> AndonError:
-    """The server signs nobody in from here: whom to ask."""
+    """Returns the error for a server that signs nobody in from here; it says whom to ask."""
     users = users_at(place, PROBE_SECONDS)
     if users:
         return Denied(

@@ -44,18 +44,18 @@ _NO_WAIT = click.option("--no-wait", is_flag=True, help="Fail at once instead of
 
 
 def request_options(command: F) -> F:
-    """The options that select devices; `request_from` takes them as a dictionary."""
+    """Adds the options that select devices; `request_from` takes them as a dictionary."""
     return request_options_but()(command)
 
 
 def request_options_but(*names: str) -> Callable[[F], F]:
-    """The same for a command that has its own option instead of these."""
+    """Adds the same options except the named ones, which the command defines itself."""
     kept = [row for row in rows(RequestOptions) if not row.queue and row.name not in names]
     return lambda command: _with(kept, command)
 
 
 def request_devices(command: F) -> F:
-    """DEVICE as arguments too, for commands that run no other command."""
+    """Adds DEVICE as arguments, for commands that run no other command."""
 
     @wraps(command)
     def called(*args: Any, device_words: Sequence[str], devices: Sequence[str], **more: Any) -> Any:
@@ -65,13 +65,13 @@ def request_devices(command: F) -> F:
 
 
 def queue_options(command: F) -> F:
-    """--timeout, --no-wait, --priority."""
+    """Adds --timeout, --no-wait and --priority."""
     timeout, priority = _row("timeout"), _row("priority")
     return _with([timeout], _NO_WAIT(_with([priority], command)))
 
 
 def wait_options(command: F) -> F:
-    """The same where --timeout means something else: --wait, --no-wait, --priority."""
+    """Adds --wait, --no-wait and --priority, where --timeout means something else."""
     row = _row("timeout")
     wait = click.option(
         "--wait",
@@ -85,19 +85,19 @@ def wait_options(command: F) -> F:
 
 
 def priority_option(command: F) -> F:
-    """--priority, for a job, which waits in a queue of its own."""
+    """Adds --priority, for a job, which waits in a queue of its own."""
     return _with([_row("priority")], command)
 
 
 def bind_option(command: F) -> F:
-    """--bind, for commands that run another command."""
+    """Adds --bind, for commands that run another command."""
     return click.option("--bind", is_flag=True, help="Run it on the CPUs next to its GPUs (NUMA).")(
         command
     )
 
 
 def lease_option(command: F) -> F:
-    """--lease, for commands that can use devices which the caller holds already."""
+    """Adds --lease, for commands that can use devices which the caller holds already."""
     return click.option(
         "--lease",
         "lease_id",
@@ -108,7 +108,7 @@ def lease_option(command: F) -> F:
 
 
 def refuse_bind(bind: bool, image: object) -> None:
-    """A container's CPUs are its engine's to set."""
+    """Refuses --bind with an image: the container engine sets a container's CPUs."""
     if bind and image is not None:
         raise Invalid(
             "--bind is for commands outside of a container",
@@ -117,7 +117,7 @@ def refuse_bind(bind: bool, image: object) -> None:
 
 
 def for_option(help: str, required: bool = False) -> Callable[[F], F]:  # noqa: A002 - click's word
-    """--for; what ends with the lease differs from command to command."""
+    """Adds --for; what ends with the lease differs between commands."""
     row = _row("seconds")
     return click.option(
         row.option, "length", type=lasting, metavar=row.metavar, required=required, help=help
@@ -133,7 +133,7 @@ def request_from(asked: dict[str, Any]) -> DeviceRequest:
 
 
 def request_to_take(asked: dict[str, Any], choices: Choices) -> DeviceRequest:
-    """The same for a command that takes them; says where fewer are taken than are named."""
+    """Returns the request to take devices; prints a notice if fewer are taken than named."""
     request = request_from(asked)
     source = click.get_current_context().get_parameter_source("gpus")
     count = len(request.devices)
@@ -178,10 +178,10 @@ def _with(options: Sequence[RequestOption], command: F) -> F:
 
 
 def _help(row: RequestOption) -> str:
-    """With the default where there is one that is not nothing."""
+    """Returns the help text, with the default if there is one."""
     return f"{row.help[:-1]} [default: {_text(row)}]." if row.default else row.help
 
 
 def _text(row: RequestOption) -> str:
-    """The default as typed."""
+    """Returns the default as the user would type it."""
     return f"{row.default:g}s" if isinstance(row.default, float) else str(row.default)

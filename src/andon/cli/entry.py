@@ -67,7 +67,7 @@ def _start_reader(args: Sequence[str]) -> None:
 
 
 def _may_be_told(args: Sequence[str]) -> bool:
-    """Whether a server may say what the command shows: a reader starts if it then does not."""
+    """Whether a server may have the answer; the reader starts later if it has not."""
     if TAKING_COMMANDS.intersection(args) or "--fresh" in args:
         return False
     from andon.errors import Invalid

@@ -121,7 +121,7 @@ def _stopping(leave: Callable[[], None], begin: Callable[[], None]) -> Iterator[
 
 
 class _Keyboard:
-    """Keys are not echoed into the picture, and q ends it; nothing where there is no keyboard."""
+    """Reads keys without echo, and reports q; does nothing where there is no keyboard."""
 
     def __init__(self) -> None:
         self._place = _keyboard()

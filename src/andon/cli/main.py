@@ -53,7 +53,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The commands first: they matter most."""
+        """Writes the commands first: they matter most."""
         self.format_commands(ctx, formatter)
         click.Command.format_options(self, ctx, formatter)
 
@@ -181,7 +181,7 @@ def _usage(mistake: click.ClickException, args: Sequence[str]) -> AndonError:
 
 
 def _path(words: Sequence[str]) -> str:
-    """The command that is called: a mistake in an option's form does not say it."""
+    """Returns the path of the called command: a usage error does not contain it."""
     command: click.Command = cli
     path, outer = "andon", click.Context(cli)
     for word in words:

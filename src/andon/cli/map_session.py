@@ -116,7 +116,7 @@ class MapRequest(Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """The same for the same command in the same image."""
+        """Returns a digest that is the same for the same command in the same image."""
         return digest(self.command if self.image is None else (self.image.image, *self.command))
 
     def _refuse_nonsense(self, asked: dict[str, Any]) -> None:
@@ -140,7 +140,7 @@ class MapRequest(Struct, frozen=True):
 
 
 def run_map(choices: Choices, asked: MapRequest, devices: dict[str, Any]) -> int:
-    """Returns the exit code."""
+    """Runs the map and returns the exit code."""
     items = read_items(asked)
     if not items:
         raise Invalid("there are no items", hint="--files 'GLOB', --items FILE, or lines on stdin")
@@ -169,7 +169,7 @@ def run_map(choices: Choices, asked: MapRequest, devices: dict[str, Any]) -> int
 
 
 def read_items(asked: MapRequest) -> tuple[MapItem, ...]:
-    """From files, from a list, or from standard input where it is not a terminal."""
+    """Reads items from files, from a list, or from standard input if it is not a terminal."""
     if asked.files:
         patterns = [part for given in asked.files for part in given.split(",") if part]
         return items_of(_matching(patterns))
@@ -198,7 +198,7 @@ def _content(source: str) -> bytes:
 
 
 def _matching(patterns: Sequence[str]) -> Iterator[str]:
-    """Each file once, in order; a pattern without a match is a mistake."""
+    """Yields each matching file once, in order; a pattern without a match is an error."""
     seen: set[str] = set()
     for pattern in patterns:
         found = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207 - keeps names as typed
@@ -211,7 +211,7 @@ def _matching(patterns: Sequence[str]) -> Iterator[str]:
 
 
 def _left_of(asked: MapRequest, items: tuple[MapItem, ...]) -> tuple[tuple[MapItem, ...], str]:
-    """The items that are left of an earlier map, and its id."""
+    """Returns the unfinished items of an earlier map, and its id."""
     from andon.cli.commands.runs.opened import finding
 
     command = asked.digest
@@ -258,7 +258,7 @@ class _Maker(Struct, frozen=True):
         return 0 if progress.done == progress.total else 1
 
     def measure(self, items: Sequence[MapItem]) -> int:
-        """The same items with each number of workers."""
+        """Runs the same items with each number of workers."""
         steps: list[ScalingStep] = []
         failed = 0
         for workers in self.asked.scaling:
@@ -379,7 +379,8 @@ class _Maker(Struct, frozen=True):
         return named or asked.bind or asked.gpus is not None or asked.gpus_per_worker > 1
 
     def _has_no_gpu(self) -> bool:
-        """None that is there and whose driver fails: such work must not go on without it."""
+        """Whether the node has no GPU at all; one whose driver fails counts as a GPU, so that
+        work does not start without it."""
         from andon.host.presence import signs
 
         return not signs(Path(settings_of(self.choices).root))
@@ -399,7 +400,7 @@ def _without_gpu(hint: str) -> str:
 
 
 class _Silent(Struct):
-    """For --scaling: what items write is not shown, only what fails."""
+    """Output for --scaling: what items write is hidden, only failures are shown."""
 
     screen: MapScreen
 
@@ -417,8 +418,8 @@ def _ended_by(number: int) -> int:
 
 @contextmanager
 def _signals(session: MapSession, notify: Callable[[str], None]) -> Iterator[list[int]]:
-    """The first Ctrl-C begins no further item, the second kills those that run. SIGTERM and SIGHUP
-    end the items that run at once.
+    """Handles signals: after the first Ctrl-C no further item starts, the second kills the
+    running ones. SIGTERM and SIGHUP end the running items at once.
 
     SIGTERM may also come from `andon release`, which means one worker alone.
     """

@@ -1,4 +1,4 @@
-"""Types of options that are times: `22:00` is the last one, or for a time to come the next one."""
+"""Types of options that are times: `22:00` is the last one, or for a future time the next one."""
 
 import time
 
@@ -9,12 +9,12 @@ from andon.settings.moments import parse_moment
 
 
 def moment(text: str) -> float:
-    """A time such as `yesterday`, `22:00` (the last one) or `2h` (ago)."""
+    """Parses a past time such as `yesterday`, `22:00` (the last one) or `2h` (ago)."""
     return _parsed(text, future=False)
 
 
 def coming_moment(text: str) -> float:
-    """A time to come such as `22:00` (the next one), `Fri 18:00` or `2h` (from now)."""
+    """Parses a future time such as `22:00` (the next one), `Fri 18:00` or `2h` (from now)."""
     return _parsed(text, future=True)
 
 

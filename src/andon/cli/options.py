@@ -18,7 +18,7 @@ DEVICE_FORMS = "index, 3:0, UUID or its prefix"
 
 
 def whole(given: str | int, most: int = MOST) -> int:
-    """The type of an option that is a count; defaults pass through it as well."""
+    """Parses a whole number; defaults pass through it as well."""
     text = str(given)
     if text.isdecimal() and len(text) <= len(str(most)) and 1 <= int(text) <= most:
         return int(text)
@@ -90,10 +90,8 @@ def _remember(context: click.Context, parameter: click.Parameter, value: object)
 
 
 def shared(command: F) -> F:
-    """Add --simulate, --replay, --config, --color, --quiet, before and after a command's name.
-
-    And --help, which every command has.
-    """
+    """Adds --simulate, --replay, --config, --color, --quiet and --help, before and after a
+    command's name."""
     command = _HELP(command)
     for names, settings in reversed(_SHARED):
         add = click.option(*names, expose_value=False, callback=_remember, **settings)
@@ -131,7 +129,7 @@ def fresh_option(command: F) -> F:
 def _set_thresholds(
     context: click.Context, parameter: click.Parameter, given: Sequence[str]
 ) -> None:
-    """Remember them as settings; the catalogue is imported only if there are any."""
+    """Stores thresholds as settings; the catalogue is imported only if there are any."""
     if not given:
         return
     from andon.settings.figures import flags_of
@@ -144,7 +142,7 @@ def _set_thresholds(
 
 
 def thresholds_option(help: str) -> Callable[[F], F]:  # noqa: A002 - click's word
-    """--threshold NAME=VALUE, any number of times: settings of alerts for this command alone."""
+    """Adds --threshold NAME=VALUE, any number of times: alert settings for this command alone."""
     return click.option(
         "--threshold",
         multiple=True,
@@ -156,12 +154,12 @@ def thresholds_option(help: str) -> Callable[[F], F]:  # noqa: A002 - click's wo
 
 
 def device_option(name: str, help: str) -> Callable[[F], F]:  # noqa: A002 - click's word
-    """-d, --device and --devices: the same wherever devices are named; split by commas."""
+    """Adds -d, --device and --devices: the same wherever devices are named; split by commas."""
     return click.option(*DEVICE_OPTION, name, multiple=True, metavar="D,…", help=help)
 
 
 def device_words(metavar: str) -> Callable[[F], F]:
-    """DEVICE as arguments."""
+    """Adds DEVICE as arguments."""
     return click.argument("device_words", nargs=-1, metavar=metavar)
 
 
@@ -169,7 +167,7 @@ def with_devices(
     help: str = f"Only these GPUs: {DEVICE_FORMS}.",  # noqa: A002 - click's word
     required: bool = False,
 ) -> Callable[[F], F]:
-    """DEVICE as arguments and as an option; the command gets both as one list, `devices`."""
+    """Adds DEVICE as arguments and as an option; the command gets both as one list, `devices`."""
 
     def add(command: F) -> F:
         @wraps(command)
@@ -189,12 +187,12 @@ def with_devices(
 
 
 def split_devices(given: Sequence[str]) -> list[str]:
-    """`0,1` and `3` give three names."""
+    """Splits names at commas: `0,1` and `3` give three names."""
     return [name.strip() for names in given for name in names.split(",") if name.strip()]
 
 
 def duration(text: str) -> float:
-    """The type of an option that is a duration: `2`, `500ms`, `1m`."""
+    """Parses a duration: `2`, `500ms`, `1m`."""
     try:
         return parse_seconds(text)
     except ValueError as exc:
@@ -202,7 +200,7 @@ def duration(text: str) -> float:
 
 
 def lasting(text: str) -> float:
-    """A duration greater than 0 with its unit: is 2 two seconds or two hours?"""
+    """Parses a duration greater than 0 that has a unit: 2 could mean seconds or hours."""
     if (seconds := duration(text)) <= 0:
         raise click.BadParameter("duration must be greater than 0")
     if not has_unit(text):

@@ -77,7 +77,7 @@ class LineFile:
         self._fd = fd
 
     def _prepare(self, fd: int) -> None:
-        """Under a lock, because two writers starting together would both write a header."""
+        """Writes the header under a lock: two writers starting together would both write one."""
         _lock_for_a_moment(fd)
         size = os.fstat(fd).st_size
         if size and self._header:
@@ -134,13 +134,13 @@ class LineFile:
 
 
 def _read_at(fd: int, place: int, count: int) -> bytes:
-    """The file is open for appending, so reading does not move the position of writes."""
+    """Reads at an offset; the file is open for appending, so writes do not move."""
     os.lseek(fd, place, os.SEEK_SET)
     return os.read(fd, count)
 
 
 def _lock_for_a_moment(fd: int) -> None:
-    """Best effort: some systems lack such locks, and another process may hold one for long."""
+    """Takes the lock if possible: some systems have none, and others may hold it for long."""
     for _ in range(20):
         try:
             if fcntl is not None:

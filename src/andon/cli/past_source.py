@@ -35,10 +35,10 @@ class Past(Protocol):
 
 
 def find_past(choices: "Choices") -> Past | None:
-    """None where nothing has been recorded.
+    """Returns where the history is; None if nothing has been recorded.
 
-    On a shared machine one server records for everyone: a user without a server has no history of
-    their own.
+    On a shared machine one server records for everyone: a user without a server has no history
+    of their own.
     """
     if choices.url is not None:
         from andon.node.history import RemoteHistory
@@ -56,14 +56,14 @@ def find_past(choices: "Choices") -> Past | None:
 
 
 def open_past(choices: "Choices") -> Past:
-    """The same; Unavailable where nothing has been recorded."""
+    """Returns where the history is; raises Unavailable if nothing has been recorded."""
     from andon import app
 
     return find_past(choices) or app.open_past(settings_of(choices))
 
 
 def _of_the_server(choices: "Choices") -> Past | None:
-    """With --simulate only that of a server whose devices are simulated too."""
+    """Returns the history of this machine's server; with --simulate only if it simulates too."""
     from andon.cli.lamp_source import watching_server
     from andon.node.history import RemoteHistory
 

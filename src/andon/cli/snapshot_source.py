@@ -56,7 +56,7 @@ def connected(choices: Choices, url: str) -> "Server":
 def take_snapshot(
     choices: Choices, expensive_fields: bool = False, meanwhile: Callable[[], None] | None = None
 ) -> Snapshot:
-    """One new snapshot; `meanwhile` is called while the driver is being opened."""
+    """Takes one new snapshot; `meanwhile` is called while the driver is being opened."""
     with following(choices) as sampler:
         if meanwhile is not None:
             sampler.begin()
@@ -84,7 +84,7 @@ def told_or_read(
     twice: bool = False,
     meanwhile: Callable[[], None] | None = None,
 ) -> "tuple[Snapshot, ServerSnapshot | None]":
-    """The same, given what the server told; with it where its snapshot is the current one."""
+    """Returns the server's snapshot if it is current, else a new one; and its answer if used."""
     found = recent_snapshot(choices, told)
     if found is not None and (told is None or told.is_watched or not (expensive_fields or twice)):
         return found, told
@@ -108,7 +108,7 @@ def _twice(choices: Choices) -> Snapshot:
 
 
 def _leased(snapshot: Snapshot) -> Snapshot:
-    """Add the leases of its processes; a server has added them, and a recording's are old."""
+    """Adds the leases of the processes; a server has added them, and a recording's are old."""
     there = any(status.processes for status in snapshot.devices)
     if not there or "replay" in snapshot.versions or sys.platform == "win32":
         return snapshot
@@ -122,9 +122,9 @@ def _leased(snapshot: Snapshot) -> Snapshot:
 
 
 def told_snapshot(choices: Choices, commands: bool = True) -> "ServerSnapshot | None":
-    """What the server of this machine says; None where this command is not about this machine's
-    devices, must read them itself, or no server answers. `commands`: with the command lines that
-    the server withholds and this user may see."""
+    """Returns the snapshot of this machine's server; None if the command is not about this
+    machine's devices, must read them itself, or no server answers. `commands`: whether to add
+    the command lines that the server withholds and this user may see."""
     if choices.fresh or choices.url is not None:
         return None
     settings = settings_of(choices)
@@ -140,7 +140,7 @@ def told_snapshot(choices: Choices, commands: bool = True) -> "ServerSnapshot | 
 
 
 def recent_snapshot(choices: Choices, told: "ServerSnapshot | None") -> Snapshot | None:
-    """The told one, unless it is old, which is said."""
+    """Returns the server's snapshot, unless it is old; then prints a notice."""
     if told is None:
         return None
     if not told.is_old(now := time.time()):

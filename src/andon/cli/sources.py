@@ -36,16 +36,15 @@ def rulebook_of(choices: Choices) -> "Rulebook":
 
 
 def sampling(choices: Choices) -> "Sampler":
-    """A sampler for the settings and the command line; a context manager."""
+    """Returns a sampler for the settings and the command line; a context manager."""
     from andon import app
 
     return app.open_sampler(settings_of(choices))
 
 
 def sampling_ahead(choices: Choices) -> "Sampler":
-    """The same for commands that share devices, with its readers already starting: opening a driver
-    takes as long as our imports.
-    """
+    """Returns the same sampler with its readers already starting, for commands that lease
+    devices: opening a driver takes as long as our imports."""
     sampler = sampling(choices)
     sampler.on_long_wait = lambda text: notice(text, choices)
     sampler.begin()

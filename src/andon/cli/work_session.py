@@ -53,7 +53,7 @@ from andon.work.tap import PrintedProgress
 
 
 class CsvCopy:
-    """The same samples as CSV, beside the record."""
+    """Writes the samples of a run as CSV, beside the record."""
 
     def __init__(self, path: Path, uuids: Collection[str], notify: Callable[[str], None]) -> None:
         self._file, self._uuids = LinePipe(path, notify), uuids
@@ -73,7 +73,7 @@ WARN_SECONDS = 300.0  # how long before its end the owner is warned
 
 
 class AttachedLease(Struct, frozen=True):
-    """A lease of ours that another process holds, and its devices as they are now."""
+    """A lease of this user that another process holds, and its devices as they are now."""
 
     lease: Lease
     devices: tuple[Device, ...]
@@ -107,7 +107,7 @@ def attached(name: str, view: AvailabilityView, request: DeviceRequest) -> Attac
 
 
 class RecordOptions(Struct, frozen=True):
-    """How a run is recorded: under which name, where, and whether as CSV too."""
+    """How a run is recorded: the record's name and folder, and whether as CSV too."""
 
     name: str | None = None
     folder: Path | None = None
@@ -137,8 +137,8 @@ class Running:
         self.words = redact(tuple(command))
 
     def on_grant(self, grant: Grant) -> tuple[int, Verdict]:
-        """Run it on the granted devices, and release them whatever happens; those of a container
-        that its engine does not remove are kept."""
+        """Runs the command on the granted devices, and releases them whatever happens, unless
+        the engine could not remove the container."""
         chosen = tuple(capacity.status.device for capacity in grant.candidates.choice.chosen)
         choice = {
             "waited_seconds": round(grant.waited_seconds, 3),
@@ -280,8 +280,8 @@ class Running:
     def _recorder(
         self, begin: RunBegin, held: LeaseHold | None, printed: PrintedProgress
     ) -> RunRecorder:
-        """Ranks that run on one lease leave sampling to the first; a lease of its own is sampled
-        whatever the rank."""
+        """Returns the recorder; of several ranks on one lease only the first samples. A lease of
+        its own is always sampled."""
         folder = self._record.folder or runs_folder()
         path = record_path(folder, begin.name, begin.at)
         place = place_of(os.environ)
@@ -317,7 +317,7 @@ class LeaseRelease:
         return None if self._found is None else self._found.words(self._held.lease.id)
 
     def noted(self, outcome: RunOutcome) -> RunOutcome:
-        """With who released it, for the record."""
+        """Returns the outcome with the user who released the lease, for the record."""
         found = self._found
         if found is None:
             return outcome
@@ -350,7 +350,7 @@ class LeaseCheck:
 
 
 def _candidates(grant: Grant) -> tuple[RunCandidate, ...]:
-    """Every device that could have been chosen, with its values then."""
+    """Returns every device that could have been chosen, with its values at that time."""
     models = {s.device.uuid: s.device.name for s in grant.candidates.snapshot.devices}
     return tuple(
         RunCandidate(
@@ -367,7 +367,7 @@ def _candidates(grant: Grant) -> tuple[RunCandidate, ...]:
 
 
 def _told(recorder: RunRecorder) -> dict[str, str]:
-    """The variables for the command: the run that it is part of, and where its record is."""
+    """Returns the variables for the command: its run's id, and where its record is."""
     path = str(recorder.path.absolute())
     return {RUN_VARIABLE: recorder.begin.id, RECORD_VARIABLE: path}
 

@@ -86,7 +86,7 @@ class LineBuffer:
             self._send()
 
     def _send(self) -> None:
-        """One line, which is a list if there are several: it is decoded in one call."""
+        """Sends one line, a list if there are several messages: it is decoded in one call."""
         lines, self._lines = self._lines, []
         if not lines:
             return
@@ -96,7 +96,7 @@ class LineBuffer:
 
 
 class CardWorker:
-    """Reads one card. While a call to it is stuck, it is busy and is not asked again."""
+    """Reads one card. While a call to it is stuck, the card is busy and is not read again."""
 
     def __init__(
         self,
@@ -181,7 +181,7 @@ class CardWorker:
         return {"devices": [_with_place(device) for device in devices]}
 
     def _placed(self, device: Device) -> Device:
-        """With its place in the machine, which is found out once."""
+        """Adds the device's place in the machine, which is looked up once."""
         if self._places is None or device.parent is not None:
             return device
         if device.uuid not in self._places:
@@ -202,7 +202,7 @@ class CardWorker:
         return [self._difference(r, tuple(islice(each, len(r.processes)))) for r in readings]
 
     def _named(self, processes: list[Process]) -> tuple[Process, ...]:
-        """The process table is only created once there is a process to name."""
+        """Names processes; the process table is only created once there is a process to name."""
         if self._names is None:
             if not processes:
                 return ()
@@ -227,10 +227,10 @@ def _with_place(device: Device) -> wire.Json:
 class Reader:
     """Opens the backend, then passes every request to the cards that are not busy.
 
-    One thread, the leader, reads the requests and asks the cards one after another: with one thread
-    per card, passing the interpreter lock between them costs more than the calls. When a card is
-    stuck, so is the leader; a nudge from the parent then makes a new thread the leader, which
-    continues with the other cards and the next requests.
+    One thread, the leader, takes the requests and reads the cards one after another: with one
+    thread per card, passing the interpreter lock between them costs more than the calls. When a
+    card is stuck, so is the leader; a nudge from the parent then makes a new thread the leader,
+    which continues with the other cards and the next requests.
     """
 
     def __init__(
@@ -265,7 +265,7 @@ class Reader:
         threading.Event().wait()  # another thread leads now, and the main thread must not exit
 
     def nudge(self) -> None:
-        """An answer is missing: if the same card is still being read, continue without it."""
+        """Handles a missing answer: if the same card is still being read, continues without it."""
         with self._lock:
             stuck = self._in_round and self._asked == self._asked_at_nudge
             self._asked_at_nudge = self._asked
@@ -383,7 +383,7 @@ def _private_output() -> int:
 
 
 def _heed_nudges(reader: Reader, descriptor: int | None) -> None:
-    """Each byte is one nudge; without a pipe, nudge at a fixed interval."""
+    """Handles nudges: each byte is one; without a pipe, nudges at a fixed interval."""
     while True:
         if descriptor is None:
             time.sleep(UNPROMPTED_SECONDS)
@@ -420,7 +420,7 @@ def _announce(outbox: LineBuffer, events: "Sequence[Event]") -> None:
 
 
 def _loaded(name: str) -> Any:
-    """This process starts without site; a library of others may need what site finds."""
+    """Imports a module; this process starts without site, which a third-party library may need."""
     if name not in FOUND_WITHOUT_SITE and sys.flags.no_site:
         import site
 
@@ -429,7 +429,7 @@ def _loaded(name: str) -> Any:
 
 
 def _decided() -> list[str]:
-    """Wait for backend and options; meanwhile load the modules they will most likely need."""
+    """Waits for backend and options; meanwhile loads the modules they will most likely need."""
     with suppress(AndonError, ImportError):  # reported later, if it is needed at all
         for likely in vendors(Path("/"))[:1]:
             _loaded(likely)

@@ -45,14 +45,15 @@ _prctl = getattr(ctypes.CDLL(None), "prctl", None)
 
 
 def _die_with_parent() -> None:
-    """A client that hangs would outlive a process that is killed while it waits for an answer."""
+    """Lets the kernel kill the command with its parent: a hanging client would outlive it."""
     if _prctl is not None:
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def ask_command(command: Sequence[str], seconds: float) -> tuple[int, str, str]:
-    """Exit code, output and error output. TimeoutError after that time, with its whole session
-    killed; OutputTooLong and other OSError where it cannot be run. It dies with this process."""
+    """Returns exit code, output and error output. Raises TimeoutError after that time, with the
+    command's whole session killed; OutputTooLong and other OSError if it cannot be run. The
+    command dies with this process."""
     until = time.monotonic() + seconds
     process = subprocess.Popen(
         command,
@@ -144,7 +145,7 @@ class DockerExecutor:
         return code == 0
 
     def _pull(self, options: ContainerOptions) -> None:
-        """Without a time limit; its progress is shown."""
+        """Pulls the image without a time limit; shows its progress."""
         if options.pull is PullPolicy.NEVER:
             raise Gone(
                 f"there is no image {options.image!r} on this machine",
@@ -178,7 +179,8 @@ class DockerExecutor:
         return work
 
     def _created(self, name: str, arguments: Sequence[str]) -> str:
-        """The id; without an answer in time its note stays, since it may be made all the same."""
+        """Creates a container and returns its id; if no answer comes in time, its note stays,
+        because it may still be created."""
         code, out, said = self._ask("create", f"--name={name}", *arguments, seconds=CREATE_SECONDS)
         found = None if code else answers.created_id(out)
         if found is None:
@@ -187,7 +189,8 @@ class DockerExecutor:
         return found
 
     def client(self, work: CreatedWork) -> Sequence[str]:
-        """Started here, so that a failure can be explained; the client then passes on the output.
+        """Starts the container here, so that a failure can be explained; returns the client
+        command that passes on the output.
 
         With input, the client has to start it itself, or the first bytes would be lost.
         """
@@ -209,11 +212,11 @@ class DockerExecutor:
         return [self.name, "logs", "--follow", *moment, work.id]
 
     def find(self, label: str) -> Sequence[CreatedWork]:
-        """By our own notes: anyone who may use the engine can write a label."""
+        """Finds containers by our own notes: anyone who may use the engine can write a label."""
         return self._existing(work for work in noted(self.name) if work.label == label)
 
     def send(self, work: CreatedWork, number: int) -> None:
-        """To its first process, to which every other one belongs."""
+        """Sends a signal to the container's first process, the ancestor of all others."""
         if number == signal.SIGCONT:
             return  # a container is never stopped by us
         sent = answers.signal_to_send(number, signal.SIGKILL, self._handled(work))
@@ -236,7 +239,7 @@ class DockerExecutor:
         self._attached.discard(work.id)
 
     def leftovers(self, living: frozenset[str]) -> Sequence[CreatedWork]:
-        """Ended containers of this user whose lease is not in the book: a killed supervisor's."""
+        """Returns this user's ended containers without a lease: left by a killed supervisor."""
         found = [w for w in noted(self.name) if w.label not in living]
         existing = self._existing(w for w in found if not w.label.startswith(UNLEASED))
         return [work for work in existing if answers.ended(self._state(work)) is not None]
@@ -244,7 +247,7 @@ class DockerExecutor:
     # Asking the engine.
 
     def _existing(self, works: Iterable[CreatedWork]) -> list[CreatedWork]:
-        """Those that the engine still has; of others what is left here is removed."""
+        """Returns the containers that the engine still has; the notes of others are removed."""
         found: list[CreatedWork] = []
         for work in works:
             try:
@@ -267,7 +270,7 @@ class DockerExecutor:
         return out
 
     def _handled(self, work: CreatedWork) -> int | None:
-        """The signals that its first process catches or ignores, from the kernel."""
+        """The signals that the container's first process catches or ignores, from the kernel."""
         masks: list[int] = []
         with suppress(AndonError):
             pid = answers.first_pid(self._state(work))
@@ -314,7 +317,7 @@ def _is_over(said: str) -> bool:
 
 
 def _remove_home(home: str | None) -> None:
-    """Only a folder that we made, and that is still this user's."""
+    """Removes a container's home, only if we made it and it is still this user's."""
     if home is None or not Path(home).name.startswith(_HOMES):
         return
     with suppress(OSError):

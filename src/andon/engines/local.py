@@ -28,7 +28,7 @@ except ProcessLookupError:
 
 
 class LocalExecutor:
-    """The command is its own client: it starts when that is started."""
+    """Runs commands as local processes: the client is the command itself."""
 
     name = "local"
 
@@ -45,7 +45,7 @@ class LocalExecutor:
         return CreatedWork(order.label, order.label, order.command[0])
 
     def client(self, work: CreatedWork) -> Sequence[str]:
-        """With its label in the environment; `env` replaces itself by the command."""
+        """The command with its label in the environment; `env` replaces itself by the command."""
         order = self._orders.get(work.id)
         if order is None:
             raise Gone(f"{work.label} was not created by this process")
@@ -54,7 +54,7 @@ class LocalExecutor:
         return ["env", f"--chdir={order.folder}", *variables, *order.command]
 
     def follow(self, work: CreatedWork, since: float) -> Sequence[str]:
-        """Its output went elsewhere: this only waits for the end of its first process."""
+        """A command that waits for the end of the first process; its output went elsewhere."""
         pids = [str(pid) for pid in _labelled(work.label)]
         return code_command(_WAIT, *pids[:1])
 
@@ -67,7 +67,7 @@ class LocalExecutor:
                 handle.send(number)
 
     def ended(self, work: CreatedWork) -> WorkEnd | None:
-        """The exit code is known to the process that started it, and to no other."""
+        """Returns the end; the exit code is known only to the process that started it."""
         return None if self.find(work.label) else WorkEnd(None)
 
     def clean(self, work: CreatedWork) -> None:
@@ -79,7 +79,7 @@ class LocalExecutor:
 
 
 def _labelled(label: str) -> Iterator[int]:
-    """This user's processes with the label, those without a labelled parent first."""
+    """Yields this user's processes with the label, those without a labelled parent first."""
     family = parents()
     found = {pid for pid in family if _label_of(pid) == label and pid != os.getpid()}
     yield from sorted(found, key=lambda pid: (_depth(pid, family, found), pid))

@@ -1,4 +1,4 @@
-"""Reads what files say about a model: folders, the Hugging Face cache, configs and weights.
+"""Reads facts about a model from files: folders, the Hugging Face cache, configs and weights.
 
 Nothing is downloaded, only headers are read, and only from regular files.
 """
@@ -49,7 +49,7 @@ _CACHE_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
 
 
 def model_facts(word: str, environment: Mapping[str, str]) -> ModelFacts:
-    """What is known of a model: a path if it is one, else the cache on disk, else its name."""
+    """The facts about a model: from a path if it is one, else the cache on disk, else its name."""
     if "\0" in word or not word.strip():
         raise Invalid("this is not the name of a model", hint="for example meta-llama/Llama-3.1-8B")
     path = expanded(word)
@@ -66,7 +66,7 @@ def model_facts(word: str, environment: Mapping[str, str]) -> ModelFacts:
 
 
 def path_facts(path: Path) -> ModelFacts:
-    """What a folder or a file says."""
+    """Returns the facts in a folder or a file."""
     try:
         if path.is_dir():
             return folder_facts(path)
@@ -96,7 +96,7 @@ def _file_facts(path: Path) -> ModelFacts:
 
 
 def folder_facts(folder: Path) -> ModelFacts:
-    """A folder as models are published: config.json, and weights in one or more files."""
+    """Reads a folder as models are published: config.json, and weights in one or more files."""
     if (folder / ADAPTER).exists() and not (folder / CONFIG).exists():
         raise _adapter(folder / ADAPTER)
     files = sorted(_listed(folder, SAFETENSORS))
@@ -116,7 +116,7 @@ def folder_facts(folder: Path) -> ModelFacts:
 
 
 def _one_of(files: list[Path]) -> ModelFacts:
-    """The first model of a folder with several, which are mostly packings of the same."""
+    """Reads the first model of several in a folder, mostly packings of the same one."""
     facts = _gguf(files[0])
     match = _PART.fullmatch(files[0].stem)
     own = f"{match['name']}-" if match else files[0].name
@@ -128,7 +128,7 @@ def _one_of(files: list[Path]) -> ModelFacts:
 
 
 def _adapter(path: Path) -> AndonError:
-    """An adapter has little of the model that it belongs to."""
+    """Returns the error for an adapter, which has only a small part of its model."""
     about = _json(path, MOST_CONFIG_BYTES)
     said = about.get("base_model_name_or_path") if isinstance(about, dict) else None
     base = said[:80] if isinstance(said, str) and said.isprintable() else ""
@@ -222,7 +222,7 @@ def _config_beside(path: Path) -> ModelFacts | None:
 
 
 def _indexed(folder: Path) -> ModelFacts:
-    """A model in several files; those that are missing are counted by the index."""
+    """Reads a model in several files; the index counts those that are missing."""
     path = folder / INDEX
     total, names = index_of(_json(path, MOST_INDEX_BYTES, MOST_INDEX_TABLES), str(path))
     files = [folder / name for name in names]
@@ -266,7 +266,7 @@ def _joined(
     where: str,
     notes: tuple[str, ...],
 ) -> ModelFacts:
-    """Bytes from the files, the shape from config.json."""
+    """Combines the bytes of the files with the shape of config.json."""
     sure = EstimateConfidence.HIGH
     if about is None:
         said = "there is no config.json: how the model is divided and its KV cache are not known"

@@ -68,7 +68,7 @@ class KernelLog:
 
 
 def _split(text: str) -> list[str]:
-    """Each record with its keys, which are on lines that begin with a space.
+    """Splits the text into records, each with its keys on lines that begin with a space.
 
     Splits at line feeds only: the kernel escapes those in a message, but no other line ends.
     """

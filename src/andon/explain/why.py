@@ -34,9 +34,10 @@ def explain(
     departures: EndedProcesses = NOTHING_KNOWN,
     lamp: DeviceLamp | None = None,
 ) -> tuple[Reason, ...]:
-    """The reasons for one device, most important first; never empty. Snapshots in any order.
+    """Returns the reasons for one device, most important first; never empty. Snapshots in any
+    order.
 
-    What lights its lamp is among them: an alert knows more than the last readings do.
+    The reason for its lamp is among them: an alert knows more than the last readings.
     """
     past = sorted(snapshots, key=lambda snapshot: snapshot.at)
     figures = _default if rulebook is None else rulebook.for_device
@@ -52,7 +53,7 @@ def explain(
 
 
 def _of_lamp(lamp: DeviceLamp | None, found: Sequence[Reason]) -> list[Reason]:
-    """What lights the lamp, if none of these reasons says it."""
+    """Returns the reason for the lamp, if none of these reasons is about it."""
     if lamp is None or lamp.rule is None or not lamp.reason:
         return []
     if not CODES_OF[lamp.rule].isdisjoint(reason.code for reason in found):
@@ -94,7 +95,7 @@ def worst_first(
 
 
 def ranked(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
-    """By weight, then confidence, then name, so that the order is total."""
+    """Sorts by weight, then confidence, then name, so that the order is total."""
     return tuple(sorted(reasons, key=lambda r: (-r.weight, -r.confidence, r.code, r.sentence)))
 
 

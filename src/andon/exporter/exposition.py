@@ -64,7 +64,7 @@ class Exposition:
         service: Service | None = None,
         counts: ServerCounts | None = None,
     ) -> str:
-        """The whole text; without `costs`, `service` and `counts` if they are None."""
+        """Returns the whole text; `costs`, `service` and `counts` are left out if None."""
         out = [self._about(snapshot)]
         own = SelfReadings(snapshot, now, costs, service, counts)
         _plain(self._itself, own, out)
@@ -74,7 +74,7 @@ class Exposition:
         return "".join(out)
 
     def _about(self, snapshot: Snapshot) -> str:
-        """Devices and node; cached until the next snapshot."""
+        """Returns the text of devices and node; cached until the next snapshot."""
         known, text = self._latest
         if known is not snapshot:
             out: list[str] = []
@@ -142,7 +142,7 @@ def _device_lines(row: Metric, at: int, places: Sequence[_Place]) -> list[str]:
 
 
 def _lines(row: Metric, subject: object, name: str) -> list[str]:
-    """The series of one row for a subject without labels of its own."""
+    """Returns the series of one row for a subject without labels of its own."""
     if row.read is None:
         return _several(row, subject, f"{name}{{")
     value = row.read(subject)

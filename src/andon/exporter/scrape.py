@@ -17,7 +17,7 @@ def scraped(
     wait_seconds: float = FIRST_SECONDS,
     counts: ServerCounts | None = None,
 ) -> str:
-    """As Prometheus text, however old the snapshot is: its age is exported too."""
+    """Returns the last snapshot as Prometheus text, however old: its age is exported too."""
     feed.wait_for_first(wait_seconds)
     snapshot = feed.last
     if snapshot is None:

@@ -195,19 +195,19 @@ class MetricsServer(TCPServer):
             self.shutdown_request(request)
 
     def service_actions(self) -> None:
-        """After every poll: also closes clients that send or read a byte now and then."""
+        """Closes overdue connections after every poll, also of clients that trickle bytes."""
         late = time.monotonic() - DEADLINE_SECONDS
         for connection in self._connections():
             if self._open.get(connection, late) < late:
                 self._give_up(connection)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that disconnected is only counted."""
+        """Counts errors; a client that disconnected is not logged."""
         self.count(failed=True)
 
     def _keep_workers(self, wanted: int) -> None:
-        """As many threads as connections were ever open at once. A thread per scrape would cost
-        more than the scrape, and those of a ThreadPoolExecutor keep a program from exiting."""
+        """Keeps as many threads as connections were ever open at once. A thread per scrape would
+        cost more than the scrape, and those of a ThreadPoolExecutor keep a program from exiting."""
         if self._workers < min(wanted, PLACES):
             thread = threading.Thread(target=self._work, name="metrics worker", daemon=True)
             try:
@@ -233,7 +233,7 @@ class MetricsServer(TCPServer):
             self.shutdown_request(request)
 
     def _give_up(self, connection: socket.socket) -> None:
-        """It counts until its thread has finished, and is not chosen again."""
+        """Closes a connection; it counts until its thread has finished, and is not chosen again."""
         with self._counting:
             if connection in self._open:
                 self._open[connection] = math.inf
@@ -264,8 +264,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.rfile.close()
 
     def parse_request(self) -> bool:
-        """http.server's own parser accepts folded lines, two Hosts and an incomplete head, and
-        needs a fifth of a scrape's time."""
+        """Parses the request strictly: http.server's own parser accepts folded lines, two Hosts
+        and an incomplete head, and needs a fifth of a scrape's time."""
         self.close_connection = True
         try:
             self.asked = parse(receive(self.raw_requestline, self.rfile))
@@ -286,7 +286,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = _serve  # noqa: N815 - the names that http.server looks for
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What the standard library refuses: an unsupported method, or a malformed request."""
+        """Answers requests that http.server refuses: unsupported methods, malformed requests."""
         if code == HTTPStatus.NOT_IMPLEMENTED:
             self.server.count(failed=True)
             self._send(HttpAnswer.plain(405, "only GET and HEAD are allowed\n"))
@@ -297,11 +297,11 @@ class _Handler(BaseHTTPRequestHandler):
         return f"andon/{__version__}"
 
     def log_error(self, *args: Any) -> None:
-        """A client that neither sends nor reads is only counted."""
+        """Does not log: a client that neither sends nor reads is only counted."""
         self.server.count(failed=True)
 
     def log_request(self, *args: Any) -> None:
-        """A log line per scrape would be noise."""
+        """Does not log: a line per scrape would be noise."""
 
     def _answer(self) -> HttpAnswer:
         try:

@@ -74,7 +74,7 @@ class Service(Struct, frozen=True):
 
 
 class ServerCounts(Struct, frozen=True):
-    """What a server keeps: its history, alerts and leases; None where not known."""
+    """Counts of a server's history, alerts and leases; None if not known."""
 
     store_bytes: int | None = None
     alerts: Mapping[str, int] | None = None
@@ -135,7 +135,7 @@ def user_processes(seen: ExportedDevice) -> Points:
 
 
 def user_memory(seen: ExportedDevice) -> Points:
-    """Without users who have a process of unknown size: their sum would be too low."""
+    """Returns memory per user, without users who have a process of unknown size."""
     if not seen.processes:
         return ()
     unknown = {_user(p) for p in seen.processes if p.memory_bytes is None}
@@ -208,7 +208,7 @@ def _throttled(given: tuple[str, ...], reports_all: bool) -> tuple[tuple[str, in
 
 
 def _driver(vendor: str, known: Mapping[str, str]) -> str | None:
-    """None if two drivers of one vendor are loaded: it could be either."""
+    """Returns a vendor's driver; None if two are loaded: it could be either."""
     found = [known[name] for name in vendor_of(vendor).version_labels if name in known]
     return found[0] if len(found) == 1 else None
 

@@ -10,7 +10,7 @@ Values = ParamSpec("Values")
 
 
 class Listeners(Generic[Values]):
-    """Called one after the other, in the thread that notifies: none may block."""
+    """A list of listeners, called one after the other in the notifying thread: none may block."""
 
     def __init__(self, failures: FailureLog) -> None:
         self._failures = failures

@@ -8,10 +8,10 @@ from andon.failures.rules.repeats import RepeatLimiter
 
 
 class FailureLog:
-    """One line and one traceback for an error that happens at every sample.
+    """Logs one line and one traceback for an error that happens at every sample.
 
-    A brief one is for commands, whose log is the terminal: the error in one line, and the traceback
-    only for debugging.
+    A brief log is for commands, which print to the terminal: the error in one line, and the
+    traceback only for debugging.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class FailureLog:
 
 
 def kind_of(error: Exception) -> tuple[str, str]:
-    """What was raised and where; its message may differ each time."""
+    """Returns what was raised and where; its message may differ each time."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -11,7 +11,7 @@ from andon.units import human_seconds
 
 
 class RetryTexts(NamedTuple):
-    """What is reported: `begins` gets the reason, `over` how long it lasted."""
+    """The messages: `begins` gets the reason, `over` how long the failure lasted."""
 
     begins: Callable[[str], str]
     over: Callable[[str], str]
@@ -28,7 +28,7 @@ USUAL, REAL = BackOff(), Clocks()
 
 
 class Retrying:
-    """The state of one thing that may fail. One thread tries; any thread may read.
+    """The state of one activity that may fail. One thread tries; any thread may read.
 
     Each reason is reported once while it lasts. The caller decides what counts as success.
     """
@@ -50,17 +50,17 @@ class Retrying:
 
     @property
     def trouble(self) -> AndonError | None:
-        """Why it failed the last time; None while it works."""
+        """The last error; None while it works."""
         return self._failures.trouble
 
     @property
     def failures(self) -> Failures:
-        """All of it, as of one moment."""
+        """Returns the failures so far, as of one moment."""
         return self._failures
 
     @property
     def due(self) -> float:
-        """When the next attempt is due, on the monotonic clock; long ago while it works."""
+        """Returns when the next attempt is due, on the monotonic clock; long ago while it works."""
         return self._failures.due(self._back_off)
 
     def stuck_seconds(self, limit_seconds: float) -> float | None:
@@ -70,7 +70,7 @@ class Retrying:
         return None if seconds < limit_seconds else seconds
 
     def attempt(self, act: Callable[[], object]) -> AndonError | None:
-        """Do it now; returns what went wrong, which counts as a failure."""
+        """Attempts it now; returns the error, which counts as a failure."""
         self._busy_since = self._clocks.steady()
         try:
             act()

@@ -26,7 +26,7 @@ MOST_ROLLED = 1
 
 
 class Maintainer:
-    """One store and how long it keeps what."""
+    """One store and its retention."""
 
     def __init__(self, store: Store, retention: Retention) -> None:
         self._store, self._retention = store, retention

@@ -38,8 +38,9 @@ def account_of(who: int | str) -> UserAccount | None:
 
 
 def become(account: UserAccount) -> None:
-    """Give up root's rights for those of this user. There is no way back, no setuid program gives
-    more, and the kernel lets this process start no other one. Raises OSError where that fails."""
+    """Gives up root's rights for those of this user. There is no way back, no setuid program
+    gives more, and the kernel lets this process start no other one. Raises OSError if that
+    fails."""
     import ctypes
     import resource
 

@@ -22,7 +22,7 @@ V = TypeVar("V")
 
 
 class LookupResult(NamedTuple, Generic[V]):
-    """An answer, or none yet; `fresh` if the question has not been waited for."""
+    """An answer, or none yet; `fresh` if the caller has not waited for the question yet."""
 
     answer: V | None
     answered: bool
@@ -30,7 +30,7 @@ class LookupResult(NamedTuple, Generic[V]):
 
 
 class Aside(Generic[K, V]):
-    """Each question is answered once; its answer holds for all who ask, until the next round.
+    """Answers each question once; the answer holds for all callers, until the next round.
 
     Thread-safe.
     """
@@ -62,8 +62,8 @@ class Aside(Generic[K, V]):
             return LookupResult(None, answered=False, fresh=question in self._fresh)
 
     def hold(self) -> None:
-        """A round begins: start no lookup until `release`, because the caller's work must not be
-        slowed down. Answers that were taken are dropped; what they describe may have changed."""
+        """Begins a round: no lookup starts until `release`, because the caller's work must not
+        be slowed down. Answers that were taken are dropped; what they describe may have changed."""
         self._held = True
         if self._taken:
             with self._changed:

@@ -15,7 +15,7 @@ _BY_PCI_ID = {vendor.pci_id: vendor for vendor in VENDORS}
 
 
 def card_folders(root: Path) -> Iterator[tuple[Path, VendorRow]]:
-    """The folder and the vendor of each; a virtual function belongs to a virtual machine."""
+    """The folder and the vendor of each card; a virtual function belongs to a virtual machine."""
     for name in names_in(root / BUS):
         folder = root / BUS / name
         vendor = _BY_PCI_ID.get(read_text(folder / "vendor").strip())
@@ -26,7 +26,7 @@ def card_folders(root: Path) -> Iterator[tuple[Path, VendorRow]]:
 
 
 def driver_of(folder: Path) -> str | None:
-    """The kernel driver that is bound to it."""
+    """Returns the kernel driver that is bound to a card."""
     try:
         return (folder / "driver").readlink().name
     except OSError:

@@ -52,7 +52,7 @@ def network_system(path: Path, mounts: str) -> str | None:
 
 
 def is_network(kind: str) -> bool:
-    """FUSE counts as one: what is behind it cannot be seen."""
+    """Whether it is a network file system; FUSE counts as one: what is behind it cannot be seen."""
     return kind in NETWORK_SYSTEMS or kind.partition(".")[0] == "fuse"
 
 
@@ -68,7 +68,7 @@ def kind_of(path: Path, mounts: Sequence[MountPoint]) -> str:
 
 
 def read_mounts() -> str:
-    """The mounts, as the kernel lists them."""
+    """Returns the mounts, as the kernel lists them."""
     try:
         return Path("/proc/self/mounts").read_text(errors="surrogateescape")
     except OSError:

@@ -26,10 +26,11 @@ def read_file(path: str, limit_bytes: int, short_bytes: int = 0) -> bytes:
 
 
 def read(path: str, limit_bytes: int) -> bytes | None:
-    """The same; None if it cannot be read or no longer exists.
+    """Returns the first bytes of a file; None if it cannot be read or no longer exists.
 
-    What fits into a page (`stat`, `status`) is read in one call. A longer one is read to the end:
-    `/proc/mounts` returns as many whole lines as fit into a page, which is less than a page.
+    A file that fits into a page (`stat`, `status`) is read in one call. A longer one is read to
+    the end: `/proc/mounts` returns as many whole lines as fit into a page, which is less than a
+    page.
     """
     try:
         return read_file(path, limit_bytes, limit_bytes if limit_bytes <= PAGE_BYTES else 0)
@@ -224,7 +225,7 @@ _BIRTH_OFFSET = 80
 
 
 def born(descriptor: int) -> float | None:
-    """The birth time of an open file; None if the file system or the C library has none."""
+    """Returns the birth time of an open file; None if the file system or the C library has none."""
     call = _statx()
     if call is None:
         return None

@@ -8,24 +8,25 @@ _MODULE = "andon.process"
 
 
 def process_command(name: str, *arguments: str) -> list[str]:
-    """Starts a process of `andon.process`. Without -P, Python imports from the current folder
-    first."""
+    """Returns the command of a process of `andon.process`. Without -P, Python would import from
+    the current folder first."""
     return [sys.executable, "-P", "-m", _MODULE, name, *arguments]
 
 
 def quick_process_command(name: str, *arguments: str) -> list[str]:
-    """Starts a process without site, which runs the start-up files of every installed package: on
-    some machines they take longer than the rest. For a process that a person waits for."""
+    """Returns the command of a process without site, which runs the start-up files of every
+    installed package: on some machines they take longer than the rest. For a process that a
+    person waits for."""
     return [sys.executable, "-P", "-S", "-m", _MODULE, name, *arguments]
 
 
 def script_command(script: Path, *arguments: str) -> list[str]:
-    """A script that imports only the standard library: isolated, without site."""
+    """The command of a script that imports only the standard library: isolated, without site."""
     return [sys.executable, "-I", "-S", str(script), *arguments]
 
 
 def code_command(code: str, *arguments: str) -> list[str]:
-    """A few lines that import only the standard library: isolated, without site."""
+    """The command of a few lines that import only the standard library: isolated, without site."""
     return [sys.executable, "-I", "-S", "-c", code, *arguments]
 
 

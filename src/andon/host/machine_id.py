@@ -34,7 +34,7 @@ def boot_id(root: Path = Path("/")) -> str | None:
 
 
 def _of_name() -> str:
-    """Imported only where it is needed: every submission of a job asks for the key."""
+    """Returns a hash of the host name; imports only when needed, as `submit` is quick."""
     import hashlib
 
     return hashlib.sha256(node_name().encode()).hexdigest()

@@ -52,7 +52,7 @@ def container_kind(own: Path, env: Mapping[str, str], mounts: list[MountOptions]
 
 
 def _is_the_host(own: Path, mounts: list[MountOptions]) -> bool:
-    """In the first pid namespace on a real disk, traces left in an image mean nothing."""
+    """Whether this is the host, where traces left in an image mean nothing."""
     roots = [mount.kind for mount in mounts if mount.folder == "/"]
     return own_pids(own) is False and bool(roots) and "overlay" not in roots[-1]
 

@@ -37,9 +37,9 @@ def parse_listeners(lines: Iterable[str], places: Sequence[str], port: int) -> S
 
 
 def _accepting(address: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The tables, and the local addresses in them that accept for this one; the most specific
-    first, as in the kernel. Another user's listener on 127.0.0.9 says nothing about 127.0.0.1,
-    and one on `::` accepts for IPv4 only where no IPv4 listener does."""
+    """Yields the tables, and the local addresses in them that accept for this one; the most
+    specific first, as in the kernel. Another user's listener on 127.0.0.9 does not matter for
+    127.0.0.1, and one on `::` accepts for IPv4 only if no IPv4 listener does."""
     try:
         wanted = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -63,8 +63,8 @@ def _written(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
 
 
 def _listening(path: Path) -> Iterator[str]:
-    """The lines of listening sockets. Linux writes them first; the rest of the table, which any
-    user can make long (closed connections stay in it for a minute), is not read."""
+    """Yields the lines of listening sockets. Linux writes them first; the rest of the table,
+    which any user can make long (closed connections stay in it for a minute), is not read."""
     try:
         with path.open(encoding="ascii", errors="replace") as table:
             table.readline()
@@ -74,5 +74,5 @@ def _listening(path: Path) -> Iterator[str]:
 
 
 def _may_listen(line: str) -> bool:
-    """Older kernels list half-open connections between the listeners."""
+    """Whether a line may be a listener: older kernels list half-open connections too."""
     return line.split()[3:4] in ([_LISTENING], [_HALF_OPEN])

@@ -147,7 +147,7 @@ class System:
         return self._disks
 
     def _links(self) -> tuple[Network, ...]:
-        """The interfaces; what passes through them and the disks is measured along with them."""
+        """The interfaces; the traffic of interfaces and disks is measured along with them."""
         now = self._clock()
         if now >= self._traffic_due:
             first = self._traffic_due == -math.inf
@@ -237,7 +237,7 @@ class _Proc:
 
 
 def _beginning(path: str) -> bytes:
-    """What one read returns: called at every sample, and a file object would cost more."""
+    """Returns what one read gives: called at every sample, and a file object would cost more."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return os.read(descriptor, _READ_BYTES)
@@ -246,7 +246,7 @@ def _beginning(path: str) -> bytes:
 
 
 def parse_cpu(content: bytes) -> CpuTimes:
-    """The first line of /proc/stat; guest time is already included in user and nice."""
+    """Parses the first line of /proc/stat; guest time is already included in user and nice."""
     name, *numbers = content.partition(b"\n")[0].split()
     if name != b"cpu":
         raise ValueError("the cpu line is missing")
@@ -255,7 +255,7 @@ def parse_cpu(content: bytes) -> CpuTimes:
 
 
 def parse_memory(content: bytes) -> tuple[int, int]:
-    """Used and total bytes from /proc/meminfo; used is what is not available."""
+    """Returns used and total bytes from /proc/meminfo; used is what is not available."""
     kib: dict[bytes, int] = {}
     for line in content.splitlines()[:8]:
         name, _, rest = line.partition(b":")
@@ -268,7 +268,7 @@ def parse_memory(content: bytes) -> tuple[int, int]:
 
 
 def parse_pressure(content: bytes) -> float:
-    """The ten-second average of `some avg10=1.53 avg60=…`: the share of time in percent."""
+    """Parses the ten-second average of `some avg10=1.53 avg60=…`: the share of time in percent."""
     kind, average, *_ = content.split(maxsplit=2)
     if kind != b"some" or not average.startswith(b"avg10="):
         raise ValueError("there is no ten-second average")

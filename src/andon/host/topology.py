@@ -19,7 +19,7 @@ def allowed_cpus() -> frozenset[int]:
 
 @contextmanager
 def on_cpus(cpus: Collection[int] | None) -> Iterator[None]:
-    """What this thread starts within the block runs on these CPUs; None changes nothing.
+    """Runs what this thread starts within the block on these CPUs; None changes nothing.
 
     A child inherits the CPUs of the thread that starts it. This needs no code between fork and
     exec, which could deadlock in a process with other threads.
@@ -78,5 +78,5 @@ def _text(path: Path) -> str:
 
 
 def _node(text: str) -> int | None:
-    """-1 means that the firmware does not say."""
+    """Parses a NUMA node; -1 means that the firmware does not report it."""
     return int(text) if text.isdecimal() and len(text) < 6 else None

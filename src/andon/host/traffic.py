@@ -41,7 +41,7 @@ class Meter:
         self._before: Counters | None = None
 
     def take(self, counts: Counts | None, now: float) -> None:
-        """The counters now; None where they cannot be read."""
+        """Takes the current counters; None if they cannot be read."""
         before, self._before = self._before, Counters(now, counts) if counts else None
         if self._before is None:
             self.found = UNREADABLE if counts is None else self._none
@@ -49,7 +49,7 @@ class Meter:
             self.found = rates_between(before, self._before)
 
     def add_to(self, values: dict[str, int], missing: dict[str, str]) -> None:
-        """Add what is known, and why the rest is not."""
+        """Adds what is known, and why the rest is not."""
         if isinstance(self.found, str):
             missing |= dict.fromkeys(self.names, self.found)
         else:
@@ -84,12 +84,12 @@ class Hardware:
 
 
 def is_disk(name: str) -> bool:
-    """A whole disk, by its name."""
+    """Whether a name is that of a whole disk."""
     return _DISK_NAME.fullmatch(name) is not None
 
 
 def is_card(name: str) -> bool:
-    """A network card, or what a container has for one, by its name."""
+    """Whether a name is that of a network card, or of a container's interface."""
     virtual = name.startswith(_VIRTUAL) or "." in name or ":" in name
     return is_shown_interface(name) and not virtual
 
@@ -99,7 +99,7 @@ def is_shown_interface(name: str) -> bool:
 
 
 def parse_disks(text: str) -> dict[str, tuple[int, int]]:
-    """Bytes read and written of each line of /proc/diskstats."""
+    """Returns bytes read and written of each line of /proc/diskstats."""
     rows = (line.split() for line in text.splitlines())
     return {
         row[2]: (int(row[5]) * SECTOR_BYTES, int(row[9]) * SECTOR_BYTES)

@@ -44,7 +44,7 @@ _ROOTS = "/proc/sys"  # belongs to the machine's root wherever it is mounted
 
 @lru_cache(maxsize=1)
 def uid_map() -> tuple[tuple[int, int, int], ...]:
-    """First uid here, first uid outside, and how many, for each range."""
+    """Returns first uid here, first uid outside, and how many, for each range."""
     try:
         rows = [line.split() for line in _MAP.read_text(encoding="ascii").splitlines()]
         return tuple((int(row[0]), int(row[1]), int(row[2])) for row in rows)
@@ -59,7 +59,7 @@ def is_machines() -> bool:
 
 @lru_cache(maxsize=1)
 def overflow_uid() -> int:
-    """The number of every user whom a namespace does not include."""
+    """Returns the number of every user whom a namespace does not include."""
     try:
         return int(_OVERFLOW.read_text(encoding="ascii"))
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What a person can do with jobs: cancel, hold, resume, retry, requeue, remove, move."""
+"""The actions on jobs: cancel, hold, resume, retry, requeue, remove, move."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ POLL_SECONDS = 0.05
 
 
 class JobAct(StrEnum):
-    """What the board can do to a job."""
+    """The actions that the board offers for a job."""
 
     CANCEL = "cancel"
     RETRY = "retry"
@@ -88,14 +88,14 @@ def cancel(
 
 
 def ask_to_end(claim: AttemptClaim) -> bool:
-    """SIGTERM to its supervisor; where that is dead, to the command itself."""
+    """Sends SIGTERM to the job's supervisor; if that is dead, to the command itself."""
     if signal_process(claim.pid, claim.started_ticks, signal.SIGTERM):
         return True
     return signal_group(claim, signal.SIGTERM)
 
 
 def signal_process(pid: int, ticks: int, number: int) -> bool:
-    """Only the process that is meant: a pid may have been given to another one."""
+    """Signals only the intended process: a pid may have been given to another one."""
     try:
         descriptor = os.pidfd_open(pid)
     except (OSError, OverflowError):
@@ -121,7 +121,7 @@ def signal_group(claim: AttemptClaim, number: int) -> bool:
 
 
 def wait_for_end(folder: JobsFolder, number: int, seconds: float) -> JobFacts | None:
-    """The job when its attempt is over; a command without a supervisor is killed at the end."""
+    """Waits for the attempt's end. A command without a supervisor is killed at last."""
     scanner, until = Scanner(folder, index=False), time.monotonic() + seconds
     while True:
         facts = scanner.again(number)
@@ -136,7 +136,7 @@ def wait_for_end(folder: JobsFolder, number: int, seconds: float) -> JobFacts | 
 
 
 def left_over(facts: JobFacts) -> tuple[int, ...]:
-    """Processes of an ended command's group that still live."""
+    """Returns the processes of an ended command's group that are still alive."""
     last = facts.last
     if last is None or not group_lives(last.claim):
         return ()
@@ -214,7 +214,7 @@ def move(
     before: int | None = None,
     first: bool = False,
 ) -> None:
-    """Among those that wait, of the same priority: to the front, to the end, or before another."""
+    """Moves a waiting job among its priority: to the front, to the end, or before another."""
     _refuse_settled(facts, known[facts.spec.number], "moved")
     waiting = waiting_in_order(jobs.values(), known)
     others = [one for one in waiting if one.spec.number != facts.spec.number]

@@ -33,7 +33,7 @@ class ContainerAdopter:
         self._due: dict[int, float] = {}
 
     def needs(self, facts: JobFacts) -> AttemptFacts | None:
-        """The attempt of a job that is running in a container without a supervisor.
+        """Returns the attempt of a job that is running in a container without a supervisor.
 
         A client that is left is ended: only a child's exit code can be known.
         """
@@ -52,7 +52,8 @@ class ContainerAdopter:
         return last
 
     def _ends_client(self, claim: AttemptClaim) -> bool:
-        """Whether a process of the command's session was left: it would write the output, too."""
+        """Ends a process that is left of the command's session, which would write the output,
+        too; returns whether there was one."""
         if claim.group <= 1:  # a damaged claim names no process, and session 0 is not the command's
             return False
         left = [
@@ -67,7 +68,7 @@ class ContainerAdopter:
     def prepare(
         self, facts: JobFacts, attempt: AttemptFacts, supervisor: Supervisor
     ) -> tuple[LeaseHold, dict[str, Any]] | None:
-        """The lease, held for this supervisor, and what to send it; None where that failed."""
+        """Returns the lease, held for this supervisor, and what to send it; None if that failed."""
         number = facts.spec.number
         try:
             spec, name = self._folder.spec(number), attempt.claim.lease or ""

@@ -1,4 +1,4 @@
-"""The running attempts: their records, their results, and who is notified."""
+"""The running attempts: their records, their results, and their notifications."""
 
 import logging
 import threading
@@ -34,7 +34,7 @@ Place = tuple[int, int]
 
 
 class AttemptRecorder:
-    """Records every attempt of this folder, from whichever dispatcher it began."""
+    """Records every attempt of this folder, whichever dispatcher began it."""
 
     def __init__(self, folder: JobsFolder, source: Callable[[JobSpec], SampleSource | None]):
         self._folder, self._source = folder, source
@@ -45,7 +45,7 @@ class AttemptRecorder:
         self._ports: dict[Place, int] = {}
 
     def begin(self, spec: JobSpec, attempt: int, grant: Grant, owner: Owner) -> JobPlacement:
-        """Begin its record before it starts: the command gets its path."""
+        """Begins the record of an attempt before it starts: the command gets its path."""
         place, chosen = (spec.number, attempt), grant.candidates.choice.chosen
         begin = begin_record(spec, attempt, grant, owner)
         path = new_record(begin)
@@ -84,8 +84,8 @@ class AttemptRecorder:
             found.abandon()
 
     def follow(self, jobs: dict[int, JobFacts]) -> set[int]:
-        """Continue records that another dispatcher began, and complete those whose attempt is
-        over; the numbers of the jobs that were completed, which it changes in `jobs`."""
+        """Continues records that another dispatcher began, and completes those whose attempt is
+        over. Returns the numbers of the completed jobs, which it changes in `jobs`."""
         completed: set[int] = set()
         for number, facts in list(jobs.items()):
             last = facts.last
@@ -141,17 +141,18 @@ class AttemptRecorder:
         return found.finish(attempt.end, tail)
 
     def close(self) -> None:
-        """Records that are not complete are continued by the next dispatcher."""
+        """Closes the records; the next dispatcher continues those that are not complete."""
         for found in self._recorders.values():
             found.pause()
         self._recorders = {}
 
 
 class Notifications:
-    """Sends messages about jobs in a thread of its own: the dispatcher must not wait for a network.
+    """Sends messages about jobs in a thread of its own: the dispatcher must not wait for a
+    network.
 
-    What comes while a message is sent goes together in the next one: the end of a whole array is
-    one or two messages, and one notifier process at a time.
+    Messages that come while one is being sent are combined into the next: the end of a whole
+    array is one or two messages, and one notifier process at a time.
     """
 
     def __init__(self, send: Callable[[Sequence[JobFacts]], None]) -> None:

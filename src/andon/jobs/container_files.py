@@ -1,5 +1,5 @@
-"""Which container an attempt of a job runs in, and whether it lives: its processes are neither in
-the session of the command nor below the supervisor."""
+"""Which container an attempt of a job runs in, and whether it is alive: its processes are
+neither in the session of the command nor below the supervisor."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +21,7 @@ def container_of(attempt: Path) -> str | None:
 
 
 def container_lives(attempt: Path, claim: AttemptClaim) -> bool:
-    """Whether a process of its container lives; asks every process of the machine."""
+    """Whether a process of the attempt's container is alive; checks every process here."""
     from andon.host.processes import kin  # few jobs have a container
 
     identity = container_of(attempt)

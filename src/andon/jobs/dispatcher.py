@@ -64,21 +64,21 @@ class _Starting(Struct, frozen=True):
 
 
 class _BackOff(Struct, frozen=True):
-    """A job that could not be started, and until when it is not tried again."""
+    """A job that could not be started, and the time before which it is not retried."""
 
     due: float
     reason: str
     room_bytes: int | None = None  # what a full disk had left then
 
     def has_room(self, free: int | None) -> bool:
-        """Whether its disk was full, and someone has made room since."""
+        """Whether its disk was full and has free space again."""
         if self.room_bytes is None or free is None:
             return False
         return free >= self.room_bytes + ROOM_BYTES
 
 
 def free_bytes(folder: Path) -> int | None:
-    """What this user may still write there; None where that is not known."""
+    """Returns how many bytes this user may still write there; None if not known."""
     try:
         found = os.statvfs(folder)
     except OSError:
@@ -91,7 +91,7 @@ def kind_of(spec: JobSpec) -> Kind:
 
 
 class Dispatcher:
-    """Everything but the lock, which the caller holds."""
+    """The dispatcher without its lock, which the caller holds."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class Dispatcher:
         self._board.publish()
 
     def close(self) -> None:
-        """Jobs keep running; waiting ones are started by the next dispatcher."""
+        """Ends the dispatcher; running jobs continue, and the next one starts waiting jobs."""
         self._keeper.close()
         self._pool.close()
         for taker in self._takers.values():
@@ -183,7 +183,7 @@ class Dispatcher:
     # Looking.
 
     def _refresh(self) -> bool:
-        """Read what changed; whether anything did."""
+        """Reads what changed; returns whether anything did."""
         now, rung = time.monotonic(), self._folder.rung()
         pause = CROWD_SECONDS if len(self._jobs) > CROWD else 0.0
         news = rung != self.rung and now - self._scanned >= pause
@@ -203,8 +203,8 @@ class Dispatcher:
         return changed
 
     def _judge(self, completed: Collection[int] = ()) -> None:
-        """Announce jobs that have just settled. Jobs that settled before this dispatcher started
-        count only if it completed their attempt."""
+        """Announces jobs that have just settled. Jobs that settled before this dispatcher
+        started count only if it completed their attempt."""
         before = self._known
         self._known = self._kept.judge(self._jobs, time.time(), self._folder.paused)
         for number, found in self._known.items():
@@ -224,7 +224,7 @@ class Dispatcher:
             self._notifications.tell(facts)
 
     def _is_look_due(self) -> bool:
-        """Once a second, and when a lease comes or goes."""
+        """Whether the devices are due: once a second, and when a lease is added or removed."""
         now = time.monotonic()
         if not any(
             found.state in (JobState.WAITING, JobState.LATER) for found in self._known.values()
@@ -308,7 +308,7 @@ class Dispatcher:
         self._starting[number] = _Starting(attempt, supervisor, grant.held, until)
 
     def _adopt_containers(self) -> None:
-        """A new supervisor for each job whose container is running without one."""
+        """Starts a new supervisor for each job whose container is running without one."""
         for number, found in self._known.items():
             if found.state is not JobState.RUNNING or number in self._starting:
                 continue
@@ -389,7 +389,7 @@ class Dispatcher:
         return True
 
     def _expire(self) -> None:
-        """Jobs that waited longer than their --timeout fail, and stay so."""
+        """Fails jobs that waited longer than their --timeout, for good."""
         at, boot, since_boot = time.time(), here().boot, boot_seconds()
         for number, found in self._known.items():
             facts = self._jobs[number]
@@ -402,7 +402,7 @@ class Dispatcher:
         self._judge()
 
     def _fail(self, number: int, reason: str) -> None:
-        """A job that waits does not start any more."""
+        """Marks a waiting job as failed, so that it does not start any more."""
         note = JobNote(self._known[number].attempt, time.time(), "", reason)
         with suppress(AndonError):
             self._folder.note(number, EXPIRED, note)
@@ -410,7 +410,7 @@ class Dispatcher:
             self._is_followed = False
 
     def _ready_at(self, facts: JobFacts) -> float:
-        """When the last job that it waited for ended."""
+        """Returns when the last job that this one waited for ended."""
         others = (self._jobs.get(number) for number in (*facts.spec.after, *facts.spec.after_any))
         lasts = (other.last for other in others if other is not None)
         ends = [last.end.ended for last in lasts if last is not None and last.end is not None]

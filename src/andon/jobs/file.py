@@ -34,7 +34,7 @@ LARGEST_BYTES = 4 << 20
 
 
 def read_job_file(path: str) -> tuple[FileJob, ...]:
-    """The jobs of a file; Invalid with every mistake in it."""
+    """Reads the jobs of a file; raises Invalid with every mistake in it."""
     text = _text(path)
     document, lines = _parsed(path, text)
     jobs = older_jobs_in(document, path, lines) if is_older(document) else None
@@ -93,7 +93,7 @@ def _yaml(path: str, text: str) -> tuple[Any, Lines]:
 
 
 def _yaml_lines(node: Any, path: KeyPath, lines: dict[KeyPath, int]) -> None:
-    """Aliases may repeat a node: each path is noted once, so a bomb of them is not unfolded."""
+    """Notes the line of each path once: a bomb of aliases is not unfolded."""
     if len(lines) > 100_000 or len(path) > 20:
         return
     if node.id == "mapping":
@@ -132,7 +132,7 @@ class FileJobResult(Struct, frozen=True):
 def queue_all(
     jobs: Sequence[FileJob], base: Path, queue: JobQueue, simulate: int | None = None
 ) -> list[FileJobResult]:
-    """Queue them one after the other, as a later one may name an earlier one."""
+    """Queues jobs one after the other: a later one may name an earlier one."""
     named: dict[str, int] = {}
     out: list[FileJobResult] = []
     for job in jobs:
@@ -191,8 +191,8 @@ def _begin(text: str) -> float | None:
 
 
 def _numbers(words: Sequence[str], named: Mapping[str, int], known: Known) -> tuple[int, ...]:
-    """A name means an earlier job of the file, and all elements where that is an array; in a dry
-    run those have no numbers yet, and nothing is made of them."""
+    """Returns the numbers of jobs. A name means an earlier job of the file, and all elements if
+    that is an array; in a dry run those have no numbers yet and give none."""
     texts = [str(named[word]) if word in named else word for word in words]
     texts = [text for text in texts if is_job_word(text)]
     if not texts:

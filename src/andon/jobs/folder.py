@@ -66,8 +66,8 @@ def open_jobs_folder() -> "JobsFolder":
 
 
 def own_jobs_folder() -> "JobsFolder":
-    """The folder, whether it exists or not; Denied where another user can write to it: a job in it
-    would be started as this user's."""
+    """Returns the folder, whether it exists or not; raises Denied if another user can write to
+    it: a job in it would be started as this user's."""
     path = jobs_path()
     try:
         if not path.is_dir() or is_own(path.parent):
@@ -82,7 +82,7 @@ def own_jobs_folder() -> "JobsFolder":
 
 
 def unwritable(path: Path, exc: OSError) -> AndonError:
-    """The error of a file that could not be written."""
+    """Returns the error of a file that could not be written."""
     if exc.errno in (errno.ENOSPC, errno.EDQUOT):
         return Unavailable(
             f"{path} cannot be written: {exc.strerror}", hint="free some space, then try again"
@@ -93,7 +93,7 @@ def unwritable(path: Path, exc: OSError) -> AndonError:
 
 
 def write_draft(folder: Path, name: str, text: str, sync: bool = True) -> Path:
-    """A whole file beside its name, which it gets later."""
+    """Writes a whole file under a draft name; it is renamed later."""
     draft = folder / f".{name}.{os.urandom(6).hex()}"
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -112,8 +112,8 @@ def write_draft(folder: Path, name: str, text: str, sync: bool = True) -> Path:
 
 
 def write_whole(folder: Path, name: str, text: str, sync: bool = True, settle: bool = True) -> None:
-    """A file appears under its name only when all of it is on the disk. Without `settle` the name
-    may not outlast a power failure."""
+    """Writes a file that appears under its name only when all of it is on the disk. Without
+    `settle` the name may not survive a power failure."""
     draft = write_draft(folder, name, text, sync)
     try:
         draft.rename(folder / name)
@@ -126,7 +126,7 @@ def write_whole(folder: Path, name: str, text: str, sync: bool = True, settle: b
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder last; some file systems cannot, and need not."""
+    """Makes the names in a folder survive a power failure, if the file system can."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -155,8 +155,8 @@ class JobsFolder:
     # Writing.
 
     def _make_next(self, number: int) -> int:
-        """The first free number from this one on; making its folder decides between two that ask
-        at once."""
+        """Creates the first free number from this one on; creating its folder decides between
+        two processes."""
         for _ in range(MOST_TRIES):
             try:
                 self.job(number).mkdir(mode=0o700)
@@ -178,7 +178,7 @@ class JobsFolder:
         return max((int(name) for name in names if is_number(name)), default=0) + 1
 
     def _counter(self) -> int:
-        """0 where it says nothing: it is only a hint."""
+        """Returns the counter; 0 if it cannot be read: it is only a hint."""
         with suppress(OSError, ValueError):
             said = int(read_regular(self.path / COUNTER, 64))
             if 1 <= said <= MOST_JOBS:
@@ -186,8 +186,8 @@ class JobsFolder:
         return 0
 
     def _count_from(self, number: int) -> None:
-        """Once per submission: ext4 writes a truncated file to the disk when it is closed, which
-        took most of the time of a large array."""
+        """Writes the counter once per submission: ext4 writes a truncated file to the disk when
+        it is closed, which took most of the time of a large array."""
         if self._counter() >= number:  # somebody else's, meanwhile
             return
         with suppress(OSError):
@@ -233,7 +233,7 @@ class JobsFolder:
         return made
 
     def _discard(self, number: int) -> None:
-        """What a submission has written; nothing of a job that has begun."""
+        """Removes what a submission has written, but no job that has begun."""
         with suppress(OSError):
             for entry in os.scandir(self.job(number)):
                 if entry.name == JOB or entry.name.startswith(f".{JOB}."):
@@ -241,7 +241,7 @@ class JobsFolder:
             self.job(number).rmdir()
 
     def sweep(self, before: float) -> None:
-        """Remove what submissions left behind that were killed before this time."""
+        """Removes the remains of submissions that were killed before this time."""
         try:
             names = os.listdir(self.path)  # noqa: PTH208 - names alone
         except OSError:
@@ -253,19 +253,19 @@ class JobsFolder:
                     self._discard(int(name))
 
     def note(self, number: int, name: str, note: "JobNote", settle: bool = True) -> None:
-        """Write `cancelled`, `again` or `expired`; `settle` comes later where it is False."""
+        """Writes `cancelled`, `again` or `expired`; without `settle`, the caller settles later."""
         from andon.model.job import facts
 
         self.small(number, name, dumps(facts.note_to_json(note)), settle)
 
     def settle(self, numbers: Iterable[int]) -> None:
-        """Make the names of files in these jobs last. Many jobs at once take a file system one
-        commit for all of them, and not one for each."""
+        """Makes the names of files in these jobs survive a power failure. Many jobs at once take
+        one commit of the file system, and not one each."""
         for number in numbers:
             sync_folder(self.job(number))
 
     def small(self, number: int, name: str, text: str, settle: bool = True) -> None:
-        """Write a small file of a job whole, and let a dispatcher know."""
+        """Writes a small file of a job whole, and notifies the dispatcher."""
         try:
             write_whole(self.job(number), name, text + "\n", settle=settle)
         except FileNotFoundError as exc:
@@ -279,7 +279,7 @@ class JobsFolder:
         self.ring()
 
     def remove(self, number: int) -> None:
-        """Delete a job with its output. Its description goes last: until then it can be listed."""
+        """Deletes a job with its output, its description last: until then it can be listed."""
         folder = self.job(number)
         for attempt in attempts_in(folder):
             _remove_files(folder / f"attempt-{attempt}")
@@ -304,7 +304,7 @@ class JobsFolder:
         self.ring()
 
     def ring(self) -> None:
-        """Notify a dispatcher that something changed: it checks this file's time."""
+        """Notifies a dispatcher that something changed: it checks this file's time."""
         bell, now = self.path / BELL, time.time_ns()
         with suppress(OSError):
             try:
@@ -313,7 +313,7 @@ class JobsFolder:
                 bell.touch(mode=0o600)
 
     def rung(self) -> int:
-        """When something last changed; 0 where nothing ever did."""
+        """Returns when something last changed; 0 if nothing ever did."""
         try:
             return (self.path / BELL).stat().st_mtime_ns
         except OSError:
@@ -332,7 +332,7 @@ class JobsFolder:
             raise Unavailable(f"job {number} cannot be read: {exc}") from exc
 
     def holdups(self) -> "dict[int, Holdup]":
-        """Why jobs wait, as the dispatcher last wrote it; missing or old at any time."""
+        """Returns why jobs wait, as the dispatcher last wrote it; may be missing or old."""
         from andon.model.job import facts
 
         try:
@@ -354,7 +354,7 @@ class JobsFolder:
 
 
 def _check_readable(text: str) -> None:
-    """A job that no one could read would wait unseen."""
+    """Refuses a job that could not be read back: it would wait unseen."""
     if len(text) > LARGEST_JOB_BYTES:
         raise Invalid(
             f"the job has {len(text):,} bytes, more than {LARGEST_JOB_BYTES:,}",
@@ -388,7 +388,7 @@ def _unlink(path: Path) -> None:
 
 
 def _remove_files(folder: Path) -> None:
-    """The files of one folder, then the folder; the job's description last."""
+    """Removes the files of a folder, then the folder; the job's description last."""
     try:
         names = sorted(os.listdir(folder), key=lambda name: name == JOB)  # noqa: PTH208
         for name in names:

@@ -1,4 +1,4 @@
-"""Asks git for a commit in the background; `submit` asks before it imports the rest."""
+"""Runs git for a commit in the background; `submit` starts it before it imports the rest."""
 
 import os
 import re
@@ -11,7 +11,7 @@ _COMMIT = re.compile(rb"[0-9a-f]{40,64}\n")
 
 
 class GitCommitLookup:
-    """Asks for the commit of a folder in the background."""
+    """Looks up the commit of a folder in the background."""
 
     def __init__(self, folder: str = ".") -> None:
         self._pid: int | None = None

@@ -1,10 +1,10 @@
 """The cache of jobs: rows of plain values with a checksum, rebuilt when it is missing.
 
 A first line has the state and the position of each job: a list of ten thousand needs no more of
-most. Then comes a line for each job, which is decoded only if it is asked for.
+most. Then comes a line for each job, which is decoded only when needed.
 
-Only andon writes it, whole, into a folder that no other user can write to; the checksum finds what
-was damaged or edited. So its values are taken as they are, which is ten times as fast.
+Only andon writes it, whole, into a folder that no other user can write to; the checksum detects
+damage and edits. So its values are taken as they are, which is ten times as fast.
 """
 
 import json
@@ -59,7 +59,7 @@ def indexed(stamp: int, facts: JobFacts) -> IndexedJob:
 
 
 def index_text(jobs: Mapping[int, IndexedJob]) -> str:
-    """A line with the checksum, a line with all heads, then the rows in the same order."""
+    """Returns a line with the checksum, a line with all heads, then the rows in the same order."""
     heads = dumps([_head(number, one) for number, one in jobs.items()])
     body = "\n".join((heads, *(one.row for one in jobs.values())))
     head = {"schema": INDEX_SCHEMA, "fields": _shape(), "checksum": zlib.crc32(body.encode())}
@@ -95,7 +95,7 @@ def _status(state: str, attempt: int, reason: str | None) -> JobStatus:
 
 
 def facts_from_row(text: str) -> JobFacts | None:
-    """The job; None where it cannot be read."""
+    """Decodes a job; None if it cannot be read."""
     try:
         spec, held, cancelled, again, expired, order, attempts = json.loads(text)
         return JobFacts(
@@ -113,7 +113,8 @@ def facts_from_row(text: str) -> JobFacts | None:
 
 @lru_cache(maxsize=1)
 def _shape() -> int:
-    """Changes with the fields of the values: another version of andon reads the folders."""
+    """Returns a number that changes with the fields of the values: another version of andon
+    reads the folders instead."""
     kinds = (JobSpec, DeviceRequest, AttemptClaim, AttemptEnd, AttemptVerdict, JobNote)
     names = [name for kind in kinds for name in kind.__struct_fields__]
     return zlib.crc32(",".join(names).encode())
@@ -171,7 +172,7 @@ def _attempt_row(one: AttemptFacts) -> list[Any]:
 
 
 def _attempt(row: list[Any]) -> AttemptFacts:
-    """Only settled attempts are kept: none is locked, none lives."""
+    """Decodes an attempt; only settled ones are kept: none is locked, none is alive."""
     number, claim, end, verdict = row
     return AttemptFacts(
         number,

@@ -39,7 +39,7 @@ SEND_SECONDS = 10.0  # for a supervisor to take its task, most of which is the e
 
 
 class JobPlacement(Struct, frozen=True):
-    """What a job got: its lease, its devices, its run."""
+    """What a job was given: its lease, its devices, its run."""
 
     held: LeaseHold
     chosen: tuple[Device, ...]
@@ -75,13 +75,13 @@ class Supervisor:
         return self._process.pid
 
     def owner(self) -> Owner:
-        """The holder of a lease that this dispatcher takes for it."""
+        """Returns the supervisor as the holder of a lease that this dispatcher takes for it."""
         pid = self.pid
         return replace(myself(pid), started_ticks=started_ticks(pid) or 0, session=pid)
 
     def send(self, task: Mapping[str, Any], held: LeaseHold) -> None:
-        """Everything it needs; from here on the lease is its own. OSError where it has died, or
-        does not take it in time, because someone has stopped it."""
+        """Sends everything the supervisor needs; from here on the lease is its own. Raises
+        OSError if it has died, or is stopped and does not take it in time."""
         data = facts.dumps(task).encode()
         message = len(data).to_bytes(8, "big") + data
         self._channel.settimeout(SEND_SECONDS)
@@ -111,7 +111,7 @@ class Supervisor:
         self._channel.close()
 
     def kill(self) -> None:
-        """Does nothing to one that has ended: its number may be another process's by now."""
+        """Kills the supervisor, unless it has ended: its pid may be another process's by now."""
         self._process.kill()
         self._process.wait()
 
@@ -157,7 +157,7 @@ class SupervisorPool:
 def task_for(
     folder: JobsFolder, spec: JobSpec, attempt: int, placed: JobPlacement, log_bytes: int
 ) -> dict[str, Any]:
-    """What is sent to a supervisor."""
+    """Returns what is sent to a supervisor."""
     checkpoint = spec.checkpoint
     contained = bool(spec.container)
     own = str(folder.attempt(spec.number, attempt))
@@ -201,7 +201,7 @@ def task_for(
 def adopting_task(
     folder: JobsFolder, spec: JobSpec, attempt: AttemptFacts, held: LeaseHold, log_bytes: int
 ) -> dict[str, Any]:
-    """What is sent to a supervisor that takes over an attempt in a container."""
+    """Returns what is sent to a supervisor that takes over an attempt in a container."""
     claim, output = attempt.claim, folder.output(spec.number, attempt.number)
     placed = JobPlacement(held, (), (), (), claim.run or "", Path(claim.record or os.devnull), None)
     written = output.stat().st_mtime if output.exists() else claim.at
@@ -215,7 +215,7 @@ def adopting_task(
 
 
 def _lasts_seconds(spec: JobSpec, placed: JobPlacement) -> float | None:
-    """What was asked for, or what root's policy made of it."""
+    """Returns the requested length, or what root's policy made of it."""
     lease = placed.held.lease
     return spec.for_seconds if lease.until is None else lease.until - lease.since
 
@@ -228,7 +228,7 @@ def container_command(spec: JobSpec, placed: JobPlacement, attempt: str) -> list
 
 
 def client_environment(spec: JobSpec, placed: JobPlacement) -> dict[str, str]:
-    """What the engine's client needs: the submitter's variables, and where andon is."""
+    """Returns what the engine's client needs: the submitter's variables, and the path of andon."""
     path = module_environment()["PYTHONPATH"]
     return {**spec.environment, "PYTHONPATH": path, **_told(spec, placed)}
 
@@ -244,7 +244,7 @@ def job_environment(spec: JobSpec, placed: JobPlacement) -> dict[str, str]:
 
 
 def _told(spec: JobSpec, placed: JobPlacement, inside: bool = False) -> dict[str, str]:
-    """Which run and job it is part of; the record's path means nothing inside a container."""
+    """The variables with the job's run and number; without the record's path inside a container."""
     told = {RUN_VARIABLE: placed.run, JOB_VARIABLE: spec.label}
     if not inside:
         told[RECORD_VARIABLE] = str(placed.record)

@@ -24,7 +24,7 @@ RUNNER = "systemd-run"
 
 
 def read_log_out(root: Path = Path("/"), uid: int | None = None) -> LogOutFacts:
-    """Costs a few small files; nothing is asked over D-Bus."""
+    """Reads a few small files; nothing is requested over D-Bus."""
     uid = os.getuid() if uid is None else uid
     if not (root / BOOTED).is_dir():
         return LogOutFacts(uid=uid)
@@ -41,9 +41,10 @@ def read_log_out(root: Path = Path("/"), uid: int | None = None) -> LogOutFacts:
 
 
 def scope_prefix(name: str, facts: LogOutFacts | None = None) -> tuple[str, ...]:
-    """What to put before a command that must outlive the session: a scope of the user's systemd.
+    """Returns what to put before a command that must outlive the session: a scope of the user's
+    systemd.
 
-    Empty where the command lives as long without it. The command replaces `systemd-run`, so it
+    Empty if the command lives as long without it. The command replaces `systemd-run`, so it
     keeps the pid, the descriptors and the environment that it was started with.
     """
     facts = read_log_out() if facts is None else facts
@@ -54,7 +55,7 @@ def scope_prefix(name: str, facts: LogOutFacts | None = None) -> tuple[str, ...]
 
 
 def log_out_line() -> str:
-    """What `submit` says about a log-out."""
+    """Returns the line that `submit` prints about a log-out."""
     return log_out_words(read_log_out())
 
 

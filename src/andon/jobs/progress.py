@@ -1,4 +1,4 @@
-"""How far a job that runs has come, by the end of its output."""
+"""The progress of a running job, from the end of its output."""
 
 import os
 from pathlib import Path

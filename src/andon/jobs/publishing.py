@@ -39,7 +39,7 @@ class HoldupWriter:
         self._known: Mapping[int, JobStatus] = {}
 
     def begin(self, jobs: Mapping[int, JobFacts], known: Mapping[int, JobStatus]) -> None:
-        """A round begins; what it does not mention is no longer held up."""
+        """Begins a round; a job that it does not mention is no longer held up."""
         self._jobs, self._known = jobs, known
         self._next, self._expected = {}, {}
 
@@ -51,7 +51,7 @@ class HoldupWriter:
             self.waits(facts.spec.number, reason)
 
     def found(self, round_: DispatchRound, jobs: Mapping[int, JobFacts]) -> None:
-        """The reasons of a round, and expected starts where something is known."""
+        """Adds the reasons of a round, and expected starts if something is known."""
         started = {start.number for start in round_.plan.starts} - round_.why.keys()
         waiting = [f for f in in_order(jobs.values()) if f.spec.number not in started]
         for facts in waiting[:MOST_REASONS]:
@@ -71,7 +71,7 @@ class HoldupWriter:
         self._expected |= expected_starts(waiting, devices, self._learned)
 
     def _ends(self, at: float) -> dict[str, DeviceBusy]:
-        """When the devices of our own jobs will be free."""
+        """Returns when the devices of our own jobs will be free."""
         out: dict[str, DeviceBusy] = {}
         for number, found in self._known.items():
             if found.state is JobState.RUNNING and (last := self._jobs[number].last) is not None:

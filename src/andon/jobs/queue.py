@@ -41,11 +41,11 @@ class Queue:
         self._scanner.save()
 
     def in_order(self, numbers: Iterable[int]) -> list[int]:
-        """In the order in which they are to start."""
+        """Returns the numbers in the order in which the jobs are to start."""
         return sorted(numbers, key=self.jobs.order_keys().__getitem__)
 
     def views(self, only: Iterable[int] | None = None) -> "list[JobView]":
-        """As they are shown: all by their numbers, or those named, in that order."""
+        """Returns the jobs as they are shown: all by number, or the given ones in their order."""
         from andon.jobs.rules.views import positions, views
 
         places = positions(self.jobs.order_keys(), self.statuses)
@@ -53,7 +53,7 @@ class Queue:
         return [self._with_progress(view) for view in found]
 
     def _with_progress(self, view: "JobView") -> "JobView":
-        """One that runs, with how far it has come by the end of its output."""
+        """Adds to a running job the progress at the end of its output."""
         if view.pid is None:
             return view
         from msgspec.structs import replace
@@ -69,7 +69,7 @@ class Queue:
         return output_progress(self.folder.output(number, last.number), started)
 
     def progress_by_run(self) -> "dict[str, WorkProgress]":
-        """How far the jobs that run are, by the ids of their runs; of others nothing."""
+        """The progress of running jobs, by the ids of their runs; jobs without any are left out."""
         from andon.model.job.facts import JobState
 
         found: dict[str, WorkProgress] = {}
@@ -83,7 +83,7 @@ class Queue:
         return found
 
     def view(self, number: int) -> "JobView":
-        """One job, with the variables that may be shown; Gone where there is none."""
+        """Returns one job, with the variables that may be shown; raises Gone if there is none."""
         from msgspec.structs import replace
 
         from andon.jobs.rules.views import shown_environment
@@ -95,12 +95,12 @@ class Queue:
 
     @property
     def unread(self) -> dict[str, str]:
-        """Files that were passed over, and why."""
+        """Returns the files that were skipped, and why."""
         return self._scanner.unread
 
 
 def submit(specs: Iterable[JobSpec]) -> list[JobSpec]:
-    """Queue new jobs (their numbers are given here), and see to it that a dispatcher runs."""
+    """Queues new jobs (they get their numbers here), and makes sure that a dispatcher runs."""
     folder, wanted = open_jobs_folder(), list(specs)
     refuse_too_many(folder, len(wanted))
     made = folder.submit(wanted)
@@ -111,9 +111,10 @@ def submit(specs: Iterable[JobSpec]) -> list[JobSpec]:
 def possible_here(
     specs: Sequence[JobSpec], sample: "Callable[[], Snapshot]", labels: "Labels"
 ) -> list[JobSpec]:
-    """As they are queued; raises where this machine's devices can never meet one.
+    """Returns the specs as they are queued; raises an error if this machine's devices can never
+    meet one.
 
-    Devices are read only for a request that not every machine can meet. Where none can be read,
+    Devices are read only for a request that not every machine can meet. If none can be read,
     jobs wait until they can.
     """
     asked = {spec.request for spec in specs if not spec.request.is_plain}
@@ -133,7 +134,7 @@ def possible_here(
 
 
 def same_as(spec: JobSpec) -> JobSpec | None:
-    """A job with the same name, command and folder that waits or runs."""
+    """Returns a job with the same name, command and folder that waits or runs."""
     from andon.jobs.rules.naming import is_same
 
     queue = Queue()
@@ -144,7 +145,7 @@ def same_as(spec: JobSpec) -> JobSpec | None:
 
 
 def refuse_too_many(folder: JobsFolder, more: int) -> None:
-    """Denied where root's policy lets no more of this user's jobs wait."""
+    """Raises Denied if root's policy lets no more of this user's jobs wait."""
     from andon.leases.policy_file import PATH, limits_for, read_policy
 
     if not PATH.exists():
@@ -172,7 +173,7 @@ def wake(folder: JobsFolder | None = None) -> None:
 
 
 def collect(queue: Queue, keep_days: float) -> int:
-    """Delete jobs that ended too long ago; how many."""
+    """Deletes jobs that ended too long ago; returns how many."""
     from andon.jobs.rules.retention import too_old
     from andon.runs.rules.retention import DAY_SECONDS
 

@@ -89,7 +89,8 @@ class JobRecorder:
         self.recorder, self._free_bytes = recorder, free_bytes
 
     def finish(self, end: AttemptEnd | None, tail: str) -> AttemptVerdict:
-        """Complete the record; without an end it was lost, which its reader finds out itself."""
+        """Completes the record; without an end the attempt was lost, which a reader of the
+        record detects itself."""
         recorder = self.recorder
         if end is None:
             self.pause()
@@ -119,7 +120,7 @@ class JobRecorder:
         self.recorder.file.close()
 
     def abandon(self) -> None:
-        """The command did not start: there is no run."""
+        """Drops the record: the command did not start, so there is no run."""
         self.pause()
         self.recorder.path.unlink(missing_ok=True)
 
@@ -200,7 +201,7 @@ def start_recorder(
 
 
 def continued(path: Path, source: SampleSource | None) -> RunRecorder | None:
-    """A record that another dispatcher began; None where it is complete or cannot be read."""
+    """Returns a recorder for another dispatcher's record; None if complete or unreadable."""
     recorder: RunRecorder | None = None
     with suppress(AndonError, OSError), open_record(path) as file:
         lines = RecordLines()
@@ -220,7 +221,7 @@ def continued(path: Path, source: SampleSource | None) -> RunRecorder | None:
 
 
 def tail_of(path: Path) -> str:
-    """The end of an output."""
+    """Returns the end of an output."""
     try:
         with path.open("rb") as file:
             file.seek(0, os.SEEK_END)
@@ -235,7 +236,7 @@ def record_of(attempt: AttemptFacts) -> Path | None:
 
 
 class FactsFinder:
-    """Finds out the commit of a job's folder and its Python's versions, once for many jobs."""
+    """Finds the commit of a job's folder and its Python's versions, once for many jobs."""
 
     def __init__(self) -> None:
         self._versions: dict[str, tuple[float, RunFacts]] = {}

@@ -55,7 +55,7 @@ from andon.model.job.facts import (
 
 
 class CachedJob(Struct):
-    """A job as it was read or as the index has it, and its folder's time then."""
+    """A job as it was read or as the index has it, and its folder's time at that moment."""
 
     stamp: int
     final: bool  # no attempt is going on: only a new file in the folder can change it
@@ -90,7 +90,7 @@ class FoundJobs(Mapping[int, JobFacts]):
         return len(self._known)
 
     def statuses(self, at: float, paused: bool = False) -> dict[int, JobStatus]:
-        """The state of each; decodes only those that depend on the time or on other jobs."""
+        """The state of each job; decodes only those that depend on the time or on other jobs."""
         told: dict[int, JobStatus] = {}
         open_: list[JobFacts] = []
         for number, known in self._known.items():
@@ -119,7 +119,7 @@ class StatusCache:
     def judge(
         self, jobs: Mapping[int, JobFacts], at: float, paused: bool = False
     ) -> dict[int, JobStatus]:
-        """As `job_statuses`; a job whose facts are the same object is not judged again."""
+        """The same as `job_statuses`; a job whose facts are the same object is not judged again."""
         before, self._kept = self._kept, {}
         told: dict[int, JobStatus] = {}
         open_: list[JobFacts] = []
@@ -182,7 +182,7 @@ class Scanner:
         return known.facts
 
     def save(self, at_least: int = WORTH_INDEXING) -> None:
-        """Write the index where that spares others much reading."""
+        """Writes the index if that saves others much reading."""
         if self._read < at_least:
             return
         rows = dict[int, IndexedJob]()
@@ -254,8 +254,8 @@ class Scanner:
         return tuple(attempt for attempt in found if attempt is not None)
 
     def _attempt(self, folder: Path, number: int) -> AttemptFacts | None:
-        """An attempt without a claim has not started; one whose claim is damaged has, and who
-        claimed it is not known."""
+        """Reads an attempt; without a claim it has not started; with a damaged claim it has, and
+        who claimed it is unknown."""
         locked, claim = False, None
         try:
             descriptor = open_regular(folder / CLAIM)
@@ -282,7 +282,7 @@ class Scanner:
         return AttemptFacts(number, claim, locked, alive, end, verdict)
 
     def _container_lives(self, folder: Path, claim: AttemptClaim) -> bool:
-        """Checked once a second at most: it reads all processes."""
+        """Whether a job's container is alive; reads all processes, once a second at most."""
         if not (folder / CONTAINER).exists():
             return False
         now = time.monotonic()
@@ -324,7 +324,7 @@ def _unknown_claim(folder: Path) -> AttemptClaim:
 
 
 def is_locked(descriptor: int) -> bool:
-    """Tested with a shared lock, which is never mistaken for a holder's."""
+    """Whether a file is locked; tested with a shared lock, which looks like no holder's."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -20,8 +20,8 @@ _OPEN = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 def lock_dispatcher(folder: JobsFolder) -> int | None:
-    """The lock of the only dispatcher, for as long as the descriptor is open; None where another
-    process has it."""
+    """Takes the lock of the only dispatcher, held as long as the descriptor is open; None if
+    another process has it."""
     descriptor = os.open(folder.path / LOCK, _OPEN, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -47,9 +47,11 @@ def is_dispatched(folder: JobsFolder) -> bool:
 
 
 def start_dispatcher(folder: JobsFolder) -> bool:
-    """Start one in a session of its own, unless one runs; whether one was started.
+    """Starts a dispatcher in a session of its own, unless one runs; returns whether one was
+    started.
 
-    It inherits the lock that was taken here: of many that want to start one, only one does.
+    It inherits the lock that was taken here: of many processes that want to start one, only one
+    does.
     """
     if not is_own(folder.path.parent):
         return False  # it would start another user's jobs as this user
@@ -94,7 +96,7 @@ def _spawn(folder: JobsFolder, lock: int) -> "subprocess.Popen[bytes]":
 
 
 def open_log(folder: JobsFolder) -> int:
-    """What dispatchers say; begun again when it has become large."""
+    """Opens the log of dispatchers; begun again when it has become large."""
     path = folder.path / LOG
     with suppress(OSError):
         if path.stat().st_size > LARGEST_LOG_BYTES:

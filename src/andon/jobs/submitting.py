@@ -40,9 +40,10 @@ def here_spec(
     commit: GitCommitLookup | None = None,
     **more: Any,
 ) -> JobSpec:
-    """A job of this process's user, folder and environment; `more` are fields of JobSpec.
+    """Returns a job with this process's user, folder and environment; `more` are fields of
+    JobSpec.
 
-    `commit` is a question that was asked earlier.
+    `commit` is a lookup that was started earlier.
     """
     if request.least < 1:
         raise Invalid("a job needs at least one GPU", hint="request 1 GPU or more")
@@ -74,7 +75,7 @@ def here_spec(
 
 
 def refuse_unreadable(spec: JobSpec) -> None:
-    """A dispatcher would pass over what cannot be read again: it is not accepted."""
+    """Refuses a job that cannot be read back: a dispatcher would skip it."""
     from msgspec.structs import replace
 
     text = dumps(spec_to_json(replace(spec, number=1, array=None)))
@@ -128,7 +129,7 @@ def _boot() -> str | None:
 
 
 def _umask() -> int:
-    """The kernel says it without changing it."""
+    """Returns the umask from /proc, which does not change it."""
     found = re.search(rb"^Umask:\s*([0-7]+)$", read("/proc/self/status", 4096) or b"", re.MULTILINE)
     if found is not None:
         return int(found[1], 8)

@@ -103,7 +103,7 @@ class DeviceTaker:
         return found
 
     def _ask_places(self, jobs: Sequence[JobFacts]) -> None:
-        """Once, when the devices of a job, or its CPUs, depend on where devices are."""
+        """Asks for the places of devices once, if a job's devices or CPUs depend on them."""
         links = self.availability.weights.links > 0
         if not self._placed and any(
             one.spec.bind or (links and one.spec.request.most > 1) for one in jobs
@@ -176,7 +176,7 @@ class DeviceTaker:
     def _need(
         self, request: DeviceRequest, spec: JobSpec, view: AvailabilityView
     ) -> "Need | AndonError":
-        """Computed once for all jobs that ask for the same."""
+        """Returns the need; computed once for all jobs with the same request."""
         hidden = self._hidden(spec, [status.device for status in view.snapshot.devices])
         key = (request, hidden)
         if key not in self._needs:
@@ -190,7 +190,7 @@ class DeviceTaker:
         return self._needs[key]
 
     def _hidden(self, spec: JobSpec, devices: Sequence[Device]) -> tuple[str, ...]:
-        """What the masks of its submission hide; a job never gets more than that could see."""
+        """Returns the devices that the masks at submission hide: a job never gets those."""
         if not spec.masks or spec.simulate is not None:
             return ()
         seen = visibility(devices, spec.masks)
@@ -205,7 +205,7 @@ class DeviceTaker:
         uuids: Sequence[str],
         supervisor: Supervisor,
     ) -> Grant | BlockReason:
-        """The lease of these devices, with the supervisor as its owner."""
+        """Takes a lease of these devices, with the supervisor as its owner."""
         number, request = facts.spec.number, found.requests[facts.spec.number]
         exact = replace(
             request,
@@ -244,8 +244,8 @@ class DeviceTaker:
         return step if isinstance(step, Grant) else _words(step, exact)
 
     def stand_in_line(self, jobs: Mapping[int, JobFacts], found: DispatchRound) -> None:
-        """Tickets for the first that wait; each also says why its job waits. One whose job could
-        not take what the plan gave it keeps its place."""
+        """Takes tickets for the first waiting jobs; each ticket also gives the reason of its
+        job. A job that could not take what the plan gave it keeps its place."""
         kept = {start.number for start in found.plan.starts} & self._tickets.keys()
         most = max(0, MOST_TICKETS - len(kept))
         first = [one for one in found.plan.blocked if one.hoped][:most]
@@ -304,7 +304,7 @@ class DeviceTaker:
         found.why[number] = _words(step, request, blocked)
 
     def names(self) -> frozenset[str]:
-        """The leases in the book; changes when one comes or goes."""
+        """Returns the leases in the book; changes when one is added or removed."""
         return self._book.names()
 
     def leave(self) -> None:
@@ -336,7 +336,7 @@ def _words(
 
 
 def _held(candidates: Candidates) -> Iterator[tuple[str, str]]:
-    """The label and the user of each device that someone has."""
+    """Yields the label and the user of each device that is in use."""
     labels = device_labels(candidates.snapshot.devices)
     for one in candidates.choice.candidates:
         bar = one.obstacle

@@ -55,8 +55,9 @@ class Ending:
         started: Mapping[int, float | None] | None = None,
         number: signal.Signals = SIGTERM,
     ) -> None:
-        """Hold these processes. `snapshot` knows their devices, memory and leases; `started`, by
-        pid, is when the meant process was started (a row on a screen may be older than its pid)."""
+        """Pins these processes. `snapshot` has their devices, memory and leases; `started`, by
+        pid, is when the selected process was started (a row on a screen may be older than its
+        pid)."""
         self._closing = ExitStack()
         self._held: dict[int, tuple[EndTarget, ProcessHandle]] = {}
         self._asker = EndRequester(os.getuid(), ancestry(os.getpid()))
@@ -80,7 +81,7 @@ class Ending:
         return tuple(target for target, _ in self._held.values())
 
     def send(self, number: signal.Signals) -> tuple[AndonError, ...]:
-        """Signal all of them; what could not be signalled, except what has just ended."""
+        """Signals all of them; returns the errors, except for processes that have just ended."""
         if self.tree:
             self._take_newcomers(number)
         failed: list[AndonError] = []
@@ -94,7 +95,7 @@ class Ending:
         return tuple(failed)
 
     def still_running(self, seconds: float = 0.0) -> tuple[EndTarget, ...]:
-        """Those that have not ended within this time; returns as soon as all have."""
+        """Returns those that have not ended within this time; returns at once when all have."""
         end = time.monotonic() + seconds
         held = list(self._held.values())
         return tuple(t for t, handle in held if not handle.ended(end - time.monotonic()))
@@ -175,7 +176,7 @@ class Ending:
         return None
 
     def _lease_of(self, kin: Kin | None, named: str | None) -> EndLease | None:
-        """The lease that the snapshot says, or whose holder or command this process is."""
+        """Returns the lease in the snapshot, or the one whose holder or command this process is."""
         for claim in self._claims:
             lease = claim.lease
             if lease is None:
@@ -186,7 +187,7 @@ class Ending:
         return None
 
     def _take_newcomers(self, number: signal.Signals) -> None:
-        """Children started since the question, of processes that are still held and alive."""
+        """Adds children started since the question, of processes that are still held and alive."""
         self._family = parents()
         for pid, (target, handle) in list(self._held.items()):
             if handle.ended():
@@ -219,19 +220,19 @@ def _uses_of(snapshot: Snapshot | None) -> dict[int, list[tuple[str, Process]]]:
 
 
 def _is_complete(snapshot: Snapshot | None) -> bool:
-    """Whether every device has said which processes use it."""
+    """Whether every device has reported which processes use it."""
     if snapshot is None or any(f.code not in _NONE_THERE for f in snapshot.faults):
         return False
     return all(s.state is State.OK and "processes" not in s.missing for s in snapshot.devices)
 
 
 def _is_use(process: Process, started: float) -> bool:
-    """Whether a row of the snapshot is about this process; without a name it is not of here."""
+    """Whether a row of the snapshot is this process; a nameless one is of another namespace."""
     return process.name is not None and is_same_start(process.started, started)
 
 
 def _claims() -> tuple[Claim, ...]:
-    """The leases that are held; none where the book cannot be read."""
+    """Returns the leases that are held; none if the book cannot be read."""
     from andon.leases.book.lease_book import Book
 
     try:
@@ -243,7 +244,7 @@ def _claims() -> tuple[Claim, ...]:
 
 
 def _running_jobs() -> "tuple[tuple[str, AttemptClaim], ...]":
-    """This user's jobs that run, by their labels; none where they cannot be read."""
+    """Returns this user's running jobs, by their labels; none if they cannot be read."""
     from andon.jobs.folder import jobs_path
 
     if not os.access(jobs_path(), os.F_OK):

@@ -55,17 +55,18 @@ MOST_USERS = 1000
 
 
 class TurnMemory:
-    """A small file in this machine's state folder; where it cannot be kept, nothing is remembered.
+    """A small file in this machine's state folder; if it cannot be written, nothing is
+    remembered.
 
-    It changes only what this user's own requests wait for. Times count from the boot, so that no
-    clock that is set can move them.
+    It changes only what this user's own requests wait for. Times count from the boot, so that
+    setting a clock does not move them.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
 
     def read(self) -> dict[int, float]:
-        """uid -> since when, in seconds since the boot."""
+        """Returns since when each user left devices untaken, by uid, in seconds since the boot."""
         folder = self._folder or node_path()
         try:
             if not is_own(folder):
@@ -121,7 +122,7 @@ class BookContents(Struct, frozen=True):
 
 
 class Candidates(Struct, frozen=True):
-    """What a request would get now, or why not."""
+    """The devices that a request would get now, or why not."""
 
     snapshot: Snapshot
     need: Need
@@ -182,7 +183,7 @@ class Availability(Struct, frozen=True):
         return AvailabilityView(snapshot, read_kin(pids, containers=True), self.broken())
 
     def check(self, snapshot: Snapshot, request: DeviceRequest) -> None:
-        """Refuse at once what makes no sense, or would claim devices that do not exist."""
+        """Refuses a request that makes no sense, or claims devices that do not exist."""
         if checked(request).least < 1:
             raise Invalid("a lease needs at least one device", hint="request 1 GPU or more")
         if "replay" in snapshot.versions:
@@ -197,7 +198,7 @@ class Availability(Struct, frozen=True):
     def offer(
         self, book: Book, request: DeviceRequest, turns: TurnTimes | None = None
     ) -> Candidates:
-        """What a request would get now if it were made, without reserving it."""
+        """Returns what a request would get now if it were made, without reserving it."""
         self.prepare(request)
         view = self.view()
         self._refuse_doubt(view.snapshot)
@@ -249,10 +250,10 @@ class Availability(Struct, frozen=True):
         at: float,
         turns: TurnTimes | None = None,
     ) -> Candidates:
-        """What the request would get now; without a ticket it comes last.
+        """Returns what the request would get now; without a ticket it comes last.
 
-        A waiter passes in what it saw before: tickets ahead must take what they could have. For a
-        request that does not wait, `memory` holds what this user's earlier requests saw.
+        A waiter passes in what it saw before: tickets ahead must take what they could have. For
+        a request that does not wait, `memory` holds what this user's earlier requests saw.
         """
         statuses = view.snapshot.devices
         if not statuses:
@@ -296,7 +297,7 @@ class Availability(Struct, frozen=True):
 
 
 def _newest_leases(pages: BookContents, at: float) -> dict[int, float]:
-    """uid -> how many seconds ago its newest lease began."""
+    """Returns how many seconds ago each user's newest lease began, by uid."""
     newest: dict[int, float] = {}
     for entry in pages.entries:
         if entry.locked and entry.lease is not None:

@@ -45,7 +45,7 @@ FAR_LOOK_SECONDS = 10.0  # at most, for a ticket far back in the queue
 
 
 class LeaseTerms(Struct, frozen=True):
-    """What a lease is for, and how long."""
+    """The purpose and the length of a lease."""
 
     kind: LeaseKind = LeaseKind.COMMAND
     command: str = ""
@@ -147,7 +147,7 @@ class Granter:
             self._drop_parked(attempt)
 
     def begin(self, request: DeviceRequest, terms: LeaseTerms) -> GrantAttempt:
-        """A request that its maker steps by itself and must `leave`; checked at the first step."""
+        """Starts a request that the caller advances with `step` and must end with `leave`."""
         self._refuse_pushing(request)
         return self._limited(GrantAttempt(request, terms, time.monotonic(), time.time(), None))
 
@@ -157,7 +157,8 @@ class Granter:
         view: AvailabilityView | None = None,
         passing: frozenset[str] = frozenset(),
     ) -> Grant | Progress:
-        """Try once, without waiting. Where nothing is available now, it has a ticket afterwards.
+        """Tries once, without waiting. If nothing is available now, the request has a ticket
+        afterwards.
 
         `view` is what was read a moment ago; the chosen devices are read again after the claim.
         """
@@ -177,12 +178,12 @@ class Granter:
         return Progress(waited, candidates, note, attempt.hold is not None)
 
     def leave(self, attempt: GrantAttempt) -> None:
-        """Give up its place in the queue."""
+        """Gives up the request's place in the queue."""
         self._leave_line(attempt)
         self._drop_parked(attempt)
 
     def _limited(self, attempt: GrantAttempt) -> GrantAttempt:
-        """Under root's limits for the user whose lease it will be."""
+        """Returns the request under root's limits for the user who will own the lease."""
         attempt.policy, terms = self._policy(), attempt.terms
         uid = os.getuid() if terms.uid is None else terms.uid
         user, limits = limits_for(attempt.policy, uid)
@@ -208,7 +209,8 @@ class Granter:
             self._doze(attempt, len(candidates.ahead))
 
     def _try(self, attempt: GrantAttempt) -> tuple[Candidates, LeaseHold | None, str | None]:
-        """Claim under the lock, then check again: a stranger may have started meanwhile."""
+        """Claims devices under the lock, then checks again: a process without a lease may have
+        started meanwhile."""
         attempt.hint = ""
         if attempt.hold is not None:  # queued: lock only when it seems to be our turn
             candidates = self._candidates(attempt)
@@ -257,7 +259,7 @@ class Granter:
         return candidates, None
 
     def _give_way(self, attempt: GrantAttempt, pages: BookContents, lease: Lease) -> None:
-        """Our other tickets behind this one: it is the turn of others who wait."""
+        """Moves our other tickets behind this one: it is the turn of others who wait."""
         if attempt.ticket is not None and len(pages.waiting) > 1:
             line = in_order(pages.waiting, time.time(), pages.usage)
             devices = [share.uuid for share in lease.shares]
@@ -265,7 +267,7 @@ class Granter:
                 self._book.move_to_end(giving_way(line, attempt.ticket, devices))
 
     def _queue(self, attempt: GrantAttempt, candidates: Candidates) -> None:
-        """Take a place in the queue, or our earlier one."""
+        """Takes a place in the queue, or our earlier one."""
         if attempt.parked is not None:
             hold, ticket = attempt.parked
             if hold.resume(time.time()):
@@ -302,7 +304,7 @@ class Granter:
     def _within(
         self, attempt: GrantAttempt, pages: BookContents, found: Candidates, most: int
     ) -> Candidates:
-        """No more devices than root's limit leaves this user now."""
+        """Limits the candidates to as many devices as root's limit leaves this user now."""
         uid = os.getuid() if attempt.terms.uid is None else attempt.terms.uid
         policy, limits, least = attempt.policy, attempt.limits, found.need.least
         user, _ = limits_for(policy, uid)
@@ -315,7 +317,7 @@ class Granter:
         return replace(found, choice=replace(found.choice, chosen=chosen), limit=limit)
 
     def _refuse_queueing(self, attempt: GrantAttempt, pages: BookContents) -> None:
-        """Jobs were counted when they were submitted."""
+        """Refuses to queue beyond root's limits; jobs were counted when they were submitted."""
         if attempt.limits.max_queued is not None and attempt.terms.jobs_behind is None:
             tickets = [w.ticket for w in pages.waiting if w.ticket.owner.uid == attempt.me.uid]
             own = sum(ticket.jobs_behind is None for ticket in tickets)
@@ -336,8 +338,8 @@ class Granter:
         return len(found) == len(chosen) and not any(r.strangers or r.trouble for r in found)
 
     def _own_page(self, held: LeaseHold) -> BookContents:
-        """Our lease alone: without processes no other lease matters, and a cordon made after the
-        claim does not end it."""
+        """Returns a book with our lease alone: without processes no other lease matters, and a
+        cordon made after the claim does not end it."""
         own = BookEntry(held.hold.name, os.getuid(), held.lease.owner.user, True, held.lease)
         return BookContents((own,))
 
@@ -382,8 +384,8 @@ class Granter:
         raise refusal(candidates, attempt.request, waited if late else None, note, attempt.hint)
 
     def _is_vain(self, attempt: GrantAttempt, candidates: Candidates) -> bool:
-        """Whether waiting is useless. A lack of memory must be seen twice: that of a process that
-        has just ended comes back in a moment."""
+        """Whether waiting is useless. A lack of memory must be seen twice: memory of a process
+        that has just ended is freed in a moment."""
         if not lacks_memory(candidates.capacities, candidates.need):
             attempt.lacking = None
             return is_hopeless(candidates)
@@ -405,8 +407,8 @@ class Granter:
         attempt.hold = attempt.ticket = None
 
     def _park(self, attempt: GrantAttempt) -> None:
-        """Leave the queue with a lease that a stranger may still spoil: then we return to the
-        same place, which depends on when the ticket was created."""
+        """Leaves the queue with a lease that a process without a lease may still spoil: then we
+        return to the same place, which depends on when the ticket was created."""
         if attempt.hold is not None and attempt.ticket is not None:
             attempt.hold.park()
             attempt.parked = attempt.hold, attempt.ticket
@@ -453,7 +455,7 @@ class Granter:
         )
 
     def _sweep(self, attempt: GrantAttempt, pages: BookContents, candidates: Candidates) -> None:
-        """Our dead files, if all their devices were read: on others a job may still run."""
+        """Removes our dead files, if all their devices were read: on others a job may still run."""
         seen = {status.device.uuid for status in candidates.snapshot.devices}
         known = {claim.file for claim in candidates.claims}
         dead = [e for e in pages.entries if e.file not in known and _is_dead(e, seen)]

@@ -55,13 +55,13 @@ def read_listing(availability: Availability, view: AvailabilityView, book: Book)
 
 
 def remarks(book: Book) -> tuple[str, ...]:
-    """What was ignored when the book was last read, and whose it is."""
+    """Returns the files that were ignored when the book was last read, and their owners."""
     unread = (f"{path} is ignored: {reason}" for path, reason in book.unread.items())
     return (*unread, *map(str, book.left_out()))
 
 
 def listing(seen: LeaseListing, asker: LeaseRequester) -> LeaseList:
-    """The listing as shown to this asker, who may end the leases of its own user."""
+    """Returns the listing for this requester, who may end the leases of their own user."""
     devices = [status.device for status in seen.snapshot.devices]
     return LeaseList(
         seen.snapshot.at,

@@ -93,7 +93,7 @@ class RemoteLeases:
             return self._listed[1]
 
     def changed(self) -> None:
-        """The book may have changed: if it has, notify the listeners with the whole list."""
+        """Notifies the listeners with the whole list, if the book has changed."""
         with self._lock:
             self._listed = None
         with suppress(AndonError), self._notifying:  # one at a time: the newest comes last
@@ -101,11 +101,11 @@ class RemoteLeases:
                 self._notify(self.listed())
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call this on changes, from whichever thread made them; returns how to stop it."""
+        """Calls a listener on changes, from any thread; returns a function that stops it."""
         return self._listeners.add(listener)
 
     def close(self) -> None:
-        """Keep the leases: a later server finds them in the book."""
+        """Keeps the leases: a later server finds them in the book."""
         self._reaper.close()
 
     # Changing.
@@ -120,7 +120,7 @@ class RemoteLeases:
         account: Account | None = None,
         whom: str = "",
     ) -> RemoteLease:
-        """A lease, as soon as one is available; what `waiting` raises ends the wait.
+        """Returns a lease as soon as one is available; what `waiting` raises ends the wait.
 
         A user's lease is theirs in the book, which only root's server can arrange.
         """
@@ -148,7 +148,7 @@ class RemoteLeases:
     def renew(
         self, name: str, seconds: float, fence: int | None, for_uid: int | None = None
     ) -> LeaseRow:
-        """Move the end of a lease to `seconds` from now; for a user, only of their own."""
+        """Moves the end of a lease to `seconds` from now; a user can do this only for their own."""
         lease = releaser.extend(
             self._current(), name, seconds, lambda found: _check(found, name, fence), for_uid
         )
@@ -163,7 +163,7 @@ class RemoteLeases:
         by: str | None = None,
         for_uid: int | None = None,
     ) -> Lease:
-        """End a lease; its holder reads the note, and by whom. For a user, only their own."""
+        """Ends a lease; its holder reads the note, and who ended it. A user ends only their own."""
         lease = releaser.release(
             self._current(),
             name,
@@ -183,7 +183,7 @@ class RemoteLeases:
         self.changed()
 
     def uncordon(self, uuid: str) -> None:
-        """Return it to service."""
+        """Returns a device to service."""
         if not self._current().uncordon(uuid):
             raise Gone("this device is not cordoned", hint="GET /api/leases lists what is")
         self.changed()
@@ -196,7 +196,7 @@ class RemoteLeases:
             self._listeners.notify(found)
 
     def _read(self, snapshot: Snapshot) -> LeaseList:
-        """Fails soft: a book that cannot be read is reported in the list."""
+        """Reads the list; a book that cannot be read is reported in the list, not raised."""
         row = None
         try:
             book = self._current()
@@ -218,14 +218,14 @@ class RemoteLeases:
         return self._book
 
     def _made(self) -> Book:
-        """The book, created if missing; a bad path is not the caller's mistake."""
+        """Returns the book, created if missing; a bad path is not the caller's mistake."""
         try:
             return Book(self._env)
         except Invalid as error:
             raise Unavailable(error.reason, hint=error.hint) from error
 
     def _warn_of_overdue(self, book: Book, seen: LeaseListing) -> None:
-        """Once for each lease."""
+        """Logs a warning about each overdue lease once."""
         found = dict(overdue(book, seen.claims, time.time()))
         for name in found.keys() - self._overdue:
             log.warning("%s", found[name])
@@ -299,13 +299,14 @@ class RemoteLeases:
 
 
 def _gist(found: LeaseList) -> object:
-    """The part of a list whose change is worth a notification; usage always changes."""
+    """Returns the part of a list whose change is worth a notification; usage always changes."""
     rows = [(row.id, row.user, row.fence, row.state, row.until) for row in found.leases]
     return rows, found.waiting, found.cordons, found.note
 
 
 def _check(lease: Lease, name: str, fence: int | None) -> None:
-    """A program must send the whole id: a prefix could match another lease a moment later."""
+    """Refuses a prefix: a program must send the whole id, because a prefix could match another
+    lease a moment later."""
     if lease.id != name:
         raise Gone(f"there is no lease {name[:40]!r}", hint="GET /api/leases lists them")
     check_fence(lease, fence)

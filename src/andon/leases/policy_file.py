@@ -19,7 +19,7 @@ LARGEST_BYTES = 1 << 20
 
 
 def read_policy() -> "Policy":
-    """The limits in force; Unavailable where they cannot be known, so that nothing is granted."""
+    """Returns the limits; raises Unavailable if they are unknown, so that nothing is granted."""
     from andon.leases.rules.policy import NO_POLICY, policy_from
 
     path = PATH
@@ -45,7 +45,7 @@ def read_policy() -> "Policy":
 
 
 def policy_state() -> "tuple[Policy, AndonError | None]":
-    """The limits in force, or why there are none to go by; for doctor."""
+    """Returns the limits in force, or why there are none; for doctor."""
     from andon.leases.rules.policy import NO_POLICY
 
     try:
@@ -66,7 +66,7 @@ def _content(path: Path) -> bytes:
 
 
 def limits_for(policy: "Policy", uid: int) -> "tuple[str, UserLimits]":
-    """The name and the limits of a user, by the machine's number and not by a namespace's."""
+    """Returns the name and the limits of a user, by the machine's uid and not by a namespace's."""
     machines = machine_uid(uid)
     user = user_name(machines)
     return user, policy.limits_of(user, machines)

@@ -15,7 +15,7 @@ CLOSE_SECONDS = 1.0
 
 
 class Reaper:
-    """One thread for all of them, asleep until one exits; `ended` is called each time."""
+    """Waits for children in one thread, asleep until one exits; `ended` is called each time."""
 
     def __init__(self, ended: Callable[[], None]) -> None:
         self._listeners: Listeners[[]] = Listeners(

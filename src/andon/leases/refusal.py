@@ -37,9 +37,9 @@ def refusal(
     note: str | None = None,
     note_hint: str = "",
 ) -> Conflict:
-    """The error of a request that was not met, at once or after a wait.
+    """Returns the error of a request that was not met, at once or after a wait.
 
-    `note` says what else was in the way, `note_hint` what to do about it.
+    `note` is a further obstacle, `note_hint` what to do about it.
     """
     free = sum(c.obstacle is None for c in candidates.choice.candidates)
     asked = count_words(request)
@@ -55,7 +55,7 @@ def refusal(
 
 
 def hint_of(candidates: Candidates) -> str:
-    """What helps against what is in the way: a lease, a process, or a device in trouble."""
+    """Returns what to do about the obstacles: a lease, a process, or a device in trouble."""
     if is_hopeless(candidates):
         return "simulated work never ends; for idle devices: ANDON_SIMULATE_SCENARIO=idle"
     if candidates.limit is not None:
@@ -73,7 +73,7 @@ def hint_of(candidates: Candidates) -> str:
 
 
 def is_hopeless(candidates: Candidates) -> bool:
-    """Whether only simulated work is in the way: it never ends, so waiting is useless."""
+    """Whether only simulated work blocks the request: it never ends, so waiting is useless."""
     barred = (c.obstacle.kind for c in candidates.choice.candidates if c.obstacle is not None)
     lasting = sum(bar in SIMULATED_WORK for bar in barred)
     left = len(candidates.need.eligible) - lasting
@@ -81,8 +81,8 @@ def is_hopeless(candidates: Candidates) -> bool:
 
 
 def device_lines(candidates: Candidates) -> list[str]:
-    """`GPU 2: held by lease k7qm2 (alice), until about 14:20`, for every device that was asked
-    for."""
+    """Returns `GPU 2: held by lease k7qm2 (alice), until about 14:20`, for every requested
+    device."""
     names = titles(candidates.snapshot.devices)
     return [
         f"{names[c.uuid]}: {candidate_words(c, candidates.snapshot.at)}"
@@ -112,6 +112,6 @@ def obstacle_words(obstacle: Obstacle, at: float) -> str:
 
 
 def clock(moment: float, at: float) -> str:
-    """The time of day, with the date where it is more than a day away."""
+    """Returns the time of day, with the date if it is more than a day away."""
     form = "%H:%M" if abs(moment - at) < DAY_SECONDS else "%a %d %b %H:%M"
     return time.strftime(form, time.localtime(moment))

@@ -91,7 +91,7 @@ def extend(
 
 
 def refuse_extension(lease: Lease, uid: int, seconds: float) -> None:
-    """Denied where root's policy allows its user no lease that long, counted from its start."""
+    """Raises Denied if root's policy allows the user no lease that long, from its start."""
     policy = read_policy()
     user, limits = limits_for(policy, uid)
     held_seconds = max(0.0, time.time() - lease.since)
@@ -111,7 +111,7 @@ def ask(lease: Lease, file: Path, uid: int) -> None:
 
 
 def _still_held(lease: Lease, insisted: bool) -> Conflict:
-    """Why a lease is still held after its verified holder was asked to end it."""
+    """The error for a lease that is still held after its verified holder was asked to end it."""
     pid = lease.owner.pid
     if is_stopped(pid):
         return Conflict(
@@ -130,7 +130,7 @@ def _still_held(lease: Lease, insisted: bool) -> Conflict:
 
 
 def _remove(book: Book, folder: Path, claim: Claim, left: Sequence[Locker]) -> Lease:
-    """Remove a lease without a holder whose file another user keeps locked: that lock is void."""
+    """Removes a lease without a holder whose file another user keeps locked: that lock is void."""
     lease, who = claim.lease, ", ".join(described(locker) for locker in left)
     if lease is None or any(e.left for e in book.entries() if e.file == claim.file):
         raise barred(replace(claim, state=LeaseState.ORPHANED), asker()) or Gone("it has ended")
@@ -173,7 +173,7 @@ LATE_SECONDS = 15.0  # a running holder releases a lease within five
 
 
 def overdue(book: Book, claims: Iterable[Claim], at: float) -> Iterator[tuple[str, str]]:
-    """The id of each such lease, and a sentence about it."""
+    """Yields the id of each such lease, and a sentence about it."""
     for claim in claims:
         lease = claim.lease
         if lease is None or lease.until is None or claim.state is not LeaseState.HELD:
@@ -185,7 +185,7 @@ def overdue(book: Book, claims: Iterable[Claim], at: float) -> Iterator[tuple[st
 
 
 def _reason(book: Book, claim: Claim, lease: Lease) -> str:
-    """A process is named only where it is verified to be the holder."""
+    """Returns the reason; a process is named only if it is verified to be the holder."""
     pid = lease.owner.pid
     if not any(_is_verified(claim, lease, path / LEASES / claim.file) for path in book.paths):
         return f"ask {claim.user}, or root"

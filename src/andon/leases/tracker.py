@@ -92,7 +92,7 @@ class LeaseTracker:
     # For callers.
 
     def page(self) -> BookView | None:
-        """What the book says; None while that is unknown."""
+        """Returns the contents of the book; None while they are unknown."""
         return self._page if self._known and self._why_not() is None else None
 
     def marked(self, statuses: tuple[DeviceStatus, ...]) -> tuple[DeviceStatus, ...]:
@@ -101,7 +101,7 @@ class LeaseTracker:
         return self._marker.marked(statuses, {} if page is None else page.marks)
 
     def why_not(self) -> str | None:
-        """Why the book's contents are unknown; None where they are known."""
+        """Returns why the book's contents are unknown; None if they are known."""
         found = self._why_not()
         return None if found is None else found.reason
 
@@ -119,8 +119,8 @@ class LeaseTracker:
         }
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Call this when leases, their ends or the queue change; it must not block. Returns a
-        function that stops it."""
+        """Calls a listener when leases, their ends or the queue change; it must not block.
+        Returns a function that stops it."""
         return self._listeners.add(listener)
 
     def close(self) -> None:
@@ -129,7 +129,7 @@ class LeaseTracker:
     # The thread.
 
     def _try_again(self) -> None:
-        """The book may change between two samples."""
+        """Retries the last sample: the book may change between two samples."""
         if self._last is not None:
             self._try(self._last)
 
@@ -161,7 +161,7 @@ class LeaseTracker:
             self._listeners.notify()
 
     def _check_changes(self) -> None:
-        """Whether the book may differ from what was read: only a few system calls."""
+        """Checks whether the book may differ from what was read, with only a few system calls."""
         leases = tuple(_stamp(folder) for folder in self._watched)
         if self._listeners:  # only they need the queue
             self._tickets = tuple(_stamp(f"{path}/{places.TICKETS}") for path in self._paths)
@@ -172,7 +172,7 @@ class LeaseTracker:
             self._book = self._opened()  # a book appeared, was removed or was replaced
 
     def _opened(self) -> Book:
-        """The books as they are now; a network file system is not touched."""
+        """Returns the books as they are now; a network file system is not touched."""
         own, mounts = places.book_path(self._env), file_systems.read_mounts()
         places.refuse_bad_place(own, mounts)
         book = Book(self._env, make=False)
@@ -275,7 +275,7 @@ def _candidates(env: Mapping[str, str]) -> tuple[Path, ...]:
 
 
 def _watched(path: Path, read: tuple[Path, ...]) -> str:
-    """What is checked for changes; for a book that is not read, only whether it was replaced."""
+    """Returns the path to check for changes; of an unread book only whether it was replaced."""
     is_other = path.is_dir() and path not in read and not places.is_unused(path)
     return str(path) if is_other else f"{path}/{places.LEASES}"
 

@@ -19,7 +19,8 @@ CLOSE_SECONDS = 1.0
 
 
 class UsageMeter:
-    """Root's server or the book owner's, and of several the first; any other writes nothing.
+    """Counts usage for the server of root or of the book's owner, and of several the first; any
+    other writes nothing.
 
     `page` is what the lease tracker knows: this thread never reads a lease.
     """
@@ -58,7 +59,7 @@ class UsageMeter:
             write_usage(book, usage)
 
     def _is_writer(self) -> bool:
-        """Whether this process counts; asked again until it may, and after the book moved."""
+        """Whether this process counts usage; tried again until it may, and after the book moved."""
         book = places.book_path(self._env)
         there = places.is_folder(book / places.LEASES)  # not yet: nobody has leased anything
         if self._book != book or not there:

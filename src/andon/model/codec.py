@@ -80,13 +80,13 @@ class Wrong(ValueError):
         self.place, self.problem = place, problem
 
     def within(self, place: str) -> "Wrong":
-        """The same error, with the outer place in front."""
+        """Returns the same error, with the outer place in front."""
         joint = "" if not self.place or self.place.startswith("[") else "."
         return Wrong(f"{place}{joint}{self.place}", self.problem)
 
 
 def read(kind: type[T], value: object) -> T:
-    """The JSON value as this type; Wrong names the first field that is not as declared."""
+    """Returns the JSON value as this type; Wrong names the first field that is not as declared."""
     try:
         return convert(value, kind)
     except ValidationError as exc:
@@ -94,7 +94,7 @@ def read(kind: type[T], value: object) -> T:
 
 
 def read_schema(kind: type[T], value: Mapping[str, Any], schema: str) -> T:
-    """The same of an object that names its schema; anything else is Invalid."""
+    """Reads an object that names its schema; raises Invalid for anything else."""
     if value.get("schema") != schema:
         raise Invalid(
             f"the schema is {shown(value.get('schema'))}, not {schema!r}",
@@ -107,7 +107,7 @@ def read_schema(kind: type[T], value: Mapping[str, Any], schema: str) -> T:
 
 
 def read_valid(kind: type[T], value: object, name: str) -> T:
-    """The same of a part, which has no schema of its own."""
+    """Reads a part, which has no schema of its own; raises Invalid for anything else."""
     try:
         return read(kind, value)
     except Wrong as wrong:
@@ -115,7 +115,7 @@ def read_valid(kind: type[T], value: object, name: str) -> T:
 
 
 def rounded(kind: Any, value: object) -> object:
-    """The JSON value with every fraction rounded that stands where this type has a whole number."""
+    """Returns the JSON value with fractions rounded where this type has a whole number."""
     if not isinstance(value, float | list | dict):
         return value
     kind = _plain(kind)
@@ -143,7 +143,7 @@ def _first_wrong(kind: Any, value: object) -> Wrong | None:
 
 
 def _plain(kind: Any) -> Any:
-    """The type without bounds, and without `None`."""
+    """Returns the type without bounds, and without `None`."""
     if get_origin(kind) is Annotated:
         return _plain(get_args(kind)[0])
     if get_origin(kind) in (Union, UnionType):
@@ -203,7 +203,7 @@ _TYPES = r"Expected `([\w| ]+)`, got"
 
 
 def _wrong(kind: Any, value: object, message: str) -> Wrong:
-    """What people read, from the library's message about this value alone."""
+    """Returns the error for people, from the library's message about this value alone."""
     if isinstance(kind, EnumType):
         return Wrong("", f"is {shown(value)}, not one of: {', '.join(map(str, kind))}")
     limit, types = re.match(_LIMIT, message), re.match(_TYPES, message)

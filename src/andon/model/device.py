@@ -277,7 +277,7 @@ SAMPLE_VALUES = Sample.__struct_fields__[1:-1]
 
 
 def reading_label(name: str) -> str:
-    """What tables call a value: its label, or its name without the unit."""
+    """Returns the label of a value in tables, or its name without the unit."""
     return doc_of(Sample.__annotations__.get(name)).label or name.removesuffix(
         "_" + unit_of(name)
     ).replace("_", " ")
@@ -364,7 +364,7 @@ class DeviceStatus(Struct, frozen=True):
 
     @property
     def band(self) -> Band | None:
-        """How busy it is now, in one word; None if that is unknown."""
+        """How busy the device is now, in one word; None if that is unknown."""
         return band(self.sample.utilization_percent) if self.answered and self.sample else None
 
     @property
@@ -486,7 +486,7 @@ class Snapshot(Struct, frozen=True):
 
 
 def _lower(own: int | None, slot: int | None) -> int | None:
-    """A slot that is not known does not limit the card."""
+    """Returns the lower one; a slot that is not known does not limit the card."""
     return own if own is None or not slot else min(own, slot)
 
 

@@ -82,7 +82,7 @@ class WorkEnd(Struct, frozen=True):
 
 
 def parse_mount(text: str, folder: str) -> ContainerMount:
-    """`DIR`, `DIR:/target`, `DIR:/target:ro`; a relative DIR counts from the folder."""
+    """Parses `DIR`, `DIR:/target`, `DIR:/target:ro`; a relative DIR counts from the folder."""
     parts = text.split(":")
     mode = parts.pop() if len(parts) > 1 and parts[-1] in ("ro", "rw") else "rw"
     if not 1 <= len(parts) <= 2 or not all(parts):

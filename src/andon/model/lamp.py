@@ -42,8 +42,8 @@ class DeviceLamp(Struct, frozen=True):
 
     @property
     def urgency(self) -> tuple[int, int]:
-        """Greater is worse; a sleeping device is as calm as a healthy one, and what is handled
-        comes after everything that is not."""
+        """Greater is worse; a sleeping device is as calm as a healthy one, and handled alerts
+        come last."""
         if self.status == State.ASLEEP.words:
             return NOT_URGENT
         return (0, self.severity) if self.handled else (self.lamp.rank, self.severity)

@@ -35,7 +35,8 @@ _NAME: Any = ShortName
 
 
 def lease_to_json(lease: Lease) -> Json:
-    """Called while others wait for the book, so without `asdict`, which copies every value."""
+    """Returns the lease as JSON; called while others wait for the book, so without `asdict`,
+    which copies every value."""
     return {
         "schema": LEASE,
         **_plain(lease),
@@ -64,10 +65,11 @@ def container_to_json(container: str) -> Json:
 
 
 def lease_from_json(value: Json) -> Lease:
-    """Anything but a complete lease is Invalid: part of one must not look like none.
+    """Reads a lease; raises Invalid for anything but a complete one: part of a lease must not
+    look like none.
 
-    What decides nothing is limited instead: `--for` may be any number of hours, and a lease with
-    invalid text still holds its devices, and no others.
+    Values that decide nothing are limited instead: `--for` may be any number of hours, and a
+    lease with invalid text still holds its devices, and no others.
     """
     found = read_schema(Lease, value, LEASE)
     return replace(
@@ -107,7 +109,7 @@ def with_work(lease: Lease, value: Json) -> Lease:
 
 
 def _without_first_group(work: Work | None) -> Work | None:
-    """Group 1 is dropped: to `kill` it means every process."""
+    """Drops group 1: to `kill` it means every process."""
     return replace(work, group=None) if work is not None and work.group == 1 else work
 
 
@@ -117,7 +119,7 @@ def _plain(value: Lease | Ticket | Need | Owner | Share | Work | Cordon) -> Json
 
 
 def _shown(text: str) -> str:
-    """Text that is only shown is shortened and cleaned."""
+    """Shortens and cleans text that is only shown."""
     return text[:LONGEST_TEXT].encode(errors="replace").decode()
 
 
@@ -139,7 +141,8 @@ class ReleaseNote(Struct, frozen=True):
 
 
 def release_note(by: str, note: str = "") -> ReleaseNote:
-    """Bounded, in one line, and without anything that moves a cursor: it is for a terminal."""
+    """Returns a note that is bounded, in one line, and without anything that moves a cursor: it
+    is for a terminal."""
     return ReleaseNote(_one_line(by, NAME), _one_line(note, MOST_NOTE))
 
 

@@ -73,7 +73,7 @@ class DeviceLink(Struct, frozen=True):
 
 
 def link_between(one: Device, other: Device) -> DeviceLink:
-    """The best known way; the same in both directions."""
+    """Returns the best known path; the same in both directions."""
     lanes = _nvlinks(one, other)
     if lanes:
         return DeviceLink(LinkKind.NVLINK, lanes)
@@ -84,7 +84,7 @@ def link_between(one: Device, other: Device) -> DeviceLink:
 
 
 def _nvlinks(one: Device, other: Device) -> int:
-    """Links that connect the two directly, or both with the same NVSwitches."""
+    """Returns how many links connect the two directly, or both with the same NVSwitches."""
     direct = max(
         one.place.nvlinks.get(other.pci or "", 0), other.place.nvlinks.get(one.pci or "", 0)
     )
@@ -139,7 +139,7 @@ def linked_groups(devices: Sequence[Device]) -> list[LinkedGroup]:
 def _cliques(
     devices: Sequence[Device], links: Mapping[tuple[str, str], DeviceLink], least: float
 ) -> list[tuple[str, ...]]:
-    """Greedily, in the order of the devices: each joins the first group that it fits into."""
+    """Returns groups, found greedily: each device joins the first group that it fits into."""
     groups: list[list[str]] = []
     for device in devices:
         for group in groups:
@@ -161,7 +161,7 @@ def all_links(devices: Sequence[Device]) -> dict[tuple[str, str], DeviceLink]:
 
 
 def group_words(devices: Sequence[Device]) -> str | None:
-    """What links these devices, the weakest of their links; None where nothing is known."""
+    """Returns what links these devices, the weakest of their links; None if nothing is known."""
     links = [link_between(one, other) for one, other in combinations(devices, 2)]
     if not links or all(link.kind is LinkKind.UNKNOWN for link in links):
         return None
@@ -178,7 +178,7 @@ TOPOLOGY = "andon.topology/1"
 
 
 def boards_of(snapshot: Snapshot) -> list[Device]:
-    """Partitions are where their boards are."""
+    """Returns the boards; partitions are where their boards are."""
     return [one.device for one in snapshot.devices if one.device.parent is None]
 
 

@@ -1,6 +1,6 @@
-"""What each device is called, and which devices a name means: the same answer in every view.
+"""The label of each device, and which devices a name means: the same answer in every view.
 
-A device is called by its index, a partition by its board and its place there: `6:0`. A name given
+A device's label is its index, a partition's its board and its place there: `6:0`. A name given
 by a person may also be a UUID or its prefix, a PCI address, or `cuda:0`.
 """
 
@@ -30,7 +30,7 @@ _LONGEST_INDEX = 3  # digits
 
 
 def device_labels(statuses: Iterable[DeviceStatus]) -> dict[str, str]:
-    """What each device is called everywhere: its index, or `6:0` for a partition of board 6."""
+    """Returns the label of each device: its index, or `6:0` for a partition of board 6."""
     listed = tuple(statuses)
     boards = {status.device.uuid: status.device.index for status in listed}
     out: dict[str, str] = {}
@@ -57,7 +57,7 @@ def with_labels(statuses: Iterable[DeviceStatus]) -> tuple[DeviceStatus, ...]:
 
 
 def recorded_label(device: Device) -> str:
-    """What a device of the past is called: a partition by its UUID, as its place is not kept."""
+    """Returns a past device's label: a partition's UUID, because its place is not kept."""
     return str(device.index) if device.parent is None else device.uuid[:12]
 
 
@@ -67,7 +67,7 @@ def title(label: str, model: str = "") -> str:
 
 
 def titles(statuses: Iterable[DeviceStatus]) -> dict[str, str]:
-    """uuid -> `GPU 6:0`."""
+    """Returns the titles by uuid: `GPU 6:0`."""
     return {uuid: title(label) for uuid, label in device_labels(statuses).items()}
 
 
@@ -81,7 +81,7 @@ def label_in(titled: str) -> str:
 
 
 def is_cuda_number(name: str) -> bool:
-    """`cuda:0`, which means another device under other masks."""
+    """Whether a name is like `cuda:0`, which means another device under other masks."""
     return re.fullmatch(_CUDA, name, _ANY_CASE) is not None
 
 
@@ -111,7 +111,7 @@ def recorded_named(name: str, devices: Sequence[Device]) -> Device:
 
 
 def may_mean(name: str, uuid: str, label: str, pci: str | None = None) -> bool:
-    """Whether a name can mean this device, as far as that is known without the others.
+    """Whether a name can mean this device, as far as known without the others.
 
     A board's name also fits its partitions.
     """
@@ -140,7 +140,7 @@ def mistake_in(name: str, statuses: Sequence[DeviceStatus]) -> str | None:
 
 
 def range_of(labels: Sequence[str]) -> str:
-    """`0–3, 5` for consecutive numbers."""
+    """Returns `0–3, 5` for consecutive numbers."""
     parts: list[list[str]] = []
     for label in labels:
         if parts and _follows(parts[-1][-1], label):
@@ -151,7 +151,7 @@ def range_of(labels: Sequence[str]) -> str:
 
 
 def unread_words(statuses: Sequence[DeviceStatus], one: str, several: str) -> str | None:
-    """`GPU 3, 5 do not respond: their processes are`, for a sentence about what is not known."""
+    """`GPU 3, 5 do not respond: their processes are`, for a sentence about unknown values."""
     labels = device_labels(statuses)
     silent = [labels[s.device.uuid] for s in statuses if s.state in (State.LOST, State.STALE)]
     if not silent:
@@ -275,7 +275,7 @@ def _status(value: DeviceStatus) -> str:
 
 
 def _readings(sample: Sample) -> str:
-    """The four that everyone asks for, where they are known."""
+    """Returns the four most common readings, if they are known."""
     shown = (
         (sample.utilization_percent, "{:.0f} %"),
         (sample.temperature_celsius, "{:.0f} °C"),
@@ -313,6 +313,6 @@ def short_model(name: str, brief: bool = False) -> str:
 
 
 def models_in_words(names: Iterable[str]) -> str:
-    """`2 × H200`, `1 × H100 + 2 × A100`; empty where there is none."""
+    """Returns `2 × H200`, `1 × H100 + 2 × A100`; empty if there is none."""
     counted = Counter(short_model(name, brief=True) for name in names)
     return " + ".join(f"{count} × {model}" for model, count in counted.items())

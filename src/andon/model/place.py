@@ -48,7 +48,7 @@ def place_to_json(place: DevicePlace) -> dict[str, object]:
 
 
 def parse_cpus(text: str) -> frozenset[int]:
-    """`0-3,8` as the kernel writes it; what is not a CPU is left out."""
+    """Parses `0-3,8` as the kernel writes it; what is not a CPU is left out."""
     out: set[int] = set()
     for part in text.strip().split(","):
         low, _, high = part.strip().partition("-")
@@ -60,7 +60,7 @@ def parse_cpus(text: str) -> frozenset[int]:
 
 
 def cpu_words(cpus: Collection[int]) -> str:
-    """`0-3,8`."""
+    """Returns `0-3,8`."""
     ranges: list[list[int]] = []
     for cpu in sorted(cpus):
         if ranges and cpu == ranges[-1][1] + 1:

@@ -105,7 +105,7 @@ def probes_to_json(probes: Sequence[ProbeResult]) -> Json:
 
 
 def probe_from_json(value: Json) -> ProbeResult:
-    """Raises Wrong if it is not a probe."""
+    """Reads a probe; raises Wrong if it is not one."""
     if value.get("schema") != PROBE_SCHEMA:
         raise Wrong("schema", f"is {value.get('schema')!r}, not {PROBE_SCHEMA!r}")
     return read(ProbeResult, value)

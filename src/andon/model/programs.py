@@ -1,4 +1,4 @@
-"""What people call a process: the script, module or server that it runs, not its interpreter."""
+"""The common name of a process: the script, module or server that it runs, not its interpreter."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -26,8 +26,8 @@ LONGEST_MODULE = 2
 
 @lru_cache(maxsize=1024)
 def program_of(command: str | None, name: str | None = None) -> str | None:
-    """`train.py`, `vllm serve`, `vllm…api_server`; the process's name where the command is unknown
-    or says no more."""
+    """Returns `train.py`, `vllm serve`, `vllm…api_server`; the process's name if the command is
+    unknown or adds nothing."""
     words = (command or "").split()
     found = _meant(words) if words else None
     return found or name or (_base(words[0]) if words else None) or None
@@ -87,7 +87,7 @@ def _module(name: str, words: Sequence[str]) -> str | None:
 
 
 def _launched(words: Sequence[str]) -> str | None:
-    """The first script, module or interpreter behind a launcher and its options."""
+    """Returns the first script, module or interpreter behind a launcher and its options."""
     for place, word in enumerate(words):
         base = _base(word)
         if _SCRIPT.fullmatch(base) or _INTERPRETER.fullmatch(base) or base in _LAUNCHERS:
@@ -98,7 +98,7 @@ def _launched(words: Sequence[str]) -> str | None:
 
 
 def _plain(words: Sequence[str]) -> Iterator[str]:
-    """Words that may be a program: neither an option, a value of one, nor a setting."""
+    """Yields arguments that may be a program: neither an option, a value of one, nor a setting."""
     after_option = False
     for word in words:
         option = word.startswith("-")

@@ -175,7 +175,7 @@ def _argument(text: str, short_options: frozenset[str], depth: int = 0) -> str:
 
 
 def _inside(text: str) -> str:
-    """Secrets within a longer text, such as a script given to `sh -c`."""
+    """Hides secrets within a longer text, such as a script given to `sh -c`."""
     text = _INNER_HEADER.sub(rf"\1 {HIDDEN}", text)
     text = _hide_values(text, _JSON, _QUOTED_OR_RUN, lambda m: is_secret_name(m[2]))
     text = _hide_values(text, _QUERY, _QUERY_VALUE, lambda m: _is_secret_parameter(m[1]))

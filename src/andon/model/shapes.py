@@ -54,7 +54,7 @@ def plain(value: object, names: Iterable[str]) -> Json:
 
 
 def to_json(value: Any) -> Any:
-    """Values as objects, in any depth; everything else as it is."""
+    """Returns values as objects, in any depth; everything else as it is."""
     if isinstance(value, Struct):
         return {name: to_json(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, Mapping):

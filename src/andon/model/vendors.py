@@ -86,7 +86,7 @@ class VendorRow(Struct, frozen=True):
 
     @property
     def index_words(self) -> str:
-        """What the number of a device in its runtime is called: `HIP index`."""
+        """The name of a device's number in its runtime: `HIP index`."""
         return "device number" if self.runtime == "number" else f"{self.runtime.upper()} index"
 
     @property
@@ -101,7 +101,7 @@ class VendorRow(Struct, frozen=True):
 
     @property
     def environment(self) -> tuple[str, ...]:
-        """Every variable that says which of its devices are used."""
+        """Every variable that selects which of its devices are used."""
         order = (self.order[0],) if self.order else ()
         container = (self.container_variable,) if self.container_variable else ()
         return (*(mask.name for mask in self.masks), *order, *container)
@@ -198,7 +198,7 @@ _ROWS_BY_BACKEND = _ROWS | {name: row for row in VENDORS for name in row.fallbac
 
 
 def vendor_of(name: str) -> VendorRow:
-    """The row of a device's vendor; one with nothing but a name for a third party's."""
+    """Returns the row of a device's vendor; for a third party's, one with nothing but a name."""
     return _ROWS.get(name) or VendorRow(name, name)
 
 

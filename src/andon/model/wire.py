@@ -113,7 +113,7 @@ _UNSEEN = re.compile(
 
 
 def dumps(value: object, indented: bool = False) -> str:
-    """JSON in one line; NaN and infinity are rejected, because JSON has neither.
+    """Returns JSON in one line; NaN and infinity are rejected, because JSON has neither.
 
     Invisible characters are escaped: a process may have any name, and JSON is printed.
     """
@@ -139,8 +139,8 @@ def snapshot_line(snapshot: Snapshot) -> str:
 
 
 def loads(text: str | bytes, most_values: int | None = None, *, any_text: bool = False) -> Json:
-    """Parse one JSON object; raises Invalid otherwise, and before it takes the memory if it has
-    more values: a foreign text of a megabyte can become fifty. With `any_text` strings may have
+    """Parses one JSON object; raises Invalid otherwise, and for too many values before it takes
+    the memory: a foreign text of a megabyte can become fifty. With `any_text` strings may have
     lone surrogates, which no output can show."""
     if most_values is not None and _values_at_most(text) > most_values:
         raise Invalid(f"more than {most_values} values")
@@ -151,9 +151,10 @@ def loads(text: str | bytes, most_values: int | None = None, *, any_text: bool =
 
 
 def reader_line(message: Json) -> bytes:
-    """A message of a reader, for every device and sample: a tenth of the time of `dumps`.
+    """Encodes a message of a reader, for every device and sample, in a tenth of the time of
+    `dumps`.
 
-    A number that is none becomes null, and no character is escaped: only its parent reads it.
+    NaN becomes null, and no character is escaped: only its parent reads it.
     """
     return _to_line(message)
 
@@ -281,7 +282,7 @@ def card_to_json(card: Card) -> Json:
 
 
 def reading_to_json(reading: Reading, before: Reading | None = None) -> Json:
-    """Sent for every device and sample, so only what differs from the reading sent `before`."""
+    """Encodes only what differs from the reading sent `before`."""
     out: Json = {"uuid": reading.uuid, "state": reading.state}
     if reading.reason:
         out["reason"], out["hint"] = reading.reason, reading.hint

@@ -49,7 +49,7 @@ def snapshot_from_json(value: Json) -> Snapshot:
 
 
 def _read(whole: Json) -> Snapshot:
-    """Fractions of another program are rounded where whole numbers are expected."""
+    """Reads a snapshot; fractions are rounded where whole numbers are expected."""
     try:
         return read(Snapshot, whole)
     except Wrong as wrong:
@@ -59,7 +59,7 @@ def _read(whole: Json) -> Snapshot:
 
 
 def _nested(status: object) -> object:
-    """A device and its state are one object in the JSON."""
+    """Returns the status with its device as a nested object: in the JSON both are one object."""
     return {**status, "device": status} if isinstance(status, dict) else status
 
 
@@ -121,6 +121,6 @@ _RING: Any = Annotated[tuple[tuple[Amount, Percent], ...], Meta(max_length=MOST_
 
 
 def ring_from_json(value: object) -> Ring:
-    """Raises Wrong if it is none."""
+    """Reads a ring; raises Wrong if it is none."""
     found: Ring = read(_RING, value)
     return found

@@ -12,7 +12,7 @@ LARGEST_BYTES = 20_000_000  # twice the size at which it is rotated
 
 
 def audit_lines(folder: Path) -> Iterator[str]:
-    """All lines, oldest first; none where no server has written any."""
+    """Yields all lines, oldest first; none if no server has written any."""
     for name in (EARLIER, NAME):
         try:
             content = read_regular(folder / name, LARGEST_BYTES)

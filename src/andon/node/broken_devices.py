@@ -24,7 +24,7 @@ class BrokenDevicesQuery:
         self._said: Mapping[str, str] = {}
 
     def __call__(self) -> Mapping[str, str]:
-        """uuid -> why it must not be assigned."""
+        """Returns why devices must not be assigned, by uuid."""
         now = time.monotonic()
         if self._at is None or now - self._at >= KEPT_SECONDS:
             self._said, self._at = self._ask(), now

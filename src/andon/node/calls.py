@@ -32,7 +32,7 @@ MOST_ADDRESSES = 8  # of one name; each is tried until the time is over
 
 
 class _TimedSocket(socket.socket):
-    """Every call waits for what is left of the time, and no longer."""
+    """A socket whose every call waits at most until the deadline."""
 
     deadline = 0.0
 
@@ -46,11 +46,11 @@ class _TimedSocket(socket.socket):
 
 
 class _TimedTLSSocket(_TimedSocket, ssl.SSLSocket):
-    """The same with TLS; its handshake is one call."""
+    """The same socket with TLS; its handshake is one call."""
 
 
 class TimedConnection(HTTPConnection):
-    """HTTP, or HTTPS with a verified certificate, until a moment of the monotonic clock."""
+    """An HTTP connection, or HTTPS with a verified certificate, with a monotonic deadline."""
 
     def __init__(self, host: str, port: int, deadline: float, encrypted: bool) -> None:
         super().__init__(host, port)
@@ -79,7 +79,7 @@ class TimedConnection(HTTPConnection):
 
 
 def left(deadline: float) -> float:
-    """Seconds; raises TimeoutError if there are none."""
+    """Returns the seconds left; raises TimeoutError if there are none."""
     seconds = deadline - time.monotonic()
     if seconds <= 0:
         raise TimeoutError("timed out")
@@ -143,7 +143,7 @@ class CallLimits(NamedTuple):
 
     @property
     def deadline(self) -> float:
-        """When it is over, of the monotonic clock, if it begins now."""
+        """Returns the deadline on the monotonic clock, if the exchange begins now."""
         return time.monotonic() + self.timeout_seconds
 
     def until(self, deadline: float) -> "CallLimits":
@@ -208,7 +208,7 @@ def call_and_peer(target: Target, asked: SentRequest, limits: CallLimits) -> tup
 def call_as(
     url: str, secret: str | None, uid: int, asked: SentRequest, limits: CallLimits
 ) -> Answer:
-    """A request with a session's secret, or with a code in its body, to a server of this user."""
+    """Sends a request with a session's secret, or a code in its body, to this user's server."""
     target = Target(url)
     with closing(_connect(target, limits.deadline)) as connection:
         if set(_peer(connection.sock, False).listeners) != {uid}:
@@ -218,7 +218,7 @@ def call_as(
 
 
 def users_at(url: str, timeout_seconds: float) -> Set[int] | None:
-    """The users who listen at a URL of this machine, as far as known; None if none does."""
+    """Returns the users who listen at a URL of this machine, as far as known; None if none does."""
     place = urlsplit(url)
     try:
         with socket.create_connection((place.hostname or "", _port(place)), timeout_seconds) as one:
@@ -232,7 +232,7 @@ def names_of(users: Set[int]) -> str:
 
 
 def _connect(target: Target, deadline: float) -> TimedConnection:
-    """Connects first, so that what is looked up belongs to the listener that answers."""
+    """Connects first, so that the user who is looked up is the one whose listener answers."""
     place = urlsplit(target.url)
     encrypted = place.scheme == "https"
     connection = TimedConnection(place.hostname or "", _port(place), deadline, encrypted)
@@ -248,7 +248,7 @@ def _connect(target: Target, deadline: float) -> TimedConnection:
 
 
 def _doubt(connection: TimedConnection, target: Target, token: Token) -> str | None:
-    """Why the token must not be sent on this connection; None if it may be."""
+    """Returns why the token must not be sent on this connection; None if it may be."""
     peer = _peer(connection.sock, connection.encrypted)
     if token.own and server_proof.is_foreign(peer.listeners, _uid()):
         return f"{names_of(peer.listeners)} owns that port"
@@ -298,7 +298,7 @@ def _pieces(answer: HTTPResponse, most_bytes: int) -> Iterator[bytes]:
 
 
 def _peer(connection: socket.socket, encrypted: bool) -> Peer:
-    """Who listens is known only for ports of this machine."""
+    """Returns who listens; known only for ports of this machine."""
     address, port = connection.getpeername()[:2]
     peer = Peer(address, port, encrypted)
     if peer.is_local or address == connection.getsockname()[0]:
@@ -307,7 +307,7 @@ def _peer(connection: socket.socket, encrypted: bool) -> Peer:
 
 
 def _path(target: Target, path: str) -> str:
-    """Below the URL's own path, which a proxy may have added."""
+    """Returns the path below the URL's own path, which a proxy may have added."""
     return urlsplit(target.url).path.rstrip("/") + path
 
 

@@ -20,14 +20,14 @@ Share = Annotated[float, Meta(ge=0.0, le=1.0)]
 
 
 class ThrottleChart(Struct, frozen=True):
-    """How often each reason for a throttle was there in each span."""
+    """The share of time of each throttle reason in each span."""
 
     readings: Annotated[list[Whole], Meta(max_length=MOST_ROWS)]
     throttle: dict[Name, list[Share | None]] = {}
 
 
 class RemoteHistory:
-    """The same methods as a read-only store."""
+    """A server's history, with the methods of a read-only store."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -60,7 +60,7 @@ class RemoteHistory:
         return self._each(payload, "items", UsageInterval)
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Does nothing: there is nothing to close."""
 
     def _each(self, payload: wire.Json, place: str, kind: type[T]) -> list[T]:
         """Reads only the known fields: a newer server may send more."""

@@ -1,7 +1,7 @@
 """The latest snapshot of this machine's server, as this process sees the devices.
 
-One request instead of a driver's start; and a server knows what a new process cannot: since when a
-device is silent, and who was on it.
+One request replaces starting a driver. A server also knows what a new process cannot: since when
+a device is silent, and who used it.
 """
 
 import os
@@ -85,7 +85,7 @@ def _lacks_commands(status: DeviceStatus) -> bool:
 
 
 def _with_commands(status: DeviceStatus, found: Mapping[int, Process]) -> DeviceStatus:
-    """Only where it is the same process: a pid may have been reused since."""
+    """Adds command lines only where it is the same process: a pid may have been reused since."""
     processes = tuple(
         replace(one, command=here.command, name=one.name or here.name, user=one.user or here.user)
         if one.command is None and (here := found.get(one.pid)) and _is_same(one, here)

@@ -1,6 +1,7 @@
-"""The latest look of this machine's server, through its local socket: one exchange, no driver.
+"""The latest snapshot of this machine's server, through its local socket: one exchange, no
+driver.
 
-The kernel says who listens there, so that neither side proves anything. No HTTP client is loaded.
+The kernel identifies the listener, so that neither side needs a proof. No HTTP client is loaded.
 """
 
 import os
@@ -38,8 +39,8 @@ class Look(msgspec.Struct, frozen=True):
 
 
 def server_look(name: str | None, root: Path, commands: bool) -> ServerSnapshot | None:
-    """Returns the look of this user's own server, else of the system's; None if neither gives one
-    about this machine."""
+    """Returns the snapshot of this user's own server, else of the system's; None if neither has
+    one of this machine."""
     from andon.model import wire_in
     from andon.node.latest_snapshot import as_seen_here, is_here
 
@@ -74,7 +75,7 @@ def _answers(deadline: float) -> Iterator[bytes]:
 
 
 def _asked(name: str, deadline: float) -> bytes | None:
-    """What a trusted listener sends; None from anyone else."""
+    """Returns what a trusted listener sends; None from any other."""
     from andon.host.socket_peers import connect, peer_uid
 
     with connect(name, max(0.01, deadline - time.monotonic())) as connection:

@@ -62,7 +62,7 @@ class Server:
         self._limits = LIMITS
 
     def within(self, limits: CallLimits) -> Self:
-        """The same server, asked within other limits."""
+        """Returns the same server with other limits."""
         other = copy(self)
         other._limits = limits
         return other
@@ -100,7 +100,7 @@ class Server:
         return self._ask("DELETE", path)
 
     def fetch(self, path: str, most_bytes: int, sink: Callable[[bytes], object]) -> None:
-        """A file, in pieces; what is only for those who signed in is asked for as this user."""
+        """Downloads a file in pieces; signs in as this user if the server requires it."""
         limits = CallLimits(FILE_SECONDS, most_bytes)
         self._answer(SentRequest("GET", path, sink=sink), limits, signing_in=(401, 403))
 
@@ -132,7 +132,8 @@ class Server:
         return answer
 
     def _call_as_user(self, asked: SentRequest, limits: CallLimits) -> Answer | None:
-        """The request as this user, whom the kernel knows; None where the server is elsewhere."""
+        """Sends the request as this user, whom the kernel identifies; None if the server is on
+        another machine."""
         from andon.node.sign_in import NoLocalSignIn, open_session
 
         deadline = limits.deadline
@@ -170,7 +171,7 @@ class Server:
 
 
 def plain_words(exc: BaseException) -> str:
-    """`Connection refused` and not `[Errno 111] Connection refused`."""
+    """Returns `Connection refused` and not `[Errno 111] Connection refused`."""
     if certificate := getattr(exc, "verify_message", ""):
         return f"its certificate is refused: {certificate}"
     if isinstance(exc, TimeoutError):
@@ -196,7 +197,7 @@ class Remote:
         self.server, self._notify = server, notify
 
     def begin(self) -> None:
-        """As a sampler's, which starts its readers; a server runs already."""
+        """Does nothing: a sampler starts its readers here, but a server runs already."""
 
     def once(self, expensive_fields: bool = False) -> Snapshot:
         return self._snapshot(self.server.get("/api/snapshot"))
@@ -217,7 +218,7 @@ class Remote:
         return Session(self, interval_seconds)
 
     def patiently(self) -> Snapshot:
-        """One snapshot, however long the server is down, which is reported."""
+        """Returns one snapshot, waiting as long as the server is down, which is reported."""
         texts = RetryTexts(
             lambda reason: f"{reason}; retrying",
             lambda away: f"{self.server.url} is responding again after {away}",
@@ -237,7 +238,7 @@ class Remote:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing to close."""
+        """Does nothing: there is nothing to close."""
 
 
 class Session:
@@ -265,11 +266,11 @@ class Session:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing to close."""
+        """Does nothing: there is nothing to close."""
 
 
 def connect(url: str, token_file: str | None, notify: Notify) -> Server:
-    """The named server, with the token meant for it."""
+    """Connects to the named server, with the token meant for it."""
     url = base_url(url)
     token, no_token = token_for(url, token_file)
     warn_of_clear_text(url, token, notify)
@@ -294,13 +295,13 @@ def service(url: str, token_file: str | None) -> Server:
 
 
 def _may_sign_in(token: Token | None) -> bool:
-    """A token that was named is meant for this server: then no other way is tried."""
+    """Whether signing in may be tried: with a named token nothing else is tried."""
     return token is None or token.own
 
 
 def token_for(url: str, token_file: str | None) -> tuple[Token | None, AndonError | None]:
-    """The token of the named file, else ANDON_TOKEN, else this user's own for a local server; and
-    why that one cannot be used, which matters only if the server requires it."""
+    """Returns the token of the named file, else ANDON_TOKEN, else this user's own for a local
+    server; and why that one cannot be used, which matters only if the server requires it."""
     given = _given(token_file)
     if given is not None or not _is_here(url):
         return given, None
@@ -331,7 +332,7 @@ def _is_here(url: str) -> bool:
 
 
 def base_url(url: str) -> str:
-    """`host`, `host:port` or a whole URL, without a trailing slash."""
+    """Parses `host`, `host:port` or a whole URL; returns it without a trailing slash."""
     text = url if "://" in url else f"http://{url}"
     try:
         parts = urlsplit(text)

@@ -65,10 +65,10 @@ class LocalSession(Struct, frozen=True):
 
 
 def request_code(url: str, limits: CallLimits) -> tuple[SignInAnswer, int]:
-    """A one-time code for this user, and the uid that runs the server.
+    """Requests a one-time code for this user; also returns the uid that runs the server.
 
-    Raises NoLocalSignIn where there is none, Denied where something is wrong with it, and what a
-    failed connection raises.
+    Raises NoLocalSignIn if there is none, Denied if something is wrong with it, and the errors
+    of a failed connection.
     """
     nowhere = NoLocalSignIn(
         f"{url} does not sign in the users of its machine from here", hint="use its token"
@@ -130,7 +130,7 @@ def is_trusted_user(uid: int) -> bool:
 
 
 def _is_this_machine(url: str) -> bool:
-    """Whether its address is one of ours: then it can be bound. Nothing is sent."""
+    """Whether a URL's address is one of this machine: then it can be bound. Nothing is sent."""
     try:
         found = socket.getaddrinfo(urlsplit(url).hostname, 0, type=socket.SOCK_DGRAM)
         family, kind, protocol, _, address = found[0]

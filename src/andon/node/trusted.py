@@ -1,7 +1,7 @@
-"""Asks this machine's trusted server one question: this user's own, else the system's.
+"""Sends one request to this machine's trusted server: this user's own, else the system's.
 
-Any user may listen on a port: the own server must prove that it knows the token, and the system's
-is asked only if this user or a system account listens (`calls`).
+Any user may listen on a port: the user's own server must prove that it knows the token, and the
+system's is used only if this user or a system account listens (`calls`).
 """
 
 from collections.abc import Iterator
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 def ask_trusted(
     path: str, limits: "CallLimits", port: int | None = None, signs_in: bool = False
 ) -> "Iterator[Answer]":
-    """The answers of those that there are, own server first; none if none answers in time.
+    """Yields the answers, own server first; none if no server answers in time.
 
-    `signs_in`: as this user, where the system's server answers only those whom it knows.
+    `signs_in`: signs in as this user if the system's server answers only known users.
     """
     from andon.node.calls import FAILURES, SentRequest, Trust, call
     from andon.node.sign_in import open_session

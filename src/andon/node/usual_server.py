@@ -26,7 +26,7 @@ def usual_url() -> str:
 
 
 def may_be_running(root: Path = Path("/"), port: int | None = None) -> bool:
-    """Whether this user's server wrote its address, or anyone listens on the usual port: where
-    neither is so, no request need be made, and nothing imported that makes one."""
+    """Whether a server may be running: this user's wrote its address, or someone listens on the
+    usual port. If not, no request is made, and nothing is imported for one."""
     written = os.access(node_path() / SERVER_FILE, os.F_OK)  # False where this user may not look
     return written or bool(listeners(_HOST, usual_port() if port is None else port, root))

@@ -193,7 +193,8 @@ def _authorization(parts: Any) -> dict[str, str]:
 
 
 def _start(alert: Alert) -> float:
-    """By a clock that may have been set back since: Alertmanager refuses an end before it."""
+    """Returns the start of an alert, by a clock that may have been set back since: Alertmanager
+    refuses an end before the start."""
     return alert.since if alert.fired is None else alert.fired
 
 

@@ -87,7 +87,7 @@ def _opened(settings: NotifierSettings) -> Any:
 
 
 def without_url_parts(text: str, url: str) -> str:
-    """An error text may quote the URL or part of it, and any part may be a secret."""
+    """Removes the URL and its parts from an error text: any part may be a secret."""
     rest = url.partition("://")[2]
     for mark in "/?&=:@#,":
         rest = rest.replace(mark, " ")

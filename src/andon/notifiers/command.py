@@ -106,7 +106,7 @@ class CommandNotifier:
 
     @property
     def _shown(self) -> str:
-        """Only its name: any argument may be a secret."""
+        """Returns only the command's name: any argument may be a secret."""
         return Path(self._command[0]).name
 
 
@@ -150,7 +150,7 @@ class _StderrTail(threading.Thread):
 
 @contextmanager
 def _file_of(content: bytes) -> Iterator[IO[bytes]]:
-    """In memory if possible: the disk may be full."""
+    """Yields the content as a file, in memory if possible: the disk may be full."""
     make = getattr(os, "memfd_create", None)
     with tempfile.TemporaryFile() if make is None else os.fdopen(make("andon"), "w+b") as file:
         file.write(content)

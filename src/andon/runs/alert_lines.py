@@ -18,7 +18,7 @@ _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def _clocks() -> tuple[float, float]:
-    """The wall clock, and the one that is never set."""
+    """Returns the wall clock, and the one that is never set."""
     return time.time(), time.clock_gettime(_BOOTTIME)
 
 

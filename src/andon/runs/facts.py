@@ -37,7 +37,7 @@ def find_facts(
 
 
 def facts_of(command: Sequence[str] | None, image: str | None = None) -> RunFacts:
-    """Takes two seconds at most; what is not known by then has a reason."""
+    """Finds the facts in two seconds at most; what is not known by then has a reason."""
     git, git_reason = git_state()
     versions, versions_reason = _own() if command is None else _of(command, image)
     return RunFacts(time.time(), git, git_reason, versions, versions_reason)
@@ -96,7 +96,7 @@ def versions_of(
 
 
 def interpreter_of(command: Sequence[str], path: str | None = None) -> str | None:
-    """The Python of a command: itself, or the one that its script names in its first line."""
+    """Returns the Python of a command: itself, or the one in the first line of its script."""
     program = shutil.which(command[0], path=path)
     if program is None:
         return None
@@ -120,8 +120,8 @@ def _named_in(script: str) -> str | None:
 
 
 def _output(command: Sequence[str], seconds: float, folder: str | None = None) -> str | None:
-    """What it prints; None where it fails or takes longer. A folder may hold it in the kernel, and
-    then it is left behind."""
+    """Returns the output; None if the command fails or takes too long. A folder may block it in
+    the kernel; then it is left behind."""
     if seconds <= 0:
         return None
     answer, theirs = os.pipe()
@@ -150,7 +150,7 @@ def _output(command: Sequence[str], seconds: float, folder: str | None = None) -
 
 
 class _Reading(threading.Thread):
-    """Takes what arrives, so that the writer is never held up by a full pipe."""
+    """Reads what arrives, so that a full pipe never blocks the writer."""
 
     def __init__(self, descriptor: int) -> None:
         super().__init__(name="andon output", daemon=True)

@@ -26,7 +26,7 @@ FINISHED_BYTES = 2 * 1024**3
 
 
 class RecordRead(Struct, frozen=True):
-    """What was read of a record."""
+    """The part of a record that was read."""
 
     path: Path
     begin: RunBegin
@@ -48,8 +48,8 @@ class _End(Struct):
 
 
 def read_ends(path: Path, unfinished_bytes: int = WHOLE_BYTES) -> RecordRead:
-    """The beginning, the end and the lines next to them. A record without an end is read whole up
-    to this size: what it used so far is in its samples."""
+    """Reads the beginning, the end and the lines next to them. A record without an end is read
+    whole up to this size: what it used so far is in its samples."""
     with open_record(path) as file:
         head, tail, status = _ends(path, file)
         unfinished = not (tail.lines and isinstance(tail.lines[-1], RunEnd))
@@ -67,8 +67,8 @@ def read_ends(path: Path, unfinished_bytes: int = WHOLE_BYTES) -> RecordRead:
 def read_record(
     path: Path, most_bytes: int = WHOLE_BYTES, finished_bytes: int = FINISHED_BYTES
 ) -> RecordRead:
-    """Every line up to this size, so that events, items and logged values are included. In a
-    finished one samples are skipped: its last line has their summary."""
+    """Reads every line up to this size, so that events, items and logged values are included. In
+    a finished record samples are skipped: its last line has their summary."""
     with open_record(path) as file:
         head, tail, status = _ends(path, file)
         finished = bool(tail.lines) and isinstance(tail.lines[-1], RunEnd)
@@ -81,7 +81,7 @@ def read_record(
 
 
 def open_record(path: Path) -> BinaryIO:
-    """Raises Gone, Denied, Invalid or Unavailable, with what to do."""
+    """Opens a record; raises Gone, Denied, Invalid or Unavailable, with what to do."""
     try:
         return os.fdopen(open_regular(path, follow=True), "rb")
     except FileNotFoundError as exc:
@@ -97,7 +97,7 @@ def open_record(path: Path) -> BinaryIO:
 
 
 def delete_record(path: Path) -> None:
-    """The record, and the CSV that `andon run --csv` wrote beside it."""
+    """Deletes the record, and the CSV that `andon run --csv` wrote beside it."""
     try:
         path.unlink(missing_ok=True)
     except PermissionError as exc:
@@ -122,7 +122,7 @@ def size_of(path: Path) -> int | None:
 
 
 def pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
-    """The first `size` bytes: what is appended meanwhile is left out."""
+    """Yields the first `size` bytes: what is appended meanwhile is left out."""
     file.seek(0)
     while size > 0 and (data := file.read(min(PIECE_BYTES, size))):
         size -= len(data)

@@ -32,7 +32,7 @@ class RecordFollower:
         self._file.close()
 
     def recent(self) -> RecentLines:
-        """The latest lines, read backwards until there are enough of them."""
+        """Returns the latest lines, read backwards until there are enough of them."""
         size, back = os.fstat(self._file.fileno()).st_size, ENDS_BYTES
         while True:
             found = self._from(max(0, size - back), size)
@@ -42,7 +42,7 @@ class RecordFollower:
             back *= 4
 
     def new(self) -> list[RunLine]:
-        """The whole lines that were added; a file that was cut is read from its begin."""
+        """The whole lines that were added; a file that was cut is read from its beginning."""
         try:
             if os.fstat(self._file.fileno()).st_size < self.offset:
                 self.offset, self._lines = 0, RecordLines()

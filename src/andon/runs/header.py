@@ -24,12 +24,12 @@ MOST_TRIES = 100  # for a name of a record that is free
 
 
 def new_id() -> str:
-    """Eight letters."""
+    """Returns a new id of eight letters."""
     return "".join(secrets.choice(LETTERS) for _ in range(8))
 
 
 def parent_of(variables: Mapping[str, str]) -> str | None:
-    """The run that started this process."""
+    """Returns the run that started this process."""
     return variables.get(RUN_VARIABLE) or None
 
 
@@ -41,8 +41,8 @@ def place_of(variables: Mapping[str, str]) -> RankPlace:
 
 
 def record_path(folder: Path, name: str, at: float) -> Path:
-    """`train.py_20251115T014107Z_3f2a.jsonl`: readable, and free now; runs of one name may begin in
-    the same second."""
+    """Returns `train.py_20251115T014107Z_3f2a.jsonl`: readable, and unused; runs of one name may
+    begin in the same second."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name.rsplit("/", 1)[-1])[:60] or "run"
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(at))
     for _ in range(MOST_TRIES):
@@ -60,7 +60,7 @@ def new_run(
     variables: Mapping[str, str],
     **more: Any,
 ) -> RunBegin:
-    """A run of this process on these devices, from now on; `more` is what only its maker knows."""
+    """Returns a new run of this process on these devices; `more` is from the caller."""
     place, pid = place_of(variables), os.getpid()
     part = {"parent": parent_of(variables), "group": place.group, "rank": place.rank}
     if place.world_size is not None:
@@ -91,5 +91,5 @@ def _folder() -> str | None:
 
 
 def _text(word: str) -> str:
-    """The name of a file may have bytes that are no text."""
+    """Returns valid text: the name of a file may have bytes that are none."""
     return word.encode(errors="replace").decode()

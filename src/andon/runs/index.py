@@ -48,7 +48,7 @@ MOST_CANDIDATES = 10
 
 
 class AddedRecords(Struct):
-    """What became of files."""
+    """The result of adding files."""
 
     added: list[RunRow] = field(default_factory=list)
     moved: list[RunRow] = field(default_factory=list)  # that the index had at another path
@@ -57,7 +57,7 @@ class AddedRecords(Struct):
 
 
 class CollectedRecords(Struct):
-    """What was deleted, by id."""
+    """The deleted runs, by id."""
 
     deleted: list[str] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)  # their records were gone
@@ -76,13 +76,13 @@ class RunFinder:
         tell: Callable[[str], None] = lambda words: None,
         printed: Callable[[], Mapping[str, WorkProgress]] = dict,
     ) -> None:
-        """`tell` is called when a word means the newest of several runs; `printed` says how far the
-        runs of jobs are, by the jobs' outputs."""
+        """`tell` is called when a name means the newest of several runs; `printed` returns the
+        progress of jobs' runs, from the jobs' outputs."""
         self.index, self.folder, self._clock, self._tell = index, folder, clock, tell
         self._printed = printed
 
     def refresh(self, budget_seconds: float = BUDGET_SECONDS) -> int:
-        """Bring the index up to date: runs that went on, then new records of the folder, the
+        """Brings the index up to date: runs that went on, then new records of the folder, the
         newest first. Returns how many were left for the next time."""
         until = time.monotonic() + budget_seconds
         self._settle(self.index.find(RunQuery(state=RunState.RUNNING)))
@@ -96,7 +96,7 @@ class RunFinder:
         return 0
 
     def add(self, paths: Iterable[Path]) -> AddedRecords:
-        """Files, and the records in folders, at any depth."""
+        """Adds files, and the records in folders, at any depth."""
         done = AddedRecords()
         batch: dict[str, RunRow] = {}
         for path in paths:
@@ -109,7 +109,7 @@ class RunFinder:
         return done
 
     def collect(self, kept: RetentionPolicy) -> CollectedRecords:
-        """Delete what is overdue in the folder, and forget runs whose records are gone from it."""
+        """Deletes overdue records of the folder, and forgets runs whose records are gone."""
         self.refresh(FOREVER)
         held = {one.id for baseline in self.index.baselines() for one in baseline.runs}
         done, records = CollectedRecords(), list[StoredRecord]()
@@ -131,8 +131,8 @@ class RunFinder:
         return done
 
     def resolve(self, word: str, only_one: bool = False) -> RunRow:
-        """The run that `last` or `@`, a file, an id, a name or the beginning of an id means; of
-        several with that name the newest, or with `only_one` none."""
+        """Returns the run that `last` or `@`, a file, an id, a name or a prefix of an id means;
+        of several with that name the newest, or with `only_one` none."""
         if word in LAST:
             self.refresh()
             for row in self.index.find(RunQuery(limit=1)):
@@ -145,7 +145,7 @@ class RunFinder:
         return self._settle([found])[0] if found.state is RunState.RUNNING else found
 
     def at(self, path: Path) -> RunRow:
-        """The run of a file as it is now; with what people added, where the index knows it."""
+        """Returns the run of a file as it is now; with its tags and note if the index has it."""
         row = self._read(absolute(path))
         for known in self.index.beginning(row.id, 1):
             if (known.id, known.began, known.path) == (row.id, row.began, row.path):
@@ -183,7 +183,7 @@ class RunFinder:
         return None if found is None else found[0]
 
     def _settle(self, rows: Sequence[RunRow]) -> list[RunRow]:
-        """Runs that were in progress, as their records are now."""
+        """Returns runs that were in progress, as their records are now."""
         now = self._with_printed([self._again(row) for row in rows])
         changed = [new for new, old in zip(now, rows, strict=True) if new != old]
         if changed:
@@ -239,7 +239,7 @@ class RunFinder:
                 done.known += 1
 
     def _known(self, row: RunRow, batch: Mapping[str, RunRow]) -> RunRow | None:
-        """The run as the index has it; Conflict where it has it from another file."""
+        """Returns the run as the index has it; raises Conflict if it has it from another file."""
         found = (one for one in self.index.beginning(row.id, 1) if one.id == row.id)
         had = batch.get(row.id) or next(found, None)
         if had is None or had.path == row.path:

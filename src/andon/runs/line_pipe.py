@@ -26,8 +26,8 @@ END = b"\0\n"
 
 
 class LinePipe:
-    """One new file. What its folder does not take in time is dropped and counted; what goes wrong
-    is reported once and never stops the run. In a forked child it does nothing."""
+    """Writes one new file. Lines that its folder does not take in time are dropped and counted;
+    an error is reported once and never stops the run. In a forked child it does nothing."""
 
     def __init__(self, path: Path, notify: Callable[[str], None]) -> None:
         self.path, self._notify = path, notify
@@ -92,7 +92,7 @@ class LinePipe:
             self._listen()
 
     def close(self, seconds: float = CLOSE_SECONDS) -> None:
-        """Wait this long for the last lines; a process that is held up is left behind."""
+        """Waits this long for the last lines; a blocked process is left behind."""
         if os.getpid() != self._pid:
             return
         with self._lock:

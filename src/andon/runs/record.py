@@ -1,4 +1,4 @@
-"""Records a run: samples of its devices, what the program says, and at the end what it used."""
+"""Records a run: samples of its devices, what the program logs, and at the end what it used."""
 
 import os
 import threading
@@ -46,7 +46,7 @@ TOO_SHORT = "the run ended before its devices were read"
 
 
 class SampleSource(Protocol):
-    """What samples are taken from: a sampler, or the one that this process shares."""
+    """Where samples come from: a sampler, or the one that this process shares."""
 
     def subscribe(self, interval_seconds: float, watching: bool = False) -> Subscription: ...
     def once(
@@ -60,7 +60,7 @@ class SampleSource(Protocol):
 
 
 class LineSink(Protocol):
-    """Takes the lines without waiting, and counts those that it must drop."""
+    """Takes lines without waiting, and counts those that it must drop."""
 
     path: Path
     dropped: int
@@ -83,7 +83,7 @@ class SampleWriter(Protocol):
 
 
 class RunOutcome(Struct, frozen=True):
-    """How a run ended, as far as its recorder needs to know."""
+    """The end of a run, as far as its recorder needs it."""
 
     state: RunState
     exit_code: int | None = None
@@ -110,7 +110,7 @@ class RunRecorder:
     ) -> None:
         """Without a source no devices are sampled, and `why_none` is the reason; `also` gets
         each snapshot, to write it in another form; `book` has the thresholds of alerts;
-        `progress` is called with each sample for how far the program is."""
+        `progress` is called with each sample for the program's progress."""
         self.begin, self._source, self._also, self._why_none = begin, source, also, why_none
         self.tallies = RunTallies(begin.devices, begin.at)
         self.file, self._progress = file, progress
@@ -132,11 +132,11 @@ class RunRecorder:
 
     @property
     def is_own(self) -> bool:
-        """Whether this process made it; a forked child did not."""
+        """Whether this process created the recorder; a forked child did not."""
         return os.getpid() == self._pid
 
     def start(self, find_facts: FindFacts | None = None) -> None:
-        """Write the begin, sample from now on, and find out the rest beside it."""
+        """Writes the beginning, samples from now on, and finds other facts in the background."""
         self.write(self.begin)
         self._facts = None if find_facts is None else find_facts(self.write)
         self.follow()
@@ -178,7 +178,7 @@ class RunRecorder:
             self._also(snapshot)
 
     def join(self, device: RunDevice) -> None:
-        """A device that the run takes after it has begun."""
+        """Adds a device that the run takes after it has begun."""
         if device.uuid in self.tallies.present:
             return
         at = time.time()
@@ -191,7 +191,7 @@ class RunRecorder:
             self.write(RunJoined(at, device))
 
     def leave(self, uuid: str) -> None:
-        """A device that the run gives back before it ends."""
+        """Removes a device that the run gives back before it ends."""
         with self._taking:
             self.tallies.leave(uuid, time.time())
         self._watch_present()
@@ -244,7 +244,7 @@ class RunRecorder:
 
     @property
     def why_none(self) -> str | None:
-        """Why there are no samples; None where there are."""
+        """Why there are no samples; None if there are."""
         if self.tallies.samples:
             return None
         return self._why_none or TOO_SHORT
@@ -270,7 +270,7 @@ class RunRecorder:
                 self.tallies.devices[uuid].add_ring(ring)
 
     def _end_line(self, outcome: RunOutcome, oom: OutOfMemory | None) -> RunEnd:
-        """What is known now; energy counts up to the last sample, which was at the end."""
+        """Returns the last line; energy counts up to the last sample, which was at the end."""
         at, told = time.time(), outcome.duration_seconds
         seconds = max(0.0, at - self.begin.at) if told is None else told
         return RunEnd(

@@ -40,7 +40,7 @@ class Subscription:
         return self._slot is None or timing.slot(now, self.interval_seconds) > self._slot
 
     def pace(self, interval_seconds: float, now: float) -> None:
-        """Continue at this interval; the next snapshot is due when one of its slots begins."""
+        """Continues at this interval; the next snapshot is due when its next slot begins."""
         with self._changed:
             self.interval_seconds = interval_seconds
             self._slot = timing.slot(now, interval_seconds)
@@ -51,9 +51,9 @@ class Subscription:
             self._pending_events = (*self._pending_events, *events)[-MOST_EVENTS:]
 
     def call(self, take: Callable[[Snapshot], object]) -> None:
-        """Call this from now on, in the sampler's thread, instead of queueing: it must neither
-        block nor raise. Waking a thread for each snapshot costs more than most of them do with it.
-        """
+        """Calls `take` from now on, in the sampler's thread, instead of queueing: it must
+        neither block nor raise. Waking a thread for each snapshot costs more than most callers
+        do with it."""
         with self._changed:
             while self._snapshots:
                 take(self._snapshots.popleft())
@@ -149,7 +149,7 @@ class Bus:
         return subscription
 
     def add_events(self, events: "Sequence[Event]") -> None:
-        """Every session gets each event exactly once, with its own next snapshot."""
+        """Adds events; every session gets each event exactly once, with its own next snapshot."""
         for subscription in self._subscriptions:
             subscription.add_events(events)
 

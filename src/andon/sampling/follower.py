@@ -61,7 +61,7 @@ class Follower:
 
     @property
     def failure(self) -> Exception | None:
-        """What the last call raised; None where it succeeded."""
+        """Returns the exception of the last call; None if it succeeded."""
         return self._failure
 
     def close(self, seconds: float | None = None) -> bool:
@@ -73,7 +73,7 @@ class Follower:
         return not self.runs
 
     def run(self) -> None:
-        """The thread: until the session is closed and its queue is empty."""
+        """Runs the thread until the session is closed and its queue is empty."""
         self._safely(self._begin)
         while not self.session.closed:
             taken = self._next()
@@ -84,7 +84,7 @@ class Follower:
         self._safely(self._end)
 
     def _next(self) -> list[Snapshot]:
-        """Wait for a snapshot, or for the end of the pause; none if none came."""
+        """Waits for a snapshot, or for the end of the pause; empty if none came."""
         if self._taking is SnapshotDelivery.BATCH:
             self._over.wait(self._idle_seconds())
             return self._queued()

@@ -42,7 +42,7 @@ CRASH_HINT = "the vendor's library crashed in its own process; andon is starting
 
 
 class ReaderProcess:
-    """One reader process. It never is a copy of a program that may have threads or CUDA."""
+    """One reader process. It is never a copy of a program that may have threads or CUDA."""
 
     def __init__(self, backend: str, options: Mapping[str, object], deliver: Deliver) -> None:
         try:
@@ -63,15 +63,15 @@ class ReaderProcess:
         return self._process.pid
 
     def ask(self, request: ReaderRequest) -> None:
-        """Send a request; the listener thread notices a reader that has exited."""
+        """Sends a request; the listener thread notices a reader that has exited."""
         self._write(self._spawned.requests, request.encoded())
 
     def nudge(self) -> None:
-        """Say that an answer is missing: a stuck thread must not block the others."""
+        """Reports that an answer is missing: a stuck thread must not block the others."""
         self._write(self._spawned.nudges, b"!")
 
     def ended(self) -> int | None:
-        """Its exit code, once the kernel has ended it."""
+        """Returns its exit code, once the kernel has ended it."""
         return self._process.poll()
 
     def last_error_line(self) -> str:
@@ -84,7 +84,7 @@ class ReaderProcess:
         return ""
 
     def close(self, timeout_seconds: float = 0.0) -> None:
-        """Kill it; one that is stuck in the kernel is left behind, because nothing can end it."""
+        """Kills the process; one that is stuck in the kernel is left behind."""
         self._process.kill()
         if timeout_seconds:
             wait_for(self._process, timeout_seconds)
@@ -118,7 +118,7 @@ class ReaderProcess:
 
 
 def encoded(options: Mapping[str, object]) -> str:
-    """A backend's options as a reader process gets them."""
+    """Returns a backend's options as a reader process gets them."""
     return wire.dumps(dict(options))
 
 
@@ -142,7 +142,7 @@ class ReaderCosts(Struct):
 class Vendor:
     """One vendor's devices: reads them through a reader process, and replaces it when it fails.
 
-    Where the first backend cannot be opened, the next choice is tried at once.
+    If the first backend cannot be opened, the next choice is tried at once.
     """
 
     def __init__(
@@ -223,7 +223,7 @@ class Vendor:
         return end if end > now else None
 
     def _starved_seconds(self) -> float:
-        """How long its reader has waited for a processor since its phase began."""
+        """Returns how long its reader has waited for a processor since its phase began."""
         if self._reader is None:
             return 0.0
         return max(0.0, starved_seconds(self._reader.pid) - self._starved_before)
@@ -233,17 +233,18 @@ class Vendor:
         self._life = ReaderLife(phase, now, now)
 
     def first_answer_words(self) -> str | None:
-        """What its first answer waits for; None once there was one."""
+        """Returns what its first answer waits for; None once there was one."""
         if self._reader is None or self._has_settled:
             return None
         return _WAITS_FOR[self._life.phase].format(self.name)
 
     def _names_awaited_until(self, now: float) -> float | None:
-        """Every card has answered, but names may follow; no card is stale without them."""
+        """Returns until when to wait for process names after every card has answered; no card is
+        stale without them."""
         return max((end for end in self._names_due.values() if end > now), default=None)
 
     def nudge(self) -> None:
-        """Called while a sample waits for an overdue answer."""
+        """Nudges the reader while a sample waits for an overdue answer."""
         if self._reader is not None and self._life.phase is ReaderPhase.OPEN:
             self._reader.nudge()
 
@@ -263,7 +264,7 @@ class Vendor:
             self._ended(at, now)
 
     def _attempt(self, take: Callable[..., None], *said: Any) -> bool:
-        """Whether it could be processed: one invalid message must not stop the rest."""
+        """Processes a message; returns whether it was valid: the rest must not suffer."""
         try:
             take(*said)
         except Exception as exc:  # noqa: BLE001 - counted and reported, and the next one is processed
@@ -277,7 +278,7 @@ class Vendor:
         self.fault = self._invalid_fault = Fault(self.name, reason, REPORT_HINT)
 
     def _discard(self, card: str, at: float) -> None:
-        """The message about a card is invalid; its next full reading may be valid."""
+        """Discards an invalid message about a card; its next full reading may be valid."""
         self._names_due.pop(card, None)
         self.roster.failed(card, "its reading is invalid", REPORT_HINT, at)
 
@@ -321,7 +322,7 @@ class Vendor:
         self._reap()
 
     def forget(self) -> None:
-        """In a forked child: the reader is the parent's."""
+        """Forgets the reader in a forked child: it is the parent's."""
         for reader in (self._reader, *self._stuck):
             if reader is not None:
                 reader.forget()
@@ -385,14 +386,15 @@ class Vendor:
             self.roster.failed(card, message["failed"], message["hint"], at)
 
     def _devices(self, listed: list[wire.Json]) -> list[Device]:
-        """The valid ones: an invalid one does not affect the others."""
+        """Returns the valid devices: an invalid one does not affect the others."""
         found: list[Device] = []
         for said in listed:
             self._attempt(lambda one: found.append(read(Device, one)), said)
         return found
 
     def _whole(self, difference: wire.Json) -> Reading:
-        """A reader sends what changed; its first reading after a start or a loss is complete."""
+        """Returns a complete reading: a reader sends what changed; its first one after a start
+        or a loss is complete."""
         uuid = difference["uuid"]
         reading = wire_in.reading_from_json(difference, self._before.get(uuid))
         self._before[uuid] = reading
@@ -410,7 +412,8 @@ class Vendor:
         self.roster.down(fault.reason, fault.hint, at)
 
     def _ended(self, at: float, now: float) -> None:
-        """It gave a reason, or crashed. After a first crash a new reader starts at once."""
+        """Handles the end of a reader, which gave a reason or crashed. After a first crash a new
+        one starts at once."""
         reader, self._reader = self._reader, None
         if reader is None:
             return
@@ -444,7 +447,7 @@ class Vendor:
         self.fault = self._both or self.fault
 
     def _detour(self) -> Fault | None:
-        """The fault to report while a second choice is in use."""
+        """Returns the fault to report while a second choice is in use."""
         if not self._chosen or self._first_fault is None:
             return None
         return used_instead(self._first_fault, command_name(self._choices[self._chosen].backend))
@@ -470,7 +473,7 @@ class Vendor:
         self._attempts = timing.abandoned(self._attempts, now)
 
     def _renew_if_lost(self, now: float) -> None:
-        """Only a new driver session can see that a lost card is back."""
+        """Starts a new reader after a loss: only a new driver session sees a card return."""
         if not self.roster.has_lost():
             self._renewals, self._lost_since = 0, None
             return
@@ -484,7 +487,7 @@ class Vendor:
                 self._reader = None
 
     def _dismiss(self, reader: ReaderProcess) -> None:
-        """Kill it without waiting; it is reaped once it has exited."""
+        """Kills a reader without waiting; it is reaped once it has exited."""
         reader.close()
         reader.forget()
         self._leaving.append(reader)

@@ -133,7 +133,7 @@ class Sampler:
         self._account = max(self._account, wanted)
 
     def ask_places(self) -> None:
-        """Ask the devices, once, where they are in the machine: the next sample knows it."""
+        """Asks the devices once for their places in the machine: the next sample has them."""
         self._places = True
 
     def rings(self) -> dict[str, Ring]:
@@ -144,7 +144,7 @@ class Sampler:
     def subscribe(
         self, interval_seconds: float, watching: bool = False, size: int = 64, at_once: bool = True
     ) -> Subscription:
-        """A session: a snapshot at once unless the caller has just taken one, then one per
+        """Opens a session: a snapshot at once unless the caller has just taken one, then one per
         interval."""
         if not SHORTEST_SECONDS <= interval_seconds <= LONGEST_SECONDS:  # also catches NaN
             raise Invalid(
@@ -233,7 +233,7 @@ class Sampler:
         return snapshot
 
     def _of_a_failure(self, reason: str) -> Snapshot:
-        """The last known state, marked as stale."""
+        """Returns the last known state, marked as stale."""
         at = time.time()
         self._latest = tuple(stale(status, reason, REPORT_HINT, at) for status in self._latest)
         return Snapshot(
@@ -319,14 +319,15 @@ class Sampler:
             vendor.hear(reader, messages, time.time(), time.monotonic())
 
     def _tell_what_is_awaited(self, late: Iterable[Vendor]) -> None:
-        """Once: a person who waits for the first reading of a busy machine knows why."""
+        """Reports once what the first reading of a busy machine waits for."""
         tell, self.on_long_wait = self.on_long_wait, None
         words = [words for vendor in late if (words := vendor.first_answer_words()) is not None]
         if tell is not None and words:
             tell(words[0])
 
     def _new_events(self) -> "tuple[Event, ...]":
-        """Passed to every session at once: this snapshot may be for a single caller."""
+        """Returns new events and passes them to every session at once: this snapshot may be for
+        a single caller."""
         reports = list(self._kernel_log.read()) if self._kernel_log is not None else []
         for vendor in self._vendors:
             if vendor.events:
@@ -376,10 +377,11 @@ class Sampler:
         )
 
     def _read_host(self) -> Host:
-        """CPU use needs two readings some time apart: the first sample waits for the second.
+        """Reads the host; CPU use needs two readings some time apart: the first sample waits for
+        the second.
 
-        What starting up used is known and left out. On a small machine it also held others up:
-        then the measured time begins only now.
+        The CPU time of starting up is known and left out. On a small machine it also delayed
+        others: then the measured time begins only now.
         """
         if self._ticks > 1:
             return self._host.read()
@@ -401,7 +403,7 @@ class Sampler:
         return replace(host, cpu_percent=min(100.0, max(0.0, round(share, 1))))
 
     def _starting_cpu(self) -> float:
-        """CPU time of starting up; at most, because a reader may have begun before."""
+        """Returns the CPU time of starting up, at most: a reader may have begun before."""
         readers = (v.costs.cpu_seconds - v.costs.earlier_cpu_seconds for v in self._vendors)
         return sum(os.times()[:4]) - self._own_start + sum(readers)
 

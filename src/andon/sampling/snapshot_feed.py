@@ -81,8 +81,8 @@ class SnapshotFeed:
         return not self._session.closed
 
     def listen(self, listener: Callable[[Snapshot], object]) -> Callable[[], None]:
-        """Call this with every snapshot, from the sampler's thread; it must not block. Returns a
-        function that stops it."""
+        """Calls a listener with every snapshot, from the sampler's thread; it must not block.
+        Returns a function that stops it."""
         return self._listeners.add(listener)
 
     def close(self) -> None:
@@ -104,7 +104,7 @@ OVERTAKEN_SECONDS = 5.0  # what the feed gets this long after the first has plac
 
 
 class PlacedFeed:
-    """The snapshots of a feed. The first caller reads the devices once more, and waits for it."""
+    """The snapshots of a feed. The first caller waits while the devices are read once more."""
 
     def __init__(self, sampler: Sampler, feed: SnapshotFeed) -> None:
         self._sampler, self._feed = sampler, feed

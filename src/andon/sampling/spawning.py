@@ -62,14 +62,14 @@ class Spawned:
 
 
 class ForkedProcess:
-    """What is used of a Popen, for a process that was forked."""
+    """The part of Popen's interface that is used, for a process that was forked."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
-        """Its exit code, once it has ended."""
+        """Returns its exit code, once it has ended."""
         if self.returncode is None:
             ended, status = os.waitpid(self.pid, os.WNOHANG)
             if ended:
@@ -81,7 +81,7 @@ class ForkedProcess:
             os.kill(self.pid, signal.SIGKILL)
 
     def wait(self, timeout: float = math.inf) -> int:
-        """Its exit code; the kernel is asked often, where it offers nothing to wait for."""
+        """Returns its exit code; polls where the kernel has nothing to wait for."""
         end = time.monotonic() + timeout
         while (code := self.poll()) is None:
             if time.monotonic() > end:
@@ -109,7 +109,7 @@ def _executed(
 
 
 def _become_reader(requests: int, answers: int, errors: int, nudges: int) -> NoReturn:
-    """In the forked child: nothing of the command is left but its loaded modules."""
+    """Becomes a reader in the forked child: only the command's loaded modules are left."""
     try:
         os.setsid()
         for theirs, standard in ((requests, 0), (answers, 1), (errors, 2)):
@@ -143,7 +143,7 @@ def start_ahead(fork: bool = False) -> None:
 
 
 def decide_ahead(backend: str, options: str) -> None:
-    """Let the reader that was started in advance open what it most likely will be asked for."""
+    """Lets the reader started in advance open the backend that will most likely be needed."""
     with suppress(OSError):  # it has exited: whoever needs one finds out
         for spawned in _ahead:
             os.write(spawned.requests, f"{backend} {options}\n".encode())
@@ -188,7 +188,7 @@ def _pipe(opened: ExitStack) -> tuple[int, int]:
 
 
 def _nameless_file() -> BinaryIO:
-    """In memory where possible: error output must not depend on a full disk."""
+    """Opens a nameless file, in memory if possible: error output must not depend on a full disk."""
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("andon-reader"), "r+b")
     from tempfile import TemporaryFile

@@ -65,7 +65,7 @@ class NotifierSettings(Struct, frozen=True):
 
 
 def _device(value: object) -> str | int:
-    """An index, `6:0`, a UUID or its prefix, or a PCI address."""
+    """Parses an index, `6:0`, a UUID or its prefix, or a PCI address."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise ValueError
     text = str(value)
@@ -81,7 +81,7 @@ def _devices(value: object) -> tuple[str, ...]:
 
 
 def _command(value: object) -> tuple[str, ...]:
-    """A list, or a line split as a shell would; no shell ever runs it."""
+    """Parses a list, or a line split as a shell would; no shell ever runs it."""
     if isinstance(value, str):
         import shlex
 
@@ -109,7 +109,7 @@ def _name(value: object) -> str:
 
 
 def _level(value: object) -> Level:
-    """Informational alerts are never sent."""
+    """Parses a level; informational alerts are never sent."""
     if value == Level.INFO:
         raise ValueError
     return Level(str(value))
@@ -158,7 +158,7 @@ Mistakes = list[str]
 
 
 def read_notifiers(raw: object, where: str, mistakes: Mistakes) -> tuple[NotifierSettings, ...]:
-    """`[[alerts.notifier]]`; reports every mistake, and no secret."""
+    """Parses `[[alerts.notifier]]`; reports every mistake, and no secret."""
     found: list[NotifierSettings] = []
     for place, table in _tables(raw, where, mistakes):
         before = len(mistakes)
@@ -198,7 +198,7 @@ def addresses(text: str) -> tuple[NotifierSettings, ...]:
 
 
 def read_overrides(raw: object, where: str, mistakes: Mistakes) -> tuple[OverrideSettings, ...]:
-    """`[[alerts.override]]`: a device or a model, and its own thresholds."""
+    """Parses `[[alerts.override]]`: a device or a model, and its own thresholds."""
     from andon.explain.conditions.catalogue import FIGURES, RULES, RULES_OF
 
     figures = tuple(TableKey(n, NUMBER_OR_OFF if n in RULES_OF else NUMBER, "") for n in FIGURES)
@@ -227,7 +227,7 @@ def read_overrides(raw: object, where: str, mistakes: Mistakes) -> tuple[Overrid
 
 
 def unknown_rules(names: tuple[str, ...]) -> Iterator[str]:
-    """What is wrong with a list of rules."""
+    """Yields what is wrong with a list of rules."""
     from andon.explain.conditions.catalogue import RULES
 
     known = [rule.name for rule in RULES]
@@ -237,7 +237,7 @@ def unknown_rules(names: tuple[str, ...]) -> Iterator[str]:
 
 
 def masked(url: str) -> str:
-    """`slack://***`: the scheme is not a secret, everything after it may be."""
+    """Returns `slack://***`: the scheme is not a secret, everything after it may be."""
     found = _SCHEME.fullmatch(url)
     return f"{found[1] if found else ''}://{HIDDEN}"
 

@@ -28,7 +28,7 @@ class TableKey(Struct, frozen=True):
 
 
 def repr_without(*hidden: str) -> Callable[[Any], str]:
-    """A `__repr__` that leaves these fields out."""
+    """Returns a `__repr__` that leaves these fields out."""
 
     def shown(value: Any) -> str:
         names = (name for name in value.__struct_fields__ if name not in hidden)

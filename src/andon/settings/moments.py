@@ -50,7 +50,7 @@ _MONTHS = (
 
 
 class _Days(NamedTuple):
-    """The days that a text may mean, and which of them it does mean."""
+    """The candidate days of a text, and which of them it means."""
 
     days: Sequence[date]
     recurs: bool = False
@@ -60,10 +60,11 @@ class _Days(NamedTuple):
 
 
 def parse_moment(text: str, now: float, offset: Offset, future: bool = False) -> float:
-    """The instant that a text names, in local time; ValueError if it names none.
+    """Returns the instant that a text names, in local time; raises ValueError if it names none.
 
-    What recurs (`22:00`, `Fri`) is the last one, or with `future` the next one. A time that the
-    clocks skip in spring is as much later, one that they repeat in autumn the first of both.
+    A recurring time (`22:00`, `Fri`) is the last one, or with `future` the next one. A time that
+    the clocks skip in spring is moved forward by the gap; of one that they repeat in autumn the
+    first is used.
     """
     shown, examples = repr(text[:40]), f"use {_examples(future)}"
     words = " ".join(re.sub(r",|(?<!\S)(?:at|on)(?!\S)", " ", text.lower()).split())
@@ -91,7 +92,7 @@ def _examples(future: bool) -> str:
 
 
 def _stamp(words: str) -> float | None:
-    """UTC seconds, or a date and time with its zone."""
+    """Parses UTC seconds, or a date and time with its zone."""
     if match := _STAMP.fullmatch(words):
         return float(match[2]) if match[1] or float(match[2]) >= 1e9 else None
     found = datetime.fromisoformat(words.upper())
@@ -99,7 +100,7 @@ def _stamp(words: str) -> float | None:
 
 
 def _spoken(words: str, now: float, offset: Offset, future: bool) -> tuple[float, bool]:
-    """The instant, and whether it would be the same if it were read at another time."""
+    """Returns the instant, and whether it would be the same if read at another time."""
     if words == "now":
         return now, False
     with suppress(ValueError):
@@ -123,7 +124,7 @@ def _spoken(words: str, now: float, offset: Offset, future: bool) -> tuple[float
 
 
 def _seconds_ahead(words: str, future: bool) -> float:
-    """How far a duration is from now: negative if it is over. ValueError if it is none."""
+    """How far a duration is from now, negative for the past; raises ValueError if it is none."""
     before, after = words.endswith(" ago"), words.startswith("in ")
     seconds = parse_seconds(re.sub(r"^an? ", "1 ", words.removeprefix("in ").removesuffix(" ago")))
     if before and after:
@@ -132,7 +133,7 @@ def _seconds_ahead(words: str, future: bool) -> float:
 
 
 def _clock(words: str) -> tuple[time | None, str]:
-    """The time of day in a text, if it has one, and the rest of it."""
+    """Returns the time of day in a text, if it has one, and the rest of the text."""
     for name, clock in _CLOCKS.items():
         if name in words.split():
             return clock, " ".join(word for word in words.split() if word != name)
@@ -174,14 +175,15 @@ def _around(today: date, days: int) -> list[date]:
 
 
 def _number(word: str, names: Sequence[str]) -> int:
-    """The place of a name that a word of three letters or more begins; ValueError if none."""
+    """Returns the index of the name that begins with this text of three letters or more; raises
+    ValueError if none does."""
     if len(word) < 3:
         raise ValueError("not a name")
     return [name.startswith(word) for name in names].index(True)
 
 
 def _instants(wall: datetime, offset: Offset) -> list[float]:
-    """When local clocks show this: once, twice, or, where they skip it, as much later."""
+    """Returns when local clocks show this time: once, twice, or moved forward if skipped."""
     flat = (wall - _EPOCH) / _SECOND
     offsets = (offset(flat - 86_400), offset(flat + 86_400))
     return sorted({flat - ahead for ahead in offsets if offset(flat - ahead) == ahead}) or [
@@ -208,7 +210,7 @@ class QuietHours(Struct, frozen=True):
         return minute >= self.begin_minute or minute < self.end_minute
 
     def ends(self, at: float, offset: Offset) -> float:
-        """When the quiet hours next end; also correct when DST changes."""
+        """Returns when the quiet hours next end; also correct when DST changes."""
         ahead = offset(at)
         passed = (at + ahead) % DAY_SECONDS
         left = (self.end_minute * 60 - passed) % DAY_SECONDS or DAY_SECONDS
@@ -217,7 +219,7 @@ class QuietHours(Struct, frozen=True):
 
 
 def parse_quiet(text: str) -> QuietHours | None:
-    """`22:00-07:00`; None for an empty text. Raises ValueError."""
+    """Parses `22:00-07:00`; None for an empty text. Raises ValueError."""
     if not text.strip():
         return None
     found = _HOURS.fullmatch(text)

@@ -131,7 +131,7 @@ def _is_http(url: str) -> bool:
 
 
 def _webhook(values: Values) -> str:
-    """Apprise's own form: parameters of the address begin with -, headers with +."""
+    """Returns the address in Apprise's form: parameters begin with -, headers with +."""
     parts = urlsplit(values["url"])
     scheme = {"http": "json", "https": "jsons"}[parts.scheme]
     given = [(f"-{name}", text) for name, text in parse_qsl(parts.query, keep_blank_values=True)]
@@ -141,7 +141,7 @@ def _webhook(values: Values) -> str:
 
 
 def _query(pairs: Iterable[tuple[str, str]]) -> str:
-    """Apprise decodes the values twice."""
+    """Encodes the values twice, because Apprise decodes them twice."""
     return urlencode([(n, v.replace("%", "%25")) for n, v in pairs], quote_via=quote)
 
 
@@ -158,7 +158,7 @@ def _email(values: Values) -> str:
 
 
 def _pagerduty(values: Values) -> str:
-    """Apprise asks for a second key, which the Events API does not use."""
+    """Returns the address; Apprise requires a second key, which the Events API does not use."""
     return f"pagerduty://{values['routing_key']}@{values['routing_key']}"
 
 
@@ -226,7 +226,7 @@ def with_lines(text: str, lines: str) -> str:
 
 
 def free_name(wanted: str, taken: Collection[str]) -> str:
-    """`slack`, or `slack-2` if that is taken."""
+    """Returns `slack`, or `slack-2` if that is taken."""
     names = (wanted if n == 1 else f"{wanted}-{n}" for n in range(1, len(taken) + 2))
     return next(name for name in names if name not in taken)
 
@@ -240,5 +240,5 @@ def _toml(value: object) -> str:
 
 
 def _text(text: str) -> str:
-    """A basic string of TOML has the escapes of JSON."""
+    """Returns a basic string of TOML, which has the escapes of JSON."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

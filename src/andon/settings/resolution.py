@@ -71,7 +71,7 @@ _ALERTS = "alerts_"
 
 
 def _fields(with_figures: bool) -> tuple[Field, ...]:
-    """The settings; those of the conditions only where one may be meant."""
+    """Returns the settings; those of the conditions only if one of them may be set."""
     if not with_figures:
         return FIELDS
     from andon.settings.figures import every_field
@@ -283,7 +283,7 @@ def _unknown_place(place: str, places: Mapping[str, Field]) -> str:
 
 
 def _line_of(place: str, text: str) -> str:
-    """`:12` if the line can be found without a parser of our own, else nothing."""
+    """Returns `:12` if the line can be found without a parser of our own, else nothing."""
     wanted_section, _, wanted_key = place.rpartition(".")
     section = ""
     for number, line in enumerate(text.splitlines(), 1):

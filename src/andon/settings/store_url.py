@@ -88,9 +88,10 @@ def file_of(url: StoreUrl) -> str:
 
 
 def redacted(text: str) -> str:
-    """The URL as it may be printed, whether it is valid or not: `postgresql://ada:***@host/db`.
+    """Returns the URL as it may be printed, whether it is valid or not:
+    `postgresql://ada:***@host/db`.
 
-    Of one that is too long only the beginning: to search all of it for a password takes long.
+    Of a very long one only the beginning: searching all of it for a password would take long.
     """
     from andon.model.redaction import HIDDEN, redact_text
 

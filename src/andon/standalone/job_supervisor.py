@@ -73,7 +73,7 @@ def host_kills() -> int:
 
 
 def receive(channel: socket.socket) -> tuple[Task | None, list[int]]:
-    """The task, and the descriptors of the lease; None where the dispatcher has gone."""
+    """Returns the task, and the descriptors of the lease; None if the dispatcher has gone."""
     data, descriptors = receive_descriptors(channel, 65536, 2)
     while data and (len(data) < FIRST_BYTES or _lacks(data)):
         piece = channel.recv(65536)
@@ -96,7 +96,7 @@ def sync_folder(path: str) -> None:
 
 
 def note_in(path: str) -> Task | None:
-    """A small file of the job, such as `cancelled`; None where there is none."""
+    """Reads a small file of the job, such as `cancelled`; None if there is none."""
     try:
         with open(path, "rb") as file:
             said = loads(file.read(65536))
@@ -133,7 +133,7 @@ class Supervision:
     # Claiming.
 
     def claim(self) -> JobCommand:
-        """Publish a locked and complete claim under a name that only one can have."""
+        """Publishes a locked and complete claim under a name that only one supervisor can have."""
         os.makedirs(self.attempt, mode=0o700, exist_ok=True)
         self.open_output()
         draft = os.path.join(self.attempt, f".claim.{os.getpid()}")
@@ -157,7 +157,7 @@ class Supervision:
         return command
 
     def take_over(self) -> JobCommand:
-        """Lock the claim of a supervisor that was killed, and say who has taken its place."""
+        """Locks the claim of a supervisor that was killed, and writes which process replaces it."""
         self.open_output()
         self.claimed = os.open(os.path.join(self.attempt, CLAIM), os.O_RDWR)
         for _ in range(LOCK_TRIES):
@@ -269,7 +269,7 @@ class Supervision:
         return status
 
     def pause_seconds(self) -> float:
-        """Until the next thing to do; a second at most."""
+        """Returns the time until the next step; a second at most."""
         now = boot_seconds()
         due = [now + CHECK_SECONDS]
         if self.kill_at is not None:
@@ -299,7 +299,8 @@ class Supervision:
         self.shorten_output()
 
     def keep_time(self, now: float) -> None:
-        """The checkpoint's signal goes before the end, however little time there is."""
+        """Sends the checkpoint's signal and ends the job in time; the signal goes first, however
+        little time there is."""
         if self.lease.deadline is None:
             return
         if self.checkpoint is not None and now >= self.lease.deadline - self.checkpoint[1]:
@@ -318,8 +319,9 @@ class Supervision:
         return "requeued"
 
     def end_as_asked(self, reason: str) -> None:
-        """A job that goes back into the queue is sent its checkpoint's signal first, and has the
-        checkpoint's time to write one. Whoever asks once more ends it at once."""
+        """Ends the command as requested. A job that goes back into the queue first gets its
+        checkpoint's signal, and the checkpoint's time to write one; a second request ends it at
+        once."""
         if reason != "requeued" or self.checkpoint is None:
             self.stop(reason)
             return
@@ -332,7 +334,7 @@ class Supervision:
         self.command.send(signal.SIGCONT)
 
     def stop(self, reason: str) -> None:
-        """TERM to the group, then KILL; a stopped command handles the signal once it is resumed."""
+        """Sends TERM to the group, then KILL; a stopped command handles it once it is resumed."""
         self.reason = reason
         self.kill_at = boot_seconds() + self.task["grace_seconds"]
         self.command.send(signal.SIGTERM)
@@ -369,8 +371,8 @@ class Supervision:
         self.start_dispatcher()
 
     def clean(self) -> None:
-        """Remove what a killed command left outside its session: a container. While that may still
-        run, the lease is kept."""
+        """Removes what a killed command left outside its session: a container. The lease is kept
+        while that may still run."""
         argv, told = self.task.get("clean"), False
         while argv and not self.is_clean(argv):
             if not told:
@@ -390,7 +392,7 @@ class Supervision:
         return False
 
     def write_end(self, data: bytes) -> bool:
-        """Into the space that was reserved for it, then under its name."""
+        """Writes the end into the space reserved for it, then renames the file."""
         try:
             descriptor = os.open(self.end_draft, os.O_WRONLY | os.O_CREAT, 0o600)
             try:
@@ -411,7 +413,8 @@ class Supervision:
             os.utime(self.task["bell"], ns=(now, now))
 
     def start_dispatcher(self) -> None:
-        """Where none runs: it completes the record, and starts what waits. It inherits the lock."""
+        """Starts a dispatcher if none runs: it completes the record, and starts waiting jobs. It
+        inherits the lock."""
         start = self.task["dispatcher"]
         try:
             lock = os.open(start["lock"], os.O_RDWR | os.O_CREAT, 0o600)

@@ -45,7 +45,7 @@ class suppress:  # noqa: N801 - as contextlib has it
 
 
 class _Plain:
-    """What the scanner of `json` asks its decoder for."""
+    """What the scanner of `json` needs from its decoder."""
 
     strict = True
     object_hook = object_pairs_hook = None
@@ -54,7 +54,7 @@ class _Plain:
 
 
 def loads(content: bytes) -> Any:
-    """JSON as andon writes it, which begins with its value; ValueError for anything else."""
+    """Parses JSON as andon writes it, which begins with its value; ValueError for anything else."""
     if make_scanner is None:
         import json
 
@@ -70,7 +70,7 @@ def loads(content: bytes) -> Any:
 
 
 def dumps(value: Any) -> str:
-    """JSON of plain values, in ASCII, by the encoder in C that `json` uses."""
+    """Returns JSON of plain values, in ASCII, by the encoder in C that `json` uses."""
     if make_scanner is None:
         import json
 
@@ -82,7 +82,7 @@ def dumps(value: Any) -> str:
 
 
 def dumps_within(value: dict[str, Any], name: str, most: int) -> bytes:
-    """A line of JSON; if that is too long, with less of the text that has this name."""
+    """Returns a line of JSON; if it is too long, the text of this name is shortened."""
     data = dumps(value).encode() + b"\n"
     if len(data) > most:
         text = value[name] or ""
@@ -92,7 +92,7 @@ def dumps_within(value: dict[str, Any], name: str, most: int) -> bytes:
 
 
 def read_most(read: Callable[[int], bytes | None], most: int) -> bytes:
-    """All there is, and no more than this: another process may write as fast as it is read."""
+    """Reads everything, but at most this much: another process may write as fast as it is read."""
     pieces: list[bytes] = []
     while most > 0 and (piece := read(min(most, 1 << 20))):
         pieces.append(piece)

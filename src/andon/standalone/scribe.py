@@ -1,12 +1,12 @@
 """Appends lines to a new file, in a process of its own.
 
-It runs as a script, without andon: a folder that does not respond holds whoever writes to it until
-it does, and a process that is held in the kernel cannot even exit. The first argument is the file,
-and a second one says that its folder was not chosen by anyone: root then writes into no folder that
-another user could have made or could replace. Lines arrive on standard input, and a line of one
-zero byte, or the end of input, ends it. The file is locked until all lines are in it, also those of
-a process that was killed. What went wrong is said on standard output: the error, then how many
-lines were lost.
+It runs as a script, without andon: a folder that does not respond blocks a process that writes
+to it, and a process blocked in the kernel cannot even exit. The first argument is the file; a
+second one means that no user chose its folder: root then writes into no folder that another user
+could have made or could replace. Lines arrive on standard input, and a line of one zero byte, or
+the end of input, ends it. The file is locked until all lines are in it, also those of a process
+that was killed. Failures are reported on standard output: the error, then how many lines were
+lost.
 """
 
 # ruff: noqa: PTH101,PTH102,PTH112,PTH116,PTH120
@@ -26,7 +26,7 @@ PIECE_BYTES = 1 << 16
 
 
 def make_folder(folder: str) -> None:
-    """With its parents, for its owner alone, whatever the umask."""
+    """Creates a folder with its parents, private to its owner, whatever the umask."""
     if os.path.isdir(folder):
         return
     above = os.path.dirname(folder)
@@ -41,7 +41,7 @@ def make_folder(folder: str) -> None:
 
 
 def refuse_anothers(path: str) -> None:
-    """For root, as with `sudo -E`: every folder and link on the way there is root's."""
+    """Checks for root, as with `sudo -E`, that every folder and link on the path is root's."""
     while os.geteuid() == 0 and path != os.path.dirname(path):
         path = os.path.dirname(path)
         try:
@@ -67,7 +67,7 @@ def open_new(path: str, chosen: bool = True) -> int:
 
 
 class LineAppender:
-    """Whole lines in one write; after half a one, the next begins on a line of its own."""
+    """Writes whole lines in one write; after an incomplete one, on a line of its own."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor, self._torn = descriptor, False

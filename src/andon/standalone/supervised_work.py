@@ -1,6 +1,6 @@
-"""What a supervisor holds: the lease of its job, and the command in a session of its own.
+"""What a supervisor holds: the lease of its job, and the command in its own session.
 
-The supervisor imports it from beside itself, without andon.
+The supervisor imports this file from its own folder, without andon.
 """
 
 # ruff: noqa: PTH112, PTH123, PTH208
@@ -34,7 +34,7 @@ def boot_seconds() -> float:
 
 
 def start_ticks(pid: int) -> int:
-    """When a process started, in ticks since boot."""
+    """Returns when a process started, in ticks since boot."""
     with open(f"/proc/{pid}/stat", "rb") as file:
         return int(file.read().rpartition(b")")[2].split()[19])
 
@@ -53,7 +53,7 @@ def _is_living_member(name: str, group: int) -> bool:
 
 
 class HeldLease:
-    """The locked file of the lease, and when it ends: a duration on a clock that is never set."""
+    """The locked file of the lease, and its end as a duration on a clock that is never set."""
 
     def __init__(self, task: Task, descriptors: list[int]) -> None:
         self.name = task["lease_file"]
@@ -69,7 +69,8 @@ class HeldLease:
         return os.fstat(self.file).st_mtime if self.file >= 0 else 0.0
 
     def add_work(self, pid: int, ticks: int) -> None:
-        """Say in the lease what runs on it; its time, which is its end, stays."""
+        """Adds the process that runs on the lease to its file; the file's time, which is the
+        lease's end, stays."""
         if self.file < 0:
             return
         before = os.fstat(self.file).st_mtime_ns
@@ -80,7 +81,7 @@ class HeldLease:
             os.utime(self.file, ns=(before, before))
 
     def follow(self) -> None:
-        """Its owner moves the end by changing the file's time; setting the clock does not."""
+        """Follows a changed end, which is the file's time; setting the clock does not matter."""
         if self.deadline is None or self.file < 0:
             return
         wall, boot, shown = time.time(), boot_seconds(), self._time()
@@ -93,7 +94,7 @@ class HeldLease:
             self.shown = self._time()
 
     def release(self) -> None:
-        """The file goes first: no valid lease is ever unlocked."""
+        """Releases the lease; the file is removed first: no valid lease is ever unlocked."""
         if self.file < 0:
             return
         with suppress(OSError):
@@ -106,7 +107,7 @@ class HeldLease:
 
 
 class JobCommand:
-    """The command of the job in a session of its own. It waits until it is told to go."""
+    """The command of the job in its own session. It waits until `go` is called."""
 
     def __init__(self, task: Task, output: int, lease: HeldLease, close: tuple[int, ...]) -> None:
         self._task = task
@@ -158,7 +159,7 @@ class JobCommand:
             os._exit(NOT_FOUND if missing else NOT_EXECUTABLE)
 
     def go(self) -> None:
-        """Start it; returns why it could not be started, or None."""
+        """Starts the command; `failure` is then why it could not be started, or None."""
         os.write(self._go, b"g")
         os.close(self._go)
         said = os.read(self._failed, 4096)
@@ -174,8 +175,8 @@ class JobCommand:
             os.killpg(self.pid, number)
 
     def has_group(self) -> bool:
-        """Whether a process of its group lives. One that has ended may stay a zombie, as in a
-        container whose first process reaps no one."""
+        """Whether a process of the command's group is alive. One that has ended may stay a
+        zombie, as in a container whose first process reaps no one."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, 0)
             return any(_is_living_member(name, self.pid) for name in os.listdir("/proc"))

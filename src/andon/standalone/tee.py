@@ -1,8 +1,8 @@
-"""Copies a command's stderr through, and keeps the end of it: all of it for the end of the run, its
-last part at any time in a file that its parent reads.
+"""Copies a command's stderr through and keeps its end: for the end of the run, and its last part
+at any time in a file that the parent reads.
 
-It runs as a script, without andon, in its own process: a command must not lose its stderr because
-the process that started it was killed.
+It runs as a script, without andon, in its own process: a command must not lose its stderr
+because the process that started it was killed.
 """
 
 import os
@@ -19,10 +19,9 @@ MOST_IN_PIPE = 1 << 20
 
 
 def copy(source: int, target: int, asker: int, answer: int, shown: int | None = None) -> None:
-    """Until the source ends. The tail is sent when the asker writes something, with all that the
-    command has written until then, whether the target takes it or not; the asker may have exited.
-    `shown` is a file that always has the last part of it.
-    """
+    """Copies until the source ends. The tail is sent when the asker writes something, with all
+    that the command has written until then, whether the target takes it or not; the asker may
+    have exited. `shown` is a file that always has the last part of the output."""
     tail = left = b""
     is_open, is_asked = True, False
     while is_open or left:
@@ -56,7 +55,7 @@ def _show(shown: int, part: bytes) -> None:
 
 
 def _ready(reading: list[int], writing: list[int]) -> tuple[list[int], list[int]]:
-    """Which can be read and written; a target that is not there takes everything."""
+    """Returns which descriptors can be read and written; a closed target accepts everything."""
     try:
         return select.select(reading, writing, [])[:2]
     except OSError:
@@ -64,7 +63,7 @@ def _ready(reading: list[int], writing: list[int]) -> tuple[list[int], list[int]
 
 
 def _all_in(source: int) -> bytes:
-    """What the source has now."""
+    """Returns what can be read from the source now."""
     found = b""
     while len(found) < MOST_IN_PIPE and select.select([source], [], [], 0)[0]:
         piece = _read(source)
@@ -82,8 +81,8 @@ def _read(descriptor: int) -> bytes:
 
 
 def _write(descriptor: int, content: bytes) -> int:
-    """How much of it is done with: all where no reader is left, which the command must not
-    notice."""
+    """Returns how many bytes are done with: all of them if no reader is left, which the command
+    must not notice."""
     try:
         return os.write(descriptor, content)
     except OSError:

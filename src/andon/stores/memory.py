@@ -162,11 +162,11 @@ class MemoryStore:
             return self._head_bytes() + self._block_bytes
 
     def compact(self, fully: bool = False) -> int:
-        """Python reuses what is free."""
+        """Frees nothing: Python reuses free memory."""
         return 0
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Does nothing: there is nothing to close."""
 
     # Tiers.
 
@@ -276,7 +276,7 @@ class MemoryStore:
         return POINT_BYTES * sum(map(len, self._heads.values()))
 
     def _keep_within(self) -> None:
-        """Between two runs of maintenance, which bounds the blocks."""
+        """Drops the oldest points between two runs of maintenance, which bounds the blocks."""
         if self._head_bytes() > self._most_bytes:
             for points in self._heads.values():
                 points.drop_oldest(round(DROP_SHARE * len(points)) + 1)
@@ -325,7 +325,7 @@ class MemoryAlertStore:
             return before - len(self._episodes)
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Does nothing: there is nothing to close."""
 
 
 def _is_old(alert: Alert, at: float) -> bool:

@@ -137,9 +137,10 @@ class SqliteStore:
             return sqlite_upkeep.shorten(connection, tier, now)
 
     def roll(self, due: DueRoll) -> Maintenance:
-        """Computed outside the transaction, which stays short: an ended window does not change.
+        """Rolls up a window; computed outside the transaction, which stays short: an ended
+        window does not change.
 
-        On the writing connection, because queries must not wait for this.
+        It uses the writing connection, because queries must not wait for this.
         """
         with self._database.guarded() as connection:
             made, damaged = sqlite_upkeep.rolled_blocks(connection, due.tier, due.begin)
@@ -205,7 +206,7 @@ class SqliteStore:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """All of it is committed, or nothing."""
+        """Commits all changes of the block, or none."""
         with self._database.transaction() as connection:
             if not self._names.known:
                 self._names.load(connection)

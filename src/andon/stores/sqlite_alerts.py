@@ -82,7 +82,7 @@ class SqliteAlertStore:
 
 
 def _readable(rows: Iterable[Row], read: Callable[[Row], T]) -> Iterator[T]:
-    """What can be read of these rows: a damaged one costs only itself."""
+    """Yields the rows that can be read; a damaged row is left out."""
     for row in rows:
         try:
             yield read(row)

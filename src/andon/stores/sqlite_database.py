@@ -47,8 +47,9 @@ def bring_up_to_date(connection: sqlite3.Connection, kind: FileKind = HISTORY_FI
 
 
 def refuse_untouched(path: Path, kind: FileKind = HISTORY_FILE) -> None:
-    """Raise Invalid for a newer andon's file or another program's, before anything is written to
-    it: as it is on disk, without its log. What cannot be read so is for the usual way to judge."""
+    """Raises Invalid for a newer andon's file or another program's, before anything is written
+    to it: as it is on disk, without its log. A file that cannot be read this way is left to the
+    usual checks."""
     with suppress(sqlite3.Error), closing(untouched(path)) as connection:
         refuse_newer(connection, kind)
         refuse_foreign(connection, kind)
@@ -80,7 +81,7 @@ def _columns(connection: sqlite3.Connection, table: str) -> frozenset[str]:
 
 @lru_cache
 def _wanted(dialect: str) -> Form:
-    """Created once in memory, so that it cannot differ from the migrations."""
+    """The expected form, created in memory once, so that it cannot differ from the migrations."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         migrate(connection, migrations(dialect))
         return _form(connection)
@@ -88,7 +89,7 @@ def _wanted(dialect: str) -> Form:
 
 @lru_cache
 def _ours(dialect: str) -> frozenset[str]:
-    """Every table that this or an earlier form has: a later one may have renamed it."""
+    """Returns every table that this or an earlier form has: a later one may have renamed it."""
     steps = migrations(dialect)
     found: set[str] = set()
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
@@ -114,7 +115,7 @@ class Database:
         forget: Callable[[], None] | None = None,
         kind: sqlite_file.FileKind = sqlite_file.HISTORY_FILE,
     ) -> None:
-        """`forget` is called when what was read from the file may no longer be true."""
+        """`forget` is called when cached values of the file may no longer be true."""
         self.path, self._kind = path, kind
         self._readonly, self._forget = readonly, forget or _nothing
         self._writing, self._reading = threading.RLock(), threading.RLock()
@@ -125,7 +126,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Everything is committed, or nothing."""
+        """Commits all changes of the block, or none."""
         with self.guarded() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -139,7 +140,7 @@ class Database:
 
     @contextmanager
     def guarded(self) -> Iterator[sqlite3.Connection]:
-        """The writing connection to the file that is at the path now."""
+        """Yields the writing connection to the file that is at the path now."""
         with self._writing:
             try:
                 yield self._present()
@@ -148,7 +149,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """One consistent view of the file, whatever is written meanwhile."""
+        """Yields one consistent view of the file, whatever is written meanwhile."""
         with self._reading:
             try:
                 reader = self._reader = self._reader or sqlite_file.connect(self.path, True)
@@ -225,7 +226,7 @@ class Database:
         log.warning("%s was damaged: moved to %s, and a new file was started", self.path, aside)
 
     def _failed(self, error: sqlite3.Error) -> AndonError:
-        """A damaged file is replaced by a new one; the caller may then retry."""
+        """The error; a damaged file is replaced by a new one, and the caller may then retry."""
         failure = sqlite_file.translated(error, self.path)
         if sqlite_file.is_damaged(error) and not self._readonly:
             with self._writing, self._reading, _MOVING:
@@ -252,4 +253,4 @@ def _is_damaged(error: sqlite3.Error) -> bool:
 
 
 def _nothing() -> None:
-    """Nothing to forget."""
+    """Does nothing: there is nothing to forget."""

@@ -17,7 +17,7 @@ from andon.stores.statements import migrations
 
 
 class FileKind(Struct, frozen=True):
-    """What a database is for: its migrations, what people call it, and what to do about it."""
+    """The kind of a database: its migrations, its name for people, and what to do about errors."""
 
     dialect: str
     words: str
@@ -46,7 +46,7 @@ def is_damaged(error: sqlite3.Error) -> bool:
 
 
 def translated(error: sqlite3.Error, path: Path) -> AndonError:
-    """A SQLite error as one of andon's."""
+    """Returns a SQLite error as one of andon's."""
     kind = _kind(error)
     unsaid = kind in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) and _is_full(path)
     if kind == sqlite3.SQLITE_FULL or unsaid:
@@ -88,7 +88,7 @@ def connect(path: Path, readonly: bool = False) -> sqlite3.Connection:
 
 
 def is_unwritten(path: Path) -> bool:
-    """Whether nothing was ever written: it was just made, or the disk was full then."""
+    """Whether nothing was ever written: the file is new, or the disk was full."""
     try:
         return path.stat().st_size == 0
     except OSError:
@@ -96,18 +96,19 @@ def is_unwritten(path: Path) -> bool:
 
 
 def untouched(path: Path) -> sqlite3.Connection:
-    """A connection that makes no lock, no log and no index beside the file."""
+    """Returns a connection that creates no lock, log or index beside the file."""
     return _opened(f"{path.absolute().as_uri()}?mode=ro&immutable=1")
 
 
 def needs_rollback_journal(path: Path) -> bool:
-    """On a network file system: a write-ahead log needs memory that all its users share."""
+    """Whether the file is on a network: a write-ahead log needs memory that all users share."""
     mounts = file_systems.read_mounts()
     return file_systems.network_system(path.parent.resolve(), mounts) is not None
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
-    """SQLite refuses at once, without a wait, while another one does this to a new file."""
+    """Turns the write-ahead log on; retries, because SQLite refuses at once while another
+    process does this to a new file."""
     until = time.monotonic() + BUSY_SECONDS / 2
     while True:
         try:
@@ -123,8 +124,8 @@ def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
 
 
 def _use_rollback_journal(connection: sqlite3.Connection) -> None:
-    """Also for a file that has a write-ahead log: with exclusive locks it is read without shared
-    memory, its content is written back, and the log is removed."""
+    """Turns the rollback journal on, also for a file with a write-ahead log: with exclusive
+    locks it is read without shared memory, written back, and the log is removed."""
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
     connection.execute("PRAGMA journal_mode = DELETE")
     connection.execute("PRAGMA locking_mode = NORMAL")
@@ -167,7 +168,7 @@ def refuse_newer(connection: sqlite3.Connection, kind: FileKind = HISTORY_FILE) 
 
 
 def _statements(script: str) -> Iterator[str]:
-    """One by one: `executescript` would commit first."""
+    """Yields statements one by one: `executescript` would commit first."""
     statement = ""
     for line in script.splitlines():
         statement += line + "\n"
@@ -204,7 +205,7 @@ def parts(path: Path) -> tuple[Path, ...]:
 
 
 def length(part: Path) -> int:
-    """0 for one that does not exist: SQLite may remove it at any time."""
+    """Returns a file's size; 0 if it does not exist: SQLite may remove it at any time."""
     try:
         return part.stat().st_size
     except FileNotFoundError:
@@ -212,7 +213,7 @@ def length(part: Path) -> int:
 
 
 def make_file(path: Path, kind: FileKind = HISTORY_FILE) -> None:
-    """An empty file in its directory, both private to their owner: who used what is private.
+    """Creates an empty file in its directory, both private to their owner: usage is private.
 
     SQLite creates the files next to it with the same mode.
     """
@@ -229,7 +230,7 @@ def make_file(path: Path, kind: FileKind = HISTORY_FILE) -> None:
 
 
 def identity(path: Path) -> tuple[int, int]:
-    """Device and inode of the file at this path now; a pipe would be waited for."""
+    """Returns device and inode of the file at this path; never opens it, as a pipe would block."""
     try:
         found = path.stat()
     except FileNotFoundError as exc:
@@ -245,7 +246,8 @@ def identity(path: Path) -> tuple[int, int]:
 
 
 def _is_full(path: Path) -> bool:
-    """SQLite says `disk I/O error` where a log or an index beside the file has no room."""
+    """Whether the disk is full: SQLite reports `disk I/O error` if a log or an index beside the
+    file has no room."""
     try:
         found = os.statvfs(path.parent)
     except (OSError, AttributeError):

@@ -83,7 +83,7 @@ def columns_in(
 def _runs(
     found: Iterable[tuple[int, bytes]], begin: int
 ) -> Iterator[tuple[bytes, list[int], list[bytes]]]:
-    """Consecutive rows of one layout: nearly always all of them."""
+    """Yields groups of consecutive rows of one layout: nearly always one group."""
     prefix, times, bodies = b"", list[int](), list[bytes]()
     for at, body in found:
         if not prefix or not body.startswith(prefix):
@@ -97,7 +97,7 @@ def _runs(
 
 
 def _rising(times: list[int], values: list[int]) -> tuple[Sequence[int], Sequence[int]]:
-    """Of two values with the same time, the one written later counts."""
+    """Returns times and values in order; of two values with the same time, the later one counts."""
     if all(earlier < later for earlier, later in pairwise(times)):
         return times, values
     points = dict(zip(times, values, strict=True))
@@ -129,7 +129,7 @@ class NameTable:
         self._described: dict[str, Device] = {}
 
     def load(self, connection: sqlite3.Connection) -> None:
-        """Read what is there, and forget the rest."""
+        """Reads the table from the database and drops other cached entries."""
         self.known = True
         self._layouts.clear()
         self._described.clear()
@@ -138,7 +138,7 @@ class NameTable:
         self._series = {(uuid, metric): number for uuid, metric, number in rows}
 
     def forget(self) -> None:
-        """After a failed transaction: what it added does not exist."""
+        """Drops the cache after a failed transaction: what it added does not exist."""
         self.known = False
 
     def describe(self, connection: sqlite3.Connection, devices: Sequence[Device]) -> None:
@@ -183,6 +183,6 @@ class NameTable:
 
 
 def find(connection: sqlite3.Connection, uuid: str, metric: str) -> Ids | None:
-    """For a reading connection, which may see what another process added."""
+    """Returns the ids for a reading connection, which may see what another process added."""
     found = connection.execute(SQL["find_series"], (uuid, metric)).fetchone()
     return Ids(*found) if found else None

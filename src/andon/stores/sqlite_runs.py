@@ -136,7 +136,7 @@ def _asked(query: RunQuery) -> dict[str, Any]:
 
 
 def _searched(text: str | None) -> str | None:
-    """SQLite takes no half characters, which a command line may have."""
+    """The text without lone surrogates, which a command line may have and SQLite refuses."""
     return None if text is None else text.encode("utf-8", "replace").decode()
 
 

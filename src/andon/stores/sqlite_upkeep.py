@@ -100,7 +100,7 @@ def used_bytes(connection: sqlite3.Connection) -> int:
 
 
 def vacuum(connection: sqlite3.Connection, least_pages: int = MOST_PAGES) -> int:
-    """Return some free pages to the file system, if there are so many; how many bytes."""
+    """Returns some free pages to the file system, if there are so many; returns the bytes."""
     free = _free(connection)
     if free < least_pages:
         return 0
@@ -109,7 +109,7 @@ def vacuum(connection: sqlite3.Connection, least_pages: int = MOST_PAGES) -> int
 
 
 def empty_journal(connection: sqlite3.Connection) -> None:
-    """Move everything from the write-ahead log into the database, unless someone reads it now."""
+    """Moves the write-ahead log into the database, unless another process reads it now."""
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 

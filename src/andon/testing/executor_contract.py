@@ -135,7 +135,7 @@ class ExecutorContract:
     def _running(
         self, executor: Executor, script: str
     ) -> "Iterator[tuple[str, CreatedWork, subprocess.Popen[str]]]":
-        """Work that has said that it is ready."""
+        """Yields work that has printed that it is ready."""
         with self._created(executor, script) as (order, work):
             client = subprocess.Popen(executor.client(work), stdout=subprocess.PIPE, text=True)
             try:

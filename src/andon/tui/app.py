@@ -88,7 +88,8 @@ class TopApp(App[None]):
             self._loop.call_soon_threadsafe(self._guarded, call, *values)
 
     def _guarded(self, call: Callable[..., None], *values: Any) -> None:
-        """An error in a call of the loop's own would only be printed into the picture."""
+        """Runs a call and reports its error: an error in a callback of the loop would only be
+        printed into the picture."""
         try:
             call(*values)
         except Exception as error:  # noqa: BLE001 - ends the app with one line
@@ -97,7 +98,7 @@ class TopApp(App[None]):
     # What comes in.
 
     def take(self, tick: Tick) -> None:
-        """A new snapshot; while the picture is paused it is kept and not shown."""
+        """Takes a new snapshot; while the picture is paused it is kept and not shown."""
         now = time.time()
         if tick.notice is not None:
             self.state = noticed(self.state, tick.notice, now, 15.0)
@@ -119,7 +120,7 @@ class TopApp(App[None]):
             self.draw()
 
     def learn(self, changes: Mapping[str, Any], at_once: bool) -> None:
-        """Something beside the snapshots."""
+        """Takes data that is not part of a snapshot."""
         given = dict(changes)
         for (uuid, metric), points in given.pop("past", {}).items():
             self.histories.add_past(uuid, metric, points)
@@ -138,7 +139,7 @@ class TopApp(App[None]):
         self.press(event.key, event.character)
 
     def press(self, key: str, character: str | None = None) -> None:
-        """One key: to the question, the prompt, the menu or the help that is open, else by the
+        """Handles one key: passes it to the open question, prompt, menu or help, else uses the
         table of keys."""
         frame, state = self.frame(), self.state
         if self.dialog is not None:
@@ -226,7 +227,7 @@ class TopApp(App[None]):
             self._ask_to_end()
 
     def _drawn_again(self) -> None:
-        """All of it: another program may have written on the screen."""
+        """Redraws everything: another program may have written on the screen."""
         self.screen.refresh(repaint=True, layout=True)
         self.canvas.refresh()
 
@@ -252,7 +253,7 @@ class TopApp(App[None]):
             self.draw()
 
     def _want(self) -> None:
-        """Passes what is shown to the background reader; what is newly needed is due at once."""
+        """Passes the needs of the screen to the background reader; new needs are read at once."""
         state, needs = self.state, self._needs
         before = (needs.view, needs.device, needs.tree, needs.span_seconds)
         needs.view, needs.device, needs.tree = state.view, state.device, state.processes.tree
@@ -269,7 +270,7 @@ class TopApp(App[None]):
             self._loop.call_soon_threadsafe(self.exit)
 
     def action_ignore(self) -> None:
-        """Ctrl-Q is Textual's; here q is enough."""
+        """Does nothing: Ctrl-Q is Textual's key; here q is enough."""
 
     def _handle_exception(self, error: Exception) -> None:
         """One line after the terminal is restored, instead of Textual's page of source code."""

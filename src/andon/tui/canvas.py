@@ -14,7 +14,7 @@ from andon.cli.show.text import Text
 
 @lru_cache(maxsize=256)
 def _style(name: str, color: bool) -> Style:
-    """Colours of the terminal's own palette: they fit a light background as well as a dark one."""
+    """Returns a style in the terminal's own palette, which fits light and dark backgrounds."""
     words = name.split()
     found = next((word for word in words if word in ("red", "green", "yellow", "cyan")), None)
     return Style(
@@ -74,7 +74,7 @@ class Canvas(Widget):
         return Strip(segments, width)
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """What `show` has made: a canvas has no style of its own that could change it."""
+        """Returns the lines that `show` prepared: a canvas has no style of its own."""
         end = crop.y + crop.height
         found = self._strips[crop.y : end] if crop.width == self._width else []
         return found + [Strip.blank(crop.width)] * (crop.height - len(found))

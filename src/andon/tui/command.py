@@ -87,7 +87,7 @@ def _refuse_what_cannot_work(interval: float | None) -> None:
 
 
 def _is_ascii() -> bool:
-    """A terminal whose encoding has no braille."""
+    """Whether the terminal's encoding has no braille."""
     try:
         "⣿━…".encode(sys.stdout.encoding or "utf-8")
     except (LookupError, UnicodeEncodeError):

@@ -26,7 +26,7 @@ SLOW_SECONDS = 2.0
 
 
 class EndPhase(StrEnum):
-    """How far it has come."""
+    """The phase of the dialog."""
 
     OPENING = "opening"
     ASKING = "asking"
@@ -75,7 +75,7 @@ class EndDialog:
     # What is shown.
 
     def lines(self, width: int) -> tuple[Text, ...]:
-        """Over the bottom of the screen."""
+        """Returns the lines that cover the bottom of the screen."""
         found = [say(f" end process {self.process.pid}".ljust(width), "bold reverse")]
         found += self._body(width)
         found.append(say(self._keys().ljust(width), "reverse"))
@@ -150,7 +150,7 @@ class EndDialog:
             self.phase, self._began = phase, time.monotonic()
 
     def _end_whole(self, whole: words.LargerTarget) -> None:
-        """In a thread: a queue of many jobs takes a moment to read."""
+        """Ends the job or lease in a thread: a queue of many jobs takes a moment to read."""
         from andon.kill.ending import end_whole
 
         try:
@@ -160,7 +160,7 @@ class EndDialog:
             self._refused, self.phase = (failed,), EndPhase.REFUSED
 
     def look(self) -> None:
-        """Whether it has ended: asked again and again, and never waited for."""
+        """Checks whether the process has ended; polls and never blocks."""
         if self._said is not None:
             self.end(self._said)
             return
@@ -176,7 +176,7 @@ class EndDialog:
                 self.end(self._left(number))
 
     def end(self, said: str) -> None:
-        """Let go of the process, and say what became of it."""
+        """Releases the process and closes the dialog with a message about the result."""
         self._closed = True
         if self._ending is not None:
             self._ending.close()
@@ -189,7 +189,7 @@ def _refusal(error: AndonError, width: int) -> list[Text]:
 
 
 def meant_process(frame: Frame) -> tuple[Process, Snapshot] | str:
-    """The process under the cursor; or why it cannot be ended from here."""
+    """Returns the process under the cursor, or why it cannot be ended from here."""
     snapshot, key = frame.scene.snapshot, frame.state.process
     if snapshot is None or key is None:
         return "choose a process first: Tab goes to the processes"

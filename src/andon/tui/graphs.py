@@ -43,7 +43,7 @@ def graph(
 
 
 def _levels(values: Values, top: float, most: int) -> list[int]:
-    """One loop without calls of our own: there are hundreds of values in every picture."""
+    """The levels in one loop without further calls: every picture has hundreds of values."""
     if top <= 0:
         return [0] * len(values)
     scale, isfinite = most / top, math.isfinite

@@ -16,7 +16,7 @@ HELD_INTERVALS = 3.0  # a bucket without a reading shows the last one for this m
 
 
 class Point(Struct, frozen=True):
-    """A reading, or the mean of a stretch of the past; `seconds` is the stretch it stands for."""
+    """A reading, or the mean of a period in the past; `seconds` is the length of the period."""
 
     at: float
     value: float | None
@@ -24,7 +24,7 @@ class Point(Struct, frozen=True):
 
 
 class Histories:
-    """What is remembered of every device: its past from elsewhere, then each new snapshot."""
+    """The recent readings of every device: its past from elsewhere, then each new snapshot."""
 
     def __init__(self) -> None:
         self._points: dict[tuple[str, str], deque[Point]] = {}
@@ -37,11 +37,11 @@ class Histories:
 
     @property
     def since(self) -> float | None:
-        """When the first snapshot came: earlier readings are the past's."""
+        """Returns when the first snapshot came; earlier readings come from the history."""
         return self._since
 
     def add(self, snapshot: Snapshot) -> None:
-        """A snapshot again, or one from before (a replay stepped back), starts again from there."""
+        """Adds a snapshot; an earlier one (a replay stepped back) drops everything after it."""
         if self._last is not None and snapshot.at <= self._last:
             if snapshot.at == self._last:
                 return
@@ -55,21 +55,21 @@ class Histories:
         self._add_processes(snapshot)
 
     def add_past(self, uuid: str, metric: str, points: Iterable[Point]) -> None:
-        """Readings from before the first snapshot, from a server or the history on disk."""
+        """Adds readings from before the first snapshot, from a server or the history on disk."""
         found = tuple(sorted(points, key=lambda point: point.at))
         if found or (uuid, metric) not in self._past:
             self._past[uuid, metric] = found
             self._drawn.clear()
 
     def forget_past(self) -> None:
-        """Ask for it again: another span is shown."""
+        """Drops the past, so that it is read again for another span."""
         self._past.clear()
         self._drawn.clear()
 
     def values(
         self, uuid: str, metric: str, until: float, span_seconds: float, count: int
     ) -> list[float | None]:
-        """The mean of each of `count` equal stretches up to `until`; None where none is known."""
+        """Returns the mean of each of `count` equal periods up to `until`; None if unread."""
         if count < 1:
             return []
         key, last = (uuid, metric), math.floor(until / (span_seconds / count))
@@ -99,7 +99,7 @@ class Histories:
     def process_memory(
         self, pid: int, started: float | None, until: float, span_seconds: float, count: int
     ) -> list[float | None]:
-        """The same for the device memory of one process, as far as top has recorded it."""
+        """The same means for the device memory of one process, as far as top has recorded it."""
         points = self._memory.get((pid, started), ())
         return buckets(list(points), until, span_seconds, count, self._interval)
 
@@ -135,7 +135,7 @@ class Histories:
 
 
 def thin(points: deque[Point]) -> None:
-    """Where there are too many, of the older half two become one: a day fits as well."""
+    """Thins out too many points: in the older half two become one, so that a day fits as well."""
     if len(points) <= KEPT:
         return
     old = [points.popleft() for _ in range(KEPT // 2)]
@@ -148,8 +148,8 @@ def thin(points: deque[Point]) -> None:
 def buckets(
     points: Sequence[Point], until: float, span_seconds: float, count: int, interval: float
 ) -> list[float | None]:
-    """The mean of each stretch. Stretches begin at multiples of their length, so that a graph
-    moves by whole values; one without a reading shows the last, for a while."""
+    """Returns the mean of each period. Periods begin at multiples of their length, so that a
+    graph moves by whole values; one without a reading shows the last value for a while."""
     if count < 1:
         return []
     step = span_seconds / count

@@ -121,12 +121,13 @@ def _bindings(view: TopView, can_end: bool, replayed: bool) -> tuple[KeyBinding,
 
 
 def _is_there(binding: KeyBinding, can_end: bool, replayed: bool) -> bool:
-    """Whether this session has it at all."""
+    """Whether this session has the key at all."""
     return not {"ending": not can_end, "replay": not replayed}.get(binding.only, False)
 
 
 def action_of(state: TopState, key: str, character: str | None) -> str | None:
-    """What a key does here; None if nothing. Capital letters are told by their character."""
+    """Returns the action of a key here; None if it has none. Capital letters are recognised by
+    their character."""
     typed = character if character and len(character) == 1 and character.isprintable() else None
     for binding in bindings_for(state):
         if key in binding.keys or (typed is not None and typed in binding.keys):

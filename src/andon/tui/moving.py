@@ -34,7 +34,7 @@ def open_chosen(frame: Frame) -> Outcome:
 
 
 def _open_row(frame: Frame) -> Outcome:
-    """From a list: an alert's device, a lease's device, a user's processes."""
+    """Opens the row under the cursor: an alert's device, a lease's device, a user's processes."""
     state, scene = frame.state, frame.scene
     uuid: str | None = None
     if state.view is TopView.ALERTS:
@@ -58,7 +58,7 @@ def nth(rows: Sequence[R], place: int) -> R | None:
 
 
 def back(frame: Frame) -> Outcome:
-    """To the view before; in the first one a filter ends."""
+    """Returns to the previous view; in the first view it clears a filter."""
     state = frame.state
     if state.back:
         return replace(state, view=state.back[-1], back=state.back[:-1], environment=False), ()
@@ -98,7 +98,7 @@ def _move_device(frame: Frame, by: int) -> TopState:
 
 
 def _at(state: TopState, rows: Sequence[ProcessEntry], place: int) -> TopState:
-    """The cursor on this row, or the nearest that is a process."""
+    """Moves the cursor to this row, or to the nearest one that is a process."""
     if not rows:
         return replace(state, process=None, place=0)
     place = max(0, min(len(rows) - 1, place))

@@ -33,7 +33,7 @@ def run(
     color: bool,
     ascii_only: bool,
 ) -> int:
-    """Until the person quits; the exit code. `kept` is what was remembered, without options."""
+    """Runs top until the user quits. `kept` is the remembered state, without options."""
     feed = Feed(choices, state.interval_seconds)
     feed.start()
     early = HistoryOnDisk(choices, feed, state.span_seconds)
@@ -82,7 +82,7 @@ def _first(feed: Feed, devices: list[str]) -> Tick | None:
 
 
 def _fill(histories: Histories, feed: Feed) -> None:
-    """What a server remembers fills the graphs from the first picture on."""
+    """Fills the graphs of the first picture with what a server remembers."""
     if isinstance(feed.source, ServerSnapshots):
         for snapshot in feed.source.remembered:
             histories.add(snapshot)

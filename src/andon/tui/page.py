@@ -13,7 +13,7 @@ _ARROWS = str.maketrans({"↓": "v", "↑": "^", "▾": "v", "▴": "^"})
 
 
 class Hit(Struct, frozen=True):
-    """What a click means: a row of a table, a column to sort by, or a key."""
+    """The target of a click: a row of a table, a column to sort by, or a key."""
 
     kind: str
     value: object
@@ -32,7 +32,7 @@ class Frame(Struct, frozen=True):
 
 
 class Page(Struct):
-    """Lines from top to bottom; `hits` maps a line to stretches of columns and their meaning."""
+    """Lines from top to bottom; `hits` maps a line to ranges of columns and their click targets."""
 
     width: int
     lines: list[Text] = field(default_factory=list)
@@ -48,11 +48,11 @@ class Page(Struct):
             self.add(text)
 
     def mark(self, start: int, end: int, hit: Hit) -> None:
-        """A stretch of the next line."""
+        """Marks a range of the next line as a click target."""
         self.hits.setdefault(len(self.lines), []).append((start, end, hit))
 
     def fill(self, height: int) -> None:
-        """As tall as the window, and no taller."""
+        """Fills or cuts the page to the height of the window."""
         del self.lines[height:]
         self.lines += [Text()] * (height - len(self.lines))
 
@@ -62,7 +62,7 @@ class Page(Struct):
 
 
 def selected(text: Text, width: int) -> Text:
-    """The line under the cursor, over the whole width."""
+    """Returns the line under the cursor, highlighted over the whole width."""
     return say(text.fit(width).pad(width).plain, "reverse")
 
 
@@ -77,5 +77,5 @@ def plain_ascii(text: Text) -> Text:
 
 
 def scrolled(count: int, room: int, cursor: int) -> int:
-    """The first row to show, so that the cursor is in the middle where there is more than fits."""
+    """Returns the first row to show; the cursor is in the middle if not all rows fit."""
     return max(0, min(cursor - room // 2, count - room))

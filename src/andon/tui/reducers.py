@@ -29,7 +29,7 @@ PAGE = 10
 
 
 def act(frame: Frame, action: str) -> Outcome:
-    """The state after an action; an action that means nothing here changes nothing."""
+    """Returns the state after an action; an action that has no effect here changes nothing."""
     state = replace(frame.state, copied=None)
     frame = replace_state(frame, state)
     name, _, value = action.partition(":")
@@ -45,7 +45,7 @@ def replace_state(frame: Frame, state: TopState) -> Frame:
 
 
 def typed(frame: Frame, key: str, character: str | None) -> Outcome:
-    """A key while something is typed at the bottom: a filter works from its first letter on."""
+    """Handles a key while text is typed at the bottom: a filter works from its first letter on."""
     state, prompt = frame.state, frame.state.prompt
     assert prompt is not None
     if key == "enter":
@@ -70,7 +70,7 @@ def _filtered(state: TopState, prompt: Prompt, text: str) -> TopState:
 
 
 def in_menu(frame: Frame, key: str) -> TopState:
-    """A key while the menu of columns is open."""
+    """Handles a key while the menu of columns is open."""
     state = frame.state
     row = state.menu or 0
     if key in ("up", "down"):
@@ -82,7 +82,7 @@ def in_menu(frame: Frame, key: str) -> TopState:
 
 
 def in_help(state: TopState, key: str, rows: int) -> TopState:
-    """A key while the help is open: it scrolls, and any other key closes it."""
+    """Handles a key while the help is open: it scrolls, and any other key closes it."""
     moves = {"up": -1, "down": 1, "pageup": -PAGE, "pagedown": PAGE, "space": PAGE}
     if key in moves:
         place = max(0, min(rows - 1, state.rows.get("help", 0) + moves[key]))
@@ -91,8 +91,8 @@ def in_help(state: TopState, key: str, rows: int) -> TopState:
 
 
 def settled(state: TopState, scene: Scene, now: float) -> TopState:
-    """The state for a new snapshot: what was under the cursor and is gone gives way to its
-    neighbour, and a followed process that ended is told about."""
+    """Returns the state for a new snapshot: if the row under the cursor is gone, its neighbour
+    is selected; if a followed process has ended, a notice says so."""
     uuids = [entry.status.device.uuid for entry in scene.entries]
     if uuids and state.device not in uuids and state.view is not TopView.DEVICE:
         state = replace(state, device=uuids[0])
@@ -112,7 +112,7 @@ def noticed(state: TopState, text: str, now: float, seconds: float = NOTICE_SECO
 
 
 def clicked(frame: Frame, kind: str, value: object, twice: bool) -> Outcome:
-    """A click selects a row; a second one opens it. Keys and headings do what they say."""
+    """Handles a click: the first selects a row, the second opens it."""
     state = replace(frame.state, copied=None)
     if kind == "action":
         return act(frame, str(value))
@@ -131,7 +131,7 @@ def clicked(frame: Frame, kind: str, value: object, twice: bool) -> Outcome:
 
 
 def _sorted_by(state: TopState, sort: str) -> TopState:
-    """The same column again turns the order round."""
+    """Sorts by a column; the same column again reverses the order."""
     same = state.processes.sort == sort
     return choose(state, sort=sort, reverse=same and not state.processes.reverse)
 
@@ -178,7 +178,7 @@ def _follow(frame: Frame) -> Outcome:
 
 
 def _copy(frame: Frame) -> Outcome:
-    """What is under the cursor, in the form that commands take."""
+    """Copies what is under the cursor, in the form that commands take."""
     text = copied_text(frame)
     if text is None:
         return frame.state, ()

@@ -1,4 +1,4 @@
-"""What a person chose in top, kept in the state folder for the next time."""
+"""What the user chose in top, kept in the state folder for the next time."""
 
 import json
 from contextlib import suppress
@@ -19,7 +19,7 @@ MOST_BYTES = 4096
 
 
 def remembered(state: TopState) -> TopState:
-    """The state with what was chosen last time; what cannot be read changes nothing."""
+    """Returns the state with what was chosen last time; an unreadable file changes nothing."""
     try:
         found = json.loads(read_regular(state_folder() / NAME, MOST_BYTES))
     except (OSError, ValueError):
@@ -28,7 +28,7 @@ def remembered(state: TopState) -> TopState:
 
 
 def with_choices(state: TopState, found: dict[str, Any]) -> TopState:
-    """Only values that this version knows are taken."""
+    """Returns the state with the choices that this version knows; others are ignored."""
     if found.get("schema") != SCHEMA:
         return state
     choice = state.processes
@@ -64,8 +64,8 @@ def choices_of(state: TopState) -> dict[str, Any]:
 
 
 def without_options(state: TopState, begun: TopState, kept: TopState) -> TopState:
-    """What to remember of a session: what an option set, and no key has changed since, applied
-    once."""
+    """Returns what to remember of a session, without values set by an option and not changed by
+    a key since."""
     if state.interval_seconds == begun.interval_seconds:
         state = replace(state, interval_seconds=kept.interval_seconds)
     now, then, before = state.processes, begun.processes, kept.processes
@@ -75,6 +75,6 @@ def without_options(state: TopState, begun: TopState, kept: TopState) -> TopStat
 
 
 def remember(state: TopState) -> None:
-    """A folder that cannot be written is no reason to fail."""
+    """Saves the choices; a folder that cannot be written is no reason to fail."""
     with suppress(OSError, AndonError):
         replace_file(open_state_folder() / NAME, json.dumps(choices_of(state)).encode())

@@ -34,7 +34,7 @@ class ProcessEnvironment(Struct, frozen=True):
 
 
 class Scene(Struct, frozen=True):
-    """What is known now. A list that is None has not been read; its note says why."""
+    """Everything known now. A list that is None has not been read; its note says why."""
 
     snapshot: Snapshot | None = None
     entries: tuple[NamedDevice, ...] = ()
@@ -98,7 +98,7 @@ _TEXT_SORTS = frozenset(("user", "device", "command"))
 
 
 class _LastRows:
-    """The rows of the last question: several parts of a picture ask for the same ones."""
+    """Caches the rows of the last query: several parts of a picture need the same ones."""
 
     def __init__(self) -> None:
         self._asked: tuple[object, ...] = ()
@@ -153,7 +153,7 @@ def _shown(use: ProcessRow, choice: ProcessChoice) -> bool:
 
 
 def searched(process: Process) -> str:
-    """Every word of a process that a person may look for."""
+    """Returns all text of a process that a filter searches."""
     program = program_of(process.command, process.name)
     words = (
         str(process.pid), process.user, process.name, program, process.command,
@@ -176,12 +176,12 @@ def _sort_key(use: ProcessRow, sort: str) -> tuple[float, str]:
 
 
 def _padded(label: str) -> str:
-    """`6:1` behind `6:0`, and 10 behind 9."""
+    """Returns a sort key: `6:1` after `6:0`, and 10 after 9."""
     return ":".join(part.rjust(6, "0") for part in label.split(":"))
 
 
 def starts_descending(sort: str) -> bool:
-    """Whether a column shows its largest value first; names and numbers go upwards."""
+    """Whether a column shows its largest value first; names and numbers sort upwards."""
     return sort not in _TEXT_SORTS and sort != "pid"
 
 
@@ -202,7 +202,7 @@ def _tree(held: Sequence[ProcessRow], scene: Scene) -> list[ProcessEntry]:
 
 
 def place_of(rows: Sequence[ProcessEntry], key: ProcessKey | None) -> int | None:
-    """Where a process is listed; on any device if it has left this one."""
+    """Returns the row of a process; on any device if it has left this one."""
     if key is None:
         return None
     near = None

@@ -24,7 +24,7 @@ NO_DEVICE_LINES = 8  # why there is none, and what to do
 
 
 def compose(frame: Frame, question: tuple[Text, ...] = ()) -> Page:
-    """Exactly as many lines as the window has, none wider than it."""
+    """Returns exactly as many lines as the window has, none wider than it."""
     page = Page(frame.width)
     if frame.width < LEAST_WIDTH or frame.height < LEAST_HEIGHT:
         page.add(say(f"top needs {LEAST_WIDTH}x{LEAST_HEIGHT}; q quits", "yellow"))
@@ -58,7 +58,7 @@ def _body(page: Page, frame: Frame) -> None:
 
 
 def _other_view(page: Page, frame: Frame, room: int) -> None:
-    """Imported when they are opened: the first picture does not wait for them."""
+    """Draws a view that is imported when opened: the first picture does not wait for it."""
     from andon.tui.views.details import device_page, process_page
     from andon.tui.views.lists import list_view
     from andon.tui.views.overlays import help_page
@@ -83,7 +83,7 @@ def _overlay(page: Page, frame: Frame, question: tuple[Text, ...]) -> None:
 
 
 def _overview(page: Page, frame: Frame, room: int) -> None:
-    """Devices, graphs of the one under the cursor, the node, processes, alerts, leases."""
+    """Draws devices, graphs of the one under the cursor, the node, processes, alerts and leases."""
     count = len(frame.scene.entries)
     flexible = room - 3  # the node's line, alerts and leases
     most = max(4, flexible - LEAST_PROCESSES if count <= 8 else flexible * 3 // 5)

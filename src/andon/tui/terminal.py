@@ -39,7 +39,7 @@ class TerminalGuard:
         self.failure: BaseException | None = None
 
     def enter(self) -> None:
-        """From here on every end restores the terminal."""
+        """Takes over the terminal; from here on every exit restores it."""
         self._handlers = {number: signal.signal(number, self._on_signal) for number in ENDS}
         threading.excepthook = self._on_thread_failure
         quiet = termios.tcgetattr(self._input)
@@ -48,17 +48,17 @@ class TerminalGuard:
         self._write(ENTER)
 
     def paint(self, lines: Sequence[Text], color: bool) -> None:
-        """A picture without Textual, which takes longer to import than a person waits."""
+        """Draws a picture without Textual, whose import takes too long for the first one."""
         rows = [without_commands(line.paint(color)) for line in lines]
         # Cleared before it is written: behind a full line the cursor stands on its last cell.
         self._write("".join(f"\x1b[{y};1H\x1b[K{row}" for y, row in enumerate(rows, 1)))
 
     def stops_by(self, stop: Callable[[], None]) -> None:
-        """How the running app is asked to end; it may be called from any thread."""
+        """Sets how the running app is asked to end; `stop` may be called from any thread."""
         self._stop = stop
 
     def leave(self) -> None:
-        """The terminal as it was found; twice does no harm."""
+        """Restores the terminal as it was found; may be called twice."""
         with self._lock:
             if self._left:
                 return
@@ -68,7 +68,7 @@ class TerminalGuard:
                 termios.tcsetattr(self._input, termios.TCSANOW, self._before)
 
     def close(self) -> None:
-        """Leave, and give the signals back; one that ended us ends us for good now."""
+        """Restores the terminal and the signal handlers; sends again a signal that ended top."""
         self.leave()
         threading.excepthook = self._hook
         for number, handler in self._handlers.items():
@@ -82,13 +82,13 @@ class TerminalGuard:
         self._end()
 
     def _on_thread_failure(self, failed: threading.ExceptHookArgs) -> None:
-        """A thread that died would leave a picture that looks alive."""
+        """Ends top when a thread dies: the picture would otherwise look alive."""
         if self.failure is None:
             self.failure = failed.exc_value or failed.exc_type()
         self._end()
 
     def _end(self) -> None:
-        """Ask the app to end; whatever it does, the process ends in a second."""
+        """Asks the app to end; the process ends within a second in any case."""
         threading.Thread(target=self._end_for_good, name="ending", daemon=True).start()
         if self._stop is not None:
             with suppress(RuntimeError):  # its loop has ended already
@@ -128,5 +128,5 @@ def _left_within(guard: TerminalGuard, seconds: float) -> bool:
 
 
 def failure_words(failure: BaseException) -> str:
-    """One line for an error that nobody expected."""
+    """Returns one line for an unexpected error."""
     return f"top failed: {type(failure).__name__}: {failure}; please report it with andon version"

@@ -43,7 +43,7 @@ class BlockingPool:
     async def do(
         self, request: Request, work: Callable[[Visit], T], wait_seconds: float = 0.0
     ) -> T:
-        """The result of the work, which is notified if the caller or the server ends."""
+        """Returns the result of the work, which is notified if the caller or the server ends."""
         waits = wait_seconds > 0
         self._refuse_more(waits)
         visit, loop = Visit(), asyncio.get_running_loop()
@@ -75,7 +75,7 @@ class BlockingPool:
 
 
 async def _watch(request: Request, visit: Visit) -> None:
-    """The body has been read: anything else received is the end of the connection."""
+    """Watches for the end of the connection: the body has been read, so any message is the end."""
     with suppress(RuntimeError):
         while (await request.receive())["type"] != "http.disconnect":
             pass

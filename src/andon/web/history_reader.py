@@ -91,7 +91,7 @@ class HistoryReader:
         return job
 
     def _prefer(self, job: _Job) -> None:
-        """A caller with a valid key asks for the same: it waits no longer than their own would."""
+        """Moves a job forward because a caller with a valid key asks for the same."""
         if job in self._waiting[False]:
             self._waiting[False].remove(job)
             self._waiting[True].append(job)
@@ -127,7 +127,7 @@ class HistoryReader:
         self._next()
 
     def _forget(self, job: _Job) -> None:
-        """No caller is left: if it has not started, it is dropped."""
+        """Drops a job that has no caller left, if it has not started."""
         if job.callers:
             return
         for queue in self._waiting.values():
@@ -143,6 +143,6 @@ class HistoryReader:
 
 
 async def _gone(request: Request) -> None:
-    """A GET has no body: anything received after it is the end of the connection."""
+    """Waits until the client disconnects: a GET has no body, so no other message comes."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

@@ -139,7 +139,7 @@ def _unbound(exc: OSError, host: str, port: int) -> AndonError:
 
 
 def check_certificate(place: ServeOptions) -> None:
-    """Load it once before the start, so that a mistake is an error message, not a traceback."""
+    """Loads the certificate before the start, so that a mistake is a message, not a traceback."""
     if place.certificate is None:
         if place.key is not None:
             raise Invalid("--tls-key needs --tls-cert", hint="give both")

@@ -137,7 +137,7 @@ def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started],
 
 
 def say_started(audit: Audit, address: str, port: int) -> None:
-    """A server whose audit log cannot be written watches and shows, and changes nothing."""
+    """Writes the start to the audit log; a server that cannot write it changes nothing."""
     try:
         audit.write("started", address=address, port=port)
     except Unavailable as exc:
@@ -145,7 +145,7 @@ def say_started(audit: Audit, address: str, port: int) -> None:
 
 
 def _interrupted(number: int, frame: FrameType | None) -> None:
-    """The first Ctrl-C before the server runs; a second one must not interrupt the cleanup."""
+    """Handles the first Ctrl-C before the server runs; a second must not stop the cleanup."""
     signal.signal(number, lambda *_: None)
     raise KeyboardInterrupt
 
@@ -156,7 +156,7 @@ def _feed(sampler: Sampler, settings: Settings) -> SnapshotFeed:
 
 
 def _linked(settings: Settings, url: str) -> Settings:
-    """Notifications link to the board; a loopback address would be useless in them."""
+    """Returns the settings with the board's URL, unless it is a loopback address."""
     return replace(settings, alerts_board_url=settings.alerts_board_url or url)
 
 
@@ -202,7 +202,7 @@ def _remote_leases(
     leases: "LeaseTracker | None",
     simulated: bool,
 ) -> "RemoteLeases | None":
-    """It uses the sampler's snapshots: this process calls no driver."""
+    """Returns remote leasing; it uses the sampler's snapshots, so this process calls no driver."""
     if leases is None:
         return None  # a recording, or a system without locks
     from andon.leases.network import RemoteLeases
@@ -228,7 +228,7 @@ def _build(state: "AppState", audit: Audit, rules: Rules) -> App:
 def _counts(
     history: ServerHistory, watcher: "Watcher", leases: "LeaseTracker | None"
 ) -> "ServerCounts":
-    """From memory: a scrape reads neither the store nor the lease book."""
+    """Returns counts from memory: a scrape reads neither the store nor the lease book."""
     from andon.exporter.spreads import ServerCounts
 
     book = None if leases is None else leases.page()

@@ -43,7 +43,7 @@ class ServerHistory(Protocol):
 
 
 class NoHistory:
-    """For a server without history: every call says so."""
+    """Stands in for the history of a server that has none: every call raises the reason."""
 
     def __init__(self, reason: str, hint: str) -> None:
         self._reason, self._hint = reason, hint
@@ -70,7 +70,7 @@ class NoHistory:
         raise Unavailable(self._reason, hint=self._hint)
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Does nothing: there is nothing to close."""
 
 
 class Recorded:
@@ -135,7 +135,7 @@ class Recorded:
 
 
 def _bucket(one: Bucket) -> wire.Json:
-    """Written out: `asdict` takes a hundred times as long, and an answer may have thousands."""
+    """Encodes one bucket by hand: `asdict` takes a hundred times as long."""
     return {
         "since": one.since,
         "until": one.until,

@@ -29,7 +29,7 @@ class AdoptedWork(Struct, frozen=True):
 
 
 def adopt(book: Book, executor: Executor, name: str, uid: int) -> AdoptedWork:
-    """Hold an orphaned lease of this user again; Gone where there is none, or no container."""
+    """Holds an orphaned lease of this user again; raises Gone if there is none, or no container."""
     found, _ = _orphan(book.entries(), name, uid)
     work = next(iter(_running(executor, found.id)), None)
     if work is None:
@@ -41,7 +41,7 @@ def adopt(book: Book, executor: Executor, name: str, uid: int) -> AdoptedWork:
 
 
 def hold_again(book: Book, name: str, uid: int, owner: Owner) -> LeaseHold:
-    """An orphaned lease of this user under the same id, for another holder."""
+    """Holds an orphaned lease of this user under the same id, for another holder."""
     with book.locked():
         lease, entry = _orphan(book.entries(), name, uid)
         held = book.write_lease(replace(lease, owner=owner, work=None))
@@ -50,7 +50,7 @@ def hold_again(book: Book, name: str, uid: int, owner: Owner) -> LeaseHold:
 
 
 def _orphan(entries: Sequence[BookEntry], name: str, uid: int) -> tuple[Lease, BookEntry]:
-    """The one unlocked lease of this user that begins so and has a container."""
+    """Returns the one unlocked lease of this user with this prefix and a container."""
     if not name:
         raise Invalid("which lease?", hint="andon leases lists them")
     mine = [

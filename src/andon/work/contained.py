@@ -42,7 +42,7 @@ class ContainedCommand:
         terminal: bool = False,
         sweeps: bool = True,
     ) -> None:
-        """`sweeps`: what killed supervisors left behind is removed with it at the end."""
+        """`sweeps`: the remains of killed supervisors are removed with it at the end."""
         self.executor, self.options, self._sweeps = executor, options, sweeps
         self._order = WorkOrder(
             tuple(command),
@@ -58,7 +58,7 @@ class ContainedCommand:
         self._made = ""  # the id of the last container
 
     def check(self) -> None:
-        """Raise what is missing before a device is claimed: the engine, the image, a folder."""
+        """Raises an error if something is missing, before a claim: engine, image, folder."""
         self.executor.check(self._order)
 
     def create(
@@ -68,8 +68,8 @@ class ContainedCommand:
         environment: Mapping[str, str],
         name: Callable[[str], None],
     ) -> None:
-        """Make the container and write its id into the lease; nothing runs yet. What fails leaves
-        nothing behind."""
+        """Creates the container and writes its id into the lease; nothing runs yet. A failure
+        leaves nothing behind."""
         order = replace(
             self._order,
             label=label,
@@ -91,14 +91,14 @@ class ContainedCommand:
         self._work = work
 
     def client(self) -> Sequence[str]:
-        """Start it, where that needs no terminal; the command that passes its output."""
+        """Starts the container if that needs no terminal; returns its client's command."""
         try:
             return self.executor.client(self._created())
         except AndonError as error:
             raise _translated(error) from error
 
     def follow(self, since: float | None = None) -> Sequence[str]:
-        """A command that passes its output from this time on, or from now on."""
+        """Returns a command that passes on its output from this time on, or from now on."""
         return self.executor.follow(self._created(), time.time() if since is None else since)
 
     def send(self, number: int) -> None:
@@ -109,7 +109,7 @@ class ContainedCommand:
         return self.executor.ended(self._created()) is None
 
     def finished(self, client: CommandEnd) -> tuple[CommandEnd, bool]:
-        """How the command ended, by the engine's word; and whether host memory ran out."""
+        """How the command ended, according to the engine, and whether host memory ran out."""
         end = self.executor.ended(self._created())
         if end is None:
             raise Conflict("the container is still running")
@@ -129,7 +129,7 @@ class ContainedCommand:
             sweep(self.executor)
 
     def lives(self) -> bool:
-        """Whether a process of the container lives although it was to be removed."""
+        """Whether a process of the container is alive although it was to be removed."""
         return bool(self._made) and container_lives([self._made])
 
     def _created(self) -> CreatedWork:
@@ -148,7 +148,8 @@ def follow_container(
     launch: Callable[[Sequence[str]], CommandEnd],
     command: Sequence[str] | None = None,
 ) -> tuple[CommandEnd, bool]:
-    """Start it, or follow it with `command`; pass on its output until it ends, and remove it.
+    """Starts the container, or follows it with `command`; passes on its output until it ends,
+    and removes it.
 
     Returns how it ended, and whether the kernel killed it for lack of host memory. One that has
     ended and cannot be removed is left to a later sweep.
@@ -169,7 +170,7 @@ def follow_container(
 
 
 def sweep(executor: Executor) -> None:
-    """Remove what supervisors that were killed left behind: no lease names it."""
+    """Removes what killed supervisors left behind: no lease names it."""
     if isinstance(executor, Sweeping):
         with suppress(AndonError):
             entries = Book(make=False).entries()
@@ -179,8 +180,8 @@ def sweep(executor: Executor) -> None:
 
 
 def half_of_memory() -> int | None:
-    """Half of this machine's memory: data loaders share tensors through /dev/shm, and the engines'
-    own 64 MiB is too little."""
+    """Returns half of this machine's memory: data loaders share tensors through /dev/shm, and
+    the engines' own 64 MiB is too little."""
     with suppress(OSError, ValueError, IndexError):
         for line in MEMORY.read_text("ascii").splitlines():
             if line.startswith("MemTotal:"):
@@ -200,11 +201,12 @@ def render_nodes(devices: Sequence[Device]) -> dict[str, str]:
 
 
 def _groups() -> tuple[int, ...]:
-    """The submitter's other groups: shared folders are often given to one."""
+    """Returns the submitter's other groups: shared folders often belong to one."""
     return tuple(sorted(set(os.getgroups()) - {os.getgid()})) if os.getuid() else ()
 
 
 def _translated(error: AndonError) -> AndonError:
-    """A program that is missing in the image counts as one that is missing here: 126 and 127."""
+    """Returns the error; a program that is missing in the image counts as one that is missing
+    here: 126 and 127."""
     code = getattr(error, "code", None)
     return CannotStart(error.reason, code) if isinstance(code, int) else error

@@ -1,7 +1,8 @@
-"""Notes about the containers that andon made: only what a note of ours names is ever removed.
+"""Notes about the containers that andon made: only a container with a note of ours is ever
+removed.
 
-An engine's labels are not enough for that: whoever may use the engine can write them, and an engine
-may lie.
+An engine's labels are not enough for that: anyone who may use the engine can write them, and an
+engine may lie.
 """
 
 import json
@@ -24,8 +25,8 @@ RECENT_SECONDS = 600.0
 
 
 def write_note(engine: str, work: CreatedWork) -> None:
-    """Before the container exists, and again with its id. Without a note it is removed by the
-    process that made it, and by no other."""
+    """Writes a note before the container exists, and again with its id. Without a note only the
+    process that made a container removes it."""
     said = {"engine": engine, "id": work.id, "label": work.label, "home": work.home}
     with suppress(AndonError, OSError):
         folder = open_node_folder() / FOLDER
@@ -40,14 +41,14 @@ def drop_note(work: CreatedWork) -> None:
 
 
 def is_recent(work: CreatedWork) -> bool:
-    """Whether it may be about to be made: its note is written before it."""
+    """Whether the container may be about to be created: its note is written before it."""
     with suppress(OSError):
         return time.time() - (node_path() / FOLDER / work.note).stat().st_mtime < RECENT_SECONDS
     return False
 
 
 def noted(engine: str) -> list[CreatedWork]:
-    """What this user made with this engine on this machine, and did not remove."""
+    """The containers that this user made with this engine on this machine, and did not remove."""
     try:
         names = sorted(os.listdir(node_path() / FOLDER))  # noqa: PTH208 - names alone
     except OSError:

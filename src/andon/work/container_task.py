@@ -42,11 +42,11 @@ def task_command(
 
 
 def follow_command(label: str, image: object, since: float) -> list[str]:
-    """Follows the container of a lease, with its output from this time on."""
+    """The command that follows the container of a lease, with its output from this time on."""
     task = {"lease": label, "image": image, "since": since}
     return process_command("container", "follow", json.dumps(task))
 
 
 def clean_command(label: str) -> list[str]:
-    """Removes what is left of the containers of a lease."""
+    """Returns the command that removes what is left of the containers of a lease."""
     return process_command("container", "clean", label)

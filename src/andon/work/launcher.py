@@ -60,10 +60,10 @@ class Launcher:
         check_seconds: float = CHECK_SECONDS,
         elsewhere: Callable[[int], None] | None = None,
     ) -> None:
-        """`asked_by` says who asked this process to end, when SIGTERM arrives; `shell`: the command
-        is a person's shell; `cpus` are those that it may run on. With `output`, all of its output
-        goes there, it has no input, and nothing that it started outlives it. `elsewhere` signals
-        the work where the command is only its client."""
+        """`asked_by` returns who asked this process to end, when SIGTERM arrives; `shell`: the
+        command is a person's shell; `cpus` are those that it may run on. With `output`, all of
+        its output goes there, it has no input, and nothing that it started outlives it.
+        `elsewhere` signals the work if the command is only its client."""
         self._command, self._environment = list(command), dict(environment)
         self._hold, self._interactive = hold, interactive
         self._asked_by, self._shell, self._elsewhere = asked_by, shell, elsewhere
@@ -76,7 +76,7 @@ class Launcher:
         self._terminal = _terminal()
 
     def run(self, check: Callable[[], str | None], notify: Callable[[str], None]) -> CommandEnd:
-        """Start it and wait for it. `check` may return a reason to stop it; `notify` shows text."""
+        """Runs the command. `check` may return a reason to stop it; `notify` shows text."""
         self._notify = notify
         before, modes = self._listen(), _modes(self._terminal)
         began, code = time.monotonic(), -1
@@ -97,7 +97,7 @@ class Launcher:
         )
 
     def recent(self) -> tuple[str, float]:
-        """The last part of its error output so far, and when it was written."""
+        """Returns the last part of its error output so far, and when it was written."""
         return self._tap.recent() if self._tap else ("", 0.0)
 
     # Starting.
@@ -190,19 +190,19 @@ class Launcher:
             self._notify(f"{signal.Signals(number).name} could not be sent: {error.reason}")
 
     def _ask_to_end(self, number: int) -> None:
-        """A stopped command handles the signal once it is resumed."""
+        """Asks the command to end; a stopped one handles the signal once it is resumed."""
         self._send(number)
         self._send(signal.SIGCONT)
 
     def _stopping(self) -> signal.Signals:
-        """An interactive shell ignores SIGTERM."""
+        """Returns the signal that ends the command: an interactive shell ignores SIGTERM."""
         return signal.SIGHUP if self._shell else signal.SIGTERM
 
     def _forward(self, number: int, frame: FrameType | None) -> None:
         self._send(number)
 
     def _end(self, number: int, frame: FrameType | None) -> None:
-        """The first signal is passed on; the second one kills the command."""
+        """Handles signals to end: the first is passed on; the second kills the command."""
         self._asked += 1
         if self._asked == 1:
             sent = self._stopping() if number == signal.SIGTERM else number
@@ -216,13 +216,14 @@ class Launcher:
             self._send(signal.SIGKILL)
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
-        """Ctrl-Z: the command stops, then we do; when we resume, so does it."""
+        """Handles Ctrl-Z: the command stops, then this process; both resume together."""
         self._send(signal.SIGTSTP)
         os.kill(os.getpid(), signal.SIGSTOP)
         self._send(signal.SIGCONT)
 
     def _child(self, number: int, frame: FrameType | None) -> None:
-        """A command that needs the terminal gets it; one stopped while it has it stops us."""
+        """Gives the terminal to a command that needs it; if the command stops while it has it,
+        this process stops too."""
         if self._process is None:
             return
         try:
@@ -256,13 +257,13 @@ class Launcher:
             _set_foreground(self._terminal, self._process.pid)
 
     def _take_terminal_back(self) -> None:
-        """A shell that we started may have passed it to a group that has since exited."""
+        """Takes the terminal back: a shell may have passed it to a group that has exited."""
         if self._terminal is not None and self._process is not None:
             _set_foreground(self._terminal, os.getpgrp())
 
 
 def _terminal() -> int | None:
-    """Our controlling terminal, if we are in its foreground."""
+    """Returns our controlling terminal, if we are in its foreground."""
     with suppress(OSError):
         if os.tcgetpgrp(0) == os.getpgrp():
             return 0
@@ -277,7 +278,7 @@ def _modes(terminal: int | None) -> list[Any] | None:
 
 
 def _set_modes(terminal: int | None, modes: list[Any] | None) -> None:
-    """Restore them: a program killed at a prompt leaves a terminal without echo."""
+    """Restores the modes: a program killed at a prompt leaves a terminal without echo."""
     if terminal is not None and modes is not None:
         with suppress(termios.error):
             termios.tcsetattr(terminal, termios.TCSADRAIN, modes)

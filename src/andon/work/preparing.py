@@ -30,7 +30,7 @@ class CannotStart(AndonError):
 
 
 def find(command: Sequence[str]) -> str:
-    """The program's path; CannotStart where there is none, before anything is claimed for it."""
+    """Returns the program's path; raises CannotStart before anything is claimed for it."""
     name = command[0]
     found = shutil.which(name)
     if found is not None:
@@ -44,7 +44,7 @@ def find(command: Sequence[str]) -> str:
 
 
 def _meant(name: str) -> str:
-    """What someone may have meant whose command does not exist."""
+    """Returns a suggestion for a command that does not exist."""
     if name.replace(":", "").isdecimal():
         return f"to name a GPU: -d {name}"
     if _VARIABLE.match(name):
@@ -65,7 +65,7 @@ UNBUFFERED = "PYTHONUNBUFFERED"
 
 
 def defaults(variables: Mapping[str, str], port: int | None) -> dict[str, str]:
-    """What is missing in `variables`; two trainings on one node must not share a port."""
+    """Returns what is missing in `variables`; two trainings on one node must not share a port."""
     wanted = {UNBUFFERED: "1"}
     if port is not None and not any(name in variables for name in PORTS):
         wanted |= dict.fromkeys(PORTS, str(port))
@@ -73,7 +73,7 @@ def defaults(variables: Mapping[str, str], port: int | None) -> dict[str, str]:
 
 
 def free_port(taken: frozenset[int] = frozenset()) -> int | None:
-    """A port that no one listens on now, and none of `taken`; None where none can be found."""
+    """Returns a port that no one listens on now, and none of `taken`; None if none can be found."""
     for _ in range(20):
         with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
             probe.bind(("127.0.0.1", 0))
@@ -92,7 +92,7 @@ def bound_to(devices: Sequence[Device]) -> CpuBinding:
 
 
 def bound_line(bound: CpuBinding, devices: str | None = None) -> RunEvent:
-    """`devices` names those of one worker, where a run has several."""
+    """Returns the line of a record; `devices` names those of one worker, if a run has several."""
     cpus = None if bound.cpus is None else cpu_words(bound.cpus)
     data = {"cpus": cpus, "reason": bound.words}
     return RunEvent(time.time(), "bind", data if devices is None else {**data, "devices": devices})

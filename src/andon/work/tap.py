@@ -42,7 +42,7 @@ class Tap:
         os.close(self.entrance)
 
     def recent(self) -> tuple[str, float]:
-        """The last part of what was written so far, and when; empty where there is none."""
+        """The last part of the output so far, and when it was written; empty if there is none."""
         with self._lock:
             if self._shown is None:
                 return "", 0.0
@@ -54,7 +54,7 @@ class Tap:
         return part.decode(errors="replace") if whole else "", written
 
     def tail(self) -> str:
-        """The end of what was written, once the command has ended; its children may still
+        """Returns the end of the output, once the command has ended; its children may still
         write."""
         with suppress(OSError):  # it may have exited after answering
             os.write(self._ask, b"?")
@@ -75,7 +75,7 @@ class Tap:
 
 
 def _memory() -> int | None:
-    """A file that is on no disk; None where the system has none."""
+    """Opens a file that is on no disk; None if the system has none."""
     try:
         return os.memfd_create("andon stderr") if hasattr(os, "memfd_create") else None
     except OSError:
@@ -83,7 +83,7 @@ def _memory() -> int | None:
 
 
 def _terminal() -> tuple[int, int]:
-    """A raw pseudo-terminal of the same size as ours."""
+    """Opens a raw pseudo-terminal of the same size as ours."""
     import fcntl
     import pty
     import termios
@@ -101,7 +101,7 @@ def _terminal() -> tuple[int, int]:
 
 
 class PrintedProgress:
-    """Asked with each sample of a run; a part that was read before is not read again."""
+    """Called with each sample of a run; output that was read before is not read again."""
 
     def __init__(self, began: float) -> None:
         self._began, self._at = began, 0.0
@@ -109,7 +109,7 @@ class PrintedProgress:
         self._latest: WorkProgress | None = None
 
     def follow(self, recent: Callable[[], tuple[str, float]]) -> None:
-        """`recent` has the last part of the output, and when it was written."""
+        """Sets `recent`, which returns the last part of the output, and when it was written."""
         self._recent = recent
 
     def __call__(self) -> WorkProgress | None:

@@ -1,4 +1,4 @@
-"""What a person can do with alerts: acknowledge, silence, and undo either."""
+"""The actions on alerts: acknowledge, silence, and undo either."""
 
 from collections.abc import Iterator
 
@@ -105,7 +105,7 @@ def unsilence(state: AlertState, silence_id: str, moment: Moment) -> StepResult:
 
 
 def raised(state: AlertState) -> Iterator[Alert]:
-    """Every pending or firing alert as it was when it last changed: enough to count them."""
+    """Yields every pending or firing alert as it was when it last changed: enough to count them."""
     return (episode.alert for episode in _all(state))
 
 
@@ -125,7 +125,7 @@ def current(state: AlertState) -> tuple[Alert, ...]:
 
 
 def _figures(state: AlertState, subject: str) -> Thresholds:
-    """The thresholds that its last step used."""
+    """Returns the thresholds of its last step."""
     if state.book is None or state.snapshot is None:
         return DEFAULTS
     device = next((s.device for s in state.snapshot.devices if s.device.uuid == subject), None)

@@ -187,7 +187,7 @@ def _changed(
 def _due(
     episode: Episode, rule: Condition, held: Times, calm: Times, up: int, figures: Thresholds
 ) -> float:
-    """When time alone activates or clears a rung."""
+    """Returns when time alone activates or clears a rung."""
     found = NEVER
     for place, rung in enumerate(rule.rungs):
         since = held[place]
@@ -200,7 +200,7 @@ def _due(
 
 
 def _rungs(finding: Judgement | None, count: int) -> Rungs:
-    """What a sample says about each rung."""
+    """Returns the state of each rung in a sample."""
     if finding is None:
         return _ALIKE[CALM][count]
     return _ALIKE[BETWEEN][count] if finding is NEITHER else finding.rungs
@@ -244,7 +244,7 @@ def _up(
 
 
 def clear_seconds(rung: Rung, episode: Episode) -> float:
-    """How long it must be calm: longer if it keeps recurring, shorter after a reset."""
+    """Returns how long a rung must be calm: longer if it keeps recurring, shorter after a reset."""
     plain = rung.clear_seconds
     if episode.restarted:
         return min(plain, RESTART_CLEAR_SECONDS)
@@ -276,7 +276,7 @@ def _moved(episode: Episode, gap: float) -> Episode:
 
 
 def _without_data(episode: Episode, moment: Moment, last: float) -> Episode | None:
-    """No data: the state stays. Missing data is neither trouble nor recovery."""
+    """The episode after a sample without data: missing data is neither trouble nor recovery."""
     since = last if episode.dark is None else episode.dark
     if episode.fired is None and moment.steady - since > FORGET_SECONDS:
         return None

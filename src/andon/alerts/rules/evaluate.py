@@ -136,7 +136,7 @@ class Evaluation:
                 found[name] = finding
 
     def _silent(self, status: DeviceStatus, on: Mapping[str, Episode]) -> None:
-        """A device without a reading: calm if asleep, otherwise unknown."""
+        """Judges a device without a reading: calm if asleep, otherwise unknown."""
         asleep = status.state is DeviceState.ASLEEP
         for name in on:
             if name in HELD_RULES:
@@ -146,7 +146,8 @@ class Evaluation:
                 self.add(status.device.uuid, name, UNKNOWN)
 
     def _states(self, status: DeviceStatus, on: Mapping[str, Episode]) -> None:
-        """Lost or not responding: while it is one, nothing is known about the other."""
+        """Judges the states lost and not responding: while a device is in one, nothing is known
+        about the other."""
         found = {name: judge(status) for name, judge in STATE_JUDGES}
         silent = any(finding is not None for finding in found.values())
         for name, finding in found.items():
@@ -179,7 +180,7 @@ class Evaluation:
         return None if held is None else held.id
 
     def _unlisted(self) -> None:
-        """Devices with alerts that are not in the snapshot: no data, unless they were removed."""
+        """Judges devices with alerts but not in the snapshot: no data, unless removed."""
         for subject, on in self.state.episodes.items():
             place = self.state.places.get(subject)
             if place is None or subject in self.statuses:
@@ -202,7 +203,7 @@ class Evaluation:
                 self.add(f"{READERS}{vendor}", "driver_hung", hung())
 
     def _faults(self) -> None:
-        """Drivers that cannot be read at all; nothing is known about them if sampling failed."""
+        """Judges drivers that cannot be read at all; unknown if sampling failed."""
         for fault in self.snapshot.faults:
             vendor = vendor_of_backend(fault.source).name
             for name, judge in FAULT_JUDGES:
@@ -248,7 +249,7 @@ class Evaluation:
             self._turn_off()
 
     def _reports(self) -> None:
-        """Every part of andon that reports a problem."""
+        """Judges every part of andon that reports a problem."""
         for trouble in self.observation.troubles:
             rule = trouble.subject.partition(":")[0]
             if rule in BY_NAME and isinstance(BY_NAME[rule].judged, OnReport):
@@ -268,7 +269,7 @@ class Evaluation:
             self.add(subject, "xid", NEITHER)
 
     def _turn_off(self) -> None:
-        """Conditions that are off find nothing, and their earlier alerts end."""
+        """Ends the alerts of conditions that are off: they find nothing."""
         for subject in {*self.found, *self.state.episodes}:
             status, on = self.statuses.get(subject), self._on(subject)
             book = self.rulebook
@@ -281,7 +282,7 @@ class Evaluation:
 
 
 def _holders(leases: tuple[HeldDevices, ...] | None) -> dict[str, HeldDevices] | None:
-    """Who holds each device and could release it; the latest if there are several."""
+    """Returns who holds each device and could release it; the latest if there are several."""
     if leases is None:
         return None
     ordered = sorted((h for h in leases if not h.orphaned), key=lambda held: held.since)

@@ -27,8 +27,8 @@ def judge_events(
     known: Set[str],
     before: Mapping[str, Mapping[int, float]],
 ) -> tuple[Taken, Mapping[str, Mapping[int, float]]]:
-    """The findings of new events, and the newest event of each code; an event that names no known
-    device belongs to the node."""
+    """Returns the findings of new events, and the newest event of each code; an event that names
+    no known device belongs to the node."""
     newest = {subject: dict(codes) for subject, codes in before.items()}
     found: dict[tuple[str, str], Judgement] = {}
     for event in sorted(events, key=lambda event: event.at):
@@ -141,7 +141,7 @@ def _by_device(leases: Iterable[HeldDevices]) -> dict[str, tuple[HeldDevices, ..
 
 
 def _remembered(known: Alert) -> PreviousLease:
-    """What the alert itself recorded: a server that was restarted never saw the lease."""
+    """The lease that the alert itself recorded: a server that was restarted never saw it."""
     said = known.evidence
     user = said.get("user")
     return PreviousLease(str(said.get("lease", "")), None if user is None else str(user), 0.0)

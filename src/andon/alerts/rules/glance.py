@@ -43,7 +43,7 @@ def _alerts(snapshot: Snapshot, rulebook: Rulebook) -> Iterator[Alert]:
 def _finding(
     name: str, status: DeviceStatus, figures: "Thresholds", snapshot: Snapshot
 ) -> "Judgement | None":
-    """What a condition finds at a device of which nothing else is known."""
+    """Returns the finding of a condition from this device's status alone."""
     from andon.explain.conditions.device_view import DeviceView
     from andon.explain.conditions.judging import OnReading, OnState
     from andon.explain.conditions.track import updated_track

@@ -103,7 +103,7 @@ class _Light(Struct, frozen=True):
 
 
 def _lit(status: DeviceStatus, alerts: list[Alert], number: str) -> DeviceLamp:
-    """The state of a device, unless something else about it is as bad or worse."""
+    """The lamp for the state of a device, unless something else about it is as bad or worse."""
     device, found = status.device, _worst(status, alerts, number)
     lamp = _STATES.get(status.state, Lamp.GREEN)
     word = status.state.words if lamp is not Lamp.GREEN else _working(status)
@@ -223,7 +223,7 @@ def _lit_by(lamp: DeviceLamp, mine: Mapping[str, list[Alert]]) -> Alert | None:
 
 
 def _unread(snapshot: Snapshot, others: list[Alert]) -> frozenset[str]:
-    """The devices whose whole driver cannot be read: its alert speaks for all of them."""
+    """Returns the devices whose whole driver cannot be read: its alert covers all of them."""
     from andon.explain.conditions.judging import OnFault
 
     drivers = {a.subject for a in others if isinstance(BY_NAME[a.rule].judged, OnFault)}
@@ -306,7 +306,7 @@ def _of_device(snapshot: Snapshot, lamp: DeviceLamp, worst: Alert | None, number
 
 
 def _value(alert: Alert) -> str:
-    """The reading that it is about, where that says how bad it is."""
+    """Returns the alert's reading, if it shows how bad it is."""
     return f"{alert.value:.0f} °C" if alert.unit == "celsius" and alert.value is not None else ""
 
 
@@ -320,7 +320,7 @@ def _what_happened(status: DeviceStatus, lasted: float) -> str:
 
 
 def _on_it(lamp: DeviceLamp, status: DeviceStatus) -> str:
-    """Who was on it has not caused it: their programs' names and times would say so."""
+    """Returns who was on the device; programs and times would suggest that they caused it."""
     users = listed_users(status.last_users) or lamp.affected_user
     return f". On it: {users}" if users else ""
 

@@ -57,7 +57,7 @@ class Counts(NamedTuple):
 
     @property
     def active(self) -> int:
-        """What needs attention: the number on every badge."""
+        """Returns how many need attention: the number on every badge."""
         return self.critical + self.warning
 
 
@@ -102,7 +102,7 @@ def handled_words(alert: Alert, at: float) -> str:
 
 
 def needs_attention(alert: Alert) -> bool:
-    """Whether a person should act: what badges, filters and headlines count."""
+    """Whether a person should act: such alerts count in badges, filters and headlines."""
     return (
         alert.state is Phase.FIRING
         and is_listed(alert)
@@ -112,7 +112,7 @@ def needs_attention(alert: Alert) -> bool:
 
 
 def is_listed(alert: Alert) -> bool:
-    """Whether it is an alert to people: being in use is not."""
+    """Whether an alert is listed for people: one about a device in use is not."""
     rule = BY_NAME.get(alert.rule)
     return rule is None or rule.listed
 
@@ -125,14 +125,13 @@ def is_soon(alert: Alert) -> bool:
 
 
 def listed(alerts: Iterable[Alert], everything: bool = False) -> list[Alert]:
-    """What is listed, in order; with `everything` also what is not an alert to people."""
+    """Returns the listed alerts, in order; with `everything` also those that are not for people."""
     return sorted((a for a in alerts if everything or is_listed(a)), key=order)
 
 
 def order(alert: Alert) -> Order:
-    """Firing before pending before resolved; handled ones last; then the worst first, by device
-    and rule. Of resolved ones the latest comes first.
-    """
+    """Returns a sort key: firing before pending before resolved; handled ones last; then the
+    worst first, by device and rule. Of resolved ones the latest comes first."""
     past = alert.resolved if alert.state is Phase.RESOLVED else None
     urgency = float(-alert.severity) if past is None else -past
     later = past is None and (2 * is_handled(alert) or is_clearing(alert))
@@ -157,7 +156,7 @@ def entries(alerts: Iterable[Alert], everything: bool = False) -> list[Entry]:
 
 
 def covered(alerts: Iterable[Alert]) -> list[Alert]:
-    """The alerts, those that another one explains handled as that one is: it is one problem."""
+    """The alerts; those that another one explains are handled as that one is: it is one problem."""
     found = list(alerts)
     by_id = {alert.id: alert for alert in found}
     fronts = [(alert, _front(alert, by_id)) for alert in found]
@@ -220,7 +219,7 @@ def other_words(found: Counts) -> list[str]:
 
 
 def level_words(found: Counts) -> list[str]:
-    """`2 critical`, `1 warning`; without those of which there are none."""
+    """Returns `2 critical`, `1 warning`; counts of 0 are left out."""
     warnings = f"{found.warning} warning{'s' * (found.warning != 1)}"
     return [
         *([f"{found.critical} critical"] if found.critical else []),
@@ -229,7 +228,7 @@ def level_words(found: Counts) -> list[str]:
 
 
 def _front(alert: Alert, by_id: dict[str, Alert]) -> Alert:
-    """The alert of its entry: the one that explains it, unless that is only pending."""
+    """Returns the alert of its entry: the one that explains it, unless that is only pending."""
     seen = {alert.id: alert}
     while (front := by_id.get(alert.inhibited_by or "")) is not None:
         if _PHASES.index(front.state) > _PHASES.index(alert.state):

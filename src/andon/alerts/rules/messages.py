@@ -32,7 +32,7 @@ _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 
 def trial_notice(at: float, node: str = "", simulated: bool = False) -> Notice:
-    """The notice of a test message; it says that nothing is wrong."""
+    """Returns the notice of a test message, which states that nothing is wrong."""
     alert = Alert(
         id=f"test@node#{at:.0f}",
         rule="test",
@@ -92,7 +92,7 @@ def latest_per_alert(notices: Sequence[Notice]) -> list[Notice]:
 
 
 def single_message(notice: Notice, at: float, offset: Offset) -> Message:
-    """What, where, since when, who is affected and what to do, one line each."""
+    """Returns one line each: what, where, since when, who is affected and what to do."""
     alert = notice.alert
     if notice.kind is NoticeKind.TEST:
         return Message(f"TEST {notice.node}: andon can reach you", _sentence(alert), None)
@@ -113,7 +113,7 @@ def single_message(notice: Notice, at: float, offset: Offset) -> Message:
 
 
 def combined_message(notices: Sequence[Notice], at: float, offset: Offset) -> Message:
-    """The worst first; what to do only for what is still active."""
+    """Returns one message, the worst first; what to do only for alerts that are still active."""
     ordered = sorted(notices, key=_rank, reverse=True)
     lines: list[str] = []
     listed = ordered[:MOST_LISTED]
@@ -151,7 +151,7 @@ def without_secrets(notice: Notice) -> Notice:
 
 
 def _tame(text: str) -> str:
-    """`@everyone` and `<!channel>` would call a whole channel in a chat."""
+    """Defuses `@everyone` and `<!channel>`, which would notify a whole channel in a chat."""
     return _MENTION.sub(r"\g<0> ", printable(text))
 
 
@@ -238,8 +238,8 @@ def _more(alert: Alert) -> str:
 
 
 def _headline(alert: Alert) -> str:
-    """The part of the message before the colon; if that is only the device, the rule's title
-    follows."""
+    """Returns the part of the message before the colon; if that is only the device, the rule's
+    title follows."""
     first = _sentence(alert).partition(": ")[0]
     rule = BY_NAME.get(alert.rule)
     if rule is not None and alert.where.startswith(f"{first} ("):

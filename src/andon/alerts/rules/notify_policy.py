@@ -49,7 +49,8 @@ def inhibitor(
 
 
 def _lease_inhibitor(alert: Alert, lease: Episode | None, holder: str | None) -> str | None:
-    """An idle lease inhibits the alerts of its devices, even while the holder is unknown."""
+    """Returns the id of an idle lease, which inhibits the alerts of its devices, even while the
+    holder is unknown."""
     if lease is not None and lease.fired is not None:
         return lease.alert.id
     before = alert.inhibited_by
@@ -57,7 +58,8 @@ def _lease_inhibitor(alert: Alert, lease: Episode | None, holder: str | None) ->
 
 
 def _xid_inhibitor(alert: Alert, xid: Episode | None) -> str | None:
-    """A critical Xid and the ECC counter are one problem, until the counter's episode ends."""
+    """Returns the id of a critical Xid: it and the ECC counter are one problem, until the
+    counter's episode ends."""
     if xid is not None and xid.fired is not None and xid.alert.level is Level.CRITICAL:
         return xid.alert.id
     before = alert.inhibited_by
@@ -118,7 +120,7 @@ def uncovered(episode: Episode) -> Episode:
 
 
 def _ends(episode: Episode) -> bool:
-    """Whether it is already calm; events never are."""
+    """Whether an episode is already calm; events never are."""
     return not BY_NAME[episode.alert.rule].momentary and episode.dark is None and is_calm(episode)
 
 

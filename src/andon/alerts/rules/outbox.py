@@ -36,7 +36,7 @@ class Delivery(Struct, frozen=True):
         return DeliveryKey(self.notice.id, self.notifier)
 
     def is_due(self, at: float) -> bool:
-        """A notice that was not held back is due even if the clock was set back."""
+        """Whether a delivery is due; one not held back is, even if the clock was set back."""
         return self.due <= max(at, self.notice.at)
 
     @property
@@ -189,7 +189,8 @@ class Outbox(Struct, frozen=True):
 
 
 def _is_old(seconds: float) -> bool:
-    """Too old to send; a jump of months means that the clock was set, and does not count."""
+    """Whether a delivery is too old to send; a jump of months means that the clock was set, and
+    does not count."""
     return MOST_AGE_SECONDS < seconds < CLOCK_SET_SECONDS
 
 

@@ -39,7 +39,7 @@ def matches(query: Query, alert: Alert) -> bool:
 
 
 def is_kept(alert: Alert) -> bool:
-    """Only alerts that fired are kept."""
+    """Whether an alert is kept: only those that fired are."""
     return alert.fired is not None
 
 

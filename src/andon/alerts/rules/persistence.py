@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 def dump(state: AlertState) -> Json:
-    """What must survive a restart: small, and unchanged after `restore`."""
+    """Returns what must survive a restart: small, and unchanged after `restore`."""
     return {
         "schema": VERSION,
         "boot": state.boot,
@@ -49,8 +49,9 @@ def dump(state: AlertState) -> Json:
 
 
 def restore(data: Json, moment: Moment, boot: str | None) -> AlertState:
-    """The dumped state. Within the same boot the steady clock continues; after a reboot the wall
-    clock bridges the time away, between 0 and one day. Invalid if it cannot be read."""
+    """Returns the dumped state; raises Invalid if it cannot be read. Within the same boot the
+    steady clock continues; after a reboot the wall clock bridges the time away, between 0 and
+    one day."""
     if data.get("schema") != VERSION:
         raise Invalid(f"the schema is {data.get('schema')!r}, not {VERSION!r}")
     try:
@@ -63,7 +64,7 @@ def restore(data: Json, moment: Moment, boot: str | None) -> AlertState:
 
 
 def _rebooted(state: AlertState, moment: Moment, boot: str | None) -> AlertState:
-    """Pending alerts are dropped; the driver's counters start at 0."""
+    """The state after a reboot: pending alerts are dropped; the driver's counters start at 0."""
     away = min(max(0.0, moment.wall - state.wall), LONGEST_AWAY_SECONDS)
     shift = moment.steady - away - (state.steady or 0.0)
     episodes = {

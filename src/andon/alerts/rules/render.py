@@ -96,7 +96,7 @@ class AlertRenderer:
         return _concerned(finding, there)
 
     def _remaining(self, alert: Alert) -> tuple[Party, ...]:
-        """The people of an alert about readings are those who are there now, if that is known."""
+        """The people of an alert about readings: those who are there now, if that is known."""
         status = self._status(alert.subject)
         if not isinstance(BY_NAME[alert.rule].judged, OnReading) or status is None:
             return alert.affected
@@ -104,7 +104,7 @@ class AlertRenderer:
         return parties(status.processes) if known else alert.affected
 
     def _processes(self, subject: str, event: Event | None) -> tuple[Process, ...]:
-        """The processes on it; if it stopped answering, those of the previous sample."""
+        """Returns the processes on it; if it stopped answering, those of the previous sample."""
         status = self._status(subject)
         found = status.processes if status else ()
         if not found and self._before is not None and (status is None or not status.answered):

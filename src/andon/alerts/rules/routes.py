@@ -73,14 +73,14 @@ def due(route: Route, notice: Notice, at: float, offset: Offset) -> float | None
 
 
 def when_quiet_ends(route: Route, at: float, offset: Offset) -> float:
-    """Now, or the end of the current quiet hours."""
+    """Returns now, or the end of the current quiet hours."""
     if route.quiet is None or not route.quiet.holds(at, offset):
         return at
     return route.quiet.ends(at, offset)
 
 
 def _wakes(route: Route, notice: Notice) -> bool:
-    """Resolved notices never override quiet hours."""
+    """Whether a notice overrides quiet hours; resolved ones never do."""
     if route.bypass_quiet_hours is None or notice.kind is NoticeKind.RESOLVED:
         return False
     return notice.alert.level.rank >= route.bypass_quiet_hours.rank

@@ -35,7 +35,7 @@ class SelfStats(Struct, frozen=True):
 
 
 def troubles(earlier: SelfStats, now: SelfStats) -> tuple[OwnTrouble, ...]:
-    """What is wrong, from the difference of two measurements some minutes apart."""
+    """Returns the problems, from the difference of two measurements some minutes apart."""
     sampling = "; ".join(_sampling(earlier, now))
     found = (OwnTrouble("sampler", sampling, "measure the cost: andon cost"),) if sampling else ()
     return (*found, *_storing(earlier.store, now.store))

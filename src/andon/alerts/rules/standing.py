@@ -23,7 +23,7 @@ def standing(
     leases: tuple[HeldDevices, ...] | None = None,
     sharing: Sharing = NOT_SHARED,
 ) -> tuple[Alert, ...]:
-    """What would fire if it lasted, as firing alerts in order; without leases, nothing of them."""
+    """What would fire if it lasted, as firing alerts in order; without leases, none about them."""
     seen = Observation(snapshot, snapshot.events, leases=leases, sharing=sharing)
     state = step(EMPTY, seen, Moment(snapshot.at, 0.0), rulebook).state
     since = {status.device.uuid: status.since for status in snapshot.devices}

@@ -255,7 +255,7 @@ class _Step:
         )
 
     def _handed_over(self, subject: str, rule: str, finding: Judgement | None) -> Judgement | None:
-        """A new holder starts a new idle time."""
+        """Returns the finding; a new holder starts a new idle time."""
         before = self.state.findings.get(subject, _NOTHING_FOUND).get(rule)
         if finding is None or before is None:
             return finding

@@ -123,8 +123,8 @@ class AndonSystem:
         return cls(config)
 
     def check(self, metrics: Iterable[Metrics]) -> list[GpuAlert]:
-        """What is wrong now. Idle time is the time between this system's own checks; an unknown
-        value raises nothing, and time in which it was unknown is not idle."""
+        """Returns the alerts now. Idle time is the time between this system's own checks; an
+        unknown value raises nothing, and time in which it was unknown is not idle."""
         before, self._checked = self._checked, self._clock()
         found: list[GpuAlert] = []
         for one in metrics:
@@ -148,7 +148,7 @@ class AndonSystem:
     def _idle_seconds(
         self, device: int, busy: float | None, before: float | None, now: float
     ) -> float | None:
-        """Counts only the time between two checks that both found it idle."""
+        """The idle time, counting only time between two checks that both found the device idle."""
         if busy is None:
             return None
         if busy > ZERO_READING:

@@ -115,7 +115,7 @@ class PrometheusExporter:
         return self._feed.dropped if self._feed else 0
 
     def _reset_after_fork(self) -> None:
-        """In a forked child: the threads are the parent's, and so is the port."""
+        """Forgets threads and port in a forked child: they are the parent's."""
         server, self._server, self._feed = self._server, None, None
         self._lock = threading.Lock()
         if server is not None:

@@ -23,12 +23,12 @@ class GpuMetrics(Struct, frozen=True):
         return _percent(self.memory_used_bytes, self.memory_total_bytes)
 
     def power_percent(self) -> float | None:
-        """As a share of the power limit in force."""
+        """Power as a share of the power limit in force."""
         return _percent(self.power_watts, self.power_limit_watts)
 
     @classmethod
     def from_status(cls, status: DeviceStatus) -> Self:
-        """A device that did not answer has no readings: an old sample is not used."""
+        """The readings of a device; none if it did not answer: an old sample is not used."""
         sample = status.sample if status.answered and status.sample else Sample(at=status.since)
         return cls(
             device_id=status.device.index,

@@ -165,7 +165,7 @@ class GPUMonitor:
             self._sessions[:] = [one for one in self._sessions if one[1] is not session]
 
     def _reset_after_fork(self) -> None:
-        """In a forked child, which must not stop the parent's sessions."""
+        """Forgets the sessions in a forked child, which must not stop the parent's."""
         self._cached, self._sessions, self._lock = None, [], threading.Lock()
 
 
@@ -207,7 +207,7 @@ def gpu_info(status: DeviceStatus) -> GPUInfo:
 
 
 def _available(memory_bytes: int | None, max_utilization: float) -> list[Device]:
-    """Windows has no such locks and therefore no leases: there, only the readings count."""
+    """Returns the available devices; on Windows, which has no leases, by the readings alone."""
     if sys.platform != "win32":
         from andon.api.lease import available
 

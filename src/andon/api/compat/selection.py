@@ -75,7 +75,8 @@ def select_gpus_for_task(
 
 
 def _check(request: DeviceRequest) -> tuple[bool, str]:
-    """One check; raises what no wait can change."""
+    """Checks once; returns whether devices are available, and which or why not. Raises an error
+    if no wait can change that."""
     found = leasing.candidates(request)
     if found.choice.chosen:
         return True, f"available: GPU {', '.join(map(str, _indices(found)))}"

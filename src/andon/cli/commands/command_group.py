@@ -8,7 +8,7 @@ import click
 
 
 class SuggestingGroup(click.Group):
-    """A group that says which command was meant by one that it does not have."""
+    """A group that suggests an existing command for one that it does not have."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -23,7 +23,7 @@ class SuggestingGroup(click.Group):
 
 
 def _meant(word: str, known: Sequence[str]) -> str | None:
-    """What to add to the group's name; `show` for the name of one of those in its list."""
+    """Returns a suggestion for the group: nothing, a command, or `show` and the argument."""
     from andon.cli.catalogue import LISTING
     from andon.cli.commands.suggestions import near_command
 
@@ -36,7 +36,7 @@ def _meant(word: str, known: Sequence[str]) -> str | None:
 
 
 class CommandGroup(SuggestingGroup):
-    """Its commands are imported only when they are called.
+    """A group whose commands are imported only when they are called.
 
     `commands` of a package: name → `module:attribute` in it, and its line in the overview.
     """

@@ -17,7 +17,7 @@ OF_ACTIVE_JOBS = frozenset(("cancel", "hold", "move", "requeue", "wait"))
 def complete_job(
     context: click.Context, parameter: click.Parameter, typed: str
 ) -> "list[CompletionItem]":
-    """Jobs that wait or run, then those that ended, the newest first; none rather than an error."""
+    """Completes waiting and running jobs, then ended ones, newest first; none on an error."""
     from andon.errors import AndonError
     from andon.jobs.folder import jobs_path
 

@@ -49,7 +49,7 @@ def format_option(help: str, default: str | None = None) -> Callable[[F], F]:  #
 
 
 def _short(form: str) -> Callable[[F], F]:
-    """A flag that stands for --format."""
+    """Returns a flag that stands for --format."""
 
     def remember(context: click.Context, parameter: click.Parameter, given: bool) -> None:
         if given:
@@ -68,7 +68,7 @@ def _form(context: click.Context, parameter: click.Parameter, value: str) -> str
 
 
 def chosen_format(form: str | None, as_json: bool, as_csv: bool) -> str | None:
-    """The form that was asked for, by its option or by its flag."""
+    """Returns the requested form, from --format or from its flag."""
     asked = {f for f, given in (("json", as_json), ("csv", as_csv)) if given}
     asked |= {form} if form is not None else set()
     return _only(asked)
@@ -115,7 +115,7 @@ def deliver(text: str, out: Path | None, terminal: Terminal) -> None:
 
 
 def prices_of(settings: "Settings") -> "Prices":
-    """0 in the settings means that no price is known."""
+    """Returns the prices in the settings; 0 there means that no price is known."""
     from andon.runs.rules.reports.report import Prices
 
     return Prices(

@@ -1,4 +1,4 @@
-"""What someone meant who typed a command or an option that does not exist."""
+"""Suggests a command or an option for one that does not exist."""
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -30,7 +30,7 @@ OPTIONS_MEANT: Mapping[str, tuple[str, ...]] = {
 
 
 def near_command(word: str, known: Iterable[str], meant: Mapping[str, str]) -> str | None:
-    """The command that was meant: by another name, by its beginning, or mistyped."""
+    """Returns the closest command: by another name, by its beginning, or mistyped."""
     names = list(known)
     begun = [name for name in names if len(word) > 1 and name.startswith(word)]
     near = begun or get_close_matches(word, names, n=1, cutoff=LIKENESS)
@@ -38,7 +38,7 @@ def near_command(word: str, known: Iterable[str], meant: Mapping[str, str]) -> s
 
 
 def mistake_text(mistake: click.ClickException) -> str:
-    """What is wrong; of an option that does not exist, also which one was meant."""
+    """Returns what is wrong; for an option that does not exist, also the closest one."""
     found = mistake.__cause__ if isinstance(mistake.__cause__, click.NoSuchOption) else mistake
     if not isinstance(found, click.NoSuchOption):
         return " ".join(mistake.format_message().split()).rstrip(".")

@@ -104,7 +104,7 @@ def _rung(rung: Json) -> str:
 
 
 def _figure(figure: Json) -> str:
-    """`alerts.thermal_celsius = 75 °C (default 80 °C): the temperature from which …`."""
+    """Returns `alerts.thermal_celsius = 75 °C (default 80 °C): the temperature from which …`."""
     value, default = _value(figure, "value"), _value(figure, "default")
     given = "default" if value == default else f"default {default}"
     text = f"{figure['setting']} = {value} ({given}): {figure['help']}"

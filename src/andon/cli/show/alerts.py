@@ -45,12 +45,12 @@ class AlertOverview(Struct, frozen=True):
 
     @property
     def listed(self) -> list[Alert]:
-        """What is listed, in the order of every surface."""
+        """Returns the alerts to list, in the order of every surface."""
         return listing.listed(self.alerts, self.everything)
 
     @property
     def entries(self) -> list[Entry]:
-        """The same, each alert with those it explains."""
+        """Returns the alerts to list, each with those it explains."""
         return listing.entries(self.alerts, self.everything)
 
     @property
@@ -215,7 +215,7 @@ def _brief_lines(found: Sequence[_Brief], width: int) -> list[Text]:
 
 
 def about(alert: Alert, now: float) -> list[str]:
-    """Since when, and its state."""
+    """Returns since when the alert is active, and its state."""
     if alert.state is Phase.RESOLVED:
         ended = alert.resolved if alert.resolved is not None else now
         length = ended - (alert.fired if alert.fired is not None else alert.since)
@@ -289,7 +289,7 @@ def _subject(subject: str, page: AlertOverview) -> str:
 
 
 def render_alert(alert: Alert, width: int, color: bool, now: float) -> str:
-    """Everything that is known about it."""
+    """Returns everything that is known about one alert."""
     lines = hung(lamp(alert) + say(" "), alert.message, "bold", width)
     rows: list[tuple[str, str]] = [
         ("id", alert.id),
@@ -334,7 +334,7 @@ def measured(value: float | None, unit: str) -> str:
 
 
 def _evidence(name: str, value: float | str) -> tuple[str, str]:
-    """`slowdown_in_seconds` 1260 is "slowdown in 21 min"."""
+    """Returns a label and a value: `slowdown_in_seconds` 1260 is "slowdown in 21 min"."""
     text, _, unit = name.rpartition("_")
     shown = value if isinstance(value, str) else measured(value, unit if text else "")
     return "evidence", f"{(text or name).replace('_', ' ')} {shown}"

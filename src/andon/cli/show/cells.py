@@ -157,8 +157,8 @@ def throttle(entry: NamedDevice, all_of_them: bool = True) -> Text:
 
 
 def who(entry: NamedDevice, detail: int) -> Text:
-    """Users, most memory first; detail 1 adds their memory, 2 also their programs. A device that
-    is reserved or withheld says so, whether or not anyone uses it."""
+    """Returns the users, most memory first; detail 1 adds their memory, 2 also their programs. A
+    reserved or cordoned device is marked so, whether or not anyone uses it."""
     users = _by_user(entry.status.processes)
     parts = _reserved(entry, {name for name, _ in users})
     parts += [_holder(name, held, detail) for name, held in users]
@@ -170,7 +170,7 @@ def who(entry: NamedDevice, detail: int) -> Text:
 
 
 def _reserved(entry: NamedDevice, users: Set[str]) -> list[Text]:
-    """`held alice` unless she uses it, `cordoned`; nothing for other verdicts."""
+    """Returns `held alice` unless she uses the device, `cordoned`; nothing for other verdicts."""
     found = entry.verdict
     if found is None or not entry.status.answered:
         return []

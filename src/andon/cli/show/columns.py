@@ -51,9 +51,10 @@ class Shape(Struct, frozen=True):
 def device_columns(
     seen: Sequence[NamedDevice], width: int, masked: bool, once: bool = False
 ) -> list[TableColumn[NamedDevice]]:
-    """The columns for which these devices have values; which of them fit is decided later.
+    """Returns the columns for which these devices have values; which of them fit is decided
+    later.
 
-    `once`: without those that a single reading does not have, although a server may know them.
+    `once`: leaves out columns that need a second reading, even if a server has them.
     """
     shape, left_out = Shape.at(width), _SECOND if once else ()
     return [

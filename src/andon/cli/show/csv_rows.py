@@ -61,7 +61,7 @@ def _cell(value: object) -> object:
 
 
 def _text(text: str) -> str:
-    """In one line, and never a formula: a process name must not run in a spreadsheet."""
+    """Returns one line, and never a formula: a process name must not run in a spreadsheet."""
     plain = harmless(" ".join(text.splitlines()))
     begins = text[:1] in ("\t", "\r", "\n") or plain.lstrip()[:1] in FORMULA
     return f"'{plain}" if begins else plain

@@ -63,7 +63,7 @@ def lit_entries(
     lit: Sequence[DeviceLamp] | None = None,
     verdicts: Mapping[str, DeviceVerdict] = NO_VERDICTS,
 ) -> list[NamedDevice]:
-    """The same with their thresholds and lamps: the given ones, or by what holds now."""
+    """The devices with their thresholds and lamps: the given lamps, or those of this snapshot."""
     rulebook = rulebook or Rulebook()
     if lit is None:
         from andon.alerts.rules.glance import lamps_now  # a server may have said
@@ -82,7 +82,7 @@ def lit_entries(
 
 
 def _board(status: DeviceStatus, parts: list[DeviceStatus], label: str) -> NamedDevice:
-    """A board without the processes of its instances, so that none is counted twice."""
+    """Returns a board without the processes of its instances, so that none is counted twice."""
     below = {process.pid for part in parts for process in part.processes}
     own = tuple(process for process in status.processes if process.pid not in below)
     shown = replace(status, processes=own) if below else status

@@ -94,7 +94,7 @@ def _numbers(found: Estimate) -> Iterator[Text]:
 
 
 def _estimated(found: Estimate, need: GpuNeed) -> list[tuple[str, int | None, str]]:
-    """What depends on the shape is unknown without it."""
+    """The parts of the estimate; those that depend on the model's shape are unknown without it."""
     trains, shaped = found.options.engine is ServingEngine.TRAINING, found.facts.shape is not None
     rows: list[tuple[str, int | None, str]] = [
         ("weights", need.weights_bytes, _origin(found, "weights"))
@@ -198,7 +198,7 @@ def _why_not(fit: GpuFit) -> Text:
 
 
 def _too_small(fits: Sequence[GpuFit], width: int) -> Iterator[Text]:
-    """What GPUs lack that are too small even when they are empty: once for equal ones."""
+    """Yields why GPUs are too small even when they are empty; equal reasons once."""
     labels: dict[str, list[str]] = {}
     for fit in fits:
         if fit.fits_empty is False and fit.reason:

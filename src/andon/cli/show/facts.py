@@ -38,7 +38,7 @@ def render_devices(snapshot: Snapshot, width: int, color: bool, mask: Mask = UNM
 
 
 def _masks(mask: Mask, width: int) -> list[Text]:
-    """The variables that say which devices a program sees, and those that only look as if."""
+    """The variables that decide which devices a program sees, and those that only seem to."""
     texts = (
         mask.source and f"mask: {mask.source}",
         mask.note,
@@ -115,7 +115,7 @@ def _limits(status: DeviceStatus) -> list[tuple[str, str]]:
 
 
 def _modes(status: DeviceStatus) -> list[tuple[str, str]]:
-    """Those that are known; the JSON gives the reasons for the others."""
+    """Returns the known modes; the JSON gives the reasons for the others."""
     setup, out = status.device.setup, []
     if setup.persistence is not None:
         out.append(("persistence mode", _word(setup.persistence)))

@@ -31,7 +31,7 @@ _COUNTED = {
 def render_findings(
     findings: Sequence[Finding], title: Text, width: int, color: bool, quiet: bool = False
 ) -> str:
-    """The worst first, then the count; with `quiet` only failures and warnings."""
+    """Renders findings, worst first, then the count; with `quiet` only failures and warnings."""
     shown = [f for f in findings if not quiet or f.grade in (Grade.FAILURE, Grade.WARNING)]
     lines = [title.fit(width)]
     for finding in shown:
@@ -88,7 +88,7 @@ def _hint(hint: str, width: int, indent: int) -> list[Text]:
 
 
 def broken_command(command: str, room: int) -> list[str]:
-    """Broken after `&&` and `|`, so that it still works when pasted into a shell."""
+    """Breaks a command after `&&` and `|`, so that it still works when pasted into a shell."""
     lines = [""]
     for part in re.split(r"(?<=&&) |(?<= \|) ", command):
         longer = f"{lines[-1]} {part}".strip()

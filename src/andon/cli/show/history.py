@@ -44,7 +44,7 @@ class HistoryLine(Struct, frozen=True):
 
 
 def sparks_at(width: int) -> int:
-    """How many intervals there is space for."""
+    """Returns how many intervals fit into this width."""
     return max(LEAST_SPARKS, min(MOST_SPARKS, width - AROUND_SPARKS))
 
 
@@ -222,7 +222,7 @@ _USE_CSV = (
 
 
 def _with_iso(row: Json, *times: str) -> Json:
-    """Each time in readable form too, for spreadsheets."""
+    """Adds each time in readable form too, for spreadsheets."""
     return {**row, **{f"{name}_iso": iso_utc(row[name]) for name in times}}
 
 
@@ -256,12 +256,13 @@ def _span(seconds: float) -> str:
 
 
 def _sparks(line: HistoryLine) -> str:
-    """From zero to a known top, so that two rows can be compared; else to the highest value."""
+    """Returns a sparkline from zero to a known top, so that rows compare; else to the maximum."""
     return sparkline([bucket.mean for bucket in line.buckets], low=0.0, high=top_of(line))
 
 
 def top_of(line: HistoryLine) -> float | None:
-    """100 %, 100 °C, all of the memory, the power limit; None where nothing limits it."""
+    """Returns the top of the scale: 100 %, 100 °C, all of the memory, the power limit; None if
+    nothing limits it."""
     unit = unit_of(line.metric)
     fixed = {"percent": 100.0, "celsius": HOTTEST}.get(unit)
     return line.top if fixed is None else fixed

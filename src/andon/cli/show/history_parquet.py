@@ -25,7 +25,7 @@ BATCH_ROWS = 10_000
 
 
 def check_packages() -> None:
-    """Fail before anything is read."""
+    """Fails early if a package is missing, before anything is read."""
     from importlib.util import find_spec
 
     if find_spec("pyarrow") is None:

@@ -52,14 +52,14 @@ def _name(view: JobView) -> Text:
 
 
 def _devices(view: JobView) -> Text:
-    """What it got; of one that waits how many it asks for."""
+    """Returns the job's devices; for a waiting job, how many it asks for."""
     if view.devices and view.state is not JobState.WAITING:
         return say(",".join(view.devices))
     return say(f"({view.gpus})", "dim")
 
 
 def _took(view: JobView, now: float) -> Text:
-    """How long it runs, ran, or has waited; of one that ended without starting, nothing."""
+    """Returns how long the job runs, ran, or has waited; nothing if it ended without starting."""
     if view.state is JobState.RUNNING and view.started is not None:
         return length(max(0.0, now - view.started))
     if view.seconds is not None or view.state.is_settled:
@@ -68,7 +68,7 @@ def _took(view: JobView, now: float) -> Text:
 
 
 def why(view: JobView, now: float) -> str:
-    """Its place and its reason; when it is expected to start; of one that runs, how far it is."""
+    """Returns why a job waits, its position and expected start; for a running job, its progress."""
     parts = [] if view.progress is None else [view.progress.words(now)]
     if view.state is JobState.WAITING and view.position is not None:
         parts.append(f"no. {view.position}")
@@ -82,7 +82,7 @@ def why(view: JobView, now: float) -> str:
 
 
 def expected_words(view: JobView, now: float) -> str:
-    """`expected about 14:20, from 6 runs`."""
+    """Returns `expected about 14:20, from 6 runs`."""
     if view.expected_start is None:
         return ""
     form = "%H:%M" if abs(view.expected_start - now) < DAY_SECONDS else "%a %d %b %H:%M"
@@ -170,7 +170,7 @@ def _param_column(name: str) -> TableColumn[Sequence[JobSpec]]:
 
 
 def _varied(specs: Sequence[JobSpec]) -> list[str]:
-    """The parameters in which they differ."""
+    """Returns the parameters in which the jobs differ."""
     names = dict.fromkeys(name for spec in specs for name in spec.params)
     return [name for name in names if len({repr(spec.params.get(name)) for spec in specs}) > 1]
 

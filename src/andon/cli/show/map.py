@@ -34,7 +34,7 @@ def progress_line(progress: MapProgress) -> Text:
 
 
 def progress_words(progress: MapProgress) -> str:
-    """The same without a terminal."""
+    """Returns the same progress for output that is not a terminal."""
     share = 100 * progress.ended / progress.total if progress.total else 100.0
     parts = [f"{progress.ended} of {progress.total} items ({fixed(share)} %)"]
     return ", ".join([*parts, *(part.plain for part in _parts(progress))])
@@ -116,7 +116,7 @@ REPEAT_SECONDS = 30.0  # where there is no terminal
 
 
 class MapScreen:
-    """Prints what items wrote, each whole; `keep_order` as the items are ordered."""
+    """Prints the output of each item as a whole; with `keep_order` in the order of the items."""
 
     def __init__(self, choices: Choices, keep_order: bool) -> None:
         self._choices, self._keep_order = choices, keep_order
@@ -132,7 +132,7 @@ class MapScreen:
         self._order: list[int] = []
 
     def expect(self, order: list[int]) -> None:
-        """The numbers of the items in their order."""
+        """Sets the numbers of the items in their order."""
         self._order = list(reversed(order))
 
     def tick(self, progress: MapProgress) -> None:
@@ -149,7 +149,7 @@ class MapScreen:
                 notice(progress_words(progress), self._choices)
 
     def say(self, text: str) -> None:
-        """One line of our own, above the progress."""
+        """Prints one line of andon's own, above the progress."""
         with self._lock:
             self._clear()
             notice(text, self._choices)
@@ -171,7 +171,7 @@ class MapScreen:
             self._draw()
 
     def close(self) -> None:
-        """Print what still waits for its turn, and remove the line."""
+        """Prints the outputs that still wait for their turn, and removes the progress line."""
         with self._lock:
             for index in sorted(self._waiting):
                 self._print(self._waiting[index][0])
@@ -209,14 +209,14 @@ class MapScreen:
         return write_all
 
     def _draw(self) -> None:
-        """The line of progress; again at once below what was printed over it."""
+        """Draws the progress line again below what was printed over it."""
         if self._line:
             self._clear()
             write(sys.stderr, self._line)
             self._shown = True
 
     def _clear(self) -> None:
-        """Begin a line of the terminal: without the progress, below an output that has no end."""
+        """Moves to an empty line: removes the progress, or ends an output that has no newline."""
         if self._shown or self._unended:
             write(sys.stderr, "\r\x1b[K" if self._shown else "\n")
             self._shown = self._unended = False

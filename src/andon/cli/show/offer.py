@@ -87,12 +87,13 @@ def _columns(at: float) -> tuple[TableColumn[OfferRow], ...]:
 
 
 def _mark(row: OfferRow) -> Text:
-    """Not a lamp: a device that is free or held may be ill or well."""
+    """Returns the mark of a row; not a lamp, because a free or held device may be ill or well."""
     return say("✓", "green") if row.is_free else say(" ")
 
 
 def why_not(verdict: DeviceVerdict, at: float) -> str:
-    """People first: `held by alice until 14:20 (lease k7qm2)`, `in use by bob without a lease`."""
+    """Returns the reason, people first: `held by alice until 14:20 (lease k7qm2)`, `in use by
+    bob without a lease`."""
     if verdict.kind is VerdictKind.FREE:
         return ""
     reason = verdict.reason or "the reason is not known"

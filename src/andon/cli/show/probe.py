@@ -49,7 +49,7 @@ def render_probe(probe: ProbeResult, where: str, width: int, color: bool) -> str
 
 
 def answer_lines(probe: ProbeResult) -> list[Text]:
-    """What was found, and how certain it is."""
+    """Returns what was found, and how certain it is."""
     lines = []
     if probe.largest is None:
         lines.append(say("no size was found that fits", "bold"))

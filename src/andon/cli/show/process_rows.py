@@ -60,7 +60,7 @@ SORTS: Mapping[str, Callable[[ProcessRow], float]] = {
 def between(
     first: Mapping[int, HostCounters], second: Mapping[int, HostCounters], seconds: float
 ) -> dict[int, HostUsage]:
-    """CPU use is a difference: a process seen only once has no CPU share."""
+    """Returns CPU and memory use from two readings; a process seen only once has no CPU share."""
     out: dict[int, HostUsage] = {}
     for pid, use in second.items():
         spent = use.cpu_seconds - first[pid].cpu_seconds if pid in first else None
@@ -79,7 +79,7 @@ class ProcessFilter(Struct, frozen=True):
     container_ids: Mapping[int, str] = field(default_factory=dict)  # by pid, the full id
 
     def words(self) -> str:
-        """`of alice in jupyter`."""
+        """Returns the filter as text: `of alice in jupyter`."""
         named = (("of", self.user), ("in", self.container), ("of job", self.job))
         return " ".join(f"{word} {value}" for word, value in named if value is not None)
 
@@ -102,7 +102,8 @@ class ProcessFilter(Struct, frozen=True):
 
 
 def is_job(job: str | None, text: str) -> bool:
-    """`42` and `slurm:42` match job 42 with all its steps, and not 421; a word matches a part."""
+    """Whether text names this job: `42` and `slurm:42` match job 42 with all its steps, not 421;
+    any other text matches a part."""
     if job is None:
         return False
     for name in (job, job.partition(":")[2]):

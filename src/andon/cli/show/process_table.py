@@ -43,10 +43,10 @@ class Branch(Struct, frozen=True):
 
 
 def forest(links: Mapping[int, ParentLink], holders: Iterable[int]) -> list[Branch]:
-    """The processes on devices and their ancestors, in the order of the former.
+    """Returns the processes on devices and their ancestors, in the order of the processes.
 
-    What every login and container has (init, sshd, a shell, a shim) is left out at the top; a
-    shell in the middle stays, because a script is often what the user is looking for.
+    Ancestors that every login and container has (init, sshd, a shell, a shim) are left out at
+    the top; a shell in the middle stays, because a script is often what the user is looking for.
     """
     wanted = list(dict.fromkeys(holders))
     below: dict[int, list[int]] = {}
@@ -60,7 +60,7 @@ def forest(links: Mapping[int, ParentLink], holders: Iterable[int]) -> list[Bran
 
 
 def _line_of(pid: int, links: Mapping[int, ParentLink], holders: set[int]) -> list[int]:
-    """From the topmost ancestor worth showing down to the process itself."""
+    """Returns the pids from the topmost ancestor worth showing down to the process itself."""
     line = [pid]
     while (link := links.get(line[-1])) and link.parent in links and link.parent not in line:
         line.append(link.parent)
@@ -145,7 +145,7 @@ def render_tree(
 
 
 def _place(label: str) -> list[int]:
-    """`6:1` sorts after `6:0`, and both between 5 and 7."""
+    """Returns a sort key: `6:1` sorts after `6:0`, and both between 5 and 7."""
     return [int(part) for part in label.split(":") if part.isdecimal()]
 
 
@@ -188,13 +188,13 @@ def _columns(rows: list[ProcessLine]) -> list[TableColumn[ProcessLine]]:
 
 
 def places(process: Process) -> list[str]:
-    """Its container and its job. A login session is not worth a column."""
+    """Returns its container and its job; a login session is not worth a column."""
     job = None if is_session(process.job) else process.job
     return [place for place in (process.container, job) if place]
 
 
 def _of_use(cell: Callable[[ProcessRow], Text]) -> Callable[[ProcessLine], Text]:
-    """An ancestor that uses no device, and a sum, have empty device columns."""
+    """Makes a cell that is empty for sums and for ancestors that use no device."""
     return lambda row: cell(row.use) if row.use else Text()
 
 
@@ -220,7 +220,7 @@ def _within(row: ProcessLine) -> Text:
 
 
 def _kind(row: ProcessLine) -> Text:
-    """C or G, as in nvidia-smi."""
+    """Returns C or G, as in nvidia-smi."""
     if row.process is None or row.use is None:
         return Text()
     return say("G" if row.process.kind is ProcessKind.GRAPHICS else "C", "dim")
@@ -249,7 +249,7 @@ def size(count: int | None) -> Text:
 
 
 def elapsed(seconds: float | None) -> Text:
-    """`3:20:05`, `2d04h`, as in ps and squeue."""
+    """Formats a duration as ps and squeue do: `3:20:05`, `2d04h`."""
     if seconds is None:
         return cells.unknown()
     whole = int(seconds)

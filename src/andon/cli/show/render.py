@@ -36,8 +36,8 @@ _STATE_STYLES = {State.LOST: "red", State.STALE: "yellow", State.ASLEEP: "dim", 
 
 
 class Mask(Struct, frozen=True):
-    """What hides devices from this process, and how many of them were left out; and what only the
-    container runtime reads."""
+    """The variables that hide devices from this process, how many devices were left out, and the
+    variables that only the container runtime reads."""
 
     source: str | None = None
     note: str | None = None
@@ -144,7 +144,7 @@ def _traffic(host: Host) -> Iterator[Text]:
 
 
 def mean_line(seen: list[NamedDevice]) -> Text:
-    """The mean says how many GPUs it covers: one that does not respond is not idle."""
+    """Returns the mean and how many GPUs it covers: one that does not respond is not idle."""
     mean = mean_utilization(entry.status for entry in seen)
     boards = sum(not entry.instance for entry in seen)
     known = len({_board(entry.status) for entry in seen if _says_how_busy(entry.status)})
@@ -177,7 +177,7 @@ def no_device(snapshot: Snapshot, mask: Mask = UNMASKED) -> str:
 
 
 def none_there(snapshot: Snapshot) -> str:
-    """That there is none, or that those which may be there cannot be read."""
+    """Returns that there is no GPU, or that GPUs which may be there cannot be read."""
     return f"No GPU {'found' if has_none(snapshot) else 'can be read'} on this node."
 
 
@@ -200,8 +200,8 @@ def _advice(snapshot: Snapshot, seen: list[NamedDevice], width: int) -> list[Tex
 
 
 def _troubles(seen: list[NamedDevice], width: int) -> list[Text]:
-    """Devices that answer and are not well: a line per kind, the worst first, and no more than
-    some, so that they are at hand where the table has scrolled away."""
+    """Returns a line per kind of problem of devices that answer, the worst first, at most a few:
+    below the table, because its rows may have scrolled away."""
     lit = [(e, e.lamp) for e in seen if e.lamp and e.lamp.lamp in TROUBLED and not e.status.hint]
     worst: dict[tuple[Lamp, str], tuple[NamedDevice, DeviceLamp]] = {}
     for entry, lamp in sorted(lit, key=lambda one: one[1].urgency, reverse=True):
@@ -283,7 +283,7 @@ def paragraph(text: str, width: int, style: str = "", indent: int = 2) -> list[T
 
 
 def flow(parts: list[Text], width: int) -> list[Text]:
-    """Parts side by side while they fit, then on the next line."""
+    """Places parts side by side while they fit, then on the next line."""
     lines: list[list[Text]] = []
     for part in parts:
         taken = sum(p.width + 3 for p in lines[-1]) if lines else 0

@@ -1,4 +1,4 @@
-"""What the system refused, in one sentence: limits, full disks, paths that are something else."""
+"""Describes what the system refused: limits, full disks, paths of the wrong kind."""
 
 import errno
 import os
@@ -23,7 +23,7 @@ _NO_THREAD = "can't start new thread"
 
 
 def system_error(exc: BaseException) -> AndonError | None:
-    """None for what is a mistake of ours, whose traceback is needed."""
+    """Returns the error for a system failure; None for our own bugs, whose traceback is needed."""
     if isinstance(exc, OSError):
         return _refused(exc)
     if isinstance(exc, MemoryError):
@@ -45,7 +45,7 @@ def _refused(exc: OSError) -> AndonError:
 
 
 def _has_no_descriptor() -> bool:
-    """Modules that cannot be opened for this reason are said to be missing."""
+    """Whether file descriptors have run out: imports then fail as if the module were missing."""
     try:
         os.close(os.open(os.devnull, os.O_RDONLY))
     except OSError as exc:

@@ -45,7 +45,7 @@ def display_width(text: str) -> int:
 
 
 def harmless(text: str) -> str:
-    """Without anything that moves the cursor: a process name may contain anything."""
+    """Removes anything that moves the cursor: a process name may contain anything."""
     return text if text.isascii() and text.isprintable() else _made_harmless(text)
 
 
@@ -61,7 +61,7 @@ def _made_harmless(text: str) -> str:
 
 
 def without_commands(painted: str) -> str:
-    """Text of several lines with all terminal control sequences but colours removed."""
+    """Removes all terminal control sequences but colours from a text of several lines."""
     return _COMMANDS.sub("\N{REPLACEMENT CHARACTER}", painted)
 
 
@@ -108,15 +108,15 @@ class Text(Struct, frozen=True):
         return "".join(_sgr(text, style) for text, style in kept)
 
     def restyled(self, style: str) -> "Text":
-        """The same words in one style."""
+        """Returns the same text in one style."""
         return say(self.plain, style)
 
     def fit(self, width: int) -> "Text":
-        """At most this wide; what is cut ends in an ellipsis."""
+        """Returns the text at most this wide; a cut text ends in an ellipsis."""
         return self if self.width <= width else self._cut(width)
 
     def pad(self, width: int, right: bool = False) -> "Text":
-        """At least this wide, aligned left or right."""
+        """Returns the text at least this wide, aligned left or right."""
         room = say(" " * max(0, width - self.width))
         return room + self if right else self + room
 

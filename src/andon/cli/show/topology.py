@@ -1,4 +1,4 @@
-"""How devices are linked: a matrix with a legend, and groups in words."""
+"""How devices are linked: a matrix with a legend, and groups as text."""
 
 from collections.abc import Mapping, Sequence
 
@@ -61,7 +61,7 @@ def _matrix(
     labels: Mapping[str, str],
     width: int,
 ) -> list[Text]:
-    """In blocks of as many columns as fit on the screen; NUMA and CPUs are in the last."""
+    """The matrix in blocks of as many columns as fit; NUMA and CPUs are in the last block."""
     names = {device.uuid: title(labels[device.uuid]) for device in devices}
     size = max(map(len, names.values()), default=0)
     tail = 2 * GAP + len("NUMA") + max((len(one.place.cpus or "?") for one in devices), default=0)

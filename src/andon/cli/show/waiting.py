@@ -19,8 +19,8 @@ ORDINALS = {1: "1st", 2: "2nd", 3: "3rd"}
 
 
 class LineInPlace:
-    """A line of standard error that is rewritten on a terminal; elsewhere it is printed when what
-    it is about changes, and now and then."""
+    """A line of standard error: rewritten on a terminal; elsewhere printed when its subject
+    changes, and now and then."""
 
     def __init__(self, choices: Choices) -> None:
         self._choices = choices
@@ -31,7 +31,7 @@ class LineInPlace:
 
     @property
     def width(self) -> int | None:
-        """What a line may have; None where that does not matter."""
+        """The maximum width of a line; None if it does not matter."""
         return size()[0] - 1 if self.is_live else None
 
     def show(self, text: str, about: object = "") -> None:
@@ -49,22 +49,23 @@ class LineInPlace:
 
 
 class WaitingLine(LineInPlace):
-    """Call it with every progress; `clear` removes it."""
+    """Shows the progress of a wait: call it with every progress; `clear` removes the line."""
 
     def __call__(self, progress: "Progress") -> None:
         self.show(waiting_text(progress, self.width))
 
 
 def waited_words(seconds: float) -> str:
-    """`waiting 0:42`; without a time in the first second, which may be all that is printed."""
+    """Returns `waiting 0:42`; without a time in the first second, which may be the only line."""
     whole = int(seconds)
     return f"waiting {whole // 60}:{whole % 60:02d}" if whole else "waiting"
 
 
 def waiting_text(progress: "Progress", width: int | None = None) -> str:
-    """`waiting 0:42 · 2nd in queue behind alice (4 GPUs) · 1 of 2 free · GPU 0: held by …`.
+    """Returns `waiting 0:42 · 2nd in queue behind alice (4 GPUs) · 1 of 2 free · GPU 0: held by
+    …`.
 
-    Where that is too wide, less is said rather than half of a name.
+    If that is too wide, parts are left out rather than cut.
     """
     candidates = progress.candidates
     waited, place = waited_words(progress.waited_seconds), _place(progress)
@@ -101,7 +102,7 @@ def queue_line(row: "WaitingRow", at: float) -> str:
 
 
 def _number(progress: "Progress") -> str:
-    """Its place; one that only waits has none, and whoever comes later may pass it."""
+    """The position in the queue; a request that only waits has none, and later ones may pass it."""
     ahead = len(progress.candidates.ahead)
     if not progress.queued:
         return f"{ahead} ahead in the queue" if ahead else ""
@@ -153,7 +154,8 @@ def _first_obstacle(candidates: "Candidates", brief: bool = False) -> str:
 
 
 def _expected(obstacle: "Obstacle") -> tuple[float, bool, bool]:
-    """Without an end, a lease ends with its command; a fault ends when someone repairs it."""
+    """Returns a sort key for when an obstacle ends: a lease without an end ends with its
+    command; a fault ends when someone repairs it."""
     from andon.leases.rules.eligibility import HEALTH
 
     until = float("inf") if obstacle.until is None else obstacle.until

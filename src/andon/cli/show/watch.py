@@ -35,7 +35,7 @@ class StreamLine(Struct, frozen=True):
 
 
 class Stream:
-    """Keeps what was printed: the columns, and each device's last readings."""
+    """Remembers what was printed: the columns, and each device's last readings."""
 
     def __init__(
         self, width: int, height: int, color: bool, rulebook: Rulebook | None = None
@@ -50,7 +50,7 @@ class Stream:
         self._was_empty = False
 
     def resize(self, width: int, height: int) -> None:
-        """Another width has space for other columns, which need a heading."""
+        """Sets the size; for another width the next sample chooses the columns again."""
         if width != self.width:
             self._columns, self._sizes, self._since_heading = [], [], None
         self.width, self.height = width, height
@@ -86,7 +86,8 @@ class Stream:
         return StreamLine(entry, snapshot.at, sparkline(list(trend)), is_masked(snapshot))
 
     def _settle(self, rows: list[TableRow[StreamLine]]) -> bool:
-        """Columns are chosen once and only grow, so that they are easy to follow."""
+        """Chooses the columns; they are chosen once and only grow, so that they are easy to
+        follow. Returns whether they changed."""
         if not rows:
             return False
         fresh = not self._columns
@@ -135,7 +136,7 @@ def _columns(width: int) -> list[TableColumn[StreamLine]]:
 
 
 def _wide_columns() -> list[TableColumn[StreamLine]]:
-    """The first sample has no such values, and the columns are chosen by it."""
+    """The columns for values that the first sample lacks: columns are chosen by that sample."""
     return [
         TableColumn("SM ACT", _active, rank=14, right=True, floor=5),
         TableColumn("PCIe B/s", lambda t: cells.traffic(t.entry, "pcie"), rank=15, right=True,
@@ -205,7 +206,7 @@ class LiveTable:
 
 
 def _fitted(body: list[Text], room: int, devices: int) -> list[Text]:
-    """The heading and the devices that fit; how many are left out."""
+    """Returns the heading and the devices that fit, and a line with how many are left out."""
     if len(body) <= room:
         return body
     kept = max(1, room - 1)

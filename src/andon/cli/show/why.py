@@ -168,8 +168,7 @@ def _in_full(entry: NamedDevice, found: WhyAnswer, width: int) -> list[Text]:
 
 
 def _readings(status: DeviceStatus) -> list[str]:
-    """How much of the chip works and what its links carry, where that is known: the reasons
-    hardly mention it."""
+    """Returns chip activity and link traffic, if known: the reasons rarely mention them."""
     sample = status.sample if status.answered else None
     found = {name: getattr(sample, name, None) for name in SHOWN}
     return [_reading(name, value) for name, value in found.items() if value is not None]

@@ -28,7 +28,7 @@ def read_proc(mounts: list[MountOptions]) -> ProcVisibility:
 
 
 def judge_proc(mounts: list[MountOptions], uid: int, groups: set[int]) -> ProcVisibility:
-    """The last mount on /proc is the visible one."""
+    """Judges how much of /proc is visible; the last mount on it counts."""
     proc = [mount for mount in mounts if mount.kind == "proc" and mount.folder == "/proc"]
     options = dict(o.partition("=")[::2] for o in (proc[-1].options if proc else ()))
     group = int(options["gid"]) if options.get("gid", "").isdecimal() else None
@@ -72,7 +72,7 @@ def read_user(own: Path, env: Mapping[str, str]) -> CallingUser:
 
 
 def parse_groups(content: bytes) -> dict[int, str]:
-    """gid -> name, from /etc/group."""
+    """Parses /etc/group: gid -> name."""
     rows = (line.split(":") for line in os.fsdecode(content).splitlines())
     return {int(row[2]): row[0] for row in rows if len(row) > 2 and row[2].isdecimal()}
 

@@ -132,7 +132,8 @@ class _Examination:
 
 
 def _is_locked(descriptor: int) -> bool:
-    """Tested with a shared lock, as everywhere: an exclusive one would look like a holder."""
+    """Whether another process holds a lock; tested with a shared lock, because an exclusive one
+    would look like a holder."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

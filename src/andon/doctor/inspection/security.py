@@ -86,7 +86,7 @@ def read_above(folder: Path, users: Mapping[int, str]) -> tuple[FileAccess, ...]
 def read_kept(
     name: str, path: Path, users: Mapping[int, str], follow: bool = False
 ) -> FileAccess | None:
-    """Owner, mode and kind; nothing is opened."""
+    """Returns owner, mode and kind, without opening the file."""
     try:
         seen = path.stat() if follow else path.lstat()
     except (OSError, ValueError):
@@ -107,7 +107,7 @@ def _kind(seen: os.stat_result) -> str:
 
 
 def read_server(state: Path, own: Path = Path("/")) -> RunningServer | None:
-    """What server.json says; its process counts only if owner and start time match.
+    """Reads server.json; its process counts only if owner and start time match.
 
     A process in another namespace is not visible here: then the owner of the port decides.
     """
@@ -121,7 +121,7 @@ def read_server(state: Path, own: Path = Path("/")) -> RunningServer | None:
 
 
 class AnnouncedServer(NamedTuple):
-    """What a server wrote about itself; None where an older server did not."""
+    """The contents of server.json; None for fields that an older server did not write."""
 
     url: str = ""
     pid: int = 0
@@ -131,7 +131,7 @@ class AnnouncedServer(NamedTuple):
 
 
 def parse_server(content: bytes) -> AnnouncedServer:
-    """Empty unless its URL and its pid are valid."""
+    """Parses server.json; empty unless its URL and its pid are valid."""
     try:
         found = json.loads(content)
     except (ValueError, RecursionError):

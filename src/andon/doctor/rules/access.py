@@ -25,7 +25,7 @@ def judge(facts: MachineFacts) -> Iterator[Finding]:
 
 
 def _missing(facts: MachineFacts) -> Iterator[Finding]:
-    """Device files are created by the driver's tools; a container gets its own."""
+    """Checks for missing device files: the driver's tools create them; a container gets its own."""
     if facts.kernel.nvidia_version is None or facts.containers.inside or facts.kernel.wsl:
         return
     paths = {node.path for node in facts.nodes}
@@ -42,7 +42,7 @@ def _missing(facts: MachineFacts) -> Iterator[Finding]:
 
 
 def _matters(node: DeviceFile, facts: MachineFacts) -> bool:
-    """NVIDIA's render nodes are not used by andon."""
+    """Whether a device file matters: andon does not use NVIDIA's render nodes."""
     if node.path.startswith("/dev/nvidia"):
         return True
     return any(card.vendor != "nvidia" for card in facts.cards)
@@ -117,7 +117,7 @@ def _inside(facts: MachineFacts) -> Iterator[Finding]:
 
 
 def _host(facts: MachineFacts) -> Iterator[Finding]:
-    """What a container engine on this host needs to pass GPUs to containers."""
+    """Checks what a container engine on this host needs to pass GPUs to containers."""
     box = facts.containers
     names = {path.rpartition("/")[2] for path in box.tools}
     wired = bool(names & {_HOOKS[0]}) or box.docker_runtime or bool(box.specifications)

@@ -25,7 +25,7 @@ def judge(facts: MachineFacts) -> Iterator[Finding]:
 
 
 def _decides(book: BookFolder, facts: MachineFacts) -> bool:
-    """Whether its entries count for this user: the book in use, root's, or the user's own."""
+    """Whether the book's entries count for this user: the book in use, root's, or their own."""
     return book.path == facts.own.book_place or book.uid in (0, facts.user.uid)
 
 

@@ -69,7 +69,7 @@ def _slow(facts: MachineFacts) -> Finding:
 
 
 def _fault(fault: Fault, facts: MachineFacts) -> Finding:
-    """An absent vendor that cannot be read is only a warning if another one responds."""
+    """The finding about a fault; for an absent vendor only a warning if another one responds."""
     vendor = vendor_of_backend(fault.source).name
     absent = all(card.vendor != vendor for card in facts.cards)
     others = any(d.state in (State.OK, State.ASLEEP) for d in facts.devices)
@@ -90,7 +90,7 @@ def _silent(status: DeviceStatus, name: str) -> Iterator[Finding]:
 
 
 def _fewer(facts: MachineFacts) -> Iterator[Finding]:
-    """Cards that the kernel lists but no reader shows; a container has fewer on purpose."""
+    """Checks for cards that only the kernel lists; a container has fewer on purpose."""
     if facts.containers.inside or (facts.trial.snapshot and facts.trial.snapshot.simulated):
         return
     for vendor in VENDORS:
@@ -105,7 +105,7 @@ def _fewer(facts: MachineFacts) -> Iterator[Finding]:
 
 
 def _mask(facts: MachineFacts) -> Iterator[Finding]:
-    """Which devices this environment makes visible to a process."""
+    """Checks which devices this environment makes visible to a process."""
     if not facts.devices:
         return
     seen = visibility([d.device for d in facts.devices], facts.masks)

@@ -92,7 +92,7 @@ def _not_loaded(vendor: VendorRow, free: list[PciCard], facts: MachineFacts) -> 
 
 
 def _nothing(facts: MachineFacts) -> Iterator[Finding]:
-    """Some GPUs are not on a PCI bus: in WSL, and in systems on a chip."""
+    """Checks for no GPU at all; some are not on a PCI bus: in WSL, and in systems on a chip."""
     on_chip = any(name in facts.kernel.modules for v in VENDORS for name in v.chip_modules)
     seen = facts.cards or facts.kernel.wsl or on_chip
     if not seen and not facts.anything_answers:
@@ -165,7 +165,7 @@ def _persistence(facts: MachineFacts) -> Iterator[Finding]:
 
 
 def _ecc(facts: MachineFacts) -> Iterator[Finding]:
-    """Devices without it do not count."""
+    """Checks ECC; devices without it do not count."""
     setups = [d.device.setup for d in facts.devices if d.device.setup.ecc is not None]
     off = [setup for setup in setups if not setup.ecc]
     if off:

@@ -63,7 +63,7 @@ class PortListener(Struct, frozen=True):
 
 
 class RunningServer(Struct, frozen=True):
-    """What this user's server.json says; `lives`: its process runs and is this user's."""
+    """The contents of this user's server.json; `lives`: its process runs and is this user's."""
 
     path: str
     port: int

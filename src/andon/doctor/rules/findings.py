@@ -185,7 +185,7 @@ def worst(findings: Iterable[Finding]) -> Grade:
 
 
 def exit_code(findings: Iterable[Finding], no_device: FindingName) -> int:
-    """3 if no device can be read, 1 for any other failure; a warning is not a failure."""
+    """Returns 3 if no device can be read, 1 for any other failure; a warning is none."""
     failed = {f.check for f in findings if f.grade is Grade.FAILURE}
     if no_device in failed:
         return NO_DEVICE

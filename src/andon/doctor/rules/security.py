@@ -41,7 +41,7 @@ def _state(facts: MachineFacts) -> Iterator[Finding]:
 
 
 def _exposed(kept: FileAccess, facts: MachineFacts) -> Finding | None:
-    """A token or record that another user can read or has created is not secret."""
+    """A finding if another user can read a token or record, or has created it: it is not secret."""
     how = _how(kept, facts)
     if how is None:
         return None
@@ -64,7 +64,7 @@ def _exposed(kept: FileAccess, facts: MachineFacts) -> Finding | None:
 
 
 def _how(kept: FileAccess, facts: MachineFacts) -> str | None:
-    """How other users can access it; None if they cannot."""
+    """Returns how other users can access a file; None if they cannot."""
     if kept.kind not in ("file", "folder"):
         return "is a link" if kept.kind == "link" else "is not a regular file"
     if kept.uid != facts.user.uid:
@@ -89,7 +89,8 @@ def _is_mine(kept: FileAccess, facts: MachineFacts) -> bool:
 
 
 def _elsewhere(facts: MachineFacts) -> str:
-    """Root with another user's variables (`sudo -E`) needs its own; others need another folder."""
+    """Returns the fix: root with another user's variables (`sudo -E`) needs its own; others need
+    another folder."""
     if facts.user.uid == 0:
         return "sudo env -u XDG_STATE_HOME HOME=/root andon doctor"
     return 'export XDG_STATE_HOME="/var/tmp/$(id -un)"'
@@ -114,7 +115,7 @@ def _replaceable(kept: FileAccess, facts: MachineFacts) -> Finding:
 
 
 def _config(facts: MachineFacts) -> Iterator[Finding]:
-    """Settings contain commands that the server runs as its user."""
+    """Checks the settings file: it contains commands that the server runs as its user."""
     kept = facts.security.config
     if kept is None or (kept.uid in (0, facts.user.uid) and not kept.mode & 0o022):
         return
@@ -191,7 +192,8 @@ def _usual(usual: list[PortListener], facts: MachineFacts) -> Finding:
 
 
 def _kernel(facts: MachineFacts) -> Iterator[Finding]:
-    """Entries belong to the file's owner, so users must not hard-link other users' files."""
+    """Checks the kernel's link protection: entries belong to the file's owner, so users must not
+    hard-link other users' files."""
     security = facts.security
     if security.protected_hardlinks is None:
         return

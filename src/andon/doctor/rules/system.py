@@ -48,7 +48,7 @@ def _kernel(facts: MachineFacts) -> Finding:
 
 
 def _log(facts: MachineFacts) -> Finding:
-    """Whether driver messages can be read; NVML reports Xids without them."""
+    """Returns whether driver messages can be read; NVML reports Xids without them."""
     why = facts.kernel.log_closed
     if why is None:
         words = "the kernel log is readable, so driver errors are noticed"

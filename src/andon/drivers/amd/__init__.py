@@ -46,7 +46,8 @@ class Amd(KernelBackend):
         self._smi.close()
 
     def _may_use_library(self) -> bool:
-        """Only if the system suspends none of the cards, because the library could wake them all.
+        """Whether the library may be opened: only if the system suspends none of the cards,
+        because it could wake them all.
 
         A screen does not count here: it can be turned off while the library is open.
         """

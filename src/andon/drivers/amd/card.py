@@ -66,7 +66,7 @@ def branded(model: str) -> str:
 
 
 def parse_list(text: str, device: int, revision: int) -> str | None:
-    """`744C, C8, AMD Radeon RX 7900 XTX` from libdrm's list."""
+    """Finds `744C, C8, AMD Radeon RX 7900 XTX` in libdrm's list."""
     for line in text.splitlines():
         parts = [part.strip() for part in line.split(",", 2)]
         if len(parts) == 3 and (parts[0], parts[1]) == (f"{device:04X}", f"{revision:02X}"):
@@ -123,7 +123,7 @@ class AmdCard:
         )
 
     def _find(self) -> None:
-        """What does not change until the driver is reloaded."""
+        """Finds what does not change until the driver is reloaded."""
         files = self._files
         self._hwmon = hwmon(files, ["amdgpu"])
         self._temperatures = self._sensors()
@@ -139,7 +139,7 @@ class AmdCard:
             self._name = branded(sold_as) if sold_as else self._name
 
     def _sensors(self) -> dict[str, str]:
-        """edge, junction, mem -> temp1…; an old kernel has one sensor without a label."""
+        """Returns the sensors by label, such as `edge`; an old kernel has one without a label."""
         if self._hwmon is None:
             return {}
         found = labels(self._files, self._hwmon, "temp")
@@ -207,7 +207,7 @@ class AmdCard:
         )
 
     def _memory(self, what: str) -> SysfsValue[int]:
-        """A card's own memory; for a processor both pools, because work uses both."""
+        """Returns a card's own memory; for a processor both pools, because work uses both."""
         own = self._files.integer(f"mem_info_vram_{what}")
         if not self._unified or own.value is None:
             return own
@@ -227,7 +227,7 @@ class AmdCard:
         gathered.put("fan_percent", self._fan())
 
     def _heat(self, what: str, *wanted: str) -> SysfsValue[int]:
-        """From the first available sensor: an MI300 has no edge sensor, only junction."""
+        """Returns the first available sensor: an MI300 has no edge sensor, only junction."""
         for label in wanted:
             if label in self._temperatures:
                 return self._sense(f"{self._temperatures[label]}_{what}").then(_celsius)
@@ -240,7 +240,7 @@ class AmdCard:
         return self._files.first(paths, self._files.integer)
 
     def _fan(self) -> SysfsValue[int]:
-        """Percent of full fan power; of full speed where only that is known."""
+        """Returns the fan in percent of full power; of full speed where only that is known."""
         power = self._sense("pwm1")
         if power.value is not None:
             return _share(power.value, self._sense("pwm1_max").value or 255)
@@ -255,7 +255,7 @@ class AmdCard:
         return {"pcie_generation": link.generation, "pcie_width": link.width}
 
     def _read_counts(self) -> Mapping[str, SysfsValue[Any]]:
-        """If the library has no value either, the reason from the files is kept."""
+        """The counters; if the library has no value either, the reason from the files is kept."""
         errors = parse_errors(self._files.text("ras/umc_err_count"))
         if errors.absent:
             count = self._smi.uncorrected(self._place.pci)
@@ -265,7 +265,7 @@ class AmdCard:
 
 
 def parse_errors(answer: SysfsValue[str]) -> SysfsValue[int]:
-    """Uncorrected errors of the memory controllers, from `ue: 0`, `ce: 3`."""
+    """Parses the uncorrected errors of the memory controllers, from `ue: 0`, `ce: 3`."""
     if answer.value is None:
         return SysfsValue(None, answer.reason, answer.absent)
     for line in answer.value.splitlines():
@@ -276,7 +276,7 @@ def parse_errors(answer: SysfsValue[str]) -> SysfsValue[int]:
 
 
 def parse_fastest(text: str) -> int | None:
-    """The highest of `0: 500Mhz`, `1: 2482Mhz *`."""
+    """Returns the highest of `0: 500Mhz`, `1: 2482Mhz *`."""
     return max((int(clock) for clock in _CLOCK.findall(text)), default=None)
 
 
@@ -285,7 +285,7 @@ def _share(part: int, whole: int) -> SysfsValue[int]:
 
 
 def _percent(value: int) -> int:
-    """Rounding may exceed 100 slightly; a value far off is not shown as full load."""
+    """Returns a percentage; a value far above 100 is not shown as full load."""
     return 100 if 100 < value <= 105 else value
 
 

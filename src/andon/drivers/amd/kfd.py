@@ -43,7 +43,7 @@ def ids(tree: Tree, pci: str) -> tuple[int, ...]:
 
 
 def processes(tree: Tree, numbers: Iterable[int]) -> dict[int, int]:
-    """pid -> bytes of the card's memory, for processes that use it."""
+    """Returns the bytes of the card's memory by pid, for processes that use it."""
     wanted = tuple(numbers)
     found = {}
     for name in tree.names(f"{_KFD}/proc") if wanted else ():
@@ -70,9 +70,10 @@ def _has_queue(tree: Tree, pid: str, numbers: tuple[int, ...]) -> bool:
 
 
 def merged(listed: Iterable[Process], computing: dict[int, int]) -> Iterator[Process]:
-    """Every process once: compute processes are marked, and memory is not counted twice.
+    """Yields every process once: compute processes are marked, and memory is not counted twice.
 
-    Both sources count the memory of a process on a card, each with gaps: the larger is closer.
+    Both sources count the memory of a process on a card, each with gaps: the larger value is
+    closer.
     """
     rest = dict(computing)
     for process in listed:

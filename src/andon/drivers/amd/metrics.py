@@ -35,7 +35,7 @@ it always is; so its name is neutral, and heat is judged by the temperature."""
 
 
 def version(content: bytes) -> tuple[int, int] | None:
-    """Format and content revision; None if it is not a metrics table."""
+    """Returns format and content revision; None if it is not a metrics table."""
     if len(content) < _HEADER.size:
         return None
     size, major, minor = _HEADER.unpack_from(content)
@@ -59,6 +59,6 @@ def throttle(answer: SysfsValue[bytes]) -> SysfsValue[tuple[str, ...]]:
 
 
 def limiter_names(status: int) -> tuple[str, ...]:
-    """Each name once, in the table's order."""
+    """Returns each name once, in the table's order."""
     hit = (name for bits, name in LIMITERS if any(status >> bit & 1 for bit in bits))
     return tuple(dict.fromkeys(hit))

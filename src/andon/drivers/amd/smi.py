@@ -23,10 +23,11 @@ _LIBRARY_ERRORS: Final = (Exception, SystemExit)
 
 
 class Smi:
-    """Opened at the first call, and only while `may_open` says that no card may sleep.
+    """AMD's library: opened at the first call, and only while `may_open` allows it because no
+    card may sleep.
 
     An open library may hold the cards' device nodes and keep them awake; opening it can wake
-    every card. So it is closed as soon as `may_open` says no.
+    every card. So it is closed as soon as `may_open` returns False.
     """
 
     def __init__(self, may_open: Callable[[], bool]) -> None:
@@ -39,7 +40,7 @@ class Smi:
 
     @property
     def own_pid(self) -> int | None:
-        """This process, if the open library makes it appear as a user of the cards."""
+        """The pid of this process, if the open library makes it appear as a user of the cards."""
         return None if self._library is None else os.getpid()
 
     def energy_joules(self, pci: str) -> float | None:
@@ -47,14 +48,14 @@ class Smi:
         return self._ask(pci, _energy)
 
     def uncorrected(self, pci: str) -> int | None:
-        """Errors of all parts of the card that count them; None if no part does."""
+        """Returns the errors of all parts of the card that count them; None if no part does."""
         return self._ask(pci, _uncorrected)
 
     def market_name(self, pci: str) -> str | None:
         return self._ask(pci, _market_name)
 
     def close(self) -> None:
-        """Release the cards. May be called twice; a later question may open it again."""
+        """Releases the cards. May be called twice; a later call may open the library again."""
         with self._turn() as mine:
             if mine:
                 self._shut()
@@ -70,7 +71,7 @@ class Smi:
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[bool]:
-        """One call at a time; a call that hangs must block only its own card."""
+        """Makes one call at a time; a call that hangs must block only its own card."""
         mine = self._lock.acquire(timeout=0 if self._is_hung else WAIT_SECONDS)
         self._is_hung = not mine
         try:
@@ -89,7 +90,7 @@ class Smi:
         return self._library is not None
 
     def _open(self) -> None:
-        """A failure is not retried: a failed import leaves modules behind."""
+        """Opens the library; a failure is not retried: a failed import leaves modules behind."""
         self._failed = True
         try:
             library = load()
@@ -108,21 +109,21 @@ class Smi:
 
 
 def load() -> Any:
-    """Import it; what it prints if its .so is missing is discarded."""
+    """Imports the library; what it prints if its .so is missing is discarded."""
     with contextlib.redirect_stdout(io.StringIO()):
         import amdsmi  # type: ignore[import-not-found, import-untyped, unused-ignore]
     return amdsmi
 
 
 def _by_address(library: Any) -> Iterator[tuple[str, Any]]:
-    """In the kernel's format; a handle without an address is left out."""
+    """Yields handles by address in the kernel's format; a handle without an address is left out."""
     for handle in library.amdsmi_get_processor_handles():
         with contextlib.suppress(*_LIBRARY_ERRORS):
             yield str(library.amdsmi_get_gpu_device_bdf(handle)).lower(), handle
 
 
 def _energy(library: Any, handle: Any) -> float | None:
-    """A count times its resolution in microjoules."""
+    """Returns the energy: a count times its resolution in microjoules."""
     said: Mapping[str, Any] = library.amdsmi_get_energy_count(handle)
     counts = [said[key] for key in _ENERGY_KEYS if key in said]
     unit = said["counter_resolution"]
@@ -148,7 +149,7 @@ def _counts_errors(library: Any, handle: Any) -> bool:
 
 
 def _market_name(library: Any, handle: Any) -> str | None:
-    """`N/A` or the device id means that the library knows no name."""
+    """The name; None for `N/A` or the device id, which mean that the library knows no name."""
     name = library.amdsmi_get_gpu_asic_info(handle)["market_name"]
     if not isinstance(name, str):
         return None

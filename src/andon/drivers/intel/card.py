@@ -72,7 +72,7 @@ class Counter(Struct):
     at: float = 0.0
 
     def rate(self, answer: SysfsValue[float], now: float) -> SysfsValue[float]:
-        """Per second; None at the first reading and after a reset."""
+        """Returns the rate per second; None at the first reading and after a reset."""
         before, since = self.value, self.at
         self.value, self.at = answer.value, now
         if answer.value is None:
@@ -130,11 +130,11 @@ class IntelCard:
 
     @property
     def _uuid(self) -> str:
-        """The drivers report no serial number, so the slot is the identity."""
+        """Returns the slot as identity: the drivers report no serial number."""
         return f"intel@{self._place.pci}"
 
     def _find(self) -> None:
-        """What does not change until the driver is reloaded."""
+        """Finds what does not change until the driver is reloaded."""
         files, self._layout = self._files, layout.find(self._files, self._place.driver)
         self._hwmon = hwmon(files, ["i915", "xe"])
         if self._hwmon is None:
@@ -164,7 +164,7 @@ class IntelCard:
         return self._busy
 
     def _utilization(self, use: CardUse, now: float) -> SysfsValue[int]:
-        """The busiest engine if every process is visible; else the time not spent idle.
+        """Returns the busiest engine if every process is visible; else the time not spent idle.
 
         The second is slightly higher, because a device takes a moment to become idle.
         """
@@ -181,7 +181,8 @@ class IntelCard:
         return rest.then(lambda share: _percent(1 - share))
 
     def _is_ours(self, region: str) -> bool:
-        """An integrated GPU uses the system's memory, whatever the driver calls it."""
+        """Whether a memory region is the device's: for an integrated GPU all are, whatever the
+        driver calls them."""
         return self._unified or region.startswith(("vram", "local"))
 
     def _read_memory(self, gathered: ReadingDraft) -> None:
@@ -193,7 +194,7 @@ class IntelCard:
             gathered.put("memory_free_bytes", SysfsValue(max(0, total.value - used.value)))
 
     def _memory(self) -> tuple[SysfsValue[int], SysfsValue[int]]:
-        """Total and used: the system's, or from the driver's file for root."""
+        """Returns total and used memory: the system's, or from the driver's file for root."""
         if self._unified:
             total, available = system_memory(self._place.tree)
             if total is None or available is None:
@@ -249,7 +250,7 @@ def local_memory(tree: Tree, device: Tree, address: str) -> tuple[SysfsValue[int
 
 
 def parse_manager(text: str) -> tuple[SysfsValue[int], SysfsValue[int]]:
-    """`size: N` and `usage: N`, in bytes, among other lines."""
+    """Parses `size: N` and `usage: N`, in bytes, among other lines."""
     found = {name: int(count) for name, count in _SIZE.findall(text)}
     size, used = found.get("size"), found.get("usage")
     return (

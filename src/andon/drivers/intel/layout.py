@@ -48,7 +48,7 @@ def find(device: Tree, driver: str) -> SysfsLayout:
 
 
 def i915(device: Tree) -> SysfsLayout:
-    """The card's folder under `drm`; its values are the largest of its parts."""
+    """Returns i915's paths: the card's folder under `drm`, with the largest of its parts."""
     cards = [name for name in device.names("drm") if name.startswith("card")]
     card = f"drm/{cards[0]}" if cards else "drm/card0"
     parts = [name for name in device.names(f"{card}/gt") if name.startswith("gt")]
@@ -61,7 +61,8 @@ def i915(device: Tree) -> SysfsLayout:
 
 
 def xe(device: Tree) -> SysfsLayout:
-    """The first part is for graphics and compute, the second for video: reads the first's clock."""
+    """Returns xe's paths. The first part is for graphics and compute, the second for video:
+    reads the first's clock."""
     tiles = [name for name in device.names() if name.startswith("tile")]
     parts = [
         f"{tile}/{part}" for tile in tiles for part in device.names(tile) if part.startswith("gt")
@@ -76,7 +77,7 @@ def xe(device: Tree) -> SysfsLayout:
 
 
 def throttle(device: Tree, layout: SysfsLayout) -> SysfsValue[tuple[str, ...]]:
-    """What limits the clocks now; details are read only if something does."""
+    """Returns what limits the clocks now; details are read only if something does."""
     found: list[str] = []
     answers = []
     for folder, prefix in layout.throttle:

@@ -142,7 +142,7 @@ class Nvidia:
             return _translated(lambda: self._board(card).account(energy))
 
     def linked(self, card: Card, place: DevicePlace) -> DevicePlace:
-        """Each pair is asked for once, and only with cards that are open: one that hangs is not."""
+        """Adds links to other open cards; each pair is read once, hanging cards are left out."""
         if self._is_left_alone(card):
             return replace(place, missing={**place.missing, "nvlinks": ASLEEP})
         with self._in_session():
@@ -191,7 +191,7 @@ class Nvidia:
             self._listener = EventListener(self._report, resting=bool(self._rests))
 
     def _with_versions(self, error: AndonError) -> AndonError:
-        """A mismatch is only clear with the version that is loaded in the kernel."""
+        """Adds the version that is loaded in the kernel to the error of a mismatch."""
         if error.cause != FaultCode.VERSION_MISMATCH:
             return error
         with contextlib.suppress(OSError, IndexError):
@@ -213,7 +213,7 @@ class Nvidia:
                 nvml.stop()
 
     def _board(self, card: Card) -> NvidiaCard:
-        """The open card; a new NVML session invalidates old handles."""
+        """Returns the open card; a new NVML session invalidates old handles."""
         session, board = self._boards.get(card.key, (0, None))
         if board is None or session != self._session:
             began = self._clock()
@@ -255,7 +255,7 @@ class Nvidia:
         return Reading(device.uuid, state=State.ASLEEP, reason=ASLEEP if suspended else RESTING)
 
     def _sleeping_device(self, card: Card) -> Device:
-        """As known from when it was awake, else only by its address."""
+        """Returns the device as known from when it was awake, else only by its address."""
         known = self._known.get(card.key)
         return known or Device(
             f"nvidia@{card.pci}", card.index, "nvidia", card.name or "NVIDIA GPU", card.pci

@@ -131,7 +131,7 @@ _BLANK: dict[str, Any] = dict.fromkeys(SAMPLE_VALUES)
 
 
 def fact(read: Callable[[Handle], T], handle: Handle) -> T | None:
-    """A limit that not every device reports."""
+    """Returns a limit; None if the device does not report it."""
     try:
         return read(handle)
     except nvml.Error as error:
@@ -243,7 +243,7 @@ class NvidiaCard:
         return [reading, *(self._read_instance(each, at, now) for each in self._instances)]
 
     def account(self, energy: bool) -> dict[str, list[tuple[float, float]]]:
-        """Before a reading for the record of a run; the driver's readings since the last time."""
+        """Prepares a reading for a run's record; returns the driver's readings since the last."""
         self._accounted = True
         if energy:
             self._gauges.expire("energy_joules")
@@ -258,7 +258,7 @@ class NvidiaCard:
         return {self.device.uuid: ring}
 
     def _read_activity(self, watched: bool) -> None:
-        """At every reading while someone watches; for a record since it was last asked for."""
+        """Reads activity while someone watches; for a record since its last request."""
         self._activity.read(self._handle, watched)
         self._known_activity = self._activity
         if self._accounted:
@@ -288,14 +288,14 @@ class NvidiaCard:
         return Sample(at, *(*values.values(), self._read_at(at)))
 
     def _read_at(self, at: float) -> Mapping[str, float]:
-        """When older values were read: the same object as last time if nothing changed."""
+        """Returns when older values were read: the same object as last time if nothing changed."""
         parts = self._gauges.older, self._traffic.older(at)
         if any(one is not other for one, other in zip(parts, self._older_parts, strict=True)):
             self._older_parts, self._older = parts, {**parts[0], **parts[1]}
         return self._older
 
     def _missing(self) -> Mapping[str, str]:
-        """Why values are None: the same object as last time if nothing changed."""
+        """Returns why values are None: the same object as last time if nothing changed."""
         gauges = self._gauges
         activity = self._known_activity
         silent = activity.reason if activity.values is None else None

@@ -126,7 +126,7 @@ class EventListener:
 
 @contextlib.contextmanager
 def _own_session(wake_all: bool) -> Iterator[None]:
-    """NVML is reference-counted: it stays open until the last user shuts it down."""
+    """Opens NVML for a block: it is reference-counted, the last user shuts it down."""
     nvml.start(wake_all)
     try:
         yield

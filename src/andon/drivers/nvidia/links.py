@@ -1,4 +1,4 @@
-"""How a card is linked with the others, as NVML knows it; asked once for each card."""
+"""How a card is linked with the others, according to NVML; read once for each card."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -15,8 +15,8 @@ T = TypeVar("T")
 
 
 def with_links(board: NvidiaCard, others: Sequence[NvidiaCard], place: DevicePlace) -> DevicePlace:
-    """The place with the card's NVLinks and what it has in common with each of the others. NUMA
-    node and CPUs come from NVML where the kernel does not list them."""
+    """Returns the place with the card's NVLinks and the common ancestor with each of the others.
+    NUMA node and CPUs come from NVML if the kernel does not list them."""
     missing = dict(place.missing)
     links = _asked(nvml.nvlinks, board.handle, missing, "nvlinks")
     ancestors: dict[str, int] = {}

@@ -25,7 +25,7 @@ _CPU_WORDS, _NODE_WORDS = 16, 1  # of 64 bits each
 
 
 def start(wake_all: bool) -> None:
-    """Initialise. Without `wake_all`, no card is attached until it is used."""
+    """Initialises NVML. Without `wake_all`, no card is attached until it is used."""
     if wake_all:
         pynvml.nvmlInit()
     else:
@@ -69,7 +69,7 @@ def name(handle: Handle) -> str:
 
 
 def pci(handle: Handle) -> str:
-    """In the kernel's format: four digits of domain, lower case."""
+    """Returns the address in the kernel's format: four digits of domain, lower case."""
     return _address(pynvml.nvmlDeviceGetPciInfo(handle))
 
 
@@ -101,7 +101,7 @@ def persistence(handle: Handle) -> bool:
 
 
 def ecc_modes(handle: Handle) -> tuple[bool, bool]:
-    """Now, and from the next reboot on."""
+    """Returns whether ECC is on now, and from the next reboot on."""
     now, pending = pynvml.nvmlDeviceGetEccMode(handle)
     return bool(now), bool(pending)
 
@@ -114,7 +114,7 @@ def sm_clock_limit_mhz(handle: Handle) -> int:
 
 
 def nvlinks(handle: Handle) -> dict[str, int]:
-    """PCI address of the other end, or `switch` for an NVSwitch → number of active links."""
+    """Returns the active links by the other end's PCI address, or `switch` for an NVSwitch."""
     found: dict[str, int] = {}
     for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
         try:
@@ -159,7 +159,7 @@ def _bits(words: Sequence[int]) -> frozenset[int]:
 
 
 def function(name: str) -> Any:
-    """A function of the library by name; an older driver may not have it."""
+    """Returns a function of the library by name; an older driver may not have it."""
     try:
         return getattr(pynvml.nvmlLib, name)
     except AttributeError:
@@ -182,7 +182,7 @@ def utilization(handle: Handle) -> tuple[int, int]:
 
 
 class _MemoryAnswer(ctypes.Structure):
-    """The library's own class writes every field through a method, at five times the cost."""
+    """A memory answer; the library's own class takes five times as long."""
 
     _fields_ = (
         ("version", ctypes.c_uint),
@@ -198,7 +198,7 @@ class MemoryInfo(Struct, frozen=True):
 
 
 def memory(handle: Handle) -> MemoryInfo:
-    """With the driver's reserve as a separate value; older drivers count it as used."""
+    """The memory, with the driver's reserve as a separate value; older drivers count it as used."""
     info = _MemoryAnswer(pynvml.nvmlMemory_v2)
     try:
         _MEMORY_INFO.into(info, handle)
@@ -272,7 +272,7 @@ def memory_temperature_celsius(handle: Handle) -> int:
 
 
 class LinkField(NamedTuple):
-    """A field value that counts: its number, its scope, and what one of it means."""
+    """A counter of NVML: its field number, its scope, and its unit."""
 
     id: int
     scope: int = 0
@@ -306,10 +306,11 @@ _FIELD: Final = struct.Struct("=IIqqIIQ")
 
 
 def counts(handle: Handle, fields: Sequence[LinkField]) -> list[LinkCount | Error]:
-    """Several counters in one call; an error in the place of each that the driver did not give.
+    """Returns several counters from one call; an error in place of each that the driver did not
+    give.
 
     The library's own function sets and reads each field by itself, which takes longer than a
-    driver's answer: the question is prepared once, and copied, because a call may be stuck.
+    driver's answer: the request is prepared once, and copied, because a call may be stuck.
     """
     question = _question(tuple(fields))
     answers = ctypes.create_string_buffer(question, len(question))
@@ -350,7 +351,7 @@ def utilization_ring(handle: Handle) -> list[tuple[float, float]]:
 
 
 def ecc_uncorrected(handle: Handle) -> int:
-    """Since the driver was loaded."""
+    """Returns the uncorrected errors since the driver was loaded."""
     return int(
         pynvml.nvmlDeviceGetTotalEccErrors(
             handle, pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
@@ -459,7 +460,7 @@ class _Metric(ctypes.Structure):
 
 
 class _ActivityQuery(ctypes.Structure):
-    """As the library's own, without its methods around every field."""
+    """The library's own structure, without its methods around every field."""
 
     *_head, (_name, _metrics) = pynvml.c_nvmlGpmMetricsGet_t._fields_
     _fields_ = (*_head, (_name, _Metric * _metrics._length_))

@@ -24,7 +24,7 @@ EARLY_SECONDS: Final = 0.1  # intervals are never exact; a tier that is almost d
 
 
 class Probe(Struct, frozen=True):
-    """One call and the fields it fills: one with what it returns, or several in order."""
+    """One call and the fields it fills: one with its result, or several in order."""
 
     fields: tuple[str, ...]
     every_seconds: float
@@ -77,14 +77,14 @@ class DueTimes:
         self._next: dict[str, float] = {}
 
     def take(self, name: str, every_seconds: float, now: float) -> bool:
-        """Whether it is due; if so, schedules the next time."""
+        """Whether a call is due; if so, schedules the next time."""
         if now + EARLY_SECONDS < self._next.get(name, now):
             return False
         self._next[name] = now + every_seconds
         return True
 
     def hasten(self, name: str, at_most_seconds: float, now: float) -> None:
-        """Bring the next time forward."""
+        """Brings the next time forward."""
         if name in self._next:
             self._next[name] = min(self._next[name], now + at_most_seconds)
 

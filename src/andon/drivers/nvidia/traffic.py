@@ -1,8 +1,9 @@
 """PCIe and NVLink traffic from the driver's counters, read now and then.
 
-On real cards the PCIe counters have 32 bits: at 60 GB/s they wrap fifteen times a second. So they
-are read twice in one reading, before and after its other calls, and this moment tells how often
-they wrapped since the last one. The driver's own rates are never asked for: those calls sleep.
+On real cards the PCIe counters have 32 bits: at 60 GB/s they wrap fifteen times a second. So
+they are read twice in one reading, before and after its other calls, and the rate in between
+shows how often they wrapped since the last reading. The driver's own rates are never read: those
+calls sleep.
 """
 
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ _NONE: Final[Mapping[str, float]] = {}
 
 
 class Traffic:
-    """The rates of one card, each since the reading before."""
+    """The rates of one card, each since the previous reading."""
 
     def __init__(self) -> None:
         self.values: dict[str, int | None] = dict.fromkeys(TRAFFIC)
@@ -60,7 +61,7 @@ class Traffic:
         self._begun = self._read(handle, self._asked)
 
     def finish(self, handle: Handle, now: float) -> None:
-        """The rates since the last reading."""
+        """Computes the rates since the last reading."""
         if self._begun is None:
             return
         begun, before = self._begun, self._before
@@ -88,7 +89,7 @@ class Traffic:
         return self._older
 
     def _read(self, handle: Handle, fields: dict[str, nvml.LinkField]) -> dict[str, LinkCount]:
-        """The counters that the driver gives; one that it never gives is not asked for again."""
+        """Returns the counters that the driver gives; one that it never gives is not read again."""
         try:
             answers = nvml.counts(handle, list(fields.values()))
         except nvml.Error as error:

@@ -122,7 +122,7 @@ def trouble(code: int, starting: bool = False) -> DriverTrouble:
 
 
 def as_error(code: int, found: DriverTrouble) -> AndonError:
-    """The same as one of andon's five kinds of error."""
+    """Returns it as one of andon's five kinds of error."""
     if code == NO_PERMISSION:
         return Denied(found.reason, found.hint, cause=found.code)
     kind = Gone if found.reach is ErrorScope.CARD else Unavailable

@@ -1,4 +1,4 @@
-"""nvidia-smi as a backend: one call reads all devices, so there is one card to ask."""
+"""nvidia-smi as a backend: one call reads all devices, so they count as one card."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -51,7 +51,7 @@ class NvidiaSmi:
         self._slots: dict[str, pci.PcieSlot] = {}
 
     def glance(self) -> Sequence[Card]:
-        """The cards bound to the nvidia kernel module; WSL lists none."""
+        """Returns the cards bound to the nvidia kernel module; WSL lists none."""
         try:
             names = sorted(path.name for path in self._drivers().iterdir())
         except OSError:
@@ -66,7 +66,7 @@ class NvidiaSmi:
         return [CARD]
 
     def describe(self, card: Card) -> Sequence[Device]:
-        """As of the latest report. A missing MIG instance was removed on purpose."""
+        """The devices of the latest report. A missing MIG instance was removed on purpose."""
         self._gone = {uuid: d for uuid, d in self._gone.items() if d.parent is None}
         self._layout = frozenset()
         return self._devices() or self._sleepers()
@@ -87,7 +87,7 @@ class NvidiaSmi:
         return self._versions
 
     def close(self) -> None:
-        """Nothing stays open between calls."""
+        """Does nothing: no file or process stays open between calls."""
 
     # Calling the command.
 
@@ -125,7 +125,7 @@ class NvidiaSmi:
         }
 
     def _name_parts(self, report: SmiReport, command: SmiCommand) -> None:
-        """The XML numbers MIG instances, and only the list names them; read when they change."""
+        """Reads the names of MIG instances when they change: the XML only numbers them."""
         layout = frozenset(
             (gpu.uuid, part.number, part.place) for gpu in report.gpus for part in gpu.parts
         )
@@ -170,7 +170,7 @@ class NvidiaSmi:
         ]
 
     def _slots_of(self, report: SmiReport) -> Mapping[str, pci.PcieSlot]:
-        """Read once for each card: a slot does not change."""
+        """Returns the slots, read once for each card: a slot does not change."""
         for gpu in report.gpus:
             if gpu.pci and gpu.pci not in self._slots:
                 self._slots[gpu.pci] = pci.slot(Tree(self._root), gpu.pci)

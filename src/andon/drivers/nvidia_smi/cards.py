@@ -91,7 +91,7 @@ def readings(boards: Iterable[SmiCard], memory: SystemMemory, at: float) -> list
 
 
 def missing_readings(gone: Iterable[Device]) -> list[Reading]:
-    """For known devices that are not in the report."""
+    """Returns readings for known devices that are not in the report."""
     return [
         Reading(
             device.uuid,
@@ -104,7 +104,7 @@ def missing_readings(gone: Iterable[Device]) -> list[Reading]:
 
 
 def _nameless(report: SmiReport, earlier: Iterable[Device]) -> list[Gpu]:
-    """Unreachable boards, as lost; one without an address or a known index is left out."""
+    """Returns unreachable boards, as lost; one without an address or a known index is left out."""
     by_index = {device.index: device.pci for device in earlier}
     listed = {gpu.pci for gpu in report.gpus}
     found: dict[str, Gpu] = {}
@@ -116,7 +116,7 @@ def _nameless(report: SmiReport, earlier: Iterable[Device]) -> list[Gpu]:
 
 
 def _numbers(gpus: list[Gpu], earlier: Mapping[str, Device]) -> dict[int, int]:
-    """The index of each: the driver counts by address, including unreachable ones."""
+    """Returns the index of each board: the driver counts by address, including unreachable ones."""
     gone = set(earlier) - {gpu.pci for gpu in gpus}
     if not gone and not any(gpu.lost for gpu in gpus):
         return {id(gpu): index for index, gpu in enumerate(gpus)}
@@ -150,7 +150,7 @@ def _device(gpu: Gpu, uuid: str, index: int, memory: SystemMemory, slot: PcieSlo
 
 
 def _setup(gpu: Gpu) -> Setup:
-    """How long the driver takes to start is not known: each call of the command starts it."""
+    """Returns the setup; the driver's start time is unknown: each call of the command starts it."""
     said = {name: gpu.setup.get(name, NOT_REPORTED) for name in SETUP_VALUES}
     said["start_seconds"] = NOT_MEASURED
     sure: dict[str, Any] = {n: v for n, v in said.items() if not isinstance(v, Unknown)}
@@ -225,7 +225,7 @@ def _reading(
 
 
 def _too_much(said: Mapping[str, Value], total: int | None) -> dict[str, Value]:
-    """Memory sizes above the device's total are wrong, and are not shown."""
+    """Returns memory sizes above the device's total as unknown: they are wrong."""
     sizes = {name: _known(said[name]) for name in _MEMORY}
     if total is None:
         return {}
@@ -233,7 +233,7 @@ def _too_much(said: Mapping[str, Value], total: int | None) -> dict[str, Value]:
 
 
 def _is_unified(gpu: Gpu) -> bool:
-    """GB10 and similar chips report no memory of their own."""
+    """Whether a chip reports no memory of its own, such as GB10."""
     said = [gpu.value(name) for name in ("memory_total_bytes", *_MEMORY)]
     return not gpu.lost and all(isinstance(value, Unknown) and value.absent for value in said)
 

@@ -20,7 +20,7 @@ DYING_SECONDS = 0.5
 
 
 class NoAnswer(Unavailable):
-    """It runs but does not respond: the driver hangs, and may recover."""
+    """Raised if nvidia-smi runs but does not respond: the driver hangs, and may recover."""
 
 
 class Output(Struct, frozen=True):
@@ -51,7 +51,7 @@ def find(command: str, root: Path) -> str:
 
 
 class SmiCommand:
-    """Runs it, one call at a time. A call that cannot be killed is left behind."""
+    """Runs nvidia-smi, one call at a time. A call that cannot be killed is left behind."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -63,7 +63,7 @@ class SmiCommand:
         self._allowed_seconds, self._deadline = seconds, time.monotonic() + seconds
 
     def run(self, *arguments: str) -> Output:
-        """Its output; raises NoAnswer on a timeout."""
+        """Runs nvidia-smi and returns its output; raises NoAnswer on a timeout."""
         self._refuse_while_stuck()
         process = self._start(arguments)
         try:
@@ -102,7 +102,7 @@ class SmiCommand:
             raise Unavailable(reason, hint=f"check it: ls -l {self._path}") from exc
 
     def _refuse_while_stuck(self) -> None:
-        """One stuck call is enough: a second would get stuck too."""
+        """Refuses to start while a call is stuck: a second would get stuck too."""
         if self._stuck is None or self._stuck.poll() is not None:
             self._stuck = None
             return

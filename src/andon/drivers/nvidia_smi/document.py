@@ -69,7 +69,8 @@ _SETUP: Final = {
 
 
 def parse(text: str) -> SmiReport | None:
-    """None if there is no complete document; text before and after it is ignored.
+    """Parses the document; None if there is no complete one. Text before and after it is
+    ignored.
 
     Only the body is parsed, so that no document type can define an entity. Process names are
     dropped first: other users choose them, they are not escaped, and the host provides them.
@@ -95,13 +96,13 @@ def around(text: str) -> str:
 
 
 def _body(text: str) -> str | None:
-    """From the first start tag to the last end tag, if there are both."""
+    """Returns the text from the first start tag to the last end tag, if there are both."""
     start, end = text.find(_LOG[0]), text.rfind(_LOG[1])
     return text[start : end + len(_LOG[1])] if 0 <= start < end else None
 
 
 def _without_names(text: str) -> str:
-    """Each name extends to where the next field begins: it may itself look like a document."""
+    """Removes process names up to the next field: a name may itself look like a document."""
     parts: list[str] = []
     done = 0
     while (start := text.find(_NAME, done)) >= 0 and (end := _NAME_ENDS.search(text, start)):
@@ -134,7 +135,7 @@ def _values(gpu: Element, table: Mapping[str, tuple[str, ...]]) -> dict[str, Val
 
 
 def _first(gpu: Element, name: str, paths: tuple[str, ...]) -> Value:
-    """The first path with a number; else the text of the first one that exists."""
+    """Returns the first path with a number; else the text of the first one that exists."""
     found = [texts.read(name, text) for path in paths if (text := _text(gpu, path)) is not None]
     numbers = (value for value in found if not isinstance(value, Unknown))
     return next(numbers, found[0] if found else NOT_REPORTED)
@@ -156,7 +157,7 @@ def _throttle(gpu: Element) -> tuple[str, ...] | Unknown:
 
 
 def _ecc_uncorrected(gpu: Element) -> int | float | Unknown:
-    """Since the driver was loaded. Parts that a chip does not count are left out."""
+    """The errors since the driver was loaded. Parts that a chip does not count are left out."""
     volatile = gpu.find("ecc_errors/volatile")
     if volatile is None:
         return NOT_REPORTED
@@ -175,7 +176,7 @@ def _uncorrectable(volatile: Element) -> list[str]:
 
 
 def _uses(gpu: Element) -> tuple[tuple[SmiProcess, ...], str | None]:
-    """Every process once, and the reason if there is no list."""
+    """Returns every process once, and the reason if there is no list."""
     section = gpu.find("processes")
     if section is None:
         return (), NOT_REPORTED.reason
@@ -226,7 +227,7 @@ def _place(element: Element) -> tuple[int, int] | None:
 
 
 def _lost(gpu: Element) -> str | None:
-    """A lost device reports that in place of most values."""
+    """Returns why a device is lost: it reports that in place of most values."""
     said = (
         texts.lost(element.text)
         for element in gpu.iter()

@@ -84,7 +84,7 @@ class ListedInstance(Struct, frozen=True):
 
 
 def parse_unreachable(text: str) -> tuple[Unreachable, ...]:
-    """Boards without a handle: such lines come before or instead of the rest."""
+    """Parses lines about boards without a handle: they come before or instead of the rest."""
     found = [_NO_HANDLE.search(line) for line in text.splitlines()]
     return tuple(_unreachable(match) for match in found if match)
 
@@ -96,7 +96,7 @@ def _unreachable(match: re.Match[str]) -> Unreachable:
 
 
 def parse_list(text: str) -> dict[tuple[str, int], ListedInstance]:
-    """`nvidia-smi -L`: MIG instances by their board's uuid and their number on it."""
+    """Parses `nvidia-smi -L`: MIG instances by their board's uuid and their number on it."""
     listed: dict[tuple[str, int], ListedInstance] = {}
     board = None
     for line in text.splitlines():

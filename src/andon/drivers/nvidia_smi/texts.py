@@ -91,14 +91,14 @@ def number(text: str, measure: Measure) -> int | float | Unknown:
 
 
 def flag(text: str | None) -> bool | Unknown:
-    """`Enabled` or `Disabled`; None if this version does not print it."""
+    """Parses `Enabled` or `Disabled`; unknown if this version does not print it."""
     if text is None:
         return NOT_REPORTED
     return _FLAGS[text] if text in _FLAGS else unknown(text)
 
 
 def unknown(text: str) -> Unknown:
-    """Whatever is printed instead of a value: `[N/A]`, `ERR!`, nothing; the text is the reason."""
+    """Returns an unknown value: `[N/A]`, `ERR!` or nothing; the text is the reason."""
     return Unknown(_says(text), absent=_bare(text) in _ABSENT)
 
 
@@ -114,7 +114,7 @@ def lost(text: str) -> str | None:
 
 
 def pci_address(text: str | None) -> str | None:
-    """In the kernel's format: four digits of domain, lower case."""
+    """Returns the address in the kernel's format: four digits of domain, lower case."""
     found = re.fullmatch(
         r"([0-9a-f]{4,8}):([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", (text or "").strip().lower()
     )
@@ -122,7 +122,7 @@ def pci_address(text: str | None) -> str | None:
 
 
 def plain(text: str) -> str:
-    """One short printable line."""
+    """Returns the text as one short printable line."""
     line = printable(" ".join(text.split()))
     return line if len(line) <= _SHOWN_CHARACTERS else f"{line[: _SHOWN_CHARACTERS - 1]}…"
 

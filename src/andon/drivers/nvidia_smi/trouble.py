@@ -10,7 +10,7 @@ from andon.model.device import FaultCode
 
 
 class Unreadable(Unavailable):
-    """Its output could not be parsed; the next one may be complete."""
+    """Raised if nvidia-smi's output could not be parsed; the next one may be complete."""
 
 
 _IN_CONTAINER = "inside a container, start it with --gpus all"
@@ -98,7 +98,7 @@ def failure(code: int, text: str) -> AndonError | None:
 
 
 def misunderstood(code: int, text: str) -> Unreadable:
-    """An answer without a document, quoted."""
+    """Returns the error for an answer without a document, quoted."""
     lines = (shown for line in text.splitlines() if (shown := plain(line)))
     said = next(lines, None)
     reason = f'nvidia-smi says "{said}"' if said else "nvidia-smi printed nothing"

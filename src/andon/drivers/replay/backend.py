@@ -64,7 +64,7 @@ class Replay:
         self._seen: dict[str, Device] = {}
 
     def glance(self) -> Sequence[Card]:
-        """The operating system knows nothing of recorded devices."""
+        """Returns no cards: the operating system knows nothing of recorded devices."""
         return []
 
     def open(self) -> Sequence[Card]:
@@ -76,7 +76,8 @@ class Replay:
         return [CARD]
 
     def describe(self, card: Card) -> Sequence[Device]:
-        """As of the latest reading; a board that is missing from it is still described.
+        """Returns the devices of the latest reading; a board that is missing from it is still
+        described.
 
         Partitions may be removed, and so may addresses used before a device's uuid was known.
         """
@@ -159,7 +160,7 @@ def _date(at: float) -> str:
 
 
 def _shifted(sample: Sample, seconds: float) -> Sample:
-    """Move to the time of the replay; the relative age of single values is kept."""
+    """Moves a sample to the time of the replay; the relative age of single values is kept."""
     read_at = {
         name: _moved(at, seconds)
         for name, at in sample.read_at.items()
@@ -169,19 +170,19 @@ def _shifted(sample: Sample, seconds: float) -> Sample:
 
 
 def _started_later(process: Process, seconds: float) -> Process:
-    """By the same amount in every sample: pid and start time identify a process."""
+    """Moves a start time by the same amount in every sample: it identifies a process."""
     if process.started is None:
         return process
     return replace(process, started=_moved(process.started, seconds))
 
 
 def _moved(at: float, seconds: float) -> float:
-    """Clamp the time of a contradictory recording to what a calendar can show."""
+    """Moves a time, clamped to what a calendar can show: a recording may be contradictory."""
     return min(max(at + seconds, 0.0), LATEST)
 
 
 def _whole(missing: Mapping[str, str], sample: Sample | None) -> dict[str, str]:
-    """A reason for each missing value and no other: the recorder may be another version."""
+    """Returns a reason for each missing value and no other: the recorder may be another version."""
     if sample is None:
         return {}
     absent = [name for name in SAMPLE_VALUES if getattr(sample, name) is None]
@@ -191,7 +192,7 @@ def _whole(missing: Mapping[str, str], sample: Sample | None) -> dict[str, str]:
 
 
 def _refuse_without_devices(snapshot: Snapshot) -> None:
-    """A node on which nothing could be read is replayed as such."""
+    """Raises the recorded fault if nothing could be read on the node."""
     if snapshot.devices or not snapshot.faults:
         return
     fault = snapshot.faults[0]

@@ -66,7 +66,7 @@ class Recording:
         return self._load(0)
 
     def at(self, elapsed_seconds: float) -> RecordedMoment:
-        """The latest snapshot after this many seconds of replay."""
+        """Returns the latest snapshot after this many seconds of replay."""
         wanted, done = max(0.0, elapsed_seconds), 0.0
         ended = self._read_until(wanted)
         if ended and len(self._offsets) == 1 and not self._unreadable:
@@ -81,8 +81,8 @@ class Recording:
         return RecordedMoment(snapshot, done + offset, silence)
 
     def beside(self, elapsed_seconds: float, step: int) -> float:
-        """When the snapshot after (1) or before (-1) the one of this moment was taken; the same
-        moment at either end."""
+        """Returns when the snapshot after (1) or before (-1) the current one was taken; the same
+        time at either end."""
         self._read_until(elapsed_seconds)
         index = bisect_right(self._offsets, max(0.0, elapsed_seconds)) - 1 + step
         return self._offsets[max(0, min(len(self._offsets) - 1, index))]
@@ -97,7 +97,7 @@ class Recording:
     # Time.
 
     def _distance(self, index: int) -> float:
-        """Time to the nearer neighbour: a gap is not the usual interval."""
+        """Returns the time to the nearer neighbour: a gap is not the usual interval."""
         around = self._offsets[max(0, index - 1) : index + 2]
         gaps = [later - earlier for earlier, later in pairwise(around)]
         return min((gap for gap in gaps if gap > 0), default=1.0)
@@ -115,7 +115,7 @@ class Recording:
     # The file.
 
     def _begin(self) -> None:
-        """The first snapshot shows what kind of file this is; a wrong file is reported at once."""
+        """Reads the first snapshot, which shows the kind of file; a wrong one is an error."""
         line = self._file.readline(LINE_BYTES)
         if not line:
             raise Invalid(f"{self._path} is empty", hint=HINT)
@@ -127,7 +127,7 @@ class Recording:
         self._append(first.at, 0)
 
     def _read_single(self, wrong: Invalid) -> Snapshot:
-        """One snapshot over several lines, as `andon status --json` prints it."""
+        """Reads one snapshot over several lines, as `andon status --json` prints it."""
         self._file.seek(0)
         try:
             return _snapshot(self._file.read(LINE_BYTES))
@@ -136,7 +136,7 @@ class Recording:
             raise Invalid(f"{self._path}, line 1: {wrong.reason}", hint=hint) from wrong
 
     def _read_until(self, wanted: float) -> bool:
-        """Whether the end of the file came first; a file that is being written may grow later."""
+        """Reads up to a time; returns whether the file ended first, which may grow later."""
         while self._offsets[-1] <= wanted:
             if not self._read_line():
                 return True
@@ -160,7 +160,7 @@ class Recording:
         return True
 
     def _append(self, at: float, place: int) -> None:
-        """Time may step back where one recording follows another: the replay continues."""
+        """Adds a snapshot; time may step back where one recording follows another."""
         latest = self._latest if self._offsets else at
         earlier = self._offsets[-1] if self._offsets else 0.0
         step = at - latest
@@ -209,7 +209,7 @@ class RecordedHost:
 
     @property
     def first(self) -> Snapshot:
-        """What was recorded: its node, its boot, its versions."""
+        """Returns the first recorded snapshot: its node, its boot, its versions."""
         return self._recording.first
 
     def read(self) -> Host:
@@ -230,7 +230,7 @@ def _snapshot(line: bytes) -> Snapshot:
 
 
 def _time_of(line: bytes, trusting: bool) -> float | None:
-    """Time of a snapshot. Of a complete line only the start is read: the rest when it is played."""
+    """Returns the time of a snapshot. Of a complete line only the start is read."""
     found = _AT.search(line[:_HEAD_BYTES]) if trusting and line.startswith(b"{") else None
     if found:
         return float(found[1])
@@ -241,7 +241,7 @@ def _time_of(line: bytes, trusting: bool) -> float | None:
 
 
 def _open(path: Path) -> BinaryIO:
-    """Only a regular file: a pipe would block."""
+    """Opens only a regular file: a pipe would block."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise Invalid(f"{path} is not a file", hint=HINT)

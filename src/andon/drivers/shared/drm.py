@@ -112,7 +112,7 @@ class Descriptors:
             self._cut.discard(pid)
 
     def _due(self, pids: list[int], now: float) -> list[int]:
-        """New ones, users of a device, and a share of the rest in turn."""
+        """The processes to search: new ones, users of a device, and a share of the rest in turn."""
         elapsed = ROUND_SECONDS if self._looked is None else now - self._looked
         turn = int(len(self._known) * min(1.0, elapsed / ROUND_SECONDS)) + 1
         chosen = dict.fromkeys(pid for pid in pids if pid not in self._known)
@@ -121,7 +121,7 @@ class Descriptors:
         return list(chosen)
 
     def _descriptors(self, pid: int) -> tuple[Descriptor, ...] | None:
-        """Those of one process; None if they are not accessible."""
+        """Returns the descriptors of one process; None if they are not accessible."""
         self._cut.discard(pid)
         try:
             numbers = self._tree.listed(f"proc/{pid}/fd", MOST_DESCRIPTORS + 1)
@@ -146,7 +146,7 @@ def _on_devices(folder: str, pid: int, numbers: Iterable[str]) -> Iterator[Descr
 
 
 def is_kernel_thread(stat: bytes) -> bool:
-    """From the flags in /proc/<pid>/stat; a kernel thread opens no device."""
+    """Whether the flags in /proc/<pid>/stat show a kernel thread, which opens no device."""
     found = parse_stat(stat)
     return found is not None and bool(found.flags & KERNEL_THREAD)
 
@@ -174,7 +174,7 @@ class CardUse(Struct, frozen=True):
 
     @property
     def moved(self) -> bool:
-        """Whether an engine was used; unknown at the first reading, so it is assumed."""
+        """Whether an engine was used; at the first reading that is unknown and assumed."""
         return self.busy is None or self.busy > 0.0
 
     @property
@@ -220,7 +220,7 @@ class CardClients:
         )
 
     def _read(self, descriptors: list[Descriptor]) -> list[tuple[DrmClient, int]]:
-        """Every client once, with the first process that has it open."""
+        """Reads every client once, with the first process that has it open."""
         clients: dict[tuple[str | None, int], tuple[DrmClient, int]] = {}
         for one in sorted(descriptors, key=lambda one: one.pid):
             text = self._tree.text(f"proc/{one.pid}/fdinfo/{one.number}").value
@@ -257,6 +257,6 @@ def _blind_spot(found: DrmSearch, descriptors: int, clients: int) -> str | None:
 
 
 def _kind(clients: list[DrmClient]) -> ProcessKind:
-    """A process with a compute client is a compute process."""
+    """Returns the kind: a process with a compute client is a compute process."""
     kinds = {fdinfo.kind(client) for client in clients}
     return ProcessKind.COMPUTE if ProcessKind.COMPUTE in kinds else ProcessKind.GRAPHICS

@@ -162,7 +162,7 @@ class KernelBackend:
         return f"{self.vendor.title} GPU"
 
     def versions(self) -> Mapping[str, str]:
-        """In-tree drivers have the kernel's version, others report their own."""
+        """The versions: in-tree drivers have the kernel's version, others report their own."""
         kernel = self._tree.text("proc/sys/kernel/osrelease").value
         found = {}
         for driver in dict.fromkeys(self._bound.values()):
@@ -191,11 +191,11 @@ class KernelBackend:
         return [reading]
 
     def close(self) -> None:
-        """Nothing stays open."""
+        """Does nothing: no file stays open."""
         self._boards, self._read_before = {}, set()
 
     def _read_again(self, card: Card, board: AwakeCard, first: Reading, at: float) -> Reading:
-        """With the differences, if the card has any and is not going to sleep meanwhile."""
+        """Reads a card again for values that are differences, unless it fell asleep meanwhile."""
         if not _needs_two_readings(first):
             return first
         self._sleep(MOMENT_SECONDS)
@@ -240,7 +240,7 @@ class KernelBackend:
                 rest.saw(True, now)  # checked again after the next idle period
 
     def _may_suspend(self, card: Card) -> bool:
-        """Whether the system would suspend it: that is allowed, and no screen is on."""
+        """Whether the system would suspend the card: that is allowed, and no screen is on."""
         device = self._tree.below(pci.folder(card.key))
         if device.text("power/control").value != "auto":
             return False
@@ -253,7 +253,7 @@ class KernelBackend:
         return all(device.text(screen).value != "enabled" for screen in screens)
 
     def _sleeper(self, card: Card) -> Device:
-        """As known from when it was awake, else only by its address."""
+        """Returns the device as known from when it was awake, else only by its address."""
         known = self._known.get(card.key)
         return known or Device(
             f"{self.name}@{card.key}", card.index, self.name, card.name or self._title, card.pci

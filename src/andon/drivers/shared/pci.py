@@ -60,7 +60,7 @@ def link(tree: Tree, address: str) -> PcieLink:
 
 
 class PcieSlot(Struct, frozen=True):
-    """The fastest link of the slot that a card is in; None where that is unknown."""
+    """The fastest link of a card's slot; None where that is unknown."""
 
     generation: int | None = None
     width: int | None = None
@@ -79,7 +79,7 @@ def slot(tree: Tree, address: str) -> PcieSlot:
 
 
 def outermost_port(tree: Tree, address: str) -> Tree:
-    """The device itself, or the upstream port of its card's own switch."""
+    """Returns the device itself, or the upstream port of its card's own switch."""
     return tree.at(outermost_folder(tree, address))
 
 
@@ -95,7 +95,7 @@ def outermost_folder(tree: Tree, address: str) -> Path:
 
 
 def parse_speed(answer: SysfsValue[str]) -> SysfsValue[int]:
-    """The generation of `16.0 GT/s PCIe`; a link that is down reports `Unknown`."""
+    """Parses the generation of `16.0 GT/s PCIe`; a link that is down reports `Unknown`."""
     if answer.value is None:
         return SysfsValue(None, answer.reason, answer.absent)
     match = _SPEED.match(answer.value)
@@ -131,7 +131,7 @@ def name(
 
 
 def parse_database(text: str, vendor: str, device: str) -> str | None:
-    """`56a0  DG2 [Arc A770]` under the vendor's line: the product name is in brackets."""
+    """Finds `56a0 DG2 [Arc A770]` under the vendor's line: the product name is in brackets."""
     inside = False
     for line in text.splitlines():
         if not line or line[0] == "#":

@@ -109,7 +109,7 @@ class Tree:
             return []
 
     def listed(self, path: str, most: int) -> list[str]:
-        """The same, unsorted; raises OSError if it cannot be listed."""
+        """Returns the names unsorted; raises OSError if the folder cannot be listed."""
         return self._list(f"{self.root}/{path}", most)
 
     def exists(self, path: str) -> bool:
@@ -125,7 +125,7 @@ class Tree:
         return SysfsValue(None, failure(path, error.errno, who), error.errno in _ABSENT)
 
     def _who_may(self, path: str) -> str:
-        """Who could read it, from its mode; the file is not opened."""
+        """Returns who could read a file, from its mode; the file is not opened."""
         try:
             status = Path(f"{self.root}/{path}").stat()
             if status.st_mode & 0o040 and status.st_gid != 0:
@@ -183,7 +183,7 @@ def hwmon(device: Tree, names: Iterable[str]) -> str | None:
 
 
 def labels(device: Tree, folder: str, sensor: str) -> dict[str, str]:
-    """Label -> `temp2`, for the sensors of one kind; those without a label are left out."""
+    """The sensors of one kind by label, such as `temp2`; those without a label are left out."""
     found: dict[str, str] = {}
     for name in device.names(folder):
         if name.startswith(sensor) and name.endswith("_label"):

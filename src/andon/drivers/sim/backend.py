@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Simulation:
     """Plays a scenario. `origin` is second zero of the scripts; by default the first `open`.
 
-    Set `origin` where readers are restarted: a script then continues where it was instead of
+    Set `origin` if readers are restarted: a script then continues where it was instead of
     starting again, and a past crash is not repeated.
     """
 
@@ -114,7 +114,7 @@ class Simulation:
             raise Unavailable("the simulated driver cannot be reached", hint=_scripted(script))
 
     def _report_when_due(self, specimen: Specimen, at: float, elapsed: float) -> None:
-        """Once, as a driver does: a reader opened later does not get it."""
+        """Reports a scripted event once, as a driver does: a later reader does not get it."""
         for script in self._active(ScriptedFault.XID, elapsed, specimen.index):
             if not self._report or script in self._reported:
                 continue

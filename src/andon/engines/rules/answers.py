@@ -74,7 +74,7 @@ _PROGRAM_ERRORS = (
 
 
 def engine_facts(text: str) -> EngineFacts:
-    """From `docker info --format {{json .}}`; podman answers to that name too."""
+    """Parses `docker info --format {{json .}}`; podman answers to that name too."""
     value = _object(text)
     if isinstance(host := value.get("host"), dict):
         security = host.get("security")
@@ -86,13 +86,13 @@ def engine_facts(text: str) -> EngineFacts:
 
 
 def server_errors(text: str) -> str:
-    """What the client says in its answer about an engine that it cannot reach."""
+    """Returns the client's errors about an engine that it cannot reach."""
     found = _object(text).get("ServerErrors")
     return "; ".join(map(str, found)) if isinstance(found, list) else ""
 
 
 def engine_error(name: str, said: str) -> AndonError:
-    """The sentence for what an engine said; its own words where it is none that is known."""
+    """Returns the error for an engine's message; the message itself if it is not a known one."""
     for pattern, make in _ENGINE_ERRORS:
         if match := re.search(pattern, said):
             named = [value for value in match.groupdict().values() if value]
@@ -105,7 +105,7 @@ def is_missing_image(said: str) -> bool:
 
 
 def program_error(program: str, image: str, said: str) -> tuple[str, int] | None:
-    """The sentence and exit code where a program cannot be run in its image; None for others."""
+    """The sentence and exit code if a program cannot be run in its image; None for other errors."""
     if "could not select device driver" in said or "CDI" in said:
         return None
     for pattern, code, words in _PROGRAM_ERRORS:
@@ -115,13 +115,13 @@ def program_error(program: str, image: str, said: str) -> tuple[str, int] | None
 
 
 def created_id(text: str) -> str | None:
-    """The last line of what `docker create` prints; None where that is no id."""
+    """Returns the id in the last line of `docker create`'s output; None if that is no id."""
     last = text.strip().rpartition("\n")[2].strip()
     return last if re.fullmatch(r"[0-9a-zA-Z][0-9a-zA-Z_.-]{0,127}", last) else None
 
 
 def ended(text: str) -> WorkEnd | None:
-    """From a container's state as JSON; None while it runs. One that never started has an error."""
+    """Parses a container's state; None while it runs. One that never started has an error."""
     state = _object(text)
     status = state.get("Status")
     if not isinstance(status, str):
@@ -143,11 +143,11 @@ def first_pid(text: str) -> int | None:
 
 
 def signal_to_send(number: int, kill: int, handled: int | None) -> int:
-    """What to send to a container's first process for a signal that should end it.
+    """Returns the signal to send to a container's first process so that it ends.
 
     The kernel drops signals that the first process of a pid namespace has no handler for, where
-    any other process would end. `handled` are those that it catches or ignores, as the kernel's
-    mask; None where that is unknown.
+    any other process would end. `handled` is the kernel's mask of signals that it catches or
+    ignores; None if unknown.
     """
     if handled is None or number == kill or handled & (1 << (number - 1)):
         return number

@@ -1,4 +1,4 @@
-"""What the command line of a server says about the model and how it will run."""
+"""Parses the command line of a server: the model, and how it will run."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ class ServerCommand(Struct, frozen=True):
     variables: tuple[str, ...] = ()  # set in front of it
 
     def options(self, base: Mapping[str, Any], file: Mapping[str, Any]) -> EstimateOptions:
-        """What was typed wins over the file, and both over `base`."""
+        """Returns the options: the command line wins over the file, and both over `base`."""
         merged = {**base, **file, **self.given}
         return replace(EstimateOptions(self.engine), **merged)
 
@@ -201,7 +201,7 @@ def file_options(text: str) -> tuple[dict[str, Any], str | None]:
 
 
 def in_words(command: ServerCommand, options: EstimateOptions) -> str:
-    """`understood: vllm, model M, tp 2, context 32768; not used: --port`."""
+    """Returns `understood: vllm, model M, tp 2, context 32768; not used: --port`."""
     parts = [str(command.engine)]
     if command.model is not None:
         parts.append(f"model {command.model}")

@@ -1,4 +1,4 @@
-"""A model's shape from its config.json, for the families that are known and those that are not."""
+"""Reads a model's shape from its config.json, for known and unknown families."""
 
 import re
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ _ODD = re.compile(r"[^\w.+-]")
 
 
 def config_facts(config: object, name: str, where: str = "") -> ModelFacts:
-    """What a config.json says; Invalid, with the field, where it makes no sense."""
+    """Returns the facts in a config.json; raises Invalid, with the field, if it makes no sense."""
     if not isinstance(config, Mapping):
         raise Invalid("config.json is not a table of fields", hint="it begins with { and ends in }")
     text, outer = _text_part(config)
@@ -71,7 +71,7 @@ def config_facts(config: object, name: str, where: str = "") -> ModelFacts:
 
 
 def _own(config: Config) -> dict[str, Any]:
-    """What is outside the text part but applies to it."""
+    """Returns the fields outside the text part that apply to it."""
     names = ("torch_dtype", "dtype", "quantization_config", "compression_config")
     return {name: config[name] for name in names if config.get(name) is not None}
 
@@ -152,7 +152,7 @@ def _intermediate(text: Config, hidden: int, layers: int) -> int:
 
 
 def _kv_heads(text: Config, heads: int, layers: int) -> tuple[int, tuple[int, ...]]:
-    """The most that any layer has, and those of each layer if they differ."""
+    """Returns the most key and value heads of any layer, and those of each layer if they differ."""
     if text.get("multi_query") is True and not text.get("new_decoder_architecture"):
         return _some(text, ("multi_query_group_num",)) or 1, ()
     each = _listed(text, ("num_key_value_heads_per_layer", *_KV_HEADS), layers)
@@ -214,7 +214,7 @@ def _experts(text: Config, layers: int, hidden: int) -> ExpertLayers | None:
 
 
 def _expert_layers(text: Config, layers: int) -> int:
-    """Some layers at the beginning, or every other one, may be dense."""
+    """How many layers have experts: some at the beginning, or every other one, may be dense."""
     for name, marks in (("mlp_layer_types", ("sparse", "moe")), ("moe_layer_freq", (1,))):
         each = text.get(name)
         if isinstance(each, list) and len(each) == layers:
@@ -249,7 +249,7 @@ def _window(text: Config, layers: int, traits: FamilyTraits) -> tuple[int | None
 
 
 def _tower(config: Config, outer: str, hidden: int) -> tuple[int, list[str]]:
-    """The parameters of the part that sees pictures, about."""
+    """Returns about how many parameters the vision part has."""
     vision = config.get("vision_config")
     if not isinstance(vision, Mapping):
         return 0, []

@@ -33,7 +33,7 @@ class SizeRefusal(Struct, frozen=True):
 
 
 def world_size(options: EstimateOptions) -> int:
-    """How many GPUs the engine takes. vLLM's decode-context ranks are among the tensor ones."""
+    """How many GPUs the engine uses. vLLM's decode-context ranks are among the tensor ones."""
     both = options.tp * options.pp
     match options.engine:
         case ServingEngine.VLLM | ServingEngine.TRAINING:
@@ -47,7 +47,7 @@ def world_size(options: EstimateOptions) -> int:
 
 
 def unused_sizes(options: EstimateOptions) -> tuple[str, ...]:
-    """Sizes that were given and that this engine does not have."""
+    """Returns the given sizes that this engine does not have."""
     names = _NOT_USED.get(options.engine, ())
     return tuple(name for name in names if getattr(options, name) > 1)
 
@@ -66,7 +66,7 @@ def splits_of(options: EstimateOptions) -> WeightSplits:
 def refusal(
     shape: ModelShape | None, stored: WeightFormat, options: EstimateOptions
 ) -> SizeRefusal | None:
-    """What the engine would say instead of starting; None if it starts."""
+    """Returns why the engine would refuse to start; None if it starts."""
     found = next(_mistakes(shape, stored, options), None)
     if found is None:
         return None
@@ -124,7 +124,7 @@ def _heads(shape: ModelShape, tp: int) -> Iterator[tuple[str, str]]:
 
 
 def _alignment(shape: ModelShape, stored: WeightFormat, tp: int) -> Iterator[tuple[str, str]]:
-    """Packed weights are cut only between groups that share a scale."""
+    """The mistakes of packed weights, which are cut only between groups that share a scale."""
     widths = [shape.intermediate] if shape.dense_layers and not stored.experts_only else []
     if shape.experts is not None:
         widths.append(shape.experts.intermediate)

@@ -114,8 +114,8 @@ def estimate(
     *,
     is_elsewhere: bool = False,
 ) -> Estimate:
-    """Everything about one model, one way to run it, and the GPUs of one node, or of none that is
-    here."""
+    """Returns everything about one model, one way to run it, and the GPUs of one node, or of
+    none."""
     stored = stored_as(facts, options)
     refused = refusal(facts.shape, stored, options)
 
@@ -182,8 +182,8 @@ def _chosen(found: Estimate) -> tuple[GpuFit, ...]:
 
 
 def run_line(found: Estimate, chosen: Sequence[GpuFit], command: Sequence[str]) -> str | None:
-    """The command to type. Each GPU is asked for what the smallest of them must have, never for
-    what a larger one has; None where it fits on none, or where none is known."""
+    """Returns the command to type; None if the model fits on no GPU or none is known. The memory
+    request is what the smallest GPU must have, never what a larger one has."""
     if not chosen and (found.fits or found.learned is None):
         return None
     rooms = [(fit.free_bytes if fit.fits_now else fit.total_bytes) or 0 for fit in chosen]
@@ -201,8 +201,8 @@ def run_line(found: Estimate, chosen: Sequence[GpuFit], command: Sequence[str]) 
 
 
 def _asked(found: Estimate, fit: GpuFit) -> int:
-    """What this GPU must have free: a server's share, a learned peak, else the comfortable size as
-    far as the GPU has it."""
+    """Returns how much memory this GPU must have free: a server's share, a learned peak, else
+    the comfortable size as far as the GPU has it."""
     if fit.claim_bytes is not None or found.learned is not None or found.need is None:
         return fit.needed_bytes
     room = fit.free_bytes if fit.fits_now else fit.total_bytes
@@ -211,7 +211,8 @@ def _asked(found: Estimate, fit: GpuFit) -> int:
 
 
 def _size(count: int, most: int | None) -> str:
-    """MiB below 10 GiB, GiB with one digit above; rounded up, unless that is more than there is."""
+    """Formats a size: MiB below 10 GiB, GiB with one digit above; rounded up, unless that is
+    more than there is."""
     unit, word = (MIB, "MiB") if count < 10 * GIB else (GIB / 10, "GiB")
     rounded = -int(-count // unit)
     if most is not None and rounded * unit > most:
@@ -220,7 +221,7 @@ def _size(count: int, most: int | None) -> str:
 
 
 def _command(found: Estimate) -> list[str]:
-    """How the engine is started with these sizes."""
+    """Returns the command that starts the engine with these sizes."""
     options, model = found.options, found.facts.where or found.facts.name
     match options.engine:
         case ServingEngine.VLLM:
@@ -276,7 +277,7 @@ def verdict_words(found: Estimate) -> str:
 
 
 def _only_some(found: Estimate, chosen: Sequence[GpuFit]) -> str:
-    """How many of the requests that were asked for fit at once, if not all do."""
+    """Returns how many of the requested requests fit at once, if not all do."""
     wanted = found.options.requests
     known = [fit.at_once for fit in chosen if fit.at_once is not None]
     if wanted is None or not known or min(known) >= wanted or found.need is None:

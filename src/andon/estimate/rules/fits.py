@@ -39,7 +39,7 @@ class GpuRoom(Struct, frozen=True):
 
     @property
     def usable_bytes(self) -> int | None:
-        """What a program could have if nothing else ran: not the driver's reserve."""
+        """The memory for a program if nothing else runs: without the driver's reserve."""
         return None if self.total_bytes is None else self.total_bytes - self.reserved_bytes
 
 
@@ -156,7 +156,7 @@ def _unknown(room: GpuRoom, needed: int) -> GpuFit:
 
 
 def _judged(room: GpuRoom, least: int, needed: int, limit: int) -> GpuFit:
-    """`least` must be below `limit`, and `needed` must be free now."""
+    """Judges a GPU: `least` must be below `limit`, and `needed` must be free now."""
     empty, free, reason = least <= limit, room.free_bytes, room.obstacle
     now: bool | None = None
     if reason is not None or not empty:
@@ -184,8 +184,8 @@ def _judged(room: GpuRoom, least: int, needed: int, limit: int) -> GpuFit:
 
 
 def together(fits: Sequence[GpuFit], count: int, *, now: bool) -> tuple[GpuFit, ...]:
-    """GPUs on which the group fits, of one vendor and as alike as there are; of those the smallest.
-    Empty if there are not enough."""
+    """Returns GPUs on which the group fits: of one vendor, as similar as possible, and the
+    smallest of those. Empty if there are not enough."""
     best: tuple[float, int, tuple[GpuFit, ...]] | None = None
     for vendor in dict.fromkeys(fit.vendor for fit in fits):
         fitting = [
@@ -215,7 +215,7 @@ def smallest_size(
     *,
     now: bool,
 ) -> SmallestSize | None:
-    """The fewest GPUs on which it fits, the other sizes being as they are."""
+    """Returns the fewest GPUs on which the model fits, with the other sizes unchanged."""
     name, sizes = _varied(options, len(rooms))
     for size in sizes:
         tried = with_size(options, name, size)
@@ -231,7 +231,8 @@ def smallest_size(
 
 
 def _varied(options: EstimateOptions, most: int) -> tuple[str, Iterator[int]]:
-    """Which size makes a GPU's share smaller: layers for Transformers, ranks of ZeRO in training.
+    """Returns which size reduces a GPU's share, and its values: layers for Transformers, ranks
+    of ZeRO in training.
 
     A data-parallel group without ZeRO holds everything on each GPU, so more do not help.
     """

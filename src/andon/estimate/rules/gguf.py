@@ -44,7 +44,7 @@ _LENGTH = struct.Struct("<Q")
 
 
 class HeaderGoesOn(Invalid):
-    """The header is longer than the bytes that were read so far."""
+    """Raised if the header is longer than the bytes read so far."""
 
 
 class _Cursor(Struct):
@@ -72,7 +72,7 @@ class _Cursor(Struct):
         )
 
     def skip_texts(self, count: int) -> None:
-        """A list of texts, of which only the number counts; vocabularies are long."""
+        """Skips a list of strings, of which only the number counts; vocabularies are long."""
         self.texts += count
         if self.texts > _MOST_TEXTS:
             raise self.broken(f"more than {_MOST_TEXTS} texts in lists")
@@ -97,7 +97,7 @@ class _Cursor(Struct):
         return Invalid(f"{self.where}: {why} at offset {self.at}")
 
     def value(self, kind: int, depth: int = 0) -> object:
-        """A value; of a list only the number of elements, and the numbers of a short one."""
+        """Reads a value; of a list only the number of elements, and the numbers of a short one."""
         if kind in _SCALARS:
             return self.number(_SCALARS[kind])
         if kind == _STRING:
@@ -126,7 +126,7 @@ class _Listed(Struct, frozen=True):
 
 
 class GgufHeader(Struct, frozen=True):
-    """What one file says; of a model in several files, only the first has all fields."""
+    """The header of one file; of a model in several files, only the first has all fields."""
 
     fields: Mapping[str, object]
     size_bytes: int
@@ -138,7 +138,7 @@ class GgufHeader(Struct, frozen=True):
 
 
 def gguf_header(content: bytes, where: str, *, is_whole: bool) -> GgufHeader:
-    """What the first bytes of a GGUF file say."""
+    """Parses the first bytes of a GGUF file."""
     cursor = _Cursor(content, where, is_whole)
     if cursor.take(len(MAGIC)) != MAGIC:
         raise Invalid(f"{where} is not a GGUF file: it does not begin with GGUF at offset 0")
@@ -179,7 +179,7 @@ def gguf_facts(parts: Sequence[GgufHeader], name: str, where: str) -> ModelFacts
 
 
 def _tensors(cursor: _Cursor, count: int, fields: Mapping[str, object]) -> GgufHeader:
-    """The header with what its list of tensors says."""
+    """Returns the header with the sizes in its list of tensors."""
     size, has_head, vocab, by_kind = 0, False, None, dict[int, int]()
     for _ in range(count):
         name = cursor.text()
@@ -256,7 +256,7 @@ def _shape(
 
 
 def _latent(whole: Callable[[str], int | None]) -> LatentAttention | None:
-    """DeepSeek's attention: llama.cpp keeps one compressed vector per token, too."""
+    """Returns DeepSeek's latent attention: llama.cpp keeps one compressed vector per token, too."""
     rank, rope = whole("attention.kv_lora_rank"), whole("rope.dimension_count") or 64
     if rank is None:
         return None

@@ -30,7 +30,7 @@ _GROUP = re.compile(r"(?:(\d{1,6})\s*[x×*]\s*)?(.+)", re.IGNORECASE)
 
 
 def _plain(word: str) -> str:
-    """`NVIDIA H100 80GB` and `h100-80gb` as `h10080gb`."""
+    """Normalises a name: `NVIDIA H100 80GB` and `h100-80gb` become `h10080gb`."""
     return re.sub(r"[^a-z0-9]", "", word.lower()).removeprefix("nvidia").removeprefix("geforce")
 
 
@@ -40,7 +40,7 @@ _BY_WORD = {_plain(name): name for name in GPU_MIB} | {
 
 
 def rooms_on(text: str) -> tuple[GpuRoom, ...]:
-    """The empty GPUs that `4xH100`, `2xA100-40GB,1xL4` or `8x80GiB` mean."""
+    """Parses `4xH100`, `2xA100-40GB,1xL4` or `8x80GiB` as empty GPUs."""
     if len(text) > MOST_CHARACTERS:
         raise Invalid("--on-gpus is too long", hint="--on-gpus 4xH100")
     rooms: list[GpuRoom] = []
@@ -63,7 +63,7 @@ def room_of(name: str, size: int, number: int) -> GpuRoom:
 
 
 def _named(word: str) -> tuple[str, int]:
-    """The model and its memory; also a memory size alone, and a model with another size."""
+    """A GPU's model and memory; accepts a memory size alone, and a model with another size."""
     known = _BY_WORD.get(_plain(word))
     if known is not None:
         return known, GPU_MIB[known] * MIB

@@ -26,9 +26,9 @@ class LearnedPeak(Struct, frozen=True):
     devices: int = 1  # of the latest run
 
     def peak_on(self, name: str, takes_share: bool) -> int | None:
-        """The peak to expect on a GPU of this model.
+        """Returns the peak to expect on a GPU of this model.
 
-        A server that takes a share of the memory takes another amount of another model.
+        A server that takes a share of the memory takes another amount on another model.
         """
         for model, peak in self.models:
             if model == name:
@@ -37,7 +37,7 @@ class LearnedPeak(Struct, frozen=True):
 
 
 def same_command(recorded: str, words: Sequence[str]) -> bool:
-    """Whether a record is of this command: without variables in front and folders of programs."""
+    """Whether a record is of this command, ignoring variables in front and folders of programs."""
     return bool(words) and _essence(recorded) == _essence(redact(tuple(words)))
 
 
@@ -49,7 +49,7 @@ def _essence(line: str) -> list[str]:
 
 
 def learned_peak(rows: Iterable[RunRow], words: Sequence[str]) -> LearnedPeak | None:
-    """What runs of this command used; None where there are none. Simulated ones do not count."""
+    """What runs of this command used; None if there are none. Simulated ones do not count."""
     found = [
         row
         for row in rows

@@ -1,4 +1,4 @@
-"""What a model's name alone says: its size, how its weights are packed, and a likely shape."""
+"""Reads facts from a model's name alone: its size, its packing, and a likely shape."""
 
 import re
 
@@ -70,7 +70,8 @@ TYPICAL = (
 
 
 def parameters_in_name(name: str) -> int | None:
-    """`llama-3-70b` is 70 billion, `8x7b` 46.7; 0.7b, 17b and 27b are not 7b. None if unreadable.
+    """Returns the parameters in a name: `llama-3-70b` is 70 billion, `8x7b` 46.7; 0.7b, 17b and
+    27b are not 7b. None if unreadable.
 
     A number after an A (`30B-A3B`) is what one token uses, and not the size.
     """
@@ -101,7 +102,7 @@ def _ratio(one: int, other: int) -> float:
 
 
 def name_facts(name: str) -> ModelFacts:
-    """What a name says; Invalid if it says nothing."""
+    """Returns the facts in a name; raises Invalid if there are none."""
     if not name.strip() or len(name) > MOST_CHARACTERS or not name.isprintable():
         raise Invalid("this is not the name of a model", hint="for example meta-llama/Llama-3.1-8B")
     count = parameters_in_name(name)

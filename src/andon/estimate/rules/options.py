@@ -49,7 +49,7 @@ class TrainingOptimizer(StrEnum):
 
 
 class OptionAbout(NamedTuple):
-    """What the table says of an option beyond its name, type and default."""
+    """The description of an option beyond its name, type and default."""
 
     help: str
     metavar: str
@@ -74,7 +74,7 @@ class EstimateOption(NamedTuple):
 
 
 class FirstOption(Struct, frozen=True):
-    """The one that may be given without its name."""
+    """The option that may be given without its name."""
 
     engine: Annotated[
         ServingEngine,
@@ -265,12 +265,12 @@ def _spellings() -> Mapping[str, EstimateOption]:
 
 
 def spelled(word: str) -> str:
-    """`--tensor_parallel_size`, `-tp` and `TP` as the table writes them."""
+    """Returns the table's spelling of `--tensor_parallel_size`, `-tp` or `TP`."""
     return word.lstrip("-").lower().replace("_", "-")
 
 
 def option_named(word: str) -> EstimateOption | None:
-    """The row that a word means, in any spelling."""
+    """Returns the row of an option, in any spelling."""
     return _spellings().get(spelled(word))
 
 
@@ -283,7 +283,7 @@ def is_left_open(row: EstimateOption, value: object) -> bool:
 
 
 def options_of(given: Mapping[str, Any]) -> EstimateOptions:
-    """Options by any of their names, each a value or a list; unknown names are left out.
+    """Returns options by any of their names, each a value or a list; unknown names are left out.
 
     Of a list the largest counts.
     """
@@ -301,7 +301,7 @@ def read_options(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def option_value(row: EstimateOption, value: object) -> Any:
-    """A value of this option; Invalid where it is none."""
+    """Parses a value of this option; raises Invalid if it is none."""
     values = list(_each(value))
     if not values:
         raise Invalid(f"{row.option} has no value")
@@ -334,7 +334,7 @@ def _read(row: EstimateOption, value: object) -> Any:
 
 
 def _whole(row: EstimateOption, value: object, low: int) -> int:
-    """A count; `32k` and `8Ki` too, as vLLM allows."""
+    """Parses a count; `32k` and `8Ki` too, as vLLM allows."""
     number: object = value
     if isinstance(value, str):
         match = _SUFFIX.fullmatch(value.strip())

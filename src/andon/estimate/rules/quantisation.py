@@ -36,7 +36,7 @@ _LABELS = {"float32": "float32", "bfloat16": "bfloat16", "bf16": "bfloat16"}
 
 
 def plain(word: str = "bfloat16") -> WeightFormat:
-    """Weights of a plain type, in any of its spellings."""
+    """Returns the format of a plain type, in any of its spellings."""
     bits = PLAIN_BITS[word]
     label = _LABELS.get(word, "float32" if bits == 32 else "float16")
     return WeightFormat(bits, float(bits), label)
@@ -49,19 +49,19 @@ def packed(
 
 
 def whole_file(kind: str, bits: float) -> WeightFormat:
-    """A GGUF file: everything in it is packed, to this many bits on average."""
+    """The format of a GGUF file: everything in it is packed, to this many bits on average."""
     return replace(packed(f"GGUF {kind}".rstrip(), bits), packs_all=True)
 
 
 def _grouped(label: str, bits: int, group: int, zero_bits: int | None = None) -> WeightFormat:
-    """A 16-bit scale and a zero point for each group; a group of -1 is a whole column."""
+    """Returns a format with a 16-bit scale and a zero point per group; -1 is a whole column."""
     size = group if group > 0 else 0
     extra = (16 + (bits if zero_bits is None else zero_bits)) / size if size else 0.0
     return packed(f"{label} {bits}-bit", bits + extra, group=size)
 
 
 def named_format(word: str) -> WeightFormat | None:
-    """The format that an engine's --quantization or part of a model's name means."""
+    """Returns the format of an engine's --quantization or of a part of a model's name."""
     word = word.lower().replace("-", "_")
     if word in _GGUF_BITS:
         return whole_file(word.upper(), _GGUF_BITS[word])
@@ -112,7 +112,7 @@ def cache_bits(word: str) -> float:
 
 
 def config_format(config: Mapping[str, Any]) -> tuple[WeightFormat, str | None]:
-    """The format that a config.json names, and a note where it is not known."""
+    """Returns the format in a config.json, and a note if it is not known."""
     written = config.get("torch_dtype") or config.get("dtype")
     word = str(written).lower().removeprefix("torch.")
     stored = plain(word if word in PLAIN_BITS else "bfloat16")
@@ -127,7 +127,7 @@ def config_format(config: Mapping[str, Any]) -> tuple[WeightFormat, str | None]:
 
 
 def _with_exceptions(found: WeightFormat, about: Mapping[str, Any]) -> WeightFormat:
-    """What the file says is not packed: attention, or everything but the experts."""
+    """Returns the format with its unpacked parts: attention, or everything but the experts."""
     skipped = [str(one) for name in _EXCEPTIONS for one in _list(about.get(name))]
     attention = _is_general([one for one in skipped if "attn" in one])
     dense = _is_general([one for one in skipped if "shared_expert" in one or _is_dense(one)])
@@ -137,12 +137,12 @@ def _with_exceptions(found: WeightFormat, about: Mapping[str, Any]) -> WeightFor
 
 
 def _is_dense(name: str) -> bool:
-    """A feed-forward part, and not the router, `mlp.gate`."""
+    """Whether a name is a feed-forward part, and not the router, `mlp.gate`."""
     return "mlp" in name and "proj" in name
 
 
 def _is_general(names: Sequence[str]) -> bool:
-    """Whether names of modules stand for all layers: by a pattern, or one by one."""
+    """Whether module names cover all layers: by a pattern, or one by one."""
     layers = {match[1] for one in names if (match := _LAYER.search(one))}
     return len(layers) >= _MANY_LAYERS or any(_LAYER.search(one) is None for one in names)
 
@@ -221,7 +221,8 @@ _PUBLISHED = {
 
 
 def format_in_name(name: str) -> WeightFormat | None:
-    """`Qwen2.5-7B-Instruct-AWQ`, `llama-3-8b-Q4_K_M.gguf`; None if the name says nothing."""
+    """Returns the format in a name: `Qwen2.5-7B-Instruct-AWQ`, `llama-3-8b-Q4_K_M.gguf`; None if
+    there is none."""
     for match in _NAME_WORDS.finditer(name):
         found = named_format(match[1])
         if found is not None:

@@ -59,7 +59,7 @@ def header_length(first: bytes, where: str) -> int:
 
 
 def parse_header(content: bytes, length: int, where: str) -> StoredTensors:
-    """The tensors of a header; Invalid, with the offset, where it is broken."""
+    """Parses the tensors of a header; raises Invalid, with the offset, if it is broken."""
     if len(content) < length:
         end = LENGTH_BYTES + len(content)
         raise Invalid(f"{where} ends at offset {end}, inside its header of {length} bytes")
@@ -76,7 +76,7 @@ def parse_header(content: bytes, length: int, where: str) -> StoredTensors:
 
 
 def _check_size(text: bytes, where: str) -> None:
-    """Each table takes many times its two bytes when it is read, so they are counted first."""
+    """Checks the number of tables before parsing: each takes many times its two bytes in memory."""
     tables = text.count(b"{") + text.count(b"[")
     many = (
         tables > _TABLES_EACH * MOST_IN_A_FILE or text.count(b",") > _COMMAS_EACH * MOST_IN_A_FILE

@@ -91,7 +91,7 @@ class GpuNeed(Struct, frozen=True):
 
     @property
     def comfortable_bytes(self) -> int:
-        """All requests at once, CUDA graphs and some spare."""
+        """The memory for all requests at once, CUDA graphs and some spare."""
         return whole((self.fixed_bytes + self.kv_bytes + self.graph_bytes) * (1 + SPARE))
 
 
@@ -155,7 +155,7 @@ def serving_need(facts: ModelFacts, options: EstimateOptions) -> GpuNeed:
 
 
 def _requests_per_gpu(options: EstimateOptions) -> int:
-    """Data-parallel replicas share the requests."""
+    """Returns the requests of one GPU: data-parallel replicas share them."""
     return -(-(options.requests or 1) // options.dp)
 
 
@@ -180,7 +180,8 @@ def _request_bytes(
 
 
 def _activations(shape: ModelShape, context: int, options: EstimateOptions) -> int:
-    """Transformers computes a whole prompt at once, servers a bounded number of tokens."""
+    """Returns the activations: Transformers computes a whole prompt at once, servers a bounded
+    number of tokens."""
     tokens = options.batched_tokens or BATCHED_TOKENS
     if options.engine is ServingEngine.TRANSFORMERS:
         tokens = context * _requests_per_gpu(options)
@@ -189,7 +190,7 @@ def _activations(shape: ModelShape, context: int, options: EstimateOptions) -> i
 
 
 def overhead_bytes(options: EstimateOptions) -> int:
-    """CUDA itself, and what the GPUs of a group need to talk to each other."""
+    """Returns the memory of CUDA itself, and of the communication between the GPUs of a group."""
     if world_size(options) == 1:
         return CONTEXT_BYTES + ALONE_BYTES
     return CONTEXT_BYTES + TOGETHER_BYTES + NCCL_BYTES

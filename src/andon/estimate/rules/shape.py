@@ -119,10 +119,10 @@ class ModelFacts(Struct, frozen=True):
 
 
 def whole(value: float) -> int:
-    """Bytes are whole; a fraction of one counts as one."""
+    """Rounds up to whole bytes."""
     return int(-(-value // 1))
 
 
 def share(count: int, parts: int) -> int:
-    """The largest part."""
+    """Returns the largest part of an uneven division."""
     return -(-count // parts)

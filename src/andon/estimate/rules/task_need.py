@@ -51,7 +51,7 @@ def task_model(task: Mapping[str, Any]) -> str:
 
 
 def _options(parameters: object, notes: list[str]) -> EstimateOptions:
-    """What can be read; what cannot is noted and left at its default."""
+    """Returns the options that can be read; others are noted and left at their defaults."""
     given: dict[str, Any] = {}
     for word, value in parameters.items() if isinstance(parameters, Mapping) else ():
         row = option_named(str(word))

@@ -92,7 +92,7 @@ def training_need(facts: ModelFacts, options: EstimateOptions) -> GpuNeed:
 
 
 def _counted(facts: ModelFacts) -> int:
-    """The parameters behind the bytes of files."""
+    """Returns the number of parameters for the bytes of files."""
     bits = facts.stored.linear_bits
     return round((facts.weights_bytes or 0) * BITS_PER_BYTE / bits)
 
@@ -100,8 +100,8 @@ def _counted(facts: ModelFacts) -> int:
 def _sharded(
     weights: float, gradients: float, states: float, options: EstimateOptions
 ) -> tuple[float, float, float]:
-    """ZeRO 1 divides the states (and the float32 copy of mixed precision), 2 the gradients too, 3
-    everything: of mixed precision's 16 bytes a parameter 12, 14 and 16."""
+    """Divides by ZeRO's stage: 1 divides the states (and the float32 copy of mixed precision), 2
+    the gradients too, 3 everything: of mixed precision's 16 bytes a parameter 12, 14 and 16."""
     if not options.zero or options.dp == 1:
         return weights, gradients, states
     divided, ranks = options.zero, options.dp
@@ -117,7 +117,8 @@ def _sharded(
 
 
 def _adapters(shape: ModelShape, rank: int) -> int:
-    """Two thin matrices beside every linear layer of the attention and the feed-forward part."""
+    """Returns the parameters of adapters: two thin matrices beside every linear layer of the
+    attention and the feed-forward part."""
     width, kv = shape.query_width, shape.kv_heads * shape.head_dim
     sides = 2 * (shape.hidden + width) + 2 * (shape.hidden + kv)
     sides += (3 if shape.is_gated else 2) * (shape.hidden + shape.intermediate)
@@ -125,7 +126,8 @@ def _adapters(shape: ModelShape, rank: int) -> int:
 
 
 def _frozen(facts: ModelFacts, options: EstimateOptions, each: _Bytes) -> float:
-    """A packed model stays packed; another is held in 16 bits unless everything is float32."""
+    """Returns the bytes of frozen weights: a packed model stays packed; another is held in 16
+    bits unless everything is float32."""
     held = model_weights_bytes(facts, options)
     if facts.stored.is_packed or options.precision is not TrainingPrecision.FP32:
         return held
@@ -140,7 +142,7 @@ def _beyond(
     gradients: float,
     stepping: float,
 ) -> float:
-    """What the peak takes beyond weights, gradients and states, which are counted in full.
+    """Returns the peak's memory beyond weights, gradients and states, which are counted in full.
 
     Gradients grow while activations shrink, so the peak is at one end of the backward pass or in
     the step of the optimiser.
@@ -170,8 +172,8 @@ def _beyond(
 
 
 def _yet_to_come(shape: ModelShape) -> float:
-    """The share of the gradients that are not there while the first layer's feed-forward part is
-    at work: those of the rest of that layer and of the embeddings."""
+    """Returns the share of the gradients that do not exist yet while the first layer's
+    feed-forward part is computed: those of the rest of that layer and of the embeddings."""
     layer = linear_parameters(shape) / shape.layers - shape.hidden * _inner(shape)
     words = 0 if shape.is_tied else shape.vocab * shape.hidden
     return (max(0.0, layer) + words) / parameters(shape)
@@ -200,12 +202,12 @@ def _norm_kept(shape: ModelShape, each: _Bytes) -> int:
 
 
 def _norm(shape: ModelShape, each: _Bytes) -> int:
-    """The last norm, and what the head keeps."""
+    """Returns what the last norm and the head keep."""
     return _norm_kept(shape, each) + shape.hidden * each.compute
 
 
 def _inner(shape: ModelShape) -> float:
-    """The width of the feed-forward part that a token uses, on average over the layers."""
+    """Returns the width of the feed-forward part that a token uses, on average over the layers."""
     experts = shape.experts
     if experts is None:
         return shape.intermediate

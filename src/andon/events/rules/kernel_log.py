@@ -39,7 +39,7 @@ _FROM_USERS: Final = 1 << 3  # the kernel's own messages have facility 0; users 
 
 
 def parse_record(record: str, at: float) -> Event | None:
-    """The event in one record of /dev/kmsg; None for anything else."""
+    """Parses the event in one record of /dev/kmsg; None for anything else."""
     head = _HEAD.match(record)
     if head is None or int(head["priority"]) >= _FROM_USERS:
         return None
@@ -72,13 +72,14 @@ def parse_line(text: str, at: float) -> Event | None:
 
 
 def _keys(lines: list[str]) -> dict[str, str]:
-    """What the kernel adds about a record's origin: ` DEVICE=+pci:0000:07:00.0`."""
+    """Parses the keys that the kernel adds about a record's origin: ` DEVICE=+pci:0000:07:00.0`."""
     pairs = (line[1:].partition("=") for line in lines if line.startswith(" "))
     return {name: value for name, _, value in pairs}
 
 
 def _comes_from(event: Event, keys: Mapping[str, str]) -> bool:
-    """AMD's driver tags every line with its device; NVIDIA's does not."""
+    """Whether the origin in the log agrees with the event's device: AMD's driver tags every
+    line, NVIDIA's does not."""
     origin = keys.get("DEVICE")
     if origin is None:
         return event.kind is not EventKind.RESET
@@ -87,7 +88,7 @@ def _comes_from(event: Event, keys: Mapping[str, str]) -> bool:
 
 
 def _fallen(text: str, at: float) -> Event | None:
-    """The message that accompanies or replaces Xid 79."""
+    """Parses the message that accompanies or replaces Xid 79."""
     found = _FALLEN.match(text)
     if found is None:
         return None
@@ -96,7 +97,7 @@ def _fallen(text: str, at: float) -> Event | None:
 
 
 def _reset(text: str, at: float) -> Event | None:
-    """The start or the failure of a reset; a successful end is not an event."""
+    """Parses the start or the failure of a reset; a successful end is not an event."""
     found = _RESET.match(text)
     if found is None:
         return None
@@ -128,6 +129,6 @@ def _detail(instance: str, rest: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Escaped and unprintable bytes replaced by spaces."""
+    """Replaces escaped and unprintable bytes by spaces."""
     shown = _ESCAPE.sub(" ", text)
     return " ".join("".join(c if c.isprintable() else " " for c in shown).split())

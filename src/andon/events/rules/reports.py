@@ -58,7 +58,8 @@ def _detail_order(report: Event) -> int:
 
 
 def _same_slot(pci: str, named: str) -> bool:
-    """Addresses differ in the digits of the domain, and logs omit the function."""
+    """Whether two addresses are the same slot: they differ in the digits of the domain, and logs
+    omit the function."""
     return _slot(pci) == _slot(named)
 
 

@@ -181,14 +181,14 @@ RECOVERY_ACTION: Final = 154
 
 
 def explain_event(event: Event) -> Xid:
-    """What a device's report means."""
+    """Returns the explanation of a device's report."""
     if event.kind is EventKind.RESET:
         return _RESET_BEGUN if event.code is None else _RESET_FAILED
     return explain(event.code, event.detail)
 
 
 def explain(code: int | None, detail: str = "") -> Xid:
-    """What an Xid means; `detail` is the driver's text with it, if known."""
+    """Returns the explanation of an Xid; `detail` is the driver's text with it, if known."""
     if code is None:
         return _UNNAMED
     if code == RECOVERY_ACTION:

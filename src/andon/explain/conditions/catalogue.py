@@ -93,7 +93,7 @@ def thresholds(off: frozenset[str] = NOTHING_OFF, **figures: float) -> Threshold
 
 
 def condition_named(name: str) -> Condition:
-    """The condition of this name; Gone says which one may be meant."""
+    """Returns the condition of this name; raises Gone with the most similar name."""
     if (found := BY_NAME.get(name)) is not None:
         return found
     from difflib import get_close_matches  # only if there is a mistake

@@ -43,6 +43,6 @@ def _rung_query(condition: Condition, rung: Rung, query: Query, terms: PromTerms
 
 
 def _queries(condition: Condition) -> tuple[Query | None, ...]:
-    """A query for each rung, None where there is none."""
+    """Returns a query for each rung; None for one without."""
     none = (None,) * len(condition.rungs)
     return none if isinstance(condition.promql, str) else condition.promql

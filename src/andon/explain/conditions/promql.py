@@ -17,14 +17,14 @@ class PromTerms(Struct, frozen=True):
     figures: Thresholds
 
     def m(self, name: str) -> str:
-        """The full name of a metric; that there is one is checked where the file is written."""
+        """The full name of a metric; whether it exists is checked where the file is written."""
         return f"{self.prefix}_{name}"
 
     def percent(self, part: str, whole: str) -> str:
         return f"100 * {self.m(part)} / {self.m(whole)}"
 
     def reason(self, *reasons: str) -> str:
-        """Whether one of these held the clocks down within the last five seconds.
+        """Returns the query for one of these throttle reasons within the last five seconds.
 
         Where scrapes are further apart than that, the latest one counts.
         """
@@ -46,7 +46,7 @@ def above(
     clear: float,
     strictly: bool = False,
 ) -> Query:
-    """A value at or above a threshold, until it is `clear` below."""
+    """Returns the query for a value at or above a threshold, until it is `clear` below."""
 
     def query(t: PromTerms, fires: str) -> str:
         sign = ">" if strictly else ">="

@@ -125,7 +125,7 @@ class Rulebook:
         self._has_names = any(one.device is not None for one in self.overrides)
 
     def learn_labels(self, statuses: Iterable[DeviceStatus]) -> None:
-        """What the devices are called: a partition's label follows from the whole list."""
+        """Sets the devices' labels: a partition's label follows from the whole list."""
         if self._has_names and (labels := device_labels(statuses)) != self._labels:
             self._labels = labels
             self._kept.clear()

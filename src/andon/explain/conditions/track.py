@@ -20,7 +20,7 @@ Reasons = tuple[str, ...]
 
 
 class Track(NamedTuple):
-    """Bounded: some hundreds of points. Times are on the steady clock."""
+    """The recent past of one device, some hundreds of points. Times are on the steady clock."""
 
     point_at: float
     trend_at: float = 0.0

@@ -69,7 +69,7 @@ def hinted(facts: AlertFacts) -> str | None:
 
 
 def reading(name: str) -> Callable[[DeviceStatus | None, Snapshot], float | None]:
-    """How a reading of the device is now, or a value that follows from its readings."""
+    """Returns a function for the current value of a reading, or one derived from readings."""
 
     def measure(status: DeviceStatus | None, snapshot: Snapshot) -> float | None:
         if status is None or not status.answered:
@@ -115,6 +115,6 @@ def percent(value: float | None) -> str:
 
 
 def parties(processes: Iterable[Process]) -> tuple[Party, ...]:
-    """Who is affected: those who are blamed first."""
+    """Returns who is affected; blamed processes come first."""
     ranked = ranked_processes(processes)[:MOST_PARTIES]
     return tuple(Party(p.pid, p.user, p.name, p.command, p.started) for p in ranked)

@@ -61,12 +61,12 @@ def ranked_processes(processes: Iterable[Process]) -> list[Process]:
 
 
 def owned(one: Process | Party) -> str:
-    """`alice's train.py`, or without its user where that is unknown."""
+    """Returns `alice's train.py`, or without its user if unknown."""
     return f"{one.user}'s {program(one)}" if one.user else program(one)
 
 
 def program(one: Process | Party) -> str:
-    """What people call a process."""
+    """Returns the common name of a process."""
     return program_of(one.command, one.name) or f"process {one.pid}"
 
 
@@ -114,7 +114,7 @@ def owns_memory(device: Device, divided: bool) -> bool:
 
 
 def least_unattributed_bytes(total_bytes: int | None, processes: int) -> float:
-    """How much of it is driver overhead."""
+    """Returns how much unattributed memory is only driver overhead."""
     return max(LEAST_BYTES, LEAST_SHARE * (total_bytes or 0), CONTEXT_BYTES * processes)
 
 

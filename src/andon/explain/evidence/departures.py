@@ -23,8 +23,8 @@ Exited = Callable[[Iterable[Process]], frozenset[Identity]]
 
 
 class EndedProcesses(Struct, frozen=True):
-    """Processes that left, from the history beyond the snapshots at hand; one that is not known
-    to have ended may have left one device only."""
+    """Processes that left, from the history before the given snapshots; one that is not known to
+    have ended may have left only one device."""
 
     uses: "Mapping[str, tuple[UsageInterval, ...]]" = field(default_factory=dict)
     exited: frozenset[Identity] = frozenset()
@@ -44,7 +44,7 @@ class EndedProcess(Struct, frozen=True):
 def departed(
     now: DeviceStatus, past: Iterable[DeviceStatus], known: EndedProcesses = NOTHING_KNOWN
 ) -> list[EndedProcess]:
-    """All that were on the device and are not now; the latest one last."""
+    """Returns all processes that were on the device and are not now; the latest one last."""
     found: dict[Identity, tuple[Process, float]] = {}
     for use in known.uses.get(now.device.uuid, ()):
         one = Process(use.pid, started=use.started, name=use.name, user=use.user,
@@ -64,8 +64,8 @@ def departed(
 
 
 def _add(found: dict[Identity, tuple[Process, float]], process: Process, last: float) -> None:
-    """A driver lists a dead process for a moment, when nothing is known of it but its pid: that is
-    the one which had the pid before."""
+    """Adds a process. A driver lists a dead process for a moment with nothing but its pid: it
+    counts as the one that had the pid before."""
     if process.started is None:
         process = next((one for one, _ in found.values() if one.pid == process.pid), process)
     found[(process.pid, process.started)] = process, last

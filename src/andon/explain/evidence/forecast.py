@@ -138,7 +138,7 @@ def _slopes(points: Sequence[Point], deviations: float) -> tuple[float, float, f
 
 
 def median(values: Iterable[float]) -> float:
-    """As that of `statistics`, whose import costs more than all of this module."""
+    """Returns the median as `statistics` does, whose import costs more than this whole module."""
     found = sorted(values)
     middle = len(found) // 2
     return found[middle] if len(found) % 2 else (found[middle - 1] + found[middle]) / 2

@@ -76,7 +76,7 @@ def utilization_max_percent(view: View) -> int | None:
 
 
 def idle_seconds(view: View) -> float | None:
-    """For how long every sample has been idle; None if the latest is not."""
+    """Returns for how long every sample has been idle; None if the latest is not."""
     return _lasted(view, _is_idle)
 
 
@@ -181,7 +181,7 @@ def _is_idle(status: DeviceStatus) -> bool:
 
 
 def _does_nothing(status: DeviceStatus, process: Process) -> bool:
-    """By its own utilisation, or the device's if that is unknown."""
+    """Whether a process is idle, by its own utilisation, or the device's if that is unknown."""
     same = (p for p in status.processes if (p.pid, p.started) == (process.pid, process.started))
     found = next(same, None)
     if found is None:
@@ -190,7 +190,7 @@ def _does_nothing(status: DeviceStatus, process: Process) -> bool:
 
 
 def _lasted(view: View, holds: Callable[[DeviceStatus], bool]) -> float | None:
-    """For how long a condition has held without interruption or gaps."""
+    """Returns for how long a condition has held without interruption or gaps."""
     times = list(_while(view, holds))
     return times[0] - times[-1] if times else None
 

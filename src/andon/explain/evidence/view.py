@@ -150,7 +150,7 @@ class View(Struct, frozen=True):
     # Processes.
 
     def worker(self) -> Blame | None:
-        """Who keeps it busy, if it is: see `blamed`."""
+        """Returns who keeps the device busy, if it is: see `blamed`."""
         return blamed(self.processes) if self.works and self.knows_processes else None
 
     def holder(self, among: Sequence[Process]) -> Process | None:
@@ -174,7 +174,7 @@ class View(Struct, frozen=True):
         return Clause(found.text, (*found.evidence, pid))
 
     def who(self, blame: Process | Blame | None) -> list[Evidence | None]:
-        """Owner, container, job, lease, usage and running time; of several, who they are."""
+        """Returns owner, container, job, lease, usage and running time; of several, the owners."""
         if isinstance(blame, Blame) and blame.one is None:
             return [self.derived("processes.blamed", blame.words)]
         process = blame.one if isinstance(blame, Blame) else blame

@@ -11,7 +11,7 @@ def doubled_seconds(times: int, first: float, most: float) -> float:
 
 
 class BackOff(Struct, frozen=True):
-    """How long to wait: after the first `at_once` failures not at all, then doubled each time."""
+    """The wait between attempts: none after the first `at_once` failures, then doubled."""
 
     first_seconds: float = 1.0
     most_seconds: float = 60.0
@@ -24,7 +24,7 @@ class BackOff(Struct, frozen=True):
 
 
 class Failures(Struct, frozen=True):
-    """The failures of one thing since it last succeeded; none while it works."""
+    """The failures of one activity since it last succeeded; none while it works."""
 
     count: int = 0
     first: float = float("-inf")

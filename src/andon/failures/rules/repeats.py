@@ -22,7 +22,8 @@ class RepeatLimiter:
         self._kinds: OrderedDict[Hashable, _Kind] = OrderedDict()
 
     def happened(self, kind: Hashable, now: float) -> int | None:
-        """How often it happened since the last report, including now; None: do not report."""
+        """Counts a message; returns how often it happened since the last report, including now;
+        None: do not report."""
         known = self._kinds.get(kind)
         if known is not None and now - known.reported_at < self._every:
             known.held_back += 1
@@ -35,7 +36,7 @@ class RepeatLimiter:
         return count
 
     def due(self, now: float) -> list[tuple[Hashable, int]]:
-        """The kinds held back long enough, with their counts; they count as reported."""
+        """Returns the kinds held back long enough, with their counts; they count as reported."""
         found = [
             (kind, known.held_back)
             for kind, known in self._kinds.items()

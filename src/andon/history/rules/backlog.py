@@ -55,7 +55,7 @@ class Backlog(Struct, frozen=True):
         )
 
     def lengthened(self, uses: Sequence[UsageInterval]) -> "Backlog":
-        """With these intervals, each replacing its earlier version."""
+        """Returns the backlog with these intervals, each replacing its earlier version."""
         if not uses:
             return self
         waiting: dict[tuple[object, ...], UsageInterval] = dict(self.uses)
@@ -78,7 +78,7 @@ class Backlog(Struct, frozen=True):
 
 
 def validate(backlog: Backlog) -> None:
-    """The invariants of a backlog."""
+    """Checks the invariants of a backlog."""
     assert len(backlog.ticks) <= MOST_TICKS
     assert len(backlog.uses) <= MOST_USES
     assert min(backlog.dropped, backlog.written) >= 0

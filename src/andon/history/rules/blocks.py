@@ -79,7 +79,7 @@ def rows_between(
 
 
 def _rows_of(tier: Tier, base: int, body: bytes, begin: int, step: float) -> list[SeriesRow]:
-    """The rows of a block; only its header where all of it falls into one bucket."""
+    """Returns the rows of a block; only its header if all of it falls into one bucket."""
     try:
         header = header_of(body)
         first = header.first_ms + base

@@ -75,7 +75,7 @@ def merged(rows: Sequence[SeriesRow]) -> SeriesRow:
 
 
 def pack_points(times_ms: Sequence[int], values: Sequence[int]) -> bytes:
-    """Increasing times and the values read then."""
+    """Packs increasing times and their values."""
     times = _time_column(tuple(times_ms))
     low, high = min(values), max(values)
     _check_values(low, high)
@@ -88,7 +88,7 @@ def pack_points(times_ms: Sequence[int], values: Sequence[int]) -> bytes:
 
 
 def pack_rows(rows: Sequence[SeriesRow]) -> bytes:
-    """Rows with increasing times."""
+    """Packs rows with increasing times."""
     times = _time_column(tuple(row.at_ms for row in rows))
     whole = merged(rows)
     _check_values(whole.low, whole.high)
@@ -124,12 +124,12 @@ def grouped(
 
 
 def header_of(block: bytes) -> Header:
-    """The header alone; Invalid for bytes that were not packed here."""
+    """Returns the header alone; raises Invalid for bytes that were not packed here."""
     return _opened(block)[1]
 
 
 def unpack(block: bytes, base_ms: int = 0) -> list[SeriesRow]:
-    """What was packed, with `base_ms` added; points as rows of one. Invalid for anything else."""
+    """Unpacks a block, with `base_ms` added; points as rows of one. Raises Invalid otherwise."""
     kind, header, length, first, body = _opened(block)
     if kind == POINTS:
         times, values = _points(header, length, first, body, base_ms)
@@ -175,14 +175,14 @@ def _points(
 
 @lru_cache(maxsize=16)
 def _times(first_ms: int, step_ms: int, column: bytes, length: int) -> Sequence[int]:
-    """The same for all series of a device, so it is read once."""
+    """Decodes times, once: they are the same for all series of a device."""
     gaps, _ = _read_column(column, 0, length - 1)
     return tuple(_risen(first_ms, step_ms, gaps))
 
 
 @lru_cache(maxsize=32)
 def _time_column(times_ms: tuple[int, ...]) -> bytes:
-    """The same for all series of a device, so it is made once."""
+    """Encodes times, once: they are the same for all series of a device."""
     if not 1 <= len(times_ms) <= MOST_ROWS:
         raise Invalid(f"a block holds 1 to {MOST_ROWS} rows, not {len(times_ms)}")
     if any(later <= earlier for earlier, later in pairwise(times_ms)):
@@ -202,7 +202,7 @@ def _differences(values: Sequence[int]) -> list[int]:
 
 
 def _seconds_differences(times: Sequence[int]) -> list[int]:
-    """Differences of differences; the first step itself is in the header."""
+    """Returns differences of differences; the first step itself is in the header."""
     steps = _differences(times)
     return [0, *_differences(steps)] if steps else []
 
@@ -237,7 +237,7 @@ def _column(numbers: Sequence[int]) -> bytes:
 
 
 def _opened(block: bytes) -> tuple[int, Header, int, int, bytes]:
-    """Kind, header, number of rows, first value, and the deflated rest."""
+    """Returns kind, header, number of rows, first value, and the deflated rest."""
     if len(block) < _FRAME.size or zlib.crc32(block[4:]) != _FRAME.unpack_from(block)[0]:
         raise Invalid("a history block is damaged")
     numbers, place = _varints(block, _FRAME.size)

@@ -42,7 +42,7 @@ class OpenIntervals(Struct, frozen=True):
     """Whether the intervals have not been extended to the latest snapshot yet."""
 
     def follow(self, snapshot: Snapshot) -> tuple["OpenIntervals", tuple[UsageInterval, ...]]:
-        """Like `step`, but where no process came or went the intervals are extended later."""
+        """The same as `step`, but if no process came or went the intervals are extended later."""
         if self.latest is not None and _unchanged(self.latest, snapshot):
             return OpenIntervals(self.open, snapshot, True), ()
         settled, before = self.settle()
@@ -72,7 +72,7 @@ class OpenIntervals(Struct, frozen=True):
 
 
 def _unchanged(before: Snapshot, after: Snapshot) -> bool:
-    """Checked without comparing each process: an unchanged list is the same object."""
+    """Whether the processes are unchanged: such a list is the same object."""
     return (
         0.0 <= after.at - before.at <= FOLLOWED_SECONDS
         and len(before.devices) == len(after.devices)

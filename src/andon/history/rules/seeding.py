@@ -138,7 +138,7 @@ def _minutes(column: tuple[list[int], list[int]]) -> Pattern:
 
 
 def _hours(column: tuple[list[int], list[int]], is_counter: bool) -> Pattern:
-    """Ten days, equal except for counters, in one block."""
+    """Returns ten days, equal except for counters, in one block."""
     day, rise = rolled(_minute_rows(column), Tier.HOUR), _rise(column[1])
     rows = [
         SeriesRow(at + number * DAY_MS, count, low + more, high + more, total + count * more)

@@ -55,7 +55,7 @@ class NodeReadings(Struct, frozen=True):
 
     @property
     def at_ms(self) -> int:
-        """To ten milliseconds: finer times would only store jitter, at a high cost."""
+        """The time to ten milliseconds: finer times would only store jitter, at a high cost."""
         return 10 * round(self.at * 100)
 
     @property
@@ -79,7 +79,7 @@ def scale_of(metric: str) -> int:
 
 
 def kept(metric: str, value: object) -> int | None:
-    """A reading as it is stored; None for one that is not a number."""
+    """Returns a reading as it is stored; None for one that is not a number."""
     if isinstance(value, tuple):
         return throttle_mask(value)
     if not isinstance(value, int | float) or not math.isfinite(value):
@@ -101,9 +101,9 @@ def throttle_reasons(mask: int) -> tuple[str, ...]:
 
 
 def throttled_series(reason: str) -> str:
-    """The series that has a point for every reading in which the reason applied.
+    """Returns the series that has a point for every reading in which the reason applied.
 
-    Least, mean and most of masks say nothing about shares of time, but numbers of points stay right
+    Minimum, mean and maximum of masks give no shares of time, but numbers of points stay right
     however coarse the rows become: divided by those of `throttle` they are the share.
     """
     return f"throttle:{reason}"
@@ -111,7 +111,8 @@ def throttled_series(reason: str) -> str:
 
 @lru_cache(maxsize=256)
 def _active_series(mask: int) -> tuple[str, ...]:
-    """Idleness is no throttling, and would cost a point for each reading of an idle device."""
+    """Returns the series of the active reasons; idleness is no throttling, and would cost a
+    point for each reading of an idle device."""
     return tuple(throttled_series(name) for name in throttle_reasons(mask & ~_BITS[IDLE.name]))
 
 
@@ -132,7 +133,7 @@ def facts_of(snapshot: Snapshot) -> tuple[Device, ...]:
 
 
 def _reading(device: str, sample: Sample) -> tuple[str, tuple[str, ...], tuple[int, ...]]:
-    """Runs for every value of every tick: valid values take the fast path."""
+    """Returns a device's readings; runs for every tick, so valid values take the fast path."""
     read = sample_values(sample)
     try:
         whole = [v if keep is None or v is None else keep(v) for keep, v in zip(_KEEPERS, read)]  # noqa: B905
@@ -148,7 +149,7 @@ def _reading(device: str, sample: Sample) -> tuple[str, tuple[str, ...], tuple[i
 
 @lru_cache(maxsize=256)
 def _known_metrics(known: tuple[bool, ...], mask: int) -> tuple[str, ...]:
-    """One tuple for all ticks, so that a backlog of them stays small."""
+    """Returns one tuple for all ticks, so that a backlog of them stays small."""
     return tuple(compress(METRICS, known)) + _active_series(mask)
 
 
@@ -168,7 +169,7 @@ def _carefully(read: tuple[object, ...]) -> tuple[tuple[str, ...], tuple[int, ..
 
 @lru_cache(maxsize=1024)  # a rate stays the same for several ticks
 def coarse(rate: float) -> int:
-    """A rate to eight binary digits, half a per cent: the rest is noise, and most of the room."""
+    """Rounds a rate to eight binary digits, half a per cent: the rest is costly noise."""
     whole = round(rate)
     spare = max(0, abs(whole).bit_length() - 8)
     return whole >> spare << spare
@@ -245,7 +246,7 @@ def buckets(
 
 
 def summary(found: Sequence[Bucket]) -> Bucket | None:
-    """All buckets as one; None where none has a reading."""
+    """Returns all buckets as one; None if none has a reading."""
     known = [bucket for bucket in found if bucket.count]
     if not known:
         return None

@@ -11,7 +11,8 @@ FLAT = BLOCKS[3]
 def sparkline(
     values: Iterable[float | None], low: float | None = 0.0, high: float | None = 100.0
 ) -> str:
-    """One block per value, a space where it is unknown; values outside the scale are clamped.
+    """Returns one block per value, a space if it is unknown; values outside the scale are
+    clamped.
 
     An end of the scale that is None is taken from the values. Values that are all equal are
     drawn at the bottom if they are zero, else in the middle.

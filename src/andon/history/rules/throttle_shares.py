@@ -20,8 +20,8 @@ class BucketSource(Protocol):
 def throttle_shares(
     past: BucketSource, device: str, since: float, until: float, points: int
 ) -> tuple[list[int], dict[str, list[float | None]]]:
-    """The number of readings in each span, and by reason the share of them (0 to 1) in which it
-    applied; None where nothing was read. A reason that never applied is left out."""
+    """Returns the number of readings in each span, and by reason the share of them (0 to 1) in
+    which it applied; None if nothing was read. A reason that never applied is left out."""
     read = past.history(device, "throttle", since, until, points)
     counts = [bucket.count for bucket in read]
     if not any(bucket.max for bucket in read):
@@ -35,7 +35,7 @@ def throttle_shares(
 def shares(
     counts: Sequence[int], found: Mapping[str, Sequence[Bucket]]
 ) -> dict[str, list[float | None]]:
-    """Readings in which a reason applied, divided by all readings."""
+    """Divides the readings in which a reason applied by all readings."""
     return {
         name: [
             round(min(bucket.count, count) / count, 4) if count else None

@@ -125,7 +125,7 @@ def window(tier: Tier, at_ms: int) -> int:
 
 
 def plan(now: float, held: StoreContents, retention: Retention) -> UpkeepPlan:
-    """What is due; less is kept where the store is too large."""
+    """Returns what is due; less is kept if the store is too large."""
     now_ms, extents = int(now * 1000), held.extents
     retention = squeezed(now, retention, held)
     pack = tuple(sorted(w for w in held.unpacked if w + WINDOW_MS[Tier.RAW] <= now_ms))
@@ -141,7 +141,7 @@ def plan(now: float, held: StoreContents, retention: Retention) -> UpkeepPlan:
 
 
 def _ahead(now_ms: int, extents: Extents) -> Iterator[Tier]:
-    """Tiers whose end has not come yet, while there is something before now to make them from."""
+    """Yields tiers that end in the future, while there is data before now to make them from."""
     for tier in (Tier.MINUTE, Tier.HOUR):
         below, own = extents.get(Tier(tier - 1)), extents.get(tier)
         if below is not None and own is not None and below.since_ms < now_ms < own.until_ms:
@@ -149,8 +149,8 @@ def _ahead(now_ms: int, extents: Extents) -> Iterator[Tier]:
 
 
 def _unrolled(tier: Tier, complete_ms: int, extents: Extents) -> Iterator[DueRoll]:
-    """Windows that this tier lacks. The tier below is complete up to a time: what is rolled up is
-    not examined again."""
+    """Yields windows that this tier lacks. The tier below is complete up to a time: what is
+    rolled up is not examined again."""
     below, own = extents.get(Tier(tier - 1)), extents.get(tier)
     if below is None:
         return
@@ -162,7 +162,7 @@ def _unrolled(tier: Tier, complete_ms: int, extents: Extents) -> Iterator[DueRol
 
 
 def _expired(now_ms: int, extents: Extents, retention: Retention) -> Iterator[tuple[Tier, int]]:
-    """Only whole windows are deleted, and never before they are rolled up."""
+    """Yields what to delete: only whole windows, and never before they are rolled up."""
     for tier, extent in sorted(extents.items()):
         before = window(tier, now_ms - int(retention.of(tier) * 1000))
         if tier is not Tier.HOUR:
@@ -180,11 +180,11 @@ def widened(extent: Extent | None, since_ms: int, until_ms: int) -> Extent:
 
 
 def rolled_until(due: DueRoll, next_below: int | None = None) -> int:
-    """Up to when a tier is complete once a window of it was made.
+    """Returns up to when a tier is complete once a window of it was made.
 
-    If it was empty, `next_below` is the next block of the tier below: the windows before that are
-    empty, too, and years with the clock at 1970 need not be visited one by one. A block from when
-    the clock was ahead may lie beyond what is complete.
+    If it was empty, `next_below` is the next block of the tier below: the windows before that
+    are empty, too, and years with the clock at 1970 need not be visited one by one. A block from
+    when the clock was ahead may lie beyond what is complete.
     """
     end = due.begin + WINDOW_MS[due.tier]
     if next_below is None:
@@ -193,7 +193,7 @@ def rolled_until(due: DueRoll, next_below: int | None = None) -> int:
 
 
 def squeezed(now: float, retention: Retention, held: StoreContents) -> Retention:
-    """A shorter retention where the size limit is exceeded; the finest tier shrinks first."""
+    """Returns a shorter retention if the size limit is exceeded; the finest tier shrinks first."""
     most_bytes = min(retention.most_bytes, held.most_bytes or retention.most_bytes)
     if held.used_bytes <= most_bytes:
         return retention

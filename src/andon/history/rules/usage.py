@@ -43,7 +43,7 @@ class UserUsage(Struct):
 
     @property
     def energy_joules(self) -> float | None:
-        """Of the time in which power is known; None where it never was."""
+        """The energy of the time in which power is known; None if it never was."""
         return self.joules if self.powered_seconds else None
 
     @property
@@ -55,7 +55,7 @@ class UserUsage(Struct):
         return median(self.waits) if self.waits else None
 
     def add(self, other: "UserUsage") -> None:
-        """Count another part of the same user's time."""
+        """Adds another part of the same user's time."""
         self.device_seconds += other.device_seconds
         self.known_seconds += other.known_seconds
         self.idle_seconds += other.idle_seconds
@@ -77,12 +77,12 @@ def by_user(
     busy: Mapping[str, Sequence[Bucket]],
     power: Mapping[str, Sequence[Bucket]],
 ) -> list[UserUsage]:
-    """The largest first."""
+    """Returns the usage per user, the largest first."""
     return summed(by_day(uses, busy, power, lambda at: "").items())
 
 
 def summed(days: Iterable[tuple[tuple[str, str], UserUsage]]) -> list[UserUsage]:
-    """One for each user, the largest first."""
+    """Returns one total for each user, the largest first."""
     found: dict[str, UserUsage] = {}
     for (_, user), usage in days:
         found.setdefault(user, UserUsage(user)).add(usage)
@@ -96,8 +96,9 @@ def by_day(
     day_of: DayOf,
     holdings: Iterable[Reservation] = (),
 ) -> Days:
-    """`busy` and `power` are a device's utilisation and watts in the same buckets; an empty bucket
-    counts neither as idle nor as energy. A bucket is of the day in which it begins."""
+    """Returns the usage by day and user. `busy` and `power` are a device's utilisation and watts
+    in the same buckets; an empty bucket counts neither as idle nor as energy. A bucket belongs
+    to the day in which it begins."""
     listed, held = list(uses), list(holdings)
     found: Days = {}
     for device, buckets in busy.items():
@@ -115,7 +116,7 @@ def by_day(
 def add_runs(
     days: Days, runs: Iterable[tuple[float, str | None, float | None]], day_of: DayOf
 ) -> None:
-    """`runs`: when each began, whose it is, and how long it had waited for its devices."""
+    """Adds runs to the days. `runs`: when each began, its user, and how long it waited."""
     for at, who, waited in runs:
         usage = _of(days, day_of(at), who or UNKNOWN_USER)
         usage.runs += 1
@@ -127,7 +128,7 @@ def _of(found: Days, day: str, user: str) -> UserUsage:
 
 
 def _present(uses: Sequence[UsageInterval | Reservation], bucket: Bucket) -> dict[str, float]:
-    """user -> seconds within the bucket; several processes of one user count once."""
+    """Returns seconds within the bucket by user; several processes of one user count once."""
     out: dict[str, float] = {}
     for use in uses:
         seconds = min(use.last, bucket.until) - max(use.first, bucket.since)
@@ -157,7 +158,7 @@ def _count_held(
     buckets: Sequence[Bucket],
     day_of: DayOf,
 ) -> None:
-    """Idle spells by user; one counts once it is long enough, and on the days it was on."""
+    """Counts idle spells by user; one counts once it is long enough, on the days it was on."""
     spells: dict[str, list[tuple[str, float]]] = {}
     for bucket in buckets:
         present = _present(holders, bucket) if bucket.count else {}

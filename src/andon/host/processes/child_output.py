@@ -10,15 +10,15 @@ _PIECE_BYTES = 1 << 16
 
 
 class OutputTooLong(OSError):
-    """It printed more than any answer has."""
+    """Raised if a process prints more than any answer has."""
 
     def __init__(self) -> None:
         super().__init__(0, f"it printed more than {MOST_BYTES >> 20} MiB")
 
 
 def read_outputs(process: "subprocess.Popen[bytes]", deadline: float) -> tuple[bytes, bytes]:
-    """Both outputs to their ends, and its exit; TimeoutError at the deadline, which is monotonic
-    time, and OutputTooLong. It is the caller's to end it then."""
+    """Reads both outputs to their ends, and waits for its exit. Raises TimeoutError at the
+    deadline, which is monotonic time, and OutputTooLong; the caller must then end the process."""
     assert process.stdout is not None
     assert process.stderr is not None
     texts = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}

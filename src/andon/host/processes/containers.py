@@ -33,7 +33,7 @@ Sockets = Mapping[str, Sequence[str]]
 
 
 class ContainerInfo(Struct, frozen=True):
-    """What is known of a container now; not final means that it should be asked again."""
+    """What is known of a container now; not `final` means that it should be looked up again."""
 
     names: RuntimeNames | None
     final: bool
@@ -164,7 +164,7 @@ def may_ask(path: str) -> bool:
 
 
 def ask_engine(path: str, container_id: str) -> RuntimeNames | None:
-    """`GET /containers/<id>/json`, which Docker and Podman both answer; None on any failure."""
+    """Requests `GET /containers/<id>/json` of Docker or Podman; None on any failure."""
     import http.client
     import socket
 
@@ -183,7 +183,7 @@ def ask_engine(path: str, container_id: str) -> RuntimeNames | None:
 
 
 def parse_engine(content: bytes) -> RuntimeNames | None:
-    """The name, and the labels that Kubernetes sets where it runs on Docker."""
+    """Parses the name, and the labels that Kubernetes sets if it runs on Docker."""
     try:
         value = json.loads(content)
     except ValueError:

@@ -17,7 +17,7 @@ _READ = "import sys; sys.stdout.buffer.write(open(sys.argv[1], 'rb').read(int(sy
 
 
 def read_environment(pid: int, root: Path = Path("/")) -> dict[str, str]:
-    """Name → value; Denied for another user's process, Gone for one that has ended."""
+    """The variables; raises Denied for another user's process, Gone for one that has ended."""
     folder = root / "proc" / str(pid)
     try:
         owner = folder.stat().st_uid

@@ -126,7 +126,7 @@ class Learner:
     def learn(
         self, pid: int, stamp: Stamp, timeout_seconds: float
     ) -> tuple[KnownProcess | None, float]:
-        """Details of the process, and how long its container's name was waited for."""
+        """Returns details of the process, and how long it waited for its container's name."""
         if self.pids_are_foreign() and not self._source.holds_a_device(pid):
             return None, 0.0  # a process of this container that happens to have the same pid
         facts, belonging = self._source.facts(pid, stamp), self._source.belonging(pid)
@@ -213,7 +213,7 @@ class ProcessTable:
         return self._answer
 
     def _unchanged(self) -> bool:
-        """All alive and recently read: a name changes only by exec, which is rare."""
+        """Whether all are alive and recently read: a name changes only by exec, which is rare."""
         if self._liveness is None or self._clock() >= self._again:
             return False
         return self._liveness.all_live()
@@ -285,7 +285,7 @@ class ProcessTable:
         return known if known.unnamed is None else self._learner.named(known, known.unnamed)[0]
 
     def _read(self, pid: int, stamp: Stamp, before: KnownProcess | None) -> KnownProcess | None:
-        """Current details; while they are looked up, the previous ones of the same process."""
+        """Returns current details; while those are looked up, the previous ones."""
         if self._aside is None:
             known, waited = self._learner.learn(pid, stamp, self._timeout_seconds)
             self._timeout_seconds -= waited

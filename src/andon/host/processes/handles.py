@@ -28,10 +28,11 @@ class ProcessHandle:
 
     @classmethod
     def open(cls, pid: int, started_ticks: int | None = None) -> "ProcessHandle":
-        """Hold the process that has this pid now; Gone if it has ended, or began at another time.
+        """Holds the process that has this pid now; raises Gone if it has ended, or began at
+        another time.
 
-        Its stat is read after the pidfd was opened, and counts because the process was still alive
-        afterwards: as long as it lives, its pid cannot be another's.
+        Its stat is read after the pidfd was opened, and counts because the process was still
+        alive afterwards: as long as it lives, its pid cannot be another's.
         """
         gone = Gone(f"there is no process with pid {pid}", hint="it may have just ended")
         descriptor = _pidfd(pid, gone)
@@ -50,9 +51,9 @@ class ProcessHandle:
         return cls(pid, descriptor, stat)
 
     def send(self, number: int) -> None:
-        """Signal it; a stopped process is resumed, because it would not notice.
+        """Signals the process; a stopped one is resumed, because it would not notice.
 
-        Gone if it has ended, Denied if this user may not.
+        Raises Gone if it has ended, Denied if this user may not.
         """
         try:
             signal.pidfd_send_signal(self._descriptor, number)
@@ -76,7 +77,7 @@ class ProcessHandle:
         return True
 
     def ended(self, seconds: float = 0.0) -> bool:
-        """Whether it has ended, or does within this time. A zombie has."""
+        """Whether the process has ended, or does within this time. A zombie has."""
         return _has_ended(self._descriptor, seconds)
 
     def close(self) -> None:
@@ -98,7 +99,7 @@ def is_stopped(pid: int) -> bool:
 
 
 def stat_of(pid: int) -> Stat | None:
-    """What /proc/<pid>/stat says; None where there is no such process."""
+    """Parses /proc/<pid>/stat; None if there is no such process."""
     return parse_stat(read(f"/proc/{pid}/stat", _STAT_BYTES) or b"")
 
 

@@ -79,7 +79,7 @@ def container_members(containers: AbstractSet[str]) -> dict[str, tuple[Kin, ...]
 
 
 def container_lives(containers: Iterable[str]) -> bool:
-    """Whether a process of one of these containers lives, by the kernel's word."""
+    """Whether a process of one of these containers is alive, according to the kernel."""
     found = container_members(frozenset(containers))
     return any(not one.ended for members in found.values() for one in members)
 

@@ -44,7 +44,7 @@ class ProcessCounters(Struct, frozen=True):
 
 
 class ProcessFacts(Struct, frozen=True):
-    """What does not change while a process runs; None where it cannot be read."""
+    """What does not change while a process runs; None if it cannot be read."""
 
     started: float
     name: str | None = None
@@ -75,10 +75,10 @@ class ProcFolder:
         self._page_bytes = os.sysconf("SC_PAGE_SIZE")
 
     def stamp(self, pid: int) -> Stamp | None:
-        """What identifies a process; this is the hot path.
+        """Returns what identifies a process; this is the hot path.
 
-        The file stays open: reading it again costs half as much as opening it, and it always refers
-        to the same process even if the pid is reused.
+        The file stays open: reading it again costs half as much as opening it, and it always
+        refers to the same process even if the pid is reused.
         """
         kept = self._kept.get(pid)
         if kept is not None:
@@ -169,9 +169,10 @@ class ProcFolder:
         return any(_link(f"{folder}/{number}").startswith(_DEVICE_FILES) for number in numbers)
 
     def sees_host_pids(self) -> bool:
-        """Only in the first namespace is pid 2 the kernel's kthreadd.
+        """Whether /proc shows the host's pids: only in the first namespace is pid 2 the kernel's
+        kthreadd.
 
-        Where hidepid hides it, the number of this process's own namespace decides.
+        If hidepid hides it, the number of this process's own namespace decides.
         """
         if read(f"{self._proc}/2/comm", 64) == b"kthreadd\n":
             return True
@@ -182,14 +183,14 @@ class ProcFolder:
         return parse_hidepid(read(f"{self._proc}/mounts", 1 << 20) or b"", self._proc)
 
     def _boot_time(self) -> float:
-        """Read once, so that setting the clock later does not change start times."""
+        """The boot time, read once, so that setting the clock later does not change start times."""
         if self._boot is None:
             self._boot = parse_boot_time(read(f"{self._proc}/stat", 1 << 20) or b"")
         return self._boot
 
 
 def parse_boot_time(content: bytes) -> float:
-    """The `btime` line of /proc/stat: UTC seconds; 0 if missing."""
+    """Parses the `btime` line of /proc/stat: UTC seconds; 0 if missing."""
     for line in content.splitlines():
         if line.startswith(b"btime "):
             return float(line[6:])
@@ -215,7 +216,7 @@ def slurm_variables(content: bytes) -> Mapping[str, str]:
 
 
 def whole_words(content: bytes, limit_bytes: int) -> bytes:
-    """What was read up to a limit, without a word that the limit may have cut.
+    """Returns what was read up to a limit, without a word that the limit may have cut.
 
     Half a secret may no longer look like one.
     """
@@ -235,7 +236,7 @@ def split_command(content: bytes) -> tuple[str, ...]:
 
 
 def process_name(comm: str, arguments: tuple[str, ...], exe: str | None) -> str:
-    """The program's name: comm is cut at 15 characters and is often a thread's name."""
+    """Returns the program's name: comm is cut at 15 characters and is often a thread's name."""
     first = arguments[0] if arguments else ""
     is_title = any(c.isspace() for c in first)
     name = "" if is_title else first.rpartition("/")[2].lstrip("-")  # -bash is a login shell
@@ -245,7 +246,8 @@ def process_name(comm: str, arguments: tuple[str, ...], exe: str | None) -> str:
 
 
 def command_line(comm: str, arguments: tuple[str, ...] | None) -> str | None:
-    """A process without arguments (a zombie, a kernel thread) is shown as in `ps`: [name]."""
+    """Returns the command line; a process without arguments (a zombie, a kernel thread) is shown
+    as in `ps`: [name]."""
     if arguments is None:
         return None
     return redact(arguments) if arguments else f"[{printable(comm)}]"
@@ -307,7 +309,7 @@ class _Users:
 
 
 class HeldFacts(Struct, frozen=True):
-    """What /proc says about a process while it is held."""
+    """The facts in /proc about a process while it is held."""
 
     facts: ProcessFacts
     program: str
@@ -342,7 +344,7 @@ def short_name(pid: int) -> str:
 
 
 def read_facts(handle: ProcessHandle) -> HeldFacts:
-    """Read while the process is held: what has another pid's is not believed by its start."""
+    """Reads the facts of a held process; a later one with its pid has another start."""
     folder, stat = ProcFolder(Path("/")), handle.stat
     facts = folder.facts(handle.pid, (stat.start_ticks, stat.comm, 0))
     belonging = folder.belonging(handle.pid)

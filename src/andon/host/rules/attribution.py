@@ -57,7 +57,7 @@ class ProcessMembership(Struct, frozen=True):
 
     @property
     def job(self) -> str | None:
-        """`slurm:42.0`, else `unit:jupyter.service`, else `session:3`: what can stop it."""
+        """`slurm:42.0`, else `unit:jupyter.service`, else `session:3`: what can stop a process."""
         if self.slurm is not None:
             return f"slurm:{self.slurm}"
         if self.unit is not None:
@@ -197,7 +197,7 @@ def _segments(path: str) -> Iterable[str]:
 
 
 def _container(segments: list[str]) -> Container | None:
-    """The innermost; a process of LXC's monitor or of conmon is outside."""
+    """Returns the innermost container; a process of LXC's monitor or of conmon is outside."""
     for place in reversed(range(len(segments))):
         if found := _one_container(segments, place):
             return found
@@ -222,7 +222,7 @@ def _one_container(segments: list[str], place: int) -> Container | None:
 
 
 def _by_parents(path: list[str]) -> str:
-    """A bare id gets its runtime from a folder above: /docker/<id>, /ecs/<cluster>/<task>/<id>."""
+    """The runtime of a bare id from a folder above: /docker/<id>, /ecs/<cluster>/<task>/<id>."""
     for name in reversed(path):
         if name in _PARENTS:
             return _PARENTS[name]
@@ -232,7 +232,7 @@ def _by_parents(path: list[str]) -> str:
 
 
 def _machine(name: str) -> Container:
-    """Registered with systemd-machined; libvirt's names begin with a driver and a number."""
+    """Returns a machine of systemd-machined; libvirt's names begin with a driver and a number."""
     if virtual := _VIRTUAL.fullmatch(name):
         return Container("qemu", virtual["name"])
     return Container("nspawn", name)
@@ -259,7 +259,7 @@ def _slurm(segments: list[str]) -> SlurmStep | None:
 
 
 def _systemd(segments: list[str]) -> tuple[str | None, str | None]:
-    """Unit and session: the innermost that is not a manager; folders below belong to it."""
+    """Returns unit and session: the innermost that is not a manager; folders below belong to it."""
     for name in reversed(segments):
         if session := _SESSION.fullmatch(name) or _TERMINAL.fullmatch(name):
             return None, unescape(session["id"])

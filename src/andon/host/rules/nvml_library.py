@@ -22,11 +22,11 @@ class Library(Struct, frozen=True):
 
 
 def loaders_choice(libraries: Iterable[Library]) -> Library | None:
-    """The one that the loader uses: it skips those for another processor."""
+    """Returns the library that the loader uses: it skips those for another processor."""
     return next((one for one in libraries if one.source and one.fits is not False), None)
 
 
 def version_of(library: Library) -> str | None:
-    """The file name that a driver library's links resolve to contains its version."""
+    """Returns the version: the file name that a driver library's links resolve to contains it."""
     found = _VERSION.search(library.target or library.path)
     return found[1] if found else None

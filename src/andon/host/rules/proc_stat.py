@@ -43,7 +43,7 @@ def parse_stat(content: bytes) -> Stat | None:
 
 
 def parse_stamp(content: bytes, opening: int = 0) -> tuple[int, bytes, int] | None:
-    """Only start and short name, with the opening of the file: half the cost, for every sample."""
+    """Parses only start and short name, with the opening of the file: half the cost."""
     head, _, tail = content.rpartition(b") ")
     try:
         return int(tail.split(b" ", 20)[19]), head[head.index(b"(") + 1 :], opening

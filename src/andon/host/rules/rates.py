@@ -18,7 +18,7 @@ NARROW: Final = 1 << 32
 
 
 class Counters(Struct, frozen=True):
-    """Counters of several things at one time, each with a number per direction."""
+    """Counters of several devices at one time, each with a number per direction."""
 
     at: float
     values: Mapping[str, tuple[int, int]]
@@ -46,17 +46,18 @@ def rates_between(before: Counters | None, after: Counters) -> Rates | str:
 
 
 def steady_rate(before: int, after: int, seconds: float) -> int | str:
-    """The rate of a counter that never wraps; or why it is unknown."""
+    """Returns the rate of a counter that never wraps; or why it is unknown."""
     if seconds <= 0:
         return NO_TIME
     return STARTED_AGAIN if after < before else round((after - before) / seconds)
 
 
 def wrapping_rate(before: int, after: int, seconds: float, glimpse: float) -> int | str:
-    """The rate of a counter that may wrap at 32 bits, perhaps more than once; or why it is unknown.
+    """Returns the rate of a counter that may wrap at 32 bits, perhaps more than once; or why it
+    is unknown.
 
-    `glimpse` is its rate over a moment too short for that, and shows how often it wrapped. If that
-    was a quiet moment, the answer is the lowest possible one.
+    `glimpse` is its rate over an interval too short for that, and shows how often it wrapped. If
+    little passed in that interval, the answer is the lowest possible one.
     """
     if seconds <= 0:
         return NO_TIME

@@ -101,7 +101,8 @@ def _is_used_elsewhere(above: Path) -> bool:
 
 
 def _refuse_running(above: Path) -> None:
-    """An earlier andon's server has its files open, and would create new ones in their place."""
+    """Refuses while an earlier andon's server runs: it has its files open, and would create new
+    ones in their place."""
     url = server_file.find(above)
     if url is not None:
         raise Conflict(

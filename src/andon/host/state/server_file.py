@@ -27,7 +27,7 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 (reported, not
 
 
 class Announced(Struct, frozen=True):
-    """What a server writes about itself: a pid is only valid in its boot and namespace."""
+    """The contents of a server's file: a pid is only valid in its boot and namespace."""
 
     url: str
     pid: int
@@ -91,8 +91,8 @@ def parse(said: object) -> Announced | None:
 
 
 def find(folder: Path) -> str | None:
-    """The URL of a server that this user started and whose process runs, as far as can be seen
-    from here. The server itself must prove that it still listens there."""
+    """Returns the URL of a server that this user started and whose process runs, as far as
+    visible here. The server itself must prove that it still listens there."""
     said = announced(folder)
     return None if said is None or gone(said) is not None else said.url
 
@@ -132,7 +132,7 @@ def _runs(said: Announced, now: PidScope) -> bool:
 
 @contextmanager
 def sole_server(folder: Path) -> Iterator[None]:
-    """Held while a server uses the folder; raises Conflict if another one does.
+    """Holds the lock while a server uses the folder; raises Conflict if another one does.
 
     The kernel releases the lock with the process. The file stays: after a removal two processes
     could hold the lock.

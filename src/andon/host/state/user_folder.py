@@ -68,8 +68,8 @@ def open_state_folder() -> Path:
 
 
 def _close_to_others(folder: Path) -> None:
-    """Another program, or a umask, may have made it readable; the files in it are private anyway,
-    so a file system that has no modes is no reason to stop."""
+    """Makes the folder private: another program, or a umask, may have made it readable. The
+    files in it are private anyway, so a file system without modes is no reason to stop."""
     if folder.stat().st_mode & 0o077:
         with suppress(OSError):
             folder.chmod(PRIVATE_FOLDER)
@@ -85,8 +85,8 @@ def refuse_foreign(folder: Path) -> None:
 
 
 def refuse_anothers(folder: Path) -> None:
-    """Raise Denied where root, as with `sudo -E`, would write into another user's folder: every
-    folder and link on the way there must be root's. To others the kernel gives no choice."""
+    """Raises Denied if root, as with `sudo -E`, would write into another user's folder: every
+    folder and link on the path must be root's. Other users are limited by the kernel."""
     if not is_root(_uid()):
         return
     for path in (folder, *folder.parents):
@@ -140,7 +140,7 @@ def read_token(path: Path) -> str:
 
 
 def _check_place(folder: Path) -> None:
-    """A new folder must not be created in another user's folder, whose owner could replace it."""
+    """Refuses to create a folder in another user's folder, whose owner could replace it."""
     above = next((path for path in folder.parents if path.exists()), None)
     if above is not None and not folder.exists():
         _check_owner(above, above.stat().st_uid, {_uid(), _ROOT})

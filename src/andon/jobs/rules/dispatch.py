@@ -26,8 +26,8 @@ HELD = frozenset((ObstacleKind.LEASED, ObstacleKind.FULL))
 
 
 class QueuedJob(Struct, frozen=True):
-    """A job that is ready. `lasts_seconds` is how long it holds its devices at most: its time limit
-    and its grace; None where it has no limit."""
+    """A job that is ready. `lasts_seconds` is how long it holds its devices at most: its time
+    limit and its grace; None if it has no limit."""
 
     number: int
     need: Need
@@ -36,7 +36,7 @@ class QueuedJob(Struct, frozen=True):
 
 
 def leaving(left: AbstractSet[str], order: Rank) -> Rank:
-    """The same order with the devices last that a job is to leave."""
+    """Returns the same order with these devices last: the job is to leave them."""
 
     def key(capacity: DeviceCapacity) -> tuple[float, ...]:
         first, *rest = order(capacity)
@@ -54,8 +54,8 @@ class PlannedStart(Struct, frozen=True):
 
 
 class BlockedJob(Struct, frozen=True):
-    """A job that cannot start now. It keeps `hoped`, which are all the devices that it could use,
-    and could start at `could_start` by the limits of the leases in its way; None if not known."""
+    """A job that cannot start now. It reserves `hoped`, all the devices that it could use, and
+    could start at `could_start` by the limits of the leases in its way; None if not known."""
 
     number: int
     hoped: frozenset[str] = frozenset()
@@ -64,7 +64,7 @@ class BlockedJob(Struct, frozen=True):
 
 
 class DispatchPlan(Struct, frozen=True):
-    """What starts, and which jobs are in the way of others; the rest that waits is in neither."""
+    """The jobs that start, and those that block others; other waiting jobs are in neither."""
 
     starts: tuple[PlannedStart, ...] = ()
     blocked: tuple[BlockedJob, ...] = ()
@@ -82,8 +82,9 @@ def plan(
     most_starts: int = MOST_STARTS,
     link_weight: float = 0.0,
 ) -> DispatchPlan:
-    """`jobs` are in their order; `reserved` are devices that others ahead in the book's queue get;
-    with a weight, several devices of one job are linked closely where that is known.
+    """Returns the plan. `jobs` are in their order; `reserved` are devices that others ahead in
+    the book's queue get; with a weight, several devices of one job are linked closely where that
+    is known.
 
     Jobs with the same need and limit are alike, so that ten thousand of them cost little.
     """
@@ -109,7 +110,7 @@ def plan(
 
 
 def _are_alike(one: QueuedJob, other: QueuedJob) -> bool:
-    """Quickly; in a long queue most jobs have the very need of the one before."""
+    """Whether two jobs are alike; in a long queue most have the very same need."""
     return one.need is other.need and one.lasts_seconds == other.lasts_seconds
 
 
@@ -132,7 +133,7 @@ class _Round:
 
     @property
     def is_full(self) -> bool:
-        """Whether no other job could start: the first that wait are known, and nothing is left."""
+        """Whether no other job could start: the first that wait are known, and nothing is free."""
         return not self._open - self._taken and len(self.blocked) >= MOST_BLOCKED
 
     def consider(self, job: QueuedJob) -> PlannedStart | None:
@@ -151,12 +152,12 @@ class _Round:
         return None
 
     def _barred(self, lasts_seconds: float | None) -> set[str]:
-        """What jobs ahead keep from one that lasts so long."""
+        """Returns the devices that jobs ahead withhold from a job of this length."""
         kept = (one.hoped for one in barring(self.blocked, lasts_seconds, self._at))
         return {uuid for hoped in kept for uuid in hoped}
 
     def _block(self, job: QueuedJob, barred: set[str]) -> None:
-        """One that can never start here keeps nothing."""
+        """Adds a blocked job; one that can never start here reserves nothing."""
         found = blocked_job(job, self.blocked, self._capacities, self._at)
         behind = next(
             (one.number for one in self.blocked if one.hoped & found.hoped & barred), None
@@ -169,9 +170,9 @@ class _Round:
 def blocked_job(
     job: QueuedJob, ahead: Sequence[BlockedJob], capacities: Sequence[DeviceCapacity], at: float
 ) -> BlockedJob:
-    """A job that cannot start now, with what it could use and when.
+    """Returns a job that cannot start now, with the devices it could use and when.
 
-    A device that others ahead keep from it is not free for it before these could start.
+    A device that jobs ahead withhold from it is not free for it before these could start.
     """
     if not can_come(capacities, job.need):
         return BlockedJob(job.number)
@@ -184,7 +185,7 @@ def blocked_job(
 def barring(
     ahead: Iterable[BlockedJob], lasts_seconds: float | None, at: float
 ) -> list[BlockedJob]:
-    """Those ahead that a job which lasts so long must not take anything from."""
+    """Returns the jobs ahead whose devices a job of this length must not take."""
     return [one for one in ahead if not ends_in_time(lasts_seconds, one.could_start, at)]
 
 
@@ -202,7 +203,7 @@ def ends_in_time(lasts_seconds: float | None, moment: float | None, at: float) -
 def could_start(
     capacities: Sequence[DeviceCapacity], need: Need, at: float, bars: Iterable[BlockedJob] = ()
 ) -> float:
-    """The earliest moment by the limits of leases; infinite where some have none."""
+    """Returns the earliest start by the limits of leases; infinite if some have none."""
     kept: dict[str, float] = {}
     for one in bars:
         moment = inf if one.could_start is None else one.could_start
@@ -265,7 +266,7 @@ def _check_order(
     capacities: Sequence[DeviceCapacity],
     at: float,
 ) -> None:
-    """No job ahead that still waits could use its devices before it ends."""
+    """Checks that no waiting job ahead could use the devices before this job ends."""
     started = {one.number for one in found.starts}
     waiting: list[BlockedJob] = []
     for other in ahead:

@@ -21,7 +21,7 @@ class Learned(Struct, frozen=True):
 
 
 class DeviceBusy(Struct, frozen=True):
-    """A device, and when it is expected to be free; infinite where that is not known."""
+    """A device, and when it is expected to be free; infinite if not known."""
 
     free_at: float
     runs: int = 0
@@ -35,7 +35,7 @@ class ExpectedStart(Struct, frozen=True):
 
 
 def learned(jobs: Iterable[JobFacts]) -> dict[str, Learned]:
-    """By name, from attempts that ended by themselves and well."""
+    """Returns durations by name, from attempts that ended by themselves and successfully."""
     found: dict[str, list[float]] = {}
     for facts in jobs:
         for attempt in facts.attempts:
@@ -51,7 +51,7 @@ def learned(jobs: Iterable[JobFacts]) -> dict[str, Learned]:
 def expected_end(
     facts: JobFacts, started: float, known: Mapping[str, Learned], at: float
 ) -> DeviceBusy:
-    """When a job that runs will be over: as its like, and not later than its limit."""
+    """Returns when a running job will be over: as similar jobs, and not later than its limit."""
     like, limit = known.get(facts.spec.name), facts.spec.for_seconds
     by_limit = inf if limit is None else started + limit
     by_like = inf if like is None else max(at, started + like.seconds)
@@ -63,9 +63,10 @@ def expected_end(
 def expected_starts(
     waiting: Sequence[JobFacts], devices: Sequence[DeviceBusy], known: Mapping[str, Learned]
 ) -> dict[int, ExpectedStart]:
-    """For each that waits, in their order, as far as everything ahead of it is known.
+    """Returns the expected start of each waiting job, in order, as far as everything ahead of it
+    is known.
 
-    Devices are taken as alike, which is why this decides nothing.
+    Devices are treated as alike, which is why this decides nothing.
     """
     free = [(device.free_at, device.runs) for device in devices]
     heapq.heapify(free)

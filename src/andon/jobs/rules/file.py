@@ -1,4 +1,4 @@
-"""What a job file asks for: its jobs, or every mistake in it at once, with path and line."""
+"""Parses a job file: its jobs, or every mistake in it at once, with path and line."""
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
@@ -25,7 +25,7 @@ class Mistakes:
 
     @property
     def is_enough(self) -> bool:
-        """Whether further ones are not looked at: nobody reads so many, and each takes its time."""
+        """Whether further mistakes are ignored: nobody reads so many, and each takes time."""
         return len(self._found) >= MOST_MISTAKES
 
     def add(self, place: KeyPath, words: str) -> None:
@@ -37,7 +37,7 @@ class Mistakes:
         self._found.setdefault(text, line or 0)
 
     def check(self) -> None:
-        """Invalid where there are any."""
+        """Raises Invalid if there are mistakes."""
         mistakes = tuple(sorted(self._found, key=self._found.__getitem__))
         if len(mistakes) == 1:
             raise Invalid(mistakes[0], hint=HINT)
@@ -74,7 +74,7 @@ def jobs_in(document: object, path: str, lines: Lines) -> tuple[FileJob, ...]:
 
 
 def _check_names(jobs: list[FileJob], mistakes: Mistakes) -> None:
-    """A name in `after` must be that of one earlier job of the file."""
+    """Checks that each name in `after` is that of one earlier job of the file."""
     seen: dict[str, int] = {}
     for index, job in enumerate(jobs):
         for key, words in (("after", job.after), ("after_any", job.after_any)):
@@ -89,7 +89,7 @@ def _check_names(jobs: list[FileJob], mistakes: Mistakes) -> None:
 
 
 def is_job_word(word: str) -> bool:
-    """Whether it is a number, `@` or `12_3`, and not a name."""
+    """Whether the text is a number, `@` or `12_3`, and not a name."""
     return word == "@" or word.replace("_", "", 1).isdecimal()
 
 

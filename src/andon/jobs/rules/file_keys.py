@@ -67,7 +67,7 @@ def _text(value: Any) -> str:
 
 
 def _command(value: Any) -> tuple[str, ...]:
-    """A list is started as it is; a text is run by a shell."""
+    """Parses a command: a list is started as it is; a string is run by a shell."""
     if isinstance(value, str) and value.strip() and "\0" not in value:
         return ("/bin/sh", "-c", value)
     words = tuple(str(v) if type(v) in (int, float) else v for v in _list(value))

@@ -14,7 +14,7 @@ _MARK = re.compile(r'"(?:[^"\\\n]|\\.)*"|[{}\[\],:]|\n|[^\s{}\[\],:"]+', re.DOTA
 
 
 def shown_path(path: KeyPath) -> str:
-    """`job[2].memory`, counted from 1."""
+    """Returns `job[2].memory`, counted from 1."""
     out = ""
     for part in path:
         out += f"[{part + 1}]" if isinstance(part, int) else f".{part}" if out else part
@@ -30,7 +30,7 @@ def line_of(path: KeyPath, lines: Lines) -> int | None:
 
 
 def toml_lines(text: str) -> Lines:
-    """Keys and headers at the beginning of a line; what is inside an inline table has its line."""
+    """Finds keys and headers at the start of a line; those in an inline table have its line."""
     found: dict[KeyPath, int] = {}
     counts: dict[KeyPath, int] = {}
     base: KeyPath = ()
@@ -48,7 +48,7 @@ def toml_lines(text: str) -> Lines:
 
 
 def json_lines(text: str) -> Lines:
-    """Every key and element of a JSON document that has been parsed before."""
+    """Finds every key and element of a JSON document that has been parsed before."""
     found: dict[KeyPath, int] = {}
     stack: list[str | int | None] = []  # the current key or index of each open table or list
     line, key_next = 1, False
@@ -88,7 +88,7 @@ def _parts(text: str) -> KeyPath:
 
 
 def _in_arrays(path: KeyPath, counts: Mapping[KeyPath, int]) -> KeyPath:
-    """`[job.environment]` belongs to the last `[[job]]`."""
+    """Returns the full path: `[job.environment]` belongs to the last `[[job]]`."""
     out: KeyPath = ()
     for place, part in enumerate(path):
         out = (*out, part)

@@ -18,7 +18,7 @@ class Place(StrEnum):
 
 
 class LogOutEffect(StrEnum):
-    """What becomes of a job when its user logs out."""
+    """What happens to a job when its user logs out."""
 
     LIVES = "lives"
     LOSES_SHARED_MEMORY = "loses shared memory"
@@ -40,7 +40,7 @@ class LogOutFacts(Struct, frozen=True):
 def wants_scope(facts: LogOutFacts) -> bool:
     """Whether a job lives longer in a scope of the user's systemd than where this process is.
 
-    Without lingering that systemd ends with the last session, and takes its scopes along.
+    Without lingering that systemd ends with the last session, and its scopes with it.
     """
     in_session = facts.place is Place.SESSION
     return facts.systemd and facts.can_scope and facts.lingering and facts.kills and in_session
@@ -61,7 +61,7 @@ def log_out_effect(facts: LogOutFacts) -> LogOutEffect:
 
 
 def log_out_words(facts: LogOutFacts) -> str:
-    """One sentence for the user who submits a job."""
+    """Returns one sentence for the user who submits a job."""
     effect = log_out_effect(facts)
     if effect is LogOutEffect.LIVES:
         return "jobs keep running when you log out"
@@ -98,7 +98,7 @@ def place_of_cgroup(text: str) -> Place:
 
 
 def login_settings(main: str, drop_ins: list[str]) -> dict[str, str]:
-    """The values of logind's [Login] section; a later file wins.
+    """Returns the values of logind's [Login] section; a later file wins.
 
     A distribution's own default is a comment in the main file that it ships.
     """

@@ -1,4 +1,4 @@
-"""Which jobs a word means: a number, a name, `@` for the last, `12_3` in an array."""
+"""Resolves names of jobs: a number, a name, `@` for the last, `12_3` in an array."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -17,12 +17,12 @@ _HINT = "a number, @ for the last one, 12_3 for an element of an array, or a job
 
 
 def _silent(words: str) -> None:
-    """Nobody is told."""
+    """Does nothing: no notice is printed."""
 
 
 class NameRule(Struct, frozen=True):
-    """What a name means that several jobs have: the newest, and `tell` says so; with `only_one`
-    none of them. Those that a command can act on (`fits`) come before others."""
+    """What a name of several jobs means: the newest, and `tell` prints that; with `only_one`
+    none of them. Jobs that a command can act on (`fits`) come before others."""
 
     tell: Callable[[str], None] = _silent
     only_one: bool = False
@@ -33,7 +33,7 @@ NEWEST = NameRule()
 
 
 def meant(word: str, jobs: Mapping[int, JobFacts], rule: NameRule = NEWEST) -> tuple[int, ...]:
-    """The numbers of the jobs; the number of an array means all its elements."""
+    """Returns the numbers of the jobs; the number of an array means all its elements."""
     if word == LAST:
         if not jobs:
             raise Gone("there are no jobs", hint="andon submit -- COMMAND")
@@ -54,7 +54,7 @@ def meant(word: str, jobs: Mapping[int, JobFacts], rule: NameRule = NEWEST) -> t
 
 
 def one_meant(word: str, jobs: Mapping[int, JobFacts], rule: NameRule = NEWEST) -> int:
-    """The same where only one job makes sense."""
+    """Returns the number where only one job makes sense."""
     numbers = meant(word, jobs, rule)
     if len(numbers) > 1:
         raise Invalid(
@@ -65,7 +65,7 @@ def one_meant(word: str, jobs: Mapping[int, JobFacts], rule: NameRule = NEWEST) 
 
 
 def _named(word: str, jobs: Mapping[int, JobFacts], rule: NameRule) -> tuple[int, ...]:
-    """The job or the array of that name; nothing where there is none."""
+    """Returns the job or the array of that name; empty if there is none."""
     found = [number for number, facts in sorted(jobs.items()) if facts.spec.name == word]
     if rule.fits is not None:
         found = [number for number in found if rule.fits(number)] or found
@@ -101,7 +101,7 @@ def _all_of(array: ArrayPlace, jobs: Mapping[int, JobFacts]) -> tuple[int, ...]:
 
 
 def parse_array(text: str) -> tuple[tuple[int, ...], int | None]:
-    """`0-99%4`: the indices, and how many may run at once."""
+    """Parses `0-99%4`: the indices, and how many may run at once."""
     match = _ARRAY.fullmatch(text.strip())
     if match is None:
         raise Invalid(f"{text[:40]!r} is not an array", hint="use 0-9, or 0-99%4 for 4 at once")
@@ -115,5 +115,5 @@ def parse_array(text: str) -> tuple[tuple[int, ...], int | None]:
 
 
 def is_same(one: JobSpec, other: JobSpec) -> bool:
-    """Whether they are one job to people, for `unique`: name, command and folder."""
+    """Whether two jobs count as the same, for `unique`: name, command and folder."""
     return (one.name, one.argv, one.folder) == (other.name, other.argv, other.folder)

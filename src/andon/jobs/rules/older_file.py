@@ -21,7 +21,7 @@ OWN_MEANING = frozenset({"utilization", "batched_tokens"})
 
 
 class EngineCommand(Struct, frozen=True):
-    """The words before the model, and the engine's own name of each option that it has."""
+    """The command before the model, and the engine's own name of each option that it has."""
 
     start: tuple[str, ...]
     options: Mapping[str, str]
@@ -82,8 +82,8 @@ _KNOWN = frozenset(name for engine in ENGINES.values() for name in engine.option
 
 
 def option_name(engine: ServingEngine, word: str) -> str:
-    """What the engine calls an option that may have the name of another; one that is not in the
-    table stays as it is. ValueError where the engine has none with that meaning."""
+    """Returns the engine's name of an option, given by any name; one that is not in the table
+    stays as it is. Raises ValueError if the engine has none with that meaning."""
     row = option_named(word)
     if row is None or row.name not in _KNOWN:
         return f"--{word}"
@@ -107,7 +107,7 @@ def is_older(document: object) -> bool:
 
 
 def older_jobs_in(document: Mapping[str, Any], path: str, lines: Lines) -> tuple[FileJob, ...]:
-    """Its jobs; keys of the newer form are understood beside those of the older one."""
+    """Returns the jobs of an older file; keys of the newer form are accepted, too."""
     mistakes = Mistakes(path, lines)
     model = _model(document, mistakes)
     combinations = _combinations(document.get("parameters", {}), mistakes)
@@ -138,7 +138,8 @@ def older_jobs_in(document: Mapping[str, Any], path: str, lines: Lines) -> tuple
 
 
 def _at_top(lines: Lines, count: int) -> Lines:
-    """A mistake in a job that was made from the whole file is reported on its first line."""
+    """Returns the lines with every job on line 1: a mistake in a job made from the whole file is
+    reported there."""
     made: dict[KeyPath, int] = {("job", index): 1 for index in range(count)}
     return {**lines, **made}
 
@@ -212,7 +213,7 @@ def _engine(document: Mapping[str, Any]) -> ServingEngine | None:
 def _option_names(
     document: Mapping[str, Any], combinations: Sequence[Parameters], mistakes: Mistakes
 ) -> dict[str, str]:
-    """The engine's name of each parameter; a command of one's own gets them as they are."""
+    """The engine's name of each parameter; for a user's own command they stay as they are."""
     words = list(combinations[0]) if combinations else []
     engine = _engine(document) if document.get("command") is None else None
     names = {word: f"--{word}" for word in words}
@@ -227,7 +228,7 @@ def _option_names(
 
 
 def _option(name: str, value: object) -> tuple[str, ...]:
-    """A flag that is true has no value, and one that is false is left out."""
+    """Returns an option's arguments: true is a flag without a value, false is left out."""
     if isinstance(value, bool):
         return (name,) if value else ()
     return name, str(value)

@@ -9,7 +9,7 @@ OrderKey = tuple[int, float, int]
 
 
 def order_key(facts: JobFacts) -> OrderKey:
-    """The smallest comes first."""
+    """Returns a sort key; the smallest comes first."""
     number = facts.spec.number
     place = float(number) if facts.order is None else facts.order
     return -facts.spec.priority, place, number
@@ -20,12 +20,12 @@ def in_order(jobs: Iterable[JobFacts]) -> list[JobFacts]:
 
 
 def waiting_in_order(jobs: Iterable[JobFacts], known: Mapping[int, JobStatus]) -> list[JobFacts]:
-    """Those that wait, for whatever reason, without those that are held or begin later."""
+    """Returns the jobs that wait, for any reason, without those that are held or begin later."""
     return in_order(one for one in jobs if known[one.spec.number].state is JobState.WAITING)
 
 
 def place_first(waiting: Iterable[JobFacts]) -> float:
-    """A place in front of all others."""
+    """Returns a place in front of all others."""
     return min((order_key(one)[1] for one in waiting), default=1.0) - 1.0
 
 
@@ -34,7 +34,7 @@ def place_last(waiting: Iterable[JobFacts]) -> float:
 
 
 def place_before(waiting: Iterable[JobFacts], number: int) -> float:
-    """A place right in front of another job; halfway to the one ahead of it."""
+    """Returns a place right in front of another job; halfway to the one ahead of it."""
     places = sorted(order_key(one)[1] for one in waiting if one.spec.number != number)
     target = next(order_key(one)[1] for one in waiting if one.spec.number == number)
     ahead = [place for place in places if place < target]

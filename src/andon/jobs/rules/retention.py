@@ -26,7 +26,7 @@ def too_old(
 
 
 def settled_at(facts: JobFacts) -> float:
-    """When it ended, as far as is known; for one that never began, when that was decided."""
+    """When a job ended, as far as known; for one that never began, when that was decided."""
     notes = (facts.cancelled, facts.expired)
     moments = [facts.spec.submitted_at, *(note.at for note in notes if note is not None)]
     ends = [one.claim.at if one.end is None else one.end.ended for one in facts.attempts]

@@ -18,7 +18,7 @@ WORDS = {
 
 
 class JobStatus(Struct, frozen=True):
-    """The state of a job, the attempt that it is about, and why it does not start or how it ended.
+    """The state of a job, its attempt, and why it does not start or how it ended.
 
     A job that waits and has no reason is ready: it lacks only devices.
     """
@@ -42,8 +42,8 @@ def job_statuses(
     paused: bool = False,
     told: Mapping[int, JobStatus] | None = None,
 ) -> dict[int, JobStatus]:
-    """Every job's status. `jobs` come by their numbers: a job only waits for earlier ones, so one
-    pass is enough. `told` are those of other jobs, as `lasting_status` said."""
+    """Returns every job's status. `jobs` come by number: a job only waits for earlier ones, so
+    one pass is enough. `told` are the statuses of other jobs, from `lasting_status`."""
     out: dict[int, JobStatus] = dict(told or {})
     limited: list[JobFacts] = []
     for facts in jobs:
@@ -90,7 +90,7 @@ def _pause(out: dict[int, JobStatus]) -> None:
 
 
 def _is_plain(facts: JobFacts) -> bool:
-    """Nothing but a job that waits for devices; most of a long queue is."""
+    """Whether a job only waits for devices; most of a long queue does."""
     spec = facts.spec
     return not (
         facts.attempts
@@ -106,7 +106,7 @@ def _is_plain(facts: JobFacts) -> bool:
 
 
 def own_status(facts: JobFacts, at: float) -> JobStatus:
-    """Without regard to other jobs."""
+    """Returns the status without regard to other jobs."""
     last = facts.last
     wanted = facts.again.attempt if facts.again is not None else 1
     if last is None:
@@ -119,7 +119,7 @@ def own_status(facts: JobFacts, at: float) -> JobStatus:
 
 
 def _running_words(facts: JobFacts, last: AttemptFacts) -> str | None:
-    """What becomes of it, or that it is where someone wanted it to leave."""
+    """What will happen to a running job, or that it runs on a device that it was to leave."""
     if _is_cancelled(facts, last.number):
         return "being cancelled"
     if facts.again is not None and facts.again.attempt > last.number:
@@ -189,7 +189,7 @@ def _ended(facts: JobFacts, last: AttemptFacts, wanted: int, at: float) -> JobSt
 def _retries(
     facts: JobFacts, last: AttemptFacts, since: list[AttemptFacts], state: JobState
 ) -> bool:
-    """Whether it is retried automatically; `since` are the attempts since a person asked for it."""
+    """Whether the job is retried automatically; `since` are the attempts since a request."""
     spec = facts.spec
     if state is JobState.LOST:
         lost = sum(outcome(one)[0] is JobState.LOST for one in since)
@@ -208,7 +208,7 @@ def ran_out_of_memory(attempt: AttemptFacts) -> bool:
 
 
 def outcome(attempt: AttemptFacts) -> tuple[JobState, str | None]:
-    """How an attempt that no longer runs ended, and in which words."""
+    """Returns how an attempt that no longer runs ended, as state and text."""
     end = attempt.end
     if end is None:
         return JobState.LOST, "its supervisor was killed, or the machine restarted"
@@ -231,8 +231,8 @@ def _code_words(attempt: AttemptFacts) -> str:
 
 
 def _after(facts: JobFacts, found: JobStatus, known: Mapping[int, JobStatus]) -> JobStatus:
-    """A job that can never start because of another one is cancelled; it comes back when that one
-    is run again."""
+    """Cancels a job that can never start because of another one; it comes back when that one is
+    run again."""
     spec = facts.spec
     for number in spec.after:
         other = known.get(number)
@@ -253,7 +253,7 @@ def _never(found: JobStatus, reason: str) -> JobStatus:
 
 
 def _limit_arrays(limited: list[JobFacts], out: dict[int, JobStatus]) -> None:
-    """At most so many of an array are running or may start."""
+    """Limits how many jobs of an array are running or may start."""
     taken: dict[int, int] = {}
     for facts in limited:
         if facts.spec.array is not None and out[facts.spec.number].state is JobState.RUNNING:

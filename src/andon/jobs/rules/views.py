@@ -20,7 +20,7 @@ def views(
     holdups: Mapping[int, Holdup],
     only: Iterable[int] | None = None,
 ) -> list[JobView]:
-    """All of them by their numbers, or `only` these, in the order in which they are named."""
+    """Returns all jobs by number, or `only` these, in the given order."""
     wanted = jobs if only is None else [n for n in dict.fromkeys(only) if n in jobs]
     return [view_of(jobs[n], known[n], places.get(n), holdups.get(n)) for n in wanted]
 
@@ -39,7 +39,7 @@ def view_of(
     holdup: Holdup | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> JobView:
-    """`environment` is the job's own; only the names that its owner chose are shown."""
+    """Returns a job's view; of its `environment` only the names that its owner chose."""
     spec, state = facts.spec, status.state
     attempt = _shown_attempt(facts, state)
     claim = None if attempt is None else attempt.claim
@@ -95,14 +95,14 @@ def view_of(
 
 
 def _unexamined(position: int | None) -> str:
-    """Why a job waits of which the dispatcher has said nothing."""
+    """Returns why a job waits that the dispatcher has not examined."""
     if position is None or position <= MOST_REASONS:
         return JUST_QUEUED
     return f"{position - 1} jobs are ahead of it"
 
 
 def _not_on(last: AttemptFacts | None) -> str:
-    """Which devices a job that was put back into the queue does not want."""
+    """Returns which devices a requeued job avoids."""
     if last is None or not left_devices(last):
         return ""
     return f"; not on GPU {', '.join(last.claim.labels)}, which it left"
@@ -122,7 +122,7 @@ def shown_environment(facts: JobFacts, environment: Mapping[str, str]) -> dict[s
 
 
 def count_text(request: DeviceRequest) -> str:
-    """`2`, `1..4` or `all`, as typed."""
+    """Returns `2`, `1..4` or `all`, as typed."""
     if request.every:
         return "all"
     if request.least == request.most:
@@ -131,5 +131,5 @@ def count_text(request: DeviceRequest) -> str:
 
 
 def _text(word: str) -> str:
-    """A path or a value may have bytes that are no text."""
+    """Returns valid text: a path or a value may have bytes that are none."""
     return word.encode(errors="replace").decode()

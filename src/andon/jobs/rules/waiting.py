@@ -18,10 +18,10 @@ MOST_USERS, MOST_LABELS = 3, 8
 def waited_seconds(
     facts: JobFacts, at: float, boot: str | None, boot_seconds: float, ready_at: float = 0.0
 ) -> float:
-    """Since its submission on a clock that is never set, as far as it is the same boot.
+    """Returns the time since submission on a clock that is never set, if it is the same boot.
 
-    `ready_at` is when the last job that it waited for ended. A job that begins later, comes after
-    others or was asked for again counts from then, by the wall clock.
+    `ready_at` is when the last job that it waited for ended. A job that begins later, comes
+    after others or was requested again counts from then, by the wall clock.
     """
     spec = facts.spec
     moments = [ready_at, spec.begin_at or 0.0, 0.0 if facts.again is None else facts.again.at]
@@ -43,8 +43,8 @@ def insufficient(waited: float, why: str = "") -> str:
 
 
 def who_has(held: Iterable[tuple[str, str]]) -> str:
-    """`alice has GPU 0, 1; bob has GPU 3`: of pairs of a device's label and its user. By their
-    names: root reads it too."""
+    """Returns `alice has GPU 0, 1; bob has GPU 3`, from pairs of a device's label and its user.
+    By name, because root reads it too."""
     by_user: dict[str, list[str]] = {}
     for label, user in held:
         by_user.setdefault(user, []).append(label)
@@ -76,7 +76,7 @@ def request_of(facts: JobFacts, statuses: Sequence[DeviceStatus], labels: Labels
 
 
 def lasts_seconds(spec: JobSpec) -> float | None:
-    """How long it holds its devices at most."""
+    """Returns how long a job holds its devices at most."""
     return None if spec.for_seconds is None else spec.for_seconds + spec.grace_seconds + SLACK
 
 

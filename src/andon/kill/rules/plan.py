@@ -1,6 +1,7 @@
 """Ending processes: which may be ended, in which order, and every message about it.
 
-`andon kill` and the key of `andon top` ask here. The signal itself is sent in `host/ending/`.
+`andon kill` and the key of `andon top` use these rules. The signal itself is sent in
+`kill/ending.py`.
 """
 
 import signal
@@ -34,7 +35,7 @@ class EndLease(Struct, frozen=True):
 
 
 class EndTarget(Struct, frozen=True):
-    """A process that may be ended, as it is shown before the question."""
+    """A process that may be ended, as shown before the question."""
 
     pid: int
     user: str | None
@@ -65,7 +66,7 @@ class LargerTarget(Struct, frozen=True):
 
 
 def parse_pids(words: Sequence[str]) -> tuple[int, ...]:
-    """The pids as typed; Invalid names every one that is not the pid of a single process."""
+    """Parses pids; Invalid names every one that is not the pid of a single process."""
     mistakes = tuple(filter(None, map(_mistake, words)))
     if mistakes:
         raise Invalid(mistakes[0], hint="andon ps lists the processes", mistakes=mistakes)
@@ -73,7 +74,7 @@ def parse_pids(words: Sequence[str]) -> tuple[int, ...]:
 
 
 def parse_signal(word: str) -> signal.Signals:
-    """`TERM`, `SIGTERM`, `term` or `15`."""
+    """Parses `TERM`, `SIGTERM`, `term` or `15`."""
     text = word.strip().upper()
     try:
         if text.isdecimal():
@@ -86,7 +87,7 @@ def parse_signal(word: str) -> signal.Signals:
 
 
 def refusal(target: EndTarget, asker: EndRequester, number: signal.Signals) -> AndonError | None:
-    """Why a process is not signalled; None where it may be."""
+    """Returns why a process is not signalled; None if it may be."""
     if (barred := barred_pid(target.pid, asker)) is not None:
         return barred
     if target.kernel_thread:
@@ -119,12 +120,12 @@ def barred_pid(pid: int, asker: EndRequester) -> AndonError | None:
 
 
 def is_same_start(one: float | None, other: float | None) -> bool:
-    """Whether two start times mean the same process; an unknown one is not held against it."""
+    """Whether two start times mean the same process; an unknown one matches any."""
     return one is None or other is None or abs(one - other) <= SAME_START_SECONDS
 
 
 def descendants(pid: int, parents: Mapping[int, int]) -> tuple[tuple[int, int], ...]:
-    """Every process below this one with its depth, each after its parent.
+    """Returns every process below this one with its depth, each after its parent.
 
     Signalled in that order, a parent has no time to start its children again.
     """
@@ -141,7 +142,7 @@ def descendants(pid: int, parents: Mapping[int, int]) -> tuple[tuple[int, int], 
 
 
 def instead(target: EndTarget) -> tuple[str, str] | None:
-    """What a process belongs to, and the command that ends all of it in order."""
+    """Returns what a process belongs to, and the command that ends all of it in order."""
     if target.job is not None:
         kind, _, name = target.job.partition(":")
         commands = {"slurm": f"scancel {name.partition('.')[0]}", "job": f"andon cancel {name}"}
@@ -155,13 +156,13 @@ def instead(target: EndTarget) -> tuple[str, str] | None:
 
 
 def offered(targets: Sequence[EndTarget]) -> LargerTarget | None:
-    """The job to cancel or the lease to release instead, where all that is meant is one."""
+    """The job to cancel or the lease to release instead, if all targets belong to the same one."""
     found = dict.fromkeys(filter(None, map(_whole, targets)))
     return next(iter(found)) if len(found) == 1 else None
 
 
 def _whole(target: EndTarget) -> LargerTarget | None:
-    """A job before its lease: released, it would be tried again."""
+    """Returns the job, else the lease: a job whose lease is released would be tried again."""
     kind, _, name = (target.job or "").partition(":")
     if kind == "job":
         return LargerTarget("c", "cancel", "job", name)
@@ -184,7 +185,7 @@ def line_of(target: EndTarget) -> str:
 
 
 def device_words(target: EndTarget) -> str:
-    """`41.2 GiB on GPU 3`; unknown memory is not 0."""
+    """Returns `41.2 GiB on GPU 3`; unknown memory is not 0."""
     if not target.devices:
         return "no GPU" if target.devices is not None else "GPU use unknown"
     known = target.memory_bytes is not None
@@ -205,7 +206,7 @@ def children_words(target: EndTarget) -> str:
 
 
 def question(targets: Sequence[EndTarget], number: signal.Signals) -> str:
-    """What is asked before anything is signalled."""
+    """Returns the question before anything is signalled."""
     verb = "End" if number.name in ENDING_SIGNALS else "Signal"
     return f"{verb} {_which(targets)} with {number.name}?"
 
@@ -221,7 +222,7 @@ def still_running(targets: Sequence[EndTarget]) -> str:
 
 
 def not_ended(targets: Sequence[EndTarget], number: signal.Signals) -> AndonError:
-    """The error where processes did not end and were not killed."""
+    """Returns the error if processes did not end and were not killed."""
     pids = " ".join(str(target.pid) for target in targets)
     hint = f"kill: andon kill -s KILL {pids}"
     if number is getattr(signal, "SIGKILL", None):
@@ -237,7 +238,7 @@ def done(targets: Sequence[EndTarget], number: signal.Signals) -> str:
 
 
 def nothing_left(refused: Sequence[AndonError]) -> AndonError:
-    """The error where no process remains to be ended."""
+    """Returns the error if no process remains to be ended."""
     return refused[0] if refused else Gone("there is no process to end", hint="see andon ps")
 
 

@@ -31,7 +31,7 @@ COARSE_SECONDS = 1.0  # a file's time comes from a coarse clock, and may lag beh
 
 
 def lease_in(found: BookFile) -> Lease | None:
-    """The first line is the lease, later ones are its job; an incomplete line is ignored."""
+    """Parses a lease: the first line; later ones are its job. Incomplete lines are ignored."""
     if found.text is None:
         return None
     first, *more = found.text.split("\n")
@@ -45,7 +45,7 @@ def lease_in(found: BookFile) -> Lease | None:
 
 
 def _since(lease: Lease, found: BookFile) -> float:
-    """What the lease says, limited by the kernel's times of its file."""
+    """Returns the start of a lease from its file, limited by the kernel's times of the file."""
     since = max(lease.since, found.born or 0.0)
     return since if since <= found.changed + COARSE_SECONDS else max(0.0, found.changed)
 
@@ -71,7 +71,7 @@ def ticket_in(found: BookFile) -> Ticket | None:
 
 
 def cordon_in(found: BookFile, owner: int) -> Cordon | None:
-    """Only root and the book's owner may cordon a device, and only in their own name."""
+    """Parses a cordon; only root and the book's owner may make one, and only in their own name."""
     cordon = _read(found.text, lease_wire.cordon_from_json)
     if cordon is None or found.uid not in (0, owner) or found.name != cordon_name(cordon.uuid):
         return None
@@ -136,7 +136,7 @@ def _is_name_of(found: BookFile, name: str) -> bool:
 
 
 def _owned(owner: Owner, uid: int) -> Owner:
-    """The owner comes from the file system, not from the file."""
+    """Returns the owner from the file system, not from the file."""
     return replace(owner, uid=uid, user=user_name(uid))
 
 
@@ -157,7 +157,7 @@ PUBLIC_FILE = 0o644
 
 
 def read_usage(book: Path) -> RecentUsage:
-    """What counts now; nothing where the file is missing, damaged or not its rightful owner's."""
+    """Returns the usage now; empty if the file is missing, damaged or not its owner's."""
     try:
         if not _is_rightful(book):
             return NO_USAGE
@@ -175,7 +175,8 @@ def may_write(book: Path) -> bool:
 
 
 def claim_writing(book: Path) -> int | None:
-    """A descriptor whose lock makes this process the only one that counts; None for the others."""
+    """Returns a descriptor whose lock makes this process the only one that counts usage; None
+    for other processes."""
     if not may_write(book):
         return None
     descriptor = open_regular(book / LOCK, os.O_RDWR | os.O_CREAT, PUBLIC_FILE)

@@ -52,14 +52,15 @@ def unknown(name: str, facts: os.stat_result) -> bool:
 
 
 def is_named(name: str, suffix: str) -> bool:
-    """Whether andon may have named a file so: short, with plain characters."""
+    """Whether a file name could be andon's: short, with plain characters."""
     return name.endswith(suffix) and len(name) <= LONGEST_NAME and _PLAIN.issuperset(name)
 
 
 def make(
     folder: int, name: str, text: str, modified: float | None = None, uid: int | None = None
 ) -> int:
-    """Create a locked file in a directory; its descriptor is the lock. Root may give it to a user.
+    """Creates a locked file in a directory; its descriptor is the lock. Root may give it to a
+    user.
 
     No one can see it before it is locked, and its final name has never been used: a lock on a
     file that is replaced would be held twice.
@@ -92,9 +93,10 @@ def stamp(descriptor: int, at: float) -> None:
 def scan(
     folder: int, suffix: str, known: Known = unknown, beyond: dict[int, int] | None = None
 ) -> Iterator[BookFile]:
-    """Every regular file with a valid name; links, pipes and the rest are ignored.
+    """Yields every regular file with a valid name; links, pipes and the rest are ignored.
 
-    What is `known` is not read again. `beyond` counts the ignored files of users with too many.
+    Files that are `known` are not read again. `beyond` counts the ignored files of users with
+    too many.
     """
     for name in _listed(folder, suffix, {} if beyond is None else beyond):
         found = read_file(folder, name, known)
@@ -152,7 +154,7 @@ def _crowded(named: Sequence["os.DirEntry[str]"]) -> Conflict:
 
 
 def owner_of(entry: "os.DirEntry[str]") -> int | None:
-    """The uid of a file's owner; None where it no longer exists."""
+    """Returns the uid of a file's owner; None if it no longer exists."""
     try:
         return entry.stat(follow_symlinks=False).st_uid
     except OSError:
@@ -169,7 +171,7 @@ def remove_drafts(folder: int, uid: int) -> None:
 
 
 def remove(folder: int, name: str) -> bool:
-    """Whether it no longer exists; in a sticky directory only its owner can remove it."""
+    """Removes a file; returns whether it is gone. In a sticky directory only its owner can."""
     try:
         os.unlink(name, dir_fd=folder)
     except FileNotFoundError:
@@ -180,7 +182,7 @@ def remove(folder: int, name: str) -> bool:
 
 
 def open_folder(path: Path, part: str = "") -> int:
-    """Open a book or a part of it; never through a link, which its owner could redirect."""
+    """Opens a book or a part of it; never through a link, which its owner could redirect."""
     try:
         book = os.open(path, _FOLDER)
         if not part:
@@ -252,7 +254,7 @@ def _failed(exc: OSError) -> AndonError:
 
 
 def _is_locked(descriptor: int) -> bool:
-    """Checked with a shared lock: an exclusive one would look like a holder to others."""
+    """Whether a file is locked; checked with a shared lock, which looks like no holder's."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -262,7 +264,7 @@ def _is_locked(descriptor: int) -> bool:
 
 
 def _closed(folder: int, name: str) -> BookFile | None:
-    """A file that we may not open: the kernel's list says whether it is locked."""
+    """Returns a file that we may not open: the kernel's list shows whether it is locked."""
     try:
         facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

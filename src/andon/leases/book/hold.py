@@ -68,10 +68,10 @@ class Hold(Struct):
         files.stamp(self.descriptor, at)
 
     def add(self, work: Work) -> None:
-        """Append what the lease is for: what others read is never rewritten.
+        """Appends what the lease is for: what others read is never rewritten.
 
-        On a full file system this line is lost, not the lease. The file's time is the lease's end;
-        writing changes it, so it is restored.
+        On a full file system this line is lost, not the lease. The file's time is the lease's
+        end; writing changes it, so it is restored.
         """
         ends = os.fstat(self.descriptor).st_mtime_ns
         with suppress(OSError):
@@ -84,13 +84,13 @@ class Hold(Struct):
         append_container(self.descriptor, container)
 
     def replace_with(self, other: "Hold") -> None:
-        """Hold another file from now on, for everyone who refers to this one."""
+        """Holds another file from now on, for every user of this object."""
         self.close()
         self.name, self.place, self.pid = other.name, other.place, other.pid
         self.descriptor, self.folder = other.descriptors
 
     def release(self) -> None:
-        """Release it. The file is removed first: no valid lease in the book is ever unlocked."""
+        """Releases it. The file is removed first: no valid lease in the book is ever unlocked."""
         if self.descriptor < 0 or os.getpid() != self.pid:
             return
         files.remove(self.folder, self.name)
@@ -124,7 +124,7 @@ def append_container(descriptor: int, container: str) -> None:
 
 
 def _next_line(descriptor: int, value: wire.Json) -> bytes:
-    """A line on its own: the one before may be half written, because the disk was full."""
+    """Returns a line of its own: the previous one may be incomplete, because the disk was full."""
     size = os.fstat(descriptor).st_size
     torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
     return (b"\n" if torn else b"") + f"{wire.dumps(value)}\n".encode()
@@ -150,7 +150,7 @@ class Countdown(Struct):
     clocks: Clocks = clocks
 
     def left_seconds(self) -> float:
-        """Follows a changed end, and corrects the file's time after the clock was set."""
+        """Returns the time left; follows a changed end, and corrects the file's time."""
         wall, boot = self.clocks()
         if self.hold.descriptor >= 0:
             self.end = followed(self.end, self.hold.stamped, wall, boot)
@@ -179,7 +179,7 @@ class LeaseHold(Struct):
         return None if self.countdown is None else self.countdown.left_seconds()
 
     def until(self) -> float | None:
-        """When it ends, in wall clock time; its owner can change that from any process."""
+        """When the lease ends, in wall clock time; its owner can change that from any process."""
         if self.countdown is None:
             return None
         self.countdown.left_seconds()

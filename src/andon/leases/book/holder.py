@@ -76,7 +76,7 @@ class HolderProcess:
 
     @property
     def lives(self) -> bool:
-        """Whether it still holds what it was given."""
+        """Whether the process still holds what it was given."""
         return self._given and self._process.poll() is None
 
     def give(self, held: LeaseHold) -> None:
@@ -92,7 +92,7 @@ class HolderProcess:
         self._given = True
 
     def has_taken(self, seconds: float) -> bool:
-        """Whether a detached holder has the lock by now: then no one else needs it."""
+        """Whether a detached holder has the lock by now: then no other process needs it."""
         self._socket.settimeout(seconds)
         try:
             return self._socket.recv(1) == _TAKEN
@@ -107,7 +107,7 @@ class HolderProcess:
             return None
 
     def recall(self) -> None:
-        """Make it release what it holds at once."""
+        """Makes the process release what it holds at once."""
         self._process.terminate()
 
     def disconnect(self) -> None:
@@ -115,7 +115,7 @@ class HolderProcess:
         self._socket.close()
 
     def dismiss(self, seconds: float = 1.0) -> None:
-        """Disconnect from it, and wait a little for its end."""
+        """Disconnects from the process, and waits a little for its end."""
         self.disconnect()
         if not (self._detached and self._given):
             with suppress(subprocess.TimeoutExpired):
@@ -130,7 +130,7 @@ def _plain_environment() -> dict[str, str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Receive, hold, release."""
+    """Receives the lock, holds it, and releases it."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     asked = _asked()
@@ -152,7 +152,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _asked() -> socket.socket:
-    """A socket that is readable once SIGTERM has arrived."""
+    """Returns a socket that is readable once SIGTERM has arrived."""
     ours, kernels = socket.socketpair()
     kernels.setblocking(False)
     signal.set_wakeup_fd(kernels.detach(), warn_on_full_buffer=False)

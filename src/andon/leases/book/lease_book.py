@@ -49,7 +49,7 @@ Stamp = tuple[int, float]
 
 
 class IgnoredFiles(Struct, frozen=True):
-    """Files of the book that are ignored: whose they are, and why."""
+    """Ignored files of the book: their owner, and why."""
 
     folder: Path
     user: str
@@ -62,7 +62,7 @@ class IgnoredFiles(Struct, frozen=True):
 
 
 class Book:
-    """Every book of this machine that counts; new leases go into one of them."""
+    """Every valid book of this machine; new leases go into one of them."""
 
     def __init__(self, env: Mapping[str, str] | None = None, make: bool = True) -> None:
         env = os.environ if env is None else env
@@ -85,7 +85,7 @@ class Book:
     # Reading.
 
     def entries(self) -> list[BookEntry]:
-        """Every lease file, not judged yet."""
+        """Returns every lease file, not judged yet."""
         place, table = here(), LockTable()
         read: list[tuple[BookFile, Lease | None]] = []
         bad: Counts = {}
@@ -98,8 +98,8 @@ class Book:
         return contents.entries_of(read, place)
 
     def waiting(self) -> list[Waiting]:
-        """The tickets whose owners are alive. Only root and the owner of the book for new leases
-        may raise their priority."""
+        """Returns the tickets whose owners are alive. Only root and the owner of the book for
+        new leases may raise their priority."""
         out: list[Waiting] = []
         bad: Counts = {}
         pushing = {self._owner(self.path)} | ({0} if is_root(0) else set())
@@ -116,7 +116,7 @@ class Book:
         return out
 
     def usage(self) -> RecentUsage:
-        """What each user has used lately, as root's or the book owner's server counted it."""
+        """Returns what each user used lately, as counted by root's or the book owner's server."""
         return read_usage(self.path)
 
     def cordons(self) -> tuple[Cordon, ...]:
@@ -127,7 +127,7 @@ class Book:
         )
 
     def left_out(self) -> tuple[IgnoredFiles, ...]:
-        """What was ignored when leases and tickets were last read."""
+        """Returns the files that were ignored when leases and tickets were last read."""
         return tuple(one for found in self._ignored.values() for one in found)
 
     def names(self) -> frozenset[str]:
@@ -180,7 +180,7 @@ class Book:
                 return made
 
     def sweep(self, dead: Iterable[BookEntry]) -> None:
-        """Remove dead files, as far as this user may."""
+        """Removes dead files, as far as this user may."""
         uid = os.getuid()
         names = {entry.file for entry in dead}
         for path in self.paths:
@@ -194,13 +194,13 @@ class Book:
                 files.remove_drafts(folder, uid)
 
     def cordon(self, cordon: Cordon) -> None:
-        """Only the book's owner and root may: the directory's mode ensures it."""
+        """Writes a cordon; only the book's owner and root may: the directory's mode ensures it."""
         with self._folder(self.path, CORDONS) as folder, self._translated(CORDONS, folder):
             text = wire.dumps(lease_wire.cordon_to_json(cordon)) + "\n"
             os.close(files.make(folder, contents.cordon_name(cordon.uuid), text))
 
     def uncordon(self, uuid: str) -> bool:
-        """Whether it was cordoned."""
+        """Removes a cordon; returns whether the device was cordoned."""
         found = False
         for path in self.paths:
             with self._folder(path, CORDONS) as folder:
@@ -214,7 +214,7 @@ class Book:
         return found
 
     def find(self, name: str, uid: int | None = None) -> tuple[Path, BookFile, Lease]:
-        """The lease with this id or prefix, in any book; Gone for none.
+        """Finds the lease with this id or prefix, in any book; raises Gone for none.
 
         Anyone may write any id into a file: of two with the same id, this user's counts.
         """
@@ -329,7 +329,7 @@ class Book:
 
     @contextmanager
     def _making(self, part: str) -> Iterator[int]:
-        """The directory for a new file, with the shared lock of every holder; it stays open."""
+        """Opens the directory for a new file, with every holder's shared lock; it stays open."""
         folder = files.open_folder(self.path, part)
         try:
             with self._translated(part, folder):
@@ -341,8 +341,8 @@ class Book:
             raise
 
     def _refuse_many(self, part: str, folder: int) -> None:
-        """Files beyond the maximum are not read, so another lease would hold nothing. What was
-        listed a moment ago is counted again only where it was near the limit."""
+        """Refuses a file beyond the maximum: such files are not read, so another lease would
+        hold nothing. A recent count is repeated only if it was near the limit."""
         if self._counted.get(part, files.MOST_OF_ONE_USER) < files.MOST_OF_ONE_USER // 2:
             return
         count = files.count_of(folder, SUFFIXES[part], os.getuid())
@@ -382,7 +382,7 @@ class Book:
 def _really_locked(
     path: Path, found: BookFile, lease: Lease | None, place: PidScope, table: LockTable
 ) -> BookFile:
-    """Treat it as unlocked if only other users' processes lock a dead holder's file."""
+    """Returns the file, as unlocked if only other users' processes lock a dead holder's file."""
     if not found.locked or lease is None:
         return found
     if strangers(path, found.name, lease, found.uid, place, table):

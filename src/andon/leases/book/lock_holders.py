@@ -30,7 +30,7 @@ class LockTable:
         self._found: Mapping[FileKey, list[int]] | None = None
 
     def lockers(self, facts: os.stat_result) -> list[Locker]:
-        """Who took a file's exclusive lock; empty where the kernel does not show it."""
+        """Returns who took a file's exclusive lock; empty if the kernel does not show it."""
         if self._found is None:
             self._found = parse_locks(read_locks() or "")
         return [Locker(pid, uid_of(pid)) for pid in self._found.get(key_of(facts), ())]
@@ -39,9 +39,10 @@ class LockTable:
 def strangers(
     book: Path, name: str, lease: Lease, uid: int, here: PidScope, table: LockTable
 ) -> tuple[Locker, ...]:
-    """Other users' processes that keep a lease's file locked although its holder has exited.
+    """Returns other users' processes that keep a lease's file locked although its holder has
+    exited.
 
-    Empty where the lock counts. The kernel's list is read only if the named holder is not alive.
+    Empty if the lock counts. The kernel's list is read only if the named holder is not alive.
     """
     owner = lease.owner
     if owner.boot != here.boot or owner.pid_namespace != here.pid_namespace:
@@ -68,7 +69,7 @@ def _may_live(owner: Owner, uid: int) -> bool:
 
 
 def open_holder(lease: Lease, file: Path, uid: int) -> ProcessHandle:
-    """The process that is proved to hold a lease; else an error.
+    """Opens the process that is proved to hold a lease; raises an error if none is.
 
     A file may name any process. It is trusted only if that process started when the file says,
     belongs to the file's owner, and holds the lock of this same file. A later process with the
@@ -110,7 +111,7 @@ def described(locker: Locker) -> str:
 def _doubt(
     lease: Lease, owner: Owner, name: str, facts: os.stat_result, uid: int
 ) -> AndonError | None:
-    """Why the process that a file names is not accepted as its holder; None where it is proved."""
+    """Why the process that a file names is not accepted as its holder; None if it is proved."""
     found = uid_of(owner.pid)
     if found != uid:
         whose = "another user" if found is None else user_name(found)
@@ -132,7 +133,7 @@ def _doubt(
 
 
 def _holds(pid: int, name: str, facts: os.stat_result) -> bool | None:
-    """Whether a process has the file open with its exclusive lock; None where that is hidden."""
+    """Whether a process has the file open with its exclusive lock; None if that is hidden."""
     folder = f"/proc/{pid}"
     try:
         numbers = os.listdir(f"{folder}/fd")  # noqa: PTH208 - names alone
@@ -145,7 +146,8 @@ def _holds(pid: int, name: str, facts: os.stat_result) -> bool | None:
 
 
 def _is_locked_file(folder: str, number: str, name: str, facts: os.stat_result) -> bool:
-    """The name is compared first: stat of an unknown file may hang, reading a link never does."""
+    """Whether a descriptor is the locked file; the name is compared first: stat of an unknown
+    file may hang, reading a link never does."""
     with suppress(FileNotFoundError):
         target = os.readlink(f"{folder}/fd/{number}").removesuffix(" (deleted)")  # noqa: PTH115
         if target.rpartition("/")[2] != name:
@@ -170,7 +172,7 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.0005, 0.03
 
 @contextmanager
 def mutex(books: Sequence[Path], timeout_seconds: float = TIMEOUT_SECONDS) -> Iterator[None]:
-    """Hold every book at once, always in the same order."""
+    """Holds every book at once, always in the same order."""
     with ExitStack() as held:
         for path in books:
             held.enter_context(_one(path, timeout_seconds))
@@ -226,7 +228,7 @@ def _stuck(path: Path, descriptor: int, seconds: float) -> Conflict:
 
 
 def named_holders(descriptor: int) -> tuple[str, list[int]]:
-    """Who holds an exclusive lock on a directory or file: as text, and the visible pids."""
+    """Returns who holds an exclusive lock on a directory or file: as text, and the visible pids."""
     pids = [pid for pid in holders_of(os.fstat(descriptor)) or [] if pid > 1]
     who = ", ".join(described(Locker(pid, uid_of(pid))) for pid in pids[:MOST_NAMED])
     return who or "a process that cannot be seen from here", pids

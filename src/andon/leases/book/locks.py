@@ -21,7 +21,7 @@ def read_locks() -> str | None:
 
 
 def parse_locks(text: str) -> dict[FileKey, list[int]]:
-    """`7: FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`; one that waits begins with `7: ->`."""
+    """Parses `7: FLOCK ADVISORY WRITE 4711 fe:00:1234 0 EOF`; a waiting one begins with `7: ->`."""
     found: dict[FileKey, list[int]] = {}
     for line in text.splitlines():
         parts = line.split()
@@ -34,6 +34,6 @@ def parse_locks(text: str) -> dict[FileKey, list[int]]:
 
 
 def holders_of(facts: os.stat_result) -> list[int] | None:
-    """The pids that hold an exclusive flock on a file; None where the kernel does not say."""
+    """The pids that hold an exclusive flock on a file; None if the kernel does not show it."""
     text = read_locks()
     return None if text is None else parse_locks(text).get(key_of(facts), [])

@@ -28,9 +28,9 @@ def book_path(env: Mapping[str, str]) -> Path:
 
 
 def books(env: Mapping[str, str]) -> tuple[Path, ...]:
-    """Every book that counts: a grant reads them all, in this order.
+    """Returns every book that counts: a grant reads them all, in this order.
 
-    Where root has set one up, a book that another user created is ignored. Otherwise the first
+    If root has set one up, a book that another user created is ignored. Otherwise the first
     user's book is the machine's.
     """
     own = book_path(env)
@@ -44,8 +44,8 @@ def is_set_up() -> bool:
 
 
 def _decides(path: Path) -> bool:
-    """In a user namespace a book may be root's or another user's: it is read, since a book that
-    exists does not count as empty."""
+    """Whether a book counts. In a user namespace a book may be root's or another user's: it is
+    read, because an existing book never counts as empty."""
     owner = _owner(path)
     if owner is None:
         return False
@@ -75,7 +75,7 @@ def _owner(path: Path) -> int | None:
 
 
 def is_folder(path: Path) -> bool:
-    """Whether it is a directory; a link is none: in /tmp kernels follow no other user's."""
+    """Whether it is a directory; a link is none: in /tmp kernels do not follow another user's."""
     try:
         return stat.S_ISDIR(path.lstat().st_mode)
     except OSError:
@@ -83,7 +83,7 @@ def is_folder(path: Path) -> bool:
 
 
 def is_unused(path: Path) -> bool:
-    """Whether it is an empty directory of root or this user: a book to be, without a lease."""
+    """Whether it is an empty directory of root or this user: a future book, without a lease."""
     try:
         return _owner(path) in (0, os.getuid()) and USAGE_FILES.issuperset(os.listdir(path))  # noqa: PTH208
     except OSError:
@@ -101,9 +101,10 @@ def may_hold_leases(env: Mapping[str, str]) -> bool:
 
 
 def is_empty(env: Mapping[str, str]) -> bool:
-    """Whether every book is there, as it should be, and holds nothing; or is not there at all.
+    """Whether every book is either valid and empty, or missing.
 
-    Then nothing need be imported that reads one. In doubt it is not: the reader says what is wrong.
+    Then no module that reads one is imported. In doubt it returns False: the reader reports what
+    is wrong.
     """
     mounts = file_systems.read_mounts()
     try:
@@ -114,7 +115,7 @@ def is_empty(env: Mapping[str, str]) -> bool:
 
 
 def has_changed(env: Mapping[str, str], since: float) -> bool:
-    """Whether a lease, a ticket or a cordon came or went in any book after this moment."""
+    """Whether a lease, a ticket or a cordon was added or removed in any book after this time."""
     mounts = file_systems.read_mounts()
     for path in books(env):
         if file_systems.network_system(path, mounts) is not None:
@@ -168,7 +169,7 @@ def prepare(path: Path, mounts: str | None = None) -> None:
 
 
 def _refuse_other_use(path: Path, found: os.stat_result) -> None:
-    """A directory used for something else is not a book, and gets no parts of one."""
+    """Refuses a directory used for something else: it is not a book, and gets no parts of one."""
     try:
         names = set(os.listdir(path))  # noqa: PTH208 - names alone
     except OSError as exc:
@@ -185,7 +186,7 @@ def _refuse_other_use(path: Path, found: os.stat_result) -> None:
 
 
 def refuse_bad_place(path: Path, mounts: str | None = None) -> None:
-    """Checked without touching the directory: on a network file system the call may hang."""
+    """Refuses a bad path without touching it: on a network file system the call may hang."""
     mounts = file_systems.read_mounts() if mounts is None else mounts
     if not path.is_absolute():
         raise Invalid(f"{VARIABLE} is {str(path)!r}, not an absolute path")
@@ -204,7 +205,8 @@ def refuse_bad_place(path: Path, mounts: str | None = None) -> None:
 
 
 def refuse_network(path: Path, mounts: str) -> None:
-    """A book there cannot be trusted; checked before anything touches it, which might hang."""
+    """Refuses a network file system: a book there cannot be trusted. Checked before anything
+    touches it, which might hang."""
     if (kind := file_systems.network_system(path, mounts)) is not None:
         raise Invalid(
             f"the lease book {path} is on a network file system ({kind}), whose locks do not hold",
@@ -213,7 +215,7 @@ def refuse_network(path: Path, mounts: str) -> None:
 
 
 def _make(path: Path) -> None:
-    """Atomically: a draft directory gets its parts and modes, then the name."""
+    """Creates a book atomically: a draft directory gets its parts and modes, then the name."""
     draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     try:
         draft.mkdir(0o700)
@@ -244,7 +246,7 @@ def _remove(draft: Path) -> None:
 
 
 def _complete(path: Path, owner: int) -> None:
-    """A book with a part missing is repaired by its owner; anyone else gets an error."""
+    """Repairs a book with a missing part if this user owns it; anyone else gets an error."""
     for name, mode in MODES.items():
         part = path / name
         try:
@@ -262,7 +264,7 @@ def _complete(path: Path, owner: int) -> None:
 
 
 def _repair(part: Path, mode: int, owner: int) -> None:
-    """Only in our own book: in another user's, its owner can put a link there."""
+    """Repairs a part, only in our own book: in another user's, its owner can put a link there."""
     try:
         if owner != os.getuid():
             raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
@@ -277,7 +279,7 @@ def _repair(part: Path, mode: int, owner: int) -> None:
 
 
 def _user(uid: int) -> str:
-    """Imported only on errors: every `andon status` loads this module."""
+    """Returns a user's name; imports only on errors: every `andon status` loads this module."""
     from andon.host.processes.kin import user_name
 
     return user_name(uid)

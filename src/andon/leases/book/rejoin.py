@@ -56,7 +56,7 @@ class Presence:
 
 
 def rejoin(hold: Hold, lease: Lease, book: Book | None = None) -> None:
-    """Write a lease into the book under a new name; Conflict where its devices are taken.
+    """Writes a lease into the book under a new name; raises Conflict if its devices are taken.
 
     A command that inherited the first lock keeps it. The new lock belongs to this process.
     """
@@ -67,8 +67,8 @@ def rejoin(hold: Hold, lease: Lease, book: Book | None = None) -> None:
 
 
 def shorten(hold: Hold, book: Book | None = None) -> None:
-    """Write a lease again that has named many containers, with the last of them alone: the others
-    have ended, and readers take only so many. The new lock belongs to this process."""
+    """Writes a lease that has named many containers again, with only the last one: the others
+    have ended, and readers take only a limited number. The new lock belongs to this process."""
     if os.fstat(hold.descriptor).st_size < SHORTEN_BYTES:
         return
     lease = lease_of(hold)
@@ -80,7 +80,7 @@ def shorten(hold: Hold, book: Book | None = None) -> None:
 
 
 def lease_of(hold: Hold) -> Lease:
-    """What a held file says, with its current end; Gone where it can no longer be read."""
+    """The lease in a held file, with its current end; raises Gone if it can no longer be read."""
     try:
         text = os.pread(hold.descriptor, LARGEST_BYTES, 0).decode()
         first, *more = text.split("\n")

@@ -21,7 +21,7 @@ MOST_READ = 16  # notes of one lease: a stranger's must not take forever
 
 @contextmanager
 def left_note(folder: Path, file: str, note: ReleaseNote) -> Iterator[None]:
-    """A note for the holder of a lease's file, while it is asked to end; a full disk loses it."""
+    """Leaves a note for a lease's holder while it is asked to end; a full disk loses it."""
     place = folder / f"{_stem(file)}.{os.urandom(6).hex()}{NOTE_SUFFIX}"
     try:
         with suppress(OSError):

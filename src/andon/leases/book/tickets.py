@@ -30,14 +30,14 @@ class TicketHold(Hold):
         files.stamp(self.awake, at)
 
     def park(self) -> None:
-        """Leave the queue for a moment; others see that at once."""
+        """Leaves the queue for a moment; others see that at once."""
         files.remove(self.folder, awake_name(self.name))
         self._sleep()
         with suppress(OSError):
             fcntl.flock(self.descriptor, fcntl.LOCK_UN)
 
     def resume(self, at: float) -> bool:
-        """Return to the same place; False where the ticket was removed meanwhile, or another
+        """Returns to the same place; False if the ticket was removed meanwhile, or another
         process keeps it locked."""
         for _ in range(RESUME_TRIES):
             try:
@@ -71,7 +71,7 @@ class TicketHold(Hold):
 
 
 def make(folder: int, name: str, text: str) -> tuple[int, int]:
-    """The descriptors of a new ticket and of its awake file, which is created first."""
+    """Creates a ticket and its awake file, which comes first; returns their descriptors."""
     beside = awake_name(name)
     awake = os.open(beside, files.MAKE, 0o644, dir_fd=folder)
     try:
@@ -83,7 +83,7 @@ def make(folder: int, name: str, text: str) -> tuple[int, int]:
 
 
 def move_to_end(folder: int, ticket_id: str, uid: int) -> None:
-    """Touch a user's ticket; its own time stays, which is when it was made."""
+    """Moves a user's ticket to the end by touching it; its own time, when it was made, stays."""
     with os.scandir(folder) as entries:
         found = [e for e in entries if e.name.startswith(f"{ticket_id}-")]
     for entry in found:
@@ -99,8 +99,8 @@ def awake_name(name: str) -> str:
 
 
 def last_awake(folder: int, found: files.BookFile) -> float | None:
-    """When a ticket's owner was last awake: the time of its awake file, if the same user owns it;
-    None for a ticket that is not in the queue."""
+    """Returns when a ticket's owner was last awake: the time of its awake file, if the same user
+    owns it; None for a ticket that is not in the queue."""
     try:
         facts = os.stat(awake_name(found.name), dir_fd=folder, follow_symlinks=False)
     except OSError:

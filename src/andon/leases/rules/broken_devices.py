@@ -8,18 +8,18 @@ RULES = frozenset({"xid", "ecc"})
 
 
 def reported_broken(alerts: Iterable[Alert]) -> dict[str, str]:
-    """uuid -> why, until the alert resolves: a reboot, a counter reset, or a day without another
-    error."""
+    """Returns why devices are broken, by uuid, until the alert resolves: a reboot, a counter
+    reset, or a day without another error."""
     return {alert.subject: _words(alert) for alert in alerts if _means_broken(alert)}
 
 
 def _means_broken(alert: Alert) -> bool:
-    """An application's own error, or an old one, excludes nothing."""
+    """Whether an alert excludes its device: a program's own error, or an old one, does not."""
     critical = alert.level is Level.CRITICAL and alert.state is Phase.FIRING
     return critical and alert.rule in RULES and alert.subject != "node"
 
 
 def _words(alert: Alert) -> str:
-    """`reports Xid 79: …`; the caller adds the device."""
+    """Returns `reports Xid 79: …`; the caller adds the device."""
     device = alert.where.partition(" (")[0]
     return alert.message.removeprefix(f"{device} ") or f"{alert.rule} fires"

@@ -1,4 +1,4 @@
-"""What each device has available: unreserved memory, who uses it, and its health."""
+"""The capacity of each device: unreserved memory, who uses it, and its health."""
 
 from collections.abc import Mapping, Sequence
 
@@ -63,7 +63,7 @@ class DeviceCapacity(Struct, frozen=True):
 
 
 class Surroundings(Struct, frozen=True):
-    """What is known besides the readings."""
+    """What else is known besides the readings: leases, broken devices, processes."""
 
     claims: tuple[Claim, ...] = ()
     cordons: tuple[Cordon, ...] = ()
@@ -128,7 +128,7 @@ def _used(claim: Claim, used: Mapping[str, int], unmeasured: frozenset[str]) -> 
 
 
 def _free(status: DeviceStatus, tenants: Sequence[Tenant]) -> int | None:
-    """Memory that is reserved but not yet used counts as used."""
+    """Returns the free memory; memory that is reserved but not yet used counts as used."""
     sample, total = status.sample, status.device.memory_total_bytes
     if status.state is State.ASLEEP:
         free: int | None = total
@@ -150,7 +150,8 @@ def _free(status: DeviceStatus, tenants: Sequence[Tenant]) -> int | None:
 
 
 def _known_utilization(status: DeviceStatus) -> float | None:
-    """A partition does not report it: it gets no credit for being idle, and is not excluded."""
+    """Returns the utilisation; a partition does not report it: it gets no credit for being idle,
+    and is not excluded."""
     if status.state is State.ASLEEP:
         return 0
     if status.device.parent is not None and status.sample is not None:
@@ -160,7 +161,7 @@ def _known_utilization(status: DeviceStatus) -> float | None:
 
 
 def _trouble(status: DeviceStatus, around: Surroundings, taken: bool) -> Obstacle | None:
-    """Why the device itself cannot be used now; None again once that is fixed."""
+    """Returns why the device itself cannot be used now; None once that is fixed."""
     uuid, sample = status.device.uuid, status.sample
     cordon = next((c for c in around.cordons if c.uuid == uuid), None)
     if cordon is not None:

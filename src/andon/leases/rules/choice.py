@@ -57,7 +57,7 @@ class DeviceChoice(Struct, frozen=True):
 
 
 def obstacle(capacity: DeviceCapacity, need: Need) -> Obstacle | None:
-    """Why this device does not meet the need now; None where it does."""
+    """Returns why this device does not meet the need now; None if it does."""
     found = (
         _trouble(capacity)
         or _tenancy(capacity, need)
@@ -142,9 +142,9 @@ def pick(
     order: "Rank | None" = None,
     link_weight: float = 0.0,
 ) -> tuple[DeviceCapacity, ...]:
-    """The best and largest group that meets the need; empty where there is none.
+    """Returns the best and largest group that meets the need; empty if there is none.
 
-    With a weight, devices that are linked closely are preferred where their places are known.
+    With a weight, closely linked devices are preferred if their places are known.
     """
     order = order or rank()
     free = available(capacities, need, taken, order)
@@ -226,7 +226,8 @@ def _group(
 
 
 def _trouble(capacity: DeviceCapacity) -> Obstacle | None:
-    """People first: unattributed memory is worth naming only where no one is known to use it."""
+    """Returns the obstacle, people first: unattributed memory is worth naming only if no one is
+    known to use the device."""
     trouble = capacity.trouble
     if trouble is not None and trouble.kind is ObstacleKind.UNATTRIBUTED_MEMORY:
         return (_strangers(capacity) if capacity.strangers else None) or trouble

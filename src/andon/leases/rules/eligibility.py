@@ -17,7 +17,7 @@ from andon.units import apart_bytes
 
 
 class ObstacleKind(StrEnum):
-    """What is in the way, in one word."""
+    """The kind of an obstacle, in one word."""
 
     MASKED = "masked"  # hidden from this process
     NOT_REQUESTED = "not_requested"  # not among the devices requested
@@ -82,7 +82,7 @@ Labels = Mapping[str, Sequence[str]]
 def obstacles_of(
     statuses: Sequence[DeviceStatus], request: DeviceRequest, labels: Labels
 ) -> dict[str, Obstacle | None]:
-    """Why each device can never satisfy the request; None where it can."""
+    """Returns why each device can never satisfy the request; None if it can."""
     filters = _filters(statuses, request, labels)
     excluded = {uuid for name in request.exclude for uuid in devices_named(name, statuses)}
     divided = {status.device.parent for status in statuses}
@@ -95,7 +95,7 @@ def obstacles_of(
 def need_of(
     statuses: Sequence[DeviceStatus], request: DeviceRequest, found: Mapping[str, Obstacle | None]
 ) -> Need:
-    """The request against these devices; Unavailable where it can never be satisfied."""
+    """The need of the request on these devices; raises Unavailable if it can never be satisfied."""
     eligible = frozenset(uuid for uuid, bar in found.items() if bar is None)
     if len(eligible) < request.least:
         raise _impossible(statuses, request, found, len(eligible))
@@ -150,7 +150,7 @@ def can_balance(totals: Sequence[int | None], count: int) -> bool:
 
 
 def empty_bytes(status: DeviceStatus) -> int | None:
-    """What a device has without any work on it; the driver's own memory is not available."""
+    """The memory of a device without any work on it; the driver's own memory is not available."""
     total = status.device.memory_total_bytes
     kept = (status.sample.memory_reserved_bytes or 0) if status.sample else 0
     return None if total is None else total - kept
@@ -287,7 +287,7 @@ MAX_UTILIZATION_PERCENT = 50.0
 
 
 def chosen_by(linked: str | None, queued: bool = False) -> str:
-    """How devices were chosen, for a record: by their score, and by what links them where that
+    """Returns how devices were chosen, for a record: by their score, and by their links if that
     counted; `queued` for a job."""
     by = "best score: most free memory, least busy"
     if linked is not None:
@@ -302,7 +302,7 @@ def score(
     memory_weight: float = MEMORY_WEIGHT,
     utilization_weight: float = UTILIZATION_WEIGHT,
 ) -> float | None:
-    """How suitable a device is: 1 is empty and idle; None where a reading is unknown."""
+    """Returns how suitable a device is: 1 is empty and idle; None if a reading is unknown."""
     if free_bytes is None or not total_bytes or utilization_percent is None:
         return None
     idle_percent = 100 - utilization_percent

@@ -11,12 +11,12 @@ SCORE = 2
 
 
 class GroupValue:
-    """Compares groups; without a weight, or where all links are alike, by ranks alone."""
+    """Compares groups of devices; without a weight, or if all links are alike, by ranks alone."""
 
     def __init__(
         self, devices: Sequence[DeviceCapacity], order: Rank, link_weight: float = 0.0
     ) -> None:
-        """`devices` are all that groups are made of."""
+        """`devices` are all candidates for groups."""
         self._order, self._weight = order, link_weight
         self._closeness: dict[tuple[str, str], float] = {}
         if link_weight > 0 and len(devices) > 1:
@@ -26,7 +26,8 @@ class GroupValue:
                 self._closeness = found
 
     def of(self, group: Sequence[DeviceCapacity]) -> tuple[float, ...]:
-        """Smallest is best. With links, the mean of the scores less the weighted mean closeness."""
+        """Returns a sort key, the smallest is best. With links, the mean of the scores less the
+        weighted mean closeness."""
         total = tuple(sum(parts) for parts in zip(*map(self._order, group), strict=True))
         if not self._closeness or len(group) < 2:
             return total
@@ -39,8 +40,8 @@ class GroupValue:
         return (*total[:SCORE], score, *total[SCORE + 1 :])
 
     def best_of(self, ranked: Sequence[DeviceCapacity], count: int) -> tuple[DeviceCapacity, ...]:
-        """The best group of this many; grown from each device in turn, because trying all of them
-        takes too long with many devices."""
+        """Returns the best group of this size; grown from each device in turn, because trying
+        all groups takes too long with many devices."""
         if not self._closeness or count < 2 or len(ranked) <= count:
             return tuple(ranked[:count])
         groups = [self._grown(one, ranked, count) for one in ranked]
@@ -60,7 +61,7 @@ class GroupValue:
         return group
 
     def _step(self, one: DeviceCapacity, closeness: float) -> tuple[float, ...]:
-        """What one more adds to `of`: each of n devices counts 1/n, each of their pairs
-        2/(n(n - 1)), and one more comes with n - 1 pairs."""
+        """Returns what one more device adds to `of`: each of n devices counts 1/n, each of their
+        pairs 2/(n(n - 1)), and one more comes with n - 1 pairs."""
         rank = self._order(one)
         return (*rank[:SCORE], rank[SCORE] - 2 * self._weight * closeness, *rank[SCORE + 1 :])

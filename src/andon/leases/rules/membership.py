@@ -1,7 +1,7 @@
 """Which lease a process belongs to, and which leases in the book are still valid.
 
-Whoever writes a lease file can name any process in it. A process of another user belongs to a
-lease only because the file says so: enough not to call it a stranger there, never enough to
+The user who writes a lease file can name any process in it. A process of another user belongs to
+a lease only because the file says so: enough not to call it a stranger there, never enough to
 reserve a device for it or to suggest stopping it.
 """
 
@@ -58,10 +58,11 @@ def _named(lease: Lease, kin: Kin, here: PidScope) -> int:
 
 
 def believed(work: Work | None, uid: int, members: Sequence[Kin]) -> tuple[int, ...]:
-    """What is left of a lease's job: the live members of its process group that its owner owns.
+    """Returns what is left of a lease's job: the live members of its process group that its
+    owner owns.
 
-    The start time of its leader excludes a later group with the same number: the kernel reuses
-    a number only when its group is empty.
+    The start time of its leader excludes a later group with the same number: the kernel reuses a
+    number only when its group is empty.
     """
     if work is None or work.group is None or work.group < LEAST_GROUP:
         return ()
@@ -74,7 +75,7 @@ def believed(work: Work | None, uid: int, members: Sequence[Kin]) -> tuple[int, 
 def believed_in_containers(
     lease: Lease, uid: int, members: Mapping[str, Sequence[Kin]]
 ) -> tuple[int, ...]:
-    """What is left of a lease's containers: their live processes that its owner owns.
+    """Returns what is left of a lease's containers: their live processes that its owner owns.
 
     A file may name any container: the processes of other users in it do not count.
     """
@@ -98,7 +99,7 @@ def judge(
     kin: Mapping[int, Kin],
     here: PidScope,
 ) -> tuple[Claim, ...]:
-    """The valid claims: the locked ones, and those whose job outlived their holder.
+    """Returns the valid claims: the locked ones, and those whose job outlived their holder.
 
     An unlocked file from another boot, or one that cannot be read, claims nothing.
     """
@@ -121,7 +122,7 @@ def occupancy(
     here: PidScope,
     mine: frozenset[int] = frozenset(),
 ) -> Occupancy:
-    """What each lease uses, and the strangers; graphics processes are never strangers."""
+    """Returns what each lease uses, and the strangers; graphics processes are never strangers."""
     leases = [c.lease for c in claims if c.lease is not None and c.share_of(status.device.uuid)]
     used = {lease.id: 0 for lease in leases}
     unmeasured, strangers = set(), []
@@ -139,7 +140,7 @@ def occupancy(
 def nearest(
     process: Process, leases: Iterable[Lease], kin: Mapping[int, Kin], here: PidScope
 ) -> Lease | None:
-    """The lease that a process most certainly belongs to; the latest of several."""
+    """Returns the lease that a process most certainly belongs to; the latest of several."""
     bonds = [
         (bond(lease, kin.get(process.pid), here) or _is_for(lease, process), lease.since, lease)
         for lease in leases
@@ -149,7 +150,8 @@ def nearest(
 
 
 def _is_for(lease: Lease, process: Process) -> int:
-    """A process of the user for whom the lease is held is no stranger there."""
+    """Returns how certainly a process belongs to a lease by its user: one of the user for whom
+    the lease is held is no stranger there."""
     return BY_WORD if lease.whom and process.user == lease.whom else 0
 
 

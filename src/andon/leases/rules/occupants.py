@@ -33,7 +33,7 @@ Marks = Mapping[str, Mapping[int, str]]
 
 
 class BookView(Struct, frozen=True):
-    """The book at one instant, matched with the devices."""
+    """The contents of the book at one instant, matched with the devices."""
 
     claims: tuple[Claim, ...] = ()
     marks: Marks = field(default_factory=dict)
@@ -46,7 +46,7 @@ BLANK = BookView()
 
 
 class Holder(Struct, frozen=True):
-    """Who holds a device or part of it; `lease` is None where the file cannot be read."""
+    """Who holds a device or part of it; `lease` is None if the file cannot be read."""
 
     lease: str | None
     user: str
@@ -74,7 +74,7 @@ def page_of(
     before: BookView,
     at: float,
 ) -> BookView:
-    """What the book says now; `before` has the earlier leases."""
+    """Returns the contents of the book now; `before` has the earlier leases."""
     claims = judge(entries, statuses, kin, here)
     by_device = _by_device(claims)
     marks: dict[str, dict[int, str]] = {}
@@ -171,8 +171,8 @@ def _placed(
 
 
 def _is_expected(process: Process, own: Kin | None, leases: Iterable[Lease]) -> bool:
-    """Whether a holder expects it: an older process of their own, one that was there when they
-    took a used device, or the driver's own."""
+    """Whether a holder expects a process: an older process of their own, one that was there when
+    they took a used device, or the driver's own."""
     if (process.name or "").startswith(DRIVERS_OWN):
         return True
     mine = own is not None and any(lease.owner.uid == own.uid for lease in leases)
@@ -234,13 +234,13 @@ def _program(command: str | None) -> str | None:
 
 
 def _remedy(pids: tuple[int, ...]) -> str:
-    """Only verified pids, and never a group: its number comes from the file."""
+    """Returns how to stop verified pids, and never a group: its number comes from the file."""
     named = [str(pid) for pid in pids[:MOST_ENDED] if pid > 1]
     return f"kill {' '.join(named)}" if named else ""
 
 
 def _unique(leases: Iterable[HeldDevices]) -> tuple[HeldDevices, ...]:
-    """A file may claim another lease's id: each becomes a subject of its own."""
+    """Returns the leases with unique ids: a file may claim another lease's id."""
     found: dict[str, HeldDevices] = {}
     for held in leases:
         name = held.id
@@ -253,7 +253,7 @@ def _unique(leases: Iterable[HeldDevices]) -> tuple[HeldDevices, ...]:
 def _former(
     before: BookView, claims: Iterable[Claim], statuses: Sequence[DeviceStatus], at: float
 ) -> dict[str, PreviousLease]:
-    """The leases that ended: while their memory stays in use, and at least for a moment."""
+    """Returns the leases that ended: while their memory stays in use, and at least for a moment."""
     now = {claim.lease.id for claim in claims if claim.lease is not None}
     taken = {s.uuid for claim in claims if claim.lease is not None for s in claim.lease.shares}
     found = dict(before.sharing.former)
@@ -272,7 +272,7 @@ def _former(
 
 
 def _spare(status: DeviceStatus) -> bool | None:
-    """Whether memory is in use by no visible process; None where that is unknown."""
+    """Whether memory is in use by no visible process; None if that is unknown."""
     size = unattributed_bytes(status)
     return None if size is None else size > 0
 

@@ -17,7 +17,7 @@ USERS = "users"
 
 
 class UserLimits(Struct, frozen=True):
-    """What one user may have; None is no limit."""
+    """The limits of one user; None is no limit."""
 
     max_gpus_per_user: int | None = None
     max_time: float | None = None  # seconds
@@ -25,7 +25,7 @@ class UserLimits(Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """`at most 4 GPUs, 12 h 0 min a lease, 20 waiting`; empty without any limit."""
+        """Returns `at most 4 GPUs, 12 h 0 min a lease, 20 waiting`; empty without any limit."""
         said = []
         if self.max_gpus_per_user is not None:
             said.append(gpus(self.max_gpus_per_user))
@@ -48,7 +48,7 @@ class Policy(Struct, frozen=True):
     users: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
 
     def limits_of(self, user: str, uid: int) -> UserLimits:
-        """A section is found by the user's name or number; what it does not name is everyone's."""
+        """Returns a user's limits: those of a section by name or uid, else everyone's."""
         own = self.users.get(user) or self.users.get(str(uid)) or {}
         values = {name: getattr(self.everyone, name) for name in NAMES}
         return UserLimits(**{**values, **own})
@@ -58,7 +58,7 @@ NO_POLICY = Policy()
 
 
 def policy_from(text: str, path: str = POLICY_PATH) -> Policy:
-    """The policy in a file; Invalid with every mistake, each with its line where it is known."""
+    """Parses a policy file; raises Invalid with every mistake, each with its line if known."""
     import tomllib  # only where there is a file
 
     try:
@@ -87,7 +87,7 @@ def policy_from(text: str, path: str = POLICY_PATH) -> Policy:
 def check_terms(
     policy: Policy, limits: UserLimits, user: str, least: int, seconds: float | None
 ) -> None:
-    """Refuse what these limits never allow."""
+    """Refuses terms that these limits never allow."""
     most, longest = limits.max_gpus_per_user, limits.max_time
     if most is not None and least > most:
         raise _denied(policy, user, f"{gpus(most)} at a time", f"{gpus(least)} requested")
@@ -98,7 +98,7 @@ def check_terms(
 
 
 def _typed(seconds: float) -> str:
-    """A duration as an option takes it: `12h`, and whole seconds where that would be rounded."""
+    """A duration as an option takes it: `12h`, or whole seconds if that would be rounded."""
     short = human_seconds(seconds).replace(" ", "")
     return short if parse_seconds(short) == seconds else f"{int(seconds)}s"
 
@@ -123,7 +123,7 @@ def check_extension(
 
 
 def over_limit(policy: Policy, limits: UserLimits, held: int, least: int) -> str | None:
-    """Why a user has to wait for the end of their own leases; None where they have not."""
+    """Returns why a user has to wait for the end of their own leases; None if they do not."""
     most = limits.max_gpus_per_user
     if most is None or held + least <= most:
         return None

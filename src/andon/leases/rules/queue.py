@@ -27,7 +27,7 @@ Place = tuple[int, str]
 
 
 class Waiting(Struct, frozen=True):
-    """A ticket, and when its owner last polled."""
+    """A ticket, and when its owner last polled the book."""
 
     ticket: Ticket
     looked: float
@@ -36,7 +36,7 @@ class Waiting(Struct, frozen=True):
 class TurnTimes(Struct, frozen=True):
     """Since when the tickets ahead could have been served, on the monotonic clock.
 
-    One sample cannot tell how long it has been so. A request that waits knows it from its own
+    One sample cannot show how long that has been so. A waiting request knows it from its own
     earlier samples; one that does not wait, from what this user's earlier requests saw of each
     user (`users`).
     """
@@ -64,13 +64,13 @@ NO_TURNS = TurnTimes()
 
 
 def in_order(waiting: Iterable[Waiting], at: float, usage: RecentUsage = NO_USAGE) -> list[Ticket]:
-    """The queue, first to last, without tickets that are no longer polled.
+    """Returns the queue, first to last, without tickets that are no longer polled.
 
     Within a priority, users take turns: everyone's first ticket, then everyone's second, in the
     order of their firsts. Those are in the order of arrival, where a user's GPU hours count as
-    arriving later, by a minute at most. This is also the order in which equal requests are granted:
-    when one is, its user's others move to the end (`giving_way`). A waiter leaves by itself when
-    its time is over, which it counts on a clock that is never set.
+    arriving later, by a minute at most. This is also the order in which equal requests are
+    granted: when one is, its user's others move to the end (`giving_way`). A waiter leaves by
+    itself when its time is over, which it counts on a clock that is never set.
     """
     awake = [
         w.ticket
@@ -83,7 +83,7 @@ def in_order(waiting: Iterable[Waiting], at: float, usage: RecentUsage = NO_USAG
 def in_front_of(
     line: Sequence[Ticket], ticket: Ticket, at: float, usage: RecentUsage = NO_USAGE
 ) -> list[Ticket]:
-    """The tickets of an ordered queue ahead of this one, which may have just left it."""
+    """Returns the tickets of an ordered queue ahead of this one, which may have just left it."""
     place, out = place_of(ticket), list(line)
     if place not in map(place_of, out):
         out = _in_turns(sorted((*out, ticket), key=lambda one: _arrival(one, at, usage)), at)
@@ -92,7 +92,7 @@ def in_front_of(
 
 
 def in_front_of_newcomer(line: Sequence[Ticket], uid: int, priority: int) -> list[Ticket]:
-    """The tickets ahead of one that this user would add now."""
+    """Returns the tickets ahead of one that this user would add now."""
     alike = [one for one in line if one.priority == priority]
     own = sum(one.owner.uid == uid for one in alike)
     first = next((n for n, one in enumerate(alike) if one.owner.uid == uid), len(alike))
@@ -107,9 +107,9 @@ def in_front_of_newcomer(line: Sequence[Ticket], uid: int, priority: int) -> lis
 
 
 def giving_way(line: Sequence[Ticket], granted: Ticket, devices: Collection[str]) -> list[Ticket]:
-    """The tickets that move to the end of the queue once this one has these devices: its user's
-    others behind it, if anyone else waits for one of the devices. Those ahead of it keep their
-    place: a large request is not moved each time that a small one passes it."""
+    """Returns the tickets that move to the end of the queue once this one has these devices: its
+    user's others behind it, if anyone else waits for one of the devices. Those ahead of it keep
+    their place: a large request is not moved each time that a small one passes it."""
     uid = granted.owner.uid
     if not any(one.owner.uid != uid and one.need.eligible & set(devices) for one in line):
         return []
@@ -124,12 +124,12 @@ def reserved(
     need: Need | None = None,
     turns: TurnTimes = NO_TURNS,
 ) -> Reserved:
-    """The devices that the tickets ahead are about to get, or wait for.
+    """Returns the devices that the tickets ahead are about to get, or wait for.
 
-    One that can be served gets its devices in a moment. One that cannot reserves every device that
-    could serve it, so that they accumulate. One that could not be served even when all work ends
-    reserves nothing, and neither does one that did not take what was available. Once too few are
-    left for `need`, the rest of the queue makes no difference to it.
+    A ticket that can be served gets its devices in a moment. One that cannot reserves every
+    device that could serve it, so that they accumulate. One that could not be served even when
+    all work ends reserves nothing, and neither does one that did not take what was available.
+    Once too few are left for `need`, the rest of the queue makes no difference to it.
     """
     kept: dict[str, Obstacle] = {}
     since: dict[Place, float] = {}
@@ -184,8 +184,8 @@ def place_of(ticket: Ticket) -> Place:
 def _claimed(
     need: Need, capacities: Sequence[DeviceCapacity], kept: Mapping[str, Obstacle]
 ) -> tuple[set[str], float | None]:
-    """What a ticket reserves, and for how long at most if it could be served as far as is visible
-    here."""
+    """Returns what a ticket reserves, and for how long at most if it could be served as far as
+    is visible here."""
     group = pick(capacities, need, kept.keys())
     if group:
         return {capacity.uuid for capacity in group}, TAKING_SECONDS
@@ -198,8 +198,8 @@ def _claimed(
 
 
 def _arrival(ticket: Ticket, at: float, usage: RecentUsage) -> tuple[int, bool, float, str]:
-    """The kernel says when a ticket came. One from the future came before the clock was set back,
-    so before all others."""
+    """Returns a sort key of a ticket's arrival, from the kernel. A time in the future is from
+    before the clock was set back, so it comes before all others."""
     moved = ticket.asked is not None
     delay = usage.longest_delay_seconds if moved else usage.delay_seconds(ticket.owner.uid)
     return -ticket.priority, _is_past(ticket, at), ticket.since + delay, ticket.id

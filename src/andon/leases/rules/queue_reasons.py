@@ -30,7 +30,7 @@ def _reason(ahead: Sequence[WaitingRow], row: WaitingRow, devices: Sequence[Devi
 
 
 def _users(names: Sequence[str]) -> str:
-    """`alice, bob and 2 more`, each once."""
+    """Returns `alice, bob and 2 more`, each name once."""
     found = list(dict.fromkeys(names))
     shown, more = found[:MOST_USERS], len(found) - MOST_USERS
     if more > 0:

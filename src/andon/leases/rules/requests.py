@@ -38,7 +38,7 @@ class RestField(NamedTuple):
 
 
 class OptionText(NamedTuple):
-    """What the table says of an option beyond its name, type and default."""
+    """The description of an option beyond its name, type and default."""
 
     help: str
     metavar: str = ""
@@ -98,7 +98,7 @@ class RequestOptions(FirstOptions, frozen=True, kw_only=True):
     ] = 0
 
     def request(self) -> DeviceRequest:
-        """The request; raises Invalid with the same sentence wherever it was written."""
+        """Returns the request; raises Invalid with the same sentence for every interface."""
         least, most = parse_count(self.gpus)
         return checked(
             DeviceRequest(
@@ -147,7 +147,7 @@ class LeaseOptions(RequestOptions, frozen=True, kw_only=True):
 
 @cache
 def rows(options: type[RequestOptions]) -> tuple[RequestOption, ...]:
-    """The table, in the order in which options are listed."""
+    """Returns the table, in the order in which options are listed."""
     return tuple(_row(one) for one in fields(options))
 
 
@@ -177,7 +177,7 @@ def options_from_rest(given: Mapping[str, Any]) -> RequestOptions:
 
 
 def parse_count(value: Count) -> tuple[int, int]:
-    """`2` is (2, 2), `2..4` is (2, 4), `all` is at least one."""
+    """Parses a count: `2` is (2, 2), `2..4` is (2, 4), `all` is at least one."""
     if _is_all(value):
         return 1, MOST_GPUS
     match = _COUNT.fullmatch(str(value).strip())
@@ -195,7 +195,7 @@ def _is_all(value: Count) -> bool:
 
 
 def parse_memory(value: object) -> int | None:
-    """A size in bytes: `10GiB`, `10G`, `8000MB`. A number alone could mean bytes or MiB."""
+    """Parses a size in bytes: `10GiB`, `10G`, `8000MB`. A number alone could mean bytes or MiB."""
     if value is None:
         return None
     text = str(value)[:_SHOWN]
@@ -215,7 +215,7 @@ def parse_memory(value: object) -> int | None:
 
 
 def checked(request: DeviceRequest) -> DeviceRequest:
-    """The request, if it makes sense; raises Invalid otherwise."""
+    """Returns the request; raises Invalid if it makes no sense."""
     if not 0 <= request.least <= request.most <= MOST_GPUS:
         raise Invalid(f"{request.least}..{request.most} is not a number of GPUs")
     if request.memory_bytes is not None and request.memory_bytes <= 0:

@@ -12,14 +12,14 @@ MOST_NAMED = 5
 
 
 class LeaseRequester(Struct, frozen=True):
-    """Who asks to end or extend a lease, and from which boot and pid namespace."""
+    """The user who requests to end or extend a lease, and their boot and pid namespace."""
 
     uid: int
     here: PidScope = NOWHERE
 
 
 def barred(claim: Claim, asker: LeaseRequester) -> AndonError | None:
-    """Why this asker may not end or extend it; None where it may."""
+    """Returns why this requester may not end or extend a lease; None if allowed."""
     lease = claim.lease
     whom = f"ask {claim.user}, or root" if claim.uid else "ask root"
     if lease is None:
@@ -39,7 +39,7 @@ def barred(claim: Claim, asker: LeaseRequester) -> AndonError | None:
 
 
 def next_fence(now_microseconds: int, known: Iterable[int]) -> int:
-    """Greater than the fence of every earlier lease that is plausible.
+    """Returns a number greater than the fence of every earlier lease that is plausible.
 
     A file may contain anything: a number far ahead of the clock would leave no greater one.
     """
@@ -48,7 +48,7 @@ def next_fence(now_microseconds: int, known: Iterable[int]) -> int:
 
 
 def check_fence(lease: Lease, shown: int | None) -> None:
-    """A network lease belongs to the client that has its fence; no one else may change it."""
+    """Refuses a wrong fence: a network lease belongs to the client that has its fence."""
     if lease.kind is not LeaseKind.NETWORK and shown is None:
         return
     if shown is None:
@@ -61,6 +61,6 @@ def check_fence(lease: Lease, shown: int | None) -> None:
 
 
 def _work(claim: Claim) -> str:
-    """Only verified pids: the file itself may name any process."""
+    """Returns the verified pids of a lease's job: the file itself may name any process."""
     pids = claim.left[:MOST_NAMED]
     return f"pid {', '.join(map(str, pids))}" if pids else "see andon ps"

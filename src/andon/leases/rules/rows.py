@@ -51,7 +51,7 @@ def lease_row(
 
 
 def reserved_bytes(lease: Lease) -> int | None:
-    """The memory it reserves in total; None where it has whole devices."""
+    """Returns the memory a lease reserves in total; None if it has whole devices."""
     sizes = [share.memory_bytes for share in lease.shares if share.memory_bytes is not None]
     return sum(sizes) if sizes else None
 
@@ -100,7 +100,7 @@ def _used(capacities: Sequence[DeviceCapacity]) -> Mapping[str, int]:
 
 
 def _utilization(capacities: Sequence[DeviceCapacity]) -> Mapping[str, float]:
-    """The mean over a claim's devices, which are unknown for an unreadable claim."""
+    """The mean utilisation over a claim's devices, which are unknown for an unreadable claim."""
     found: dict[str, list[int]] = {}
     for capacity in capacities:
         for tenant in capacity.tenants:

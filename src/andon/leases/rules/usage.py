@@ -22,7 +22,7 @@ Hours = Annotated[float, Meta(ge=0.0, le=MOST_HOURS)]
 
 
 class RecentUsage(Struct, frozen=True):
-    """uid -> GPU hours, decayed to `at`."""
+    """GPU hours by uid, decayed to `at`."""
 
     at: float = 0.0
     hours: Mapping[int, float] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class RecentUsage(Struct, frozen=True):
         return RecentUsage(at, {uid: hours for uid, hours in kept.items() if hours >= LEAST_HOURS})
 
     def delay_seconds(self, uid: int) -> float:
-        """How much later a user's first ticket counts as having come."""
+        """Returns how much later a user's first ticket counts as having arrived."""
         return min(LONGEST_DELAY_SECONDS, self.hours.get(uid, 0.0) * DELAY_SECONDS)
 
     @property
@@ -81,7 +81,7 @@ class _UsageJson(Struct, frozen=True):
 
 
 def usage_from_json(value: Json) -> RecentUsage:
-    """Invalid for anything that is not a whole andon.usage/1."""
+    """Parses andon.usage/1; raises Invalid for anything that is incomplete."""
     found = read_schema(_UsageJson, value, USAGE)
     hours = {int(uid): hours for uid, hours in found.gpu_hours.items()}
     if any(uid >= 2**32 for uid in hours):

@@ -35,7 +35,7 @@ def followed(end: LeaseEnd, shown: float, wall: float, boot: float) -> LeaseEnd:
 
 
 def to_show(end: LeaseEnd, wall: float, boot: float) -> float | None:
-    """The correct file time after the wall clock was set; None where it is already correct."""
+    """Returns the correct file time after the wall clock was set; None if it is already correct."""
     right = wall + end.deadline - boot
     return right if abs(right - end.shown) > DRIFT_SECONDS else None
 
@@ -64,14 +64,15 @@ class Locker(Struct, frozen=True):
 def are_strangers(lease: Lease, uid: int, lockers: Sequence[Locker]) -> bool:
     """Whether no lock belongs to the holder, to its user or to root, and that is certain.
 
-    Anyone who may read a file may lock it. `uid` is the file's owner. Where the kernel names no
+    Anyone who may read a file may lock it. `uid` is the file's owner. If the kernel names no
     process the lock counts: its holder is in another pid namespace.
     """
     return bool(lockers) and all(_is_stranger(lease, uid, locker) for locker in lockers)
 
 
 def _is_stranger(lease: Lease, uid: int, locker: Locker) -> bool:
-    """The kernel names who took a lock, even if only a child that inherited it is still alive."""
+    """Whether a locker is a stranger; the kernel names who took a lock, even if only a child
+    that inherited it is still alive."""
     takers = {lease.owner.pid} if lease.work is None else {lease.owner.pid, lease.work.pid}
     if locker.pid <= 0 or locker.pid in takers:
         return False

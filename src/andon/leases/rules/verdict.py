@@ -34,7 +34,7 @@ _KINDS = {
 
 
 def need_of_any(capacities: Sequence[DeviceCapacity]) -> Need:
-    """The need of `ANY` among these devices, even where none is eligible."""
+    """Returns the need of `ANY` among these devices, even if none is eligible."""
     found = obstacles_of([capacity.status for capacity in capacities], ANY, {})
     return Need(frozenset(uuid for uuid, why in found.items() if why is None))
 
@@ -64,7 +64,7 @@ def verdicts(
 def verdicts_for(
     candidates: Iterable[Candidate], statuses: Sequence[DeviceStatus]
 ) -> tuple[DeviceVerdict, ...]:
-    """The verdict on each device for a given request."""
+    """Returns the verdict on each device for a given request."""
     devices, labels = {s.device.uuid: s.device for s in statuses}, device_labels(statuses)
     return tuple(verdict(devices[c.uuid], labels[c.uuid], c.obstacle) for c in candidates)
 
@@ -75,7 +75,7 @@ def available_by_readings(
     max_utilization: float = MAX_UTILIZATION_PERCENT,
     weights: Weights = EVEN,
 ) -> list[DeviceCapacity]:
-    """What the readings alone allow, best first: for a system on which no lease can exist."""
+    """Returns the devices that are available by readings alone, best first."""
     around = Surroundings(max_utilization_percent=max_utilization)
     found = capacities_of(statuses, around, weights)
     request = DeviceRequest(memory_bytes=memory_bytes)

@@ -137,7 +137,7 @@ def loads(text: bytes | str) -> dict[str, Any]:
 
 
 def spec_to_json(spec: JobSpec) -> dict[str, Any]:
-    """The environment comes last: it is by far the largest."""
+    """Returns the job as JSON; the environment comes last: it is by far the largest."""
     out = {"schema": JOB_SCHEMA, **plain_fields(spec)}
     out["request"] = plain_fields(spec.request)
     out["array"] = None if spec.array is None else plain_fields(spec.array)
@@ -148,7 +148,7 @@ def spec_to_json(spec: JobSpec) -> dict[str, Any]:
 
 
 def spec_from_json(value: Json, environment: bool = True) -> JobSpec:
-    """Raises Wrong for anything but a whole job; without its environment for lists."""
+    """Reads a job; raises Wrong for anything but a whole one; without its environment for lists."""
     if value.get("schema") != JOB_SCHEMA:
         raise Wrong("schema", f"is {shown(value.get('schema'))}, not {JOB_SCHEMA!r}")
     found = read(JobSpec, value if environment else {**value, "environment": {}})

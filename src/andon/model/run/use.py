@@ -71,13 +71,13 @@ _NO_USE: Json = {
 
 @cache
 def _written() -> Any:
-    """The type of what a record has: an older one has fewer keys."""
+    """Returns the type of a record's summary: an older one has fewer keys."""
     named = {**DeviceUse.__annotations__, **dict.fromkeys(SPREADS, RunSpread)}
     return TypedDict("_Written", {key: kind | None for key, kind in named.items()}, total=False)  # type: ignore[operator]
 
 
 def use_from_json(value: object) -> dict[str, Any]:
-    """Every key of a `DeviceUse`, and no other."""
+    """Returns every key of a `DeviceUse`, and no other."""
     found: Json = read(_written(), value)
     return {**_NO_USE, **{name: one for name, one in found.items() if one is not None}}
 

@@ -42,7 +42,7 @@ EVENTS: dict[type, str] = {
 
 
 def line_to_text(line: RunLine) -> str:
-    """One line of the file, with its end."""
+    """Returns one line of the file, with its newline."""
     kind = type(line)
     head: Json = {"event": EVENTS[kind]}
     if kind is RunBegin:
@@ -56,7 +56,7 @@ def line_to_text(line: RunLine) -> str:
 
 
 def line_from_json(value: Json) -> RunLine:
-    """Raises Wrong if it is not a line of a record."""
+    """Reads a line of a record; raises Wrong if it is not one."""
     event = value.get("event")
     kind = _KINDS.get(event) if isinstance(event, str) else None
     if event is None:
@@ -72,7 +72,7 @@ def line_from_json(value: Json) -> RunLine:
 
 
 def _without_nulls(value: Json) -> Json:
-    """What a program logged and is not a number is written as null."""
+    """Removes nulls: a logged value that is not a number is written as null."""
     logged = {name: value[name] for name in ("values", "last_values") if name in value}
     kept: Json = {
         name: {
@@ -91,7 +91,7 @@ def _sampled() -> Any:
 
 
 def _readings(value: object) -> Json:
-    """Numbers, the state, and the reasons of a throttle."""
+    """Reads numbers, the state, and the reasons of a throttle."""
     found: Json = read(_sampled(), value)
     return found
 
@@ -115,7 +115,7 @@ def row_to_json(row: RunRow) -> Json:
 
 
 def row_from_json(value: Json) -> RunRow:
-    """Raises Wrong if it is not a run's row."""
+    """Reads a run's row; raises Wrong if it is not one."""
     return read(RunRow, _without_nulls(value))
 
 

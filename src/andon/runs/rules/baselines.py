@@ -27,7 +27,7 @@ DRIFT_SCHEMA = "andon.drift/1"
 
 
 class RunMeasure(NamedTuple):
-    """A number of a run that a baseline keeps; a share is compared in points, not in parts."""
+    """A number of a run that a baseline keeps; a percentage is compared in points."""
 
     name: str
     label: str
@@ -74,7 +74,7 @@ class DriftLine(Struct, frozen=True):
 
 
 def values_of(row: RunRow) -> dict[str, float]:
-    """The numbers of a run by the names of `MEASURES`, without what is not known."""
+    """Returns the numbers of a run by the names of `MEASURES`, without unknown ones."""
     idle = None if row.idle_share is None else row.idle_share * PERCENT
     found = {
         "duration_seconds": row.duration_seconds,
@@ -88,7 +88,7 @@ def values_of(row: RunRow) -> dict[str, float]:
 
 
 def baseline_of(name: str, at: float, rows: Sequence[RunRow]) -> RunBaseline:
-    """Conflict for a run that did not succeed: nothing should be compared with it."""
+    """Makes a baseline; raises Conflict for a run that did not succeed."""
     for row in rows:
         if row.state is not RunState.SUCCEEDED:
             raise Conflict(
@@ -112,7 +112,7 @@ def drift(
 
 
 def other_devices(baseline: RunBaseline, rows: Sequence[RunRow]) -> str | None:
-    """A sentence where the devices differ: then the numbers say little."""
+    """Returns a sentence if the devices differ: then the numbers say little."""
     had = sorted({run.devices for run in baseline.runs if run.devices})
     has = sorted({words for row in rows if (words := devices_words(row))})
     if had == has or not had or not has:
@@ -168,14 +168,14 @@ def baseline_to_json(baseline: RunBaseline) -> Json:
 
 
 def baseline_from_json(value: Json) -> RunBaseline:
-    """Raises Wrong if it is none."""
+    """Parses a baseline; raises Wrong if it is none."""
     return read(RunBaseline, value)
 
 
 def drift_to_json(
     baseline: RunBaseline, runs: Sequence[str], tolerance_percent: float, lines: Sequence[DriftLine]
 ) -> Json:
-    """What `andon runs baseline check` found."""
+    """Returns the result of `andon runs baseline check` as JSON."""
     return {
         "schema": DRIFT_SCHEMA,
         "baseline": baseline.name,

@@ -49,7 +49,7 @@ class TimedSpread(Struct):
         return RunSpread(min=low, max=high, mean=mean, p95=p95)
 
     def percentile(self, share: float) -> float | None:
-        """The least value that is not exceeded for this share of the time."""
+        """Returns the smallest value that is not exceeded for this share of the time."""
         if self.low is None or self.high is None:
             return None
         left = share * self.weight
@@ -74,7 +74,7 @@ Key = tuple[str, str]  # uuid and reading
 
 
 class RunCurves(Struct):
-    """When there are too many spans, pairs are merged: a long run is coarser, but complete."""
+    """A bounded number of spans; too many are merged in pairs: a long run is coarser."""
 
     began: float
     points: int = SERIES_POINTS
@@ -84,7 +84,7 @@ class RunCurves(Struct):
     _open: int | None = None
 
     def at(self, moment: float) -> None:
-        """The readings that follow are of this time."""
+        """Sets the time of the readings that follow."""
         place = max(0, int((moment - self.began) / self.width))
         while place >= self.points:
             self._halve()
@@ -108,7 +108,7 @@ class RunCurves(Struct):
             self.sums[key] = [_joined(spans[i : i + 2]) for i in range(0, len(spans), 2)]
 
     def result(self) -> RunSeries | None:
-        """Spans in which nothing was sampled are left out; None where nothing ever was."""
+        """The series without spans in which nothing was sampled; None if nothing ever was."""
         places = [place for place, count in enumerate(self.counts) if count]
         devices: dict[str, dict[str, tuple[float | None, ...]]] = {}
         for (uuid, name), spans in self.sums.items():
@@ -139,7 +139,7 @@ many seconds."""
 
 
 class IdleTime(Struct):
-    """Takes readings of utilisation in their order; each stands for the time since the last one."""
+    """Takes readings of utilisation in order; each covers the time since the last one."""
 
     source: str
     idle_seconds: float = 0.0
@@ -150,7 +150,7 @@ class IdleTime(Struct):
     at: float | None = None
 
     def add(self, at: float, percent: float | None, since: float) -> None:
-        """`since` is the begin of the run; older readings say nothing about it."""
+        """Adds a reading; `since` is the beginning of the run, and older readings do not count."""
         if at <= (since if self.at is None else self.at):
             return
         seconds = at - (since if self.at is None else self.at)
@@ -175,9 +175,9 @@ class IdleTime(Struct):
         return self.idle_seconds / self.known_seconds if self.known_seconds else None
 
     def spells(self, most_seconds: float) -> IdleSpells | None:
-        """Returns the spells; None if utilisation was never known. None is longer than the run:
-        the last reading may be of a moment after it, and one after a gap stands for a usual
-        time."""
+        """Returns the spells; None if utilisation was never known. No spell is longer than the
+        run: the last reading may be from just after it, and one after a gap covers a usual
+        interval."""
         if not self.known_seconds:
             return None
         mean = self.idle_seconds / self.count if self.count else 0.0

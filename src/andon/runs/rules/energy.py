@@ -1,4 +1,4 @@
-"""The energy of a run: the counter of the device from begin to end, and power where it has none."""
+"""The energy of a run: the device's counter from beginning to end, else its power."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -59,7 +59,7 @@ class EnergyMeter(Struct):
         self.last, self.powered = (at, watts), True
 
     def _difference(self, end: float | None = None) -> float | None:
-        """What the counter says; None where it says it of too short a time."""
+        """Returns the joules by the counter; None if they cover too short a time."""
         if self.first is None or self.latest is None:
             return None
         known = self.latest[0] if end is None else min(end, self.latest[0])
@@ -67,7 +67,7 @@ class EnergyMeter(Struct):
         return self.latest[1] - self.first[1] if is_long else None
 
     def _close(self) -> None:
-        """What follows is measured from a new reading of the counter."""
+        """Closes the current interval; the next one begins with a new reading of the counter."""
         said = self._difference()
         self.counted |= said is not None
         self.total += (self.between if said is None else said) + self.pending
@@ -75,15 +75,15 @@ class EnergyMeter(Struct):
         self.first = self.latest = None
 
     def pause(self) -> None:
-        """What follows does not continue what was read before."""
+        """Interrupts the measurement: what follows does not continue what was read before."""
         self._close()
         self.last = None
 
     def until(self, end: float) -> tuple[float, str] | None:
-        """The joules up to the end, and what they come from; None where no reading stands for any
-        of the time.
+        """Returns the joules up to the end, and their source; None if no reading covers any of
+        the time.
 
-        What was read later, because a last reading takes a while, is taken off again.
+        What was read later, because a last reading takes a while, is subtracted again.
         """
         said = self._difference(end)
         since, watts = self.last or (end, 0.0)
@@ -98,6 +98,6 @@ class EnergyMeter(Struct):
 
 
 def energy_source_of(used: Iterable[Mapping[str, Any]]) -> str | None:
-    """An estimate of one device makes the sum an estimate."""
+    """Returns the source of a sum: an estimate of one device makes the sum an estimate."""
     sources = [device.get("energy_source") for device in used]
     return next((one for one in (POWER, COUNTER) if one in sources), None)

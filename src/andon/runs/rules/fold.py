@@ -38,9 +38,9 @@ def _kept() -> deque[Any]:
 
 
 class RunFold(Struct):
-    """Takes lines one by one; everything but `begin` may be asked for at any time.
+    """Takes lines one by one; every value but `begin` may be read at any time.
 
-    `tallies` is for a record without its end: the same summary as of the samples so far.
+    `tallies` is for a record without its end: the same summary from the samples so far.
     """
 
     tallying: bool = True  # False where only begin and end matter
@@ -63,7 +63,7 @@ class RunFold(Struct):
             self.add(line)
 
     def add(self, line: RunLine) -> None:
-        """A second begin is of another record that was appended: the first one counts."""
+        """Adds a line. A second `begin` is of another, appended record: the first one counts."""
         self.last_at = line.at if self.last_at is None else max(self.last_at, line.at)
         match line:
             case RunBegin():
@@ -87,13 +87,13 @@ class RunFold(Struct):
                 self._end(line)
 
     def summary(self) -> Mapping[str, Mapping[str, Any]]:
-        """What it used, by uuid: the end's own, or as of the samples so far."""
+        """Returns what the run used, by uuid: from its end, or from the samples so far."""
         if self.end is not None:
             return self.end.summary
         return {} if self.tallies is None else self.tallies.summary()
 
     def state(self, alive: bool) -> RunState:
-        """`alive`: whether its process still runs, which only its own node can tell."""
+        """The state; `alive`: whether its process still runs, which only its own node can know."""
         if self.end is not None:
             return self.end.state
         return RunState.RUNNING if alive else RunState.LOST
@@ -138,7 +138,7 @@ class RunFold(Struct):
 
 
 def keep_last(last: dict[str, float], values: Mapping[str, float]) -> None:
-    """The last of each of the values that a program logs; of more names, the first."""
+    """Keeps the last of each value that a program logs; of too many names, the first ones."""
     for name, value in values.items():
         if name in last or len(last) < MOST_VALUES:
             last[name] = value
@@ -184,13 +184,13 @@ def row_of(begin: RunBegin, fold: RunFold, path: str, alive: bool, whole: bool =
 
 
 def mean_of(used: Iterable[Mapping[str, Any]], name: str) -> float | None:
-    """The mean of a reading over devices; None where none of them has one."""
+    """Returns the mean of a reading over devices; None if none of them has one."""
     spreads = (device.get(name) for device in used)
     return _mean(_numbers([s for s in spreads if isinstance(s, Mapping)], "mean"))
 
 
 def _progress(fold: RunFold) -> "WorkProgress | None":
-    """What the program logs comes before what it prints."""
+    """Returns the progress: what the program logs comes before what it prints."""
     printed = None if fold.latest is None else fold.latest.progress
     if not fold.logged:
         return printed
@@ -206,7 +206,7 @@ def _ended(fold: RunFold, alive: bool) -> float | None:
 
 
 def _numbers(tables: Iterable[Mapping[str, Any]], name: str) -> list[float]:
-    """A record is foreign input: what is not a number is left out."""
+    """Returns the numbers; a record is untrusted input, and other values are left out."""
     found = (table.get(name) for table in tables)
     return [one for one in found if isinstance(one, int | float) and not isinstance(one, bool)]
 
@@ -221,6 +221,6 @@ def _largest(used: list[Mapping[str, Any]], name: str) -> int | None:
 
 
 def _sum(used: list[Mapping[str, Any]], name: str) -> float | None:
-    """Unknown where one of the devices has none: a part of the energy is not the energy."""
+    """The sum; None if one of the devices has none: a part of the energy is not the energy."""
     numbers = _numbers(used, name)
     return sum(numbers) if numbers and len(numbers) == len(used) else None

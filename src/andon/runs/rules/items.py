@@ -17,7 +17,7 @@ class _KnownItem(Struct):
 
 
 class ItemLog(Struct):
-    """Knows the items of a run by their names; one that has ended is kept as two numbers."""
+    """The items of a run by name; one that has ended is kept as two numbers."""
 
     items: dict[str, _KnownItem] = field(default_factory=dict)
 

@@ -15,7 +15,7 @@ SAMPLE = b'{"event":"sample",'
 
 
 class RecordLines(Struct):
-    """Takes bytes as they are read; keeps a half-written last line for the next time."""
+    """Takes bytes as they are read; keeps an incomplete last line for the next time."""
 
     unreadable: int = 0
     first_problem: str | None = None  # of the first line that could not be read

@@ -13,7 +13,7 @@ MOST_CALLED = 5
 
 
 class RunQuery(Struct, frozen=True):
-    """What is asked for; what is None does not matter. The newest runs come first."""
+    """The criteria of a search; None means any. The newest runs come first."""
 
     since: float | None = None  # that began at or after
     until: float | None = None  # that began before
@@ -28,7 +28,7 @@ class RunQuery(Struct, frozen=True):
 
 
 def matches(row: RunRow, query: RunQuery) -> bool:
-    """Whether a run is meant, without limit and offset."""
+    """Whether a run matches, without limit and offset."""
     return (
         (query.since is None or row.began >= query.since)
         and (query.until is None or row.began < query.until)
@@ -42,14 +42,14 @@ def matches(row: RunRow, query: RunQuery) -> bool:
 
 
 def select(rows: Iterable[RunRow], query: RunQuery) -> list[RunRow]:
-    """Returns the runs that a query means, the newest first."""
+    """Returns the runs that match a query, the newest first."""
     found = sorted((r for r in rows if matches(r, query)), key=lambda r: (-r.began, r.id))
     last = None if query.limit is None else query.offset + query.limit
     return found[query.offset : last]
 
 
 def glob_of(name: str) -> str:
-    """Only * and ? are special: a bracket is of the name."""
+    """Returns a glob in which only * and ? are special: a bracket is part of the name."""
     return name.replace("[", "[[]")
 
 
@@ -71,8 +71,8 @@ def devices_words(row: RunRow) -> str:
 def called(
     word: str, rows: Sequence[RunRow], only_one: bool = False
 ) -> tuple[RunRow, str | None] | None:
-    """The run that has this name, of several the newest with a sentence that says so; with
-    `only_one` several are refused. None where no run has it. `rows` come with the newest first."""
+    """Returns the run of this name; of several the newest, with a sentence about it; with
+    `only_one` several are refused. None if no run has it. `rows` come with the newest first."""
     found = [row for row in rows if row.name == word]
     if not found:
         return None

@@ -79,7 +79,7 @@ class Verdict(Struct, frozen=True):
 
 
 def complaint(tail: str) -> tuple[str, str] | None:
-    """The framework that ran out of GPU memory, and its line; the last one counts."""
+    """Returns the framework that ran out of GPU memory, and its line; the last one counts."""
     for line in reversed(tail.splitlines()):
         for name, pattern in PATTERNS:
             if re.search(pattern, line):
@@ -124,7 +124,7 @@ def verdict(
 def memory_numbers(
     tail: str, strains: Sequence[MemoryBeforeEnd], growth: str | None
 ) -> OutOfMemory | None:
-    """What the message says, and the samples where it does not; None if there is no message."""
+    """The numbers in the message, else those of the samples; None if there is no message."""
     said = complaint(tail)
     if said is None:
         return None
@@ -144,8 +144,8 @@ def memory_numbers(
 
 
 def memory_growth(curve: Sequence[float], total_bytes: int | None) -> str | None:
-    """Whether the memory of a device grew all the time, or one large step was too much; None where
-    too little is known. `curve` is its memory over the run."""
+    """Returns whether a device's memory grew all the time, or one large step was too much; None
+    if too little is known. `curve` is its memory over the run."""
     late = curve[len(curve) // 3 :]
     if len(late) < FEWEST_POINTS or not total_bytes:
         return None

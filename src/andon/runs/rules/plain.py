@@ -14,12 +14,12 @@ DEEPEST = 4
 
 
 def plain_table(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Bounded in depth and size; a value whose name says that it is secret is hidden."""
+    """The values, bounded in depth and size; a value whose name suggests a secret is hidden."""
     return _table(values, 0)
 
 
 def plain_value(value: Any, depth: int = 0) -> Any:
-    """Numbers, texts, lists and tables as they are; everything else as its text."""
+    """Returns numbers, strings, lists and tables as they are; everything else as its text."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
@@ -54,7 +54,8 @@ def first(values: Any) -> list[Any]:
 
 
 def plain_numbers(values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]]:
-    """The finite numbers, and what is none as text: a loss that is NaN is worth a line too.
+    """Returns the finite numbers, and other values as text: a loss that is NaN is worth a line
+    too.
 
     A tensor with one element counts as its number.
     """

@@ -1,7 +1,8 @@
-"""How far a program has come, read from the end of its output: tqdm, Keras, Lightning, `step 3/9`.
+"""The progress of a program, read from the end of its output: tqdm, Keras, Lightning, `step
+3/9`.
 
-What the text says about the time left is not believed: it is computed from the steps and the time
-that they took.
+The time left in the output is ignored: it is computed from the steps and the time that they
+took.
 """
 
 import re
@@ -34,7 +35,7 @@ _FACTORS = {"k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 
 
 class OutputProgress(Struct, frozen=True):
-    """What an output says last: a step, the epoch around it, and the time that its bar took."""
+    """The last progress in an output: a step, the epoch around it, and the time on its bar."""
 
     step: int
     total: int
@@ -46,7 +47,7 @@ class OutputProgress(Struct, frozen=True):
 
     @property
     def share(self) -> float:
-        """How much of all is done; of an epoch that is only named, half."""
+        """Returns the share of the whole that is done; an epoch without steps counts as half."""
         if self.epoch is None or self.epochs is None:
             return self.step / self.total
         inner = 0.5 if self.total == 0 else self.step / self.total
@@ -104,8 +105,8 @@ def logged_progress(lines: Iterable[RunLogged]) -> WorkProgress | None:
 
 
 def _lines_backwards(tail: str) -> Iterator[str]:
-    """The latest lines that may tell steps, without escape sequences; a carriage return begins a
-    new one."""
+    """Yields the latest lines that may show steps, without escape sequences; a carriage return
+    begins a new one."""
     text = _ESCAPE.sub("", tail[-TAIL_BYTES:])
     for line in re.split(r"[\r\n]+", text)[: -MOST_LINES - 1 : -1]:
         if "/" in line or " of " in line:
@@ -125,7 +126,7 @@ def _step_in(line: str) -> OutputProgress | None:
 
 
 def _pair(match: re.Match[str] | None) -> tuple[int, int] | None:
-    """Step and total; None where they make no sense."""
+    """Returns step and total; None if they make no sense."""
     if match is None:
         return None
     step, total = (
@@ -137,7 +138,7 @@ def _pair(match: re.Match[str] | None) -> tuple[int, int] | None:
 
 
 def _clock_seconds(text: str) -> float | None:
-    """`01:23`, `1:02:03`."""
+    """Parses `01:23`, `1:02:03`."""
     parts = text.split(":")
     if not 2 <= len(parts) <= 3 or not all(part.isdecimal() for part in parts):
         return None

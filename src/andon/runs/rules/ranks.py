@@ -10,7 +10,7 @@ NO_TORCHRUN_ID = "none"  # what torchrun sets where no --rdzv-id was given
 
 
 class RankPlace(Struct, frozen=True):
-    """What a process is in its run; None where it is not one of several."""
+    """The position of a process in its run; None if it is not one of several."""
 
     group: str | None = None
     rank: int | None = None
@@ -19,7 +19,7 @@ class RankPlace(Struct, frozen=True):
     local_world_size: int | None = None
 
     def sampled_by_another(self, visible: int) -> str | None:
-        """Why this rank does not sample the devices; None where it does.
+        """Returns why this rank does not sample the devices; None if it does.
 
         Ranks that each see a device of their own sample that one; those that see the same ones
         leave it to the first of the node.
@@ -34,8 +34,8 @@ class RankPlace(Struct, frozen=True):
 
 
 def rank_place(variables: Mapping[str, str], launcher: str) -> RankPlace:
-    """The innermost launcher counts. `launcher` names the parent process, where nothing else is
-    common to the ranks."""
+    """Returns the rank; the innermost launcher counts. `launcher` names the parent process, for
+    ranks that have nothing else in common."""
     for read in (_torchrun, _slurm, _mpi):
         found = read(variables, launcher)
         if found is not None:
@@ -56,7 +56,7 @@ def _torchrun(variables: Mapping[str, str], launcher: str) -> RankPlace | None:
 
 
 def _slurm(variables: Mapping[str, str], launcher: str) -> RankPlace | None:
-    """Only inside a step: the batch script itself is not one of several."""
+    """Returns the rank in a Slurm step; the batch script itself is not one of several."""
     step, rank = _step(variables), _number(variables, "SLURM_PROCID")
     if step is None or rank is None:
         return None
@@ -93,7 +93,7 @@ def _step(variables: Mapping[str, str]) -> str | None:
 
 
 def _tasks_here(variables: Mapping[str, str]) -> int | None:
-    """Returns, of `4(x2),3`, what the first nodes have; unequal nodes cannot be told apart."""
+    """Returns the tasks of the first nodes in `4(x2),3`; unequal nodes cannot be distinguished."""
     each = variables.get("SLURM_STEP_TASKS_PER_NODE", "").split(",")[0].split("(")[0]
     return int(each) if each.isascii() and each.isdecimal() else None
 

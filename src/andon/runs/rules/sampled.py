@@ -71,7 +71,7 @@ def sample_line(
 
 
 def _readings(status: DeviceStatus) -> dict[str, Any]:
-    """An energy counter that was read earlier says nothing about this time."""
+    """Returns the readings, without an energy counter that was read earlier."""
     sample = status.sample
     out: dict[str, Any] = {"state": str(status.state)}
     if sample is None or not status.answered:

@@ -1,4 +1,4 @@
-"""What several runs say about a number: median, range, and when two sides really differ."""
+"""A number over several runs: median, range, and when two sides really differ."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -43,7 +43,7 @@ def order_of(one: SpreadOfRuns | None, other: SpreadOfRuns | None) -> Order:
 
 
 def change_of(one: float, other: float) -> float | None:
-    """How much larger the first is, as a share of the second; None where that is nothing."""
+    """Returns how much larger the first is, as a share of the second; None if the second is 0."""
     return (one - other) / abs(other) if other else None
 
 

@@ -59,7 +59,7 @@ class DeviceTallies:
         self._memory = MemoryLevels(device.memory_total_bytes, began)
 
     def add(self, at: float, readings: Readings) -> None:
-        """A sample; of a device that did not answer nothing is known."""
+        """Adds a sample; of a device that did not answer nothing is known."""
         seconds = min(max(at - self._last, 0.0), LONGEST_STEP_SECONDS)
         self._last = at
         if readings.get("state") != State.OK:
@@ -76,12 +76,12 @@ class DeviceTallies:
         self.energy.add(at, readings.get("power_watts"), readings.get("energy_joules"))
 
     def resume(self, at: float) -> None:
-        """The run has the device again: what happened between is not its own."""
+        """Continues after a gap in which the run did not have the device."""
         self._last = at
         self.energy.pause()
 
     def add_ring(self, points: Iterable[tuple[float, float]]) -> None:
-        """The driver's own readings of utilisation, closer together than the samples."""
+        """Adds the driver's own readings of utilisation, closer together than the samples."""
         for at, percent in points:
             self._ring.add(at, percent, self.began)
 
@@ -90,7 +90,7 @@ class DeviceTallies:
         return None if used is None or not total else 100 * used / total
 
     def result(self, ended: float, lasted_seconds: float) -> dict[str, Any]:
-        """A `DeviceUse`, with its spreads."""
+        """Returns a `DeviceUse`, with its spreads."""
         spreads: dict[str, RunSpread] = {n: one.result() for n, one in self._spreads.items()}
         idle = self._ring if self._ring.known_seconds else self._idle
         joules, source = self.energy.until(ended) or (None, None)
@@ -113,7 +113,7 @@ class DeviceTallies:
 
 
 class RunTallies:
-    """Takes the samples of a run one by one; its size does not depend on how long it runs."""
+    """Takes the samples of a run one by one; its size does not depend on the run's duration."""
 
     def __init__(self, devices: Iterable[RunDevice], began: float) -> None:
         self.began, self.ended = began, began
@@ -125,13 +125,13 @@ class RunTallies:
         self._left: dict[str, float] = {}  # uuid -> when the run gave it back
 
     def join(self, device: RunDevice, at: float) -> None:
-        """A device that the run has from now on."""
+        """Adds a device that the run has from now on."""
         if self._left.pop(device.uuid, None) is not None:
             self.devices[device.uuid].resume(at)
         self.devices.setdefault(device.uuid, DeviceTallies(device, at))
 
     def leave(self, uuid: str, at: float) -> None:
-        """A device that the run has given back: what others do there is not the run's."""
+        """Removes a device that the run has given back: what others do there does not count."""
         self._left[uuid] = at
 
     @property
@@ -140,7 +140,7 @@ class RunTallies:
         return frozenset(self.devices.keys() - self._left.keys())
 
     def add(self, sample: RunSample) -> None:
-        """A line of the record; devices that are not the run's are ignored."""
+        """Adds a line of the record; devices that are not the run's are ignored."""
         self.samples += 1
         self._cpu.add(sample.cpu_percent, max(0.0, sample.at - self.ended))
         self.ended = max(self.ended, sample.at)
@@ -177,7 +177,7 @@ class RunTallies:
         return self._curves.result()
 
     def memory_curve(self, uuid: str) -> list[float]:
-        """The memory of a device over time, where it is known."""
+        """Returns the memory of a device over time, where it is known."""
         found = self.series()
         points = () if found is None else found.devices.get(uuid, {}).get("memory_used_bytes", ())
         return [point for point in points if point is not None]

@@ -1,4 +1,4 @@
-"""What a run used, in one line for the person who started it."""
+"""Describes what a run used, in one line for the person who started it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,8 @@ from andon.units import fixed, human_bytes, human_joules, measured_seconds
 
 
 def usage_words(where: str, seconds: float, devices: Sequence[Mapping[str, Any]]) -> str:
-    """`12 min on GPU 6: mean 87 %, peak 41.0 GiB, 0.09 kWh`; what is not known is left out.
+    """Returns `12 min on GPU 6: mean 87 %, peak 41.0 GiB, 0.09 kWh`; unknown values are left
+    out.
 
     `devices` is the summary of each of the run's devices. Utilisation is the mean over them,
     memory the peak of any one, energy the sum of all.
@@ -31,7 +32,7 @@ def usage_words(where: str, seconds: float, devices: Sequence[Mapping[str, Any]]
 
 
 def end_words(begin: RunBegin, end: RunEnd, recorded: bool) -> str:
-    """What a run used, and the command that shows more of it, if something was recorded."""
+    """Returns what a run used, and the command that shows more of it, if something was recorded."""
     where = title(", ".join(device.label for device in begin.devices))
     used = f"{measured_seconds(end.duration_seconds)} without a GPU"
     if begin.devices:
@@ -40,7 +41,7 @@ def end_words(begin: RunBegin, end: RunEnd, recorded: bool) -> str:
 
 
 def report_words(name: str, identity: str) -> str:
-    """`run train.py: andon runs report kqzab…`."""
+    """Returns `run train.py: andon runs report kqzab…`."""
     return f"run {name}: andon runs report {identity}"
 
 

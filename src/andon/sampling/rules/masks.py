@@ -82,7 +82,7 @@ def visibility(devices: Sequence[Device], env: Mapping[str, str]) -> Visibility:
 
 
 def doubt_about(statuses: Sequence[DeviceStatus], env: Mapping[str, str]) -> str | None:
-    """Why it is not certain which devices this process may use; None where it is."""
+    """Returns why it is not certain which devices this process may use; None if it is."""
     seen = visibility([status.device for status in statuses], env)
     if seen.certain:
         return None
@@ -226,7 +226,7 @@ def _container_notes(env: Mapping[str, str]) -> list[str]:
 
 
 def _listed(devices: Sequence[Device], env: Mapping[str, str]) -> _View:
-    """Any vendor whose masks number its devices in PCI order; `1.0` is a part of device 1."""
+    """Returns a vendor's view, numbered in PCI order; `1.0` is a part of device 1."""
     view, left = _View(), in_pci_order(devices)
     row = vendor_of(devices[0].vendor)
     for mask in row.masks if row.pci_id else ():
@@ -239,7 +239,7 @@ def _listed(devices: Sequence[Device], env: Mapping[str, str]) -> _View:
 
 
 def _amd(devices: Sequence[Device], env: Mapping[str, str]) -> _View:
-    """ROCR filters first; HIP numbers the rest, and uses CUDA's list if its own is empty."""
+    """Returns AMD's view: ROCR filters first, HIP numbers the rest, else by CUDA's list."""
     view, left = _View(), in_pci_order(devices)
     if "ROCR_VISIBLE_DEVICES" in env:
         left = _plain_list(env["ROCR_VISIBLE_DEVICES"], left)
@@ -254,7 +254,7 @@ def _amd(devices: Sequence[Device], env: Mapping[str, str]) -> _View:
 
 
 def _plain_list(mask: str, devices: Sequence[Device]) -> list[Device]:
-    """Numbers and UUIDs mixed; the list ends at the first that is unknown or repeated."""
+    """Parses numbers and UUIDs mixed; the list ends at the first unknown or repeated one."""
     named: list[Device] = []
     for entry in mask.split(","):
         text, number = entry.strip(), leading_number(entry)
@@ -269,8 +269,8 @@ def _plain_list(mask: str, devices: Sequence[Device]) -> list[Device]:
 
 
 def _simulated(devices: Sequence[Device], env: Mapping[str, str]) -> _View:
-    """No runtime uses a simulated device, so numbers and other UUIDs do not mean it; a mask that
-    `andon run --simulate` set names its devices by their UUIDs."""
+    """Returns the view of simulated devices. No runtime uses them, so numbers and other UUIDs do
+    not match; a mask that `andon run --simulate` set names them by their UUIDs."""
     view, mask = _View(), env.get("CUDA_VISIBLE_DEVICES", "")
     named = [one for uuid in mask.split(",") for one in devices if one.uuid == uuid]
     if named:
@@ -308,12 +308,13 @@ def _intersect_slurm(view: _View, devices: Sequence[Device], env: Mapping[str, s
 
 
 def _numbers_are_unclear(devices: Sequence[Device]) -> bool:
-    """Slurm may count MIG instances, and it numbers two vendors in an order of its own."""
+    """Whether Slurm's numbers are ambiguous: it may count MIG instances, and numbers two vendors
+    in its own order."""
     return any(device.parent for device in devices) or len({d.vendor for d in devices}) > 1
 
 
 def _slurm_numbers(text: str) -> set[int] | None:
-    """`0,2` or `0-3`; None if it is neither."""
+    """Parses `0,2` or `0-3`; None if it is neither."""
     numbers: set[int] = set()
     for entry in text.split(","):
         match = re.fullmatch(_SLURM_ENTRY, entry, re.ASCII)
@@ -328,7 +329,7 @@ def _slurm_numbers(text: str) -> set[int] | None:
 
 
 def leading_number(text: str) -> int | None:
-    """The number that C's strtoul would find; None if missing, negative or absurd."""
+    """Returns the number that C's strtoul would find; None if missing, negative or absurd."""
     match = re.match(_NUMBER, text, re.ASCII)
     if match is None or len(match[2]) > 9:
         return None

@@ -157,7 +157,7 @@ def checked_device(device: Device) -> tuple[Device, Mapping[str, str]]:
 
 
 def checked_snapshot(snapshot: Snapshot) -> Snapshot:
-    """A whole snapshot that came from another machine or a file."""
+    """Returns a snapshot of another machine or a file, with impossible values unknown."""
     return replace(
         snapshot,
         host=checked_host(snapshot.host),
@@ -166,7 +166,7 @@ def checked_snapshot(snapshot: Snapshot) -> Snapshot:
 
 
 def checked_host(host: Host) -> Host:
-    """The node's own values, from a recording or another machine."""
+    """Returns a host's values from a recording or another machine, with impossible ones unknown."""
     wrong = {
         name: _reason(value, bounds, of="the node")
         for name, bounds in HOST_BOUNDS.items()
@@ -195,7 +195,8 @@ def _checked_status(status: DeviceStatus) -> DeviceStatus:
 
 
 def _is_sound(sample: Sample, device: Device) -> bool:
-    """Nearly always true, for every device and sample: so it is fast and gives no reason."""
+    """Whether all values are possible; nearly always true for every device and sample, so it is
+    fast and gives no reason."""
     values = [value or 0 for value in _values(sample)]  # every range contains 0; NaN stays NaN
     if not (all(map(le, _LOWS, values)) and all(map(le, values, _HIGHS))):
         return False

@@ -67,14 +67,14 @@ class Roster:
     # What the reader reports.
 
     def glanced(self, cards: Sequence[Card], at: float) -> None:
-        """The operating system's list: shown until the driver has described the devices."""
+        """Takes the operating system's list: shown until the driver has described the devices."""
         known = {entry.device.pci for entry in self.entries.values() if entry.described}
         for card in cards:
             if card.pci not in known:
                 self._show_card(card, at)
 
     def opened(self, cards: Sequence[Card], at: float, now: float) -> None:
-        """The driver's list. Devices it never described and does not list are not visible to us."""
+        """Takes the driver's list. Undescribed devices that it lacks are not visible to us."""
         self._opened, self._trouble = now, None
         self._cards = {card.key: card for card in cards}
         self._pending = {}
@@ -86,7 +86,7 @@ class Roster:
                 entry.card = None
 
     def described(self, card: str, devices: Sequence[Device], at: float) -> None:
-        """A card's device and partitions; missing partitions were removed on purpose."""
+        """Takes a card's device and partitions; missing partitions were removed on purpose."""
         uuids = {device.uuid for device in devices}
         boards = {device.pci for device in devices if device.parent is None and device.pci}
         for uuid, entry in list(self.entries.items()):
@@ -102,13 +102,13 @@ class Roster:
             entry.described = not device.uuid.startswith(f"{device.vendor}@")
 
     def asked(self, now: float) -> list[str]:
-        """Mark every card that is not busy as asked; returns those."""
+        """Marks every card that is not busy as asked; returns those."""
         free = [key for key in self._cards if key not in self._pending]
         self._pending.update(dict.fromkeys(free, now))
         return free
 
     def answered(self, card: str, readings: Iterable[Reading], at: float) -> None:
-        """A card's answer, late or in time."""
+        """Takes a card's answer, late or in time."""
         self._pending.pop(card, None)
         for reading in readings:
             entry = self.entries.get(reading.uuid)
@@ -116,22 +116,22 @@ class Roster:
                 self._take(entry, reading, at)
 
     def lost(self, card: str, reason: str, hint: str, at: float) -> None:
-        """The driver reports the card as lost; its last sample stays, with its own time."""
+        """Marks a card as lost, as the driver reports; its last sample stays, with its own time."""
         self._set_card(card, State.LOST, reason, hint, at)
 
     def failed(self, card: str, reason: str, hint: str, at: float) -> None:
-        """The card answered but could not be read."""
+        """Marks a card that answered but could not be read."""
         self._set_card(card, State.STALE, reason, hint, at)
 
     def down(self, reason: str, hint: str, at: float) -> None:
-        """The vendor as a whole cannot be read: the driver is unloaded, or mismatched."""
+        """Marks the whole vendor as unreadable: the driver is unloaded, or mismatched."""
         self._cards, self._pending, self._opened = {}, {}, None
         for entry in self.entries.values():
             entry.card = None
             self._change(entry, State.LOST, reason, hint, at)
 
     def reader_ended(self, reason: str, hint: str) -> None:
-        """The reader crashed or was abandoned; its requests stay pending."""
+        """Notes that the reader crashed or was abandoned; its requests stay pending."""
         self._trouble = (reason, hint)
 
     # What the rest of andon asks.
@@ -227,7 +227,7 @@ class Roster:
     def _sound(
         self, entry: RosterEntry, reading: Reading
     ) -> tuple[Sample | None, Mapping[str, str]]:
-        """The valid part of the sample, and why the rest is unknown."""
+        """Returns the valid part of the sample, and why the rest is unknown."""
         sample, reasons = reading.sample, entry.impossible
         if sample is not None and (wrong := wrong_values(sample, entry.device)):
             self.impossible += len(wrong)
@@ -237,7 +237,7 @@ class Roster:
         return sample, {**reading.missing, **reasons} if reasons else reading.missing
 
     def _list(self, entry: RosterEntry, processes: tuple[Process, ...]) -> None:
-        """A list that did not change is the same object, and is not checked again."""
+        """Stores a process list; an unchanged one is the same object, and not checked again."""
         if entry.listed[0] is not processes:
             sound, entry.odd = checked_processes(processes, entry.device)
             entry.listed = processes, sound
@@ -281,7 +281,7 @@ def numbered(vendors: Sequence[Sequence[DeviceStatus]]) -> list[DeviceStatus]:
 
 
 def stale(status: DeviceStatus, reason: str, hint: str, at: float) -> DeviceStatus:
-    """The device when there is no new reading, for this reason."""
+    """Returns the device without a new reading, for this reason."""
     since = status.since if status.state is State.STALE else at
     users = users_of(status.processes) or status.last_users
     return replace(
@@ -300,7 +300,7 @@ def users_of(processes: Iterable[Process]) -> tuple[str, ...]:
 
 
 def _lasted(entry: RosterEntry, silent: float, at: float, now: float) -> float:
-    """How long it has not answered: since the trouble began, not since this reader was started."""
+    """Returns how long a device has not answered, also across restarts of the reader."""
     return max(now - silent, at - entry.since if entry.state is State.STALE else 0.0)
 
 
@@ -309,7 +309,7 @@ def _moved(status: DeviceStatus, by: int) -> DeviceStatus:
 
 
 def order(status: DeviceStatus) -> tuple[int, bool]:
-    """Boards by index, each followed by its partitions in the order they were described."""
+    """Returns a sort key: boards by index, each followed by its partitions."""
     return status.device.index, status.device.parent is not None
 
 
@@ -317,7 +317,7 @@ def order(status: DeviceStatus) -> tuple[int, bool]:
 
 
 def used_instead(first: Fault, command: str) -> Fault:
-    """The fault while the second way works: it disproves that no driver is installed."""
+    """Returns the fault while the second way works: it disproves that no driver is installed."""
     return replace(
         first,
         reason=f"{first.reason}; using {command} instead",

@@ -20,7 +20,7 @@ def slot(now: float, interval_seconds: float) -> int:
 
 
 def next_due(now: float, interval_seconds: float) -> float:
-    """When the slot after this one begins."""
+    """Returns when the slot after this one begins."""
     return (slot(now, interval_seconds) + 1) * interval_seconds
 
 
@@ -86,7 +86,7 @@ def waits_until(life: ReaderLife, deadline_seconds: float, starved_seconds: floa
 
 
 def allowed_seconds(starved_seconds: float) -> float:
-    """The time by which a deadline moves for a reader that got no processor."""
+    """Returns the time by which a deadline moves for a reader that got no processor."""
     return min(starved_seconds, MOST_STARVED_SECONDS)
 
 
@@ -122,7 +122,8 @@ def abandoned(attempts: Attempts, now: float) -> Attempts:
 
 
 def _may_start_beyond_limit(attempts: Attempts, now: float) -> bool:
-    """Ten minutes after two got stuck start a third, twenty later a fourth, then no more."""
+    """Whether to start one beyond the limit: ten minutes after two got stuck a third, twenty
+    later a fourth, then no more."""
     more = attempts.stuck - MOST_READERS
     waited = now - attempts.last_abandoned
     return more < MOST_EXTRA_READERS and waited >= EXTRA_READER_SECONDS * 2.0**more

@@ -43,7 +43,7 @@ class ServerSnapshot(Struct, frozen=True):
 
 
 def parse_interval(text: str | None, usual: float) -> float:
-    """The seconds in the header; the usual ones from a server that sends none."""
+    """Returns the seconds in the header; the usual interval if a server sends none."""
     try:
         found = float(text or "")
     except ValueError:
@@ -52,7 +52,7 @@ def parse_interval(text: str | None, usual: float) -> float:
 
 
 def remembering(fresh: Snapshot, told: Snapshot) -> Snapshot:
-    """A new reading, with what the server knows of the devices that do not answer."""
+    """Returns a new snapshot with what the server knows of the devices that do not answer."""
     known = {status.device.uuid: status for status in told.devices}
     read = {status.device.uuid for status in fresh.devices}
     others = [one for one in told.devices if one.device.uuid not in read and not one.device.parent]
@@ -67,7 +67,7 @@ def remembering(fresh: Snapshot, told: Snapshot) -> Snapshot:
 
 
 def _unnamed(device: Device, others: Sequence[DeviceStatus]) -> DeviceStatus | None:
-    """A device that was never described, by its address; by its number where that is unknown."""
+    """A device that was never described, by its address; by its number if that is unknown."""
     if not device.uuid.startswith(f"{device.vendor}@"):
         return None
     wanted = (device.vendor, device.pci or device.index)

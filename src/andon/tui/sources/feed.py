@@ -46,7 +46,7 @@ class Tick(Struct, frozen=True):
 
 
 class SharedAlerts(Struct):
-    """The alerts of a server, read elsewhere; None without a server. And what was last shown."""
+    """The alerts of a server, read elsewhere (None without a server), and the last ones shown."""
 
     alerts: tuple[Alert, ...] | None = None
     lamps: LampBoard | None = None
@@ -90,12 +90,12 @@ class Feed:
         self._thread.start()
 
     def first(self, seconds: float) -> Tick | None:
-        """The first tick, for the picture before anything else is imported."""
+        """Returns the first tick, for the picture before anything else is imported."""
         self._first.wait(seconds)
         return next((tick for tick in reversed(self._waiting) if tick.snapshot), None)
 
     def attach(self, tell: Callable[[Tick], None]) -> None:
-        """From now on ticks go here; those so far come first."""
+        """Sends ticks to `tell` from now on, beginning with those received so far."""
         with self._handing:
             self._tell = tell
             while self._waiting:
@@ -108,7 +108,7 @@ class Feed:
         self.source.pace(interval_seconds)
 
     def pause(self, paused: bool) -> None:
-        """Only a recording stops; a live picture is frozen by whoever shows it."""
+        """Pauses a recording; a live picture is frozen by the app instead."""
         if isinstance(self.source, Player):
             self.source.pause(paused)
 
@@ -148,7 +148,7 @@ class Feed:
         self._give(Tick(shown, lamps, alerts, self.source.words, place, notice))
 
     def _find_named(self, snapshot: Snapshot) -> str | None:
-        """What is wrong with the names, if none was read in time to say so before."""
+        """The error for wrong device names, if no snapshot came in time to report it before."""
         names, self.names = self.names, ()
         try:
             self.devices = chosen_uuids(snapshot, names) if names else self.devices
@@ -157,7 +157,7 @@ class Feed:
         return None
 
     def _judged(self, snapshot: Snapshot) -> tuple[Alert, ...]:
-        """The server's alerts where one watches, else what holds by the same rules here."""
+        """Returns the server's alerts, or without a server those of the same rules here."""
         if self.shared.alerts is not None:
             return self.shared.alerts
         seen = alerting.Observation(snapshot, snapshot.events)
@@ -165,7 +165,7 @@ class Feed:
         return alerting.current(self._state)
 
     def _without(self, error: AndonError) -> None:
-        """The server does not answer: this node is read directly; another one is asked again."""
+        """Samples this node because its server does not answer; another machine's is retried."""
         if self._choices.url is None:
             words = f"{error.reason}; reading the devices directly from now on"
             self.source.close()
@@ -180,7 +180,7 @@ class Feed:
         time.sleep(RETRY_SECONDS)
 
     def _come_back(self, server: ServerSnapshots) -> None:
-        """The server answers again: one sampler for all who watch."""
+        """Uses the server again because it answers: one sampler for all viewers."""
         self.source.close()
         server.pace(self._interval)
         self.source, self._return, self._told_away = server, None, True

@@ -19,7 +19,7 @@ class JobReader:
         self._queue: Queue | None = None
 
     def read(self) -> tuple[JobView, ...]:
-        """Those that run or wait first, then the latest that ended."""
+        """Returns running and waiting jobs first, then the latest that ended."""
         from andon.jobs.queue import Queue
 
         if self._queue is None:
@@ -30,7 +30,7 @@ class JobReader:
 
 
 def jobs_there(server: "Server") -> tuple[JobView, ...]:
-    """In the same order; what is hidden from this user is not in them."""
+    """Returns a server's jobs in the same order; fields hidden from this user are absent."""
     from andon.model.codec import Wrong, read
 
     page = server.get("/api/jobs", limit=SHOWN_JOBS)
@@ -42,7 +42,7 @@ def jobs_there(server: "Server") -> tuple[JobView, ...]:
 
 
 def _order(view: JobView) -> tuple[bool, int, int]:
-    """Running ones, those that wait by their places, held ones, then the latest that ended."""
+    """A sort key: running jobs, waiting ones by position, held ones, then the latest that ended."""
     if view.state.is_settled:
         return True, 0, -view.number
     waits = 0 if view.state is JobState.RUNNING else (view.position or view.number + MOST_JOBS)

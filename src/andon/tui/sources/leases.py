@@ -29,7 +29,7 @@ class LeaseReader:
         self._read_at = 0.0
 
     def read(self, snapshot: Snapshot, looked_at: bool) -> "LeaseList | None":
-        """None where nothing has changed since the last reading."""
+        """Returns the leases; None if nothing has changed since the last reading."""
         source, now = self._feed.source, time.monotonic()
         traces = _traces(snapshot)
         age = now - self._read_at

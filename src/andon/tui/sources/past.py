@@ -23,7 +23,7 @@ PastPoints = dict[tuple[str, str], list[Point]]
 
 
 class PastReader:
-    """Reads the past of one device after the other, the one that is shown first."""
+    """Reads the past of one device after the other, beginning with the one that is shown."""
 
     def __init__(self, choices: Choices, feed: Feed) -> None:
         self._choices, self._feed = choices, feed
@@ -34,7 +34,7 @@ class PastReader:
     def next(
         self, uuids: Sequence[str], first: str | None, span_seconds: float, until: float
     ) -> PastPoints:
-        """The past of the next device that has none yet; empty where all is read."""
+        """Returns the past of the next device that has none yet; empty if all are read."""
         wanted = [uuid for uuid in (first, *uuids) if uuid is not None and uuid in uuids]
         left = [uuid for uuid in wanted if (uuid, span_seconds) not in self._read]
         if not left or not self._open():
@@ -43,11 +43,11 @@ class PastReader:
         return self._points(left[0], until - span_seconds, until)
 
     def forget(self) -> None:
-        """Another span is shown: all of it is read again."""
+        """Reads everything again, because another span is shown."""
         self._read.clear()
 
     def _open(self) -> bool:
-        """Simulated devices and recordings have no past here."""
+        """Opens the past; returns False for simulated devices and recordings, which have none."""
         if not self._opened:
             self._opened = True
             settings = settings_of(self._choices)
@@ -77,8 +77,8 @@ def points_of(past: "Past", uuid: str, metric: str, since: float, until: float) 
 
 
 class HistoryOnDisk:
-    """What the history on disk knows, for the first picture: read in a thread, because a disk may
-    hang. Where nothing has been recorded, not even a module is imported."""
+    """Reads the history on disk for the first picture, in a thread, because a disk may hang. If
+    nothing has been recorded, not even a module is imported."""
 
     def __init__(self, choices: Choices, feed: Feed, span_seconds: float) -> None:
         self._choices, self._feed, self._span = choices, feed, span_seconds
@@ -90,12 +90,12 @@ class HistoryOnDisk:
             self._done.set()
 
     def points(self, seconds: float) -> PastPoints:
-        """All that was read in this time; the rest comes later, by PastReader."""
+        """Returns all that was read in this time; PastReader reads the rest later."""
         self._done.wait(seconds)
         return dict(self._found)
 
     def _is_recorded(self) -> bool:
-        """By this user on this machine: a server's memory is read elsewhere."""
+        """Whether this user has a history on this machine; a server's memory is read elsewhere."""
         settings = settings_of(self._choices)
         if self._choices.url is not None or settings.simulate or settings.replay:
             return False
@@ -117,7 +117,7 @@ class HistoryOnDisk:
             self._done.set()
 
     def _read(self, store: "Past", snapshot: Snapshot) -> None:
-        """The graphs of the first device, then the trends of all."""
+        """Reads the graphs of the first device, then the trends of all."""
         uuids, since = [s.device.uuid for s in snapshot.devices], snapshot.at - self._span
         wanted = [(uuid, metric) for uuid in uuids[:1] for metric in METRICS]
         wanted += [(uuid, METRICS[0]) for uuid in uuids[1:]]

@@ -77,7 +77,7 @@ class BackgroundReader:
         self.wake()
 
     def wake(self, *again: str) -> None:
-        """Look whether something is due; `again` is due now."""
+        """Checks whether something is due; the tasks in `again` are due now."""
         for name in again:
             self._needs.done.pop(name, None)
         with self._woken:
@@ -155,7 +155,7 @@ class BackgroundReader:
             self._feed.shared.alerts = page.alerts
 
     def _pids(self, snapshot: Snapshot) -> set[int]:
-        """Those in this system's /proc: not simulated ones, nor those without a name."""
+        """Returns the pids in this system's /proc: no simulated ones, and none without a name."""
         real = [s for s in snapshot.devices if s.device.vendor != "sim"]
         return {p.pid for status in real for p in status.processes if p.name}
 
@@ -224,7 +224,7 @@ class BackgroundReader:
         self._on_update({"jobs": self._jobs.read()}, True)
 
     def _server(self) -> "Server | None":
-        """The server of another machine; runs and jobs of this one are this user's own files."""
+        """Returns another machine's server; this machine's runs and jobs are read from files."""
         source = self._feed.source
         named = self._choices.url is not None and isinstance(source, ServerSnapshots)
         return source.server if named and isinstance(source, ServerSnapshots) else None

@@ -58,7 +58,7 @@ class OwnSampler:
         return found
 
     def _track_leases(self, settings: "Settings") -> None:
-        """After the first picture, which would wait for the imports."""
+        """Starts tracking leases after the first picture, which would wait for the imports."""
         self._settings = None
         tracker = app.open_lease_tracker(settings, self._sampler)
         if tracker is not None:
@@ -87,7 +87,7 @@ class ServerSnapshots:
         self.remembered: list[Snapshot] = []  # of the last minutes, before the first reading
 
     def get(self) -> Snapshot | None:
-        """Raises AndonError where the server does not answer."""
+        """Returns the next snapshot; raises AndonError if the server does not answer."""
         self._woken.clear()
         wait = self._due - time.monotonic()
         if wait > 0 and self._woken.wait(min(wait, WAIT_SECONDS)):
@@ -165,7 +165,7 @@ class Player:
             self._changed.notify_all()
 
     def step(self, by: int) -> None:
-        """One snapshot on or back; it stays paused there."""
+        """Steps one snapshot forward or back, and stays paused there."""
         with self._changed:
             shown = self._shown if self._shown >= 0 else 0.0
             # A key may come before the last step was shown: the next one goes on from there.
@@ -175,12 +175,12 @@ class Player:
             self._changed.notify_all()
 
     def place(self) -> str:
-        """Which recording, and how far it has come."""
+        """Returns the recording's name, and how far it has been played."""
         shown = max(0.0, self._shown)
         return f"{self._name} +{human_seconds(shown) if shown >= 60 else f'{shown:.1f} s'}"
 
     def pace(self, interval_seconds: float) -> None:
-        """A recording has its own pace."""
+        """Does nothing: a recording has its own pace."""
 
     def close(self) -> None:
         with self._changed:

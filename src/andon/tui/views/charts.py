@@ -60,7 +60,7 @@ def _power(sample: Sample, limit: float | None) -> str:
 
 
 def _peak(frame: Frame, uuid: str, metric: str) -> float:
-    """The scale of a reading without a limit: the most that is shown."""
+    """Returns the scale of a reading without a limit: the highest value shown."""
     span = frame.state.span_seconds
     values = frame.histories.values(uuid, metric, frame.scene.at, span, 60)
     return max((value for value in values if value is not None), default=1.0) or 1.0

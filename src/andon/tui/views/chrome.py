@@ -128,7 +128,7 @@ def _free(scene: Scene) -> Text:
 
 
 def tabs(page: Page, frame: Frame) -> None:
-    """The views by their keys; the one that is shown stands out."""
+    """Draws the views by their keys; the current one is highlighted."""
     _add_marked(page, _tabs(bindings_for(frame.state), frame.state.view, frame.width))
 
 
@@ -159,7 +159,7 @@ def _add_marked(page: Page, line: MarkedLine) -> None:
 
 
 def bottom_line(page: Page, frame: Frame) -> None:
-    """What is being typed, a notice, or the keys that matter here."""
+    """Draws the text being typed, a notice, or the keys that matter here."""
     state, width = frame.state, frame.width
     if state.prompt is not None:
         asked = "filter: " if state.prompt.kind is PromptKind.FILTER else "user: "
@@ -192,7 +192,7 @@ def _item(binding: KeyBinding) -> Text:
 
 
 def filter_words(frame: Frame) -> str:
-    """What narrows the processes table down, for its heading."""
+    """Returns the active filters of the processes table, for its heading."""
     choice = frame.state.processes
     entry = frame.scene.entry(choice.device)
     words = [

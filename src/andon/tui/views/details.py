@@ -28,7 +28,7 @@ _LIMITS = {
 
 
 def device_page(page: Page, frame: Frame, room: int) -> None:
-    """Why in words, the graphs, availability and limits, and the processes of one device."""
+    """Draws one device's reasons, graphs, availability, limits and processes."""
     entry = frame.scene.entry(frame.state.device)
     if entry is None:
         page.add(say("this device is no longer listed (Esc goes back)", "yellow"))

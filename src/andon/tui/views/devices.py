@@ -35,7 +35,7 @@ def device_table(page: Page, frame: Frame, room: int) -> None:
 
 
 def _under_cursor(line: Text, width: int) -> Text:
-    """The lamp keeps its colour."""
+    """Returns the highlighted line; the lamp keeps its colour."""
     lamp = Text(line.spans[:1])
     return lamp + selected(Text(line.spans[1:]), width - lamp.width)
 
@@ -53,7 +53,7 @@ def _without_devices(page: Page, frame: Frame, room: int) -> None:
 
 
 def _with_count(heading: Text, first: int, shown: int, count: int, width: int) -> Text:
-    """Which devices are shown, where not all of them fit."""
+    """Adds which devices are shown, if not all of them fit."""
     if shown == count:
         return heading
     words = say(f" {first + 1}–{first + shown} of {count}", "bold")
@@ -88,7 +88,7 @@ def _add_availability(columns: list[TableColumn[NamedDevice]], frame: Frame) -> 
         return availability(verdicts.get(entry.status.device.uuid))
 
     def narrow(entry: NamedDevice) -> Text:
-        """One column for both: who uses it, or that no one does."""
+        """Returns one cell for both: who uses the device, or that no one does."""
         found = verdicts.get(entry.status.device.uuid)
         return (
             status(entry) if found is not None and not entry.status.processes else who.cell(entry)

@@ -44,7 +44,7 @@ def help_page(page: Page, frame: Frame, room: int) -> None:
 
 
 def column_menu(page: Page, frame: Frame) -> None:
-    """Over the bottom of the view: every column with a mark if it is shown."""
+    """Draws every column over the bottom of the view, with a mark if it is shown."""
     state = frame.state
     lines = [say(f" columns  ({MENU_HELP})".ljust(frame.width), "bold reverse")]
     for place, name in enumerate(COLUMN_NAMES):

@@ -24,7 +24,7 @@ WIDEST_USER, WIDEST_PLACE = 16, 24
 
 
 class RowValues(NamedTuple):
-    """What a row shows: values that are equal make the same line."""
+    """The values that a row shows: equal values make the same line."""
 
     label: str
     process: Process | None
@@ -152,7 +152,7 @@ def _heading(page: Page, frame: Frame, columns: tuple[Column, ...], count: int) 
 def _columns(
     rows: Sequence[ProcessEntry], frame: Frame, hidden: frozenset[str]
 ) -> tuple[Column, ...]:
-    """Those that fit; names decide their widths, numbers have room for any value."""
+    """Returns the columns that fit; names decide their widths, numbers have room for any value."""
     processes = [row.process for row in rows if row.process is not None]
     user = max((display_width(p.user) for p in processes if p.user), default=0)
     place = max((display_width(_places(p)) for p in processes), default=0)
@@ -219,7 +219,7 @@ def _line(columns: tuple[Column, ...], row: RowValues, width: int) -> Text:
 
 
 def _of_use(row: RowValues, cell: Text) -> Text:
-    """An ancestor that uses no device has empty device columns."""
+    """Returns the cell, empty for an ancestor that uses no device."""
     return cell if row.is_use else Text()
 
 
@@ -231,7 +231,7 @@ def _word(row: RowValues, name: str) -> Text:
 
 
 def _kind(row: RowValues) -> Text:
-    """C or G, as in nvidia-smi."""
+    """Returns C or G, as in nvidia-smi."""
     if row.process is None or not row.is_use:
         return Text()
     return say("G" if row.process.kind is ProcessKind.GRAPHICS else "C", "dim")
@@ -253,7 +253,7 @@ def _within(row: RowValues) -> Text:
 
 
 def _command(row: RowValues, full: bool) -> Text:
-    """What people call the program, in bold, then the rest of its command line."""
+    """Returns the program's usual name in bold, then the rest of its command line."""
     process = row.process
     if process is None:
         return say("unaccounted memory", "yellow")

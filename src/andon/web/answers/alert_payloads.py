@@ -38,7 +38,7 @@ Labelled = tuple[Device, str]
 
 
 def seen_by(sight: Sight, alert: Alert) -> Alert:
-    """Without the command lines that this caller may not see; program names stay."""
+    """Hides the command lines that this caller may not see; program names stay."""
     if all(party.command is None or sight.shows(party.user) for party in alert.affected):
         return alert
     shown = (p if sight.shows(p.user) else replace(p, command=None) for p in alert.affected)
@@ -140,7 +140,7 @@ def rules_to_json(
 
 
 def labelled(rulebook: Rulebook, statuses: Sequence[DeviceStatus]) -> list[Labelled]:
-    """The devices and what they are called; the rulebook learns it too."""
+    """Returns the devices with their labels, and sets the labels in the rulebook too."""
     rulebook.learn_labels(statuses)
     labels = device_labels(statuses)
     return [(status.device, labels[status.device.uuid]) for status in statuses]
@@ -176,7 +176,7 @@ def rungs_to_json(rule: Condition) -> list[Json]:
 def inactive_here(
     rule: Condition, rulebook: Rulebook, awake: frozenset[Precondition]
 ) -> str | None:
-    """Why it cannot become an alert here; None if it can."""
+    """Returns why the condition cannot become an alert here; None if it can."""
     if rule.name in rulebook.thresholds.off:
         return "disabled in the settings"
     return inactive_reason(rule, awake)

@@ -102,7 +102,7 @@ def _route(method: str, path: str, route: Part) -> str:
 
 
 def _try(method: str, path: str, route: Part) -> str:
-    """A link to what can be looked at with nothing to fill in."""
+    """Returns a link to a route that needs no parameters."""
     wanted = any(one.get("required") for one in route.get("parameters", ()))
     if method != "get" or "{" in path or wanted:
         return ""
@@ -162,7 +162,7 @@ def _fields(schema: Part) -> str:
 
 
 def _table(caption: str, rows: Sequence[tuple[str, str, str, str]]) -> str:
-    """Names and descriptions are escaped here; types are HTML already."""
+    """Returns a table; names and descriptions are escaped here, types are HTML already."""
     if not rows:
         return ""
     lines = [
@@ -181,7 +181,7 @@ def _needed(required: bool, schema: Part) -> str:
 
 
 def _type(schema: Part) -> str:
-    """A schema in words; objects with a name are links to it."""
+    """Returns a schema as text; named objects are links to their definition."""
     if "$ref" in schema:
         name = escape(str(schema["$ref"]).removeprefix(_REF))
         return f'<a href="#shape-{name}">{name}</a>'
@@ -205,7 +205,7 @@ def _simple(schema: Part) -> str:
 
 
 def _words(text: str) -> str:
-    """A sentence; what stands in backticks is code."""
+    """Returns a sentence as HTML; text in backticks is code."""
     return _CODE.sub(r"<code>\1</code>", escape(text))
 
 

@@ -64,7 +64,7 @@ class EstimateQuestion(NamedTuple):
 
 
 def requested(given: EstimateRequest) -> EstimateQuestion:
-    """What the request means. No file is looked for, whatever the name is."""
+    """Returns the question in the request; the name is never used as a file."""
     typed = _typed(given.options)
     if given.command is not None and given.task is not None:
         raise Invalid("a command and a task are two questions", hint="send one of them")
@@ -97,7 +97,7 @@ def _commanded(
 def _tasked(
     given: EstimateRequest, task: Mapping[str, Any], typed: dict[str, Any]
 ) -> EstimateQuestion:
-    """Parameters of a task that say nothing about memory are left out, and named."""
+    """The question for a task; parameters that do not affect memory are left out, and listed."""
     parameters = task.get("parameters")
     if parameters is not None and not isinstance(parameters, Mapping):
         raise Invalid("parameters of a task are not a table", hint='{"tp-size": [1, 2, 4]}')
@@ -145,7 +145,7 @@ def _weighed(about: ModelFacts | None, header: object, name: str | None) -> Mode
 
 
 def _typed(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options; one that is not known is refused, because a typing error must not be ignored."""
+    """The options; an unknown one is refused, because a typing error must not be ignored."""
     unknown = [word[:40] for word in given if option_named(word) is None]
     if unknown:
         raise Invalid(f"unknown option {unknown[0]!r}", hint="andon estimate --help lists them")

@@ -108,7 +108,7 @@ def _backend(name: str, snapshot: Snapshot, faults: Mapping[str, Fault]) -> Back
 
 
 def _backend_state(fault: Fault | None, snapshot: Snapshot, silent: bool) -> str:
-    """As alerts judge it: read in another way it is degraded, without cards it is absent."""
+    """The state as alerts judge it: degraded if read through a fallback, absent without cards."""
     if fault is None:
         return "degraded" if silent else "ok"
     if is_absent(fault, snapshot):

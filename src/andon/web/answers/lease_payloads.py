@@ -11,7 +11,7 @@ from andon.web.answers.payloads import iso
 
 
 def shown_to(who: Identity, found: LeaseList, server_user: str | None = None) -> LeaseList:
-    """Without the commands of others, and without the fences that prove ownership."""
+    """The list without other users' commands, and without the fences that prove ownership."""
     return replace(found, leases=tuple(_shown(who, row, server_user) for row in found.leases))
 
 
@@ -26,7 +26,7 @@ def grant(row: LeaseRow, environment: Mapping[str, str]) -> Json:
 
 
 def text(found: LeaseList) -> str:
-    """As JSON. A lease file may contain invalid UTF-8: that must not break a response."""
+    """Returns the list as JSON; invalid UTF-8 in a lease file must not break a response."""
     return sendable(leases(found))
 
 

@@ -29,7 +29,7 @@ NO_DEVICE_HINT = "andon doctor finds out why; to try it: andon serve --simulate 
 
 
 def about(snapshot: Snapshot) -> wire.Json:
-    """The start of every payload; a node without a device says why."""
+    """Returns the start of every payload; for a node without a device, with the reason."""
     answering = any(s.state in (State.OK, State.ASLEEP) for s in snapshot.devices)
     reason, hint = (None, None) if answering else why_not(snapshot)
     found = About(
@@ -45,7 +45,7 @@ def about(snapshot: Snapshot) -> wire.Json:
 
 
 def why_not(snapshot: Snapshot) -> tuple[str, str]:
-    """Why no device responds here, and what to do."""
+    """Returns why no device responds here, and what to do."""
     if snapshot.faults:
         first = snapshot.faults[0]
         return f"{first.source}: {first.reason}", first.hint
@@ -82,7 +82,8 @@ def gpu_summary(snapshot: Snapshot, settings: Settings) -> wire.Json:
 
 
 def _gpu(status: DeviceStatus, settings: Settings) -> wire.Json:
-    """A device that did not respond is all unknown: an old sample does not count."""
+    """Returns one GPU; all values of a device that did not respond are unknown, because an old
+    sample does not count."""
     free, total = _read(status, "memory_free_bytes"), status.device.memory_total_bytes
     utilization = _read(status, "utilization_percent")
     weights = settings.score_memory_weight, settings.score_utilization_weight
@@ -111,7 +112,7 @@ def _gpu(status: DeviceStatus, settings: Settings) -> wire.Json:
 
 
 def _use(process: Process) -> wire.Json:
-    """Without the command line, which not every caller may see."""
+    """Returns a process without its command line, which not every caller may see."""
     return {
         "pid": process.pid,
         "name": process.name,
@@ -223,7 +224,7 @@ def processes(snapshot: Snapshot) -> wire.Json:
 
 
 def nodes(snapshot: Snapshot, leases: LeaseList | None = None) -> wire.Json:
-    """Only this node: what it has, what leases reserve of it, and how busy it is."""
+    """Returns this node alone: its devices, what leases reserve, and how busy it is."""
     boards = [s for s in snapshot.devices if s.device.parent is None]
     allocated, why = _allocated(snapshot, leases)
     node = {
@@ -242,9 +243,11 @@ def nodes(snapshot: Snapshot, leases: LeaseList | None = None) -> wire.Json:
 
 
 def _allocated(snapshot: Snapshot, leases: LeaseList | None) -> tuple[wire.Json | None, str | None]:
-    """What leases reserve, boards counted also where in part; None with a reason if not known.
+    """Returns what leases reserve, with partly reserved boards counted; None and a reason if not
+    known.
 
-    A list that was read judges every device; its note then says only that there are no leases.
+    A list that was read has a verdict on every device; its note then says only that there are no
+    leases.
     """
     if leases is None:
         return None, NO_LEASES

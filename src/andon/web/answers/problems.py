@@ -32,7 +32,7 @@ def problem_of(error: AndonError) -> bytes:
 
 
 class ProblemFormatter:
-    """Forwards what an application sends; a library's plain-text error gets our format."""
+    """Forwards what an application sends; converts a library's plain-text error to our format."""
 
     def __init__(self, send: Send) -> None:
         self.begun = False

@@ -65,7 +65,7 @@ _PRIORITY = {"type": "integer", "minimum": -MOST_PRIORITY, "maximum": MOST_PRIOR
 
 
 def _unread(schema: dict[str, Any]) -> Any:
-    """Described here, read by `RequestOptions`: a mistake gets the same sentence everywhere."""
+    """Describes a field that `RequestOptions` parses, so that mistakes read the same everywhere."""
     return Annotated[Any, WithJsonSchema(schema)]
 
 

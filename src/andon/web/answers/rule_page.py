@@ -74,7 +74,7 @@ def rule_page(condition: Condition, here: RuleContext) -> schemas.RulePage:
 
 
 def _borrowed(condition: Condition) -> Iterator[Figure]:
-    """The figures of other conditions that its texts name."""
+    """Yields the thresholds of other conditions that its texts name."""
     rungs = (text for one in condition.rungs for text in (one.condition, one.clear_condition))
     texts = "".join((condition.why, *rungs))
     own = {figure.name for figure in condition.figures}
@@ -98,7 +98,7 @@ def _figure(figure: Figure, figures: Thresholds) -> schemas.FigureRow:
 
 
 def _overrides(rule: Condition, one: Labelled, rulebook: Rulebook) -> Iterator[schemas.OverrideRow]:
-    """The figures that tables of the settings change for this device; off stays off."""
+    """Yields thresholds that the settings change for this device; a rule that is off stays off."""
     device, label = one
     fitting = rulebook.overrides_for(device)
     found: dict[str, tuple[float | None, str]] = {}

@@ -56,7 +56,7 @@ def details_of(
     read: RecordExtent,
     now: float,
 ) -> RunDetails:
-    """`fold` has at least the begin, and the end where there is one."""
+    """Returns the details of a run. `fold` has at least the begin, and the end if there is one."""
     begin, end, facts, shown = fold.begin, fold.end, fold.facts, sight.shows(row.user)
     assert begin is not None
     entry = entry_of(sight, row, now)
@@ -124,7 +124,7 @@ def _candidates(begin: RunBegin) -> list[ChosenDevice]:
 def gpu_monitoring(
     begin: RunBegin, summary: Summary, row: RunRow, seconds: float
 ) -> GpuMonitoring | None:
-    """What `stop_monitoring` would have returned; None where nothing was sampled."""
+    """Returns what `stop_monitoring` would have returned; None if nothing was sampled."""
     stats = {
         device.label: _monitored(device, summary[device.uuid])
         for device in begin.devices
@@ -157,7 +157,7 @@ def spread_in(used: Mapping[str, Any], name: str, scale: float = 1.0) -> Monitor
 
 
 def uses_of(begin: RunBegin, summary: Summary) -> list[RunUse]:
-    """The rows of the table: every device, also one that was never read."""
+    """Returns the rows of the table: every device, including one that was never read."""
     return [_use(device, summary.get(device.uuid, {})) for device in begin.devices]
 
 
@@ -177,7 +177,7 @@ def _use(device: RunDevice, used: Mapping[str, Any]) -> RunUse:
 
 
 def columns_of(series: RunSeries | None) -> RunColumns:
-    """What the four charts need, and no more."""
+    """Returns the columns for the four charts, and no more."""
     if series is None:
         return RunColumns([], {})
     return RunColumns(
@@ -190,7 +190,7 @@ def columns_of(series: RunSeries | None) -> RunColumns:
 
 
 def columns_between(begin: RunBegin, samples: Sequence[RunSample]) -> RunColumns:
-    """Samples as they are, each a point."""
+    """Returns the samples as they are, each a point."""
     devices: dict[str, dict[str, list[float | None]]] = {
         device.uuid: {name: [] for name in DRAWN} for device in begin.devices
     }
@@ -204,14 +204,14 @@ def columns_between(begin: RunBegin, samples: Sequence[RunSample]) -> RunColumns
 
 
 def _number(value: object) -> float | None:
-    """A record is foreign input."""
+    """Returns a number from a record, which is untrusted input; None if it is not one."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def marks_of(
     begin: RunBegin, shown: bool, lines: Iterable[RunEvent | RunItem | RunAlert]
 ) -> list[RunMark]:
-    """What happened; the words of the program itself only to those who are shown its command."""
+    """Returns events, items and alerts; the program's own texts only if its command may be seen."""
     found = [_mark(begin, line, shown) for line in lines]
     return sorted(found, key=lambda mark: mark.at)
 

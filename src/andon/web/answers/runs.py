@@ -23,9 +23,10 @@ MOST_CHOICES = 100  # of a kind: a menu with more is no help
 
 
 def select(sight: Sight, rows: Iterable[RunRow], query: RunQuery, search: str) -> list[RunRow]:
-    """Those that are meant, the latest first; a search finds each of its words somewhere.
+    """Returns the matching runs, the latest first; a search must find each of its terms
+    somewhere.
 
-    It looks only at what the caller sees: it must not find what is hidden.
+    It searches only what the caller may see: it must not find what is hidden.
     """
     words = search.lower().split()
     found = [
@@ -45,7 +46,7 @@ def _shown(sight: Sight, row: RunRow) -> RunRow:
 
 
 def _named(sight: Sight, row: RunRow) -> RunRow:
-    """Without the name of another's job, which the list of jobs hides too."""
+    """Returns the row without the name of another user's job, which the list of jobs hides too."""
     hidden = row.kind is RunKind.JOB and not sight.shows(row.user)
     return replace(row, name=HIDDEN_NAME) if hidden else row
 
@@ -59,7 +60,7 @@ def page_of(
     whose: str,
     note: str | None = None,
 ) -> RunPage:
-    """The runs that match, the latest first; only those of the page are made ready to be sent."""
+    """A page of the matching runs, the latest first; only the rows of the page are encoded."""
     found = select(sight, rows, query, search)
     offset, limit = query.offset, query.limit or MOST_LISTED
     return RunPage(
@@ -84,7 +85,7 @@ def choices_of(sight: Sight, rows: Sequence[RunRow]) -> RunChoices:
 
 
 def models_of(row: RunRow) -> list[str]:
-    """Each model once, as people call it."""
+    """Returns each model once, by its common name."""
     return list(dict.fromkeys(_brief(device.name) for device in row.devices))
 
 
@@ -94,7 +95,7 @@ def _brief(name: str) -> str:
 
 
 def entry_of(sight: Sight, row: RunRow, now: float) -> RunEntry:
-    """A run as this caller sees it: without what `ps` would not show of another's process."""
+    """A run as this caller sees it: without what `ps` would not show of another user's process."""
     row, shown = _named(sight, row), sight.shows(row.user)
     sampled = bool(row.samples) or (row.samples is None and row.state is RunState.RUNNING)
     telemetry = sampled and bool(row.devices)
@@ -150,7 +151,7 @@ def _duration(row: RunRow, now: float) -> float | None:
 
 
 def _plainly(params: Mapping[str, Any]) -> dict[str, Plain]:
-    """Numbers and texts as they are; anything else as its JSON."""
+    """Returns numbers and strings as they are; anything else as its JSON."""
     return {
         str(name): value if isinstance(value, str | int | float | None) else _json(value)
         for name, value in params.items()
@@ -162,6 +163,6 @@ def _json(value: object) -> str:
 
 
 def _counted(values: Iterable[str]) -> list[RunChoice]:
-    """The most frequent of them, in the order of the alphabet."""
+    """Returns the most frequent values, in alphabetical order."""
     found = Counter(values).most_common(MOST_CHOICES)
     return [RunChoice(value, count) for value, count in sorted(found)]

@@ -14,7 +14,7 @@ HIDDEN_OTHERS = "those of others are shown to root and to the user who runs the 
 
 
 def seen_by(sight: Sight, snapshot: Snapshot) -> Snapshot:
-    """Without the command lines that this caller may not see; program names stay."""
+    """Hides the command lines that this caller may not see; program names stay."""
     if sight.everything:
         return snapshot
     return replace(snapshot, devices=tuple(_seen(sight, one) for one in snapshot.devices))
@@ -25,9 +25,10 @@ def all_seen_by(sight: Sight, snapshots: Sequence[Snapshot]) -> list[Snapshot]:
 
 
 def narrowed(sight: Sight, snapshot: Snapshot) -> Sight:
-    """The same sight as far as this snapshot goes: who has no process in it sees what anyone sees.
+    """Returns the sight reduced to this snapshot: a user without a process in it sees what
+    anyone sees.
 
-    So that a signed-in user costs no encoding of their own most of the time.
+    So a signed-in user rarely costs an encoding of their own.
     """
     if sight.everything or sight.user is None:
         return sight
@@ -47,7 +48,7 @@ def without_commands(sight: Sight, processes: Sequence[Process]) -> tuple[Proces
 
 
 def uses_seen_by(sight: Sight, uses: Iterable[UsageInterval]) -> list[UsageInterval]:
-    """Without the programs of others: their names come from command lines."""
+    """Returns the uses without other users' programs: their names come from command lines."""
     return [use if sight.shows(use.user) else replace(use, name=None) for use in uses]
 
 
@@ -56,8 +57,8 @@ def why_hidden(sight: Sight) -> str:
 
 
 def not_seen(what: str, sight: Sight, shared: bool, listing: str) -> Gone:
-    """There is no such thing among those that this caller may see; `shared`: where everyone sees
-    their own. Whether another user has it is not said."""
+    """Returns the error for an object that this caller cannot see. `shared`: everyone sees their
+    own. It does not reveal whether another user has it."""
     if not shared or sight.everything:
         return Gone(f"there is no {what} here", hint=f"to list them: {listing}")
     if sight.user is None:

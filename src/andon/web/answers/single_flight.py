@@ -1,4 +1,4 @@
-"""An expensive answer, computed once per snapshot for all callers."""
+"""Computes an expensive answer once per snapshot for all callers."""
 
 import threading
 from collections.abc import Callable

@@ -62,7 +62,7 @@ class DeviceTexts:
         return joined_object(parts)
 
     def _encode_facts(self, status: DeviceStatus, label: str) -> str:
-        """All that `wire.state_to_json` reads, compared before it is built."""
+        """Encodes all that `wire.state_to_json` reads, if any of it has changed."""
         facts = (
             status.device, status.state, status.since, status.reason, status.hint, status.visible,
             status.cuda_index, status.memory_unattributed_bytes, status.band, status.last_users,
@@ -84,7 +84,7 @@ class DeviceTexts:
         return self._missing_text
 
     def _encode_processes(self, processes: tuple[Process, ...]) -> str:
-        """A list that did not change is the same object in the next snapshot."""
+        """Encodes the processes; an unchanged list is the same object in the next snapshot."""
         if processes is not self._processes:
             self._hides = hides(self._sight, processes)
             shown = without_commands(self._sight, processes) if self._hides else processes
@@ -131,7 +131,7 @@ class SnapshotTexts:
         self._texts: OrderedDict[Sight, SightTexts] = OrderedDict()
 
     def of(self, snapshot: Snapshot, sight: Sight) -> str:
-        """The same as `wire.snapshot_to_json`, without the command lines that are hidden."""
+        """Returns the same as `wire.snapshot_to_json`, without hidden command lines."""
         sight = narrowed(sight, snapshot)
         texts = self._texts.get(sight)
         if texts is None:
@@ -143,7 +143,7 @@ class SnapshotTexts:
 
 
 def encoded(value: object) -> str:
-    """One JSON value. Most are numbers: JSON writes them as `repr` does, which is much cheaper."""
+    """Encodes one JSON value. Most are numbers, for which `repr` is the same and much cheaper."""
     if type(value) is int or (type(value) is float and isfinite(value)):
         return repr(value)
     return wire.dumps(value)
@@ -156,7 +156,7 @@ def member(name: str, text: str) -> str:
 
 @cache
 def _key(name: str) -> str:
-    """Bounded: the names are those of the model."""
+    """Encodes a key; the cache is bounded, because the names are those of the model."""
     return json.dumps(name) + ":"
 
 
@@ -176,5 +176,5 @@ def dumped(value: object) -> bytes:
 
 
 def sendable(text: str) -> str:
-    """A folder name that is not valid UTF-8 must not end a connection."""
+    """Returns the text in valid UTF-8: a folder name that is not must not end a connection."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

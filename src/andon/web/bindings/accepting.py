@@ -97,7 +97,8 @@ class Acceptor:
             self._arrived(accepted)
 
     def _pause(self, exc: OSError) -> None:
-        """The socket stays ready while descriptors are short: retrying at once would spin."""
+        """Pauses accepting while descriptors are short: the socket stays ready, and retrying at
+        once would spin."""
         if exc.errno not in _SHORT:
             raise exc
         log.error("cannot accept connections: %s", exc.strerror)
@@ -121,7 +122,7 @@ class Acceptor:
             self._timer = self._loop.call_at(now + OWED_SECONDS, self._expire)
 
     def _readable(self, seat: Seat) -> None:
-        """Its first bytes have arrived, or its end."""
+        """Handles the first bytes of a connection, or its end."""
         accepted = self._silent[seat]
         try:
             begun = accepted.recv(LONGEST_HEAD, socket.MSG_PEEK)
@@ -140,7 +141,7 @@ class Acceptor:
             self._turns.wait(lambda: self._join(seat))
 
     def _join(self, seat: Seat) -> None:
-        """Hand it to asyncio: the TLS handshake if there is one, then the protocol."""
+        """Hands the connection to asyncio: the TLS handshake if there is one, then the protocol."""
         accepted = self._silent.pop(seat, None)
         if accepted is None:
             return  # it was closed while it waited for its turn
@@ -161,7 +162,7 @@ class Acceptor:
         task.add_done_callback(lambda done: self._joined(done, accepted))
 
     def _joined(self, task: "asyncio.Task[object]", accepted: AcceptedSocket) -> None:
-        """A failed handshake is not logged: any client can cause one."""
+        """Ends a connection whose handshake failed; not logged: any client can cause one."""
         self._joining.discard(task)
         failed = None if task.cancelled() else task.exception()
         if task.cancelled() or failed is not None:
@@ -176,7 +177,8 @@ class Acceptor:
             self._turn_away(accepted)
 
     def _turn_away(self, accepted: AcceptedSocket) -> None:
-        """Whoever has asked already reads why; what is not read here would reset the connection."""
+        """Refuses a connection; a client that has sent a request gets the reason. Unread input
+        would reset the connection."""
         if self._context is None:
             with suppress(OSError):
                 accepted.recv(LONGEST_HEAD)
@@ -184,7 +186,7 @@ class Acceptor:
         accepted.close()
 
     def _expire(self) -> None:
-        """One timer for all: the oldest is due first."""
+        """Closes silent connections with one timer for all: the oldest is due first."""
         self._timer = None
         now = self._loop.time()
         while (oldest := self._places.oldest(ConnectionUse.SILENT)) is not None:

@@ -73,7 +73,7 @@ class Connection(H11Protocol):
         self._owes(self._seat.arrived_at + OWED_SECONDS)
 
     def data_received(self, data: bytes) -> None:
-        """An anonymous client's next request waits for its turn; the body of one does not."""
+        """Takes input; an anonymous client's next request waits for its turn, a body does not."""
         if self._held:
             self._held += data
         elif self._goes_first(data):
@@ -111,7 +111,7 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """The client does not read, and the socket's buffer is full."""
+        """Sets a deadline, because the client does not read and the socket's buffer is full."""
         super().pause_writing()
         self._stall = self._stall or self.loop.call_later(STALLED_SECONDS, self._give_up)
         self._seat.stall()
@@ -159,7 +159,7 @@ class Connection(H11Protocol):
         self.transport.abort()
 
     def _give_way(self) -> None:
-        """All connections are in use: one whose request has begun reads why."""
+        """Ends the connection because all are in use; a begun request gets the reason."""
         begun = self._held or self.conn.their_state is not h11.IDLE or self.conn.trailing_data[0]
         if begun and self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             self._owes_nothing()
@@ -168,7 +168,7 @@ class Connection(H11Protocol):
             self._give_up()
 
     def _answer(self, refusal: Refusal) -> None:
-        """Refuse if no response has begun; in the middle of one, only close."""
+        """Sends a refusal if no response has begun; otherwise only closes the connection."""
         wait = [(b"retry-after", b"%d" % (FULL_SECONDS + 1))] if refusal is FULL else []
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             body = problem(refusal.status, refusal.reason, refusal.hint)

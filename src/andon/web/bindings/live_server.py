@@ -78,8 +78,8 @@ class ClientSocket:
                 raise
 
     def cut(self) -> None:
-        """The library takes the first cancellation as a disconnect and then waits for a stuck
-        writer: the later ones end that."""
+        """Cancels the connection repeatedly: the library takes the first cancellation as a
+        disconnect and then waits for a stuck writer."""
         self._is_cut = True
         self._task.cancel()
         loop = asyncio.get_running_loop()
@@ -140,7 +140,7 @@ class LiveServer(socketio.AsyncServer):  # type: ignore[misc]
             self._ended(eio_sid)
 
     async def _handle_eio_message(self, eio_sid: str, data: Any) -> None:
-        """Ignores connections that have ended: joining again would leave them in the rooms."""
+        """Handles a message; ignores ended connections, which would join the rooms again."""
         if eio_sid in self.environ:
             await self._tally.tried("a packet", super()._handle_eio_message(eio_sid, data))
 

@@ -60,14 +60,15 @@ class QuietServer(uvicorn.Server):
         await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Any number of signals mean the same: end. The end is bounded; uvicorn's own handler cuts
-        it short after a second Ctrl-C, and each task that it cancels is reported as an error."""
+        """Ends the server at the first signal; further ones are ignored. The shutdown has a time
+        limit; uvicorn's own handler would cut it short after a second Ctrl-C and report each
+        cancelled task as an error."""
         self.should_exit = True
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._woken.set)
 
     def _calmed(self) -> None:
-        """Delayed, so that closed connections are freed first."""
+        """Frees memory after a delay, so that closed connections are freed first."""
         asyncio.get_running_loop().call_later(CALM_SECONDS, heap.release_memory)
 
     def _connection(self, seat: Seat) -> Connection:

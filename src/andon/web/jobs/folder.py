@@ -24,8 +24,8 @@ NOT_DISPATCHED = "nothing of yours starts jobs now: it starts with your next and
 
 
 class FolderJobs:
-    """Every call may block: callers use a thread of their own. `wake` sees to it that a dispatcher
-    runs; None where that is not this process's to do."""
+    """Reads one user's jobs; every call may block, so callers use a thread of their own. `wake`
+    makes sure that a dispatcher runs; None if this process must not start one."""
 
     def __init__(
         self, open_queue: "Callable[[], Queue]", user: str, wake: Callable[[], None] | None
@@ -36,13 +36,13 @@ class FolderJobs:
         self._lock = threading.Lock()
 
     def jobs(self) -> UserJobs:
-        """Nothing is read twice within a moment."""
+        """Returns the jobs; within a moment the last answer is reused."""
         with self._lock:
             queue = self._fresh()
             return UserJobs(queue.views(), queue.paused)
 
     def job(self, number: int) -> JobView:
-        """With the variables that may be shown."""
+        """Returns one job with the variables that may be shown."""
         with self._lock:
             queue = self._fresh()
             if number not in queue.jobs:
@@ -50,7 +50,7 @@ class FolderJobs:
             return queue.view(number)
 
     def log(self, number: int, attempt: int | None, start: int | None) -> JobLog:
-        """The last part of the output, or what came after `start`."""
+        """Returns the last part of the output, or what came after `start`."""
         with self._lock:
             queue = self._fresh()
             facts = queue.jobs.get(number)
@@ -110,8 +110,8 @@ class FolderJobs:
 
 
 def _tail(path: str, start: int | None) -> tuple[int, str, int]:
-    """Where the text begins, the text, where it ends; whole lines where it is cut. A character of
-    which only the first bytes are there comes with the next part."""
+    """Returns the start offset, the text and the end offset; a cut text has whole lines. A
+    character whose last bytes are missing comes with the next part."""
     try:
         descriptor = open_regular(path)
     except OSError:

@@ -32,7 +32,7 @@ def open_server_jobs(
     *,
     encrypted: bool,
 ) -> "ServerJobs | None":
-    """None where there is no queue: for a recording, or on a system without locks."""
+    """The jobs; None if there is no queue, as in a recording or on a system without locks."""
     if settings.replay or sys.platform == "win32":
         return None
     from andon.web.jobs.folder import FolderJobs
@@ -48,7 +48,7 @@ def open_server_jobs(
 
 
 def open_dispatcher_guard(sampler: "Sampler") -> "DispatcherGuard":
-    """See to it that the jobs of a server's user start, also after its dispatcher was killed."""
+    """Returns a guard that keeps a dispatcher running for the jobs of the server's user."""
     from andon.jobs.dispatcher_guard import CHECK_SECONDS, DispatcherGuard
     from andon.jobs.folder import JobsFolder, jobs_path
 
@@ -57,7 +57,7 @@ def open_dispatcher_guard(sampler: "Sampler") -> "DispatcherGuard":
 
 
 def why_not_submit(allowed: bool, uid: int, encrypted: bool) -> str | None:
-    """Why nothing may be submitted over the network; None where it may."""
+    """Returns why nothing may be submitted over the network; None if it may."""
     if uid == 0:
         return "a server run by root accepts no jobs over the network, whatever the settings say"
     if not allowed:
@@ -70,7 +70,7 @@ def why_not_submit(allowed: bool, uid: int, encrypted: bool) -> str | None:
 def submit_document(
     document: Mapping[str, Any], latest: "Callable[[], Snapshot]", labels: "Labels"
 ) -> Sequence[int]:
-    """Queue what a job file's document describes; the numbers of its jobs."""
+    """Queues the jobs in a job file's document; returns their numbers."""
     from andon.jobs.file import JobQueue, queue_all, specs_of
     from andon.jobs.folder import open_jobs_folder
     from andon.jobs.rules.file import jobs_in

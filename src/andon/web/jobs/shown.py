@@ -1,4 +1,4 @@
-"""The jobs that a server shows: its own user's, and where root runs it each user's to that user."""
+"""The jobs that a server shows: its own user's; a server of root shows each user their own."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ MOST_LISTED = 1000
 
 
 class ListedJobs(Struct, frozen=True):
-    """What one caller sees: the jobs, the oldest first, and what is missing."""
+    """What one caller sees: the jobs, oldest first, and what is missing."""
 
     views: Sequence[JobView]
     paused: bool
@@ -38,8 +38,9 @@ class ListedJobs(Struct, frozen=True):
 
 
 class ServerJobs:
-    """Every call may block: callers use a thread of their own. `why_not` says why none may be
-    submitted over the network, or returns None. `users` is there where root runs the server."""
+    """The jobs of a server; every call may block, so callers use a thread of their own.
+    `why_not` returns why none may be submitted over the network, or None. `users` is set if root
+    runs the server."""
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class ServerJobs:
         self._why_not, self._submit, self._users = why_not, submit, users
 
     def listed(self, sight: Sight, user: str = "") -> ListedJobs:
-        """A user sees their own, an owner everyone's, and anyone else the server's user's."""
+        """A user's own jobs, everyone's for an owner, and the server user's for anyone else."""
         files = self._files(sight, user)
         if files is not None or not sight.everything or self._users is None or user:
             found = (files or self._own).jobs()
@@ -103,7 +104,7 @@ class ServerJobs:
     def log(
         self, sight: Sight, number: int, attempt: int | None, start: int | None, user: str = ""
     ) -> JobLog:
-        """The last part of the output, or what came after `start`."""
+        """Returns the last part of the output, or what came after `start`."""
         files = self._files(sight, user) or self._own
         if not sight.shows(files.user):
             raise Denied(
@@ -112,7 +113,7 @@ class ServerJobs:
         return files.log(number, attempt, start)
 
     def act(self, who: Identity, number: int, act: str, user: str = "") -> JobDone:
-        """Cancel, retry, requeue or move; of another user's jobs none, whoever asks."""
+        """Cancels, retries, requeues or moves a job; never one of another user."""
         files = self._files(sight_of(who), user)
         if files is not None and files.user != who.user:
             raise Denied(
@@ -122,11 +123,11 @@ class ServerJobs:
         return (files or self._own).act(number, act)
 
     def whose(self, who: Identity, user: str = "") -> str:
-        """The user whose job is meant by a number alone."""
+        """Returns the user whose job a number alone refers to."""
         return user or (self._files(sight_of(who), "") or self._own).user
 
     def submit(self, document: dict[str, Any]) -> Sequence[int]:
-        """Queue what a job file's document describes; Denied unless the settings allow it."""
+        """Queues the jobs in a job file's document; raises Denied unless the settings allow it."""
         why = self._why_not()
         if why is not None:
             raise Denied(why, hint="in a terminal: andon submit -- COMMAND")
@@ -135,7 +136,7 @@ class ServerJobs:
         return numbers
 
     def _files(self, sight: Sight, user: str) -> UserFiles | None:
-        """Whose files are meant; None for those of the server's own user."""
+        """Returns the files of the given user; None for the server's own user."""
         if not user:
             own = sight.uid is not None and self._users is not None and not sight.everything
             return self._users.of(sight.uid) if own and self._users and sight.uid else None
@@ -167,7 +168,8 @@ class ServerJobs:
 
 
 def shown_to(sight: Sight, view: JobView) -> JobView:
-    """Whoever may not see the user's commands learns that there is a job, and how it stands."""
+    """Returns the job without details if the caller may not see its user's commands: only that
+    it exists, and its state."""
     if sight.shows(view.user):
         return view
     return replace(

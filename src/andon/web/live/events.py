@@ -127,7 +127,7 @@ class Live:
         loop, self._came = asyncio.get_running_loop(), asyncio.Event()
 
         def arrived(snapshot: Snapshot) -> None:
-            """While nobody is connected, the event loop sleeps on."""
+            """Wakes the event loop for a snapshot, but not while nobody is connected."""
             if self._visitors or self._troubles:
                 loop.call_soon_threadsafe(self._arrived, snapshot)
             else:
@@ -167,7 +167,7 @@ class Live:
             self._came.set()
 
     def _leased(self, found: LeaseList) -> None:
-        """The whole list: a newer one replaces one that was not sent yet."""
+        """Takes the whole list of leases; a newer one replaces one that was not sent yet."""
         self._leases = found
         if self._came is not None:
             self._came.set()
@@ -184,7 +184,7 @@ class Live:
                 await self._tried("snapshots", self._publish(newest))
 
     async def _tried(self, what: str, work: Awaitable[None]) -> None:
-        """A kind of update that fails does not affect the others; /api/health reports it."""
+        """Publishes one kind of update; a failure affects no other, and /api/health shows it."""
         if await self._tally.tried(what, work):
             self._troubles.pop(what, None)
         else:
@@ -222,7 +222,7 @@ class Live:
         self._follow_runs()
 
     def _follow_runs(self) -> None:
-        """In a task of its own, and one at a time: a folder may hang."""
+        """Publishes runs in a task of its own, one round at a time: a folder may hang."""
         wants: dict[str, set[Sight]] = {}
         for client in self._clients.values():
             for what in client.wants - {SNAPSHOT}:
@@ -284,7 +284,7 @@ class Live:
         self._transport.ended(connection)
 
     async def _connect(self, sid: str, _environ: object, auth: object = None) -> None:
-        """What the handshake proved is only in the table of visitors."""
+        """Admits a client; its rights come from the table of visitors alone."""
         visitor = self._visitors.of(self._server.connection_of(sid))
         if visitor is None or visitor.joined:
             raise Refused("this connection has no handshake")
@@ -312,7 +312,8 @@ class Live:
         raise Refused("too many wrong tokens from this address")
 
     async def _welcome(self, sid: str) -> None:
-        """It may have disconnected already; then the library forgets it."""
+        """Adds a client to its rooms and sends the first data; the library forgets one that has
+        disconnected already."""
         client = self._clients.get(sid)
         if client is None:
             return
@@ -326,7 +327,7 @@ class Live:
                 await self._emit("high_gpu_usage_alert", self._high_usage(snapshot, busy), sid)
 
     async def _disconnect(self, sid: str, _reason: object = None) -> None:
-        """Leaving the namespace ends the connection."""
+        """Ends the connection when its client leaves the namespace."""
         client = self._clients.pop(sid, None)
         if client is not None:
             self._transport.start(self._transport.end(client.visitor))
@@ -368,7 +369,7 @@ class Live:
 
 
 def _room(what: str, sight: Sight) -> str:
-    """Clients who see the same get the same text."""
+    """Returns the room of a subscription: clients with the same rights get the same text."""
     if sight.everything:
         return f"{what} with all commands"
     return what if sight.user is None else f"{what} with the commands of {sight.user}"

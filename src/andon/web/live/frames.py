@@ -103,7 +103,8 @@ def _check_event(data: str | None) -> MalformedFrame | None:
 
 
 def _parsed(data: str) -> list[Any]:
-    """The value in a list, or an empty list if malformed; at least as strict as the library."""
+    """Parses JSON; returns the value in a list, or an empty list if malformed. At least as
+    strict as the library."""
     try:
         return [json.loads(data, parse_int=_whole, parse_constant=_constant)]
     except (ValueError, RecursionError):
@@ -146,7 +147,7 @@ class LiveTally(Struct):
         log.warning("ignored a frame from a live client: %s", wrong, extra={"kind": str(wrong)})
 
     async def tried(self, what: str, work: Awaitable[None]) -> bool:
-        """Whether the work succeeded; a failure is counted and logged, and affects no one else."""
+        """Runs the work; returns whether it succeeded. A failure is counted and logged."""
         try:
             await work
         except Exception:

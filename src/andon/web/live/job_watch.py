@@ -21,19 +21,19 @@ Emit = Callable[[str, Prepared, str, Sight], Awaitable[None]]
 
 
 class JobWatch:
-    """Nothing is read while no client is subscribed."""
+    """Publishes changed jobs; reads nothing while no client is subscribed."""
 
     def __init__(self, jobs: ServerJobs, reader: HistoryReader) -> None:
         self._jobs, self._reader = jobs, reader
         self._told: dict[Sight, dict[tuple[str, int], JobView]] = {}
 
     def forget(self) -> None:
-        """Nobody looks any more."""
+        """Forgets the jobs, because no client is subscribed any more."""
         self._told = {}
 
     async def publish(self, sights: Collection[Sight], emit: Emit) -> None:
-        """One round: a `job` event for each that changed since the last one, as each caller sees
-        it. One whose jobs cannot be read does not keep the others."""
+        """Publishes one round: a `job` event for each job that changed, as each caller sees it.
+        A caller whose jobs cannot be read does not affect the others."""
         self._told = {sight: told for sight, told in self._told.items() if sight in sights}
         failed: AndonError | None = None
         for sight in sights:

@@ -32,7 +32,8 @@ class LiveRequest(Struct, frozen=True):
 
 
 def parse_query(scope: Scope) -> LiveRequest | None:
-    """None if it is not a Socket.IO request; JSONP, which no current client uses, is refused."""
+    """Parses the query; None if it is not a Socket.IO request. JSONP, which no current client
+    uses, is refused."""
     try:
         query = parse_qs(
             scope.get("query_string", b"").decode("ascii"), max_num_fields=_MOST_FIELDS
@@ -49,7 +50,7 @@ def parse_query(scope: Scope) -> LiveRequest | None:
 
 
 def request_scope(request: LiveRequest, method: str, visitor: Visitor, body: bytes = b"") -> Scope:
-    """For the library: of the client's input, only the name of a known connection."""
+    """A scope for the library; of the client's input it has only the name of a known connection."""
     headers = [(b"content-length", str(len(body)).encode())]
     return {"type": "http", "method": method, **_shared(request, visitor), "headers": headers}
 
@@ -63,7 +64,7 @@ def _shared(request: LiveRequest, visitor: Visitor) -> dict[str, object]:
 
 
 def replayed(body: bytes) -> Receive:
-    """For the library: a body that has been read and checked."""
+    """Returns a receive function for the library, with a body that has been read and checked."""
 
     async def received() -> Message:
         return {"type": "http.request", "body": body, "more_body": False}
@@ -72,7 +73,7 @@ def replayed(body: bytes) -> Receive:
 
 
 async def read_body(receive: Receive) -> bytes | None:
-    """The body, whose size the gate has checked; None if the client disconnected."""
+    """Returns the body, whose size the gate has checked; None if the client disconnected."""
     parts = list[bytes]()
     while True:
         message = await receive()
@@ -90,7 +91,7 @@ async def hung_up(receive: Receive) -> None:
 
 
 async def until_gone(work: Awaitable[None]) -> None:
-    """A client that disconnects in the middle of a response is not an error."""
+    """Runs the work; a client that disconnects in the middle of a response is not an error."""
     with suppress(OSError):
         await work
 

@@ -26,7 +26,7 @@ Emit = Callable[[str, Prepared, str, Sight], Awaitable[None]]
 
 
 def run_in(what: str) -> str | None:
-    """The run that is subscribed to."""
+    """Returns the run of a subscription; None if it is not to a run."""
     found = _ONE.fullmatch(what)
     return None if found is None else found[1]
 
@@ -36,7 +36,7 @@ def is_too_many(wants: Collection[str]) -> bool:
 
 
 class RunWatch:
-    """Nothing is read while no client is subscribed."""
+    """Publishes changes of runs; reads nothing while no client is subscribed."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class RunWatch:
         self._told: dict[str, dict[Sight, tuple[RunState, int]]] = {}
 
     async def publish(self, wants: Mapping[str, Collection[Sight]], emit: Emit) -> None:
-        """One round: `wants` has what is subscribed to, and by callers with which sight."""
+        """Publishes one round; `wants` maps each subscription to the sights of its callers."""
         runs = {run: sights for what, sights in wants.items() if (run := run_in(what))}
         self._told = {run: told for run, told in self._told.items() if run in runs}
         for run, sights in runs.items():
@@ -72,7 +72,7 @@ class RunWatch:
                     await emit("run", text, f"run {run}", sight)
 
     async def _publish_list(self, sights: Collection[Sight], emit: Emit) -> None:
-        """The page asks again: what it shows depends on its search and its filters."""
+        """Publishes that the list changed; the page requests it again with its own filters."""
         if self._clock() - self._listed < LIST_SECONDS:
             return
         self._listed = self._clock()

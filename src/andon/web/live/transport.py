@@ -79,7 +79,7 @@ class Transport:
             visitor.line.cut()
 
     def ended(self, connection: str) -> None:
-        """The library has closed a connection: ignore it from now on."""
+        """Ignores a connection from now on, because the library has closed it."""
         visitor = self._visitors.of(connection)
         if visitor is not None:
             self._visitors.leave(visitor)
@@ -180,7 +180,7 @@ class Transport:
     async def _poll(
         self, request: LiveRequest, visitor: Visitor, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """One poll at a time; a second one ends the connection, as in Engine.IO."""
+        """Answers one poll at a time; a second one ends the connection, as in Engine.IO."""
         if visitor.polls:
             await self.end(visitor)
         if visitor.gone or self._server.uses_websocket(request.name or ""):
@@ -197,7 +197,7 @@ class Transport:
     async def _answered(
         self, request: LiveRequest, visitor: Visitor, receive: Receive, send: Send
     ) -> None:
-        """Wait until there is something to send; a client that disconnects is removed at once."""
+        """Waits until there is something to send; a client that disconnects is removed at once."""
         made = request_scope(request, "GET", visitor)
         answer = asyncio.ensure_future(self._server.answer(made, replayed(b""), send))
         leaving = asyncio.ensure_future(hung_up(receive))
@@ -250,7 +250,7 @@ class Transport:
             await self.end(visitor)
 
     def _checked(self, visitor: Visitor, receive: Receive) -> Receive:
-        """What the client sends, without malformed frames and frames after its end."""
+        """Returns the client's input without malformed frames and without frames after its end."""
 
         async def checked() -> Message:
             while True:
@@ -270,7 +270,7 @@ class Transport:
     # Sessions.
 
     def _session_ended(self, name: bytes) -> None:
-        """Called from any thread."""
+        """Ends the connections of a session that ended; called from any thread."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._end_session, name)
 

@@ -67,14 +67,14 @@ class Visitors:
         return [one for one in self._all if session in one.sessions]
 
     def trust(self, visitor: Visitor, who: Identity) -> None:
-        """It has sent a valid key and no longer counts as anonymous."""
+        """Marks a visitor as trusted after a valid key: it no longer counts as anonymous."""
         visitor.who = who
         if not visitor.trusted:
             visitor.trusted = True
             self._forget_anonymous(visitor)
 
     def leave(self, visitor: Visitor) -> None:
-        """Remove it. May be called twice: by the library and by the transport."""
+        """Removes a visitor. May be called twice: by the library and by the transport."""
         if visitor.gone:
             return
         visitor.gone = True

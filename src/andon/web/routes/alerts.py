@@ -187,7 +187,7 @@ def _silences(router: APIRouter, feed: SnapshotFeed, watching: Asked) -> None:
 
 
 def _found(watcher: "Watcher", wanted: Wanted) -> tuple[list[Alert], str | None]:
-    """Current alerts from memory, past ones from the store; if that fails, only current ones."""
+    """Returns current alerts from memory and past ones from the store, if it can be read."""
     now = [alert for alert in watcher.alerts() if matches(wanted, alert)]
     room = wanted.limit - len(now)
     if wanted.state not in (None, Phase.RESOLVED) or room <= 0:
@@ -205,7 +205,7 @@ def _found(watcher: "Watcher", wanted: Wanted) -> tuple[list[Alert], str | None]
 
 
 def _subject(snapshot: Snapshot, device: str) -> str:
-    """A present device, a removed one, or another subject: node, store, sampler."""
+    """Returns the subject: a present device, a removed one, or node, store, sampler."""
     try:
         return device_named(device, snapshot.devices).device.uuid
     except Gone:
@@ -257,7 +257,7 @@ def _silence(given: SilenceRequest, snapshot: Snapshot) -> Silence:
 
 
 def _refuse(request: Request, action: Action, by: str) -> None:
-    """Raise Denied unless the caller may do it to what was done under this name."""
+    """Raises Denied unless the caller may change what the user `by` has done."""
     who = caller_of(request.scope)
     refused = refusal_for(who, action, bool(by) and by == who.user, by)
     if refused is not None:

@@ -308,19 +308,20 @@ def _usage(state: AppState, sight: Sight) -> Usage | None:
 
 
 def _sight_over(request: Request, past: list[Snapshot]) -> Sight:
-    """Who has no process in any of the snapshots sees what anyone sees, and shares the answer."""
+    """Returns the caller's sight: a user without a process in any snapshot sees what anyone
+    sees, and shares the answer."""
     sight = sight_in(request.scope)
     return next((sight for one in past if narrowed(sight, one) == sight), BLIND)
 
 
 def _span(start: float | None, end: float | None) -> tuple[float, float]:
-    """Now is rounded to a second, so that concurrent requests are identical."""
+    """Returns the span; now is rounded to a second, so that concurrent requests are identical."""
     until = math.ceil(time.time()) if end is None else end
     return max(0.0, until - DAY_SECONDS) if start is None else start, until
 
 
 def _uuid(state: AppState, name: str) -> str:
-    """A removed device may still have history, and so has the node itself."""
+    """The UUID of a device with history: a present one, a removed one, or the node itself."""
     if name == HOST:
         return HOST
     try:

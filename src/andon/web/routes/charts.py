@@ -167,7 +167,7 @@ def drawn(
 def drawn_of_all(
     store: Store, uuids: Sequence[str], metric: str, since: float, until: float, points: int
 ) -> wire.Json:
-    """The same reading of each device, in spans of the same times."""
+    """Returns the same reading of each device, in spans of the same times."""
     found = {
         uuid: plain(
             _columns(store.history(uuid, metric, since, until, points)), names_of(ChartBand)
@@ -191,7 +191,7 @@ def used(store: Store, uuid: str, since: float, until: float, sight: Sight) -> w
 
 
 def lately(past: Sequence[Snapshot], metric: str) -> wire.Json:
-    """A device that did not respond, or was not present yet, leaves a gap."""
+    """Returns recent readings; a device that did not respond leaves a gap."""
     uuids = [status.device.uuid for status in past[-1].devices] if past else []
     columns: dict[str, list[float | None]] = {uuid: [] for uuid in uuids}
     for snapshot in past:
@@ -207,8 +207,8 @@ def lately(past: Sequence[Snapshot], metric: str) -> wire.Json:
 
 
 def with_recorded(recent: wire.Json, store: Store, seconds: int) -> wire.Json:
-    """What is older than the snapshots still in memory comes from the history, in means of a few
-    seconds: the chart of a tile is whole soon after the board is opened."""
+    """Adds readings older than the snapshots in memory from the history, as means of a few
+    seconds: a tile's chart is complete soon after the board is opened."""
     at, devices = recent["at"], recent["devices"]
     points = int((seconds - (at[-1] - at[0])) // RECENT_STEP_SECONDS) if at else 0
     if points < 1:
@@ -233,12 +233,12 @@ def _columns(buckets: Sequence[Bucket]) -> ChartBand:
 
 
 def _starts(since: float, until: float, points: int) -> list[float]:
-    """When each span begins."""
+    """Returns when each span begins."""
     return [round(since + (until - since) * place / points, 3) for place in range(points)]
 
 
 def _short(value: float | None) -> float | None:
-    """A mean of bytes needs no fraction."""
+    """Rounds a value: a mean of bytes needs no fraction."""
     if value is None:
         return None
     return round(value, 2) if abs(value) < 1e6 else round(value)

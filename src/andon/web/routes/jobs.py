@@ -27,7 +27,7 @@ _User = Annotated[
 
 
 def job_routes(router: APIRouter, jobs: "ServerJobs | None", reader: HistoryReader) -> None:
-    """Files are read in threads of their own: a hung folder delays only requests for jobs."""
+    """Adds the routes of jobs; a hung folder delays only requests for jobs."""
 
     @router.get("/api/jobs", tags=["share"])
     async def job_list(
@@ -77,7 +77,7 @@ def _changing(router: APIRouter, jobs: "ServerJobs | None") -> None:
     pool = BlockingPool()
 
     async def done(request: Request, job: int, act: str, action: Action, user: str) -> Response:
-        """Only to the caller's own: a server of root does it as a process of that user."""
+        """Changes one of the caller's own jobs; a server of root does it as that user."""
         found, who = _there(jobs), caller_of(request.scope)
 
         def change(_visit: object) -> JobDone:

@@ -131,12 +131,12 @@ def _cordons(
 
 
 def _only_of(who: Identity) -> int | None:
-    """The user whose leases alone may be changed; None for an owner, who may change any."""
+    """The only user whose leases the caller may change; None for an owner, who may change any."""
     return None if who.role is Role.OWNER else who.uid
 
 
 def _account(who: Identity, wanted: DeviceRequest) -> "Account | None":
-    """The user for whom a lease is taken; None for the server's own."""
+    """Returns the user for whom a lease is taken; None for the server's own."""
     if who.role is Role.OWNER or who.uid is None:
         return None
     if wanted.priority > 0:

@@ -27,7 +27,7 @@ _RunName = Annotated[str, Path(max_length=64, description="an id, or its prefix"
 
 
 def run_routes(router: APIRouter, runs: "ServerRuns | None", reader: HistoryReader) -> None:
-    """Files are read in a thread of their own: a hung folder delays only requests for runs."""
+    """Adds the routes of runs; a hung folder delays only requests for runs."""
 
     @router.get("/api/runs", tags=["record"])
     async def run_list(
@@ -88,7 +88,7 @@ def run_routes(router: APIRouter, runs: "ServerRuns | None", reader: HistoryRead
 
 
 async def _pieces(record: "Download", reader: HistoryReader) -> AsyncIterator[bytes]:
-    """The record as it was at the request; what is appended meanwhile is left out."""
+    """Yields the record as it was at the request; later lines are left out."""
     left = record.size
     try:
         while left > 0:

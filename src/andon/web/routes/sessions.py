@@ -26,7 +26,7 @@ class Code(BaseModel):
 
 
 def session_routes(router: APIRouter, keys: Keys, sign_in: str | None) -> None:
-    """/api/proof, /api/links, /api/session and /api/sessions."""
+    """Adds /api/proof, /api/links, /api/session and /api/sessions."""
     _proof(router, keys)
     _own_session(router, keys, sign_in)
     _links(router, keys)
@@ -120,7 +120,7 @@ def _ending(router: APIRouter, keys: Keys) -> None:
 
 
 def _note(request: Request, who: Identity | None) -> None:
-    """Say in the audit log whose session it is."""
+    """Adds to the audit log whose session it is."""
     notes = request.scope.get(NOTES)
     if isinstance(notes, dict) and who is not None:
         notes.update(user=who.user, uid=who.uid)

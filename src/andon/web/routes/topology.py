@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def topology_routes(
     router: APIRouter, placed: Callable[[], Snapshot], reader: HistoryReader
 ) -> None:
-    """The first request asks the drivers, which takes a moment; later ones ask nothing."""
+    """Adds the route of the topology; the first request asks the drivers, which takes a moment."""
 
     @router.get("/api/topology", tags=["watch"])
     async def topology(request: Request) -> Response:
@@ -43,7 +43,7 @@ def topology_routes(
 def estimate_routes(
     router: APIRouter, feed: SnapshotFeed, remote_leases: "RemoteLeases | None"
 ) -> None:
-    """It only computes: no file is read, and nothing changes."""
+    """Adds /api/estimate; it only computes: no file is read, and nothing changes."""
     pool = BlockingPool()
 
     def answered(given: EstimateRequest) -> bytes:

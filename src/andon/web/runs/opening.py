@@ -1,7 +1,7 @@
 """The runs that a server shows: those of its user's index, as long as they can be read.
 
-A server runs without its index: whoever asks for runs reads why there are none, and the next who
-asks has it opened again.
+A server runs without its index: a request for runs gets the reason, and the next one tries to
+open the index again.
 """
 
 import logging
@@ -26,7 +26,7 @@ log = logging.getLogger("andon.runs")
 def open_server_runs(
     user: str, users: "SharedFiles | None" = None
 ) -> tuple["ServerRuns", Callable[[], None]]:
-    """The runs, and how to close them."""
+    """Returns the runs, and a function that closes them."""
     from andon.web.runs.shown import ServerRuns
 
     look = RunIndexCache(user)
@@ -49,8 +49,8 @@ class RunIndexCache:
         self._trouble: str | None = None
 
     def __call__(self) -> "FoundRuns":
-        """Raises Unavailable if the index cannot be read; one that cannot be written is shown as it
-        is."""
+        """Returns the runs; raises Unavailable if the index cannot be read. One that cannot be
+        written is shown as it is."""
         from andon.web.runs.shown import FoundRuns
 
         finder = self.prepare()
@@ -68,7 +68,7 @@ class RunIndexCache:
         return FoundRuns(self._rows, left, problem)
 
     def prepare(self) -> "RunFinder | None":
-        """Opened when it is needed; a failure is logged when it begins."""
+        """Opens the index when it is needed; a failure is logged once, when it begins."""
         if self._finder is not None:
             return self._finder
         try:
@@ -84,12 +84,12 @@ class RunIndexCache:
             self._finder.index.close()
 
     def _is_open(self, row: RunRow) -> bool:
-        """Another user may have closed a record since it was added."""
+        """Whether a run is in progress: its record may have been closed since it was added."""
         return row.user == self._user or os.access(row.path, os.R_OK)
 
 
 def _stamp(path: Path) -> object:
-    """What changes with every write of the index's file; None if that is unknown."""
+    """A value that changes with every write of the index's file; None if that is unknown."""
     try:
         files = [path, path.with_name(f"{path.name}-wal")]
         found = [file.stat() for file in files if file.exists()]

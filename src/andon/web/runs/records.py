@@ -36,7 +36,7 @@ Happening = RunEvent | RunItem | RunAlert
 
 
 class RunRecord:
-    """One record that a client has open. One thread at a time; `lock` is the caller's."""
+    """One record that a client has open. For one thread at a time; the caller takes `lock`."""
 
     def __init__(self, path: str, run: str) -> None:
         self.path, self.run = path, run
@@ -59,7 +59,7 @@ class RunRecord:
 
     @property
     def series(self) -> RunSeries | None:
-        """The end's own, or as of the samples so far."""
+        """Returns the series in the record's end, or that of the samples so far."""
         if self.fold.end is not None and self.fold.end.series is not None:
             return self.fold.end.series
         return None if self.fold.tallies is None else self.fold.tallies.series()
@@ -78,7 +78,7 @@ class RunRecord:
         clock: Callable[[], float] = time.monotonic,
         keeping: bool = False,
     ) -> None:
-        """Reads what is new, as far as the budget goes; `keeping` begins to keep the lines."""
+        """Reads new lines, as far as the budget goes; `keeping` begins to keep the lines."""
         if keeping and not self._keeps:
             self._keeps, self._told_bytes = True, self.read_bytes
         with opened(self.path, self.run) as file:
@@ -87,9 +87,10 @@ class RunRecord:
                 self._take_new(file, clock() + budget_seconds, clock)
 
     def take_news(self) -> tuple[int, list[RunLine]]:
-        """The lines since this was last asked, and from which byte on they are.
+        """Returns the lines since the last call, and the byte at which they begin.
 
-        Of too many none: whoever continues from an earlier byte has to start again.
+        If there are too many, none are returned: a client that continues from an earlier byte
+        has to start again.
         """
         news, told = self._news, self._told_bytes
         self._news, self._told_bytes = [], self.read_bytes
@@ -98,7 +99,7 @@ class RunRecord:
         return told, news
 
     def _check_same(self, file: BinaryIO) -> None:
-        """A record is only appended to: another or a shorter file is read from its begin."""
+        """Starts again if the file is another or a shorter one: a record is only appended to."""
         status = os.fstat(file.fileno())
         inode = (status.st_dev, status.st_ino)
         if self._inode not in (None, inode) or status.st_size < self.read_bytes:
@@ -106,7 +107,7 @@ class RunRecord:
         self._inode, self.of_bytes = inode, status.st_size
 
     def _take_ends(self, file: BinaryIO) -> bool:
-        """Whether it is finished, and everything that is shown was in its ends."""
+        """Reads both ends of the record; returns whether nothing else is needed."""
         end = last_line(file, self.of_bytes)
         if end is None or (end.series is None and end.samples):
             return False
@@ -147,9 +148,9 @@ class RunRecords:
 
 
 def opened(path: str, run: str) -> BinaryIO:
-    """The record of this run, and of no other: its folder may be another user's.
+    """Opens the record of this run, and of no other: its folder may be another user's.
 
-    Whoever can replace the file could otherwise have the server read any file of its user.
+    Otherwise a user who can replace the file could have the server read any file of its user.
     """
     try:
         file = os.fdopen(open_regular(path), "rb")
@@ -181,7 +182,7 @@ def first_lines(file: BinaryIO) -> list[RunLine]:
 
 
 def last_line(file: BinaryIO, size: int) -> RunEnd | None:
-    """The end, if the record has one: its last line, however long."""
+    """Returns the end, if the record has one: its last line, however long."""
     wanted = TAIL_BYTES
     while True:
         start = max(0, size - wanted)
@@ -198,9 +199,9 @@ def last_line(file: BinaryIO, size: int) -> RunEnd | None:
 
 
 def happenings(path: str, run: str) -> tuple[list[Happening], bool]:
-    """Events, items and alerts, and whether the whole record was looked through.
+    """Returns events, items and alerts, and whether the whole record was searched.
 
-    Found by how their lines begin: the samples, which are nearly all of a record, are not parsed.
+    They are found by how their lines begin: the samples, nearly all of a record, are not parsed.
     """
     with opened(path, run) as file:
         found = [one for line in _lines_of_kinds(file) if (one := _happening(line)) is not None]

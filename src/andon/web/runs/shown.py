@@ -62,7 +62,7 @@ class Download(Struct, frozen=True):
 
 
 class RunNews(Struct, frozen=True):
-    """What is new since the last time, by who sees it."""
+    """New lines of a run, for callers with the same rights."""
 
     state: RunState
     read_bytes: int
@@ -70,7 +70,7 @@ class RunNews(Struct, frozen=True):
 
 
 class ServerRuns:
-    """Every method reads files: none is called from the event loop."""
+    """The runs of a server; every method reads files, so none is called from the event loop."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class ServerRuns:
         return self._whose
 
     def seen(self, sight: Sight, afresh: bool = False) -> "VisibleRuns":
-        """A user sees their own, an owner everyone's, and anyone else those of the server."""
+        """A user's own runs, everyone's for an owner, and the server user's for anyone else."""
         if self._users is not None and not sight.everything and sight.uid is not None:
             files = self._users.of(sight.uid)
             if files is not None:
@@ -153,7 +153,7 @@ class ServerRuns:
         return RunMarks(row.id, found[omitted:], omitted, None if whole else NOT_ALL)
 
     def download(self, sight: Sight, run: str) -> Download:
-        """The record has command, folders and output: only for those who may see them."""
+        """The record, which has command, folders and output: only for callers who may see them."""
         row, files = self.find(run, sight)
         if files is not None:
             return Download(*files.record(row.id))
@@ -164,8 +164,8 @@ class ServerRuns:
         return Download(file, os.fstat(file.fileno()).st_size, name_of(row.path))
 
     def news(self, run: str, sights: Collection[Sight]) -> list[RunNews]:
-        """What is new in a record since this was last asked, as each of them sees it; one for each
-        user who has a run of this name."""
+        """Returns what is new in a record since the last call, as each caller sees it; one for
+        each user who has a run of this name."""
         by_owner: dict[UserFiles | None, tuple[RunRow, list[Sight]]] = {}
         for sight in sights:
             with suppress(AndonError):  # it was removed, or is another's: the page says so
@@ -186,7 +186,7 @@ class ServerRuns:
             return RunNews(row.state, record.read_bytes, updates)
 
     def find(self, run: str, sight: Sight) -> tuple[RunRow, UserFiles | None]:
-        """By its id, or the beginning of one; and whose files it is in, if not the server's."""
+        """Finds a run by its id or a prefix, and whose files it is in, if not the server's."""
         found = named(self.seen(sight).rows, run) or named(self.seen(sight, True).rows, run)
         if len(found) > 1:
             raise Conflict(f"{len(found)} runs begin with {run!r}", hint="give more of the id")
@@ -220,14 +220,14 @@ def news_of(files: UserFiles, run: str, sights: Collection[Sight]) -> RunNews:
 
 
 def named(rows: Mapping[str, T], run: str) -> list[T]:
-    """The run with this id, else those whose id begins so."""
+    """Returns the run with this id, else those whose id begins with it."""
     if run in rows:
         return [rows[run]]
     return [row for name, row in rows.items() if run and name.startswith(run)]
 
 
 def current(row: RunRow, record: RunRecord) -> RunRow:
-    """The row as the record says it now: the index may not know of the end yet."""
+    """Returns the row as the record has it now: the index may not know of the end yet."""
     fold = record.fold
     if fold.end is None:
         whole = record.read_bytes == record.of_bytes

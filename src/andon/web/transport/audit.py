@@ -39,7 +39,7 @@ class Audit:
         self._thread: threading.Thread | None = None
 
     def write(self, event: str, **facts: object) -> None:
-        """Append a line and wait for it; not for the event loop."""
+        """Appends a line and waits for it; must not be called from the event loop."""
         try:
             self._append(_line(event, facts))
         except OSError as exc:
@@ -61,7 +61,7 @@ class Audit:
             raise self._failed(exc.strerror or str(exc)) from exc
 
     def _start(self) -> None:
-        """A daemon: a disk that hangs must not keep the server from stopping."""
+        """Starts the thread as a daemon: a hanging disk must not keep the server from stopping."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._follow, name="andon audit", daemon=True)
             self._thread.start()

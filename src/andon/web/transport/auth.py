@@ -111,7 +111,7 @@ class Gate:
             await self._app(scope, receive, send)
 
     async def _answered(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Errors behind the gate have the same format as every other error."""
+        """Answers a request; errors behind the gate have the same format as every other error."""
         shaped = ProblemFormatter(send)
         try:
             await self._judged(scope, receive, shaped)
@@ -175,15 +175,16 @@ class Gate:
         )
 
     def _is_admitted(self, scope: Scope) -> bool:
-        """Browsers cannot send a key with a WebSocket: whoever knows the connection's secret id
-        received it in answer to a valid key."""
+        """Whether a live connection is known: browsers cannot send a key with a WebSocket, and a
+        client that knows the connection's secret id received it in answer to a valid key."""
         if not scope["path"].startswith(LIVE):
             return False
         given = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("sid", [])
         return len(given) == 1 and self._config.is_admitted(given[0])
 
     def _waiting(self, call: AccessRequest) -> float:
-        """On loopback a valid key always passes: otherwise any user could lock out the owner.
+        """Returns the delay before a request is answered. On loopback a valid key is never
+        delayed: otherwise any user could lock out the owner.
 
         Guessing is hopeless anyway (the token has 256 bits); the delay limits the noise.
         """
@@ -195,7 +196,7 @@ class Gate:
     async def _with_code(
         self, call: AccessRequest, receive: Receive
     ) -> tuple[AccessRequest, Receive]:
-        """The code is in the body. A valid one is a key like others: it is never delayed."""
+        """Reads the one-time code from the body. A valid one is a key: it is never delayed."""
         body, receive = await _read(receive)
         who = self._config.keys.code_owner(_code(body)) if call.key is ShownKey.NONE else None
         return (call if who is None else replace(call, key=ShownKey.CODE, who=who)), receive
@@ -223,8 +224,8 @@ class Gate:
         await self._app(scope, receive, self._noting(number, notes, send))
 
     async def _note_guess(self, call: AccessRequest) -> None:
-        """A wrong code counts as a wrong key. Anyone can send one and it changes nothing, so it is
-        logged once a minute, with a count."""
+        """Counts a wrong code as a wrong key. Anyone can send one and it changes nothing, so it
+        is logged once a minute, with a count."""
         now = self._config.clock()
         self._lockout.failed(call.peer, now)
         count = self._guesses.happened("code", now)
@@ -233,7 +234,7 @@ class Gate:
                 await self._config.audit.record("wrong_code", peer=call.peer, count=count)
 
     async def _note_refusal(self, call: AccessRequest) -> None:
-        """Someone known tried what they may not: once a minute for each person and action."""
+        """Logs that a known caller was refused: once a minute for each person and action."""
         action = action_of(call.method, call.path)
         count = self._guesses.happened((call.who, action), self._config.clock())
         if count is not None:
@@ -241,7 +242,7 @@ class Gate:
                 await self._config.audit.record("refused", count=count, **_facts(call))
 
     def _noting(self, number: str, notes: dict[str, object], send: Send) -> Send:
-        """Log the result of a change."""
+        """Returns a send function that logs the result of a change."""
 
         async def noting(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -259,7 +260,7 @@ _TOO_OFTEN = Refusal(
 
 
 def _facts(call: AccessRequest) -> dict[str, object]:
-    """What the audit log says of a request: who, from where, and what."""
+    """Returns the audit log's facts of a request: who, from where, and what."""
     return {
         "user": call.who.user,
         "uid": call.who.uid,
@@ -280,7 +281,7 @@ def _guesses(call: AccessRequest) -> bool:
 
 
 async def _read(receive: Receive) -> tuple[bytes, Receive]:
-    """A body whose size was checked, and a way to read it again."""
+    """Reads a body whose size was checked; also returns a way to read it again."""
     first, body = await receive(), b""
     while first["type"] == "http.request":
         body += first.get("body", b"")
@@ -318,7 +319,7 @@ def _most_bytes(path: str) -> int:
 
 
 def _too_large(headers: list[tuple[bytes, bytes]], most: int) -> Refusal | None:
-    """Checked before the body is read, because it is held in memory."""
+    """Refuses a body that is too large before it is read: it is held in memory."""
     if texts(headers, b"transfer-encoding"):
         return Refusal(411, "the length of the body is missing", "send Content-Length")
     sizes = texts(headers, b"content-length")
@@ -330,7 +331,7 @@ def _too_large(headers: list[tuple[bytes, bytes]], most: int) -> Refusal | None:
 async def refuse(
     scope: Scope, receive: Receive, send: Send, refusal: Refusal, wait_seconds: float = 0.0
 ) -> None:
-    """The same answer to a request and to a WebSocket handshake."""
+    """Sends the same refusal to a request and to a WebSocket handshake."""
     more: list[tuple[bytes, bytes]] = []
     if refusal.status == 401:
         more.append((b"www-authenticate", b'Bearer realm="andon"'))

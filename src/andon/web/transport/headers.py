@@ -53,7 +53,7 @@ def is_preflight(method: str, headers: list[tuple[bytes, bytes]]) -> bool:
 
 
 async def answer_preflight(send: Send, headers: list[tuple[bytes, bytes]]) -> None:
-    """What a page of an allowed origin may send; the request itself is judged when it comes."""
+    """Answers what a page of an allowed origin may send; the request is checked when it comes."""
     more = [
         (b"access-control-allow-methods", b"GET, HEAD, POST, PUT, DELETE"),
         (b"access-control-allow-headers", b"authorization, content-type"),
@@ -68,7 +68,7 @@ async def answer_preflight(send: Send, headers: list[tuple[bytes, bytes]]) -> No
 
 
 def shared_with(origin: str, send: Send) -> Send:
-    """Let one other origin, which the settings name, read the answer."""
+    """A send function that lets one other origin, which the settings name, read the answer."""
     private = tuple(pair for pair in SECURITY_HEADERS if not pair[0].startswith(b"cross-origin"))
     allowed = (
         (b"access-control-allow-origin", origin.encode("latin-1")),

@@ -102,10 +102,11 @@ class Keys:
         return server_proof.prove(self._proof_key, nonce, place)
 
     def new_code(self, who: Identity | None = None) -> str:
-        """For a link: valid once, and only for a short time; it makes this person's session.
+        """Makes a code for a link: valid once and for a short time; it makes this person's
+        session.
 
-        A person with another name under the same uid has taken over the number: what the earlier
-        one had ends.
+        If the uid now has another name, the account was reassigned: the earlier user's sessions
+        end.
         """
         who = who or self.owner
         for name in self._names(lambda one: one.who.uid == who.uid and one.who.user != who.user):
@@ -154,7 +155,7 @@ class Keys:
         return self._end(_digest(secret))
 
     def revoke(self, uid: int | None) -> int:
-        """End all sessions of a user, or of everyone; how many, without those of commands."""
+        """Ends all sessions of a user, or of everyone; returns how many, without commands' own."""
         brief = set(self._names(lambda one: one.brief))
         ended = self._names(lambda one: uid is None or one.who.uid == uid)
         return sum(self._end(name) and name not in brief for name in ended)
@@ -220,7 +221,7 @@ class _Issued(Struct, frozen=True):
 
 
 def _valid(table: OrderedDict[bytes, _Issued], digest: bytes, now: float) -> _Issued | None:
-    """The time of a lookup by hash reveals nothing about the secret."""
+    """A valid code or session; the time of a lookup by hash reveals nothing about the secret."""
     found = table.get(digest)
     if found is not None and found.until <= now:
         del table[digest]
@@ -229,8 +230,8 @@ def _valid(table: OrderedDict[bytes, _Issued], digest: bytes, now: float) -> _Is
 
 
 def _excess(table: OrderedDict[bytes, _Issued], who: Identity) -> list[bytes]:
-    """What has to go: a user's own beyond their share, those that end first; else the oldest, and
-    an owner's last."""
+    """Returns the entries to drop: a user's own beyond their share, those that end first; else
+    the oldest, and an owner's last."""
     if who.role is not Role.OWNER:
         mine = [name for name, one in table.items() if one.who.uid == who.uid]
         if len(mine) > KEPT_EACH:
@@ -242,7 +243,7 @@ def _excess(table: OrderedDict[bytes, _Issued], who: Identity) -> list[bytes]:
 
 
 def _name_of(uid: int) -> str:
-    """As a person was called when the session was made, if the uid is still theirs."""
+    """Returns the current name of a uid, or the number."""
     return account_name(uid) or str(uid)
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from andon.model.device import Snapshot
 
 
-# A local socket that says one thing to each of this machine's users, whom the kernel identifies.
+# A local socket that sends one message to each of this machine's users, whom the kernel identifies.
 #
 # It has no file: no one can put a link in its place, nothing is left behind, and it is seen
 # exactly where the server's loopback port is (both belong to a network namespace). The server
@@ -98,8 +98,8 @@ class LocalSocket:
 def local_socket(
     make: Callable[[], LocalSocket], lacking: str, wanted: bool = True
 ) -> Iterator[str | None]:
-    """The name of the socket while the server runs; None where there is none. `lacking` is what
-    users then cannot do."""
+    """Yields the name of the socket while the server runs; None if there is none. `lacking`
+    names what users then cannot do."""
     if not wanted or not is_known():
         yield None
         return
@@ -115,11 +115,11 @@ def local_socket(
         made.close()
 
 
-# The local socket at which this machine's users get the server's latest look at the devices.
+# The local socket at which this machine's users get the server's latest snapshot.
 
 
 class LookSocket(LocalSocket):
-    """Says what `/api/snapshot`, `/api/board` and `/api/leases` say, as far as status shows it."""
+    """Sends `/api/snapshot`, `/api/board` and `/api/leases`, as far as status shows them."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class LookSocket(LocalSocket):
         super().__init__(name, self._look, failures, pause_seconds)
 
     def _look(self, uid: int | None) -> bytes:
-        """Nothing for one who has no account here."""
+        """Returns the message; empty for a uid without an account here."""
         user = None if uid is None else self._name_of(uid)
         if uid is None or user is None:
             return b""
@@ -160,7 +160,8 @@ class LookSocket(LocalSocket):
         return lamps_of(snapshot, [seen_by(sight, alert) for alert in self._watcher.alerts()])
 
     def _verdicts(self) -> "dict[str, object]":
-        """None where they depend on who asks, because someone is in the queue, or are unknown."""
+        """Returns the verdicts; empty if they depend on the user, because someone is in the
+        queue, or are unknown."""
         found = None if self._leases is None else self._leases.listed()
         if found is None or found.waiting or not found.devices:
             return {}
@@ -202,6 +203,6 @@ class SignInSocket(LocalSocket):
 def local_sign_in(
     keys: Keys, url: str, port: int, wanted: bool
 ) -> AbstractContextManager[str | None]:
-    """The name of the socket while the server runs; None where there is none."""
+    """Opens the socket while the server runs; yields its name, or None if there is none."""
     lacking = "users cannot sign in as themselves"
     return local_socket(lambda: SignInSocket(keys, url, port), lacking, wanted)

@@ -23,7 +23,7 @@ Kind = tuple[str, str, int, str, str]
 
 
 class LogQuota(logging.Filter):
-    """Passes one record of each kind per minute, and says how many were held back."""
+    """Passes one record of each kind per minute, and logs how many were held back."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class LogQuota(logging.Filter):
                 self._timer.cancel()
 
     def _start_timer(self) -> None:
-        """A thread only while something is held back."""
+        """Starts a thread, only while something is held back."""
         if self._timer is None:
             self._timer = threading.Timer(EVERY_SECONDS, self.report)
             self._timer.daemon = True
@@ -80,7 +80,7 @@ class LineFormatter(logging.Formatter):
 
 
 def kind_of(record: logging.LogRecord) -> Kind:
-    """What counts as the same message."""
+    """Returns the kind of a record: equal kinds count as the same message."""
     raised = ""
     if record.exc_info and record.exc_info[0] is not None:
         trace = record.exc_info[2]

@@ -14,7 +14,7 @@ SEAT = "andon.seat"
 
 
 def _nothing() -> None:
-    """A closed connection has nothing left to end."""
+    """Does nothing: a closed connection has nothing left to end."""
 
 
 class Seat:
@@ -30,17 +30,17 @@ class Seat:
         self.has_turn = False  # whether its next request has waited already
 
     def begin(self, end: Callable[[], None]) -> None:
-        """It has sent something; from now on `end` closes it."""
+        """Marks the connection as begun: it has sent something, and `end` closes it from now on."""
         self.end = end
         self._places.move(self, ConnectionUse.BEGUN)
 
     def work(self, trusted: bool, live: bool) -> bool:
-        """Whether its request may be served; if so, it counts from now on."""
+        """Whether the connection's request may be served; if so, it counts from now on."""
         self.trusted = trusted
         return self._places.work(self, ConnectionUse.LIVE if live else ConnectionUse.ANONYMOUS)
 
     def rest(self) -> None:
-        """Its request has been answered."""
+        """Marks the connection's request as answered."""
         if self.standing not in WAITING:
             self._places.move(self, ConnectionUse.KEPT if self.trusted else ConnectionUse.BEGUN)
 
@@ -51,7 +51,7 @@ class Seat:
         self._places.stalled.pop(self, None)
 
     def leave(self) -> None:
-        """Its socket is closed. May be called twice."""
+        """Frees the seat, because its socket is closed. May be called twice."""
         self._places.leave(self)
         self.end = _nothing  # a reference cycle would wait for the garbage collector
 
@@ -81,7 +81,7 @@ class Places:
         return next(iter(self._of[standing]), None)
 
     def arrive(self, end: Callable[[], None], at: float) -> Seat:
-        """A seat for an accepted connection; if all are taken, another one is closed."""
+        """Returns a seat for an accepted connection; if all are taken, closes another one."""
         seat = Seat(self, end, at)
         self._of[seat.standing][seat] = None
         if not self._were_many and len(self) > 3 * self.quotas.tenth:
@@ -118,7 +118,7 @@ class Places:
             self.calmed()
 
     def _make_room(self, now: float) -> None:
-        """Seats count until their sockets are closed, so remove this one at once."""
+        """Closes a connection and frees its seat at once, before its socket is closed."""
         standing = gives_way(self.quotas, self.counts())
         seat = None if standing is None else self.oldest(standing)
         if seat is not None:
@@ -127,7 +127,7 @@ class Places:
             self._log_closed(now)
 
     def _log_closed(self, now: float) -> None:
-        """Counted here: in a flood, creating a log record each time would cost the most."""
+        """Logs closed connections as a count: in a flood, a record each would cost the most."""
         count = self._closed.happened("closed", now)
         if count is not None:
             log.warning("all connections are in use: closed %d without a request", count)

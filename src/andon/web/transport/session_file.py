@@ -22,7 +22,7 @@ FLUSH_SECONDS = 3.0
 
 
 class SessionFile:
-    """The newest list wins; older ones that were not written yet are skipped."""
+    """Writes the newest list; older ones that were not written yet are skipped."""
 
     def __init__(self, folder: Path, token: str) -> None:
         self.path, self._key = folder / NAME, sessions_key(token)

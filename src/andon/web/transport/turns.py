@@ -19,7 +19,7 @@ _KEY = re.compile(
 
 
 class RequestTurns:
-    """First come, first served, a few at a time."""
+    """A queue of requests: first come, first served, a few at a time."""
 
     def __init__(self, knows: Callable[[str], bool] = lambda _key: False) -> None:
         self._knows = knows

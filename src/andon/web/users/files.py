@@ -1,4 +1,4 @@
-"""The jobs and runs of other users, as their readers tell them to root's server."""
+"""The jobs and runs of other users, as their readers report them to root's server."""
 
 import base64
 import threading
@@ -39,14 +39,14 @@ class UserJobs(Struct, frozen=True):
 
 
 class CachedAnswer(Generic[T]):
-    """What a reader said last; it sends it again only when it has changed."""
+    """The last answer of a reader, which sends it again only when it has changed."""
 
     def __init__(self, first: T) -> None:
         self.value, self.seen, self.read = first, "", float("-inf")
 
 
 class UserFiles:
-    """One user's jobs and runs. Whatever their reader says is about this user and no other."""
+    """One user's jobs and runs. Whatever their reader answers counts for this user and no other."""
 
     def __init__(
         self, user: str, reader: UserFileReader, monotonic: Callable[[], float] = time.monotonic
@@ -96,7 +96,7 @@ class UserFiles:
         return found
 
     def record(self, run: str) -> tuple["UserRecord", int, str]:
-        """The record to read in pieces, its size and its name."""
+        """Returns the record to read in pieces, its size and its name."""
         said = self._reader.ask("record", run=run)
         size, name = self._told(lambda: (read(int, said.get("size")), said.get("name")))
         return UserRecord(self._reader, run), max(0, size), str(name)[:255].replace("/", "_")
@@ -125,7 +125,7 @@ class UserFiles:
         return replace(read(JobView, value), user=self.user)
 
     def _told(self, read: Callable[[], T]) -> T:
-        """A reader that answers nonsense is one that cannot be read."""
+        """Returns the reader's answer; an invalid one is reported as unavailable."""
         try:
             return read()
         except (Wrong, TypeError, ValueError, KeyError, AttributeError) as exc:
@@ -139,7 +139,7 @@ class UserRecord:
         self._reader, self._run, self._place = reader, run, 0
 
     def read(self, size: int) -> bytes:
-        """At most as much as was asked for; nothing at its end, or where it cannot be read."""
+        """Returns at most this many bytes; empty at the end, or if the record cannot be read."""
         try:
             said = self._reader.ask("piece", run=self._run, start=self._place, size=size)
             piece = base64.b64decode(str(said.get("piece")), validate=True)[:size]
@@ -149,20 +149,20 @@ class UserRecord:
         return piece
 
     def close(self) -> None:
-        """Nothing is open between two pieces."""
+        """Does nothing: no file is open between two pieces."""
 
 
 class SharedFiles(Protocol):
     """The users of this machine, for a server that may look at their files."""
 
     def of(self, uid: int) -> UserFiles | None:
-        """Of an account; None where there is none, and for the server's own user."""
+        """Returns the files of an account; None if there is none, and for the server's own user."""
 
     def known(self) -> Sequence[UserFiles]:
-        """Of everyone who signed in here, holds GPUs or waits for them."""
+        """Returns the files of everyone who signed in here, holds GPUs or waits for them."""
 
     def named(self, user: str) -> UserFiles | None:
-        """One of those that are known."""
+        """Returns the files of a known user by name."""
 
 
 def _listed(said: dict[str, Any], name: str) -> list[Any]:

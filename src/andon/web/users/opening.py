@@ -20,7 +20,7 @@ Accounts = Callable[[int | str], UserAccount | None]
 
 
 class UsersFiles:
-    """By uid. Only accounts that signed in, hold GPUs or wait for them are looked at."""
+    """The files of users by uid: of accounts that signed in, hold GPUs or wait for them."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class UsersFiles:
             return self._files[account]
 
     def known(self) -> Sequence[UserFiles]:
-        """At most as many as there may be readers, by uid."""
+        """Returns at most as many users as there may be readers, by uid."""
         found = (self.of(uid) for uid in sorted(self._uids())[:MOST_READERS])
         return [one for one in found if one is not None]
 
@@ -68,7 +68,7 @@ class UsersFiles:
 
 
 class _Reader:
-    """The reader of one account, which is started when it is asked."""
+    """The reader of one account; started at the first question."""
 
     def __init__(self, readers: UserReaders, account: UserAccount) -> None:
         self._readers, self._account = readers, account
@@ -80,7 +80,8 @@ class _Reader:
 def open_shared_files(
     signed_in: Callable[[], Iterable[int]], book: "Callable[[], LeaseList | None]"
 ) -> UsersFiles | None:
-    """None unless root runs this process: nobody else can read as another user."""
+    """Returns the files of other users; None unless root runs this process: nobody else can read
+    as another user."""
     if sys.platform == "win32" or os.getuid() != ROOT:
         return None
     return UsersFiles(UserReaders(), signed_in, book)

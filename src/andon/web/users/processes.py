@@ -159,7 +159,7 @@ class UserReader:
 
 
 def _parsed(text: bytes) -> Any:
-    """Paths may have any bytes; numbers that JSON does not have are refused."""
+    """Parses JSON; paths may have any bytes, and numbers that JSON does not have are refused."""
     try:
         return decode(text)
     except DecodeError:
@@ -181,7 +181,7 @@ class UserReaders:
         self._lock = threading.Lock()
 
     def of(self, account: UserAccount) -> UserReader:
-        """Another person under the same uid gets another reader."""
+        """The reader of an account; another person under the same uid gets another reader."""
         with self._lock:
             found = self._readers.pop(account.uid, None)
             if found is not None and found.account != account:
@@ -198,7 +198,7 @@ class UserReaders:
             self._readers.clear()
 
     def _end_oldest(self, wanted: int) -> None:
-        """The one that was wanted longest ago comes first."""
+        """Ends the readers that were used longest ago."""
         running = [r for r in self._readers.values() if r.is_running and r.account.uid != wanted]
         for reader in running[: max(0, len(running) - self._most + 1)]:
             reader.close(wait=False)

@@ -54,7 +54,7 @@ class UserAnswers:
         self._told: dict[str, tuple[object, int]] = {}
 
     def answer(self, question: dict[str, Any]) -> Answer:
-        """To one question; an error is an answer too."""
+        """Answers one question; an error is an answer too."""
         known: dict[str, Callable[..., Answer]] = {
             "jobs": self.jobs, "job": self.job, "log": self.log, "act": self.act,
             "runs": self.runs, "run": self.run, "marks": self.marks, "news": self.news,
@@ -119,7 +119,7 @@ class UserAnswers:
             return {"piece": base64.b64encode(file.read(min(size, PIECE_BYTES))).decode()}
 
     def _look(self) -> FoundRuns:
-        """The user's own records: one of another user that was added is not shown here."""
+        """The user's own records: a record of another user that was added is not shown here."""
         if self._finder is None:
             if not node_path().is_dir():
                 return FoundRuns(())
@@ -131,7 +131,7 @@ class UserAnswers:
     def _if_changed(
         self, what: str, value: object, seen: str, told: Callable[[], Answer]
     ) -> Answer:
-        """The answer, or only its name if it is the one that was seen last."""
+        """Returns the answer, or only its number if the server has it already."""
         before, number = self._told.get(what, (None, 0))
         if not number or before != value:
             number += 1
@@ -141,7 +141,7 @@ class UserAnswers:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Answer until the input ends or nobody asks any more."""
+    """Answers questions until the input ends or none has come for a while."""
     uid, gid, groups, name, home = arguments
     numbers = tuple(int(one) for one in groups.split(",") if one)
     for number in (signal.SIGINT, signal.SIGHUP):

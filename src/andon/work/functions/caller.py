@@ -43,13 +43,13 @@ class CallOutcome(Struct, frozen=True):
         return self.error is None
 
     def value(self) -> Any:
-        """The result; raises what the function raised."""
+        """Returns the result; raises the function's exception."""
         if self.error is None:
             return self.result
         raise self.raised()
 
     def raised(self) -> BaseException:
-        """What the function raised, with the traceback of its process as a note."""
+        """Returns the function's exception, with the traceback of its process as a note."""
         found: BaseException | None = None
         if self.exception is not None:
             with suppress(Exception):  # a class that this process does not have
@@ -69,7 +69,7 @@ class FunctionWorker:
     def __init__(
         self, function: Callable[[Any], Any], environment: Mapping[str, str] | None = None
     ) -> None:
-        """`environment` is added to ours."""
+        """`environment` is added to that of this process."""
         self._function = carry_function(function)
         self._environment = dict(environment or {})
         self._process: subprocess.Popen[bytes] | None = None
@@ -85,9 +85,9 @@ class FunctionWorker:
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Start the process, and let it import the function; a call does so by itself.
+        """Starts the process and lets it import the function; a call does so by itself.
 
-        Raises what importing the function raised.
+        Raises the exception of the import.
         """
         if self._process is not None:
             return
@@ -154,18 +154,18 @@ class FunctionWorker:
         return _outcome(answer, seconds)
 
     def output(self) -> str:
-        """The end of what its process has written so far."""
+        """Returns the end of what the process has written so far."""
         self._drain(self._output)
         return self._tail.decode(errors="replace")
 
     def output_since(self, written: int) -> bytes:
-        """The end of what was written after so many bytes."""
+        """Returns the end of what was written after this many bytes."""
         self._drain(self._output)
         new = min(len(self._tail), self.written - written)
         return self._tail[len(self._tail) - new :]
 
     def end(self, grace_seconds: float = GRACE_SECONDS) -> int:
-        """End its process and everything in its group; its code as Popen gives it."""
+        """Ends the process and everything in its group; returns its code as Popen does."""
         process = self._process
         if process is None:
             return 0
@@ -184,7 +184,7 @@ class FunctionWorker:
         return code
 
     def close(self) -> None:
-        """End its process, without a grace: between calls it has nothing to lose."""
+        """Ends the process without a grace period: between calls it has nothing to lose."""
         self.end(0.0)
 
     def __enter__(self) -> Self:
@@ -194,7 +194,7 @@ class FunctionWorker:
         self.close()
 
     def _answer(self, until: float | None) -> dict[str, Any] | None:
-        """The next answer; None where its process ended without one."""
+        """Returns the next answer; None if the process ended without one."""
         watched = select.poll()
         watched.register(self._answers, select.POLLIN)
         left = None if until is None else max(0.0, until - time.monotonic()) * 1000
@@ -213,7 +213,7 @@ class FunctionWorker:
             os.close(source)
 
     def _drain(self, source: int) -> bool:
-        """Take what is there now; False at the end. Both the thread and the caller use it."""
+        """Reads what is available; returns False at the end. Thread and caller both use it."""
         with self._drained:
             if source < 0 or source != self._output:
                 return False

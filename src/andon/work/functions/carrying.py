@@ -15,7 +15,7 @@ NEEDED = "pip install 'andon[notebooks]', or put the function into a module of i
 
 
 def carry_function(function: Callable[..., Any]) -> bytes:
-    """The function, for `carried`; Invalid in one line where it cannot be carried."""
+    """Serialises a function, for `carried`; raises Invalid in one line if that is not possible."""
     if not callable(function):
         raise Invalid(f"{function!r} is not a function")
     if not _is_by_value(function):
@@ -41,7 +41,7 @@ def carry_function(function: Callable[..., Any]) -> bytes:
 
 
 def carry_value(value: object) -> bytes:
-    """An argument or a result; Invalid in one line where it cannot be carried."""
+    """Serialises an argument or a result; raises Invalid in one line if that is not possible."""
     try:
         return pickle.dumps(value)
     except Exception as plain:  # noqa: BLE001 - whatever its own code raises
@@ -63,6 +63,6 @@ def carried(content: bytes) -> Any:
 
 
 def _is_by_value(function: Callable[..., Any]) -> bool:
-    """Whether another process cannot import it: a notebook's and a script's functions."""
+    """Whether another process cannot import the function: one of a notebook or a script."""
     module = getattr(function, "__module__", None)
     return module in (None, "__main__") or module not in sys.modules

@@ -19,7 +19,7 @@ FRAME = struct.Struct("!Q")
 
 
 def read_frame(descriptor: int) -> bytes | None:
-    """The next frame; None at the end."""
+    """Reads the next frame; None at the end."""
     head = _exactly(descriptor, FRAME.size)
     return None if head is None else _exactly(descriptor, FRAME.unpack(head)[0])
 

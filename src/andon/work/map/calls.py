@@ -27,7 +27,7 @@ KEPT_BYTES = 1 << 20  # a longer output stays in its file
 
 
 class CallOutput(Struct):
-    """What a call wrote to one stream; small ones are in memory."""
+    """The output of a call to one stream; small outputs are in memory."""
 
     content: bytes = b""
     file: IO[bytes] | None = None
@@ -46,7 +46,7 @@ class CallOutput(Struct):
         return os.pread(self.file.fileno(), TAIL_BYTES, max(0, size - TAIL_BYTES))
 
     def copy_to(self, write: Callable[[bytes], None]) -> None:
-        """All of it, in pieces; afterwards it is gone."""
+        """Writes all of it, in pieces; afterwards it is gone."""
         if self.file is None:
             if self.content:
                 write(self.content)
@@ -70,7 +70,7 @@ class CallEnd(Struct, frozen=True):
     interrupted: bool = False  # we ended it
 
     def tail(self) -> str:
-        """The end of what it wrote; errors first where there are any."""
+        """Returns the end of its output; errors first if there are any."""
         said = b"".join(one.tail() for one in (self.output, self.errors) if one is not None)
         return said[-TAIL_BYTES:].decode(errors="replace")
 
@@ -80,7 +80,7 @@ class Caller(Protocol):
 
     def call(self, unit: MapUnit) -> CallEnd: ...
     def end(self, number: int) -> None:
-        """Send a signal to what runs now; from any thread."""
+        """Sends a signal to what runs now; may be called from any thread."""
 
     def close(self) -> None: ...
 
@@ -152,7 +152,7 @@ class CallGroup:
             self._process, self._asked = process, False
 
     def ended(self) -> bool:
-        """Whether we had asked it to."""
+        """Whether the process ended because we asked it to."""
         with self._lock:
             self._process = None
             return self._asked
@@ -181,7 +181,7 @@ def new_file() -> IO[bytes]:
 
 
 def ending_words(code: int, timeout_seconds: float | None = None) -> str:
-    """How a command ended, for a person."""
+    """Describes how a command ended."""
     if timeout_seconds is not None:
         return late_words(timeout_seconds)
     if code < 0:
@@ -221,7 +221,7 @@ def _ends_within(pid: int, seconds: float | None) -> bool:
 
 
 class BoundCaller(Struct, frozen=True):
-    """What a call starts inherits the CPUs of the worker's thread."""
+    """Binds the worker's thread to CPUs; what a call starts inherits them."""
 
     caller: Caller
     cpus: frozenset[int]
@@ -240,7 +240,8 @@ class BoundCaller(Struct, frozen=True):
 def bound_caller(
     caller: Caller, place: WorkPlace, recorder: RunRecorder, notify: Callable[[str], None]
 ) -> Caller:
-    """Bound as far as the CPUs are known; the record and one line say which, or why not."""
+    """Returns the caller bound to CPUs as far as they are known; the record and one line name
+    them, or the reason."""
     own = {device.uuid for device in place.devices}
     statuses = () if place.snapshot is None else place.snapshot.devices
     bound = bound_to([one.device for one in statuses if one.device.uuid in own])

@@ -25,7 +25,7 @@ GRACE_SECONDS = 10.0  # between SIGTERM and SIGKILL, where a lease was released
 
 
 class MapContainers(Struct, frozen=True):
-    """How the containers of a map are made; all of them from one image."""
+    """Creates the containers of a map, all of them from one image."""
 
     executor: Executor
     options: ContainerOptions
@@ -38,7 +38,7 @@ class MapContainers(Struct, frozen=True):
         words: Callable[[MapUnit], Sequence[str]],
         timeout_seconds: float | None,
     ) -> "ContainedCaller":
-        """A container for each call."""
+        """Returns a caller with a container for each call."""
         label = place.work_label
 
         def command(unit: MapUnit) -> Sequence[str]:
@@ -54,7 +54,7 @@ class MapContainers(Struct, frozen=True):
         words: Sequence[str],
         timeout_seconds: float | None,
     ) -> "ContainedCaller":
-        """A long-running container that reads its items from its standard input."""
+        """A caller with a long-running container that reads its items from its standard input."""
         label = place.work_label
         command = self._task(place, label, told, words, stdin=True)
         inner = WorkerCaller(command, module_environment(), place.descriptors, timeout_seconds)
@@ -80,7 +80,7 @@ class MapContainers(Struct, frozen=True):
         )
 
     def clean(self, label: str) -> None:
-        """Remove what a killed process left of its container."""
+        """Removes what a killed process left of its container."""
         try:
             for work in self.executor.find(label):
                 self.executor.clean(work)
@@ -108,8 +108,9 @@ class ContainedCaller:
         return end
 
     def end(self, number: int) -> None:
-        """The process that follows a container passes the first request on and kills it at the
-        second; it is killed itself only if that does not help, since it removes the container."""
+        """Ends the call. The process that follows a container passes the first request on and
+        kills it at the second; it is killed itself only if that does not help, because it
+        removes the container."""
         now = time.monotonic()
         if number == signal.SIGKILL:
             if self._killed:

@@ -21,7 +21,8 @@ WRITTEN_SECONDS, POLL_SECONDS = 30.0, 0.05
 def earlier_outcomes(
     row: RunRow, command: str, resolve: Callable[[str], RunRow]
 ) -> dict[int, tuple[str, ItemState]]:
-    """How the items of a map ended, and of those that it went on from; Invalid for other runs."""
+    """Returns how the items of a map ended, and of those that it continued from; raises Invalid
+    for other runs."""
     if row.kind is not RunKind.MAP:
         raise Invalid(f"run {row.id} ({row.name}) is not a map", hint="andon runs lists them")
     if row.params.get(DIGEST) != command:
@@ -42,8 +43,8 @@ def earlier_outcomes(
 
 
 def _before(row: RunRow, command: str, resolve: Callable[[str], RunRow]) -> RunRow | None:
-    """The map that it went on from. None if its record was deleted or is one of another command:
-    what it did is done again."""
+    """Returns the map that this one continued from. None if its record was deleted or is one of
+    another command: its items are done again."""
     try:
         run = read(Id, row.params.get(RESUMES))
         found = resolve(run)
@@ -68,8 +69,8 @@ def _items(path: Path, until: float) -> Iterator[RunItem]:
 
 
 def _wait_until_written(descriptor: int, until: float) -> None:
-    """The process that writes a record outlives a killed map until all lines are in it; without
-    the last ones, items that have ended would be done again."""
+    """Waits until a record is written: the process that writes it outlives a killed map; without
+    the last lines, items that have ended would be done again."""
     while time.monotonic() < until:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -42,12 +42,12 @@ class WorkPlace(Struct):
     _writing: threading.Lock = field(default_factory=threading.Lock)
 
     def descriptors(self) -> tuple[int, ...]:
-        """The lock of its lease."""
+        """Returns the lock of the worker's lease."""
         return () if self.held is None else self.held.hold.descriptors
 
     @property
     def work_label(self) -> str:
-        """What containers are found by: the id of the lease."""
+        """Returns the label by which containers are found: the id of the lease."""
         return UNLEASED + os.urandom(4).hex() if self.held is None else self.held.lease.id
 
     def whole_devices(self) -> list[Device]:
@@ -63,7 +63,7 @@ class WorkPlace(Struct):
                 shorten(self.held.hold)
 
     def check(self, notify: Callable[[str], None]) -> None:
-        """About once a second: whether the lease is still in the book, and still ours."""
+        """Checks about once a second whether the lease is still in the book, and still ours."""
         if self.held is None or self.leaving is not None:
             return
         self._presence = self._presence or Presence(self.held.hold, notify)
@@ -74,7 +74,7 @@ class WorkPlace(Struct):
             self.leaving = f"lease {self.held.lease.id} expired"
 
     def is_released(self) -> bool:
-        """Whether someone released this lease; a signal alone does not say which one it meant."""
+        """Whether someone released this lease; a signal alone does not show which one was meant."""
         if self.held is None or self.leaving is not None:
             return False
         note = read_note(self.held.hold)
@@ -94,16 +94,16 @@ class WorkPlaces(Protocol):
 
     @property
     def most(self) -> int:
-        """How many there can be at once."""
+        """Returns how many places there can be at once."""
 
     def first(self) -> WorkPlace:
         """Waits for the first one."""
 
     def at_once(self, taken: Sequence[WorkPlace]) -> WorkPlace | None:
-        """Another one, if there is one now."""
+        """Returns another place, if there is one now."""
 
     def later(self, taken: Sequence[WorkPlace], unwanted: Callable[[], bool]) -> WorkPlace | None:
-        """Waits for another one; None where there will be none."""
+        """Waits for another place; None if there will be none."""
 
 
 class CpuPlaces(Struct):
@@ -136,7 +136,7 @@ class LeasedPlaces(Struct):
 
     @property
     def most(self) -> int:
-        """Devices that others hold count: they may become free."""
+        """Returns how many places there can be, also on devices that others hold now."""
         if self._most is None:
             found = self.availability.offer(self._book, self.request)
             devices = len(found.need.eligible)

@@ -21,7 +21,7 @@ KILL_SECONDS = 1.0  # between SIGTERM and SIGKILL, when the whole map is asked t
 
 
 class MapListener(Protocol):
-    """Is notified of what happens, in order for each item; from several threads at once."""
+    """Receives events, in order for each item; called from several threads at once."""
 
     def joined(self, place: WorkPlace) -> None: ...
     def left(self, place: WorkPlace) -> None: ...
@@ -30,7 +30,7 @@ class MapListener(Protocol):
 
 
 class MapPool:
-    """One map. `stop` begins no further item, `end` also ends those that run."""
+    """One map. After `stop` no further item starts; `end` also ends those that run."""
 
     def __init__(
         self,
@@ -82,12 +82,12 @@ class MapPool:
             raise self._error
 
     def stop(self, why: str) -> None:
-        """Begin no further item. Called from a signal handler: it takes no lock."""
+        """Starts no further item. Called from a signal handler: it takes no lock."""
         self.plan.stop(why)
 
     def end(self, number: int = signal.SIGKILL) -> None:
-        """End the items that run; from a signal handler, too. What does not end by another signal
-        is killed after a second."""
+        """Ends the items that run; also from a signal handler. What does not end by another
+        signal is killed after a second."""
         self._killed = True
         if self._kill_at is None:
             self._kill_at = time.monotonic() + (0.0 if number == signal.SIGKILL else KILL_SECONDS)
@@ -134,7 +134,7 @@ class MapPool:
             self._listener.left(place)
 
     def _next(self, place: WorkPlace) -> MapUnit | None:
-        """The next call for this worker; None where it may leave."""
+        """Returns the next call for this worker; None if it may leave."""
         with self._changed:
             self._idle += 1
             try:
@@ -201,7 +201,7 @@ class MapPool:
             self._changed.wait(RETRY_SECONDS)
 
     def _wait_for_change(self) -> bool:
-        """All places are taken. One may become free: its lease may be released."""
+        """Waits while all places are taken; one may become free when its lease is released."""
         with self._changed:
             before = len(self._callers)
             while not self._is_enough() and len(self._callers) >= before:

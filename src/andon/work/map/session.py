@@ -18,14 +18,14 @@ from andon.work.rules.map.plan import MapPlan, MapUnit
 
 
 class ItemOutputs(Protocol):
-    """Is given what each item wrote, when it has ended."""
+    """Takes the output of each item, when it has ended."""
 
     def ended(self, unit: MapUnit, end: CallEnd, state: ItemState) -> None: ...
     def close(self) -> None: ...
 
 
 class MapProgress(Struct):
-    """How far a map is."""
+    """The progress of a map."""
 
     total: int
     done: int
@@ -79,7 +79,7 @@ class MapSession(Struct):
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, tick: Callable[[MapProgress], None]) -> MapResult:
-        """Work through the items. Raises what kept the first device from being had."""
+        """Works through the items. Raises the error that prevented the first device."""
         first = self._first_places()
         try:
             recorder = self._recorder = self.record(first)
@@ -114,7 +114,7 @@ class MapSession(Struct):
         )
 
     def _first_places(self) -> list[WorkPlace]:
-        """The first device, and what else is free now."""
+        """Returns the first device, and what else is free now."""
         found = [self.places.first()]
         try:
             while len(found) < self.plan.waiting:
@@ -186,7 +186,7 @@ def _release(places: Sequence[WorkPlace]) -> None:
 
 
 def _said(end: CallEnd) -> str | None:
-    """The end of its output; why it failed comes last."""
+    """Returns the end of its output; the reason of a failure comes last."""
     tail = end.tail().rstrip()
     if end.ok or not end.words:
         return tail or None

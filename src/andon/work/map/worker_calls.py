@@ -28,7 +28,7 @@ LEAVE_SECONDS = 30.0  # after its input is closed
 
 
 class WorkerCaller:
-    """Starts the worker with the first item, and again after it died."""
+    """Starts the worker with the first item, and again after it has died."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class WorkerCaller:
         self._current.send(number)
 
     def close(self) -> None:
-        """Close its input and wait for it; one that stays is ended."""
+        """Closes its input and waits for it; a worker that stays is ended."""
         try:
             if self._process is not None:
                 self._leave(self._process)
@@ -149,7 +149,7 @@ class WorkerCaller:
     def _ready(
         self, process: "subprocess.Popen[bytes]", until: float | None, sending: bool = False
     ) -> list[IO[bytes]]:
-        """Which of its pipes can be used or were closed; none where it is late."""
+        """Returns which of its pipes can be used or were closed; none if it is late."""
         assert process.stdin is not None
         assert process.stdout is not None
         pipes = {process.stdout.fileno(): process.stdout}
@@ -166,14 +166,14 @@ class WorkerCaller:
         return os.read(process.stdout.fileno(), PIECE_BYTES)
 
     def _drain(self, process: "subprocess.Popen[bytes]") -> None:
-        """What it still writes after its last item must not keep it from ending."""
+        """Reads what the worker still writes at its end, so that it can end."""
         until = time.monotonic() + LEAVE_SECONDS
         while self._ready(process, until) and not _is_past(until):
             if not self._piece(process):
                 return
 
     def _gone(self, process: "subprocess.Popen[bytes]") -> bool:
-        """End what is left of it; whether we had asked it to end before."""
+        """Ends what is left of the worker; returns whether we had asked it to end before."""
         asked = self._current.ended()
         self._current.began(process)
         if process.poll() is None:
@@ -203,7 +203,7 @@ def _is_past(moment: float | None) -> bool:
 
 
 class LastBytes:
-    """The end of what is written, however much that is."""
+    """The last bytes of an output of any length."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []

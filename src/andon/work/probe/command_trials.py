@@ -36,7 +36,7 @@ class OutputTail:
         self._thread.start()
 
     def close(self) -> str:
-        """The end of the output; what comes later is not waited for."""
+        """Returns the end of the output; does not wait for later output."""
         with suppress(OSError):
             os.close(self.entrance)
         self._thread.join(LEFT_SECONDS)
@@ -137,7 +137,7 @@ class CommandTrials:
 
 
 class _StopWatch:
-    """Says when a trial must stop; asked ten times a second."""
+    """Decides when a trial must stop; called ten times a second."""
 
     def __init__(
         self, limits: TrialLimits, output: OutputTail, lease_check: Callable[[], str | None]

@@ -1,4 +1,4 @@
-"""Carries out a search: one trial after the other, until the search is over or one fails."""
+"""Performs a search: one trial after the other, until the search is over or one fails."""
 
 import time
 from collections.abc import Callable, Sequence

@@ -19,7 +19,7 @@ def probes_folder() -> Path:
 
 
 def keep(probe: ProbeResult) -> Path:
-    """Store it in the place of an earlier one of the same command on the same model."""
+    """Stores a probe in place of an earlier one of the same command on the same model."""
     folder = open_state_folder() / FOLDER
     path = folder / f"{_key(probe)}.json"
     text = dumps(probe_to_json(probe)) + "\n"
@@ -32,7 +32,7 @@ def keep(probe: ProbeResult) -> Path:
 
 
 def kept_probes() -> list[ProbeResult]:
-    """All of them, newest first; a file that cannot be read is left out."""
+    """Returns all probes, newest first; a file that cannot be read is left out."""
     try:
         paths = sorted(probes_folder().glob("*.json"))
     except OSError:

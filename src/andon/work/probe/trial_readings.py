@@ -1,4 +1,4 @@
-"""Reads the devices of a probe: what a trial used, and whether its memory is back."""
+"""Reads the devices of a probe: what a trial used, and whether its memory is free again."""
 
 import threading
 import time
@@ -64,7 +64,7 @@ class TrialMeter:
             self._tallies.add(sample_line(snapshot, self._tallies.devices))
 
     def close(self) -> TrialReadings:
-        """End it, with the energy counters as they are now."""
+        """Ends the sampling, with the energy counters as they are now."""
         self._follower.close(2.0)
         during, latest = self._during, self._latest
         self._take(self._source.once(with_host=False, account=RunAccount.ENERGY))
@@ -99,7 +99,7 @@ class TrialMeter:
 
 
 class MemoryReturn:
-    """Waits until the memory of the devices is back to what it was before the first trial."""
+    """Waits until the memory of the devices is as it was before the first trial."""
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ class EngineFacts(Struct, frozen=True):
 
 
 def create_arguments(order: WorkOrder, options: ContainerOptions, engine: EngineFacts) -> list[str]:
-    """What follows `docker create`."""
+    """Returns the arguments after `docker create`."""
     return [
         *(f"--label={name}={value}" for name, value in _labels(order)),
         *_device_arguments(order, engine),
@@ -57,7 +57,7 @@ def _device_arguments(order: WorkOrder, engine: EngineFacts) -> Iterable[str]:
 
 
 def _file_arguments(order: WorkOrder) -> Iterable[str]:
-    """AMD and Intel devices are files of this machine."""
+    """Yields the arguments for AMD and Intel devices, which are files of this machine."""
     others = [device for device in order.devices if device.vendor in WITH_FILES]
     if any(device.vendor == AMD.name for device in others):
         yield "--device=/dev/kfd"
@@ -67,7 +67,7 @@ def _file_arguments(order: WorkOrder) -> Iterable[str]:
 
 
 def without_files(order: WorkOrder) -> tuple[Device, ...]:
-    """The devices that cannot be given to a container: their files are not known."""
+    """Returns the devices that cannot be given to a container: their files are not known."""
     return tuple(
         device
         for device in order.devices
@@ -78,7 +78,8 @@ def without_files(order: WorkOrder) -> tuple[Device, ...]:
 def _user_arguments(
     order: WorkOrder, options: ContainerOptions, engine: EngineFacts
 ) -> Iterable[str]:
-    """The submitter, so that files belong to them; in a rootless engine that is its root."""
+    """Yields the arguments for the user: the submitter, so that files belong to them; in a
+    rootless engine that is its root."""
     if options.user is not None:
         yield f"--user={options.user}"
     elif engine.rootless:
@@ -89,7 +90,8 @@ def _user_arguments(
 
 
 def _folder_arguments(order: WorkOrder, options: ContainerOptions) -> Iterable[str]:
-    """The working folder at the same path, so that paths on the command line mean the same."""
+    """Yields the arguments for the working folder at the same path, so that paths on the command
+    line stay valid."""
     mounts = [ContainerMount(order.folder, order.folder), *options.mounts]
     if order.home is not None:
         mounts.append(ContainerMount(order.home, HOME))

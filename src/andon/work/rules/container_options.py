@@ -27,7 +27,7 @@ RESERVED_OPTIONS = {
 
 
 def refuse_options(options: Sequence[str]) -> None:
-    """Invalid for engine options that would contradict the lease."""
+    """Raises Invalid for engine options that would contradict the lease."""
     for option in options:
         name, _, value = option.partition("=")
         if name in RESERVED_OPTIONS:
@@ -57,7 +57,7 @@ def options_to_json(options: ContainerOptions) -> dict[str, object]:
 
 
 def options_from_json(value: Json) -> ContainerOptions:
-    """Invalid for anything that was not written by the above."""
+    """Parses the options; raises Invalid for anything else."""
     image, user = value.get("image"), value.get("user")
     options = _texts(value.get("options", []))
     try:

@@ -72,7 +72,7 @@ def searched(search: Search, trials: Iterable[Trial]) -> Search:
 
 
 def recommended(largest: int, low: int, margin_percent: float) -> int:
-    """The largest less a margin, and never below the smallest that was tried."""
+    """Returns the largest size less a margin, and never below the smallest that was tried."""
     return max(low, int(largest * (100.0 - margin_percent) / 100.0 + 1e-9))
 
 
@@ -152,7 +152,7 @@ FEWEST_SIZES = 2
 def memory_line(
     trials: Iterable[Trial], total_bytes: int | None
 ) -> tuple[MemoryLine | None, str | None]:
-    """The line of least squares, or why there is none."""
+    """Returns the line of least squares, or why there is none."""
     if not total_bytes:
         return None, "the memory of the device is unknown"
     points = [
@@ -195,7 +195,7 @@ class ProbePlan(Struct, frozen=True):
 
 
 def probe_of(plan: ProbePlan, trials: Sequence[Trial], at: float) -> ProbeResult:
-    """The result so far; `complete` says whether the search came to its end."""
+    """Returns the result so far; `complete`: whether the search came to its end."""
     search = plan.search(trials)
     line, why_none = memory_line(trials, plan.memory_total_bytes)
     largest = search.fits
@@ -224,7 +224,7 @@ def probe_of(plan: ProbePlan, trials: Sequence[Trial], at: float) -> ProbeResult
 
 
 def limited_by(probe: ProbeResult) -> str | None:
-    """What the smallest size that does not fit ran out of; None if every size fits."""
+    """Returns what the smallest size that does not fit ran out of; None if every size fits."""
     for trial in probe.trials:
         if trial.size == probe.too_large:
             host = trial.state is TrialState.HOST_OUT_OF_MEMORY
@@ -238,7 +238,7 @@ PLACE = "{n}"
 
 
 def check_template(command: Sequence[str]) -> None:
-    """Invalid if the command has no place for the size."""
+    """Raises Invalid if the command has no `{n}`."""
     if not any(PLACE in word for word in command):
         raise Invalid(
             f"the command has no {PLACE}, so every trial would be the same",
@@ -278,7 +278,7 @@ def number_of(found: "re.Match[str]") -> float | None:
 
 
 def best(probes: Sequence[ProbeResult], name: str, model: str | None = None) -> ProbeResult:
-    """The newest of this name; Conflict if it was probed on several models and none is named."""
+    """Returns the newest of this name; raises Conflict if several models have one."""
     named = [one for one in probes if one.name == name]
     if not named:
         known = ", ".join(dict.fromkeys(one.name for one in probes)) or "none"

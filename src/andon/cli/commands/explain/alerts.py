@@ -311,7 +311,8 @@ alerts.add_command(notify)
 
 
 def _find(source: alert_source.Source, name: str) -> Alert:
-    """Among the active and those of the last day; a full id also among all that are stored."""
+    """Finds an alert among the active ones and those of the last day; a full id is also looked
+    up in the whole store."""
     try:
         return resolved(source.page(time.time() - 86_400.0), name)
     except Gone:

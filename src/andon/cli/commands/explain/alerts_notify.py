@@ -112,7 +112,7 @@ def _tried(settings: Any, terminal: Terminal, choices: Choices) -> int:
 
 
 def _address(kind: str, words: tuple[str, ...]) -> dict[str, Any]:
-    """The words under the key that this kind has for them."""
+    """Returns the arguments under the key that this kind of notifier has for them."""
     key = KINDS[kind].needs[0]
     found = tuple(_secret(word) if word == "-" else word for word in words)
     if key in ("command", "to"):

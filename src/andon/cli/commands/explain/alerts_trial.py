@@ -12,7 +12,7 @@ from andon.ports import Notifier
 
 
 def trial(choices: Choices, name: str | None) -> Json:
-    """The result of each; notifiers have their own timeouts."""
+    """Sends a test message through each notifier; they have their own timeouts."""
     from andon import app
 
     settings = snapshot_source.settings_of(choices)
@@ -28,7 +28,7 @@ def trial(choices: Choices, name: str | None) -> Json:
 
 
 def sent(notifier: Notifier) -> Json:
-    """The result of a test message through this one, which is closed then."""
+    """Sends a test message through one notifier, closes it, and returns the result."""
     error: AndonError | None = None
     try:
         notifier.send([trial_notice(time.time(), node_name())], [])

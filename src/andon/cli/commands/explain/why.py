@@ -86,8 +86,8 @@ def why(devices: list[str], as_json: bool, seconds: float, job: str | None) -> i
 def sampled(
     choices: Choices, server: "FromServer | None", seconds: float, device: str | None = None
 ) -> list[Snapshot]:
-    """The past that a server remembers, or samples over this many seconds; one is enough if there
-    is no device."""
+    """Returns the snapshots that a server remembers, or samples for this many seconds; one
+    sample is enough if there is no device."""
     told = snapshot_source.told_snapshot(choices)
     if server is not None and seconds <= REMEMBERED_SECONDS and not choices.fresh:
         from andon.node.remote import Remote
@@ -117,7 +117,8 @@ def sampled(
 
 
 def _departures(choices: Choices, snapshots: Sequence[Snapshot]) -> "EndedProcesses":
-    """Who was on devices whose memory no process accounts for; no history is opened without any."""
+    """Returns the ended processes of devices whose memory no process accounts for; the history
+    is opened only if there are such devices."""
     from andon.explain.evidence.departures import NOTHING_KNOWN, departures, has_unexplained
 
     if not has_unexplained(snapshots[-1]):
@@ -155,7 +156,7 @@ def _notify(text: str, choices: Choices) -> None:
 
 
 def _one(snapshot: Snapshot, name: str | None) -> str | None:
-    """The UUID that is meant, if any."""
+    """Returns the UUID of the named device, if one is named."""
     if name is None or not snapshot.devices:
         return None
     return device_named(name, snapshot.devices).device.uuid

@@ -17,7 +17,7 @@ MOST_AHEAD = 5
 
 
 def why_job(choices: Choices, word: str, as_json: bool) -> int:
-    """The dispatcher's own reason, device by device; the jobs and users in front."""
+    """Prints the dispatcher's reason for each device, and the jobs and users ahead of the job."""
     from andon.cli.commands.jobs.common import one_job
     from andon.jobs.queue import Queue
     from andon.model.shapes import to_json
@@ -69,7 +69,7 @@ def _lines(view: "JobView", ahead: "list[JobView]", others: "tuple[WaitingRow, .
 
 
 def _ahead(queue: "Queue", view: "JobView") -> "list[JobView]":
-    """This user's jobs that wait before it."""
+    """Returns this user's jobs that wait ahead of it."""
     if view.position is None:
         return []
     waiting = [one for one in queue.views() if one.position is not None]

@@ -102,7 +102,7 @@ def _requeued(facts: "JobFacts") -> str:
 
 
 def _acting(name: str, about: str, done: "Callable[[JobFacts], str]") -> click.Command:
-    """A command that does the same to each job; one that cannot does not stop the others."""
+    """Makes a command that does the same to each job; a failure on one does not stop the others."""
 
     @click.command(name, help=about, epilog=JOB_FORMS)
     @job_words

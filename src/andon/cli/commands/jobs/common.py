@@ -21,7 +21,7 @@ SLOW_POLL_SECONDS = 2.0
 
 
 def job_words(command: Callable[..., Any]) -> Callable[..., Any]:
-    """JOB… as arguments; at least one."""
+    """Adds JOB… as arguments; at least one is required."""
     return click.argument(
         "jobs", nargs=-1, required=True, metavar="JOB...", shell_complete=complete_job
     )(command)
@@ -41,7 +41,7 @@ def open_queue(choices: Choices, wake: bool = True) -> "Queue":
 
 
 def _passed_over(path: str, why: str) -> str:
-    """The notice about a file that cannot be read."""
+    """Returns the notice about a file that cannot be read."""
     import shlex
     from pathlib import Path
 
@@ -58,9 +58,9 @@ def meant_jobs(
     only_one: bool = False,
     fits: Callable[["JobState"], bool] | None = None,
 ) -> "tuple[list[JobFacts], int]":
-    """Every job that the words mean, once. A word that means none is reported and keeps none of
-    the others: the exit code is for those. `only_one` and `fits` are for a name that several have.
-    """
+    """Returns every job that the arguments name, once, and an exit code. An argument that names
+    none is reported, sets the exit code, and does not stop the others. `only_one` and `fits`
+    narrow a name that several jobs have."""
     from andon.jobs.rules.naming import NameRule, meant
 
     known = queue.statuses
@@ -76,7 +76,7 @@ def meant_jobs(
 
 
 def one_job(queue: "Queue", word: str) -> int:
-    """The number of the one job that a word means."""
+    """Returns the number of the one job that the argument names."""
     from andon.jobs.rules.naming import NameRule, one_meant
 
     return one_meant(word, queue.jobs, NameRule(_tell))
@@ -94,8 +94,9 @@ def wait_settled(
     changed: Callable[["JobView"], None] | None = None,
     each: Callable[[], None] = lambda: None,
 ) -> list[int]:
-    """Until all of these have ended or are held; returns those that were deleted before. `changed`
-    is called with each that changes, `each` at every poll: what it raises ends the wait."""
+    """Waits until all of these jobs have ended or are held; returns those that were deleted
+    meanwhile. `changed` is called with each job that changes, `each` at every poll: what it
+    raises ends the wait."""
     from andon.jobs.queue import start_dispatcher
     from andon.model.job import JobState
 
@@ -125,13 +126,13 @@ def wait_settled(
 
 
 def worst_code(queue: "Queue", numbers: Sequence[int], deleted: Sequence[int]) -> int:
-    """Of jobs that were waited for; how one ended that was deleted meanwhile is not known."""
+    """The worst exit code of the jobs that were waited for; a deleted job counts as unknown."""
     codes = [exit_code(view) for view in queue.views(numbers)]
     return max([*codes, *(deleted_meanwhile(str(number)) for number in deleted)], default=0)
 
 
 def deleted_meanwhile(label: str) -> int:
-    """Report it; the exit code."""
+    """Prints that a job was deleted while it was waited for; returns the exit code."""
     error = Gone(f"job {label} was deleted meanwhile: how it ended is not known")
     report(error)
     return error.exit_code
@@ -139,7 +140,7 @@ def deleted_meanwhile(label: str) -> int:
 
 @contextmanager
 def going_on(choices: Choices, labels: Sequence[str]) -> Iterator[None]:
-    """Whoever stops waiting reads that the jobs go on, and how to end them."""
+    """Prints, if the user stops waiting, that the jobs continue and how to end them."""
     try:
         yield
     except KeyboardInterrupt:
@@ -151,7 +152,7 @@ def going_on(choices: Choices, labels: Sequence[str]) -> Iterator[None]:
 
 
 def exit_code(view: "JobView") -> int:
-    """The job's own; 1 where it has none and did not succeed."""
+    """Returns the job's own exit code; 1 if it has none and did not succeed."""
     from andon.model.job import JobState
 
     if view.state is JobState.SUCCEEDED:

@@ -28,7 +28,7 @@ class QueueRow(Struct, frozen=True):
 
 
 def machine_queue(choices: Choices) -> tuple[LeaseList, str | None]:
-    """What the lease book says, and why it says nothing where it cannot be read."""
+    """Returns the lease book's list, and the reason if it cannot be read."""
     from andon.cli.commands.share.leases import read_leases
     from andon.leases.listing import listing
     from andon.leases.releaser import asker
@@ -40,8 +40,8 @@ def machine_queue(choices: Choices) -> tuple[LeaseList, str | None]:
 
 
 def others_jobs(book: LeaseList) -> "tuple[list[JobView], list[str]]":
-    """The jobs of everyone who holds or waits for GPUs, each read as that user; nothing for anyone
-    but root. And what could not be read."""
+    """Returns the jobs of everyone who holds or waits for GPUs, each read as that user, and what
+    could not be read. Empty unless the caller is root."""
     if os.name == "nt" or os.getuid() != 0:
         return [], []
     from andon.web.users.opening import open_shared_files
@@ -59,7 +59,7 @@ def others_jobs(book: LeaseList) -> "tuple[list[JobView], list[str]]":
 
 
 def _signed_in() -> Sequence[int]:
-    """Only a server knows them."""
+    """Returns no users: only a server knows who is signed in."""
     return ()
 
 

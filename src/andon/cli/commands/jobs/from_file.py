@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def submit_file(
     choices: Choices, path: str, asked: Mapping[str, Any], *, dry_run: bool, wait: bool
 ) -> int:
-    """Queue them one after the other: a later one may name an earlier one in `after`."""
+    """Queues the jobs one after the other: a later one may name an earlier one in `after`."""
     from andon.cli.commands.jobs.submit import possible, sampled, say_same
     from andon.jobs.file import JobQueue, queue_all, read_job_file, specs_of
 
@@ -54,7 +54,7 @@ def _known() -> "Mapping[int, JobFacts]":
 
 
 def _refuse_options(asked: Mapping[str, Any]) -> None:
-    """What a file says is not changed from outside; --simulate, --dry-run and --wait may be."""
+    """Refuses options that change the file; --simulate, --dry-run and --wait are allowed."""
     context = click.get_current_context()
     given = [
         name
@@ -67,7 +67,7 @@ def _refuse_options(asked: Mapping[str, Any]) -> None:
 
 
 def _check_images(jobs: "Sequence[FileJob]") -> None:
-    """Whether containers can be started here; each image once."""
+    """Checks that containers can be started here, each image once."""
     from andon.cli.commands.share.container_options import contained
     from andon.model.execution import ContainerOptions
 

@@ -90,7 +90,7 @@ def jobs(
 def _show_machine(
     choices: Choices, queue: "Queue", views: "list[JobView]", state: str | None, as_json: bool
 ) -> int:
-    """Of the own jobs all, of the machine who waits, and for root everyone's jobs."""
+    """Prints all of the user's own jobs, the machine's queue, and for root everyone's jobs."""
     from andon.cli.commands.jobs import everyone
 
     terminal = Terminal.of(choices)
@@ -113,8 +113,8 @@ def _show_machine(
 
 
 def _shown(queue: "Queue", everything: bool, state: str | None) -> tuple[list[int], int]:
-    """The numbers to list, and how many are left out: ended ones, running ones, then those that
-    wait by their places."""
+    """Returns the numbers to list and how many are left out: ended jobs, running ones, then
+    waiting ones by position."""
     known = queue.statuses
     wanted = [n for n, one in known.items() if state is None or one.state == state]
     ended = [n for n in wanted if known[n].state.is_settled]

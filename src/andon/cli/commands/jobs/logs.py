@@ -29,7 +29,7 @@ WAITS = (JobState.WAITING, JobState.HELD, JobState.LATER)
 
 
 def count(text: str | int) -> int:
-    """The type of -n: 0 is all."""
+    """Parses the value of -n; 0 means all."""
     given = str(text)
     if given.isdecimal() and len(given) <= len(str(MOST)):
         return int(given)
@@ -89,7 +89,7 @@ class _Output:
         return self._queue.folder.output(self._number, attempt)
 
     def find_last(self, lines: int) -> bool:
-        """Begin with the last lines, 0 for all; whether others are left out."""
+        """Begins with the last lines, 0 for all; returns whether earlier ones are left out."""
         path = self._path()
         if path is None:
             return False
@@ -101,7 +101,7 @@ class _Output:
         return self._place > 0
 
     def follow(self, choices: Choices) -> None:
-        """Until it has ended; while it waits, a line says why."""
+        """Prints the output until the job has ended; while it waits, prints why."""
         from andon.cli.show.waiting import LineInPlace
         from andon.jobs.queue import start_dispatcher
 
@@ -152,8 +152,8 @@ class _Output:
 
 
 def _start_of_last(descriptor: int, lines: int) -> int:
-    """Where the last lines begin; 0 is all. Of lines without end, as a progress bar writes them, a
-    part is enough."""
+    """Returns the offset where the last lines begin; 0 means all. Of a very long line, such as a
+    progress bar's, a part is enough."""
     size = place = os.fstat(descriptor).st_size
     if not lines:
         return 0

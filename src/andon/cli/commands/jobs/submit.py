@@ -38,7 +38,7 @@ JOB_FILES = (".toml", ".json", ".yaml", ".yml")
 
 
 def is_job_file(word: str) -> bool:
-    """Whether it names a file and not a command; here, because `submit` must import little."""
+    """Whether the argument names a job file; defined here because `submit` must import little."""
     return word.lower().endswith(JOB_FILES)
 
 
@@ -47,14 +47,14 @@ def retries(text: str) -> int:
 
 
 def begin_moment(text: str) -> float:
-    """The type of --begin; here, because `submit` must import little."""
+    """Parses the value of --begin; defined here because `submit` must import little."""
     from andon.cli.moments import coming_moment
 
     return coming_moment(text)
 
 
 def checkpoint(text: str) -> "Checkpoint":
-    """`USR1@60s`: a signal, and how long before the end."""
+    """Parses `USR1@60s`: a signal, and how long before the end it is sent."""
     import signal
 
     from andon.model.job.spec import CHECKPOINT_SECONDS, Checkpoint
@@ -189,7 +189,7 @@ def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) ->
 def possible(
     choices: Choices, specs: "Sequence[JobSpec]", sample: "Callable[[], Snapshot] | None" = None
 ) -> "list[JobSpec]":
-    """The same, if this machine can ever start them."""
+    """Returns the same specs; raises an error if this machine can never start one of them."""
     if all(spec.request.is_plain for spec in specs):
         return list(specs)  # `submit` must be quick
     from andon.app.leases import labels_of
@@ -224,7 +224,7 @@ def _array(given: str | None) -> tuple[tuple[int, ...], int | None]:
 
 
 def _numbers(given: tuple[str, ...]) -> tuple[int, ...]:
-    """The jobs that are meant; a word that means none is an error."""
+    """Returns the numbers of the named jobs; an argument that names none is an error."""
     words = [word.strip() for words in given for word in words.split(",") if word.strip()]
     if not words:
         return ()
@@ -256,7 +256,7 @@ def _say(choices: Choices, number: str, made: "list[JobSpec] | None") -> None:
 
 
 def _refuse_words_after_a_file(command: tuple[str, ...]) -> None:
-    """`andon submit job.toml --dry-run` would queue a command that is called job.toml."""
+    """Refuses options after a job file: they would be part of a command called job.toml."""
     if is_job_file(command[0]) and not _is_there(command[0]):
         raise Invalid(
             f"{command[0]} is a job file, and nothing may follow it: {command[1]}",
@@ -265,7 +265,7 @@ def _refuse_words_after_a_file(command: tuple[str, ...]) -> None:
 
 
 def _say_missing(choices: Choices, command: tuple[str, ...]) -> None:
-    """A program may be made by an earlier job, so one that is missing is not an error yet."""
+    """Prints a notice if the program is missing; an earlier job may still create it."""
     if _is_there(command[0]):
         return
     from andon.work.preparing import CannotStart, find
@@ -278,15 +278,15 @@ def _say_missing(choices: Choices, command: tuple[str, ...]) -> None:
 
 
 def _is_there(name: str) -> bool:
-    """Whether the program can be started now; without shutil, whose import takes longer."""
+    """Whether the program can be started now; avoids shutil, whose import takes longer."""
     folders = [""] if os.sep in name else os.get_exec_path()
     paths = [f"{folder}/{name}" if folder else name for folder in folders]
     return any(os.access(path, os.X_OK) and not os.path.isdir(path) for path in paths)  # noqa: PTH112
 
 
 def _no_gpu(choices: Choices) -> str | None:
-    """Why no job can start here; None where there is a GPU. The driver is asked only where no file
-    is a sign of one: it may know some all the same, as in WSL and in containers."""
+    """Returns why no job can start here; None if there is a GPU. The driver is asked only if no
+    file shows a GPU: in WSL and in containers it may know some all the same."""
     if any(map(os.path.exists, USUAL_SIGNS)):  # before the table of all vendors is imported
         return None
     from pathlib import Path

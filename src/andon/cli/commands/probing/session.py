@@ -64,7 +64,7 @@ class Probing:
         self._total: int | None = None
 
     def on_grant(self, grant: Grant) -> int:
-        """ProbeResult on the granted devices, and release them whatever happens."""
+        """Probes on the granted devices, and releases them whatever happens."""
         chosen = tuple(capacity.status.device for capacity in grant.candidates.choice.chosen)
         try:
             return self._probe(grant.held.lease, chosen, grant.candidates.snapshot, held=grant.held)
@@ -72,7 +72,7 @@ class Probing:
             grant.held.release()
 
     def on_lease(self, found: AttachedLease) -> int:
-        """ProbeResult on a lease held elsewhere, without ending it."""
+        """Probes on a lease held elsewhere, without ending it."""
         parts = [share for share in found.lease.shares if share.memory_bytes is not None]
         if parts:
             size = human_bytes(parts[0].memory_bytes or 0)
@@ -160,7 +160,7 @@ class Probing:
         return 0
 
     def _broken(self, trial: Trial, output: str) -> int:
-        """Why the search ended early, after the output of the trial that ended it."""
+        """Prints why the search ended early, after the output of the trial that ended it."""
         if trial.state is TrialState.STOPPED:
             self._notify(f"{trial.message}; nothing was stored")
             return INTERRUPTED if trial.message == "stopped on request" else 1

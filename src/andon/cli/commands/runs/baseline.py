@@ -36,7 +36,7 @@ DRIFTED = 1
 
 
 def tolerance(text: str | float) -> float:
-    """The type of --tolerance: `5%` or `5`."""
+    """Parses the value of --tolerance: `5%` or `5`."""
     given = str(text).strip().removesuffix("%").strip()
     if re.fullmatch(r"\d{1,6}(\.\d{1,6})?", given):
         return float(given)
@@ -148,7 +148,7 @@ def rm(name: str) -> int:
 
 
 def _meant(finder: "RunFinder", words: tuple[str, ...]) -> "list[RunRow]":
-    """Runs by any of their forms; a name means all of that name that succeeded."""
+    """Returns runs by any of their names; a name means all runs of it that succeeded."""
     source = LocalRuns(finder)
     found = [runs_named(source, word) or [finder.resolve(word)] for word in words]
     return [row for rows in found for row in rows]

@@ -85,7 +85,7 @@ def _named(source: "RunSource", words: tuple[str, ...]) -> Sides:
 
 
 def _side(source: "RunSource", word: str) -> tuple[str, list["RunRow"]]:
-    """`a,b,c`, a name, or one run."""
+    """Returns the label and runs of one side: `a,b,c`, a name, or one run."""
     if "," in word:
         rows = [source.resolve(one.strip()) for one in word.split(",") if one.strip()]
         rows = list({row.id: row for row in rows}.values())
@@ -100,7 +100,7 @@ def _side(source: "RunSource", word: str) -> tuple[str, list["RunRow"]]:
 
 
 def _compared(row: "RunRow") -> "ComparedRun":
-    """The numbers of the list, and what only the whole record has."""
+    """Returns a run's numbers from the list, and those that only the whole record has."""
     from andon.cli.commands.runs.reading import read_report
     from andon.runs.rules.baselines import values_of
     from andon.runs.rules.reports.compare import ITEMS, STEPS, ComparedRun

@@ -72,7 +72,7 @@ def _by_name(out: Path | None) -> str:
 
 
 def _lines(path: Path) -> "Iterator[RunLine]":
-    """All of a record, piece by piece."""
+    """Yields the lines of a record, piece by piece."""
     import os
 
     from andon.runs.files import open_record, pieces, read_ends
@@ -125,7 +125,7 @@ def _pour(texts: Iterable[str], header: str, out: Path | None) -> int:
 
 @contextmanager
 def _opened(out: Path | None) -> "Iterator[Any]":
-    """The file is complete or absent; standard output is written line by line."""
+    """Opens the output: a file is complete or absent; standard output is written line by line."""
     if out is None:
         yield lambda text: write(sys.stdout, text) if text else None
         return
@@ -147,7 +147,7 @@ def _parquet(path: Path, out: Path) -> int:
 
 @contextmanager
 def replacing(out: Path) -> Iterator[Path]:
-    """An unfinished file beside it, which gets the name in the end."""
+    """Yields the path of a temporary file, which is renamed to `out` at the end."""
     import os
 
     unfinished = out.with_name(f".{out.name}.{os.getpid()}")

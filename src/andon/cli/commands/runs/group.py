@@ -31,7 +31,7 @@ COMMANDS = {
 
 
 def count(text: str | int) -> int:
-    """The type of -n: 0 is all."""
+    """Parses the value of -n; 0 means all."""
     given = str(text)
     if given.isdecimal() and len(given) <= len(str(MOST)) and int(given) <= MOST:
         return int(given)

@@ -106,7 +106,7 @@ def _refuse_kept(row: "RunRow", baseline: str | None, force: bool) -> None:
 
 
 def _indexed(finder: "RunFinder", word: str) -> "RunRow":
-    """The run that is meant; a file that is not in the index is added to it."""
+    """Returns the named run; a file that is not in the index is added to it."""
     row = finder.resolve(word)
     if not any(one.id == row.id for one in finder.index.beginning(row.id, 1)):
         finder.index.put([row])

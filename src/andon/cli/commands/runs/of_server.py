@@ -32,10 +32,10 @@ MOST_BYTES = 512 * 1024 * 1024
 
 
 class RemoteRuns:
-    """Asks for pages of the list, and gets a record when it is read; the server says who may."""
+    """Reads pages of a server's list, and downloads records; the server checks rights."""
 
     def __init__(self, server: "Server", context: click.Context | None = None) -> None:
-        """`context` is that of a command which reads records: with it they are deleted."""
+        """`context` is that of a command which reads records: they are deleted when it ends."""
         self._server, self._context = server, context
         self._folder: str | None = None
 
@@ -72,7 +72,7 @@ class RemoteRuns:
         raise Gone("there are no runs yet", hint="andon run records one")
 
     def _called(self, word: str) -> RunRow | None:
-        """By its name, unless a run has exactly this id."""
+        """Returns the run of this name, unless a run has exactly this id."""
         if not word.isprintable() or "/" in word or self.is_id(word):
             return None
         found = called(word, self.find(RunQuery(name=word)))
@@ -81,7 +81,8 @@ class RemoteRuns:
         return None if found is None else found[0]
 
     def with_record(self, row: RunRow) -> RunRow:
-        """Its record in a private folder, until the command ends; its name is not the server's."""
+        """Downloads the run's record to a private folder until the command ends; the server does
+        not choose the file's name."""
         with _keeping():
             if self._folder is None:
                 made = tempfile.TemporaryDirectory(prefix="andon-")
@@ -99,7 +100,7 @@ class RemoteRuns:
         return replace(row, path=path)
 
     def _each(self, query: RunQuery) -> Iterator[RunRow]:
-        """Each run once: a run that begins meanwhile moves the others to a later page."""
+        """Yields each run once: a run that begins meanwhile moves the others to a later page."""
         size, offset = min(PAGE, query.limit or PAGE), 0
         seen: set[str] = set()
         until = time.monotonic() + PAGES_SECONDS
@@ -135,7 +136,7 @@ class RemoteRuns:
         return self._row(self._server.get(f"/api/runs/{quote(word, safe='')}"))
 
     def _row(self, value: "Json") -> RunRow:
-        """As an index has it; what is hidden from this user is not there."""
+        """Decodes a row as an index would have it; fields hidden from this user are absent."""
         try:
             whole = {
                 **value,
@@ -150,7 +151,7 @@ class RemoteRuns:
 
 @contextmanager
 def _keeping() -> Iterator[None]:
-    """A full disk here is not a server that cannot be reached."""
+    """Reports a full disk here as such, not as a server that cannot be reached."""
     try:
         yield
     except OSError as exc:

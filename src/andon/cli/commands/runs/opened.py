@@ -20,7 +20,7 @@ RUN_FORMS = "RUN is an id or its prefix, a name, the file of a record, or last."
 
 
 class RunListing(Struct, frozen=True):
-    """The runs that were asked for, and how many there are."""
+    """The runs of one page, and how many there are in all."""
 
     rows: "list[RunRow]"
     total: int
@@ -34,10 +34,10 @@ class RunSource(Protocol):
     def find(self, query: "RunQuery") -> "Sequence[RunRow]": ...
     def is_id(self, word: str) -> bool: ...
     def resolve(self, word: str) -> "RunRow":
-        """The run that a word means."""
+        """Returns the run that the argument names."""
 
     def with_record(self, row: "RunRow") -> "RunRow":
-        """The same with a path where its record can be read."""
+        """Returns the row with a path where its record can be read."""
 
 
 class LocalRuns:
@@ -70,7 +70,7 @@ class LocalRuns:
 
 @contextmanager
 def finding() -> "Iterator[RunFinder]":
-    """The index of this machine, closed afterwards."""
+    """Opens the index of this machine and closes it afterwards."""
     from andon.app.runs import open_run_finder
 
     finder = open_run_finder(lambda words: notice(words, chosen()))
@@ -95,8 +95,8 @@ def reading() -> Iterator[RunSource]:
 
 
 def runs_named(source: RunSource, name: str) -> "list[RunRow]":
-    """Those of this name that succeeded; none where a run has exactly this id. A name takes
-    precedence over a prefix of an id; a longer prefix resolves the conflict."""
+    """Returns the runs of this name that succeeded; none if a run has exactly this id. A name
+    takes precedence over a prefix of an id; a longer prefix resolves the conflict."""
     from andon.runs.rules.matching import RunQuery
 
     rows = source.find(RunQuery(name=name))
@@ -112,7 +112,7 @@ def runs_named(source: RunSource, name: str) -> "list[RunRow]":
 
 
 def complete_run(context: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
-    """For the shell: the newest ids that begin so; none rather than an error."""
+    """Completes the newest ids that begin with what was typed; an error gives no suggestion."""
     from andon.errors import AndonError
     from andon.runs.rules.matching import RunQuery
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def read_report(row: "RunRow", prices: Prices = NO_PRICES) -> RunReport:
-    """What the record says now, with the tags that people gave it since. The user is the owner of
-    the file: a record's own word for it proves nothing."""
+    """Returns the report of the record as it is now, with the run's current tags. The user is
+    the file's owner: the name inside the record proves nothing."""
     from andon.runs.files import read_record
 
     try:

@@ -46,7 +46,7 @@ def show(run: str, as_json: bool) -> int:
 
 
 def read_run(word: str) -> "RunShown":
-    """The run that is meant, with its record as it is now."""
+    """Returns the named run with its record as it is now."""
     from andon.cli.show.runs.detail import RunShown
     from andon.errors import Gone
     from andon.runs.files import read_ends

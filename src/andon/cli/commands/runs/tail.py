@@ -25,7 +25,7 @@ Draw = Callable[["RecentLines", "list[RunLine]", RunState], None]
 
 
 def short(given: str | int) -> int:
-    """The type of -n: more blocks than a wide terminal has columns show nothing."""
+    """Parses the value of -n: at most 1000 samples, more than a wide terminal has columns."""
     return whole(given, 1000)
 
 
@@ -81,7 +81,7 @@ def _go_on(follower: "RecordFollower", recent: "RecentLines", draw: Draw) -> Non
 
 
 def _added(follower: "RecordFollower") -> "Iterator[list[RunLine]]":
-    """What was added, as soon as something was; nothing, now and then, while all is silent."""
+    """Yields lines as soon as they are added; an empty list now and then while nothing happens."""
     checked = time.monotonic()
     while True:
         lines = follower.new()
@@ -104,7 +104,7 @@ def _state(follower: "RecordFollower", recent: "RecentLines") -> RunState:
 
 
 def _drawer(follower: "RecordFollower", follow: bool, stack: ExitStack) -> Draw:
-    """Redrawn in place on a terminal; elsewhere new lines are appended."""
+    """Returns a function that redraws in place on a terminal and appends new lines elsewhere."""
     from andon.cli.live_screen import LiveScreen, is_capable
     from andon.cli.show.runs.tail import line_texts, render_tail
 

@@ -180,7 +180,7 @@ def _verdict(report: CostReport) -> Text:
 
 
 def _ratio(ours: float, theirs: float, word: str) -> str:
-    """What is too short for the clock has no ratio."""
+    """Compares two amounts as text; without a ratio if one is too short for the clock."""
     if ours <= 0 or theirs <= 0:
         return f"{'more' if ours > theirs else 'no more'} {word}"
     times = theirs / ours

@@ -81,7 +81,7 @@ def node_of(facts: "MachineFacts") -> str:
 
 
 def gather(choices: Choices) -> "MachineFacts":
-    """All facts; a mistake in the settings is one of them and does not stop the checks."""
+    """Gathers all facts; a mistake in the settings is one of them and does not stop the checks."""
     from andon import app
     from andon.doctor.inspection.machine import inspect
     from andon.settings.resolution import Settings
@@ -127,7 +127,7 @@ def policy_of() -> "PolicyFacts":
 
 
 def look_of(settings: "Settings") -> "SampleTrial":
-    """One sample, taken as every command does: through the sampler and its readers."""
+    """Takes one sample as every command does: through the sampler and its readers."""
     from andon import app
     from andon.doctor.rules.facts import SampleTrial
 
@@ -189,7 +189,7 @@ def security_of(own: "Installation", stored: "Mapping[str, Path]") -> "Security"
 
 
 def book_places() -> list[Path]:
-    """Where a lease book may be, the one in use first: a grant reads all that exist."""
+    """Returns where a lease book may be, the one in use first: a grant reads all that exist."""
     from andon.leases.book.places import COMMON_BOOK, SYSTEM_BOOK, book_path
 
     return list(dict.fromkeys((book_path(os.environ), SYSTEM_BOOK, COMMON_BOOK)))
@@ -215,7 +215,7 @@ def _version(package: str) -> str | None:
 
 
 def _old_pynvml() -> str | None:
-    """Up to version 11, the package pynvml ships its own module of that name."""
+    """The version of an old pynvml package: up to 11 it ships its own module of that name."""
     version = _version("pynvml")
     major = (version or "").partition(".")[0]
     return version if major.isdecimal() and int(major) < 12 else None

@@ -88,7 +88,7 @@ def _say(words: str) -> None:
 
 
 def describe_runs(done: "CollectedRecords") -> str:
-    """What became of the records, in one line."""
+    """Returns one line about the deleted and kept records."""
     parts = [
         (len(done.deleted), f"deleted ({human_bytes(done.freed_bytes)})"),
         (len(done.forgotten), "without a record forgotten"),
@@ -98,7 +98,7 @@ def describe_runs(done: "CollectedRecords") -> str:
 
 
 def describe(done: Maintenance, before_bytes: int, after_bytes: int) -> str:
-    """What was done, in one line."""
+    """Returns one line about the maintenance that was done."""
     parts = [
         (done.packed_ticks, "{} samples packed"),
         (done.rolled_blocks, "{} blocks rolled up"),

@@ -55,7 +55,7 @@ def loaded(uuid: str, seconds: float) -> Iterator[tuple[int, str]]:
 
 
 def environment(uuid: str) -> dict[str, str]:
-    """Show one device, and let frameworks allocate only what they need."""
+    """An environment that shows one device and lets frameworks allocate only what they need."""
     return {
         **module_environment(),
         "CUDA_VISIBLE_DEVICES": uuid,

@@ -52,7 +52,8 @@ def setup() -> int:
 
 
 def _swept(path: Path) -> list[str]:
-    """What was removed from a book, and what is still held in one that is no longer used."""
+    """Returns the lines about files removed from a book, and about leases still held in one that
+    is no longer used."""
     from andon.host.processes.kin import user_name
     from andon.leases.book import places
     from andon.leases.book.sweeping import clear

@@ -55,7 +55,7 @@ _NAMES = ("image", "mounts", "model_folder", "container_options", "container_use
 
 
 def container_options(command: F) -> F:
-    """--image and what belongs to it; `container_from` takes them out of the keywords."""
+    """Adds --image and its related options; `container_from` takes them out of the keywords."""
     for names, settings in reversed(_OPTIONS):
         command = click.option(*names, **settings)(command)
     return command
@@ -101,7 +101,7 @@ def _mounts(texts: Sequence[str], model_folder: str | None) -> "tuple[ContainerM
 def contained(
     options: "ContainerOptions | None", command: Sequence[str], interactive: bool = False
 ) -> "ContainedCommand | None":
-    """The command in its container, after checking that it can be made; None without an image."""
+    """The command in its container after checking that it can run; None without an image."""
     if options is None:
         return None
     from andon.app.engines import open_engine
@@ -116,8 +116,8 @@ def contained(
 
 
 def _has_input() -> bool:
-    """Whether standard input is a pipe or a file: a terminal is not passed into a container
-    without one of its own, and /dev/null has nothing to pass."""
+    """Whether standard input is a pipe or a file. A terminal is not passed to a container that
+    has none, and /dev/null has nothing to pass."""
     try:
         mode = os.fstat(0).st_mode
     except OSError:

@@ -33,7 +33,7 @@ _COMMAND = "andon.command"  # in the context: the words after --
 
 
 class EstimateCommand(click.Command):
-    """Takes every spelling of an option, and keeps the words after `--` apart."""
+    """Accepts every spelling of an option, and keeps the arguments after `--` apart."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words = list(args)
@@ -45,7 +45,7 @@ class EstimateCommand(click.Command):
 
 
 def _as_listed(word: str) -> str:
-    """`--tensor_parallel_size=2` as `--tp=2`; anything else unchanged."""
+    """Rewrites `--tensor_parallel_size=2` as `--tp=2`; returns anything else unchanged."""
     name, sign, value = word.partition("=")
     row = option_named(name) if name.startswith("--") else None
     return word if row is None else f"{row.option}{sign}{value}"
@@ -122,7 +122,7 @@ def estimate(model: str | None, on_gpus: str | None, as_json: bool, **given: Any
 
 
 def _typed(given: dict[str, Any]) -> dict[str, Any]:
-    """The options of the command line itself, by the names of the table."""
+    """Returns the options of the command line itself, by their names in the table."""
     found = {}
     for row in estimate_options():
         value = given[row.name]
@@ -137,7 +137,7 @@ def _typed(given: dict[str, Any]) -> dict[str, Any]:
 def _asked(
     model: str | None, words: Sequence[str], typed: dict[str, Any]
 ) -> tuple[str, EstimateOptions, str | None]:
-    """The model, how it runs, and what was understood of a command line."""
+    """Returns the model, how it runs, and what was understood of a server's command line."""
     from andon.estimate.rules.command_line import in_words, understood
 
     if not words:
@@ -157,7 +157,7 @@ def _asked(
 
 
 def _file(command: "ServerCommand") -> tuple[dict[str, Any], str | None]:
-    """What the server's own file of options says."""
+    """Returns the options in the server's own file."""
     from andon.estimate.rules.command_line import file_options
     from andon.host.files import read_regular
 
@@ -172,7 +172,7 @@ def _file(command: "ServerCommand") -> tuple[dict[str, Any], str | None]:
 
 
 def _rooms(choices: Choices) -> "tuple[Snapshot | None, tuple[GpuRoom, ...]]":
-    """The GPUs to compare with; a node without any is not an error here."""
+    """Returns the GPUs to compare with; a node without any is not an error here."""
     from andon.cli.availability_source import verdicts_of
     from andon.estimate.rules.fits import rooms_of
 
@@ -194,7 +194,7 @@ def _rooms(choices: Choices) -> "tuple[Snapshot | None, tuple[GpuRoom, ...]]":
 
 
 def _learned(words: Sequence[str], choices: Choices) -> "LearnedPeak | None":
-    """Peaks of earlier runs on this machine; an index that cannot be read is said."""
+    """The peaks of earlier runs on this machine; prints a notice if the index cannot be read."""
     from andon.cli.commands.runs.opened import finding
     from andon.estimate.rules.learned import learned_peak
     from andon.runs.rules.matching import RunQuery

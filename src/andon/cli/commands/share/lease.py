@@ -38,7 +38,7 @@ IMAGE_SHELL = "/bin/sh"  # what is started in an image without a command
 
 
 class InsideLease(click.Context):
-    """Of `andon lease extend`: its path leaves out the command that could stand in its place."""
+    """The context of `andon lease extend`: its path leaves out the optional command before it."""
 
     @property
     def command_path(self) -> str:
@@ -47,7 +47,7 @@ class InsideLease(click.Context):
 
 
 class LeaseCommand(RunCommand):
-    """`extend` or `adopt` as the first word is a subcommand; else it is a command to run."""
+    """A command whose first argument may be `extend` or `adopt`; else it is a command to run."""
 
     def invoke(self, ctx: click.Context) -> Any:
         text = ctx.params.get("command") or ()
@@ -67,7 +67,7 @@ class LeaseCommand(RunCommand):
 def _complete(
     context: click.Context, parameter: click.Parameter, typed: str
 ) -> "list[CompletionItem]":
-    """The words of a command, or of `extend` and `adopt`, which take a lease."""
+    """Completes a command, or the lease that `extend` and `adopt` take."""
     before = tuple(context.params.get("command") or ())
     if before[:1] in (("extend",), ("adopt",)):
         return complete_lease(context, parameter, typed)
@@ -162,7 +162,7 @@ def extend(lease_id: str | None, length: float) -> int:
 
 
 def _lease_here(choices: Choices) -> str:
-    """The lease of this shell, or the user's only one."""
+    """Returns the lease of this shell, or the user's only one."""
     from andon.cli.commands.share.leases import only_lease
 
     inside = os.environ.get("ANDON_LEASE") if choices.url is None else None

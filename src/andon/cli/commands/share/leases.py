@@ -98,7 +98,7 @@ def release(lease_ids: tuple[str, ...], note: str) -> int:
 
 
 def _released(choices: Choices, name: str, note: str) -> int:
-    """The exit code for one of them: one that cannot be released does not keep the others."""
+    """Releases one lease and returns its exit code; a failure does not stop the others."""
     here = choices.url is None
     try:
         ended = _release_here(name, note) if here else _release_there(choices, name, note)
@@ -127,7 +127,7 @@ def _release_here(name: str, note: str) -> str:
 
 
 def _orphaned(book: "Book", name: str) -> "AndonError | None":
-    """Why a lease cannot be released whose holder has exited while its job runs."""
+    """The error for a lease that cannot be released: its holder has exited and its job runs."""
     from andon.leases.releaser import asker
     from andon.leases.rules.rights import barred
     from andon.model.lease import Claim
@@ -140,7 +140,7 @@ def _orphaned(book: "Book", name: str) -> "AndonError | None":
 
 
 def only_lease(choices: Choices, command: str) -> "Lease":
-    """The lease that someone can only mean who types no id."""
+    """Returns the user's only lease, for a command that was given no id."""
     if choices.url is not None:
         raise Invalid("which lease?", hint="to list them: andon leases --url URL")
     held = mine_now()
@@ -222,7 +222,7 @@ def _no_lease(found: LeaseList, devices: Sequence[str]) -> str:
 
 
 def row_of(found: LeaseList, name: str) -> LeaseRow:
-    """The lease with this id, or its beginning, in a server's list."""
+    """Returns the lease with this id, or a prefix of it, in a server's list."""
     rows = [row for row in found.leases if row.id and may_mean_lease(name, row.id)]
     rows = [row for row in rows if row.id == name] or rows
     if not rows or not name:
@@ -241,7 +241,7 @@ def there(server: "Server") -> LeaseList:
 
 
 def _list(choices: Choices, mine: bool) -> tuple[LeaseList, tuple[str, ...]]:
-    """The list, and what was ignored; a server does not report that."""
+    """Returns the list, and the files that were ignored; a server does not report those."""
     if choices.url is not None:
         if mine:
             raise Invalid("--mine and --url cannot be combined", hint="a server has its own users")
@@ -258,7 +258,7 @@ def _list(choices: Choices, mine: bool) -> tuple[LeaseList, tuple[str, ...]]:
 
 
 def _own(found: LeaseList) -> LeaseList:
-    """This user's leases, and places in the queue of everyone."""
+    """Returns this user's leases, and everyone's places in the queue."""
     from andon.host.processes.kin import user_name
 
     leases = tuple(row for row in found.leases if row.uid == os.getuid())
@@ -288,7 +288,7 @@ def lease_columns(at: float, labels: Mapping[str, str]) -> tuple[TableColumn[Lea
 
 
 def _id(row: LeaseRow) -> Text:
-    """Cut: a server's id must not take the other columns' space."""
+    """Returns the id, cut: a server's id must not take the other columns' space."""
     name = row.id or "?"
     return say(name if len(name) <= LONGEST_ID else f"{name[: LONGEST_ID - 1]}…")
 
@@ -314,7 +314,7 @@ def _until(row: LeaseRow) -> Text:
 
 
 def _memory(row: LeaseRow) -> Text:
-    """A lease that uses more than it reserved is marked."""
+    """Returns the used and reserved memory; marked if a lease uses more than it reserved."""
     used, most = human_bytes(row.used_bytes), row.reserved_bytes
     if most is None:
         return say(used)

@@ -199,7 +199,7 @@ def _granted(
 
 
 def _not_retried(before: "tuple[int, Verdict]", error: AndonError, choices: Choices) -> int:
-    """The command ran: its exit code counts."""
+    """Reports that the command is not retried; returns the exit code of the attempt that ran."""
     why = f" ({error.mistakes[0]})" if error.mistakes else ""
     hint = f"; {error.hint}" if error.hint else ""
     notice(f"cannot retry with more memory: {error.reason}{why}{hint}", choices)
@@ -217,7 +217,7 @@ def _ended(result: "tuple[int, Verdict]", choices: Choices, oom_hint: str = "") 
 
 
 def _without_device(command: Sequence[str], inside: "ContainedCommand | None") -> int:
-    """Run it with an empty mask and no lease: nothing to wait for, nothing to record."""
+    """Runs the command with an empty mask and no lease: nothing to wait for, nothing to record."""
     from andon.leases.rules.environment import NO_DEVICE
     from andon.work.launcher import Launcher
 

@@ -54,7 +54,7 @@ class UserRow(Struct):
 
     @property
     def usage(self) -> UserUsage | None:
-        """All days; None where nothing is recorded."""
+        """Returns the usage of all days; None if nothing is recorded."""
         whole = UserUsage(self.user)
         for usage in self.days.values():
             whole.add(usage)
@@ -156,7 +156,7 @@ def who(
 
 
 def _lines(rows: list[UserRow], unknown: str | None, width: int, mixed: bool = False) -> list[Text]:
-    """The table, and that more may be using a device where none can be read."""
+    """Returns the table, and a note that others may use a device whose processes cannot be read."""
     people = [TableRow(person) for person in rows]
     lines = draw(_columns(mixed), people, width) if rows else []
     if unknown is not None:
@@ -165,7 +165,7 @@ def _lines(rows: list[UserRow], unknown: str | None, width: int, mixed: bool = F
 
 
 def _unknown(snapshot: Snapshot) -> str:
-    """Why nobody can be named."""
+    """Returns why no user can be named."""
     why = no_device(snapshot)
     return why if has_none(snapshot) else f"{NOT_KNOWN} {why}"
 
@@ -226,7 +226,7 @@ def _shows_use(rows: list[UserRow], width: int, mixed: bool) -> bool:
 def _remarks(
     snapshot: Snapshot, rows: list[UserRow], recorded: bool, dashed: bool = True
 ) -> list[str]:
-    """Why there are dashes, and what is not known; `dashed`: whether the use is shown at all."""
+    """Why there are dashes, and what is not known; `dashed`: whether use is shown at all."""
     out = []
     if not dashed:
         pass
@@ -261,7 +261,7 @@ def _idle(person: UserRow) -> Text:
 
 
 def _user(person: UserRow, mixed: bool) -> Text:
-    """`mixed`: among real users, those of simulated devices are marked."""
+    """Returns the user's name; `mixed`: users of simulated devices are marked among real ones."""
     mark = say(" SIMULATED", "reverse") if person.simulated and mixed else Text()
     return say(person.user) + mark
 

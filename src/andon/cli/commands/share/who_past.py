@@ -35,12 +35,12 @@ class PastUse(Struct):
 
 
 def day_of(at: float) -> str:
-    """Local time: a day as people have it."""
+    """Returns the local date of a time."""
     return time.strftime("%Y-%m-%d", time.localtime(at))
 
 
 def read_runs(choices: Choices, since: float) -> RecordedRuns:
-    """Those of this user's index: what other people record is theirs."""
+    """Returns the runs in this user's index; other users' records are private."""
     if choices.url is not None:
         return RecordedRuns(notes=("– runs, waits: not available from a server",))
     from andon.app.runs import open_run_finder
@@ -61,7 +61,7 @@ def read_runs(choices: Choices, since: float) -> RecordedRuns:
 def past_use(
     choices: Choices, since: float, uuids: set[str] | None, runs: Sequence["RunRow"]
 ) -> PastUse:
-    """`uuids`: only these devices; None means all."""
+    """Returns the use by day and user. `uuids`: only these devices; None means all."""
     found, now = PastUse(), time.time()
     past = find_past(choices)
     if past is not None:

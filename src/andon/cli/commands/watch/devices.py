@@ -53,7 +53,7 @@ def _topology(devices: list[str], as_json: bool) -> int:
 
 
 def _placed(choices: Choices) -> Snapshot:
-    """This node's or a server's devices, with their places in the machine."""
+    """Returns this node's or a server's devices, with their places in the machine."""
     if choices.url is None:
         with snapshot_source.sampling(choices) as sampler:
             sampler.ask_places()

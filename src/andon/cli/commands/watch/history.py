@@ -77,7 +77,7 @@ def metric_names(text: str) -> tuple[str, ...]:
 
 
 def _whole_name(name: str, known: AbstractSet[str]) -> str:
-    """`util` is utilization_percent, if only one reading begins so."""
+    """Returns the full name: `util` is utilization_percent, if only one reading begins so."""
     found = [one for one in sorted(known) if one.startswith(name)]
     return found[0] if len(found) == 1 and name not in known else name
 
@@ -166,7 +166,7 @@ def _devices(known: Sequence[Device], names: Sequence[str]) -> list[Device | Non
 
 
 def _recorded(known: Sequence[Device], name: str) -> Device:
-    """By its recorded facts; `6:0` and `cuda:0` only mean something on the node as it is now."""
+    """Finds a device by its recorded facts; `6:0` and `cuda:0` are only valid on the live node."""
     try:
         return recorded_named(name, known)
     except Gone:

@@ -89,7 +89,7 @@ def _check(pids: bool, devices: bool, mine: bool) -> None:
 
 
 def _snapshot(choices: Choices, needed: bool) -> "Snapshot | None":
-    """What uses the devices. A process can be ended by its pid without it."""
+    """Returns a snapshot of the devices; a pid can be ended without one."""
     try:
         snapshot = snapshot_source.take_snapshot(choices)
     except AndonError as exc:
@@ -123,7 +123,7 @@ def _mine(choices: Choices, snapshot: "Snapshot", named: list[str]) -> dict[int,
 def _end(
     ending: "Ending", number: "signal.Signals", yes: bool, choices: Choices
 ) -> tuple[AndonError, ...]:
-    """Show, ask, signal, wait; what went wrong."""
+    """Shows the processes, asks, signals and waits; returns the errors."""
     from andon.kill.ending import end_whole
 
     terminal = Terminal.of(choices)
@@ -160,7 +160,7 @@ def _show(ending: "Ending", terminal: Terminal) -> None:
 
 
 def _answer(ending: "Ending", number: "signal.Signals") -> str:
-    """The first letter: `y`, or that of the job or lease to end instead; else a no."""
+    """The first letter: `y`, or that of the job or lease to end instead; anything else means no."""
     whole = offered(ending.targets)
     shown = "[y/N]" if whole is None else f"[y/N/{whole.key}: {whole} instead]"
     return ask(f"{question(ending.targets, number)} {shown} ")

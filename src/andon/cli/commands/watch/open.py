@@ -72,7 +72,7 @@ def open_(
 
 
 def _show_code(link: str, base: str, notify: Callable[[str], None]) -> None:
-    """The link for a phone's camera; a phone cannot reach an address of this machine alone."""
+    """Prints the link as a QR code; warns if a phone cannot reach the address."""
     from urllib.parse import urlsplit
 
     from andon.access.gate import is_loopback
@@ -115,7 +115,7 @@ def _code(found: object) -> str:
 
 
 def _opened(link: str) -> bool:
-    """Open it by way of a file, because every user of a machine can read command lines."""
+    """Opens the link through a file, because every user of a machine can read command lines."""
     if sys.platform == "linux" and not (
         os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     ):

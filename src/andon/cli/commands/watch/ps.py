@@ -122,7 +122,7 @@ def ps(
 
 
 def _no_process(snapshot: Snapshot, wanted: ProcessFilter) -> str:
-    """What is said where no row is shown; processes of others are no secret."""
+    """The sentence to print if no row is shown; that other users' processes exist is no secret."""
     if wanted.everybody:
         return NO_PROCESS
     others = len({p.pid for status in snapshot.devices for p in status.processes})
@@ -137,7 +137,7 @@ def _pids(snapshot: Snapshot) -> set[int]:
 
 
 def _container_ids(pids: set[int], root: str) -> dict[int, str]:
-    """The full ids, because a container is shown by name and often named by its id."""
+    """Returns the full container ids: a container is shown by name and often selected by its id."""
     from andon.host.processes.facts import ProcessTable
 
     found = ProcessTable(Path(root)).belongings(pids)

@@ -75,7 +75,7 @@ def _check_packages() -> None:
 
 
 def _announce(started: "Started", choices: Choices) -> None:
-    """Print the address on standard output, as a word of its own for scripts."""
+    """Prints the address on standard output, separated by spaces so that scripts can find it."""
     terminal = Terminal.of(choices)
     terminal.say(say("serving ") + say(started.url, "bold") + say(_about(started), "dim"))
     if choices.quiet:

@@ -105,7 +105,7 @@ def _follow(
     wanted: "DeviceFilter",
     sinks: list[Callable[[Snapshot], None]],
 ) -> int:
-    """Follow until Ctrl-C, which is not a failure, or for COUNT samples."""
+    """Follows until Ctrl-C, which is not a failure, or for COUNT samples."""
     code = 0
     with suppress(KeyboardInterrupt), snapshot_source.following(choices) as sampler:
         subscription = sampler.subscribe(interval, watching=True)
@@ -118,7 +118,7 @@ def _follow(
 
 
 def _pour(snapshots: Iterable[Snapshot], sinks: list[Callable[[Snapshot], None]]) -> bool:
-    """Whether a device responded or slept in any of them."""
+    """Passes the snapshots on; returns whether a device responded or slept in any."""
     answered = False
     for snapshot in snapshots:
         answered = answered or exit_code(snapshot) == 0
@@ -146,7 +146,7 @@ def _screen(
 
 
 def _show_tick(snapshot: Snapshot, stream: Stream, terminal: Terminal, lamps: LampSource) -> None:
-    """The size is checked every time, because windows are resized."""
+    """Prints one sample; the size is checked every time, because windows are resized."""
     stream.resize(*size())
     terminal.show(stream.tick(snapshot, lamps.of(snapshot)))
 

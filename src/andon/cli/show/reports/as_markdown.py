@@ -34,7 +34,7 @@ def document_markdown(document: Document) -> str:
 
 
 def escaped(text: str) -> str:
-    """Shown as it is: a run's name must not become a link, a heading or HTML."""
+    """Escapes text: a run's name must not become a link, a heading or HTML."""
     plain = _SPECIAL.sub(r"\\\1", harmless(text)).translate(_HTML)
     return _SPECIAL_BEGIN.sub(lambda m: f"{m[1]}\\{m[2]}" if m[1] else f"\\{m[3]}", plain)
 

@@ -19,7 +19,7 @@ TIME_STEPS = (
 
 
 def text_of(text: str) -> str:
-    """Safe in HTML and in an attribute, and without characters that reorder or hide text."""
+    """Escapes text for HTML and attributes, and removes characters that reorder or hide text."""
     return escape(harmless(text), quote=True)
 
 
@@ -59,7 +59,7 @@ def bar_chart(chart: BarChart) -> str:
 
 
 class _Scale:
-    """From values to places."""
+    """Converts values to positions in a chart."""
 
     def __init__(self, until: float, low: float, high: float) -> None:
         self._until, self._low, self._span = until, low, (high - low) or 1.0
@@ -143,7 +143,7 @@ def _mark(scale: _Scale, at: float, label: str) -> str:
 
 
 def _path(scale: _Scale, at: Sequence[float], line: ChartLine, number: int) -> str:
-    """A piece for every stretch without a gap; a single point is a short dash."""
+    """Returns a path for every stretch without a gap; a single point is a short dash."""
     pieces: list[list[str]] = [[]]
     for time, value in zip(at, line.values, strict=False):
         if value is None or not math.isfinite(value):

@@ -12,7 +12,7 @@ class Facts(Struct, frozen=True):
 
 
 class Grid(Struct, frozen=True):
-    """A table; its first columns are words, the others numbers."""
+    """A table; its first columns are text, the others numbers."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -20,7 +20,7 @@ class Grid(Struct, frozen=True):
 
 
 class Sentences(Struct, frozen=True):
-    """Sentences, each on its own; `quiet` ones explain the rest."""
+    """Separate sentences; `quiet` ones explain the rest."""
 
     lines: tuple[str, ...]
     quiet: bool = False
@@ -82,7 +82,7 @@ class Document(Struct, frozen=True):
 
 
 def section(title: str, *blocks: Block | None) -> Section | None:
-    """A section of the blocks that there are; None where there are none."""
+    """Returns a section of the blocks that are not None; None if all are."""
     found = tuple(block for block in blocks if block is not None)
     return Section(title, found) if found else None
 
@@ -92,7 +92,7 @@ def sections(*found: Section | None) -> tuple[Section, ...]:
 
 
 def facts(rows: Sequence[tuple[str, str | None]]) -> Facts | None:
-    """Those that are known."""
+    """Returns the facts that are known."""
     known = tuple((name, value) for name, value in rows if value)
     return Facts(known) if known else None
 

@@ -15,7 +15,7 @@ def seconds_words(seconds: float | None) -> str:
 
 
 def three(value: float) -> str:
-    """Three digits, without an exponent where it can be read."""
+    """Formats a number with three digits, without an exponent where that is readable."""
     size = abs(value)
     if size >= 100 or value == int(value):
         return fixed(value) if size < 1e6 else f"{value:.3g}"
@@ -46,7 +46,7 @@ def hours(seconds: float | None) -> str:
 
 
 def reading(name: str, value: float | None) -> str:
-    """A reading in its column, without its unit."""
+    """Formats a reading for its column, without its unit."""
     if value is None:
         return UNKNOWN
     if unit_of(name) == "bytes":
@@ -55,7 +55,7 @@ def reading(name: str, value: float | None) -> str:
 
 
 def rate(per_second: float | None, what: str) -> str:
-    """`3.20 items/s`, `48.0 items/h`: never a number below one."""
+    """Formats a rate, never below one: `3.20 items/s`, `48.0 items/h`."""
     if per_second is None:
         return UNKNOWN
     for factor, unit in ((1.0, "s"), (60.0, "min"), (HOUR, "h")):

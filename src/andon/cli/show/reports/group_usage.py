@@ -134,7 +134,7 @@ def _days(days: Days, recorded: bool) -> Grid | None:
 
 
 def _users_chart(users: Sequence[UserUsage]) -> BarChart | None:
-    """In use, and idle beside it; what was not read counts as in use."""
+    """Returns a chart of time in use and idle; time without readings counts as in use."""
     rows = tuple(
         (
             usage.user,

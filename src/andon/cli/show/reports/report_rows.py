@@ -20,7 +20,7 @@ CSV = (*_RUN, *_DEVICE, *(f"{name}_{part}" for name in READINGS for part in SPRE
 
 
 def report_json(report: RunReport, advice: Sequence[Advice]) -> dict[str, Any]:
-    """Without the series, which `andon runs export` has."""
+    """Returns the report without the series, which `andon runs export` has."""
     found = {name: value for name, value in to_json(report).items() if name != "series"}
     return {
         "schema": SCHEMA,

@@ -43,7 +43,7 @@ CSV = ("measure", "side", "runs", "median", "low", "high", "change", "verdict")
 
 
 def comparison_document(found: RunComparison, devices: Mapping[str, str]) -> Document:
-    """`devices`: a text for what each side ran on, by label."""
+    """The comparison as a document. `devices`: the text for each side's devices, by label."""
     labels = [side.label for side in found.sides]
     return Document(
         title=f"{len(labels)} sides" if len(labels) > 2 else " and ".join(labels),
@@ -81,7 +81,7 @@ def _sides(found: RunComparison, devices: Mapping[str, str]) -> Grid:
 
 
 def _different(devices: Mapping[str, str]) -> Sentences | None:
-    """Numbers of different models say little about the program."""
+    """Returns a warning if the models differ: such numbers say little about the program."""
     models = {words.split("× ", 1)[-1] for words in devices.values() if words}
     if len(models) < 2:
         return None
@@ -89,7 +89,7 @@ def _different(devices: Mapping[str, str]) -> Sentences | None:
 
 
 def _measures(found: RunComparison) -> Grid | None:
-    """One table, with the sides below each other; a measure is named once."""
+    """Returns one table, with the sides below each other; a measure is named once."""
     rows = tuple(
         ("" if place else _title(measure.name), *_row(measure, side))
         for measure in found.measures

@@ -45,7 +45,7 @@ HOTTEST = 100.0
 
 
 def run_document(report: RunReport, advice: Sequence[Advice]) -> Document:
-    """What to improve comes before the tables: it is what a person reads the report for."""
+    """The report as a document; advice comes before the tables, because people read it for that."""
     begin = report.begin
     return Document(
         title=f"{begin.name}: {state_words(report)}",
@@ -201,7 +201,7 @@ def _advice(report: RunReport, advice: Sequence[Advice]) -> Sentences | None:
 
 
 def _charts(report: RunReport) -> Iterator[LineChart]:
-    """Those of which there is data."""
+    """Yields the charts for which there is data."""
     series = report.series
     if series is None:
         return
@@ -228,7 +228,7 @@ def _scaled(name: str, values: Sequence[float | None]) -> tuple[float | None, ..
 
 
 def _top(name: str, devices: Sequence[DeviceReport]) -> float | None:
-    """All of the memory, the power limit: what a reading can reach."""
+    """Returns the highest possible value of a reading: all of the memory, the power limit."""
     if name == "memory_used_bytes":
         totals = [d.device.memory_total_bytes for d in devices if d.device.memory_total_bytes]
         return max(totals) / GIB if totals else None
@@ -238,7 +238,7 @@ def _top(name: str, devices: Sequence[DeviceReport]) -> float | None:
 
 
 def _marks(report: RunReport) -> tuple[ChartMark, ...]:
-    """Events on the axis; a frequent one is left out."""
+    """Returns events as marks on the axis; frequent ones are left out."""
     names = [event.name for event in report.events]
     rare = [event for event in report.events if names.count(event.name) <= FREQUENT_MARKS]
     return tuple(
@@ -315,7 +315,7 @@ def _readings(report: RunReport) -> Grid | None:
 
 
 def _throughput(report: RunReport) -> Grid | None:
-    """Next to utilisation: a device that does little may be waiting, or slow."""
+    """Returns throughput beside utilisation: a device that does little may be waiting, or slow."""
     rows = []
     for device in report.devices:
         items, busy = device.items, device.mean("utilization_percent")

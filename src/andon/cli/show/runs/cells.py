@@ -1,4 +1,4 @@
-"""How the numbers of a run are written, everywhere the same."""
+"""Formats the numbers of a run, the same everywhere."""
 
 import time
 
@@ -24,19 +24,19 @@ def joules(value: float | None, source: str | None) -> Text:
 
 
 def length(seconds: float | None) -> Text:
-    """Below a minute with its tenths: short runs are compared by them."""
+    """Formats a duration; below a minute with tenths, because short runs are compared by them."""
     if seconds is None:
         return unknown()
     return say(measured_seconds(seconds))
 
 
 def number(value: float) -> str:
-    """A program's own value, in four digits."""
+    """Formats a program's own value in four digits."""
     return f"{value:.4g}"
 
 
 def moment(at: float, now: float) -> str:
-    """The local time; the day where it is not today, the year where it is not this one."""
+    """The local time; with the day if it is not today, and the year if it is not this one."""
     then, today = time.localtime(at), time.localtime(now)
     if then[:3] == today[:3]:
         return time.strftime("%H:%M", then)

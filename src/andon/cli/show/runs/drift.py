@@ -56,7 +56,7 @@ def _value(name: str, value: float) -> str:
 
 
 def _spread(line: DriftLine, spread: SpreadOfRuns) -> Text:
-    """The range beside the median only of runs that are enough to have one."""
+    """Returns the median, and the range beside it if there are enough runs for one."""
     name = line.measure.name
     text = say(_value(name, spread.median))
     if spread.count < LEAST_RUNS:

@@ -93,7 +93,7 @@ def _progress(row: RunRow, now: float) -> Text:
 
 
 def _took(row: RunRow, now: float) -> Text:
-    """For a run in progress: so far."""
+    """Returns the duration; for a run in progress, so far."""
     if row.state is RunState.RUNNING:
         return length(max(0.0, now - row.began))
     return length(row.duration_seconds)

@@ -78,7 +78,7 @@ def line_texts(line: RunLine, begin: RunBegin) -> list[Text]:
 
 
 def happening_texts(line: Happening) -> list[Text]:
-    """A line, and of a failed item the end of its output."""
+    """Returns the line, and for a failed item the end of its output."""
     texts = [_happening(line)]
     if isinstance(line, RunItem) and line.state in (ItemState.FAILED, ItemState.RETRY):
         said = [one for one in (line.output or "").splitlines() if one.strip()]

@@ -122,7 +122,7 @@ def _unbalanced(sample: Sample, total: int) -> str:
 
 
 def _processes(history: History) -> TrialResult:
-    """A process may be in two lists: it is counted once."""
+    """Checks processes; one that is in two lists is counted once."""
     total = history.device.memory_total_bytes
     if total is None or history.divided or history.device.memory_kind is not MemoryKind.DEVICE:
         return TrialResult()
@@ -139,7 +139,7 @@ def _processes(history: History) -> TrialResult:
 
 
 def _energy(history: History) -> TrialResult:
-    """The counter is read rarely: only readings at two different times are useful."""
+    """Checks energy; the counter is read rarely, so only different times are useful."""
     reads = {
         s.read_at.get("energy_joules", s.at): s.energy_joules
         for s in history.samples
@@ -183,7 +183,7 @@ ROWS = (
 
 
 def _findings(row: ReadingTrial, histories: Sequence[History]) -> Iterator[Finding]:
-    """A line per device that is wrong, or one line for all that are right."""
+    """Yields a finding per device that is wrong, or one for all that are right."""
     outcomes = [(history.label, row.judge(history)) for history in histories]
     wrong = [(h.label, words) for h in histories for words in _left_out(row, h)[:1]]
     reported = {label for label, _ in wrong}
@@ -216,7 +216,7 @@ def _why_unseen(trial: SelftestTrial) -> str:
 
 
 def _movement(histories: Sequence[History]) -> Finding:
-    """A busy device whose power never changes at all returns old readings."""
+    """Checks that readings change: a busy device whose power never changes returns old readings."""
     frozen = [h.label for h in histories if _is_frozen(h.samples)]
     moving = sum(len({_moving(s) for s in h.samples}) > 1 for h in histories)
     if frozen:

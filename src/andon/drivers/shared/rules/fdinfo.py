@@ -101,7 +101,8 @@ _REGION_KEYS: Final = (
 def _take(
     key: str, amount: int, into: dict[str, dict[str, int]], keys: tuple[tuple[str, str], ...]
 ) -> bool:
-    """Whether it was one of these keys; unknown ones, of newer kernels, are left out."""
+    """Adds an amount if the key is one of these; returns whether it was. Unknown keys of newer
+    kernels are left out."""
     for prefix, part in keys:
         if key.startswith(prefix) and len(key) > len(prefix):
             into.setdefault(key[len(prefix) :], {})[part] = amount
@@ -110,12 +111,12 @@ def _take(
 
 
 def _engine(parts: Mapping[str, int]) -> DrmEngine:
-    """A capacity of zero is not allowed, and would divide by zero."""
+    """Returns the engine; a capacity of zero is not allowed, and would divide by zero."""
     return DrmEngine(**{**parts, "capacity": max(1, parts.get("capacity", 1))})
 
 
 def _amount(value: str) -> int | None:
-    """`12`, `12 ns`, `12 KiB`: in bytes if the unit is one of memory."""
+    """Parses `12`, `12 ns`, `12 KiB`: in bytes if the unit is one of memory."""
     match = _AMOUNT.fullmatch(value)
     if match is None:
         return None

@@ -132,7 +132,7 @@ def locate(specimen: Specimen, at: float) -> CyclePosition:
 
 
 def utilization_percent(specimen: Specimen, at: float) -> int:
-    """Exactly zero if nothing runs; otherwise it varies from second to second."""
+    """Returns exactly zero if nothing runs; otherwise a value that varies from second to second."""
     load = locate(specimen, at).phase.load
     if load == 0:
         return 0
@@ -157,7 +157,7 @@ def energy_joules(specimen: Specimen, at: float) -> float:
 
 
 def temperature_celsius(specimen: Specimen, at: float) -> float:
-    """A first-order body, heated by the phases of the last five time constants."""
+    """Returns the temperature of a first-order body, heated by the last five time constants."""
     profile, here = specimen.profile, locate(specimen, at)
     back = math.ceil(5 * profile.inertia_seconds / profile.period_seconds)
     heat = profile.mean_power
@@ -307,7 +307,7 @@ def _span_celsius(specimen: Specimen) -> float:
 
 
 def _run(specimen: Specimen, moment: CyclePosition, at: float) -> tuple[int, float]:
-    """The number of this run of the program, and when it began."""
+    """Returns the number of this run of the program, and when it began."""
     if specimen.profile.dies:
         return moment.cycle, max(0.0, round(moment.began, 2))
     shift = draw(specimen.seed, 4) * RUN_SECONDS
@@ -367,6 +367,6 @@ def _step_mhz(clock: float) -> int:
 
 
 def _fan_percent(model: Model, heat: float) -> int:
-    """Off below 45 °C, full speed five degrees below the slowdown."""
+    """Returns the fan speed: off below 45 °C, full five degrees below the slowdown."""
     share = (heat - 45) / (model.slowdown_celsius - 5 - 45)
     return 0 if share <= 0 else min(100, round(25 + 75 * share))

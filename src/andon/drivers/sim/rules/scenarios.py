@@ -181,7 +181,7 @@ def _script(match: re.Match[str]) -> Script:
 
 
 def _doubts(script: Script, match: re.Match[str], count: int) -> Iterable[str]:
-    """What is wrong with a script that could be parsed."""
+    """Yields what is wrong with a script that could be parsed."""
     trouble = script.trouble
     if trouble in _WHOLE and script.device is not None:
         yield f"{trouble} applies to all devices and takes none"

@@ -31,7 +31,7 @@ class Model(Struct, frozen=True):
 
     @property
     def pcie_gb_per_second(self) -> float:
-        """What its link carries in each direction: a lane doubles with each generation."""
+        """The bandwidth of the link in each direction: a lane doubles with each generation."""
         return 0.123 * float(1 << self.pcie_generation) * self.pcie_width
 
 

@@ -63,7 +63,7 @@ UNDO = ("-rac", "-rgc")
 
 
 def judge(seen: DeviceView) -> Judgement | None:
-    """A setting costs a busy device more than 20 % of its clock."""
+    """Judges a setting that costs a busy device more than 20 % of its clock."""
     reasons, sample, highest = seen.reasons, seen.sample, seen.device.limits.sm_clock_mhz
     if reasons is None or not highest:
         return UNKNOWN

@@ -35,7 +35,7 @@ ADVICE = "Check for a power-saving mode and for locked clocks."
 
 
 def judge(seen: DeviceView) -> Judgement | None:
-    """Fully busy in a fast state, no reason reported, and still far below the maximum clock."""
+    """Judges a fully busy device far below its maximum clock without a reported reason."""
     reasons, sample, highest = seen.reasons, seen.sample, seen.device.limits.sm_clock_mhz
     if reasons is None or not highest:
         return UNKNOWN

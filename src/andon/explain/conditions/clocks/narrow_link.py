@@ -161,7 +161,7 @@ def _short(view: View, name: str) -> tuple[Evidence, Evidence] | None:
 
 
 def _worked_at(view: View, at: float | None) -> bool:
-    """Whether it is busy now and was when the link was read: an idle card slows its link."""
+    """Whether the device is busy now and was at the reading: an idle card slows its link."""
     before = [s.sample for s in view.past if s.sample is not None and s.sample.at <= (at or 0.0)]
     then = before[-1].utilization_percent if before else None
     now_works = view.at_least("utilization_percent", LINKED_PERCENT)
@@ -182,7 +182,7 @@ def explain_slot(view: View) -> Reason | None:
 
 
 def _slotted(view: View, name: str) -> tuple[Evidence, Evidence] | None:
-    """What slot and card support, if the slot's is less; a virtual slot may state anything."""
+    """What slot and card support, if the slot supports less; a virtual slot may state anything."""
     limits, now = view.status.device.limits, getattr(view.sample, f"pcie_{name}")
     slot, own = getattr(limits, f"pcie_slot_{name}"), getattr(limits, f"pcie_{name}")
     if now is None or slot is None or own is None or slot >= own or now > slot:

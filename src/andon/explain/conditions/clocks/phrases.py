@@ -19,13 +19,13 @@ LITTLE_PERCENT = 5.0  # a smaller loss of the clock is no problem
 
 
 def loses(view: View, percent: float) -> bool:
-    """Whether its clock is further below the maximum than this."""
+    """Whether the device's clock is further below the maximum than this."""
     loss = clock_loss_percent(view)
     return loss is not None and loss > percent
 
 
 def cap_is_costly(view: View) -> bool:
-    """The power cap costs more of the clock than full load normally does."""
+    """Whether the power cap costs more of the clock than full load normally does."""
     figures = view.figures
     costly = (
         figures.clock_loss_default_limit_percent
@@ -36,14 +36,14 @@ def cap_is_costly(view: View) -> bool:
 
 
 def as_designed(view: View) -> bool:
-    """Whether it draws its full default power."""
+    """Whether the device draws its full default power."""
     share, limit = power_percent(view), power_limit_percent(view)
     full = share is not None and view.figures.power_percent <= share <= PLAUSIBLE_PERCENT
     return full and limit is not None and limit >= LOWERED_PERCENT
 
 
 def lowered(view: View) -> bool:
-    """Whether its power limit is below the card's default."""
+    """Whether the device's power limit is below the card's default."""
     share = power_limit_percent(view)
     return share is not None and share < LOWERED_PERCENT
 
@@ -53,7 +53,7 @@ def restore(view: View, option: str) -> str:
 
 
 def undo(device: Device, *options: str) -> str:
-    """How to undo a setting; andon itself changes nothing on a device."""
+    """Returns how to undo a setting; andon itself changes nothing on a device."""
     if device.vendor != NVIDIA.name:
         return "To restore it, use the vendor's tool."
     commands = (f"sudo nvidia-smi -i {device.index} {option}" for option in options)

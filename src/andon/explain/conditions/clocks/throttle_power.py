@@ -70,7 +70,7 @@ def judge(seen: DeviceView) -> Judgement | None:
 
 
 def _most(seen: DeviceView) -> float:
-    """How much of the clock its power limit may cost."""
+    """Returns how much of the clock the power limit may cost."""
     limit, default = seen.sample.power_limit_watts, seen.device.limits.power_default_watts
     if limit is not None and default is not None and limit < DESIGNED_SHARE * default:
         return seen.figures.clock_loss_percent

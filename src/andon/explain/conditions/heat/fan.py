@@ -31,7 +31,7 @@ ADVICE = "Stop the work on it, then check the fan: its cable, a blocked blade, i
 
 
 def judge(seen: DeviceView) -> Judgement | None:
-    """Hot, and the fan has stopped."""
+    """Judges a hot device whose fan has stopped."""
     speed, now = seen.sample.fan_percent, seen.sample.temperature_celsius
     if speed is None:
         return UNKNOWN
@@ -55,7 +55,7 @@ def recovered(recovery: Recovery) -> str:
 
 
 def explain(view: View) -> Reason | None:
-    """Hot, and the fan has stopped."""
+    """Explains a hot device whose fan has stopped."""
     hot_enough = view.at_least("temperature_celsius", view.figures.fan_celsius)
     if not (hot_enough and view.at_most("fan_percent", 0)):
         return None

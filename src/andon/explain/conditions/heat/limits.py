@@ -82,7 +82,7 @@ def notify_from(slowdown: float | None, figures: Thresholds) -> float:
 
 
 def critical_from(slowdown: float | None, figures: Thresholds) -> float:
-    """From which temperature that is critical."""
+    """Returns the temperature from which such a device's heat is critical."""
     return figures.thermal_critical_celsius if slowdown is None else slowdown
 
 

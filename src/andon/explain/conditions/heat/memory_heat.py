@@ -32,7 +32,7 @@ def explain(view: View) -> Reason | None:
 
 
 def memory_is_the_cause(view: View) -> bool:
-    """Hot memory, while the chip is far from its own limit."""
+    """Whether the memory is hot while the chip is far from its own limit."""
     margin = slowdown_margin_celsius(view)
     return margin is not None and margin > COOL_MARGIN_CELSIUS and _is_hot(view)
 

@@ -31,8 +31,8 @@ COARSE_WATTS = 400
 
 
 def lower_limit(device: Device, sample: Sample | None) -> str:
-    """`lower its power limit: sudo nvidia-smi -i 2 -pl 550`; without a command where andon does
-    not know which number the card accepts. andon itself changes nothing on a device."""
+    """Returns `lower its power limit: sudo nvidia-smi -i 2 -pl 550`; without a command if andon
+    does not know which value the card accepts. andon itself changes nothing on a device."""
     watts = None if sample is None else sample.power_limit_watts
     watts = device.limits.power_default_watts if watts is None else watts
     own = device.vendor == NVIDIA.name and device.parent is None
@@ -55,12 +55,12 @@ def cooling_advice(view: View) -> str:
 
 
 def _without_stop(text: str) -> str:
-    """A command at the end can be copied whole."""
+    """Removes the full stop, so that a command at the end can be copied whole."""
     return text.removesuffix(".") if "nvidia-smi" in text else text
 
 
 def throttling(view: View) -> HeatThrottling:
-    """Whether heat slows it down now."""
+    """Returns whether heat slows the device down now."""
     sample, slowdown = view.sample, view.status.device.limits.slowdown_celsius
     celsius = sample.temperature_celsius
     return heat_throttling(sample.throttle or (), celsius, slowdown, view.figures)

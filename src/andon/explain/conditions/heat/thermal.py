@@ -57,7 +57,7 @@ HOT = ReasonKind("hot", "near its limits", 62, mild=35)
 
 
 class Heat(NamedTuple):
-    """Whether heat slows it down already, and how fast it warms."""
+    """Whether heat already slows a device down, and how fast it warms."""
 
     throttled: bool
     trend: Trend | None
@@ -67,7 +67,8 @@ STEADY, SLOWED = Heat(False, None), Heat(True, None)  # most of the time
 
 
 def judge(seen: DeviceView) -> Judgement | None:
-    """Shown when it is hot; people are notified near its slowdown temperature, or if throttled."""
+    """Judges heat: shown when the device is hot; people are notified near its slowdown
+    temperature, or if it is throttled."""
     now, slowdown = seen.sample.temperature_celsius, seen.device.limits.slowdown_celsius
     if now is None:
         return UNKNOWN
@@ -120,7 +121,7 @@ def evidence(found: Judgement) -> Mapping[str, float | str]:
 
 
 def _slows_down(found: Judgement) -> Arrival | None:
-    """When it reaches its slowdown temperature, if it warms steadily and that is near."""
+    """When the device reaches its slowdown temperature, if it warms steadily and that is near."""
     trend = found.about.trend if isinstance(found.about, Heat) else None
     if trend is None or found.limit is None or found.value is None or found.value >= found.limit:
         return None
@@ -129,7 +130,7 @@ def _slows_down(found: Judgement) -> Arrival | None:
 
 
 def explain(view: View) -> Reason | None:
-    """Near its own limit, or warm for any card; not if already throttled."""
+    """Explains a device near its own limit, or warm for any card; not if already throttled."""
     now, limits = view.sample.temperature_celsius, limits_of(view)
     if now is None or now < limits.shown or throttling(view):
         return None

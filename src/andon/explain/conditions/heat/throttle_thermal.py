@@ -73,7 +73,7 @@ def evidence(found: Judgement) -> Mapping[str, float | str]:
 
 
 def explain(view: View) -> Reason | None:
-    """Thermally throttled now, according to the driver."""
+    """Explains a device that is thermally throttled now, according to the driver."""
     slowed = throttling(view)
     if not slowed or memory_is_the_cause(view):
         return None

@@ -28,7 +28,7 @@ CLEARS = "24 h without another, or 60 s after the counter was reset"
 
 
 class Errors(NamedTuple):
-    """What is known about the errors besides their count: "2 new", or as the driver says."""
+    """The new errors besides their count: "2 new", or the driver's text."""
 
     detail: str | None = None
 
@@ -41,7 +41,8 @@ class Counted(NamedTuple):
 
 
 def judge_ecc_count(before: int | None, count: int) -> Counted:
-    """What an error count means after a different one; without one, andon first sees it."""
+    """Returns what an error count means after a different one; without an earlier one, andon
+    sees the device for the first time."""
     if not count:
         return Counted(None, was_reset=before is not None)
     if before is None:
@@ -51,12 +52,12 @@ def judge_ecc_count(before: int | None, count: int) -> Counted:
 
 
 def judge_ecc_event(detail: str | None) -> Judgement:
-    """The driver reports errors on its own, without their count."""
+    """Judges an error that the driver reports on its own, without a count."""
     return Judgement(ROSE, about=Errors(detail))
 
 
 def present(status: DeviceStatus) -> Judgement | None:
-    """The errors since the driver was loaded: the device is withheld until it is reset."""
+    """Judges the errors since the driver was loaded: the device is withheld until it is reset."""
     count = status.sample.ecc_uncorrected if status.answered and status.sample else None
     return Judgement(KNOWN_BEFORE, count, about=Errors()) if count else None
 

@@ -33,13 +33,13 @@ ADVICE = (
 
 
 class EccMode(NamedTuple):
-    """Whether it will be on from the next reboot on; None if that is unknown."""
+    """Whether ECC will be on from the next reboot; None if that is unknown."""
 
     pending: bool | None
 
 
 def judge(seen: DeviceView) -> Judgement | None:
-    """ECC is off where it could be on; a device without it does not say so."""
+    """Judges ECC that is off where it could be on; a device without ECC does not report it."""
     setup = seen.device.setup
     if setup.ecc:
         return None

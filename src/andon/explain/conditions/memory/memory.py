@@ -32,7 +32,7 @@ MEMORY_FULL = ReasonKind("memory_full", "nearly full, held by busy processes", 1
 
 
 def judge(seen: DeviceView) -> Judgement | None:
-    """Full by design: informational."""
+    """Judges full memory: by design, so informational."""
     used, total = seen.sample.memory_used_bytes, seen.device.memory_total_bytes
     if used is None or not total:
         return UNKNOWN
@@ -47,7 +47,7 @@ def recovered(recovery: Recovery) -> str:
 
 
 def explain(view: View) -> Reason | None:
-    """Nearly full, held by busy processes: normal, and the answer to "who holds it?"."""
+    """Explains nearly full memory of busy processes: normal, but worth knowing who holds it."""
     if not is_full(view) or hoarder(view) is not None or _mostly_unexplained(view):
         return None
     holder = view.holder(view.processes)

@@ -116,8 +116,8 @@ def explain(view: View) -> Reason | None:
 
 
 def _held(view: View, left: EndedProcess) -> Clause:
-    """` held 40.0 GiB until 12 min ago and has exited`; one that runs on may have left this device
-    only."""
+    """Returns ` held 40.0 GiB until 12 min ago and has exited`; a process that still runs may
+    have left only this device."""
     held = say(
         " held {held} until {ago} ago",
         held=view.of_process(left.process, "memory_bytes"),
@@ -127,7 +127,7 @@ def _held(view: View, left: EndedProcess) -> Clause:
 
 
 def _left(view: View, spare: int) -> EndedProcess | None:
-    """The last process that is gone and held about as much as is now unattributed."""
+    """Returns the last process that is gone and held about as much as is now unattributed."""
     sized = ((one, one.process.memory_bytes) for one in view.departed())
     near = [one for one, size in sized if size and 0.5 * spare <= size <= 1.5 * spare]
     return near[-1] if near else None

@@ -38,21 +38,21 @@ DOCKER = f"Start it with --gpus all; {TOOLKIT}"
 
 
 class ContainerWithoutGpu(NamedTuple):
-    """What the container does not have, and its host has."""
+    """The device files that the container lacks and its host has."""
 
     fault: Fault
     others: int  # devices of other vendors that can be read
 
 
 def judge(fault: Fault, snapshot: Snapshot) -> Judgement | None:
-    """The host's cards are listed, and no device file was given to the container."""
+    """Judges a container without device files although the host's cards are listed."""
     if not lacks_device_files(fault) or not cannot_be_read(fault, snapshot):
         return None
     return Judgement(ONE, about=ContainerWithoutGpu(fault, readable(snapshot)))
 
 
 def remedy(fault: Fault) -> str:
-    """How this kind of container is given the vendor's cards."""
+    """Returns how this kind of container is given the vendor's cards."""
     vendor = vendor_of_backend(fault.source)
     if vendor is NVIDIA:
         return STARTS.get(fault.container or "", DOCKER)

@@ -32,7 +32,7 @@ MORE = "For details: andon doctor"
 
 
 class UnreadableDriver(NamedTuple):
-    """Why it cannot be read, and what else can."""
+    """Why the driver cannot be read, and what else can."""
 
     fault: Fault
     others: int  # devices of other vendors that can
@@ -72,7 +72,7 @@ def evidence(finding: Judgement) -> Mapping[str, float | str]:
 
 
 def explain(view: View) -> Reason | None:
-    """A device that is lost because its whole driver cannot be read."""
+    """Explains a device that is lost because its whole driver cannot be read."""
     fault = fault_behind(view.status, view.snapshot)
     if fault is None or lacks_device_files(fault):
         return None

@@ -82,7 +82,7 @@ def evidence(finding: Judgement) -> Mapping[str, float | str]:
 
 
 def explain(view: View) -> Reason | None:
-    """Said of every device of the vendor: programs that start now may not find it."""
+    """Explains, for every device of the vendor, that programs which start now may not find it."""
     found = judge(view.snapshot, view.figures)
     about = None if found is None else found.about
     if not isinstance(about, DifferentVersions) or about.vendor != view.status.device.vendor:

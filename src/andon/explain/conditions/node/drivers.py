@@ -41,7 +41,7 @@ def lacks_device_files(fault: Fault) -> bool:
 
 
 def fault_behind(status: DeviceStatus, snapshot: Snapshot) -> Fault | None:
-    """The fault of its whole driver, if that is why a device is lost."""
+    """Returns the fault of the whole driver, if that is why a device is lost."""
     if status.state is not State.LOST:
         return None
     return next((one for one in snapshot.faults if _explains(one, status, snapshot)), None)

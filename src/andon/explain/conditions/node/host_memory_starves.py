@@ -30,7 +30,7 @@ ADVICE = (
 
 
 class StarvedHost(NamedTuple):
-    """How the host's memory is, and whose devices wait for it."""
+    """The state of the host's memory, and the users whose devices wait for it."""
 
     full_percent: float | None
     pressure_percent: float | None
@@ -40,7 +40,7 @@ class StarvedHost(NamedTuple):
 
 
 def judge(snapshot: Snapshot, figures: Thresholds) -> Judgement | None:
-    """The host first: if it has memory, no device is examined."""
+    """Judges the host first: if it has memory, no device is examined."""
     host, least = snapshot.host, figures.host_memory_pressure_percent
     pressure, full = host.memory_pressure_percent, full_percent(host)
     if pressure is None and full is None:
@@ -79,7 +79,7 @@ def _has_work(status: DeviceStatus) -> bool:
 
 
 def is_waiting(status: DeviceStatus) -> bool:
-    """Whether it does almost nothing."""
+    """Whether a device does almost nothing."""
     busy = None if status.sample is None else status.sample.utilization_percent
     return busy is not None and busy < SCHEDULABLE_IDLE_PERCENT
 
@@ -115,7 +115,7 @@ def evidence(finding: Judgement) -> Mapping[str, float | str]:
 
 
 def explain(view: View) -> Reason | None:
-    """Said of a device with work that waits."""
+    """Explains a device that has work and waits."""
     found = judge(view.snapshot, view.figures)
     about = None if found is None else found.about
     if not isinstance(about, StarvedHost) or not view.compute or not is_waiting(view.status):

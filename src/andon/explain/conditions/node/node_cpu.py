@@ -15,7 +15,7 @@ CLEAR_PERCENT = 5
 
 
 def judge(snapshot: Snapshot, figures: Thresholds) -> Judgement | None:
-    """How busy the CPU is."""
+    """Judges how busy the CPU is."""
     now, least = snapshot.host.cpu_percent, figures.node_cpu_percent
     if now is None:
         return UNKNOWN

@@ -92,7 +92,7 @@ def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
 
 
 def _full(more: float, free: float, clear_free: float) -> Query:
-    """A disk that is so much fuller than the first threshold, with less than this free."""
+    """The query for a disk this much above the first threshold, with less than this free."""
 
     def query(t: PromTerms, fires: str) -> str:
         least = t.figures.node_disk_percent + more

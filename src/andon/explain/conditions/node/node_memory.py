@@ -25,7 +25,7 @@ CRITICAL_PERCENT = 3  # above the first threshold
 
 
 def judge(snapshot: Snapshot, figures: Thresholds) -> Judgement | None:
-    """How full it is, as shown: to a tenth."""
+    """Judges how full the memory is, as shown: to a tenth."""
     host, least = snapshot.host, figures.node_memory_percent
     if host.memory_used_bytes is None or not host.memory_total_bytes:
         return UNKNOWN

@@ -44,7 +44,7 @@ class IdleLease(NamedTuple):
 
 
 def judge(held: HeldDevices, statuses: Statuses, figures: Thresholds) -> Judgement | None:
-    """All its devices are idle; one in use ends that, one without data makes it unknown."""
+    """Judges a lease with only idle devices; one in use ends it, one without data is unknown."""
     if held.orphaned:
         return ENDED
     busy = [_busy(statuses.get(uuid)) for uuid in held.devices]

@@ -39,7 +39,7 @@ SECONDS = Figure(
 
 
 class FormerLease(NamedTuple):
-    """The lease that left the memory in use; its id is empty or it is None where unknown."""
+    """The lease that left the memory in use; its id is empty, or it is None, if unknown."""
 
     former: PreviousLease | None
 

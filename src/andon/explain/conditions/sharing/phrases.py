@@ -11,7 +11,7 @@ LEASE = "lease:"
 
 
 def release_advice(held: HeldDevices) -> str | None:
-    """How its owner can release it; None if the claim is no lease."""
+    """Returns how the owner can release it; None if the claim is no lease."""
     if not held.id.startswith(LEASE):
         return None
     name = held.id.removeprefix(LEASE)
@@ -19,7 +19,7 @@ def release_advice(held: HeldDevices) -> str | None:
 
 
 def lease_evidence(held: HeldDevices, pids: Iterable[int] = ()) -> Mapping[str, float | str]:
-    """Which claim, whose, and which processes: the given ones, or those left of an orphan."""
+    """The claim, its user, and its processes: the given ones, or those left of an orphan."""
     kind, _, name = held.id.partition(":")
     out: dict[str, float | str] = {kind: name, "since": held.since}
     if held.user:

@@ -37,7 +37,7 @@ SECONDS = Figure(
 
 
 class OutsideUse(NamedTuple):
-    """Who holds the device, and who uses it nevertheless."""
+    """Who holds the device, and who uses it without a lease."""
 
     holders: tuple[HeldDevices, ...]
     strangers: tuple[Process, ...]

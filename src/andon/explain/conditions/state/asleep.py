@@ -12,7 +12,7 @@ ADVICE = "Nothing to do: it wakes when a program uses it; andon does not wake it
 
 
 def explain(view: View) -> Reason | None:
-    """Suspended, and not sampled."""
+    """Explains a suspended device, which is not sampled."""
     if view.status.state is not State.ASLEEP:
         return None
     lasts = lasting(view)

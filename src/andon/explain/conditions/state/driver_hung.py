@@ -28,14 +28,14 @@ def hung(reason: str | None = None, hint: str | None = None) -> Judgement:
 
 
 def judge(status: DeviceStatus) -> Judgement | None:
-    """Whether the driver of a lost device still responds is unknown."""
+    """Judges a device that does not respond; of a lost one that is unknown."""
     if status.state is State.STALE:
         return hung(status.reason, status.hint)
     return UNKNOWN if status.state is State.LOST else None
 
 
 def explain(view: View) -> Reason | None:
-    """No response to a request."""
+    """Explains a device that gave no response to a request."""
     status = view.status
     if status.state is not State.STALE:
         return None

@@ -34,7 +34,7 @@ ADVICE = (
 
 
 def judge(seen: DeviceView) -> Judgement | None:
-    """Off, and a start of the driver was seen to be slow."""
+    """Judges persistence mode that is off, if a start of the driver was seen to be slow."""
     setup = seen.device.setup
     if setup.persistence:
         return None
@@ -59,7 +59,7 @@ def _start_seconds(status: DeviceStatus | None, snapshot: Snapshot) -> float | N
 
 
 def explain(view: View) -> Reason | None:
-    """Off, and a start is known to be slow or not known to be fast."""
+    """Explains persistence mode that is off, unless a start is known to be fast."""
     setup = view.status.device.setup
     took, most = setup.start_seconds, view.figures.slow_start_seconds
     if not view.status.answered or setup.persistence is not False:

@@ -36,7 +36,7 @@ def healthy(view: View) -> Reason | None:
 
 
 def nothing_found() -> Reason:
-    """Why a node shows no device where no backend reported anything."""
+    """Returns why a node shows no device if no backend reported anything."""
     advice = "Check whether there is one: lspci | grep -i -e vga -e 3d -e display"
     return conclude(NO_DEVICE, LIKELY, say("No GPU found on this node"), advice=advice)
 
@@ -108,7 +108,7 @@ def kind_of_fault(fault: Fault) -> ReasonKind:
 
 
 def of_fault(fault: Fault, at: float | None) -> Reason:
-    """What a backend reported."""
+    """Returns the reason that a backend reported."""
     source, reason = Evidence("source", fault.source), Evidence("fault", fault.reason, "", at)
     text = say("{source}: {reason}", source=source, reason=reason)
     advice = as_sentence(fault.hint) or "Run andon doctor for details."

@@ -56,7 +56,7 @@ def _absence(view: View, name: str) -> Evidence:
 
 
 def _common_reason(view: View, unknown: list[str]) -> Clause:
-    """The reason, if all share it; otherwise each is in the evidence."""
+    """Returns the reason, if all share it; otherwise each is in the evidence."""
     reasons = {view.status.missing.get(name) or view.status.reason for name in unknown}
     why = reasons.pop() if len(reasons) == 1 else None
     return say(" ({why})", why=view.derived("reason", why))

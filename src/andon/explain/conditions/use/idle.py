@@ -42,7 +42,7 @@ class Holding(NamedTuple):
 
 
 def judge(seen: DeviceView) -> Judgement:
-    """Held by a lease, and nothing runs on it."""
+    """Judges a device that is held by a lease and on which nothing runs."""
     held, now = seen.held, seen.sample.utilization_percent
     if held is None:
         return ENDED
@@ -69,7 +69,7 @@ def evidence(found: Judgement) -> Mapping[str, float | str]:
 
 
 def explain(view: View) -> Reason | None:
-    """A process holds it, but nothing runs on it."""
+    """Explains a device that a process holds and on which nothing runs."""
     lasted, most = idle_seconds(view), utilization_max_percent(view)
     if not settled(view) or not lasted or most is None or most > BARELY_BUSY_PERCENT:
         return None  # one sample, or a pause in the last minute, does not mean idle

@@ -16,7 +16,7 @@ ADVICE = "Larger batches, fused kernels or several processes at once would use m
 
 
 def explain(view: View) -> Reason | None:
-    """Always busy, but little of the chip is active."""
+    """Explains a device that is always busy although little of the chip is active."""
     least = utilization_min_percent(view)
     if least is None or least < ALWAYS_PERCENT:
         return None
@@ -32,7 +32,7 @@ def explain(view: View) -> Reason | None:
 
 
 def _inactive(view: View) -> Clause:
-    """What shows it: the share of the chip that is active, or its power where that is unknown."""
+    """Returns the share of the chip that is active, or its power if that is unknown."""
     active, power = view.sample.sm_active_percent, power_percent(view)
     if active is not None:
         low = active < LOW_SM_PERCENT

@@ -24,7 +24,7 @@ def active_users(view: View) -> list[tuple[str, int]]:
 
 
 def parts(view: View, name: str) -> list[tuple[str, int]]:
-    """What each known user uses, the most first."""
+    """Returns how much each known user uses, the most first."""
     found: dict[str, int] = {}
     for process in view.compute:
         value = getattr(process, name)

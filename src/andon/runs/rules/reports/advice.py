@@ -105,7 +105,7 @@ def starved_loader(report: RunReport) -> Iterator[Advice]:
 
 
 def long_pauses(report: RunReport) -> Iterator[Advice]:
-    """A loader starves a device for seconds at most."""
+    """Advises on long pauses: a loader starves a device for seconds at most."""
     advice = "something else runs in between, such as evaluation or checkpoints on the CPU"
     for device, said in _waiting(report, pausing=True):
         yield Advice("long_pauses", said, advice, device.device.label)
@@ -126,7 +126,7 @@ def _waiting(report: RunReport, pausing: bool) -> Iterator[tuple[DeviceReport, s
 
 
 def _stretches(spells: IdleSpells | None) -> str:
-    """How long it waited at a time; no reading shows a pause that is shorter than itself."""
+    """Returns how long a device waited at a time; shorter pauses than a reading are unseen."""
     if spells is None:
         return ""
     if not spells["count"]:
@@ -289,7 +289,7 @@ def _busy_at_work(device: DeviceReport) -> float | None:
 
 
 def _spells_at_work(device: DeviceReport) -> IdleSpells | None:
-    """The idle spells, if they say something of the time between its first and its last work."""
+    """Returns the idle spells, if they cover the time between the first and the last work."""
     spells, phases = device.spells, device.phases
     if spells is None or phases is None or not spells["count"]:
         return spells
@@ -298,7 +298,7 @@ def _spells_at_work(device: DeviceReport) -> IdleSpells | None:
 
 
 def _low_power(device: DeviceReport) -> float | None:
-    """The share of the power limit, if it is low for no other reason."""
+    """Returns the share of the power limit, if it is low for no other reason."""
     watts, limit = device.mean("power_watts"), device.device.power_limit_watts
     slowed = any(device.throttle_shares.values())
     memory_bound = (device.mean("memory_utilization_percent") or 0) >= MEMORY_BOUND_PERCENT
@@ -308,7 +308,7 @@ def _low_power(device: DeviceReport) -> float | None:
 
 
 def _throttled(device: DeviceReport, kind: ThrottleKind) -> float:
-    """Several reasons of a kind may hold at once: the largest counts."""
+    """The throttled share; several reasons of a kind may hold at once: the largest counts."""
     shares = (s for name, s in device.throttle_shares.items() if reason_of(name).kind is kind)
     return max(shares, default=0.0)
 

@@ -32,7 +32,7 @@ SHARES = frozenset(measure.name for measure in MEASURES if measure.is_share)
 
 
 class ComparedRun(Struct, frozen=True):
-    """The numbers of a run by name, without what is not known."""
+    """The numbers of a run by name, without unknown ones."""
 
     id: str
     devices: int
@@ -40,7 +40,7 @@ class ComparedRun(Struct, frozen=True):
 
 
 class RunSide(Struct, frozen=True):
-    """Runs of the same thing."""
+    """Runs that are compared as one side."""
 
     label: str
     runs: tuple[ComparedRun, ...]
@@ -50,7 +50,7 @@ class RunSide(Struct, frozen=True):
 
 
 class ComparedSide(Struct, frozen=True):
-    """One side of a measure, held against the first side."""
+    """One side of a measure, compared with the first side."""
 
     label: str
     spread: SpreadOfRuns | None
@@ -173,8 +173,8 @@ def verdict_of(name: str, order: Order) -> str | None:
 
 
 def sides_of(rows: Sequence[RunRow]) -> list[tuple[str, list[RunRow]]]:
-    """The runs of a group: those of the same name and parameters are one side, in the order in
-    which they began. Where that makes a single side, each run is its own."""
+    """Returns the sides of a group: runs with the same name and parameters are one side, in the
+    order in which they began. If that makes a single side, each run is its own."""
     found: dict[str, list[RunRow]] = {}
     for row in sorted(rows, key=lambda row: (row.rank or 0, row.began, row.id)):
         params = sorted(((k, v) for k, v in row.params.items() if k not in OF_A_JOB), key=str)
@@ -187,7 +187,7 @@ def sides_of(rows: Sequence[RunRow]) -> list[tuple[str, list[RunRow]]]:
 
 
 def unique(labels: Sequence[str]) -> list[str]:
-    """The second of the same label is called `train #2`."""
+    """Returns unique labels: the second of the same label becomes `train #2`."""
     seen: dict[str, int] = {}
     out = []
     for label in labels:
@@ -201,7 +201,7 @@ def _own_label(row: RunRow) -> str:
 
 
 def _shared_label(row: RunRow, others: Sequence[RunRow]) -> str:
-    """What distinguishes it from other sides: its parameters, and its name if names differ."""
+    """What distinguishes a run from other sides: its parameters, and its name if names differ."""
     varied = [
         name
         for name in sorted({name for other in others for name in other.params} - OF_A_JOB)

@@ -40,7 +40,7 @@ class Phases(Struct, frozen=True):
 def phases_of(
     at: Sequence[float], busy: Sequence[float | None], duration: float | None
 ) -> Phases | None:
-    """`at` are the beginnings of the spans; None where too little is known, or nothing ran."""
+    """Returns the phases; `at` are the starts of the spans. None if too little is known."""
     known = [(time, value) for time, value in zip(at, busy, strict=True) if value is not None]
     working = [place for place, (_, value) in enumerate(known) if value > BARELY_BUSY_PERCENT]
     if len(known) < LEAST_POINTS or not working or duration is None:
@@ -120,7 +120,7 @@ READINGS = (
 
 
 class Prices(Struct, frozen=True):
-    """What a kilowatt hour costs, as far as the settings say."""
+    """The prices of a kilowatt hour, as far as the settings have them."""
 
     per_kwh: float | None = None
     currency: str = ""
@@ -131,7 +131,7 @@ NO_PRICES = Prices()
 
 
 class ReadingFigures(Struct, frozen=True):
-    """A reading over the whole run; None where it was never known."""
+    """A reading over the whole run; None if it was never known."""
 
     min: float | None = None
     mean: float | None = None
@@ -159,7 +159,7 @@ class DeviceReport(Struct, frozen=True):
 
     @property
     def wasted_seconds(self) -> float | None:
-        """How long it was held and did nothing at all."""
+        """Returns how long the device was held and did nothing at all."""
         if self.idle_share is None or self.held_seconds is None:
             return None
         return self.idle_share * self.held_seconds
@@ -208,7 +208,7 @@ class RunReport(Struct, frozen=True):
 
     @property
     def wasted_seconds(self) -> float | None:
-        """Unknown where it is unknown for a device: a part would pass for the whole."""
+        """The wasted time; None if it is unknown for one device: a part is not the whole."""
         return whole_sum(device.wasted_seconds for device in self.devices)
 
     @property
@@ -268,7 +268,7 @@ def report_of(
 
 
 def whole_sum(values: Iterable[float | None]) -> float | None:
-    """The sum; None where one of them is not known, or there is none."""
+    """Returns the sum; None if one value is unknown, or there is none."""
     listed = list(values)
     known = [value for value in listed if value is not None]
     return sum(known) if known and len(known) == len(listed) else None
@@ -310,7 +310,7 @@ def _readings(used: Mapping[str, Any]) -> dict[str, ReadingFigures]:
 
 
 def _shares(by_cause: Mapping[str, float]) -> dict[str, float]:
-    """The largest first; idleness is no throttling."""
+    """Returns the shares, largest first; idleness is no throttling."""
     known = {name: share for name, share in by_cause.items() if share > 0 and name != IDLE.name}
     return dict(sorted(known.items(), key=lambda pair: (-pair[1], pair[0])))
 

@@ -35,12 +35,12 @@ def items_of(texts: Iterable[str]) -> tuple[MapItem, ...]:
 
 
 def items_from_lines(content: str) -> tuple[MapItem, ...]:
-    """Lines; a carriage return before the end of a line does not belong to it."""
+    """Reads one item a line; a carriage return before the end of a line does not belong to it."""
     return items_of(line.removesuffix("\r") for line in content.split("\n"))
 
 
 def items_from_names(content: str) -> tuple[MapItem, ...]:
-    """Texts that end in NUL, as `find -print0` writes them."""
+    """Reads texts that end in NUL, as `find -print0` writes them."""
     return items_of(content.split("\0"))
 
 
@@ -73,7 +73,7 @@ def _json_item(line: str, number: int) -> tuple[str, Mapping[str, str]]:
 
 
 def _text(value: object) -> str:
-    """A text as it is, anything else as JSON."""
+    """Returns a string as it is, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -97,7 +97,7 @@ def digest(words: Sequence[str]) -> str:
 
 
 def outcomes(lines: Iterable[RunItem]) -> dict[int, tuple[str, ItemState]]:
-    """The text of each item of a record, and how it ended; the last line of it counts."""
+    """Returns the text of each item of a record, and how it ended; its last line counts."""
     return {line.index: (line.item, line.state) for line in lines}
 
 
@@ -106,11 +106,11 @@ def left(
     before: Mapping[int, tuple[str, ItemState]],
     redo: Redo = Redo.UNDONE,
 ) -> tuple[MapItem, ...]:
-    """The items that are worked on; each keeps its number, and is marked if it has begun before
+    """Returns the items to work on. Each keeps its number, and is marked if it has begun before
     without an end: its map was killed, and it may have done its work.
 
-    An item is known by its number and text. If the list has changed since, by its text alone: then
-    those count whose number has another text now.
+    An item is identified by its number and text. If the list has changed since, by its text
+    alone: then those count whose number has another text now.
     """
     texts = {item.index: item.shown for item in items}
     others = [pair for at, pair in before.items() if texts.get(at) != pair[0]]

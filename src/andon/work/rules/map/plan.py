@@ -1,4 +1,4 @@
-"""Which items are worked on next, what is tried again and when, and when a map is over."""
+"""Which items are next, which are retried and when, and when a map is over."""
 
 import heapq
 from collections import deque
@@ -12,7 +12,7 @@ from andon.work.rules.map.items import MapItem
 
 
 class MapPolicy(Struct, frozen=True):
-    """How many times an item is tried, and when the whole map is given up."""
+    """How often an item is tried, and when the whole map is given up."""
 
     retries: int = 0
     most_failures: int | None = None
@@ -49,7 +49,7 @@ class MapPlan(Struct):
 
     @property
     def waiting(self) -> int:
-        """Calls that are still to be made, now or later."""
+        """Returns how many calls are still to be made, now or later."""
         return 0 if self.stopped else len(self._next) + len(self._later)
 
     @property
@@ -58,11 +58,11 @@ class MapPlan(Struct):
 
     @property
     def untouched(self) -> int:
-        """Items that have neither succeeded nor failed, nor are being worked on."""
+        """Returns how many items have neither succeeded nor failed, nor are being worked on."""
         return len(self.items) - self.done - self.failed - self.running
 
     def take(self, now: float) -> MapUnit | None:
-        """The next call, if one is due."""
+        """Returns the next call, if one is due."""
         if self.stopped:
             return None
         unit = None
@@ -75,13 +75,13 @@ class MapPlan(Struct):
         return unit
 
     def due_seconds(self, now: float) -> float | None:
-        """How long until the next call is due; None where none is to be made."""
+        """Returns the time until the next call is due; None if none is to be made."""
         if not self.waiting:
             return None
         return 0.0 if self._next else max(0.0, self._later[0][0] - now)
 
     def ended(self, unit: MapUnit, ok: bool, now: float) -> ItemState:
-        """What becomes of it: done, to be tried again, or failed."""
+        """Returns the new state of a unit: done, to be retried, or failed."""
         self.running -= len(unit.items)
         if ok:
             self.done += len(unit.items)
@@ -109,7 +109,7 @@ class MapPlan(Struct):
 
 
 def validate(plan: MapPlan) -> None:
-    """Every item is in exactly one place."""
+    """Checks that every item is in exactly one place."""
     queued = [*plan._next, *(unit for _, _, unit in plan._later)]
     indices = [item.index for unit in queued for item in unit.items]
     assert len(indices) == len(set(indices))

@@ -40,14 +40,14 @@ def step_of(
 
 
 def efficiency(step: ScalingStep, first: ScalingStep) -> float | None:
-    """1 where twice the workers of the first round do twice as much."""
+    """Returns 1 if twice the workers of the first round do twice as much."""
     if not first.per_second or not first.workers or not step.workers:
         return None
     return (step.per_second / step.workers) / (first.per_second / first.workers)
 
 
 def held_back_by(steps: Sequence[ScalingStep]) -> str | None:
-    """What keeps the largest round from scaling, as far as was measured; None where it scales."""
+    """Returns what keeps the largest round from scaling, as far as measured; None if it scales."""
     if len(steps) < 2:
         return None
     last = steps[-1]

@@ -15,9 +15,10 @@ NO_GPU = "cpu"
 
 
 class CommandTemplate(Struct, frozen=True):
-    """Words with `{item}`, `{stem}`, `{index}`, `{gpu}` or `{field}` in them; other braces stay.
+    """Arguments with `{item}`, `{stem}`, `{index}`, `{gpu}` or `{field}` in them; other braces
+    stay.
 
-    Without any that differs from item to item, the item is the last word.
+    Without any that differs from item to item, the item is the last argument.
     """
 
     words: tuple[str, ...]
@@ -47,7 +48,7 @@ class CommandTemplate(Struct, frozen=True):
 def template_of(
     words: Sequence[str], items: Sequence[MapItem], per_call: int = 1
 ) -> CommandTemplate:
-    """The command for these items; Invalid where they do not fit together."""
+    """Returns the command for these items; raises Invalid if they do not fit together."""
     named = {name for word in words for name in NAMED.findall(word)}
     found = {name for item in items for name in item.fields}
     template = CommandTemplate(tuple(words), frozenset(named & found))

@@ -16,7 +16,7 @@ LONGEST_ANSWER = 4 * 1024 * 1024
 
 
 class WorkerAnswer(Struct, frozen=True):
-    """What a worker says about one item."""
+    """A worker's answer about one item."""
 
     index: int
     ok: bool
@@ -33,7 +33,7 @@ def request_line(item: MapItem) -> bytes:
 
 
 def answer_of(line: bytes) -> WorkerAnswer | None:
-    """The answer in a line; None where it is output."""
+    """Returns the answer in a line; None if it is output."""
     if not line.lstrip().startswith(b"{") or len(line) > LONGEST_ANSWER:
         return None
     try:
