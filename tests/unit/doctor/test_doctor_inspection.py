@@ -26,7 +26,7 @@ from andon.doctor.inspection.machine import (
     read_kernel,
 )
 from andon.doctor.rules.facts import PciCard
-from andon.host import libraries as inspection_library
+from andon.host import libraries
 from andon.host.file_systems import kind_of
 from andon.host.files import names_in, read_bytes, read_text
 from andon.host.libraries import cached, find_libraries, fits
@@ -161,7 +161,7 @@ def libraries_of(root: Path, variable: str = "") -> list[tuple[str, str]]:
 
 
 def test_the_loaders_order_is_kept_and_each_file_comes_once(tmp_path: Path) -> None:
-    name = inspection_library.NAME
+    name = libraries.NAME
     for folder in ("opt/a", "usr/lib64", "usr/lib/wsl/lib"):
         write(tmp_path / folder / "libnvidia-ml.so.580.1.1", ELF + folder.encode())
         (tmp_path / folder / name).symlink_to("libnvidia-ml.so.580.1.1")

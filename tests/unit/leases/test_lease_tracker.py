@@ -11,7 +11,7 @@ import pytest
 
 from andon.host import file_systems
 from andon.host.processes.kin import read_kin
-from andon.leases import tracker as following
+from andon.leases import tracker
 from andon.leases.book import files, places
 from andon.leases.book.lease_book import Book
 from andon.leases.rules.occupants import BookView
@@ -48,8 +48,8 @@ class Follower:
 @pytest.fixture
 def place(book_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     no_other_book(monkeypatch)
-    monkeypatch.setattr(following, "RETRY_SECONDS", 0.0)
-    monkeypatch.setattr(following, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(tracker, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(tracker, "POLL_SECONDS", 0.01)
     return book_folder
 
 
@@ -137,7 +137,7 @@ def test_a_process_is_related_once_and_marked(
         asked.extend(pids)
         return real(pids, containers)
 
-    monkeypatch.setattr(following, "read_kin", counted)
+    monkeypatch.setattr(tracker, "read_kin", counted)
     held = Book().write_lease(lease(0, since_ticks=0))
     me = Process(os.getpid(), started=1.0)
     statuses = gpu(0, processes=[me]), gpu(1, processes=[Process(os.getppid(), started=1.0)])
@@ -195,7 +195,7 @@ def test_a_network_file_system_is_refused_before_it_is_touched(
     monkeypatch.setattr(
         file_systems, "read_mounts", lambda: f"server:/x {place.parent} nfs4 rw 0 0\n"
     )
-    monkeypatch.setattr(following, "_stamp", touched.append)
+    monkeypatch.setattr(tracker, "_stamp", touched.append)
     follower = Follower()
     follower.tick()
     follower.until(lambda _: follower.ledger.why_not())
@@ -212,18 +212,18 @@ def test_a_file_system_that_hangs_delays_nobody_and_its_leases_become_unknown(
     follower = Follower()
     held = Book().write_lease(lease(0))
     follower.until(one)
-    real = following._stamp
+    real = tracker._stamp
 
     def stuck(path: str) -> object:
         asked.set()
         answers.wait()
         return real(path)
 
-    monkeypatch.setattr(following, "_stamp", stuck)
+    monkeypatch.setattr(tracker, "_stamp", stuck)
     follower.tick()
     assert asked.wait(60)
     assert one(follower.ledger.page()), "for some seconds what was known counts"
-    follower.ledger._polled -= following.SILENT_SECONDS
+    follower.ledger._polled -= tracker.SILENT_SECONDS
     assert follower.ledger.page() is None
     assert "has not responded for 10 s" in str(follower.ledger.why_not())
     answers.set()
@@ -243,7 +243,7 @@ def test_an_unchanged_empty_book_is_not_read_again(
         return real(book)
 
     monkeypatch.setattr(Book, "entries", counted)
-    monkeypatch.setattr(following, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(tracker, "FRESH_SECONDS", 0.0)
     Book()
     follower.until(known)
     count = len(reads)
@@ -274,7 +274,7 @@ def test_a_dear_book_is_read_more_seldom(
         time.sleep(0.002)
     assert len(reads) == 1
     left = follower.ledger._due - time.monotonic()
-    assert left <= following.LONGEST_PAUSE_SECONDS, "whoever fills the book sets no longer pause"
+    assert left <= tracker.LONGEST_PAUSE_SECONDS, "whoever fills the book sets no longer pause"
     assert follower.ledger.health()["state"] == "ok"
     follower.ledger._current -= 45.0
     said = follower.ledger.health()

@@ -15,8 +15,7 @@ from andon.errors import Conflict, Denied
 from andon.host import machine_id
 from andon.host.machine_id import node_key
 from andon.host.processes.kin import here
-from andon.host.state import server_file
-from andon.host.state import user_folder as state_folders
+from andon.host.state import server_file, user_folder
 from andon.host.state.node_folder import node_folder, node_path, open_node_folder
 from andon.host.state.user_folder import is_own, own_token
 from andon.leases.availability import TurnMemory
@@ -33,7 +32,7 @@ ID, OTHER = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba987654321
 @pytest.fixture
 def above(state_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     state_folder.mkdir()
-    monkeypatch.setattr(state_folders, "node_key", lambda: ID[:12])
+    monkeypatch.setattr(user_folder, "node_key", lambda: ID[:12])
     return state_folder / "andon"
 
 
@@ -53,7 +52,7 @@ def names(folder: Path) -> set[str]:
 
 
 def on(monkeypatch: pytest.MonkeyPatch, machine: str) -> None:
-    monkeypatch.setattr(state_folders, "node_key", lambda: machine[:12])
+    monkeypatch.setattr(user_folder, "node_key", lambda: machine[:12])
 
 
 def recorded(path: Path) -> int:

@@ -10,7 +10,7 @@ import pytest
 
 from andon.cli.work_session import LeaseCheck
 from andon.errors import Denied
-from andon.host.state import user_folder as state_folder
+from andon.host.state import user_folder
 from andon.standalone import STANDALONE
 
 
@@ -48,10 +48,10 @@ def test_a_state_folder_on_a_read_only_file_system_is_said_to_be_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """And not that permission is denied, which root cannot understand."""
-    state_folder.open_state_folder()
+    user_folder.open_state_folder()
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     for flag, words in ((os.ST_RDONLY, "Read-only file system"), (0, "Permission denied")):
         found = SimpleNamespace(f_flag=flag)
         monkeypatch.setattr(os, "statvfs", lambda path, found=found: found)
         with pytest.raises(Denied, match=words):
-            state_folder.open_state_folder()
+            user_folder.open_state_folder()
