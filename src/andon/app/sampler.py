@@ -14,8 +14,9 @@ from andon.host.presence import has_nvidia_smi, unreadable, vendors
 from andon.host.system import System, boot_id, node_name
 from andon.model.device import Device, DriverVersions, Snapshot
 from andon.registry import BACKENDS, is_known, unknown
-from andon.sampling.readers import BackendChoice, encoded
+from andon.sampling.readers import encoded
 from andon.sampling.rules.masks import VARIABLES, Visibility, visibility
+from andon.sampling.rules.roster import BackendChoice
 from andon.sampling.sampler import NodeIdentity, Sampler
 from andon.sampling.spawning import decide_ahead
 from andon.settings.resolution import Settings

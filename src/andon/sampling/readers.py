@@ -16,7 +16,7 @@ from andon.model.codec import read
 from andon.model.device import Card, Device, Fault, FaultCode, Reading
 from andon.model.request import ReaderRequest, Ring, RunAccount
 from andon.sampling.rules import timing
-from andon.sampling.rules.roster import Roster, both_failed, used_instead
+from andon.sampling.rules.roster import BackendChoice, Roster, both_failed, used_instead
 from andon.sampling.rules.timing import Attempts, ReaderLife, ReaderPhase
 from andon.sampling.spawning import take, wait_for
 from andon.units import human_seconds
@@ -120,14 +120,6 @@ class ReaderProcess:
 def encoded(options: Mapping[str, object]) -> str:
     """Returns a backend's options as a reader process gets them."""
     return wire.dumps(dict(options))
-
-
-class BackendChoice(Struct, frozen=True):
-    """One way to read a vendor: a backend, its options, and how slow it is relative to others."""
-
-    backend: str
-    options: Mapping[str, object]
-    deadlines: float = 1.0
 
 
 class ReaderCosts(Struct):

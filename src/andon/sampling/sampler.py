@@ -19,13 +19,12 @@ from andon.sampling.bus import Bus, Subscription
 from andon.sampling.readers import (
     LONGEST_REASON,
     REPORT_HINT,
-    BackendChoice,
     Messages,
     ReaderProcess,
     Vendor,
 )
 from andon.sampling.rules.masks import Visibility
-from andon.sampling.rules.roster import numbered, order, stale
+from andon.sampling.rules.roster import BackendChoice, numbered, order, stale
 
 if TYPE_CHECKING:
     from andon.events.rules.reports import Reports

@@ -12,8 +12,8 @@ from andon.drivers.nvidia_smi.backend import CARD
 from andon.errors import AndonError, Denied, Unavailable
 from andon.host.system import System
 from andon.model.device import Device, Reading, State
-from andon.sampling.readers import BackendChoice
 from andon.sampling.rules.masks import Visibility
+from andon.sampling.rules.roster import BackendChoice
 from andon.sampling.sampler import NodeIdentity, Sampler
 from tests.integration.conftest import is_alive
 from tests.support.nvidia_smi import H200, MIG, MIG_LIST, Fake, check, gpu, log

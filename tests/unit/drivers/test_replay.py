@@ -29,9 +29,9 @@ from andon.model.device import (
     Snapshot,
     State,
 )
-from andon.sampling.readers import BackendChoice
 from andon.sampling.rules.masks import Visibility
 from andon.sampling.rules.readings import checked_host
+from andon.sampling.rules.roster import BackendChoice
 from andon.sampling.sampler import NodeIdentity, Sampler
 
 T0 = 1_700_000_000.0

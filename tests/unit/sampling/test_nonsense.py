@@ -12,8 +12,9 @@ import pytest
 from andon.model import wire
 from andon.model.device import Card, Device, Host, Reading, Sample, State
 from andon.sampling import readers
-from andon.sampling.readers import BackendChoice, Messages, ReaderProcess, Vendor
+from andon.sampling.readers import Messages, ReaderProcess, Vendor
 from andon.sampling.rules.masks import Visibility, visibility
+from andon.sampling.rules.roster import BackendChoice
 from andon.sampling.sampler import NodeIdentity, Sampler
 from andon.sampling.spawning import Spawned
 

@@ -21,7 +21,8 @@ from andon.model import wire
 from andon.model.request import ReaderRequest
 from andon.sampling import readers
 from andon.sampling.bus import Bus
-from andon.sampling.readers import BackendChoice, Vendor
+from andon.sampling.readers import Vendor
+from andon.sampling.rules.roster import BackendChoice
 from andon.sampling.sampler import Costs
 from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.settings.resolution import Settings

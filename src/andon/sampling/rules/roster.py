@@ -23,6 +23,14 @@ RAN_SECONDS = 60.0  # how long the processes of a lost device are remembered
 HUNG_HINT = "the driver hangs on this device; the kernel log may say why (sudo dmesg)"
 
 
+class BackendChoice(Struct, frozen=True):
+    """One way to read a vendor: a backend, its options, and how slow it is relative to others."""
+
+    backend: str
+    options: Mapping[str, object]
+    deadlines: float = 1.0
+
+
 class RosterEntry(Struct):
     """The latest known state of one device."""
 
