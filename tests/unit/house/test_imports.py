@@ -218,3 +218,28 @@ def test_what_a_command_loads_only_becomes_less(name: str) -> None:
     )
     if len(found.modules) > len(before.modules) or found.classes > before.classes:
         pytest.fail(what_to_do)
+
+
+AFTER_THE_READING = """
+import sys
+import andon.sampling.sampler as sampler
+once, read = sampler.Sampler.once, set()
+def noted(self, *given, **named):
+    found = once(self, *given, **named)
+    read.update(sys.modules)
+    return found
+sampler.Sampler.once = noted
+from andon.cli.main import run
+assert run(["status"]) == 0
+print(sorted(name for name in set(sys.modules) - read if name.startswith("andon.")))
+"""
+
+
+@pytest.mark.process
+@pytest.mark.usefixtures("quiet_node")
+def test_status_imports_nothing_after_it_has_read_the_devices() -> None:
+    """It does so while the driver is opened, which takes as long."""
+    done = subprocess.run(
+        [sys.executable, "-c", AFTER_THE_READING], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"

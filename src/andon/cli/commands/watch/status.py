@@ -1,6 +1,7 @@
 """`andon status`: one line per device, now."""
 
 import time
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import click
@@ -18,6 +19,16 @@ if TYPE_CHECKING:
     from andon.sampling.rules.told import ServerSnapshot
 
 NO_DEVICE = 3
+SHOWN_WITH = (
+    "andon.alerts.rules.glance",
+    "andon.app.thresholds",
+    "andon.cli.availability_source",
+    "andon.cli.lamp_source",
+    "andon.cli.show.render",
+    "andon.explain.conditions.triggers",
+    "andon.leases.book.places",
+    "andon.leases.rules.verdict",
+)
 HINT = "Next: andon watch (live), andon ps (processes), andon --help"
 
 
@@ -62,6 +73,8 @@ def status(
 
 def _load() -> None:
     """Import what the table needs while the driver is opened, which takes as long."""
+    for module in SHOWN_WITH:
+        import_module(module)
 
 
 def _visible(snapshot: Snapshot) -> Snapshot:
