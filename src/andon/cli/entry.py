@@ -20,7 +20,7 @@ TAKING_COMMANDS = frozenset(("env", "kill", "lease", "run", "wait", "watch"))
 """Those of them that read the devices themselves, whatever a server knows."""
 _ELSEWHERE = ("--url", "--help", "-h", "--version")
 _DECIDING = ("--config", "--simulate", "--replay")
-_VARIABLES = ("_ANDON_COMPLETE",)
+COMPLETE = "_ANDON_COMPLETE"
 INTERRUPTED = 130
 FEWER_COLLECTIONS = 50_000  # new objects between two collections: imported modules are not garbage
 
@@ -38,13 +38,21 @@ def main() -> NoReturn:
         open_ = None not in (sys.stdin, sys.stdout, sys.stderr)
         if open_ and will_sample(args, os.environ):
             _start_reader(args)
-        from andon.cli.main import run
-
-        code = run(args)
+        code = _run(args)
     with suppress(OSError, ValueError):
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(code)
+
+
+def _run(args: list[str]) -> int:
+    if args in ([], ["status"]) and COMPLETE not in os.environ:
+        from andon.cli.status_table import run_without_options
+
+        return run_without_options(bare=not args)
+    from andon.cli.main import run
+
+    return run(args)
 
 
 def _start_reader(args: Sequence[str]) -> None:
@@ -81,7 +89,7 @@ def _may_be_told(args: Sequence[str]) -> bool:
 def will_sample(args: Sequence[str], env: Mapping[str, str]) -> bool:
     """Whether this node's devices will most likely be sampled; a wrong guess costs little."""
     own = list(args[: args.index("--")] if "--" in args else args)
-    if any(word.partition("=")[0] in _ELSEWHERE for word in own) or any(map(env.get, _VARIABLES)):
+    if any(word.partition("=")[0] in _ELSEWHERE for word in own) or env.get(COMPLETE):
         return False
     first = next((word for word in own if not word.startswith("-")), "0")
     bare = first.isdecimal()  # `andon -d 0`

@@ -19,10 +19,9 @@ from andon.cli.catalogue import (
     SHORT_FORMS,
 )
 from andon.cli.options import chosen, shared
-from andon.cli.terminal import reopen_closed, report, write
+from andon.cli.terminal import INTERRUPTED, guarded, reopen_closed, report, write
 from andon.errors import AndonError, Invalid
 
-INTERRUPTED = 130
 BARE = "status"  # what `andon` without a command is
 HELP = "help"
 COMPLETE = "_ANDON_COMPLETE"
@@ -135,6 +134,10 @@ def cli() -> None:
 def run(args: Sequence[str]) -> int:
     """Run the command line; returns the exit code."""
     reopen_closed()
+    return guarded(lambda: _parsed(args))
+
+
+def _parsed(args: Sequence[str]) -> int:
     try:
         return _called(args)
     except click.exceptions.Exit as leave:
@@ -142,22 +145,8 @@ def run(args: Sequence[str]) -> int:
     except click.ClickException as mistake:
         report(_usage(mistake, args))
         return mistake.exit_code
-    except AndonError as error:
-        report(error)
-        return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
+    except click.Abort:
         return INTERRUPTED
-    except BrokenPipeError:  # whoever reads our output has closed it
-        return 0
-    except (OSError, MemoryError, RuntimeError, ImportError) as error:
-        # Limits and paths of the system: any access may be the first to meet them.
-        from andon.cli.show.system_errors import system_error
-
-        found = system_error(error)
-        if found is None or sys.flags.dev_mode:
-            raise
-        report(found)
-        return found.exit_code
 
 
 def _called(args: Sequence[str]) -> int:

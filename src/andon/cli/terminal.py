@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TextIO
 
@@ -10,6 +11,7 @@ from msgspec import Struct, field
 from andon.cli.show.text import Text, harmless, say, without_commands, without_unicode
 from andon.errors import AndonError
 
+INTERRUPTED = 130  # the exit code after Ctrl-C
 PIPE_WIDTH = 120  # for a file or a pipe without a terminal
 LEAST_WIDTH, MOST_WIDTH = 20, 1000  # a heading is this wide: COLUMNS must not fill a disk
 
@@ -150,6 +152,28 @@ def report(error: AndonError, color: str = "auto") -> None:
     if error.hint:
         lines.append(say(f"hint: {error.hint}", "dim"))
     write(sys.stderr, "".join(line.paint(colored) + "\n" for line in lines))
+
+
+def guarded(call: Callable[[], int]) -> int:
+    """Calls a command; returns its exit code. An error becomes one line and its code."""
+    try:
+        return call()
+    except AndonError as error:
+        report(error)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of our output has closed it
+        return 0
+    except (OSError, MemoryError, RuntimeError, ImportError) as error:
+        # Limits and paths of the system: any access may be the first to meet them.
+        from andon.cli.show.system_errors import system_error
+
+        found = system_error(error)
+        if found is None or sys.flags.dev_mode:
+            raise
+        report(found)
+        return found.exit_code
 
 
 def _is_terminal(stream: TextIO) -> bool:
