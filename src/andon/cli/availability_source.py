@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from andon.cli.show.cells import WITHHELD
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.cli.snapshot_source import recent_snapshot, told_snapshot
-from andon.cli.sources import sampling_ahead, settings_of
+from andon.cli.sources import availability_of, sampling_ahead, settings_of
 from andon.cli.terminal import Choices
 from andon.errors import AndonError, Invalid
 from andon.model.device import DeviceStatus, Snapshot
@@ -64,10 +64,10 @@ def _by_readings(snapshot: Snapshot) -> tuple[DeviceVerdict, ...]:
 
 def server_leases(choices: Choices) -> "LeaseList":
     """The leases and verdicts of the server that --url names."""
-    from andon.cli.commands.share.leases import there
+    from andon.cli.lease_source import leases_of_server
     from andon.cli.snapshot_source import connected
 
-    return there(connected(choices, choices.url or ""))
+    return leases_of_server(connected(choices, choices.url or ""))
 
 
 class KnownVerdicts(NamedTuple):
@@ -157,8 +157,6 @@ def availability_now(
         broken = _broken(told.verdicts) if told.verdicts is not None else None
         yield open_availability(settings_of(choices), lambda: found, simulated=False, broken=broken)
         return
-    from andon.cli.device_request import availability_of
-
     with sampling_ahead(choices) as sampler:
         fresh = availability_of(choices, sampler)
         if told is None:
@@ -176,7 +174,6 @@ def _broken(told: Iterable[DeviceVerdict]) -> Callable[[], Mapping[str, str]]:
 
 def candidates_here(choices: Choices, request: "DeviceRequest") -> "Candidates":
     """Returns the devices that a request would get on this node now."""
-    from andon.cli.device_request import availability_of
     from andon.leases.book.lease_book import Book
 
     with sampling_ahead(choices) as sampler:

@@ -3,14 +3,13 @@
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from andon.cli.commands.completing import complete_lease
 from andon.cli.options import DEVICE_OPTION, device_words, duration, lasting
-from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices, notice
 from andon.errors import Invalid, Unavailable
 from andon.leases.rules.requests import (
@@ -24,10 +23,6 @@ from andon.leases.rules.requests import (
     rows,
 )
 from andon.model.job.device_request import DeviceRequest
-
-if TYPE_CHECKING:
-    from andon.leases.availability import Availability
-    from andon.sampling.sampler import Sampler
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -146,19 +141,6 @@ def wait_seconds(asked: dict[str, Any]) -> float:
     """The maximum wait in seconds."""
     timeout: float = asked["timeout"]
     return 0.0 if asked["no_wait"] else timeout
-
-
-def availability_of(choices: Choices, sampler: "Sampler") -> "Availability":
-    """Availability from this sampler; simulated devices are leased only with --simulate."""
-    from andon.app import open_availability
-
-    resolved = resolved_of(choices)
-    return open_availability(
-        resolved.settings,
-        lambda: sampler.once(with_host=False),
-        simulated=resolved.origin.get("simulate") == "flag",
-        ask_places=sampler.ask_places,
-    )
 
 
 def _row(name: str) -> RequestOption:

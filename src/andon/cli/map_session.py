@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from andon.app.map import MapRecord, told
 from andon.cli.commands.share.container_options import contained
-from andon.cli.device_request import availability_of, request_from, wait_seconds
+from andon.cli.device_request import request_from, wait_seconds
 from andon.cli.show.map import MapScreen, scaling_lines, summary_words, where
 from andon.cli.show.waiting import WaitingLine
-from andon.cli.sources import sampling_ahead, settings_of
+from andon.cli.sources import availability_of, sampling_ahead, settings_of
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Conflict, Gone, Invalid, Unavailable
 from andon.leases.granter import LeaseTerms

@@ -6,6 +6,7 @@ from andon.cli.terminal import Choices, notice
 
 if TYPE_CHECKING:
     from andon.explain.conditions.rulebook import Rulebook
+    from andon.leases.availability import Availability
     from andon.sampling.sampler import Sampler
     from andon.settings.resolution import Resolved, Settings
 
@@ -49,3 +50,16 @@ def sampling_ahead(choices: Choices) -> "Sampler":
     sampler.on_long_wait = lambda text: notice(text, choices)
     sampler.begin()
     return sampler
+
+
+def availability_of(choices: Choices, sampler: "Sampler") -> "Availability":
+    """Availability from this sampler; simulated devices are leased only with --simulate."""
+    from andon.app import open_availability
+
+    resolved = resolved_of(choices)
+    return open_availability(
+        resolved.settings,
+        lambda: sampler.once(with_host=False),
+        simulated=resolved.origin.get("simulate") == "flag",
+        ask_places=sampler.ask_places,
+    )

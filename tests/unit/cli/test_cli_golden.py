@@ -9,7 +9,7 @@ import pytest
 
 from andon.cli.catalogue import COMMANDS
 from andon.cli.commands.setup.cost import render_cost
-from andon.cli.commands.watch.status import as_json_text
+from andon.cli.json_text import as_json_text
 from andon.cli.main import run
 from andon.cli.show import csv_rows
 from andon.cli.show.facts import devices_to_json, render_devices

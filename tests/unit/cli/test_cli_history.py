@@ -13,7 +13,7 @@ import pytest
 from pyarrow import parquet
 
 from andon.cli.commands.setup.gc import describe
-from andon.cli.commands.watch.status import as_json_text
+from andon.cli.json_text import as_json_text
 from andon.cli.main import run
 from andon.cli.show.history import (
     HistoryLine,

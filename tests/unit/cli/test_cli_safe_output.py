@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from andon.cli.commands.jobs import from_file, submit
-from andon.cli.commands.watch.status import as_json_text
+from andon.cli.json_text import as_json_text
 from andon.cli.main import run
 from andon.cli.show import csv_rows
 from andon.cli.show.history import usage_to_csv as past_to_csv

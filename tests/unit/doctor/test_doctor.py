@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from andon.cli.commands.setup import doctor
-from andon.cli.commands.watch.status import as_json_text
+from andon.cli.json_text import as_json_text
 from andon.cli.main import run
 from andon.cli.show.findings import broken_command, findings_to_json, render_findings, summary
 from andon.cli.show.text import display_width, say

@@ -42,7 +42,7 @@ def complete_lease(
     context: click.Context, parameter: click.Parameter, typed: str
 ) -> "list[CompletionItem]":
     """This user's leases."""
-    from andon.cli.commands.share.leases import gpus_of, mine_now
+    from andon.cli.lease_source import gpus_of, mine_now
     from andon.errors import AndonError
 
     try:

@@ -38,9 +38,9 @@ class LeaseReader:
             return None
         self._traces, self._read_at = traces, now
         if isinstance(source, ServerSnapshots):
-            from andon.cli.commands.share.leases import there
+            from andon.cli.lease_source import leases_of_server
 
-            return there(source.server)
+            return leases_of_server(source.server)
         return self._here(snapshot)
 
     def _here(self, snapshot: Snapshot) -> "LeaseList":

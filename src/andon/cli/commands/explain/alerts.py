@@ -12,7 +12,7 @@ from andon.cli import alert_source
 from andon.cli.alert_source import FromServer, resolved, server_source, source_of
 from andon.cli.commands.command_group import SuggestingGroup
 from andon.cli.commands.explain.alerts_notify import notify
-from andon.cli.commands.watch.status import NO_DEVICE, as_json_text
+from andon.cli.json_text import as_json_text
 from andon.cli.moments import coming_moment, moment
 from andon.cli.options import (
     DEVICE_FORMS,
@@ -29,6 +29,7 @@ from andon.cli.options import (
 from andon.cli.show.alert_rules import render_rule, render_rules
 from andon.cli.show.alerts import AlertOverview, render_alert, render_alerts
 from andon.cli.show.text import say
+from andon.cli.status_table import NO_DEVICE
 from andon.cli.terminal import Terminal, notice
 from andon.errors import AndonError, Gone
 from andon.model.alert import Alert, Level

@@ -11,12 +11,13 @@ import click
 from andon import app
 from andon.cli import snapshot_source
 from andon.cli.commands.completing import complete_job
-from andon.cli.commands.watch.status import as_json_text, exit_code
+from andon.cli.json_text import as_json_text
 from andon.cli.lamp_source import LampSource, watching_server
 from andon.cli.options import chosen, duration, elsewhere, fresh_option, shared, with_devices
 from andon.cli.show.text import say
 from andon.cli.show.why import answer, answer_to_json, render_why
 from andon.cli.sources import rulebook_of, settings_of
+from andon.cli.status_table import exit_code
 from andon.cli.terminal import Choices, Terminal, in_color, write
 from andon.model.device import Snapshot
 from andon.model.naming import device_named

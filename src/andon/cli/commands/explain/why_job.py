@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from andon.cli.commands.watch.status import as_json_text
+from andon.cli.json_text import as_json_text
 from andon.cli.show.text import Text, say
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import AndonError

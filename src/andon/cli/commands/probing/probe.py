@@ -8,7 +8,6 @@ import click
 
 from andon.cli.commands.completing import complete_command
 from andon.cli.device_request import (
-    availability_of,
     bind_option,
     for_option,
     lease_option,
@@ -18,7 +17,7 @@ from andon.cli.device_request import (
     wait_seconds,
 )
 from andon.cli.options import chosen, duration, shared
-from andon.cli.sources import sampling_ahead
+from andon.cli.sources import availability_of, sampling_ahead
 from andon.cli.terminal import Choices, report
 from andon.errors import Invalid
 

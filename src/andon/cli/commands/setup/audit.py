@@ -3,7 +3,7 @@
 import click
 
 from andon.access.audit_trail import AuditRow, audit_rows
-from andon.cli.commands.watch.status import as_json_text
+from andon.cli.json_text import as_json_text
 from andon.cli.moments import moment
 from andon.cli.options import chosen, shared
 from andon.cli.show.render import local_time

@@ -6,7 +6,7 @@ import click
 
 from andon.cli import snapshot_source
 from andon.cli.commands.command_group import SuggestingGroup
-from andon.cli.commands.watch.status import as_json_text
+from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, shared
 from andon.cli.show.render import paragraph
 from andon.cli.show.table import TableColumn, draw

@@ -10,7 +10,7 @@ import click
 from msgspec import Struct
 
 from andon.cli import snapshot_source
-from andon.cli.commands.watch.status import as_json_text
+from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, duration, shared, whole
 from andon.cli.show.entries import unreal
 from andon.cli.show.table import TableColumn, TableRow, draw

@@ -12,7 +12,7 @@ import click
 from msgspec.structs import replace
 
 from andon.cli import snapshot_source
-from andon.cli.commands.watch.status import as_json_text
+from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, shared
 from andon.cli.show.findings import findings_to_json, render_findings
 from andon.cli.show.text import Text, say

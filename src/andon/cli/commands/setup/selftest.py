@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from andon.cli import snapshot_source
 from andon.cli.commands.setup.doctor import title_of
-from andon.cli.commands.watch.status import as_json_text
+from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, duration, shared
 from andon.cli.show.findings import findings_to_json, render_findings
 from andon.cli.terminal import Choices, Terminal
@@ -118,7 +118,7 @@ def free_uuids(choices: Choices, sampler: "Sampler", latest: "Snapshot") -> set[
 
         found = available_by_readings(latest.devices, FREE_BYTES, SCHEDULABLE_IDLE_PERCENT)
         return {one.uuid for one in found}
-    from andon.cli.device_request import availability_of
+    from andon.cli.sources import availability_of
     from andon.leases.book.lease_book import Book
     from andon.leases.rules.requests import checked
     from andon.model.lease import DeviceRequest

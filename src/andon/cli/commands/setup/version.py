@@ -2,7 +2,7 @@
 
 import click
 
-from andon.cli.commands.watch.status import as_json_text
+from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, shared
 from andon.cli.terminal import Terminal
 from andon.version import __version__

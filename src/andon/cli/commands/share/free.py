@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from andon.cli.availability_source import candidates_here, offer_here, offer_there
-from andon.cli.commands.watch.status import as_json_text
 from andon.cli.device_request import (
-    availability_of,
     lease_option,
     queue_options,
     request_devices,
@@ -19,10 +17,11 @@ from andon.cli.device_request import (
     request_options,
     wait_seconds,
 )
+from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, elsewhere, fresh_option, shared
 from andon.cli.show.offer import offer_to_json, render_offer
 from andon.cli.show.waiting import WaitingLine
-from andon.cli.sources import sampling_ahead
+from andon.cli.sources import availability_of, sampling_ahead
 from andon.cli.terminal import Terminal, notice
 from andon.errors import Invalid
 

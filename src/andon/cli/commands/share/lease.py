@@ -15,7 +15,6 @@ from andon.cli.commands.share.container_options import (
 )
 from andon.cli.commands.share.run import RunCommand
 from andon.cli.device_request import (
-    availability_of,
     bind_option,
     for_option,
     queue_options,
@@ -27,7 +26,7 @@ from andon.cli.device_request import (
 from andon.cli.options import chosen, elsewhere, shared
 from andon.cli.show.text import say
 from andon.cli.show.waiting import WaitingLine
-from andon.cli.sources import sampling_ahead
+from andon.cli.sources import availability_of, sampling_ahead
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid
 
@@ -180,14 +179,15 @@ def _extend_here(name: str, seconds: float) -> tuple[str, float]:
 def _extend_there(name: str, seconds: float) -> tuple[str, float]:
     from urllib.parse import quote
 
-    from andon.cli.commands.share.leases import row_of, there
+    from andon.cli.commands.share.leases import row_of
+    from andon.cli.lease_source import leases_of_server
     from andon.cli.snapshot_source import connected
     from andon.model.codec import Wrong, read
     from andon.model.lease import FURTHEST
     from andon.model.lease_list import RenewedLease
 
     server = connected(chosen(), chosen().url or "")
-    row = row_of(there(server), name)
+    row = row_of(leases_of_server(server), name)
     body = {"seconds": seconds, "fence": row.fence}
     payload = server.post(f"/api/leases/{quote(row.id or '', safe='')}/renew", body)
     try:

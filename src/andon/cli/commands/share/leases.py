@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from andon.cli.availability_source import availability_now
 from andon.cli.commands.completing import complete_lease
-from andon.cli.commands.watch.status import as_json_text
+from andon.cli.json_text import as_json_text
+from andon.cli.lease_source import gpus_of, leases_of_server, mine_now, numbers_of, own_leases
 from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
@@ -20,7 +21,7 @@ from andon.cli.snapshot_source import connected
 from andon.cli.terminal import Choices, Terminal, ask, notice, report
 from andon.errors import AndonError, Gone, Invalid
 from andon.model.lease import LONGEST_ID, LeaseState
-from andon.model.lease_list import LeaseList, LeaseRow, list_from_json
+from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.lease_wire import MOST_NOTE
 from andon.model.naming import may_mean, may_mean_lease, title
 from andon.units import human_bytes, human_seconds
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from andon.leases.book.lease_book import Book
     from andon.leases.listing import LeaseListing
     from andon.model.lease import Lease
-    from andon.node.remote import Server
 
 MOST_USERS = 8  # whose hours are shown
 
@@ -119,7 +119,7 @@ def _release_here(name: str, note: str) -> str:
     except Gone as exc:
         if (orphan := _orphaned(book, name)) is not None:
             raise orphan from exc
-        held = [one for one in _mine(book) if name in _numbers(one)]
+        held = [one for one in own_leases(book) if name in numbers_of(one)]
         if not held:
             raise
         words = f"GPU {name} is in your lease {held[0].id}: andon release {held[0].id}"
@@ -164,31 +164,11 @@ def _confirmed(lease: "Lease") -> bool:
     return ask("release it? its command is ended [y/N] ") == "y"
 
 
-def gpus_of(lease: "Lease") -> str:
-    return f"GPU {', '.join(_numbers(lease))}"
-
-
-def mine_now() -> "list[Lease]":
-    from andon.leases.book.lease_book import Book
-
-    return _mine(Book(make=False))
-
-
-def _mine(book: "Book") -> "list[Lease]":
-    """This user's leases that are held."""
-    found = (entry for entry in book.entries() if entry.locked and entry.uid == os.getuid())
-    return [entry.lease for entry in found if entry.lease is not None]
-
-
-def _numbers(lease: "Lease") -> list[str]:
-    return [str(share.index) for share in lease.shares]
-
-
 def _release_there(choices: Choices, name: str, note: str) -> str:
     from urllib.parse import quote, urlencode
 
     server = connected(choices, choices.url or "")
-    row = row_of(there(server), name)
+    row = row_of(leases_of_server(server), name)
     given = {"fence": row.fence, "note": note or None}
     asked = urlencode({key: value for key, value in given.items() if value is not None})
     place = f"/api/leases/{quote(row.id or '', safe='')}"
@@ -232,20 +212,12 @@ def row_of(found: LeaseList, name: str) -> LeaseRow:
     return rows[0]
 
 
-def there(server: "Server") -> LeaseList:
-    """A server's leases."""
-    try:
-        return list_from_json(server.get("/api/leases"))
-    except Invalid as exc:
-        raise server.of_another_version(exc.reason) from exc
-
-
 def _list(choices: Choices, mine: bool) -> tuple[LeaseList, tuple[str, ...]]:
     """Returns the list, and the files that were ignored; a server does not report those."""
     if choices.url is not None:
         if mine:
             raise Invalid("--mine and --url cannot be combined", hint="a server has its own users")
-        return there(connected(choices, choices.url)), ()
+        return leases_of_server(connected(choices, choices.url)), ()
     from andon.leases.book.lease_book import Book
     from andon.leases.listing import listing
     from andon.leases.releaser import asker, overdue

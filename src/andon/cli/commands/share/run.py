@@ -14,7 +14,6 @@ from andon.cli.commands.share.container_options import (
     container_options,
 )
 from andon.cli.device_request import (
-    availability_of,
     bind_option,
     for_option,
     lease_option,
@@ -26,7 +25,7 @@ from andon.cli.device_request import (
 )
 from andon.cli.options import chosen, shared, whole
 from andon.cli.show.waiting import WaitingLine
-from andon.cli.sources import sampling_ahead
+from andon.cli.sources import availability_of, sampling_ahead
 from andon.cli.terminal import Choices, notice, report
 from andon.errors import AndonError, Conflict, Unavailable
 

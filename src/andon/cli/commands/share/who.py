@@ -17,7 +17,6 @@ from andon.cli.commands.reporting import (
 )
 from andon.cli.commands.share.leases import on_devices, read_leases
 from andon.cli.commands.share.who_past import PastUse, RecordedRuns, past_use, read_runs
-from andon.cli.commands.watch.status import exit_code
 from andon.cli.json_text import as_json_text
 from andon.cli.moments import moment
 from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
@@ -28,6 +27,7 @@ from andon.cli.show.text import UNKNOWN, Text, say
 from andon.cli.show.waiting import queue_line
 from andon.cli.snapshot_source import narrowed, take_snapshot
 from andon.cli.sources import settings_of
+from andon.cli.status_table import exit_code
 from andon.cli.terminal import Choices, Terminal
 from andon.explain.conditions.node.drivers import has_none
 from andon.explain.evidence.blame import last_used

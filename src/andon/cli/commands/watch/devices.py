@@ -3,10 +3,11 @@
 import click
 
 from andon.cli import snapshot_source
-from andon.cli.commands.watch.status import as_json_text, exit_code
+from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
 from andon.cli.show.facts import devices_to_json, render_devices
 from andon.cli.snapshot_source import narrowed
+from andon.cli.status_table import exit_code
 from andon.cli.terminal import Choices, Terminal
 from andon.model.device import Snapshot
 

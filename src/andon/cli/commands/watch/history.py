@@ -9,7 +9,7 @@ import click
 from msgspec import Struct
 
 from andon.cli import snapshot_source
-from andon.cli.commands.watch.status import as_json_text
+from andon.cli.json_text import as_json_text
 from andon.cli.moments import moment
 from andon.cli.options import DEVICE_FORMS, chosen, elsewhere, shared, whole, with_devices
 from andon.cli.past_source import Past, open_past

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from andon.cli import snapshot_source
-from andon.cli.commands.watch.status import as_json_text, exit_code
+from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
 from andon.cli.show.entries import unreal
 from andon.cli.show.process_rows import (
@@ -29,6 +29,7 @@ from andon.cli.show.process_table import (
 )
 from andon.cli.show.render import paragraph, render_status
 from andon.cli.snapshot_source import narrowed
+from andon.cli.status_table import exit_code
 from andon.cli.terminal import Terminal
 from andon.explain.evidence.blame import last_used
 from andon.model.device import COMMANDS_MISSING, NAMES_MISSING, Process, Snapshot

@@ -2,10 +2,7 @@
 
 import click
 
-from andon.cli.json_text import as_json_text as as_json_text
 from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
-from andon.cli.status_table import NO_DEVICE as NO_DEVICE
-from andon.cli.status_table import exit_code as exit_code
 from andon.cli.status_table import print_status
 
 

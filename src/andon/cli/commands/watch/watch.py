@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from andon.cli import snapshot_source
-from andon.cli.commands.watch.status import NO_DEVICE, exit_code
 from andon.cli.lamp_source import LampSource
 from andon.cli.live_screen import LiveScreen, is_capable
 from andon.cli.options import chosen, duration, elsewhere, shared, whole, with_devices
@@ -18,6 +17,7 @@ from andon.cli.show.entries import only_visible as keep_visible
 from andon.cli.show.watch import LiveTable, Stream
 from andon.cli.snapshot_source import chosen_uuids, only
 from andon.cli.sources import rulebook_of
+from andon.cli.status_table import NO_DEVICE, exit_code
 from andon.cli.terminal import Choices, Terminal, notice, size
 from andon.errors import Invalid
 from andon.model import wire
