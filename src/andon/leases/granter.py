@@ -129,8 +129,8 @@ class Granter:
         waiting: Callable[[Progress], None] | None = None,
         unwanted: Callable[[], bool] = lambda: False,
     ) -> Grant:
-        """Returns a lease as soon as one is available; `timeout_seconds` 0 does not wait, None
-        waits for ever.
+        """Returns a lease as soon as one is available; `timeout_seconds` 0 does not wait, None has
+        no limit.
 
         `waiting` is called about once a second; an exception of it ends the wait. So does
         `unwanted`, which is called many times a second, with NoLongerWanted.

@@ -16,7 +16,6 @@ from andon.model.request import UNDECIDED
 
 PASSES_DESCRIPTORS = os.name == "posix"
 POLL_SECONDS = 0.002
-OWN_DESCRIPTORS = 64  # more than a command has open when it forks
 
 
 class Spawned:
@@ -71,7 +70,10 @@ class ForkedProcess:
     def poll(self) -> int | None:
         """Returns its exit code, once it has ended."""
         if self.returncode is None:
-            ended, status = os.waitpid(self.pid, os.WNOHANG)
+            try:
+                ended, status = os.waitpid(self.pid, os.WNOHANG)
+            except ChildProcessError:  # SIGCHLD is ignored here: the kernel keeps no exit code
+                ended, status = self.pid, 0
             if ended:
                 self.returncode = os.waitstatus_to_exitcode(status)
         return self.returncode
@@ -115,7 +117,8 @@ def _become_reader(requests: int, answers: int, errors: int, nudges: int) -> NoR
         for theirs, standard in ((requests, 0), (answers, 1), (errors, 2)):
             os.dup2(theirs, standard)
         os.closerange(3, nudges)
-        os.closerange(nudges + 1, nudges + OWN_DESCRIPTORS)
+        # All of them: the lock of a lease may be among what the command inherited.
+        os.closerange(nudges + 1, os.sysconf("SC_OPEN_MAX"))
         with suppress(OSError):
             Path("/proc/self/comm").write_text("andon-reader")
         from andon.drivers.reader import main

@@ -65,6 +65,7 @@ import os, sys
 from pathlib import Path
 from andon.sampling import spawning
 kept = os.open(os.devnull, os.O_RDONLY)
+os.dup2(kept, 700)
 spawning.start_ahead(fork=True)
 [reader] = spawning._ahead
 spawning.decide_ahead("sim", '{"count": 1}')
@@ -91,6 +92,16 @@ def test_a_forked_one_has_a_name_a_session_and_descriptors_of_its_own() -> None:
     files = began.partition(" ")[2]
     assert os.devnull not in files, "none of the command's own"
     assert files.count("pipe") == 3, "requests, answers, nudges"
+
+
+def test_a_command_shows_devices_where_sigchld_is_ignored() -> None:
+    """As whoever started it may have set it: the kernel then keeps no exit codes."""
+    ignored = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN)"
+    start = f"{ignored}; os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    command = [sys.executable, "-c", start, "-m", "andon.cli", "status", "--simulate", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "free: GPU" in done.stdout
 
 
 def test_a_command_starts_one_reader_and_not_two(node: StandIn) -> None:
