@@ -6,7 +6,7 @@ DEVICES ?= 4
 
 # Serves this machine's GPUs, or simulated ones (which say so) where there is none.
 run: setup-to-run
-	@$(BIN)/andon serve $(shell $(BIN)/python -m andon.host.presence || echo --simulate $(DEVICES))
+	@$(BIN)/andon serve $(shell $(BIN)/python -m andon.drivers.shared.presence || echo --simulate $(DEVICES))
 
 # Units and contracts: under half a minute, no root, no apt, no browser, no processes.
 unit: setup

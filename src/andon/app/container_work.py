@@ -25,11 +25,11 @@ from andon.leases.book.lease_book import Book
 from andon.leases.book.places import LEASES
 from andon.model.device import Device
 from andon.model.execution import HOST_MEMORY_WORDS, UNLEASED, ContainerOptions
-from andon.work.contained import ContainedCommand, follow_container
-from andon.work.container_notes import noted
+from andon.work.containers.notes import noted
+from andon.work.containers.rules.options import options_from_json
+from andon.work.containers.running import ContainedCommand, follow_container
 from andon.work.launcher import Launcher
 from andon.work.preparing import CannotStart
-from andon.work.rules.container_options import options_from_json
 
 OURS = 125
 

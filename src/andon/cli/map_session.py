@@ -53,7 +53,7 @@ from andon.work.rules.map.template import CommandTemplate, template_of
 
 if TYPE_CHECKING:
     from andon.sampling.sampler import Sampler
-    from andon.work.contained import ContainedCommand
+    from andon.work.containers.running import ContainedCommand
     from andon.work.map.calls import CallEnd
     from andon.work.rules.map.plan import MapUnit
 
@@ -381,7 +381,7 @@ class _Maker(Struct, frozen=True):
     def _has_no_gpu(self) -> bool:
         """Whether the node has no GPU at all; one whose driver fails counts as a GPU, so that
         work does not start without it."""
-        from andon.host.presence import signs
+        from andon.drivers.shared.presence import signs
 
         return not signs(Path(settings_of(self.choices).root))
 

@@ -44,7 +44,7 @@ from andon.runs.rules.usage_words import end_words
 from andon.sampling.sampler import Sampler
 from andon.settings.inherited import simulation_variables
 from andon.units import MIB, human_seconds
-from andon.work.contained import ContainedCommand, follow_container
+from andon.work.containers.running import ContainedCommand, follow_container
 from andon.work.launcher import CommandEnd, Launcher
 from andon.work.preparing import bound_line, bound_to, defaults, free_port
 from andon.work.tap import PrintedProgress

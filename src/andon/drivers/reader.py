@@ -23,10 +23,10 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
+from andon.drivers.shared.presence import vendors
 from andon.errors import AndonError, Gone, Unavailable
 from andon.host.aside import Aside
 from andon.host.bare_msgspec import replace
-from andon.host.presence import vendors
 from andon.model import wire
 from andon.model.device import (
     NAMES_MISSING,

@@ -31,8 +31,8 @@ from andon.model.execution import (
     WorkEnd,
     WorkOrder,
 )
-from andon.work.container_notes import drop_note, is_recent, noted, write_note
-from andon.work.rules.container_arguments import (
+from andon.work.containers.notes import drop_note, is_recent, noted, write_note
+from andon.work.containers.rules.arguments import (
     EngineFacts,
     create_arguments,
     without_files,

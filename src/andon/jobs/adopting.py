@@ -19,7 +19,7 @@ from andon.jobs.launching import Supervisor, adopting_task
 from andon.leases.book.hold import LeaseHold
 from andon.leases.book.lease_book import Book
 from andon.model.job import AttemptClaim, AttemptFacts, JobFacts
-from andon.work.adoption import hold_again
+from andon.work.containers.adoption import hold_again
 
 log = logging.getLogger("andon.jobs")
 RETRY_SECONDS = 5.0

@@ -26,7 +26,7 @@ from andon.model.execution import ContainerOptions
 from andon.model.job import JobFacts
 from andon.model.job.spec import ArrayPlace, JobSpec
 from andon.settings.moments import parse_moment
-from andon.work.rules.container_options import options_to_json
+from andon.work.containers.rules.options import options_to_json
 
 # Reads a job file: TOML or JSON, and YAML where its parser is installed.
 

@@ -25,7 +25,7 @@ from andon.model.job import AttemptFacts, JobSpec, facts
 from andon.model.lease import Owner
 from andon.runs.rules.ranks import RUN_VARIABLE
 from andon.standalone import STANDALONE
-from andon.work.container_task import clean_command, follow_command, task_command
+from andon.work.containers.task import clean_command, follow_command, task_command
 from andon.work.preparing import defaults
 
 SUPERVISE = (

@@ -8,9 +8,9 @@ import pytest
 from andon.engines.containers import DockerExecutor
 from andon.errors import Conflict, Unavailable
 from andon.model.execution import ContainerOptions, CreatedWork, WorkEnd, WorkOrder
-from andon.work.contained import ContainedCommand, follow_container
+from andon.work.containers.rules.arguments import EngineFacts
+from andon.work.containers.running import ContainedCommand, follow_container
 from andon.work.launcher import CommandEnd
-from andon.work.rules.container_arguments import EngineFacts
 
 
 class Forgetful:

@@ -27,14 +27,14 @@ from andon.model.execution import (
     WorkOrder,
     parse_mount,
 )
-from andon.work.rules.container_arguments import (
+from andon.work.containers.rules.arguments import (
     DOCKER,
     PODMAN,
     EngineFacts,
     create_arguments,
     without_files,
 )
-from andon.work.rules.container_options import options_from_json, options_to_json, refuse_options
+from andon.work.containers.rules.options import options_from_json, options_to_json, refuse_options
 
 GPU = "GPU-8f1c1c52-5d0e-4f3a-9c37-2f6f0a1d4e75"
 MIG = "MIG-1d7f1c52-5d0e-4f3a-9c37-2f6f0a1d4e75"

@@ -16,7 +16,7 @@ from andon.jobs.queue import Queue, same_as
 from andon.jobs.rules.file import jobs_in
 from andon.model.execution import ContainerOptions
 from andon.model.job import JobNote
-from andon.work.rules.container_options import options_from_json
+from andon.work.containers.rules.options import options_from_json
 
 UNIQUE = {
     "once.toml": """

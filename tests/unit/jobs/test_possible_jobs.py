@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from andon.cli.commands.jobs import submit as submitting
 from andon.cli.terminal import Choices
+from andon.drivers.shared import presence
 from andon.errors import AndonError
-from andon.host import presence
 from andon.jobs.queue import possible_here
 from andon.model.device import Fault, Snapshot
 from andon.model.job import JobSpec

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from andon.doctor.inspection import machine
 from andon.doctor.rules import driver
 from andon.doctor.rules.facts import MachineFacts, PciCard
-from andon.host import cards, presence
+from andon.drivers.shared import presence
+from andon.host import cards
 from andon.leases.rules import environment
 from andon.model import vendors
 from andon.model.device import Device

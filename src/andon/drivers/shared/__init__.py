@@ -1,1 +1,1 @@
-"""What several drivers share: the kernel's files of cards, PCI devices and DRM clients."""
+"""What several drivers share: which vendors are here; the kernel's files of cards and clients."""

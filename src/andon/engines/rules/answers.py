@@ -7,7 +7,7 @@ from typing import Any
 
 from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
 from andon.model.execution import WorkEnd
-from andon.work.rules.container_arguments import (
+from andon.work.containers.rules.arguments import (
     DOCKER,
     PODMAN,
     EngineFacts,

@@ -14,11 +14,11 @@ from andon.errors import AndonError
 from andon.host.interpreter import module_environment
 from andon.model.execution import ContainerOptions
 from andon.ports import Executor
-from andon.work.container_task import task_command
+from andon.work.containers.rules.options import options_to_json
+from andon.work.containers.task import task_command
 from andon.work.map.calls import CallEnd, Caller, CommandCaller
 from andon.work.map.places import WorkPlace
 from andon.work.map.worker_calls import WorkerCaller
-from andon.work.rules.container_options import options_to_json
 from andon.work.rules.map.plan import MapUnit
 
 GRACE_SECONDS = 10.0  # between SIGTERM and SIGKILL, where a lease was released

@@ -1,1 +1,1 @@
-"""Decisions about work: containers, CPUs, maps and probes."""
+"""Decisions about work: CPUs, maps and probes."""

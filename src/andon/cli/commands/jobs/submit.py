@@ -210,7 +210,7 @@ def sampled(choices: Choices) -> "Snapshot":
 def _container(image: "ContainerOptions | None") -> dict[str, object]:
     if image is None:
         return {}
-    from andon.work.rules.container_options import options_to_json
+    from andon.work.containers.rules.options import options_to_json
 
     return options_to_json(image)
 
@@ -291,7 +291,7 @@ def _no_gpu(choices: Choices) -> str | None:
         return None
     from pathlib import Path
 
-    from andon.host.presence import signs
+    from andon.drivers.shared.presence import signs
 
     if signs(Path("/")):
         return None

@@ -13,7 +13,7 @@ from andon.cli.terminal import Choices, notice
 
 if TYPE_CHECKING:
     from andon.runs.rules.oom import Verdict
-    from andon.work.adoption import AdoptedWork
+    from andon.work.containers.adoption import AdoptedWork
 
 
 @click.command()
@@ -28,7 +28,7 @@ def adopt(lease_id: str) -> int:
     from andon.app.engines import open_engine
     from andon.leases.book.lease_book import Book
     from andon.model.run.record import RunState
-    from andon.work.adoption import adopt as take_over
+    from andon.work.containers.adoption import adopt as take_over
 
     choices = chosen()
     adopted = take_over(Book(make=False), open_engine(), lease_id, os.getuid())
@@ -44,7 +44,7 @@ def _followed(adopted: "AdoptedWork", choices: Choices) -> "tuple[int, Verdict]"
     from andon.cli.work_session import LeaseCheck, LeaseRelease
     from andon.model.execution import ContainerOptions
     from andon.runs.rules.oom import verdict
-    from andon.work.contained import ContainedCommand, follow_container
+    from andon.work.containers.running import ContainedCommand, follow_container
     from andon.work.launcher import CommandEnd, Launcher
 
     held, notify = adopted.held, partial(notice, choices=choices)

@@ -13,7 +13,7 @@ from andon.model.pull_policy import PullPolicy
 
 if TYPE_CHECKING:  # most commands name no image
     from andon.model.execution import ContainerMount, ContainerOptions
-    from andon.work.contained import ContainedCommand
+    from andon.work.containers.running import ContainedCommand
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -72,7 +72,7 @@ def container_from(asked: dict[str, Any]) -> "ContainerOptions | None":
             raise Invalid(f"{option} needs --image", hint="add --image IMAGE, or leave it out")
         return None
     from andon.model.execution import ContainerOptions
-    from andon.work.rules.container_options import refuse_options
+    from andon.work.containers.rules.options import refuse_options
 
     options = tuple(taken["container_options"] or ())
     refuse_options(options)
@@ -105,7 +105,7 @@ def contained(
     if options is None:
         return None
     from andon.app.engines import open_engine
-    from andon.work.contained import ContainedCommand
+    from andon.work.containers.running import ContainedCommand
 
     terminal = interactive and sys.stdin.isatty() and sys.stdout.isatty()
     made = ContainedCommand(

@@ -32,7 +32,7 @@ from andon.errors import AndonError, Conflict, Unavailable
 if TYPE_CHECKING:
     from andon.cli.work_session import Running
     from andon.runs.rules.oom import Verdict
-    from andon.work.contained import ContainedCommand
+    from andon.work.containers.running import ContainedCommand
 
 OURS = 125
 OOM_HINT = ". Try a larger --memory, or --retry-oom 1"
@@ -228,7 +228,7 @@ def _without_device(command: Sequence[str], inside: "ContainedCommand | None") -
 
 def _container_without_device(inside: "ContainedCommand") -> int:
     from andon.model.execution import UNLEASED
-    from andon.work.contained import follow_container
+    from andon.work.containers.running import follow_container
     from andon.work.launcher import Launcher
 
     inside.create(f"{UNLEASED}{os.urandom(4).hex()}", (), {}, lambda identity: None)

@@ -20,9 +20,9 @@ from andon.model.execution import (
     WorkOrder,
 )
 from andon.ports import Executor, Explaining, Sweeping
+from andon.work.containers.rules.arguments import WITH_FILES
 from andon.work.launcher import CommandEnd
 from andon.work.preparing import CannotStart
-from andon.work.rules.container_arguments import WITH_FILES
 
 MEMORY = Path("/proc/meminfo")
 RENDER_NODES = Path("/dev/dri/by-path")

@@ -1,0 +1,1 @@
+"""Which options a container may have, and the arguments that create it."""
