@@ -42,6 +42,8 @@ def parse_mounts(text: str) -> list[Mount]:
 
 
 def _unescaped(text: str) -> str:
+    if "\\" not in text:
+        return text
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 

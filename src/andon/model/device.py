@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
 
-from andon.model.alert import Event
 from andon.model.codec import (
     Amount,
     Index,
@@ -21,6 +20,7 @@ from andon.model.codec import (
     Time,
     Whole,
 )
+from andon.model.event import Event
 from andon.model.place import NO_PLACE, DevicePlace
 from andon.model.shapes import Doc, doc_of
 from andon.model.throttling import REASONS
@@ -33,6 +33,10 @@ COMMANDS_MISSING = "command"
 """The key of `missing` for the reason why command lines are withheld."""
 UNWATCHED = "read only while someone is watching"
 """The reason in `missing` for readings that are too expensive to take all the time."""
+SNAPSHOT = "andon.snapshot/1"
+"""The schema of a snapshot's JSON."""
+SHARE_NAMES = ("memory_percent", "power_percent")
+"""What the JSON of a sample adds to its values: it is computed."""
 MOST_REASONS = 64
 Reasons = Annotated[tuple[Name, ...], Meta(max_length=MOST_REASONS)]
 

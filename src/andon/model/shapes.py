@@ -7,7 +7,7 @@ An encoder that writes more than the fields of a value declares what it adds bes
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import EnumType
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from msgspec import Struct
 
@@ -16,14 +16,14 @@ REF = "#/components/schemas/"
 _PLAIN = {bool: "boolean", int: "integer", float: "number", str: "string", NoneType: "null"}
 
 
-class Member(NamedTuple):
+class Member(Struct, frozen=True):
     """One member of a JSON object; `type` is a Python type, or a JsonShape."""
 
     type: Any
     about: str = ""
 
 
-class JsonShape(NamedTuple):
+class JsonShape(Struct, frozen=True):
     """A JSON object with exactly these members, all of them always present."""
 
     name: str
@@ -32,7 +32,7 @@ class JsonShape(NamedTuple):
     is_open: bool = False  # further members may appear
 
 
-class Doc(NamedTuple):
+class Doc(Struct, frozen=True):
     """What a field means: `uuid: Annotated[str, Doc("its identity")]`."""
 
     text: str

@@ -5,15 +5,17 @@ rejected with its place. Impossible values are checked by `sampling/rules/readin
 """
 
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta
 from msgspec.structs import replace
 
 from andon.errors import Invalid
-from andon.model.codec import MOST_ITEMS, Amount, Name, Percent, Text, Wrong, read, rounded
+from andon.model.codec import MOST_ITEMS, Amount, Json, Name, Percent, Text, Wrong, read, rounded
 from andon.model.device import (
     SAMPLE_VALUES,
+    SHARE_NAMES,
+    SNAPSHOT,
     DeviceStatus,
     Process,
     Reading,
@@ -22,8 +24,9 @@ from andon.model.device import (
     State,
 )
 from andon.model.naming import device_labels
-from andon.model.request import Ring
-from andon.model.wire import SHARES, SNAPSHOT, Json
+
+if TYPE_CHECKING:
+    from andon.model.request import Ring
 
 MOST_DEVICES = 4096
 _THROTTLE = SAMPLE_VALUES.index("throttle")
@@ -65,9 +68,9 @@ def _nested(status: object) -> object:
 
 def _without_shares(status: DeviceStatus) -> DeviceStatus:
     """Removes the reasons for missing shares, which are computed."""
-    if status.missing.keys().isdisjoint(SHARES):
+    if status.missing.keys().isdisjoint(SHARE_NAMES):
         return status
-    kept = {name: why for name, why in status.missing.items() if name not in SHARES}
+    kept = {name: why for name, why in status.missing.items() if name not in SHARE_NAMES}
     return replace(status, missing=kept)
 
 
@@ -120,7 +123,7 @@ def _sample_after(value: Json, before: Sample | None) -> Sample | None:
 _RING: Any = Annotated[tuple[tuple[Amount, Percent], ...], Meta(max_length=MOST_ITEMS)]
 
 
-def ring_from_json(value: object) -> Ring:
+def ring_from_json(value: object) -> "Ring":
     """Reads a ring; raises Wrong if it is none."""
     found: Ring = read(_RING, value)
     return found

@@ -61,7 +61,7 @@ def server_look(name: str | None, root: Path, commands: bool) -> ServerSnapshot 
 
 def _answers(deadline: float) -> Iterator[bytes]:
     try:
-        with UNIX_SOCKETS.open(encoding="latin-1") as file:
+        with UNIX_SOCKETS.open("rb") as file:
             table = file.read(LARGEST_TABLE)
     except OSError:
         return

@@ -193,7 +193,9 @@ def test_one_that_says_nothing_is_left_in_time(monkeypatch: pytest.MonkeyPatch) 
 
 def test_only_names_of_the_port_are_tried_and_few_of_them() -> None:
     line = "0000: 00000002 00000000 00010000 0001 01 20614 @"
-    table = "\n".join(f"{line}{look_name(port, HEX)}" for port in (1, 11, 1, 2, 1, 1, 1, 1))
+    table = "\n".join(
+        f"{line}{look_name(port, HEX)}" for port in (1, 11, 1, 2, 1, 1, 1, 1)
+    ).encode()
     assert list(look_names(table, 1)) == [look_name(1, HEX)] * MOST_NAMES
     assert list(look_names(table, 11)) == [look_name(11, HEX)]
     assert list(look_names(table, 3)) == []
