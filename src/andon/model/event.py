@@ -1,4 +1,10 @@
-"""What devices report on their own, and the processes that are concerned."""
+"""What devices report on their own, and the processes that are concerned.
+
+The types of fields are text until one is asked for: they take longer than all else here, and only
+JSON of others is read by them.
+"""
+
+from __future__ import annotations
 
 from enum import StrEnum
 from typing import Annotated

@@ -19,6 +19,7 @@ from andon.model.lamp import DeviceLamp
 from andon.model.verdict import DeviceVerdict
 from andon.node.usual_server import usual_port
 from andon.sampling.rules.told import ServerSnapshot
+from andon.version import __version__
 
 TIMEOUT_SECONDS = 1.0
 MOST_BYTES = 64 << 20
@@ -28,7 +29,7 @@ UNIX_SOCKETS = Path("/proc/net/unix")
 
 
 class Look(msgspec.Struct, frozen=True):
-    """The answer of a server of this version."""
+    """The answer of a server."""
 
     schema: str
     interval_seconds: float
@@ -36,6 +37,7 @@ class Look(msgspec.Struct, frozen=True):
     lamps: tuple[DeviceLamp, ...] | None = None
     verdicts: tuple[DeviceVerdict, ...] | None = None
     listed_at: float = 0.0
+    version: str = ""
 
 
 def server_look(name: str | None, root: Path, commands: bool) -> ServerSnapshot | None:
@@ -47,8 +49,10 @@ def server_look(name: str | None, root: Path, commands: bool) -> ServerSnapshot 
     for body in _answers(time.monotonic() + TIMEOUT_SECONDS):
         try:
             look = msgspec.json.decode(body, type=Look)
-            snapshot = wire_in.snapshot_from_json(msgspec.json.decode(look.snapshot))
-        except (AndonError, ValueError, RecursionError):
+            same = look.version == __version__
+            read = wire_in.own_snapshot_from_json if same else wire_in.snapshot_from_json
+            snapshot = read(msgspec.json.decode(look.snapshot))
+        except (AndonError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             continue
         if look.schema == SCHEMA and is_here(snapshot, name, root):
             seen = as_seen_here(snapshot, root, commands)

@@ -22,6 +22,7 @@ from andon.node import look
 from andon.node.look import server_look
 from andon.sampling.rules.told import ServerSnapshot
 from andon.settings.resolution import Settings
+from andon.version import __version__
 from andon.web.transport import local_sockets
 from andon.web.transport.local_sockets import LookSocket
 from tests.support.homes import made_node_state
@@ -30,6 +31,7 @@ from tests.support.snapshots import h200
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sockets without a file")
 
+VERSION = __version__.encode()
 HEX = "0123456789abcdef" * 2
 PORT = 26_366
 ROOT = Path("/")
@@ -165,6 +167,10 @@ def test_one_at_another_port_is_not_asked_unless_it_is_this_users_own(state_fold
         b"", b"\xff", b"[]", b"{}", b'{"schema":"andon.look/2"}', b"[" * 5000,
         b'{"schema":"andon.look/1","interval_seconds":1,"snapshot":{}}',
         b'{"schema":"andon.look/1","interval_seconds":"x","snapshot":{"node":1}}',
+        b'{"schema":"andon.look/1","interval_seconds":1,"version":"%b","snapshot":{}}' % VERSION,
+        b'{"schema":"andon.look/1","interval_seconds":1,"version":"%b","snapshot":'
+        b'{"schema":"andon.snapshot/1","host":[],"devices":{"state":1}}}' % VERSION,
+        b'{"schema":"andon.look/1","interval_seconds":1,"version":"%b","snapshot":[]}' % VERSION,
     ],
 )  # fmt: skip
 def test_an_answer_of_another_kind_is_none(said: bytes) -> None:
@@ -181,6 +187,14 @@ def test_an_answer_of_another_kind_is_none(said: bytes) -> None:
         thread.start()
         assert told() is None
         thread.join()
+
+
+def test_one_of_another_version_is_read_with_care(monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(served(Feed())):
+        same = told()
+        monkeypatch.setattr(local_sockets, "__version__", "0.0.1")
+        monkeypatch.delattr("andon.model.wire_in.own_snapshot_from_json")
+        assert told() == same is not None
 
 
 def test_one_that_says_nothing_is_left_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

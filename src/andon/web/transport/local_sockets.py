@@ -19,6 +19,7 @@ from andon.host.processes.kin import account_name
 from andon.host.socket_peers import is_known, peer_uid
 from andon.model.lamp import DeviceLamp
 from andon.sampling.snapshot_feed import SnapshotFeed
+from andon.version import __version__
 from andon.web.answers.alert_payloads import seen_by
 from andon.web.answers.texts import SnapshotTexts
 from andon.web.transport.keys import Keys
@@ -147,6 +148,7 @@ class LookSocket(LocalSocket):
         return msgspec.json.encode(
             {
                 "schema": SCHEMA,
+                "version": __version__,
                 "interval_seconds": self._feed.settings.interval_seconds,
                 "snapshot": msgspec.Raw(self._texts.of(snapshot, sight).encode()),
                 "lamps": self._lamps(snapshot, sight),
