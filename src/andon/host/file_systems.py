@@ -5,7 +5,9 @@ unreachable does not respond.
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from msgspec import Struct
 
 NETWORK_SYSTEMS = frozenset(
     (
@@ -17,7 +19,7 @@ NETWORK_SYSTEMS = frozenset(
 """Their locks may be per machine, late or missing, and an unreachable server hangs every call."""
 
 
-class Mount(NamedTuple):
+class Mount(Struct, frozen=True):
     """One line of the mount table."""
 
     device: str

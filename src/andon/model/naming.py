@@ -306,6 +306,9 @@ _SIZE = r"[- ]\d+ ?GB\b|[- ]HBM\d\w?|[- ]PCIe\b"
 
 def short_model(name: str, brief: bool = False) -> str:
     """A model's name without its maker, and without its size if `brief`."""
+    maker, _, model = name.partition(" ")
+    if maker == "NVIDIA" and model[:1].isalpha() and model[1:].isdecimal():
+        return model  # H200, L4: to compile the patterns takes longer than to draw a table
     short = re.sub(_NOISE, "", name)
     if brief:
         short = re.sub(_SIZE, "", short)
