@@ -1,32 +1,35 @@
 """The table of `andon status`. `andon` alone prints it without a parser of options, whose import
 takes as long as the table."""
 
+import sys
 import time
 from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from andon.cli.json_text import as_json_text
+from andon.cli.narrowing import mask_of, narrowed
 from andon.cli.show.text import WIDE
-from andon.cli.snapshot_source import mask_of, narrowed, told_or_read, told_snapshot
-from andon.cli.sources import rulebook_of
+from andon.cli.sources import node_of, rulebook_of
 from andon.cli.terminal import Choices, Terminal, guarded, reopen_closed
+from andon.errors import AndonError
 from andon.model import wire
 from andon.model.device import Snapshot, State
 
 if TYPE_CHECKING:
-    from andon.sampling.rules.told import ServerSnapshot
+    from andon.cli.free_lines import KnownVerdicts
+    from andon.node.port import Node
 
 NO_DEVICE = 3
 SHOWN_WITH = (
     "andon.alerts.rules.glance",
     "andon.app.thresholds",
-    "andon.cli.availability_source",
-    "andon.cli.lamp_source",
+    "andon.cli.free_lines",
     "andon.cli.show.render",
     "andon.explain.conditions.triggers",
     "andon.leases.book.places",
     "andon.leases.rules.verdict",
+    "andon.node.local.leases",
 )
 HINT = "Next: andon watch (live), andon ps (processes), andon --help"
 
@@ -49,8 +52,10 @@ def print_status(
     terminal = Terminal.of(choices)
     is_table = not as_json and not as_csv
     wide = terminal.width >= WIDE
-    told = told_snapshot(choices, commands=wide or verbose or not is_table)
-    snapshot, told = told_or_read(choices, told, twice=is_table and wide, meanwhile=_load)
+    node = node_of(choices)
+    snapshot = node.live.latest(
+        twice=is_table and wide, commands=wide or verbose or not is_table, meanwhile=_load
+    )
     named = narrowed(snapshot, devices)
     shown = _visible(named) if only_visible else named
     if as_json:
@@ -60,7 +65,7 @@ def print_status(
 
         terminal.show(csv_rows.header() + "".join(csv_rows.device_rows(shown)))
     else:
-        _show(choices, shown, named, snapshot, told, terminal, verbose)
+        _show(choices, node, shown, named, snapshot, terminal, verbose)
     return exit_code(shown)
 
 
@@ -83,24 +88,19 @@ def exit_code(snapshot: Snapshot) -> int:
 
 def _show(
     choices: Choices,
+    node: "Node",
     shown: Snapshot,
     named: Snapshot,
     whole: Snapshot,
-    told: "ServerSnapshot | None",
     terminal: Terminal,
     verbose: bool,
 ) -> None:
-    from andon.cli.availability_source import availability_in, availability_lines
+    from andon.cli.free_lines import availability_lines
     from andon.cli.show.render import paragraph, render_status
 
-    mask = mask_of(whole, len(named.devices) - len(shown.devices), choices.url)
+    mask = mask_of(whole, node, len(named.devices) - len(shown.devices))
     book, now = rulebook_of(choices), time.time()
-    known = availability_in(choices, whole, told)
-    lit = None if told is None else told.lamps
-    if lit is None:
-        from andon.cli.lamp_source import LampSource
-
-        lit = LampSource(choices).of(whole)
+    known, lit = _verdicts(node, whole), node.live.lamps(whole)
     terminal.show(
         render_status(
             shown,
@@ -119,3 +119,16 @@ def _show(
     if choices.bare and terminal.live and not choices.quiet and shown.devices:
         for text in paragraph(HINT, terminal.width, "dim"):
             terminal.say(text)
+
+
+def _verdicts(node: "Node", snapshot: Snapshot) -> "KnownVerdicts":
+    """Returns the verdicts; none where devices cannot be leased, as in a recording or without
+    kernel locks."""
+    from andon.cli.free_lines import KnownVerdicts
+
+    if "replay" in snapshot.versions or sys.platform == "win32" or not snapshot.devices:
+        return KnownVerdicts(leasable=False)
+    try:
+        return KnownVerdicts({one.uuid: one for one in node.leases.verdicts(snapshot)})
+    except (AndonError, OSError) as error:
+        return KnownVerdicts(unknown=error.reason if isinstance(error, AndonError) else str(error))

@@ -27,6 +27,14 @@ class RunQuery(Struct, frozen=True):
     offset: int = 0
 
 
+class RunListing(Struct, frozen=True):
+    """The runs of one page, and how many there are in all."""
+
+    rows: list[RunRow]
+    total: int
+    note: str | None = None  # what is not there yet
+
+
 def matches(row: RunRow, query: RunQuery) -> bool:
     """Whether a run matches, without limit and offset."""
     return (

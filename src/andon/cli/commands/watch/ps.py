@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from andon.cli import snapshot_source
 from andon.cli.json_text import as_json_text
+from andon.cli.narrowing import narrowed
 from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
 from andon.cli.show.entries import unreal
 from andon.cli.show.process_rows import (
@@ -28,7 +28,7 @@ from andon.cli.show.process_table import (
     render_uses,
 )
 from andon.cli.show.render import paragraph, render_status
-from andon.cli.snapshot_source import narrowed
+from andon.cli.sources import node_of, settings_of
 from andon.cli.status_table import exit_code
 from andon.cli.terminal import Terminal
 from andon.explain.evidence.blame import last_used
@@ -90,11 +90,12 @@ def ps(
     """
     if as_json + as_csv + tree > 1:
         raise click.UsageError("--json, --csv and --tree cannot be combined")
-    there = chosen().url is not None
+    node = node_of(chosen())
+    there = node.url is not None
     if there and tree:
         raise click.UsageError("--url and --tree cannot be combined: run andon ps there")
-    snapshot = snapshot_source.current_snapshot(chosen(), expensive_fields=True)
-    root = snapshot_source.settings_of(chosen()).root
+    snapshot = node.live.latest(expensive_fields=True)
+    root = settings_of(chosen()).root
     # A server's processes are not in this machine's /proc.
     pids = set() if there else _pids(snapshot)
     hosts = host_use(pids, SAMPLE_SECONDS, root)
