@@ -21,6 +21,7 @@ from andon.model.job import JobView
 from andon.model.lamp import DeviceLamp
 from andon.model.lease import DeviceRequest
 from andon.model.lease_list import LeaseList, LeaseRow
+from andon.model.naming import devices_named
 from andon.model.run.record import RunRow
 from andon.model.verdict import DeviceVerdict
 from andon.runs.rules.matching import RunListing, RunQuery, matches, select
@@ -159,8 +160,10 @@ class FakeAlerts:
         self._silences: dict[str, Silence] = {}
 
     def page(self, since: float | None = None, devices: Sequence[str] = ()) -> AlertOverview:
-        now = self._live.read()
-        alerts, silences = tuple(self._alerts.values()), tuple(self._silences.values())
+        now, silences = self._live.read(), tuple(self._silences.values())
+        wanted = {uuid for name in devices for uuid in devices_named(name, now.devices)}
+        found = self._alerts.values()
+        alerts = tuple(one for one in found if not devices or one.subject in wanted)
         return AlertOverview(now.node, now.at, alerts, silences, now.simulated)
 
     def pages(self, devices: Sequence[str] = ()) -> Iterator[AlertOverview]:
