@@ -22,9 +22,10 @@ from andon.alerts.rules.rule_page import rules_to_json
 from andon.alerts.watcher import Watcher
 from andon.explain.conditions.rulebook import Rulebook
 from andon.leases.rules.occupants import BookView
-from andon.model.alert import Alert, Notice, NoticeKind, Party
+from andon.model.alert import Alert, Notice, NoticeKind
 from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.model.device import State as DeviceState
+from andon.model.event import Party
 from andon.units import GIB
 from tests.support.alerting_parts import Heard, Playing
 from tests.support.sharing_parts import gpu

@@ -102,8 +102,8 @@ def test_the_interval_is_the_servers_or_the_usual_one(text: str | None, seconds:
 def test_watched_readings_are_missing_only_where_a_device_answers_without_them() -> None:
     lacking = {"sm_active_percent": UNWATCHED}
     hung = replace(silent(0, State.STALE, "stuck", None, 5), missing=lacking)
-    assert ServerSnapshot(seen(h200(1), hung), 1.0).is_watched
-    assert not ServerSnapshot(seen(replace(h200(1), missing=lacking)), 1.0).is_watched
+    assert ServerSnapshot(seen(h200(1), hung), 1.0).has_everything
+    assert not ServerSnapshot(seen(replace(h200(1), missing=lacking)), 1.0).has_everything
 
 
 # The request.

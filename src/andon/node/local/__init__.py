@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from andon.node.port import LocalParts
     from andon.node.remote import RemoteNode
     from andon.node.remote.alerts import RemoteAlerts
-    from andon.node.remote.leases import RemoteLeases
-    from andon.node.remote.live import RemoteLive
     from andon.settings.resolution import Settings
 
 
@@ -75,22 +73,22 @@ class LocalNode:
         self._here = here
 
     @cached_property
-    def live(self) -> "LocalLive | RemoteLive":
-        return self._own_live if self._simulating is None else self._simulating.live
+    def live(self) -> "LocalLive":
+        from andon.node.local.live import LocalLive
+
+        return LocalLive(self._here)
 
     @cached_property
     def alerts(self) -> "LocalAlerts | RemoteAlerts":
         from andon.node.local.alerts import alerts_of
 
-        return alerts_of(self._here, self._own_live)
+        return alerts_of(self._here, self.live)
 
     @cached_property
-    def leases(self) -> "LocalLeases | RemoteLeases":
-        if self._simulating is not None:
-            return self._simulating.leases
+    def leases(self) -> "LocalLeases":
         from andon.node.local.leases import LocalLeases
 
-        return LocalLeases(self._here, self._own_live)
+        return LocalLeases(self._here, self.live)
 
     @cached_property
     def past(self) -> "LocalPast":
@@ -112,28 +110,6 @@ class LocalNode:
 
     def shared(self) -> "RemoteNode | None":
         return self._here.watching_server()
-
-    @cached_property
-    def _own_live(self) -> "LocalLive":
-        from andon.node.local.live import LocalLive
-
-        return LocalLive(self._here)
-
-    @cached_property
-    def _simulating(self) -> "RemoteNode | None":
-        """This machine's server, if it simulates devices and the machine has none of its own:
-        every command then shows what the board shows."""
-        from andon.drivers.shared.presence import signs
-        from andon.errors import AndonError
-
-        if self._here.fresh or not self._here.is_real or signs(self._here.root):
-            return None
-        server = self._here.watching_server()
-        try:
-            simulates = server is not None and server.live.read().simulated
-        except AndonError:
-            return None
-        return server if simulates else None
 
     def close(self) -> None:
         for name in ("past", "runs"):

@@ -140,7 +140,7 @@ class LocalLeases:
         if told is not None and found is not None:
             broken = _broken(told.verdicts) if told.verdicts is not None else None
             yield here.parts.open_availability(
-                here.settings, lambda: found, simulated=False, broken=broken
+                here.settings, lambda: found, simulated=found.simulated, broken=broken
             )
             return
         with here.parts.open_sampler(here.settings) as sampler:

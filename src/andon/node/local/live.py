@@ -15,6 +15,7 @@ from andon.units import human_seconds
 if TYPE_CHECKING:
     from andon.model.lamp import DeviceLamp
     from andon.node.local import Here
+    from andon.node.port import SnapshotSession
     from andon.node.remote.alerts import RemoteAlerts
     from andon.sampling.bus import Subscription
     from andon.sampling.rules.told import ServerSnapshot
@@ -41,7 +42,7 @@ class LocalLive:
     ) -> Snapshot:
         told, more = self.told_now(commands), expensive_fields or twice
         found = self.recent(told)
-        if told is not None and found is not None and (told.is_watched or not more):
+        if told is not None and found is not None and (not more or told.has_everything):
             self.told = told
             return found
         self.told = None
@@ -62,8 +63,13 @@ class LocalLive:
             sampler.ask_places()
             return sampler.once(with_host=False)
 
-    def subscribe(self, interval_seconds: float, watching: bool = False) -> "SamplerSession":
-        return SamplerSession(self._here, interval_seconds, watching, self.told_now())
+    def subscribe(self, interval_seconds: float, watching: bool = False) -> "SnapshotSession":
+        told = self.told_now()
+        simulated = told is not None and told.snapshot.simulated
+        server = self._here.watching_server() if simulated else None
+        if server is not None:
+            return server.live.subscribe(interval_seconds, watching)
+        return SamplerSession(self._here, interval_seconds, watching, told)
 
     def minutes(self) -> Sequence[Snapshot]:
         if self._here.fresh:

@@ -10,7 +10,6 @@ from msgspec import Struct, field
 
 from andon.alerts import rules as alerting
 from andon.alerts.rules.lamps import LampBoard, board
-from andon.cli.narrowing import chosen_uuids, only
 from andon.cli.sources import node_of, rulebook_of, settings_of
 from andon.cli.terminal import Choices
 from andon.errors import AndonError
@@ -18,6 +17,7 @@ from andon.explain.conditions.observation import Moment
 from andon.host.clock import boot_seconds
 from andon.model.alert import Alert
 from andon.model.device import Snapshot
+from andon.model.naming import chosen_uuids, only
 from andon.tui.sources.snapshots import (
     OwnSampler,
     Player,

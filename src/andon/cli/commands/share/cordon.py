@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli.narrowing import chosen_uuids
 from andon.cli.options import DEVICE_FORMS, chosen, shared, with_devices
 from andon.cli.show.text import say
 from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal
 from andon.model.device import Snapshot
-from andon.model.naming import titles
+from andon.model.naming import chosen_uuids, titles
 
 if TYPE_CHECKING:
     from andon.leases.book.lease_book import Book

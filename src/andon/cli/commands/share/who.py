@@ -18,7 +18,6 @@ from andon.cli.commands.share.leases import on_devices
 from andon.cli.commands.share.who_past import PastUse, RecordedRuns, past_use, read_runs
 from andon.cli.json_text import as_json_text
 from andon.cli.moments import moment
-from andon.cli.narrowing import narrowed
 from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
 from andon.cli.show.entries import unreal
 from andon.cli.show.render import no_device, paragraph
@@ -33,7 +32,7 @@ from andon.explain.evidence.blame import last_used
 from andon.history.rules.usage import UNKNOWN_USER, UserUsage
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList
-from andon.model.naming import device_labels, unread_words
+from andon.model.naming import device_labels, narrowed, unread_words
 from andon.units import fixed, human_bytes
 
 USE_RANK = 2  # of the columns that come from the history

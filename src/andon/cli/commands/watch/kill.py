@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli.narrowing import chosen_uuids
 from andon.cli.options import chosen, device_option, shared, split_devices
 from andon.cli.show.text import say
 from andon.cli.sources import node_of
@@ -26,6 +25,7 @@ from andon.kill.rules.plan import (
     parse_signal,
     question,
 )
+from andon.model.naming import chosen_uuids
 
 if TYPE_CHECKING:
     import signal

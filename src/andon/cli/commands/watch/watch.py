@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from andon.cli.live_screen import LiveScreen, is_capable
-from andon.cli.narrowing import chosen_uuids, only
 from andon.cli.options import chosen, duration, elsewhere, shared, whole, with_devices
 from andon.cli.outfile import LineFile
 from andon.cli.show import csv_rows
@@ -21,6 +20,7 @@ from andon.errors import Invalid
 from andon.model import wire
 from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp
+from andon.model.naming import chosen_uuids, only
 
 FORMATS = ("table", "csv", "jsonl")
 
