@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from andon.access.gate import Rules, is_loopback
 from andon.app.alerts import open_watcher
-from andon.app.history import open_recorder, store_kind
+from andon.app.history import open_recorder, store_kind, store_url
 from andon.app.leases import (
     open_availability,
     open_lease_tracker,
@@ -56,7 +56,7 @@ log = logging.getLogger("andon.serve")
 def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started], None]) -> None:
     """Serve until a signal; invalid options are reported before anything starts."""
     if place.history:
-        store_kind(settings)  # raises Invalid for one that does not exist
+        store_kind(store_url(settings))  # raises Invalid for one that does not exist
     folder, person = open_node_folder(), state_folder()
     check_certificate(place)
     signal.signal(signal.SIGINT, _interrupted)
