@@ -328,7 +328,7 @@ class _Maker(Struct, frozen=True):
             return self.template.command(unit.items, place.label)
 
         if self.inside is not None:
-            made = MapContainers(self.inside.executor, self.inside.options, notify)
+            made = MapContainers(self.inside.engine, self.inside.options, notify)
             inside = {**defaults({}, free_port()), **told(recorder)}
             if self.asked.worker:
                 return made.per_worker(place, inside, stays, limit)

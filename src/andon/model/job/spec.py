@@ -100,7 +100,7 @@ class JobSpec(Struct, frozen=True):
     submitted_boot_seconds: Seconds | None = None
     git_commit: Name | None = None
     tags: Annotated[tuple[Name, ...], Meta(max_length=100)] = ()
-    container: Mapping[str, object] = field(default_factory=dict)  # of an executor; empty: none
+    container: Mapping[str, object] = field(default_factory=dict)  # of an engine; empty: none
     bind: bool = False  # on the CPUs next to its devices
     group: Name | None = None  # of its run: jobs that belong together, such as a sweep
     params: Mapping[str, Number | bool | Name] = field(default_factory=dict)  # of its run

@@ -13,7 +13,7 @@ from msgspec import Struct
 from andon.errors import AndonError
 from andon.host.interpreter import module_environment
 from andon.model.execution import ContainerOptions
-from andon.ports import Executor
+from andon.ports import ContainerEngine
 from andon.work.containers.rules.options import options_to_json
 from andon.work.containers.task import task_command
 from andon.work.map.calls import CallEnd, Caller, CommandCaller
@@ -27,7 +27,7 @@ GRACE_SECONDS = 10.0  # between SIGTERM and SIGKILL, where a lease was released
 class MapContainers(Struct, frozen=True):
     """Creates the containers of a map, all of them from one image."""
 
-    executor: Executor
+    engine: ContainerEngine
     options: ContainerOptions
     notify: Callable[[str], None]
 
@@ -74,7 +74,7 @@ class MapContainers(Struct, frozen=True):
             place.whole_devices(),
             told,
             words,
-            self.executor.name,
+            self.engine.name,
             stdin=stdin,
             sweep=False,
         )
@@ -82,8 +82,8 @@ class MapContainers(Struct, frozen=True):
     def clean(self, label: str) -> None:
         """Removes what a killed process left of its container."""
         try:
-            for work in self.executor.find(label):
-                self.executor.clean(work)
+            for work in self.engine.find(label):
+                self.engine.clean(work)
         except AndonError as error:
             self.notify(f"a container may be left behind: {error.reason}")
 

@@ -49,7 +49,7 @@ def _followed(adopted: "AdoptedWork", choices: Choices) -> "tuple[int, Verdict]"
 
     held, notify = adopted.held, partial(notice, choices=choices)
     released = LeaseRelease(held)
-    contained = ContainedCommand(adopted.executor, ContainerOptions(adopted.work.image), ())
+    contained = ContainedCommand(adopted.engine, ContainerOptions(adopted.work.image), ())
     contained.adopt(adopted.work)
 
     def launch(client: Sequence[str]) -> CommandEnd:
