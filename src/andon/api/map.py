@@ -2,10 +2,8 @@
 
 import logging
 import os
-import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -80,7 +78,7 @@ def map(  # noqa: A001 - `andon.map`
         {"items": len(values)},
     )
     plan = MapPlan([MapItem(i, plain_text(value)) for i, value in enumerate(values)], policy)
-    session = MapSession(plan, places, record.open, work.caller, work, log.warning)
+    session = MapSession(plan, places, record.open, work.caller, work, log.warning, _grace())
     try:
         session.run(lambda progress: None)
     except BaseException:
@@ -102,7 +100,7 @@ class _FunctionWork(Struct):
 
     def caller(self, place: WorkPlace, recorder: RunRecorder) -> "_FunctionCaller":
         environment = {**place.environment, **told(recorder)}
-        return _FunctionCaller(self, FunctionWorker(self.function, environment))
+        return _FunctionCaller(self, FunctionWorker(self.function, environment, _grace()))
 
     def ended(self, unit: MapUnit, end: CallEnd, state: ItemState) -> None:
         if state is not ItemState.RETRY:
@@ -148,9 +146,7 @@ class _FunctionCaller(Struct):
 
     def end(self, number: int) -> None:
         self._asked = True
-        if (pid := self.worker.pid) is not None:
-            with suppress(ProcessLookupError, PermissionError):  # it ends by itself
-                os.killpg(pid, signal.Signals(number))
+        self.worker.end(number)
 
     def close(self) -> None:
         self.worker.close()
@@ -210,6 +206,10 @@ class _HeldPlaces(Struct):
             raise
         label = ",".join(device.label for device in devices)
         return WorkPlace(label, held.environment, devices, snapshot, give_back=held.release)
+
+
+def _grace() -> float:
+    return library.shared().settings.work_grace_seconds
 
 
 def _seconds(value: float | str | None) -> float | None:

@@ -104,9 +104,10 @@ class _FunctionTrials:
         self._last: CallOutcome | None = None
 
     def __call__(self, size: int) -> TrialEnd:
-        with FunctionWorker(self._function, self._environment) as worker:
+        grace_seconds = library.shared().settings.work_grace_seconds
+        with FunctionWorker(self._function, self._environment, grace_seconds) as worker:
             found = self._last = worker.call(size, self._seconds)
-            worker.end(0.0)
+            worker.close()
             output = worker.output()
         number = found.result if type(found.result) in (int, float) else None
         return TrialEnd(

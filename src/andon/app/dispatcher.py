@@ -18,8 +18,9 @@ from andon.app.sampler import open_sampler
 from andon.app.settings import load_settings
 from andon.errors import AndonError
 from andon.host.processes.kin import here, myself
-from andon.jobs.dispatcher import Dispatcher, DispatcherSettings, Kind
+from andon.jobs.dispatcher import Dispatcher, Kind
 from andon.jobs.folder import JobsFolder
+from andon.jobs.launching import DispatcherSettings
 from andon.jobs.rules.views import MOST_REASONS
 from andon.jobs.scan import Scanner
 from andon.jobs.starting import lock_dispatcher
@@ -71,7 +72,11 @@ def _dispatch(folder: JobsFolder, lock: int) -> int:
         return _say_why_not(folder, error)
     dispatcher = Dispatcher(
         folder,
-        DispatcherSettings(settings.jobs_log_megabytes * 1_000_000, settings.jobs_idle_seconds),
+        DispatcherSettings(
+            settings.jobs_log_megabytes * 1_000_000,
+            settings.jobs_idle_seconds,
+            settings.work_grace_seconds,
+        ),
         lambda kind: open_taker(settings, kind),
         lambda ended: _notify(settings, folder, [facts.spec.number for facts in ended]),
     )
@@ -107,7 +112,7 @@ def open_taker(settings: Settings, kind: Kind) -> DeviceTaker:
         simulated=kind is not None,
         ask_places=sampler.ask_places,
     )
-    return DeviceTaker(sampler, availability)
+    return DeviceTaker(sampler, availability, settings.work_grace_seconds)
 
 
 def _notify(settings: Settings, folder: JobsFolder, numbers: Sequence[int]) -> None:

@@ -28,7 +28,7 @@ from andon.model.run.record import ItemState, RunKind, RunRow, RunState
 from andon.runs.record import RunRecorder
 from andon.runs.rules.matching import RunQuery
 from andon.runs.rules.usage_words import report_words
-from andon.work.map.calls import Caller, CommandCaller, bound_caller
+from andon.work.map.calls import Caller, CommandCaller, ItemLimits, bound_cpus
 from andon.work.map.contained_calls import MapContainers
 from andon.work.map.earlier import earlier_outcomes
 from andon.work.map.places import CpuPlaces, LeasedPlaces, WorkPlace, WorkPlaces, variables
@@ -315,13 +315,17 @@ class _Maker(Struct, frozen=True):
         plan = MapPlan(items, self.asked.policy, self.asked.per_call)
 
         def caller(place: WorkPlace, recorder: RunRecorder) -> Caller:
-            found = self._caller(place, recorder, notify)
-            return bound_caller(found, place, recorder, notify) if self.asked.bind else found
+            cpus = bound_cpus(place, recorder, notify) if self.asked.bind else None
+            limits = ItemLimits(settings.work_grace_seconds, self.asked.item_timeout, cpus)
+            return self._caller(place, recorder, notify, limits)
 
-        return MapSession(plan, places, opened, caller, outputs, notify)
+        grace = settings.work_grace_seconds
+        return MapSession(plan, places, opened, caller, outputs, notify, grace)
 
-    def _caller(self, place: WorkPlace, recorder: RunRecorder, notify: Notify) -> Caller:
-        env, limit = variables(place, told(recorder)), self.asked.item_timeout
+    def _caller(
+        self, place: WorkPlace, recorder: RunRecorder, notify: Notify, limits: ItemLimits
+    ) -> Caller:
+        env = variables(place, told(recorder))
         stays = [word.replace("{gpu}", place.label) for word in self.template.words]
 
         def words(unit: "MapUnit") -> Sequence[str]:
@@ -331,11 +335,11 @@ class _Maker(Struct, frozen=True):
             made = MapContainers(self.inside.engine, self.inside.options, notify)
             inside = {**defaults({}, free_port()), **told(recorder)}
             if self.asked.worker:
-                return made.per_worker(place, inside, stays, limit)
-            return made.per_item(place, inside, words, limit)
+                return made.per_worker(place, inside, stays, limits)
+            return made.per_item(place, inside, words, limits)
         if self.asked.worker:
-            return WorkerCaller(stays, env, place.descriptors, limit)
-        return CommandCaller(words, env, place.descriptors, limit)
+            return WorkerCaller(stays, env, place.descriptors, limits)
+        return CommandCaller(words, env, place.descriptors, limits)
 
     def _places(self, workers: int | None) -> WorkPlaces:
         asked = self.asked

@@ -246,6 +246,7 @@ class Running:
         launcher = Launcher(
             command,
             told,
+            resolved_of(self._choices).settings.work_grace_seconds,
             held.hold if held else None,
             self._interactive,
             tapped=not self._interactive,

@@ -38,6 +38,12 @@ MOST_SPARE = 4  # supervisors that wait for a job
 SEND_SECONDS = 10.0  # for a supervisor to take its task, most of which is the environment
 
 
+class DispatcherSettings(Struct, frozen=True):
+    log_bytes: int
+    idle_seconds: float
+    grace_seconds: float  # of jobs that name none
+
+
 class JobPlacement(Struct, frozen=True):
     """What a job was given: its lease, its devices, its run."""
 
@@ -155,7 +161,11 @@ class SupervisorPool:
 
 
 def task_for(
-    folder: JobsFolder, spec: JobSpec, attempt: int, placed: JobPlacement, log_bytes: int
+    folder: JobsFolder,
+    spec: JobSpec,
+    attempt: int,
+    placed: JobPlacement,
+    settings: DispatcherSettings,
 ) -> dict[str, Any]:
     """Returns what is sent to a supervisor."""
     checkpoint = spec.checkpoint
@@ -175,11 +185,13 @@ def task_for(
         "cpus": None if placed.cpus is None else sorted(placed.cpus),
         "lease_file": placed.held.hold.name,
         "for_seconds": _lasts_seconds(spec, placed),
-        "grace_seconds": spec.grace_seconds,
+        "grace_seconds": settings.grace_seconds
+        if spec.grace_seconds is None
+        else spec.grace_seconds,
         "checkpoint": None
         if checkpoint is None
         else [signal_number(checkpoint.signal), checkpoint.seconds],
-        "log_bytes": log_bytes,
+        "log_bytes": settings.log_bytes,
         "claim": {
             "boot": placed.held.lease.owner.boot,
             "lease": placed.held.lease.id,
@@ -199,7 +211,11 @@ def task_for(
 
 
 def adopting_task(
-    folder: JobsFolder, spec: JobSpec, attempt: AttemptFacts, held: LeaseHold, log_bytes: int
+    folder: JobsFolder,
+    spec: JobSpec,
+    attempt: AttemptFacts,
+    held: LeaseHold,
+    settings: DispatcherSettings,
 ) -> dict[str, Any]:
     """Returns what is sent to a supervisor that takes over an attempt in a container."""
     claim, output = attempt.claim, folder.output(spec.number, attempt.number)
@@ -207,7 +223,7 @@ def adopting_task(
     written = output.stat().st_mtime if output.exists() else claim.at
     until = held.lease.until
     return {
-        **task_for(folder, spec, attempt.number, placed, log_bytes),
+        **task_for(folder, spec, attempt.number, placed, settings),
         "adopt": claim.at,
         "argv": follow_command(held.lease.id, spec.container.get("image"), written),
         "for_seconds": None if until is None else max(0.0, until - time.time()),

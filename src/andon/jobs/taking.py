@@ -70,8 +70,9 @@ class DispatchRound(Struct):
 class DeviceTaker:
     """Devices of one kind for jobs, through the lease book."""
 
-    def __init__(self, sampler: Sampler, availability: Availability) -> None:
+    def __init__(self, sampler: Sampler, availability: Availability, grace_seconds: float) -> None:
         self.sampler, self.availability = sampler, availability
+        self._grace_seconds = grace_seconds
         self._placed = False
         self._book = Book()
         self._granter = Granter(self._book, availability)
@@ -155,7 +156,7 @@ class DeviceTaker:
             if (request, left) not in orders:
                 liked = preferred(view.snapshot.devices, request, self.availability.labels)
                 orders[request, left] = leaving(left, rank(liked, request.layout))
-            lasts = lasts_seconds(facts.spec)
+            lasts = lasts_seconds(facts.spec, self._grace_seconds)
             yield QueuedJob(facts.spec.number, need, lasts, orders[request, left])
 
     def _elsewhere(

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from andon.api import map as mapping
 from andon.errors import Gone, Invalid
 from andon.model.run.record import ItemState, RunItem, RunKind, RunRow
 from andon.model.run.wire import line_to_text
@@ -18,17 +17,19 @@ from andon.runs.record import RunRecorder
 from andon.runs.rules.fold import RunFold, row_of
 from andon.standalone import scribe
 from andon.work.map import worker_calls
-from andon.work.map.calls import KEPT_BYTES, CallEnd
+from andon.work.map.calls import KEPT_BYTES, CallEnd, ItemLimits
 from andon.work.map.earlier import earlier_outcomes
 from andon.work.map.places import CpuPlaces, WorkPlace
 from andon.work.map.pool import MapPool
 from andon.work.map.session import MapSession
 from andon.work.map.worker_calls import LastBytes, WorkerCaller
+from andon.work.process_group import ProcessGroup
 from andon.work.rules.map.items import DIGEST, items_of
 from andon.work.rules.map.plan import MapPlan, MapUnit
 from tests.support.run_records import BEGAN, begin
 from tests.support.waiting import wait_for
 
+GRACE = 10.0
 ANSWERS = """
 import json, sys
 def say(words): sys.stdout.write(words); sys.stdout.flush()
@@ -44,7 +45,9 @@ for line in sys.stdin:
 def worker(tmp_path: Path, before: str = "", work: str = "pass") -> WorkerCaller:
     script = tmp_path / "worker.py"
     script.write_text(ANSWERS.format(before=before, work=work))
-    return WorkerCaller([sys.executable, "-S", str(script)], os.environ, timeout_seconds=20.0)
+    return WorkerCaller(
+        [sys.executable, "-S", str(script)], os.environ, tuple, ItemLimits(GRACE, 20.0)
+    )
 
 
 def units(*items: str) -> list[MapUnit]:
@@ -69,7 +72,9 @@ def test_a_worker_that_never_stops_printing_is_late_all_the_same(
     """First with an item, then after its input was closed."""
     monkeypatch.setattr(worker_calls, "LEAVE_SECONDS", 0.1)
     flood = "while True: print('x', flush=True)"
-    caller = WorkerCaller([sys.executable, "-S", "-c", flood], os.environ, timeout_seconds=0.1)
+    caller = WorkerCaller(
+        [sys.executable, "-S", "-c", flood], os.environ, tuple, ItemLimits(GRACE, 0.1)
+    )
     (unit,) = units("a")
     end = caller.call(unit)
     assert (end.ok, end.words) == (False, "took longer than 0 s (--item-timeout)")
@@ -121,7 +126,9 @@ def test_a_worker_that_cannot_be_closed_ends_the_map_and_gives_its_device_back()
     given_back: list[int] = []
     place = WorkPlace("0", {}, give_back=lambda: given_back.append(1))
     plan = MapPlan(items_of(["a"]))
-    pool = MapPool(plan, CpuPlaces(1), lambda place: Unclosable(), Heard(), lambda words: None)
+    pool = MapPool(
+        plan, CpuPlaces(1), lambda place: Unclosable(), Heard(), lambda words: None, GRACE
+    )
     raised: list[BaseException] = []
 
     def run() -> None:
@@ -170,7 +177,7 @@ def test_a_later_worker_that_cannot_be_started_ends_the_map_and_gives_its_device
         return Slow(given_back)
 
     plan = MapPlan(items_of(["a", "b"]))
-    pool = MapPool(plan, OneLater(2, [second]), caller_of, Heard(), lambda words: None)
+    pool = MapPool(plan, OneLater(2, [second]), caller_of, Heard(), lambda words: None, GRACE)
     with pytest.raises(OSError, match="Too many open files"):
         pool.run([first], lambda: None)
     assert given_back.is_set()
@@ -199,20 +206,34 @@ def test_a_map_that_cannot_be_recorded_gives_its_devices_back() -> None:
 
     places = OnePlace(2)
     plan = MapPlan(items_of(["a", "b", "c"]))
-    session = MapSession(plan, places, record, lambda *_: Unclosable(), Nothing(), print)
+    session = MapSession(plan, places, record, lambda *_: Unclosable(), Nothing(), print, GRACE)
     with pytest.raises(OSError, match="Too many open files"):
         session.run(lambda progress: None)
     assert places.given_back == 2
 
 
-def test_a_process_that_has_just_ended_can_be_told_to_end() -> None:
-    class Worker:
-        pid = 4_194_304  # larger than any
+@pytest.mark.process
+def test_a_process_that_has_just_ended_can_be_asked_to_end() -> None:
+    group = ProcessGroup(["true"], os.environ, GRACE)
+    assert group.reap() == 0
+    group.end(signal.SIGKILL)
+    group.send(signal.SIGTERM)
+    assert group.was_asked
 
-    work = mapping._FunctionWork(len, [], None, True)
-    caller = mapping._FunctionCaller(work, Worker())  # type: ignore[arg-type]
-    caller.end(9)
-    assert caller._asked
+
+@pytest.mark.process
+def test_a_group_that_ignores_sigterm_is_killed_after_the_grace_period() -> None:
+    script = (
+        "import os, signal; signal.signal(15, signal.SIG_IGN); os.write(1, b'r'); signal.pause()"
+    )
+    group = ProcessGroup(
+        [sys.executable, "-S", "-c", script], os.environ, 0.1, stdout=subprocess.PIPE
+    )
+    assert group.process.stdout is not None
+    with group.process.stdout as ready:
+        ready.read(1)
+    group.end()
+    assert group.reap() == -signal.SIGKILL
 
 
 @pytest.mark.process

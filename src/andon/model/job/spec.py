@@ -34,8 +34,6 @@ Devices = Annotated[int, Meta(ge=0, le=MOST_GPUS)]
 SomeJob = Annotated[int, Meta(ge=0, le=MOST_JOBS)]
 """0 where no number was given yet."""
 Environment = Annotated[Mapping[VariableName, Word], Meta(max_length=MOST_VARIABLES)]
-GRACE_SECONDS = 30.0
-"""Between SIGTERM and SIGKILL, unless --grace says otherwise."""
 CHECKPOINT_SECONDS = 60.0
 """How long before its end a job is signalled to save its work, by default."""
 
@@ -84,7 +82,7 @@ class JobSpec(Struct, frozen=True):
     )
     scenario: Name = ""  # what the simulated devices do, if the submission said so
     for_seconds: Seconds | None = None
-    grace_seconds: Seconds = GRACE_SECONDS
+    grace_seconds: Seconds | None = None  # None: as the setting work.grace says when it starts
     timeout_seconds: Seconds | None = None  # None waits without limit
     after: JobNumbers = ()  # these must have succeeded
     after_any: JobNumbers = ()  # these must have ended

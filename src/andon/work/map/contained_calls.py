@@ -4,8 +4,6 @@ Each is made, followed and removed by a process of its own (`app/container_work.
 a killed map: the container ends with its item, and nothing is left behind.
 """
 
-import signal
-import time
 from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
@@ -16,12 +14,10 @@ from andon.model.execution import ContainerOptions
 from andon.ports import ContainerEngine
 from andon.work.containers.rules.options import options_to_json
 from andon.work.containers.task import task_command
-from andon.work.map.calls import CallEnd, Caller, CommandCaller
+from andon.work.map.calls import CallEnd, Caller, CommandCaller, ItemLimits
 from andon.work.map.places import WorkPlace
 from andon.work.map.worker_calls import WorkerCaller
 from andon.work.rules.map.plan import MapUnit
-
-GRACE_SECONDS = 10.0  # between SIGTERM and SIGKILL, where a lease was released
 
 
 class MapContainers(Struct, frozen=True):
@@ -36,7 +32,7 @@ class MapContainers(Struct, frozen=True):
         place: WorkPlace,
         told: Mapping[str, str],
         words: Callable[[MapUnit], Sequence[str]],
-        timeout_seconds: float | None,
+        limits: ItemLimits,
     ) -> "ContainedCaller":
         """Returns a caller with a container for each call."""
         label = place.work_label
@@ -44,7 +40,7 @@ class MapContainers(Struct, frozen=True):
         def command(unit: MapUnit) -> Sequence[str]:
             return self._task(place, label, told, words(unit))
 
-        inner = CommandCaller(command, module_environment(), place.descriptors, timeout_seconds)
+        inner = CommandCaller(command, module_environment(), place.descriptors, limits)
         return ContainedCaller(inner, self, place, label)
 
     def per_worker(
@@ -52,12 +48,12 @@ class MapContainers(Struct, frozen=True):
         place: WorkPlace,
         told: Mapping[str, str],
         words: Sequence[str],
-        timeout_seconds: float | None,
+        limits: ItemLimits,
     ) -> "ContainedCaller":
         """A caller with a long-running container that reads its items from its standard input."""
         label = place.work_label
         command = self._task(place, label, told, words, stdin=True)
-        inner = WorkerCaller(command, module_environment(), place.descriptors, timeout_seconds)
+        inner = WorkerCaller(command, module_environment(), place.descriptors, limits)
         return ContainedCaller(inner, self, place, label)
 
     def _task(
@@ -96,31 +92,18 @@ class ContainedCaller:
     ) -> None:
         self._inner, self._containers = inner, containers
         self._place, self._label = place, label
-        self._asked_at: float | None = None
-        self._killed = False
 
     def call(self, unit: MapUnit) -> CallEnd:
         self._place.make_room()
-        self._asked_at, self._killed = None, False
         end = self._inner.call(unit)
         if not end.ok:
             self._containers.clean(self._label)
         return end
 
     def end(self, number: int) -> None:
-        """Ends the call. The process that follows a container passes the first request on and
-        kills it at the second; it is killed itself only if that does not help, because it
-        removes the container."""
-        now = time.monotonic()
-        if number == signal.SIGKILL:
-            if self._killed:
-                self._inner.end(signal.SIGKILL)
-            self._killed = True
-            self._inner.end(signal.SIGINT)
-            self._inner.end(signal.SIGTERM)
-        elif self._asked_at is None or now - self._asked_at >= GRACE_SECONDS:
-            self._asked_at = now
-            self._inner.end(number)
+        """Ends the call: the process that follows a container passes SIGTERM on. If it is killed,
+        the container is removed here."""
+        self._inner.end(number)
 
     def close(self) -> None:
         self._inner.close()

@@ -17,7 +17,6 @@ from andon.work.rules.map.plan import MapPlan, MapUnit
 TICK_SECONDS = 0.1
 CHECK_SECONDS = 1.0
 RETRY_SECONDS = 5.0  # after a refusal that may pass
-KILL_SECONDS = 1.0  # between SIGTERM and SIGKILL, when the whole map is asked to end
 
 
 class MapListener(Protocol):
@@ -39,9 +38,10 @@ class MapPool:
         caller_of: Callable[[WorkPlace], Caller],
         listener: MapListener,
         notify: Callable[[str], None],
+        grace_seconds: float,
     ) -> None:
         self.plan, self._places, self._caller_of = plan, places, caller_of
-        self._listener, self._notify = listener, notify
+        self._listener, self._notify, self._grace_seconds = listener, notify, grace_seconds
         self._changed = threading.Condition()
         self._callers: dict[int, tuple[WorkPlace, Caller]] = {}
         self._threads: list[threading.Thread] = []
@@ -87,10 +87,12 @@ class MapPool:
 
     def end(self, number: int = signal.SIGKILL) -> None:
         """Ends the items that run; also from a signal handler. What does not end by another
-        signal is killed after a second."""
+        signal is killed after the grace period."""
         self._killed = True
-        if self._kill_at is None:
-            self._kill_at = time.monotonic() + (0.0 if number == signal.SIGKILL else KILL_SECONDS)
+        if number == signal.SIGKILL:
+            self._kill_at = time.monotonic()
+        elif self._kill_at is None:
+            self._kill_at = time.monotonic() + self._grace_seconds
         for _, caller in list(self._callers.values()):
             caller.end(number)
 

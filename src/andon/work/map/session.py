@@ -69,6 +69,7 @@ class MapSession(Struct):
     caller_of: Callable[[WorkPlace, RunRecorder], Caller]
     outputs: ItemOutputs
     notify: Callable[[str], None]
+    grace_seconds: float
     pool: MapPool | None = None
     _recorder: RunRecorder | None = None
     _began: float = 0.0
@@ -87,8 +88,9 @@ class MapSession(Struct):
             _release(first)
             raise
         pool = self.pool = MapPool(
-            self.plan, self.places, lambda place: self.caller_of(place, recorder), self, self.notify
-        )
+            self.plan, self.places, lambda place: self.caller_of(place, recorder), self,
+            self.notify, self.grace_seconds,
+        )  # fmt: skip
         self._began = time.monotonic()
         outcome = RunOutcome(RunState.STOPPED)
         try:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from andon.cli.json_text import as_json_text
 from andon.cli.show.probe import RESULTS, render_probe, trial_line
 from andon.cli.show.text import without_commands
+from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, Terminal, notice, write
 from andon.cli.work_session import AttachedLease, LeaseCheck, command_name
 from andon.errors import AndonError, Invalid, TimedOut
@@ -98,6 +99,7 @@ class Probing:
             self._command,
             {**os.environ, **environment(chosen, everyone, lease.id)},
             self._limits,
+            settings_of(self._choices).work_grace_seconds,
             held.hold if held else None,
             LeaseCheck(held, self._notify),
             self._notify,

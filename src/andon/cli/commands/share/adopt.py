@@ -9,6 +9,7 @@ import click
 
 from andon.cli.commands.completing import complete_lease
 from andon.cli.options import chosen, shared
+from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, notice
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def _followed(adopted: "AdoptedWork", choices: Choices) -> "tuple[int, Verdict]"
         launcher = Launcher(
             client,
             os.environ,
+            settings_of(choices).work_grace_seconds,
             held.hold,
             tapped=True,
             asked_by=released.words,

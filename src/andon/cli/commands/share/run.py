@@ -25,7 +25,7 @@ from andon.cli.device_request import (
 )
 from andon.cli.options import chosen, shared, whole
 from andon.cli.show.waiting import WaitingLine
-from andon.cli.sources import availability_of, sampling_ahead
+from andon.cli.sources import availability_of, sampling_ahead, settings_of
 from andon.cli.terminal import Choices, notice, report
 from andon.errors import AndonError, Conflict, Unavailable
 
@@ -139,7 +139,7 @@ def _run(
 ) -> int:
     request = request_to_take(asked, choices)
     if request.most == 0:
-        return _without_device(command, inside)
+        return _without_device(command, inside, choices)
     with sampling_ahead(choices) as sampler:
         if bind:
             sampler.ask_places()
@@ -215,18 +215,21 @@ def _ended(result: "tuple[int, Verdict]", choices: Choices, oom_hint: str = "") 
     return code
 
 
-def _without_device(command: Sequence[str], inside: "ContainedCommand | None") -> int:
+def _without_device(
+    command: Sequence[str], inside: "ContainedCommand | None", choices: Choices
+) -> int:
     """Runs the command with an empty mask and no lease: nothing to wait for, nothing to record."""
     from andon.leases.rules.environment import NO_DEVICE
     from andon.work.launcher import Launcher
 
+    grace = settings_of(choices).work_grace_seconds
     if inside is not None:
-        return _container_without_device(inside)
-    launcher = Launcher(command, {**os.environ, **NO_DEVICE})
+        return _container_without_device(inside, grace)
+    launcher = Launcher(command, {**os.environ, **NO_DEVICE}, grace)
     return launcher.run(lambda: None, notice).code
 
 
-def _container_without_device(inside: "ContainedCommand") -> int:
+def _container_without_device(inside: "ContainedCommand", grace_seconds: float) -> int:
     from andon.model.execution import UNLEASED
     from andon.work.containers.running import follow_container
     from andon.work.launcher import Launcher
@@ -234,7 +237,7 @@ def _container_without_device(inside: "ContainedCommand") -> int:
     inside.create(f"{UNLEASED}{os.urandom(4).hex()}", (), {}, lambda identity: None)
     end, _ = follow_container(
         inside,
-        lambda client: Launcher(client, os.environ, elsewhere=inside.send).run(
+        lambda client: Launcher(client, os.environ, grace_seconds, elsewhere=inside.send).run(
             lambda: None, notice
         ),
     )
