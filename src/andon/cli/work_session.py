@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -44,10 +44,12 @@ from andon.runs.rules.usage_words import end_words
 from andon.sampling.sampler import Sampler
 from andon.settings.inherited import simulation_variables
 from andon.units import MIB, human_seconds
-from andon.work.containers.running import ContainedCommand, follow_container
 from andon.work.launcher import CommandEnd, Launcher
 from andon.work.preparing import bound_line, bound_to, defaults, free_port
 from andon.work.tap import PrintedProgress
+
+if TYPE_CHECKING:
+    from andon.work.containers.running import ContainedCommand
 
 # The samples of a run as CSV, beside its record.
 
@@ -125,7 +127,7 @@ class Running:
         record: RecordOptions | None = None,
         interactive: bool = False,
         shell: bool = False,
-        contained: ContainedCommand | None = None,
+        contained: "ContainedCommand | None" = None,
         bind: bool = False,
     ) -> None:
         """`contained`: the command runs in a container. With `bind` it runs on the CPUs next to its
@@ -203,6 +205,8 @@ class Running:
                 end = self._launched(self._command, told, held, released, printed, cpus=cpus)
                 killed = False
             else:
+                from andon.work.containers.running import follow_container
+
                 told = {**defaults({}, free_port()), RUN_VARIABLE: recorder.begin.id}
                 self._contained.create(lease.id, chosen, told, name_container)
                 send = self._contained.send
