@@ -12,16 +12,16 @@ from andon.api import watch as library
 from andon.api.lease import candidates, lease
 from andon.app.map import MapRecord, told
 from andon.errors import AndonError, Conflict, Invalid
+from andon.leases.placement import Placement
 from andon.leases.rules.requests import Names, RequestOptions, Size
 from andon.model.run.record import ItemState
 from andon.runs.record import RunRecorder
 from andon.runs.rules.plain import plain_text
-from andon.runs.rules.sampled import run_devices
 from andon.units import check_seconds, parse_seconds
 from andon.work.functions.caller import CallOutcome, FunctionWorker
 from andon.work.functions.carrying import carry_function
 from andon.work.map.calls import CallEnd, CallOutput
-from andon.work.map.places import CpuPlaces, WorkPlace, WorkPlaces
+from andon.work.map.places import CpuPlaces, WorkPlaces
 from andon.work.map.session import MapSession
 from andon.work.rules.map.items import MapItem
 from andon.work.rules.map.plan import MapPlan, MapPolicy, MapUnit
@@ -98,7 +98,7 @@ class _FunctionWork(Struct):
     raises: bool
     _outcomes: dict[int, CallOutcome] = field(default_factory=dict)
 
-    def caller(self, place: WorkPlace, recorder: RunRecorder) -> "_FunctionCaller":
+    def caller(self, place: Placement, recorder: RunRecorder) -> "_FunctionCaller":
         environment = {**place.environment, **told(recorder)}
         return _FunctionCaller(self, FunctionWorker(self.function, environment, _grace()))
 
@@ -172,10 +172,10 @@ class _HeldPlaces(Struct):
             self._most = max(1, min(eligible, limit, asked))
         return self._most
 
-    def first(self) -> WorkPlace:
+    def first(self) -> Placement:
         return self._place(self.wait_seconds)
 
-    def at_once(self, taken: Sequence[WorkPlace]) -> WorkPlace | None:
+    def at_once(self, taken: Sequence[Placement]) -> Placement | None:
         if len(taken) >= self.most:
             return None
         try:
@@ -183,7 +183,7 @@ class _HeldPlaces(Struct):
         except Conflict:
             return None
 
-    def later(self, taken: Sequence[WorkPlace], unwanted: Callable[[], bool]) -> WorkPlace | None:
+    def later(self, taken: Sequence[Placement], unwanted: Callable[[], bool]) -> Placement | None:
         if len(taken) >= self.most:
             return None
         while not unwanted():
@@ -192,20 +192,12 @@ class _HeldPlaces(Struct):
             time.sleep(POLL_SECONDS)
         return None
 
-    def _place(self, wait_seconds: float) -> WorkPlace:
+    def _place(self, wait_seconds: float) -> Placement:
         request = lease(
             1, self.memory, devices=self.devices, timeout=wait_seconds, seconds=None,
             simulated=self.simulated,
         )  # fmt: skip
-        held = request.acquire()
-        try:
-            snapshot = library.shared().once(with_host=False)
-            devices = run_devices(snapshot, held.uuids)
-        except BaseException:
-            held.release()
-            raise
-        label = ",".join(device.label for device in devices)
-        return WorkPlace(label, held.environment, devices, snapshot, give_back=held.release)
+        return request.acquire().placement
 
 
 def _grace() -> float:

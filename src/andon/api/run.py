@@ -26,6 +26,7 @@ from andon.api import watch as library
 from andon.app import rulebook
 from andon.app.runs import remember
 from andon.errors import Invalid
+from andon.host.clock import boot_seconds
 from andon.model.codec import NAME
 from andon.model.device import Snapshot
 from andon.model.redaction import redact
@@ -158,7 +159,7 @@ class RecordedRun:
             raise Invalid("this run has begun already", hint="andon.run(...) makes a new one")
         snapshot = library.shared().once(with_host=False)
         recorder = self._recorder = self._open(snapshot)
-        self._began = steady_seconds()
+        self._began = boot_seconds()
         recorder.start(functools.partial(find_facts, None))
         remember(recorder.path)
         _open.add(self)
@@ -264,7 +265,7 @@ class RecordedRun:
         if state is RunState.DEVICE_OUT_OF_MEMORY:
             oom = memory_numbers(said, strains, growth)
         reported_by = None if oom is None else oom.reported_by
-        lasted = steady_seconds() - self._began
+        lasted = boot_seconds() - self._began
         recorder.end(RunOutcome(state, code, None, message, reported_by, lasted), oom)
         _open.discard(self)  # only now: if Ctrl-C interrupts this, it is ended at exit
         self._say_used(recorder)
@@ -351,12 +352,6 @@ def _why_no_device(snapshot: Snapshot) -> str:
         return "no device is visible to this process"
     faults = [fault.reason for fault in snapshot.faults]
     return faults[0] if faults else "there is no device on this node"
-
-
-def steady_seconds() -> float:
-    """The time of a clock that no one sets; suspended time counts where the system supports it."""
-    clock = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 def _program() -> str:

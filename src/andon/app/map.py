@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from andon.app.runs import remember
 from andon.app.thresholds import rulebook
+from andon.leases.placement import Placement
 from andon.leases.rules.eligibility import chosen_by
 from andon.model.device import Snapshot
 from andon.model.redaction import redact
@@ -18,7 +19,6 @@ from andon.runs.line_pipe import LinePipe
 from andon.runs.record import RunRecorder, SampleSource
 from andon.runs.rules.ranks import RUN_VARIABLE
 from andon.settings.resolution import Settings
-from andon.work.map.places import WorkPlace
 
 WITHOUT_DEVICE = "it works without a device"
 
@@ -37,7 +37,7 @@ class MapRecord(Struct, frozen=True):
     folder: Path | None = None
     image: str | None = None
 
-    def open(self, places: Sequence[WorkPlace]) -> RunRecorder:
+    def open(self, places: Sequence[Placement]) -> RunRecorder:
         """Begin the record with the first devices; others may join."""
         first = places[0]
         snapshot = first.snapshot or self.snapshot()

@@ -22,16 +22,18 @@ from andon.cli.sources import availability_of, sampling_ahead, settings_of
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Conflict, Gone, Invalid, Unavailable
 from andon.leases.granter import LeaseTerms
+from andon.leases.placement import Placement
 from andon.model.execution import ContainerOptions
 from andon.model.redaction import redact
 from andon.model.run.record import ItemState, RunKind, RunRow, RunState
 from andon.runs.record import RunRecorder
 from andon.runs.rules.matching import RunQuery
 from andon.runs.rules.usage_words import report_words
+from andon.units import command_name
 from andon.work.map.calls import Caller, CommandCaller, ItemLimits, bound_cpus
 from andon.work.map.contained_calls import MapContainers
 from andon.work.map.earlier import earlier_outcomes
-from andon.work.map.places import CpuPlaces, LeasedPlaces, WorkPlace, WorkPlaces, variables
+from andon.work.map.places import CpuPlaces, LeasedPlaces, WorkPlaces
 from andon.work.map.session import ItemOutputs, MapResult, MapSession
 from andon.work.map.worker_calls import WorkerCaller
 from andon.work.preparing import defaults, find, free_port
@@ -113,6 +115,10 @@ class MapRequest(Struct, frozen=True):
         )
         found._refuse_nonsense(asked)
         return found
+
+    @property
+    def title(self) -> str:
+        return self.name or command_name(self.command)
 
     @property
     def digest(self) -> str:
@@ -291,7 +297,7 @@ class _Maker(Struct, frozen=True):
     ) -> MapSession:
         settings = settings_of(self.choices)
         record = MapRecord(
-            self.asked.name or Path(self.asked.command[0]).name,
+            self.asked.title,
             self.asked.command,
             settings,
             self.sampler,
@@ -303,7 +309,7 @@ class _Maker(Struct, frozen=True):
             None if self.asked.image is None else self.asked.image.image,
         )
 
-        def opened(found: Sequence[WorkPlace]) -> RunRecorder:
+        def opened(found: Sequence[Placement]) -> RunRecorder:
             recorder = record.open(found)
             labels = where([place.label for place in found])
             more = f", up to {places.most}" if places.most > len(found) else ""
@@ -314,7 +320,7 @@ class _Maker(Struct, frozen=True):
 
         plan = MapPlan(items, self.asked.policy, self.asked.per_call)
 
-        def caller(place: WorkPlace, recorder: RunRecorder) -> Caller:
+        def caller(place: Placement, recorder: RunRecorder) -> Caller:
             cpus = bound_cpus(place, recorder, notify) if self.asked.bind else None
             limits = ItemLimits(settings.work_grace_seconds, self.asked.item_timeout, cpus)
             return self._caller(place, recorder, notify, limits)
@@ -323,9 +329,9 @@ class _Maker(Struct, frozen=True):
         return MapSession(plan, places, opened, caller, outputs, notify, grace)
 
     def _caller(
-        self, place: WorkPlace, recorder: RunRecorder, notify: Notify, limits: ItemLimits
+        self, place: Placement, recorder: RunRecorder, notify: Notify, limits: ItemLimits
     ) -> Caller:
-        env = variables(place, told(recorder))
+        env = {**os.environ, **place.environment, **told(recorder)}
         stays = [word.replace("{gpu}", place.label) for word in self.template.words]
 
         def words(unit: "MapUnit") -> Sequence[str]:
@@ -391,7 +397,7 @@ class _Maker(Struct, frozen=True):
 
     def _say(self, result: MapResult) -> None:
         text = summary_words(result)
-        name = self.asked.name or Path(self.asked.command[0]).name
+        name = self.asked.title
         more = f"; {report_words(name, result.run)}" if result.path else ""
         notice(f"{text}{more}", self.choices)
         if result.progress.done < result.progress.total:

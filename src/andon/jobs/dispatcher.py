@@ -25,7 +25,7 @@ from andon.jobs.rules.waiting import insufficient, waited_seconds
 from andon.jobs.scan import Scanner, StatusCache
 from andon.jobs.taking import BlockReason, DeviceTaker, DispatchRound
 from andon.leases.book.hold import LeaseHold
-from andon.leases.granter import Grant
+from andon.leases.placement import Grant
 from andon.model.job import JobFacts, JobNote, JobSpec, JobState, NotifyWhen
 from andon.runs.record import SampleSource
 

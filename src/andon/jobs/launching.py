@@ -19,8 +19,7 @@ from andon.host.system import node_name
 from andon.jobs.folder import BELL, LOCK, LOG, JobsFolder
 from andon.jobs.log_out import scope_prefix
 from andon.leases.book.hold import LeaseHold
-from andon.leases.rules.environment import environment as device_environment
-from andon.model.device import Device
+from andon.leases.placement import Placement
 from andon.model.job import AttemptFacts, JobSpec, facts
 from andon.model.lease import Owner
 from andon.runs.rules.ranks import RUN_VARIABLE
@@ -44,16 +43,14 @@ class DispatcherSettings(Struct, frozen=True):
     grace_seconds: float  # of jobs that name none
 
 
-class JobPlacement(Struct, frozen=True):
-    """What a job was given: its lease, its devices, its run."""
+class AttemptRun(Struct, frozen=True):
+    """The run of an attempt: where it works, and what its command is told."""
 
+    placement: Placement
     held: LeaseHold
-    chosen: tuple[Device, ...]
-    everyone: tuple[Device, ...]
-    labels: tuple[str, ...]
     run: str
     record: Path
-    port: int | None
+    port: int | None = None
     cpus: frozenset[int] | None = None  # that its command is bound to
 
 
@@ -164,7 +161,7 @@ def task_for(
     folder: JobsFolder,
     spec: JobSpec,
     attempt: int,
-    placed: JobPlacement,
+    begun: AttemptRun,
     settings: DispatcherSettings,
 ) -> dict[str, Any]:
     """Returns what is sent to a supervisor."""
@@ -175,16 +172,16 @@ def task_for(
         "job": str(folder.job(spec.number)),
         "bell": str(folder.path / BELL),
         "attempt": attempt,
-        "argv": container_command(spec, placed, own) if contained else list(spec.argv),
-        "environment": client_environment(spec, placed)
+        "argv": container_command(spec, begun, own) if contained else list(spec.argv),
+        "environment": client_environment(spec, begun)
         if contained
-        else job_environment(spec, placed),
-        "clean": clean_command(placed.held.lease.id) if contained else None,
+        else job_environment(spec, begun),
+        "clean": clean_command(begun.held.lease.id) if contained else None,
         "folder": spec.folder,
         "umask": spec.umask,
-        "cpus": None if placed.cpus is None else sorted(placed.cpus),
-        "lease_file": placed.held.hold.name,
-        "for_seconds": _lasts_seconds(spec, placed),
+        "cpus": None if begun.cpus is None else sorted(begun.cpus),
+        "lease_file": begun.held.hold.name,
+        "for_seconds": _lasts_seconds(spec, begun),
         "grace_seconds": settings.grace_seconds
         if spec.grace_seconds is None
         else spec.grace_seconds,
@@ -193,12 +190,12 @@ def task_for(
         else [signal_number(checkpoint.signal), checkpoint.seconds],
         "log_bytes": settings.log_bytes,
         "claim": {
-            "boot": placed.held.lease.owner.boot,
-            "lease": placed.held.lease.id,
-            "devices": [device.uuid for device in placed.chosen],
-            "labels": list(placed.labels),
-            "run": placed.run,
-            "record": str(placed.record),
+            "boot": begun.held.lease.owner.boot,
+            "lease": begun.held.lease.id,
+            "devices": [device.uuid for device in begun.placement.devices],
+            "labels": begun.placement.label.split(",") if begun.placement.devices else [],
+            "run": begun.run,
+            "record": str(begun.record),
             "node": node_name(),
         },
         "dispatcher": {
@@ -219,51 +216,53 @@ def adopting_task(
 ) -> dict[str, Any]:
     """Returns what is sent to a supervisor that takes over an attempt in a container."""
     claim, output = attempt.claim, folder.output(spec.number, attempt.number)
-    placed = JobPlacement(held, (), (), (), claim.run or "", Path(claim.record or os.devnull), None)
+    begun = AttemptRun(Placement(), held, claim.run or "", Path(claim.record or os.devnull))
     written = output.stat().st_mtime if output.exists() else claim.at
     until = held.lease.until
     return {
-        **task_for(folder, spec, attempt.number, placed, settings),
+        **task_for(folder, spec, attempt.number, begun, settings),
         "adopt": claim.at,
         "argv": follow_command(held.lease.id, spec.container.get("image"), written),
         "for_seconds": None if until is None else max(0.0, until - time.time()),
     }
 
 
-def _lasts_seconds(spec: JobSpec, placed: JobPlacement) -> float | None:
+def _lasts_seconds(spec: JobSpec, begun: AttemptRun) -> float | None:
     """Returns the requested length, or what root's policy made of it."""
-    lease = placed.held.lease
+    lease = begun.held.lease
     return spec.for_seconds if lease.until is None else lease.until - lease.since
 
 
-def container_command(spec: JobSpec, placed: JobPlacement, attempt: str) -> list[str]:
+def container_command(spec: JobSpec, begun: AttemptRun, attempt: str) -> list[str]:
     """The command that runs the job's own in a container."""
-    told = {**defaults({}, placed.port), **_told(spec, placed, inside=True)}
-    lease = placed.held.lease.id
-    return task_command(spec.container, lease, placed.chosen, told, spec.argv, attempt=attempt)
+    told = {**defaults({}, begun.port), **_told(spec, begun, inside=True)}
+    lease = begun.held.lease.id
+    return task_command(
+        spec.container, lease, begun.placement.devices, told, spec.argv, attempt=attempt
+    )
 
 
-def client_environment(spec: JobSpec, placed: JobPlacement) -> dict[str, str]:
+def client_environment(spec: JobSpec, begun: AttemptRun) -> dict[str, str]:
     """Returns what the engine's client needs: the submitter's variables, and the path of andon."""
     path = module_environment()["PYTHONPATH"]
-    return {**spec.environment, "PYTHONPATH": path, **_told(spec, placed)}
+    return {**spec.environment, "PYTHONPATH": path, **_told(spec, begun)}
 
 
-def job_environment(spec: JobSpec, placed: JobPlacement) -> dict[str, str]:
+def job_environment(spec: JobSpec, begun: AttemptRun) -> dict[str, str]:
     """The environment of the submission, with the devices of the lease and the run."""
     return {
         **spec.environment,
-        **defaults(spec.environment, placed.port),
-        **device_environment(placed.chosen, placed.everyone, placed.held.lease.id),
-        **_told(spec, placed),
+        **defaults(spec.environment, begun.port),
+        **begun.placement.environment,
+        **_told(spec, begun),
     }
 
 
-def _told(spec: JobSpec, placed: JobPlacement, inside: bool = False) -> dict[str, str]:
+def _told(spec: JobSpec, begun: AttemptRun, inside: bool = False) -> dict[str, str]:
     """The variables with the job's run and number; without the record's path inside a container."""
-    told = {RUN_VARIABLE: placed.run, JOB_VARIABLE: spec.label}
+    told = {RUN_VARIABLE: begun.run, JOB_VARIABLE: spec.label}
     if not inside:
-        told[RECORD_VARIABLE] = str(placed.record)
+        told[RECORD_VARIABLE] = str(begun.record)
     if spec.array is not None:
         told[INDEX_VARIABLE] = str(spec.array.index)
     return told

@@ -14,12 +14,10 @@ from msgspec.structs import replace
 
 from andon.errors import AndonError
 from andon.host.files import make_private
-from andon.leases.granter import Grant
+from andon.leases.placement import Grant
 from andon.leases.rules.eligibility import chosen_by
-from andon.model.device import Snapshot
 from andon.model.job import AttemptEnd, AttemptFacts, AttemptVerdict, EndReason, JobSpec
 from andon.model.lease import Owner
-from andon.model.naming import device_labels
 from andon.model.redaction import redact
 from andon.model.run.record import (
     GitState,
@@ -156,20 +154,19 @@ def begin_record(
     spec: JobSpec, attempt: int, grant: Grant, owner: Owner, folder: Path | None = None
 ) -> RunBegin:
     """The first line of a job's record; its process is the supervisor."""
-    chosen = [capacity.status.device.uuid for capacity in grant.candidates.choice.chosen]
     params: dict[str, object] = {**spec.params, "job": spec.label, "attempt": attempt}
     linked = grant.candidates.choice.linked
     begun = new_run(
         RunKind.JOB,
         spec.name,
-        grant.candidates.snapshot,
-        chosen,
+        grant.snapshot,
+        grant.uuids,
         {},
         command=redact(spec.argv),
-        lease=grant.held.lease.id,
+        lease=grant.lease_id,
         waited_seconds=round(max(0.0, time.time() - spec.submitted_at), 3),
         allocation_method=chosen_by(linked, queued=True),
-        world_size=len(chosen),
+        world_size=len(grant.devices),
         params=params,
         tags=spec.tags,
     )
@@ -185,11 +182,6 @@ def begin_record(
 
 def new_record(begin: RunBegin) -> Path:
     return record_path(runs_folder(), begin.name, begin.at)
-
-
-def labels_of(snapshot: Snapshot, uuids: Sequence[str]) -> list[str]:
-    names = device_labels(snapshot.devices)
-    return [names[uuid] for uuid in uuids]
 
 
 def start_recorder(

@@ -23,7 +23,8 @@ from andon.leases.availability import (
     Candidates,
 )
 from andon.leases.book.lease_book import Book
-from andon.leases.granter import Grant, GrantAttempt, Granter, LeaseTerms, Progress
+from andon.leases.granter import GrantAttempt, Granter, LeaseTerms, Progress
+from andon.leases.placement import Grant
 from andon.leases.refusal import device_lines, hint_of, is_hopeless, refusal
 from andon.leases.rules.capacity import DeviceCapacity
 from andon.leases.rules.choice import can_come, rank

@@ -8,6 +8,7 @@ import pytest
 
 from andon.api import run as recording
 from andon.app.runs import remember
+from andon.host.clock import boot_seconds
 from andon.model.run.record import RunState
 from andon.runs.record import RunOutcome, RunRecorder
 
@@ -51,7 +52,7 @@ def test_its_duration_is_measured_on_a_clock_that_no_one_sets() -> None:
     run, recorder = recording.run("training", quiet=True), Interrupted()
     recorder._readings = 1
     run._recorder = cast("RunRecorder", recorder)
-    run._began = recording.steady_seconds() - 9.0
+    run._began = boot_seconds() - 9.0
     run.end()
     (outcome,) = recorder.outcomes
     assert outcome.duration_seconds is not None

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from andon.errors import Gone, Invalid
+from andon.leases.placement import Placement
 from andon.model.run.record import ItemState, RunItem, RunKind, RunRow
 from andon.model.run.wire import line_to_text
 from andon.runs.record import RunRecorder
@@ -19,7 +20,7 @@ from andon.standalone import scribe
 from andon.work.map import worker_calls
 from andon.work.map.calls import KEPT_BYTES, CallEnd, ItemLimits
 from andon.work.map.earlier import earlier_outcomes
-from andon.work.map.places import CpuPlaces, WorkPlace
+from andon.work.map.places import CpuPlaces
 from andon.work.map.pool import MapPool
 from andon.work.map.session import MapSession
 from andon.work.map.worker_calls import LastBytes, WorkerCaller
@@ -104,10 +105,10 @@ def test_of_a_long_output_the_end_is_kept() -> None:
 class Heard:
     """Is told what happens."""
 
-    def joined(self, place: WorkPlace) -> None: ...
-    def left(self, place: WorkPlace) -> None: ...
-    def began(self, unit: MapUnit, place: WorkPlace) -> None: ...
-    def ended(self, unit: MapUnit, place: WorkPlace, end: CallEnd, state: ItemState) -> None: ...
+    def joined(self, place: Placement) -> None: ...
+    def left(self, place: Placement) -> None: ...
+    def began(self, unit: MapUnit, place: Placement) -> None: ...
+    def ended(self, unit: MapUnit, place: Placement, end: CallEnd, state: ItemState) -> None: ...
 
 
 class Unclosable:
@@ -124,7 +125,7 @@ class Unclosable:
 
 def test_a_worker_that_cannot_be_closed_ends_the_map_and_gives_its_device_back() -> None:
     given_back: list[int] = []
-    place = WorkPlace("0", {}, give_back=lambda: given_back.append(1))
+    place = Placement(give_back=lambda: given_back.append(1))
     plan = MapPlan(items_of(["a"]))
     pool = MapPool(
         plan, CpuPlaces(1), lambda place: Unclosable(), Heard(), lambda words: None, GRACE
@@ -148,9 +149,9 @@ def test_a_worker_that_cannot_be_closed_ends_the_map_and_gives_its_device_back()
 class OneLater(CpuPlaces):
     """Has one more place, later."""
 
-    last: list[WorkPlace]
+    last: list[Placement]
 
-    def later(self, taken: Sequence[WorkPlace], unwanted: Callable[[], bool]) -> WorkPlace | None:
+    def later(self, taken: Sequence[Placement], unwanted: Callable[[], bool]) -> Placement | None:
         return self.last.pop()
 
 
@@ -169,9 +170,9 @@ class Slow(Unclosable):
 
 def test_a_later_worker_that_cannot_be_started_ends_the_map_and_gives_its_device_back() -> None:
     given_back = threading.Event()
-    first, second = WorkPlace("0", {}), WorkPlace("1", {}, give_back=given_back.set)
+    first, second = Placement(), Placement(give_back=given_back.set)
 
-    def caller_of(place: WorkPlace) -> Slow:
+    def caller_of(place: Placement) -> Slow:
         if place is second:
             raise OSError(24, "Too many open files")
         return Slow(given_back)
@@ -193,8 +194,8 @@ class OnePlace(CpuPlaces):
 
     given_back: int = 0
 
-    def first(self) -> WorkPlace:
-        return WorkPlace("0", {}, give_back=self._back)
+    def first(self) -> Placement:
+        return Placement(give_back=self._back)
 
     def _back(self) -> None:
         self.given_back += 1

@@ -10,10 +10,9 @@ from typing import IO, Any, Protocol
 
 from msgspec import Struct
 
-from andon.model.naming import title
+from andon.leases.placement import Placement
 from andon.runs.record import RunRecorder
 from andon.units import human_seconds
-from andon.work.map.places import WorkPlace
 from andon.work.preparing import bound_line, bound_to
 from andon.work.process_group import ProcessGroup
 from andon.work.rules.map.plan import MapUnit
@@ -172,13 +171,11 @@ def _signal_name(number: int) -> str:
 
 
 def bound_cpus(
-    place: WorkPlace, recorder: RunRecorder, notify: Callable[[str], None]
+    place: Placement, recorder: RunRecorder, notify: Callable[[str], None]
 ) -> frozenset[int] | None:
     """Returns the CPUs next to a worker's devices, as far as they are known; the record and one
     line name them, or the reason."""
-    own = {device.uuid for device in place.devices}
-    statuses = () if place.snapshot is None else place.snapshot.devices
-    bound = bound_to([one.device for one in statuses if one.device.uuid in own])
+    bound = bound_to(place.devices)
     recorder.write(bound_line(bound, place.label))
-    notify(f"{title(place.label)}: {bound.words}")
+    notify(f"{place.title}: {bound.words}")
     return bound.cpus

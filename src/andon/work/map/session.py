@@ -9,10 +9,12 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from andon.model.run.record import ItemState, RunEnd, RunItem, RunState
+from andon.leases.placement import Placement
+from andon.model.run.record import ItemState, RunDevice, RunEnd, RunItem, RunState
 from andon.runs.record import RunOutcome, RunRecorder
+from andon.runs.rules.sampled import run_devices
 from andon.work.map.calls import CallEnd, Caller
-from andon.work.map.places import WorkPlace, WorkPlaces
+from andon.work.map.places import WorkPlaces
 from andon.work.map.pool import MapPool
 from andon.work.rules.map.plan import MapPlan, MapUnit
 
@@ -65,8 +67,8 @@ class MapSession(Struct):
 
     plan: MapPlan
     places: WorkPlaces
-    record: Callable[[Sequence[WorkPlace]], RunRecorder]
-    caller_of: Callable[[WorkPlace, RunRecorder], Caller]
+    record: Callable[[Sequence[Placement]], RunRecorder]
+    caller_of: Callable[[Placement, RunRecorder], Caller]
     outputs: ItemOutputs
     notify: Callable[[str], None]
     grace_seconds: float
@@ -115,7 +117,7 @@ class MapSession(Struct):
             len(plan.items), plan.done, plan.failed, plan.running, seconds, workers, plan.stopped
         )
 
-    def _first_places(self) -> list[WorkPlace]:
+    def _first_places(self) -> list[Placement]:
         """Returns the first device, and what else is free now."""
         found = [self.places.first()]
         try:
@@ -141,16 +143,16 @@ class MapSession(Struct):
 
     # What the pool tells.
 
-    def joined(self, place: WorkPlace) -> None:
+    def joined(self, place: Placement) -> None:
         with self._lock:
             self._workers[place.label] += 1
             self._used[place.label] = max(self._used[place.label], self._workers[place.label])
-            for device in place.devices:
+            for device in placed_devices(place):
                 self._held[device.uuid] = self._held.get(device.uuid, 0) + 1
                 if self._recorder is not None:
                     self._recorder.join(device)
 
-    def left(self, place: WorkPlace) -> None:
+    def left(self, place: Placement) -> None:
         with self._lock:
             self._workers[place.label] -= 1
             for device in place.devices:
@@ -159,15 +161,15 @@ class MapSession(Struct):
                 if self._recorder is not None and not self._held[device.uuid] and not last:
                     self._recorder.leave(device.uuid)
 
-    def began(self, unit: MapUnit, place: WorkPlace) -> None:
+    def began(self, unit: MapUnit, place: Placement) -> None:
         self._write(unit, place, ItemState.START)
 
-    def ended(self, unit: MapUnit, place: WorkPlace, end: CallEnd, state: ItemState) -> None:
+    def ended(self, unit: MapUnit, place: Placement, end: CallEnd, state: ItemState) -> None:
         self._write(unit, place, state, end)
         self.outputs.ended(unit, end, state)
 
     def _write(
-        self, unit: MapUnit, place: WorkPlace, state: ItemState, end: CallEnd | None = None
+        self, unit: MapUnit, place: Placement, state: ItemState, end: CallEnd | None = None
     ) -> None:
         if self._recorder is None:
             return
@@ -182,7 +184,7 @@ class MapSession(Struct):
             )  # fmt: skip
 
 
-def _release(places: Sequence[WorkPlace]) -> None:
+def _release(places: Sequence[Placement]) -> None:
     for place in places:
         place.release()
 
@@ -193,3 +195,8 @@ def _said(end: CallEnd) -> str | None:
     if end.ok or not end.words:
         return tail or None
     return f"{tail}\n{end.words}" if tail else end.words
+
+
+def placed_devices(place: Placement) -> tuple[RunDevice, ...]:
+    """Returns the devices of a worker, for a record."""
+    return () if place.snapshot is None else run_devices(place.snapshot, place.uuids)

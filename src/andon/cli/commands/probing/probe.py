@@ -131,15 +131,15 @@ def _probe(
             sampler.ask_places()
         from andon.cli.commands.probing.session import Probing
         from andon.cli.show.waiting import WaitingLine
-        from andon.cli.work_session import attached
         from andon.leases.book.lease_book import Book
         from andon.leases.granter import Granter, LeaseTerms
+        from andon.leases.placement import on_lease
 
         availability = availability_of(choices, sampler)
         probing = Probing(choices, command, sampler, span, limits, *result)
         length, lease_id = lease[0], lease[1] or os.environ.get("ANDON_LEASE")
         if lease_id:
-            return probing.on_lease(attached(lease_id, availability.view(), request))
+            return probing.on_lease(on_lease(lease_id, availability.view(), request))
         line = WaitingLine(choices)
         try:
             terms = LeaseTerms(command=probing.words, seconds=length)

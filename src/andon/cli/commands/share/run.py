@@ -143,7 +143,8 @@ def _run(
     with sampling_ahead(choices) as sampler:
         if bind:
             sampler.ask_places()
-        from andon.cli.work_session import RecordOptions, Running, attached
+        from andon.cli.work_session import RecordOptions, Running
+        from andon.leases.placement import on_lease
 
         availability = availability_of(choices, sampler)
         running = Running(
@@ -151,7 +152,8 @@ def _run(
         )
         lease = lease_id or os.environ.get("ANDON_LEASE")
         if lease:
-            return _ended(running.on_lease(attached(lease, availability.view(), request)), choices)
+            placement = on_lease(lease, availability.view(), request)
+            return _ended(running.on_lease(placement), choices)
         return _granted(
             running, availability, request, wait_seconds(asked), length, retries, choices
         )
