@@ -1,7 +1,6 @@
 """`andon.map`: calls a function for many items, in one process per device."""
 
 import logging
-import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
@@ -10,19 +9,20 @@ from msgspec import Struct, field
 
 from andon.api import watch as library
 from andon.api.lease import candidates, lease
-from andon.app.map import MapRecord, told
+from andon.app.runs import recording
 from andon.errors import AndonError, Conflict, Invalid
 from andon.leases.placement import Placement
 from andon.leases.rules.requests import Names, RequestOptions, Size
 from andon.model.run.record import ItemState
 from andon.runs.record import RunRecorder
 from andon.runs.rules.plain import plain_text
+from andon.runs.rules.ranks import run_variables
 from andon.units import check_seconds, parse_seconds
 from andon.work.functions.caller import CallOutcome, FunctionWorker
 from andon.work.functions.carrying import carry_function
 from andon.work.map.calls import CallEnd, CallOutput
 from andon.work.map.places import CpuPlaces, WorkPlaces
-from andon.work.map.session import MapSession
+from andon.work.map.session import MapRecord, MapSession
 from andon.work.rules.map.items import MapItem
 from andon.work.rules.map.plan import MapPlan, MapPolicy, MapUnit
 
@@ -70,11 +70,7 @@ def map(  # noqa: A001 - `andon.map`
     record = MapRecord(
         name or str(getattr(function, "__name__", "map")),
         (),
-        shared.settings,
-        shared,
-        lambda: shared.once(with_host=False),
-        log.warning,
-        os.environ,
+        recording(shared.settings, shared, log.warning),
         {"items": len(values)},
     )
     plan = MapPlan([MapItem(i, plain_text(value)) for i, value in enumerate(values)], policy)
@@ -99,7 +95,7 @@ class _FunctionWork(Struct):
     _outcomes: dict[int, CallOutcome] = field(default_factory=dict)
 
     def caller(self, place: Placement, recorder: RunRecorder) -> "_FunctionCaller":
-        environment = {**place.environment, **told(recorder)}
+        environment = {**place.environment, **run_variables(recorder.begin.id)}
         return _FunctionCaller(self, FunctionWorker(self.function, environment, _grace()))
 
     def ended(self, unit: MapUnit, end: CallEnd, state: ItemState) -> None:

@@ -20,7 +20,7 @@ from andon.errors import AndonError
 from andon.host.processes.kin import here, myself
 from andon.jobs.dispatcher import Dispatcher, Kind
 from andon.jobs.folder import JobsFolder
-from andon.jobs.launching import DispatcherSettings
+from andon.jobs.launching import INDEX_VARIABLE, JOB_VARIABLE, DispatcherSettings
 from andon.jobs.rules.views import MOST_REASONS
 from andon.jobs.scan import Scanner
 from andon.jobs.starting import lock_dispatcher
@@ -28,13 +28,13 @@ from andon.jobs.taking import DeviceTaker
 from andon.leases.rules.environment import LEASE_VARIABLE
 from andon.model.job import Holdup
 from andon.model.job.facts import dumps
-from andon.runs.rules.ranks import RUN_VARIABLE
+from andon.runs.rules.ranks import RECORD_VARIABLE, RUN_VARIABLE
 from andon.sampling.rules.masks import VARIABLES
 from andon.settings.resolution import Settings
 
 LOCK_TRIES, LOCK_SECONDS = 10, 0.05
 """A process that checks whether a dispatcher runs holds the lock for a moment."""
-OUTER = (*VARIABLES, LEASE_VARIABLE, RUN_VARIABLE, "ANDON_JOB", "ANDON_RECORD", "ANDON_ARRAY_INDEX")
+OUTER = (*VARIABLES, LEASE_VARIABLE, RUN_VARIABLE, RECORD_VARIABLE, JOB_VARIABLE, INDEX_VARIABLE)
 """Variables of the process that started it; they do not concern other jobs."""
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.app.map import MapRecord, told
+from andon.app.runs import recording
 from andon.cli.commands.share.container_options import contained
 from andon.cli.device_request import request_from, wait_seconds
 from andon.cli.show.map import MapScreen, scaling_lines, summary_words, where
@@ -28,13 +28,14 @@ from andon.model.redaction import redact
 from andon.model.run.record import ItemState, RunKind, RunRow, RunState
 from andon.runs.record import RunRecorder
 from andon.runs.rules.matching import RunQuery
+from andon.runs.rules.ranks import run_variables
 from andon.runs.rules.usage_words import report_words
 from andon.units import command_name
 from andon.work.map.calls import Caller, CommandCaller, ItemLimits, bound_cpus
 from andon.work.map.contained_calls import MapContainers
 from andon.work.map.earlier import earlier_outcomes
 from andon.work.map.places import CpuPlaces, LeasedPlaces, WorkPlaces
-from andon.work.map.session import ItemOutputs, MapResult, MapSession
+from andon.work.map.session import ItemOutputs, MapRecord, MapResult, MapSession
 from andon.work.map.worker_calls import WorkerCaller
 from andon.work.preparing import defaults, find, free_port
 from andon.work.rules.map.items import (
@@ -299,13 +300,8 @@ class _Maker(Struct, frozen=True):
         record = MapRecord(
             self.asked.title,
             self.asked.command,
-            settings,
-            self.sampler,
-            lambda: self.sampler.once(with_host=False),
-            notify,
-            os.environ,
+            recording(settings, self.sampler, notify, self.asked.folder),
             self.params,
-            self.asked.folder,
             None if self.asked.image is None else self.asked.image.image,
         )
 
@@ -331,7 +327,7 @@ class _Maker(Struct, frozen=True):
     def _caller(
         self, place: Placement, recorder: RunRecorder, notify: Notify, limits: ItemLimits
     ) -> Caller:
-        env = {**os.environ, **place.environment, **told(recorder)}
+        env = {**os.environ, **place.environment, **run_variables(recorder.begin.id)}
         stays = [word.replace("{gpu}", place.label) for word in self.template.words]
 
         def words(unit: "MapUnit") -> Sequence[str]:
@@ -339,7 +335,7 @@ class _Maker(Struct, frozen=True):
 
         if self.inside is not None:
             made = MapContainers(self.inside.engine, self.inside.options, notify)
-            inside = {**defaults({}, free_port()), **told(recorder)}
+            inside = {**defaults({}, free_port()), **run_variables(recorder.begin.id)}
             if self.asked.worker:
                 return made.per_worker(place, inside, stays, limits)
             return made.per_item(place, inside, words, limits)

@@ -22,7 +22,7 @@ from andon.leases.book.hold import LeaseHold
 from andon.leases.placement import Placement
 from andon.model.job import AttemptFacts, JobSpec, facts
 from andon.model.lease import Owner
-from andon.runs.rules.ranks import RUN_VARIABLE
+from andon.runs.rules.ranks import run_variables
 from andon.standalone import STANDALONE
 from andon.work.containers.task import clean_command, follow_command, task_command
 from andon.work.preparing import defaults
@@ -32,7 +32,7 @@ SUPERVISE = (
 )
 """Imported and not run as a script, which Python would compile at each start; last on the path, so
 that nothing beside it hides a module of Python."""
-JOB_VARIABLE, INDEX_VARIABLE, RECORD_VARIABLE = "ANDON_JOB", "ANDON_ARRAY_INDEX", "ANDON_RECORD"
+JOB_VARIABLE, INDEX_VARIABLE = "ANDON_JOB", "ANDON_ARRAY_INDEX"
 MOST_SPARE = 4  # supervisors that wait for a job
 SEND_SECONDS = 10.0  # for a supervisor to take its task, most of which is the environment
 
@@ -260,9 +260,8 @@ def job_environment(spec: JobSpec, begun: AttemptRun) -> dict[str, str]:
 
 def _told(spec: JobSpec, begun: AttemptRun, inside: bool = False) -> dict[str, str]:
     """The variables with the job's run and number; without the record's path inside a container."""
-    told = {RUN_VARIABLE: begun.run, JOB_VARIABLE: spec.label}
-    if not inside:
-        told[RECORD_VARIABLE] = str(begun.record)
+    told = run_variables(begun.run, None if inside else str(begun.record))
+    told[JOB_VARIABLE] = spec.label
     if spec.array is not None:
         told[INDEX_VARIABLE] = str(spec.array.index)
     return told

@@ -32,9 +32,9 @@ from andon.model.run.record import (
 from andon.runs.facts import git_state, interpreter_of, versions_of
 from andon.runs.files import open_record, pieces
 from andon.runs.header import new_run, record_path, runs_folder
-from andon.runs.record import RunOutcome, RunRecorder, SampleSource
+from andon.runs.record import RunRecorder, SampleSource
 from andon.runs.rules.lines import RecordLines
-from andon.runs.rules.oom import MemoryBeforeEnd, Verdict, memory_numbers, verdict
+from andon.runs.rules.oom import MemoryBeforeEnd, Verdict, verdict
 
 TAIL_BYTES = 64 * 1024
 VERSIONS_SECONDS = 600.0
@@ -93,18 +93,13 @@ class JobRecorder:
         if end is None:
             self.pause()
             return LOST
-        strains, growth = recorder.strains(), recorder.growth()
-        with suppress(AndonError, OSError):
-            recorder.read_last()
-        judged = judged_end(end, tail, strains)
-        oom = None
-        if judged.end is RunState.DEVICE_OUT_OF_MEMORY:
-            oom = memory_numbers(tail, strains, growth)
-        seconds = round(end.seconds, 3)
-        outcome = RunOutcome(
-            judged.end, end.exit_code, end.signal, judged.words, judged.reported_by, seconds
+        judged, _ = recorder.finish(
+            lambda strains: judged_end(end, tail, strains),
+            tail,
+            exit_code=end.exit_code,
+            signal=end.signal,
+            duration_seconds=round(end.seconds, 3),
         )
-        recorder.end(outcome, oom)
         return _said(judged, self._free_bytes)
 
     @staticmethod

@@ -1,22 +1,31 @@
 """One map from its first device to its summary: the workers, the record and the listeners."""
 
+import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct, field
 
 from andon.leases.placement import Placement
-from andon.model.run.record import ItemState, RunDevice, RunEnd, RunItem, RunState
+from andon.leases.rules.eligibility import chosen_by
+from andon.model.redaction import redact
+from andon.model.run.record import ItemState, RunDevice, RunEnd, RunItem, RunKind, RunState
+from andon.runs.facts import find_facts
+from andon.runs.header import new_run
+from andon.runs.opening import RunRecording
 from andon.runs.record import RunOutcome, RunRecorder
 from andon.runs.rules.sampled import run_devices
 from andon.work.map.calls import CallEnd, Caller
 from andon.work.map.places import WorkPlaces
 from andon.work.map.pool import MapPool
 from andon.work.rules.map.plan import MapPlan, MapUnit
+
+WITHOUT_DEVICE = "it works without a device"
 
 
 class ItemOutputs(Protocol):
@@ -60,6 +69,34 @@ class MapResult(Struct, frozen=True):
     end: RunEnd
     path: Path | None  # of the record, if it could be written
     run: str
+
+
+class MapRecord(Struct, frozen=True):
+    """How a map is recorded."""
+
+    name: str
+    words: Sequence[str]  # its command; none in Python
+    recording: RunRecording
+    params: Mapping[str, Any]
+    image: str | None = None
+
+    def open(self, places: Sequence[Placement]) -> RunRecorder:
+        """Begins the record with the first devices; others may join."""
+        first = places[0]
+        uuids = dict.fromkeys(uuid for place in places for uuid in place.uuids)
+        begin = new_run(
+            RunKind.MAP,
+            self.name,
+            first.snapshot or self.recording.source.once(with_host=False),
+            uuids,
+            os.environ,
+            command=redact(tuple(self.words)) if self.words else None,
+            params=dict(self.params),
+            waited_seconds=round(first.waited_seconds, 3),
+            allocation_method=chosen_by(None) if uuids else None,
+        )
+        facts = partial(find_facts, list(self.words) or None, image=self.image)
+        return self.recording.open(begin, facts, None if uuids else WITHOUT_DEVICE)
 
 
 class MapSession(Struct):

@@ -12,7 +12,7 @@ from andon.cli.show.text import without_commands
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, Terminal, notice, write
 from andon.errors import AndonError, Invalid, TimedOut
-from andon.leases.placement import Grant, Placement
+from andon.leases.placement import Placement
 from andon.model.device import Snapshot
 from andon.model.probe import Trial, TrialState, probe_to_json
 from andon.model.redaction import redact
@@ -60,24 +60,20 @@ class Probing:
         self.words = redact(tuple(command))
         self._total: int | None = None
 
-    def on_grant(self, grant: Grant) -> int:
-        """Probes on the granted devices, and releases them whatever happens."""
-        try:
-            return self._probe(grant)
-        finally:
-            grant.release()
-
-    def on_lease(self, found: Placement) -> int:
-        """Probes on a lease held elsewhere, without ending it."""
-        shares = () if found.lease is None else found.lease.shares
+    def run(self, placement: Placement) -> int:
+        """Probes on these devices; releases a lease that was taken for it whatever happens."""
+        shares = () if placement.lease is None else placement.lease.shares
         parts = [share for share in shares if share.memory_bytes is not None]
         if parts:
             size = human_bytes(parts[0].memory_bytes or 0)
             raise Invalid(
-                f"lease {found.lease_id} is a share of {size}, and others may use the rest",
+                f"lease {placement.lease_id} is a share of {size}, and others may use the rest",
                 hint="probing needs whole devices: omit --lease and unset ANDON_LEASE",
             )
-        return self._probe(found)
+        try:
+            return self._probe(placement)
+        finally:
+            placement.release()
 
     def _probe(self, placement: Placement) -> int:
         held, where, snapshot = placement.held, placement.title, placement.snapshot
@@ -107,8 +103,7 @@ class Probing:
             NO_METRIC if self._limits.metric is None else NO_MATCH,
         )
         outcome = prober.run()
-        if held is not None:
-            held.release()  # before anything is shown: others may be waiting for it
+        placement.release()  # before anything is shown: others may be waiting for it
         return self._shown(outcome, where)
 
     def _plan(self, devices: Sequence[RunDevice], snapshot: Snapshot) -> ProbePlan:
