@@ -74,7 +74,7 @@ def map(  # noqa: A001 - `andon.map`
         {"items": len(values)},
     )
     plan = MapPlan([MapItem(i, plain_text(value)) for i, value in enumerate(values)], policy)
-    session = MapSession(plan, places, record.open, work.caller, work, log.warning, _grace())
+    session = MapSession(plan, places, record.open, work.caller, work, log.warning)
     try:
         session.run(lambda progress: None)
     except BaseException:
@@ -96,7 +96,8 @@ class _FunctionWork(Struct):
 
     def caller(self, place: Placement, recorder: RunRecorder) -> "_FunctionCaller":
         environment = {**place.environment, **run_variables(recorder.begin.id)}
-        return _FunctionCaller(self, FunctionWorker(self.function, environment, _grace()))
+        grace = library.shared().settings.work_grace_seconds
+        return _FunctionCaller(self, FunctionWorker(self.function, environment, grace))
 
     def ended(self, unit: MapUnit, end: CallEnd, state: ItemState) -> None:
         if state is not ItemState.RETRY:
@@ -194,10 +195,6 @@ class _HeldPlaces(Struct):
             simulated=self.simulated,
         )  # fmt: skip
         return request.acquire().placement
-
-
-def _grace() -> float:
-    return library.shared().settings.work_grace_seconds
 
 
 def _seconds(value: float | str | None) -> float | None:

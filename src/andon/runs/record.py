@@ -203,15 +203,15 @@ class RunRecorder:
             self._alerts.uuids = self.tallies.present
 
     def strains(self) -> list[MemoryBeforeEnd]:
-        """Returns the memory of the devices as last read; empty if they were read only at the
-        begin."""
+        """Returns the memory of the devices as last read during the work: not at the begin, and not
+        while nothing was used yet."""
         latest = self.tallies.latest if self.tallies.samples > 1 else {}
         return [
             MemoryBeforeEnd(
                 one.label, latest[one.uuid].get("memory_used_bytes"), one.memory_total_bytes
             )
             for one in self.begin.devices
-            if one.uuid in latest
+            if one.uuid in latest and latest[one.uuid].get("memory_used_bytes") != 0
         ]
 
     def growth(self) -> str | None:

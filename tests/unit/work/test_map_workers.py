@@ -127,9 +127,7 @@ def test_a_worker_that_cannot_be_closed_ends_the_map_and_gives_its_device_back()
     given_back: list[int] = []
     place = Placement(give_back=lambda: given_back.append(1))
     plan = MapPlan(items_of(["a"]))
-    pool = MapPool(
-        plan, CpuPlaces(1), lambda place: Unclosable(), Heard(), lambda words: None, GRACE
-    )
+    pool = MapPool(plan, CpuPlaces(1), lambda place: Unclosable(), Heard(), lambda words: None)
     raised: list[BaseException] = []
 
     def run() -> None:
@@ -178,7 +176,7 @@ def test_a_later_worker_that_cannot_be_started_ends_the_map_and_gives_its_device
         return Slow(given_back)
 
     plan = MapPlan(items_of(["a", "b"]))
-    pool = MapPool(plan, OneLater(2, [second]), caller_of, Heard(), lambda words: None, GRACE)
+    pool = MapPool(plan, OneLater(2, [second]), caller_of, Heard(), lambda words: None)
     with pytest.raises(OSError, match="Too many open files"):
         pool.run([first], lambda: None)
     assert given_back.is_set()
@@ -207,7 +205,7 @@ def test_a_map_that_cannot_be_recorded_gives_its_devices_back() -> None:
 
     places = OnePlace(2)
     plan = MapPlan(items_of(["a", "b", "c"]))
-    session = MapSession(plan, places, record, lambda *_: Unclosable(), Nothing(), print, GRACE)
+    session = MapSession(plan, places, record, lambda *_: Unclosable(), Nothing(), print)
     with pytest.raises(OSError, match="Too many open files"):
         session.run(lambda progress: None)
     assert places.given_back == 2

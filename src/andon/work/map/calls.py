@@ -10,10 +10,7 @@ from typing import IO, Any, Protocol
 
 from msgspec import Struct
 
-from andon.leases.placement import Placement
-from andon.runs.record import RunRecorder
 from andon.units import human_seconds
-from andon.work.preparing import bound_line, bound_to
 from andon.work.process_group import ProcessGroup
 from andon.work.rules.map.plan import MapUnit
 
@@ -168,14 +165,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def bound_cpus(
-    place: Placement, recorder: RunRecorder, notify: Callable[[str], None]
-) -> frozenset[int] | None:
-    """Returns the CPUs next to a worker's devices, as far as they are known; the record and one
-    line name them, or the reason."""
-    bound = bound_to(place.devices)
-    recorder.write(bound_line(bound, place.label))
-    notify(f"{place.title}: {bound.words}")
-    return bound.cpus

@@ -51,17 +51,15 @@ class MapPool:
         caller_of: Callable[[Placement], Caller],
         listener: MapListener,
         notify: Callable[[str], None],
-        grace_seconds: float,
     ) -> None:
         self.plan, self._places, self._caller_of = plan, places, caller_of
-        self._listener, self._notify, self._grace_seconds = listener, notify, grace_seconds
+        self._listener, self._notify = listener, notify
         self._changed = threading.Condition()
         self._workers: dict[int, _Worker] = {}
         self._threads: list[threading.Thread] = []
         self._idle = 0
         self._number = 0
-        self._killed = False
-        self._kill_at: float | None = None  # monotonic
+        self._ending: int | None = None  # the signal that ends all items
         self._error: BaseException | None = None
 
     @property
@@ -83,8 +81,8 @@ class MapPool:
                     break
                 self._changed.wait(TICK_SECONDS)
             tick()
-            if self._kill_at is not None and time.monotonic() >= self._kill_at:
-                self.end()  # again and again: a call may have begun meanwhile
+            if self._ending is not None:
+                self.end(self._ending)  # again and again: a call may have begun meanwhile
             if time.monotonic() - checked >= CHECK_SECONDS:
                 checked = time.monotonic()
                 self._check_places()
@@ -99,13 +97,8 @@ class MapPool:
         self.plan.stop(why)
 
     def end(self, number: int = signal.SIGKILL) -> None:
-        """Ends the items that run; also from a signal handler. What does not end by another
-        signal is killed after the grace period."""
-        self._killed = True
-        if number == signal.SIGKILL:
-            self._kill_at = time.monotonic()
-        elif self._kill_at is None:
-            self._kill_at = time.monotonic() + self._grace_seconds
+        """Ends the items that run; also from a signal handler."""
+        self._ending = number
         for worker in list(self._workers.values()):
             worker.caller.end(number)
 
@@ -170,7 +163,12 @@ class MapPool:
 
     def _settle(self, unit: MapUnit, worker: _Worker, end: CallEnd) -> None:
         with self._changed:
-            if end.interrupted and not end.ok and worker.leaving is not None and not self._killed:
+            if (
+                end.interrupted
+                and not end.ok
+                and worker.leaving is not None
+                and self._ending is None
+            ):
                 self.plan.returned(unit)
                 self._changed.notify_all()
                 return

@@ -1,12 +1,15 @@
 """One map from its first device to its summary: the workers, the record and the listeners."""
 
 import os
+import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any, Protocol
 
 from msgspec import Struct, field
@@ -108,7 +111,6 @@ class MapSession(Struct):
     caller_of: Callable[[Placement, RunRecorder], Caller]
     outputs: ItemOutputs
     notify: Callable[[str], None]
-    grace_seconds: float
     pool: MapPool | None = None
     _recorder: RunRecorder | None = None
     _began: float = 0.0
@@ -127,9 +129,8 @@ class MapSession(Struct):
             _release(first)
             raise
         pool = self.pool = MapPool(
-            self.plan, self.places, lambda place: self.caller_of(place, recorder), self,
-            self.notify, self.grace_seconds,
-        )  # fmt: skip
+            self.plan, self.places, lambda place: self.caller_of(place, recorder), self, self.notify
+        )
         self._began = time.monotonic()
         outcome = RunOutcome(RunState.STOPPED)
         try:
@@ -237,3 +238,40 @@ def _said(end: CallEnd) -> str | None:
 def placed_devices(place: Placement) -> tuple[RunDevice, ...]:
     """Returns the devices of a worker, for a record."""
     return () if place.snapshot is None else run_devices(place.snapshot, place.uuids)
+
+
+@contextmanager
+def handled_signals(session: MapSession, notify: Callable[[str], None]) -> Iterator[list[int]]:
+    """Handles signals: after the first Ctrl-C no further item starts, the second kills the
+    running ones. SIGTERM and SIGHUP end the running items at once.
+
+    SIGTERM may also come from `andon release`, which means one worker alone.
+    """
+    received: list[int] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if session.pool is None:
+            raise KeyboardInterrupt
+        if number == signal.SIGTERM and session.pool.release():
+            return
+        received.append(number)
+        if number != signal.SIGINT:
+            session.pool.stop(f"asked to end by {signal.Signals(number).name}")
+            session.pool.end(signal.SIGTERM if len(received) == 1 else signal.SIGKILL)
+        elif len(received) == 1:
+            session.pool.stop("stopped on request")
+            if session.plan.running:
+                notify("no further items start; running ones continue. Ctrl-C again kills them")
+        else:
+            session.pool.end()
+
+    before = {
+        number: signal.signal(number, handle)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
