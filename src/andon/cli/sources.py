@@ -2,14 +2,21 @@
 from."""
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from andon.cli.terminal import Choices, notice
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from andon.explain.conditions.rulebook import Rulebook
     from andon.leases.availability import Availability
+    from andon.leases.granter import LeaseTerms
+    from andon.leases.placement import Grant
+    from andon.model.lease import DeviceRequest
     from andon.node.port import Node
+    from andon.runs.opening import RunRecording
     from andon.sampling.sampler import Sampler
     from andon.settings.resolution import Resolved, Settings
 
@@ -95,3 +102,31 @@ def availability_of(choices: Choices, sampler: "Sampler") -> "Availability":
         simulated=resolved.origin.get("simulate") == "flag",
         ask_places=sampler.ask_places,
     )
+
+
+def take(
+    choices: Choices,
+    availability: "Availability",
+    request: "DeviceRequest",
+    terms: "LeaseTerms",
+    timeout_seconds: float,
+) -> "Grant":
+    """Waits for devices and reserves them; a line on the terminal shows the wait."""
+    from andon.cli.show.waiting import WaitingLine
+    from andon.leases.book.lease_book import Book
+    from andon.leases.granter import Granter
+
+    line = WaitingLine(choices)
+    try:
+        return Granter(Book(), availability).grant(request, terms, timeout_seconds, line)
+    finally:
+        line.clear()
+
+
+def recording_of(
+    choices: Choices, sampler: "Sampler", folder: "Path | None" = None
+) -> "RunRecording":
+    """How the runs of this command are recorded."""
+    from andon.app.runs import recording
+
+    return recording(settings_of(choices), sampler, partial(notice, choices=choices), folder)

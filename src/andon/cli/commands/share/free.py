@@ -116,16 +116,15 @@ def env(lease_id: str | None, **asked: Any) -> int:
     With --lease they select a lease's devices; without, the best available now, which are not
     reserved.
     """
-    from andon.cli.work_session import attached
+    from andon.leases.placement import on_lease
     from andon.leases.rules.environment import environment
 
     choices, request = chosen(), request_from(asked)
     name = lease_id or os.environ.get("ANDON_LEASE")
     if name:
         with sampling_ahead(choices) as sampler:
-            found = attached(name, availability_of(choices, sampler).view(), request)
-        everyone = [status.device for status in found.snapshot.devices]
-        variables = environment(found.devices, everyone, found.lease.id)
+            found = on_lease(name, availability_of(choices, sampler).view(), request)
+        variables = found.environment
     else:
         _refuse_nothing(request)
         from andon.leases.book.lease_book import Book

@@ -25,13 +25,21 @@ from andon.cli.device_request import (
 )
 from andon.cli.options import chosen, elsewhere, shared
 from andon.cli.show.text import say
-from andon.cli.show.waiting import WaitingLine
-from andon.cli.sources import availability_of, node_of, sampling_ahead
+from andon.cli.sources import (
+    availability_of,
+    node_of,
+    recording_of,
+    sampling_ahead,
+    settings_of,
+    take,
+)
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+    from andon.leases.placement import Grant
 
 IMAGE_SHELL = "/bin/sh"  # what is started in an image without a command
 
@@ -112,29 +120,23 @@ def lease(command: tuple[str, ...], length: float | None, bind: bool, **asked: A
         with sampling_ahead(choices) as sampler:
             if bind:
                 sampler.ask_places()
-            from andon.cli.work_session import Running
-            from andon.leases.book.lease_book import Book
-            from andon.leases.granter import Granter, LeaseTerms
+            from andon.leases.granter import LeaseTerms
+            from andon.work.session import CommandWork
 
-            running = Running(
-                choices,
+            work = CommandWork(
                 wanted,
-                sampler,
+                settings_of(choices),
+                recording_of(choices, sampler),
                 interactive=True,
                 shell=not command,
-                contained=inside,
                 bind=bind,
+                contained=inside,
             )
-            line = WaitingLine(choices)
-            try:
-                terms = LeaseTerms(command=running.words, seconds=length)
-                granter = Granter(Book(), availability_of(choices, sampler))
-                grant = granter.grant(request, terms, wait_seconds(asked), line)
-            finally:
-                line.clear()
+            terms = LeaseTerms(command=work.words, seconds=length)
+            availability = availability_of(choices, sampler)
+            grant = take(choices, availability, request, terms, wait_seconds(asked))
             notice(_words(grant, bool(command)), choices)
-            code, _ = running.on_grant(grant)
-            return code
+            return work.run(grant)[0]
     except CannotStart as error:
         from andon.cli.terminal import report
 
@@ -168,10 +170,10 @@ def _lease_here(choices: Choices) -> str:
     return inside or only_lease(choices, "lease extend").id
 
 
-def _words(grant: Any, has_command: bool) -> str:
-    from andon.leases.refusal import chosen_title, clock
+def _words(grant: "Grant", has_command: bool) -> str:
+    from andon.leases.refusal import clock
 
-    held = grant.held.lease
+    held = grant.lease
     until = "" if held.until is None else f" until {clock(held.until, held.since)}"
     left = "" if has_command else "; exit the shell to release it"
-    return f"lease {held.id}: {chosen_title(grant.candidates)}{until}{left}"
+    return f"lease {held.id}: {grant.title}{until}{left}"
