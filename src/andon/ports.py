@@ -256,8 +256,8 @@ class AlertStore(Protocol):
         """Close files and connections. May be called twice."""
 
 
-class Executor(Protocol):
-    """Executes commands in one kind of place: on this machine, or in a container of its engine.
+class ContainerEngine(Protocol):
+    """Runs commands in containers of this machine, on devices that a lease chose.
 
     What it makes is found again by its label, also by another process. Raises `Unavailable`,
     `Denied`, `Gone` or `Invalid` in one sentence when it cannot.
@@ -291,18 +291,8 @@ class Executor(Protocol):
     def clean(self, work: CreatedWork) -> None:
         """Kill what still runs and remove what is left of it. May be called twice."""
 
-
-@runtime_checkable
-class Explaining(Protocol):
-    """An executor that can explain why something did not start."""
-
     def not_started(self, work: CreatedWork, said: str) -> AndonError:
-        """Returns the error for the engine's message."""
-
-
-@runtime_checkable
-class Sweeping(Protocol):
-    """An executor whose ended work stays behind when its supervisor is killed."""
+        """Returns the error for the engine's message about work that did not start."""
 
     def leftovers(self, living: frozenset[str]) -> Sequence[CreatedWork]:
         """Returns ended work of this user under labels that are not among the living."""

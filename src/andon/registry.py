@@ -58,13 +58,12 @@ NOTIFIERS = AdapterTable(
 )
 
 
-EXECUTORS = AdapterTable(
-    "executor",
-    "andon.executors",
+ENGINES = AdapterTable(
+    "engine",
+    "andon.engines",
     {
-        "docker": "andon.engines.containers:DockerExecutor",
-        "local": "andon.engines.local:LocalExecutor",
-        "podman": "andon.engines.containers:PodmanExecutor",
+        "docker": "andon.engines.containers:DockerEngine",
+        "podman": "andon.engines.containers:PodmanEngine",
     },
 )
 

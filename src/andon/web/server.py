@@ -42,7 +42,7 @@ from andon.web.users.opening import open_shared_files
 if TYPE_CHECKING:
     from andon.alerts.watcher import Watcher
     from andon.exporter.spreads import ServerCounts
-    from andon.leases.network import RemoteLeases
+    from andon.leases.network import NetworkLeases
     from andon.leases.tracker import LeaseTracker
     from andon.model.lease_list import LeaseList
     from andon.web.jobs.shown import ServerJobs
@@ -166,7 +166,7 @@ def _app_state(
     history: ServerHistory,
     keys: Keys,
     watcher: "Watcher",
-    remote_leases: "RemoteLeases | None",
+    remote_leases: "NetworkLeases | None",
     leases: "LeaseTracker | None",
     sign_in: str | None,
     runs: "ServerRuns",
@@ -201,11 +201,11 @@ def _remote_leases(
     watcher: "Watcher",
     leases: "LeaseTracker | None",
     simulated: bool,
-) -> "RemoteLeases | None":
+) -> "NetworkLeases | None":
     """Returns remote leasing; it uses the sampler's snapshots, so this process calls no driver."""
     if leases is None:
         return None  # a recording, or a system without locks
-    from andon.leases.network import RemoteLeases
+    from andon.leases.network import NetworkLeases
 
     availability = open_availability(
         settings,
@@ -214,7 +214,7 @@ def _remote_leases(
         broken=watcher.broken_devices,
         ask_places=sampler.ask_places,
     )
-    remote_leases = RemoteLeases(availability, feed.latest, follows=leases.why_not)
+    remote_leases = NetworkLeases(availability, feed.latest, follows=leases.why_not)
     leases.listen(remote_leases.changed)
     return remote_leases
 

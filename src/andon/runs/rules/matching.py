@@ -35,6 +35,14 @@ class RunQuery(Struct, frozen=True):
     offset: int = 0
 
 
+class RunListing(Struct, frozen=True):
+    """The runs of one page, and how many there are in all."""
+
+    rows: list[RunRow]
+    total: int
+    note: str | None = None  # what is not there yet
+
+
 class RunCounts(Struct, frozen=True):
     """How many runs there are, by the names of their devices, by tag, group and state."""
 

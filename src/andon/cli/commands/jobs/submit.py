@@ -74,7 +74,7 @@ def checkpoint(text: str) -> "Checkpoint":
 @priority_option
 @for_option("Stop the command after this time: 2h.")
 @bind_option
-@click.option("--grace", type=duration, metavar="TIME", help="Time from SIGTERM to SIGKILL [30s].")
+@click.option("--grace", type=duration, metavar="TIME", help="Time from SIGTERM to SIGKILL [10s].")
 @click.option("--name", metavar="NAME", help="Name of the job and its run.")
 @click.option("--after", multiple=True, metavar="JOB,…", help="Start when these have succeeded.")
 @click.option("--after-any", multiple=True, metavar="JOB,…", help="Start when these have ended.")
@@ -147,13 +147,12 @@ def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) ->
     commit = GitCommitLookup()
     import andon.jobs.queue  # noqa: F401 - needed below; imported while git looks for the commit
     from andon.jobs.submitting import here_spec
-    from andon.model.job.spec import GRACE_SECONDS, ArrayPlace, NotifyWhen
+    from andon.model.job.spec import ArrayPlace, NotifyWhen
 
     if choices.replay is not None:
         raise Invalid("the devices of a recorded file cannot be used by jobs")
     indices, limit = _array(asked["array"])
     after, after_any = _numbers(asked["after"]), _numbers(asked["after_any"])
-    grace = asked["grace"]
     image = container_from(asked)
     refuse_bind(asked["bind"], image)
     contained(image, command)
@@ -165,7 +164,7 @@ def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) ->
         simulate=choices.simulate,
         for_seconds=asked["length"],
         bind=asked["bind"],
-        grace_seconds=GRACE_SECONDS if grace is None else grace,
+        grace_seconds=asked["grace"],
         timeout_seconds=asked["timeout"],
         after=after,
         after_any=after_any,
