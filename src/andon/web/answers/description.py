@@ -7,6 +7,7 @@ from fastapi.openapi.utils import get_openapi
 from msgspec.structs import replace
 
 from andon.alerts.rules import rule_page
+from andon.alerts.rules.overview import Outcomes
 from andon.alerts.rules.rule_page import RULE_SCHEMA, RULES_SCHEMA, RUNG_WITHOUT
 from andon.estimate.rules.wire import ESTIMATE
 from andon.explain.conditions.condition import Rung
@@ -93,7 +94,7 @@ ANSWERS: dict[tuple[str, str], JsonShape] = {
     ("get", "/api/alerts/{alert}"): ALERT,
     ("post", ACKNOWLEDGED): ALERT,
     ("delete", ACKNOWLEDGED): ALERT,
-    ("post", "/api/alerts/test"): shape_of(schemas.Outcomes),
+    ("post", "/api/alerts/test"): shape_of(Outcomes),
     ("get", "/api/silences"): SILENCE_LIST,
     ("post", "/api/silences"): SILENCE,
     ("delete", "/api/silences/{silence}"): shape_of(schemas.Ended),
