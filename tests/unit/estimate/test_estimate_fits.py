@@ -73,7 +73,7 @@ def test_what_is_not_available_does_not_fit_now() -> None:
     assert found.fits[0].reason == "held by alice"
     assert (found.fits_now, found.fits_empty) == (False, True)
     unknown = of("Llama-3.1-8B", replace(room("0", H200), total_bytes=None)).fits[0]
-    assert (unknown.fits_now, unknown.fits_empty, unknown.reason) == (
+    assert (unknown.now, unknown.empty, unknown.reason) == (
         None,
         None,
         "its memory is not known",
