@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from andon.app.leases import labels_of
+from andon.errors import Invalid
 from andon.host.files import home_folder
 from andon.jobs.queue import Queue, possible_here, refuse_too_many, same_as, submit, wake
+from andon.settings.clusters import HERE
 from andon.settings.resolution import Settings
 
 if TYPE_CHECKING:
@@ -78,6 +80,11 @@ def submit_document(
 
     read = older_jobs_in if is_older(document) else jobs_in
     jobs, home = read(dict(document), REQUEST, {}), home_folder()
+    if any(job.on not in ("", HERE) for job in jobs):
+        raise Invalid(
+            "jobs for a cluster are not accepted over the network",
+            hint="in a terminal: andon submit --on NAME",
+        )
     made = [possible_here(specs_of(job, home, {}, _known), latest, labels) for job in jobs]
     refuse_too_many(open_jobs_folder(), sum(map(len, made)))
     queue = JobQueue(_known, lambda specs: submit(possible_here(specs, latest, labels)), same_as)

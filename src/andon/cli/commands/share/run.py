@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from andon.cli.commands.completing import complete_command
+from andon.cli.commands.jobs.clusters import on_options, target_of
 from andon.cli.commands.share.container_options import (
     contained,
     container_from,
@@ -27,10 +28,11 @@ from andon.cli.options import chosen, shared, whole
 from andon.cli.show.waiting import WaitingLine
 from andon.cli.sources import availability_of, sampling_ahead
 from andon.cli.terminal import Choices, notice, report
-from andon.errors import AndonError, Conflict, Unavailable
+from andon.errors import AndonError, Conflict, Invalid, Unavailable
 
 if TYPE_CHECKING:
     from andon.cli.work_session import Running
+    from andon.jobs.clusters.pages import OpenCluster
     from andon.runs.rules.oom import Verdict
     from andon.work.containers.running import ContainedCommand
 
@@ -80,6 +82,7 @@ class RunCommand(click.Command):
     "--telemetry-dir", metavar="DIR", help="Folder of the run record [default: the state folder]."
 )
 @click.option("--csv", "as_csv", is_flag=True, help="Also write the samples as CSV next to it.")
+@on_options
 @container_options
 @click.argument(
     "command", nargs=-1, type=click.UNPROCESSED, required=True, shell_complete=complete_command
@@ -108,6 +111,10 @@ def run(
         from andon.work.preparing import CannotStart, find
 
         try:
+            asked["lease_id"] = lease_id
+            target = target_of(choices, asked)
+            if target is not None:
+                return _run_there(choices, target, command, name, length, asked)
             image = container_from(asked)
             refuse_bind(bind, image)
             if image is None:
@@ -124,6 +131,32 @@ def run(
     except AndonError as error:
         report(error)
         return OURS
+
+
+def _run_there(
+    choices: Choices,
+    cluster: "OpenCluster",
+    command: Sequence[str],
+    name: str | None,
+    length: float | None,
+    asked: dict[str, Any],
+) -> int:
+    """Runs the command on a cluster, with its output and exit code here."""
+    from andon.cli.commands.jobs.elsewhere import run_there, submission_of
+    from andon.jobs.submitting import here_spec
+    from andon.work.containers.rules.options import options_to_json
+
+    if asked["lease_id"]:
+        raise Invalid("a lease is on this machine", hint="leave out --lease or --on")
+    image = container_from(asked)
+    spec = here_spec(
+        command,
+        request_to_take(asked, choices),
+        name=(name or "")[:200],
+        for_seconds=length,
+        container={} if image is None else options_to_json(image),
+    )
+    return run_there(choices, cluster, submission_of(cluster, spec, asked["engine_options"]))
 
 
 def _run(

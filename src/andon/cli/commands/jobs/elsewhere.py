@@ -1,0 +1,294 @@
+"""Jobs of clusters at the command line: submit, show, wait, cancel, logs, why."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from andon.cli.json_text import as_json_text
+from andon.cli.show.text import Text, say
+from andon.cli.terminal import Choices, Terminal, notice, report, write
+from andon.errors import AndonError, Gone, Invalid, TimedOut
+from andon.failures.rules.backoff import doubled_seconds
+from andon.jobs.clusters.asking import within
+from andon.jobs.clusters.notes import recent_notes, submit_once
+from andon.jobs.clusters.pages import OpenCluster, forget_answer
+from andon.jobs.rules.cluster_views import named, of_id, view_of
+from andon.jobs.rules.polling import FRESH_SECONDS, PAST_SECONDS
+from andon.model.job import JobState, JobView
+from andon.model.job.cluster import ClusterJob, ClusterLog, ClusterReason, Submission
+from andon.model.job.spec import JobSpec
+from andon.ports import Cluster, Foreground, Previewing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+T = TypeVar("T")
+FIRST_POLL_SECONDS = 0.2
+LOG_BYTES = 1 << 20
+LOG_POLL_SECONDS = 1.0
+
+
+def asked(cluster: OpenCluster, question: Callable[[Cluster], T]) -> T:
+    """Asks a cluster within its time limit; the error names it."""
+    try:
+        return within(cluster.timeout_seconds, cluster.name, lambda: question(cluster.open()))
+    except AndonError as error:
+        if error.reason.startswith(f"{cluster.name}:"):
+            raise
+        raise type(error)(f"{cluster.name}: {error.reason}", error.hint, error.mistakes) from error
+
+
+# Submit.
+
+
+def submission_of(
+    cluster: OpenCluster,
+    spec: JobSpec,
+    options: Sequence[str] = (),
+    after: Sequence[str] = (),
+    after_any: Sequence[str] = (),
+    array: str | None = None,
+) -> Submission:
+    """Returns the job as it is handed to a cluster; refuses what only this machine's queue has."""
+    if spec.unique or spec.notify is not None:
+        option = "--unique" if spec.unique else "--notify"
+        raise Invalid(
+            f"{option} is for jobs on this machine", hint="leave it out, or use --on here"
+        )
+    from andon.jobs.rules.naming import parse_array
+
+    indices, limit = parse_array(array) if array else ((), None)
+    return Submission(
+        f"a{os.urandom(6).hex()}",
+        spec,
+        _ids(cluster, after),
+        _ids(cluster, after_any),
+        indices,
+        limit,
+        tuple(options),
+    )
+
+
+def _ids(cluster: OpenCluster, given: Sequence[str]) -> tuple[str, ...]:
+    words = [word.strip() for part in given for word in part.split(",") if word.strip()]
+    prefix = f"{cluster.name}:"
+    if wrong := [word for word in words if not word.startswith(prefix) or word == prefix]:
+        raise Invalid(
+            f"a job on {cluster.name} can wait only for jobs there, not for {wrong[0][:60]!r}",
+            hint=f"name them as andon jobs does: {prefix}ID",
+        )
+    return tuple(dict.fromkeys(word.removeprefix(prefix) for word in words))
+
+
+def submit_there(cluster: OpenCluster, submission: Submission) -> str:
+    """Submits a job; returns its name here, `lab:4711`."""
+    job = asked(cluster, lambda there: submit_once(cluster.name, there, submission))
+    forget_answer(cluster.name)
+    return named(cluster.name, job)
+
+
+def say_submitted(choices: Choices, label: str, submission: Submission) -> None:
+    terminal = Terminal.of(choices)
+    if not terminal.live:
+        terminal.show(f"{label}\n")
+        return
+    many = f" ({len(submission.indices)} jobs)" if submission.indices else ""
+    one = f"{label}_{submission.indices[0]}" if submission.indices else label
+    terminal.say(say(f"job {label}{many}: {submission.job.name}; andon logs {one} -f"))
+
+
+def preview_there(choices: Choices, cluster: OpenCluster, submission: Submission) -> None:
+    """Prints what would be submitted, in the cluster's own words if it has any."""
+    opened, terminal = cluster.open(), Terminal.of(choices)
+    if isinstance(opened, Previewing):
+        text = asked(cluster, lambda _: opened.preview(submission))
+        terminal.show(text if text.endswith("\n") else f"{text}\n")
+        return
+    from andon.cli.show.jobs import render_dry
+
+    for line in render_dry([[submission.job] * max(1, len(submission.indices))], terminal.width):
+        terminal.say(line)
+
+
+# Wait, show, cancel, why.
+
+
+def jobs_there(cluster: OpenCluster, ids: Sequence[str]) -> list[ClusterJob]:
+    """Returns the jobs and elements of arrays with these ids; Gone names one that is not known."""
+    everyone = asked(cluster, lambda there: list(there.jobs(0.0)))
+    found = {wanted: of_id(everyone, wanted) for wanted in ids}
+    for wanted, jobs in found.items():
+        if not jobs:
+            raise Gone(f"{cluster.name} knows no job {wanted[:60]} of yours", hint="andon jobs")
+    return list({job.id: job for jobs in found.values() for job in jobs}.values())
+
+
+def views_there(cluster: OpenCluster, ids: Sequence[str]) -> list[JobView]:
+    notes = {one.submission.label: one for one in recent_notes(time.time() - PAST_SECONDS)}
+    jobs = jobs_there(cluster, ids)
+    return [view_of(cluster.name, job, notes.get(job.label or "")) for job in jobs]
+
+
+def wait_there(
+    cluster: OpenCluster, ids: Sequence[str], until: float | None = None
+) -> list[ClusterJob]:
+    """Waits until jobs have ended; returns them. A cluster that is away meanwhile is waited for."""
+    polls = 0
+    while True:
+        try:
+            jobs = jobs_there(cluster, ids)
+        except AndonError as error:
+            if isinstance(error, Gone | Invalid) or polls == 0:
+                raise
+            jobs = []
+        if jobs and all(job.state.is_settled for job in jobs):
+            return jobs
+        if until is not None and time.monotonic() >= until:
+            raise TimedOut("not all jobs have ended in time")
+        time.sleep(doubled_seconds(polls, FIRST_POLL_SECONDS, FRESH_SECONDS))
+        polls += 1
+
+
+def code_of(job: ClusterJob) -> int:
+    """Returns the job's own exit code; 1 if it has none and did not succeed."""
+    return 0 if job.state is JobState.SUCCEEDED else job.exit_code or 1
+
+
+def cancel_there(choices: Choices, cluster: OpenCluster, ids: Sequence[str]) -> int:
+    try:
+        asked(cluster, lambda there: there.cancel(ids))
+    except AndonError as error:
+        report(error)
+        return error.exit_code
+    finally:
+        forget_answer(cluster.name)
+    for job in ids:
+        notice(f"job {named(cluster.name, job)} is asked to end", choices)
+    return 0
+
+
+def reasons_there(cluster: OpenCluster, job: str) -> Sequence[ClusterReason]:
+    return asked(cluster, lambda there: list(there.reasons(job)))
+
+
+def why_there(choices: Choices, cluster: OpenCluster, job: str, as_json: bool) -> int:
+    """Prints why a job waits or how it ended, and what would help."""
+    from andon.model.shapes import to_json
+
+    views, terminal = views_there(cluster, [job]), Terminal.of(choices)
+    if len(views) > 1:
+        views = [one for one in views if not one.state.is_settled] or views
+        notice(f"{named(cluster.name, job)} is an array; this is {views[0].label}", choices)
+    view = views[0]
+    reasons = reasons_there(cluster, view.engine_id or job)
+    if as_json:
+        value = {"schema": "andon.why_job/1", "job": to_json(view), "reasons": to_json(reasons)}
+        terminal.show(as_json_text(value, terminal.live))
+        return 0
+    for line in _why_lines(view, reasons):
+        terminal.say(line)
+    return 0
+
+
+def _why_lines(view: JobView, reasons: Sequence[ClusterReason]) -> "Iterator[Text]":
+    yield say(f"job {view.label} {view.name}: {view.state.words}", "bold")
+    if view.where:
+        yield say(f"  {'on' if view.started else 'in'} {view.where}")
+    for reason in reasons:
+        yield say(f"  {reason.text}")
+        if reason.advice:
+            yield say(f"    {reason.advice}", "dim")
+
+
+# Logs, and work that is followed as if it ran here.
+
+
+def logs_there(choices: Choices, cluster: OpenCluster, job: str, lines: int, follow: bool) -> int:
+    """Prints the output of a job: its last lines, or all; then what comes, until it ends."""
+    try:
+        part = _log(cluster, job, None if lines else 0)
+    except Gone:
+        elements = jobs_there(cluster, [job])
+        hint = f"name one of them: {named(cluster.name, elements[0].id)}"
+        raise Invalid(f"{named(cluster.name, job)} is an array", hint=hint) from None
+    if lines:
+        kept = part.text.splitlines(keepends=True)[-lines:]
+        part = ClusterLog(part.start, part.end, "".join(kept), part.ended)
+    if not part.text and not follow:
+        (view,) = views_there(cluster, [job])
+        if view.started is None:
+            why = f": {view.reason}" if view.reason else ""
+            notice(f"job {view.label} has not started: it is {view.state.words}{why}", choices)
+    write(sys.stdout, part.text)
+    if follow or not lines:
+        follow_log(cluster, job, part, follow)
+    return 0
+
+
+def _log(cluster: OpenCluster, job: str, start: int | None) -> ClusterLog:
+    return asked(cluster, lambda there: there.log(job, start, LOG_BYTES))
+
+
+def follow_log(cluster: OpenCluster, job: str, part: ClusterLog, wait: bool) -> None:
+    """Prints what follows this part; with `wait`, until the job has ended."""
+    while True:
+        try:
+            part = _log(cluster, job, part.end)
+        except AndonError as error:
+            if not wait or isinstance(error, Gone | Invalid):
+                raise
+            part = ClusterLog(part.end, part.end, "", False)  # it may come back
+        write(sys.stdout, part.text)
+        if not part.text and (part.ended or not wait):
+            return
+        if not part.text:
+            time.sleep(LOG_POLL_SECONDS)
+
+
+def run_there(choices: Choices, cluster: OpenCluster, submission: Submission) -> int:
+    """Runs a job and returns its exit code: at this terminal if the cluster can do that, else it
+    is submitted and its output followed; Ctrl-C cancels it."""
+    opened = cluster.open()
+    if isinstance(opened, Foreground):
+        from andon.work.launcher import Launcher
+
+        command = asked(cluster, lambda _: opened.foreground(submission))
+        return Launcher(command, os.environ).run(lambda: None, notice).code
+    label = submit_there(cluster, submission)
+    job = label.removeprefix(f"{cluster.name}:")
+    notice(f"running as {label}", choices)
+    try:
+        follow_log(cluster, job, ClusterLog(0, 0, "", False), wait=True)
+        (ended,) = wait_there(cluster, [job])
+    except KeyboardInterrupt:
+        cancel_there(choices, cluster, [job])
+        raise
+    if ended.state is not JobState.SUCCEEDED and ended.reason:
+        notice(f"job {label} {ended.state.words}: {ended.reason}", choices)
+    return code_of(ended)
+
+
+def waited_there(choices: Choices, cluster: OpenCluster, label: str) -> int:
+    """Waits for a job that was just submitted; returns its exit code."""
+    from andon.cli.commands.jobs.common import going_on
+
+    with going_on(choices, [label]):
+        ended = wait_there(cluster, [label.removeprefix(f"{cluster.name}:")])
+    for job in ended:
+        if job.state is not JobState.SUCCEEDED and job.reason:
+            notice(f"job {named(cluster.name, job.id)} {job.state.words}: {job.reason}", choices)
+    return max(map(code_of, ended))
+
+
+def show_there(found: "dict[str, tuple[OpenCluster, list[str]]]") -> tuple[list[JobView], int]:
+    """Returns the named jobs of clusters, with their reasons; what fails is reported."""
+    views, code = list[JobView](), 0
+    for cluster, ids in found.values():
+        try:
+            views += views_there(cluster, ids)
+        except AndonError as error:
+            report(error)
+            code = error.exit_code
+    return views, code
