@@ -4,7 +4,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from andon.errors import AndonError, Invalid
-from andon.jobs.clusters.pages import OpenCluster
+from andon.jobs.clusters.asking import OpenCluster
 from andon.registry import CLUSTERS, known_names, load
 from andon.settings.clusters import HERE, ClusterSettings, is_cluster_name
 from andon.settings.resolution import Settings

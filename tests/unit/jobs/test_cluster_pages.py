@@ -10,7 +10,7 @@ import pytest
 from andon.errors import Gone, Invalid, Unavailable
 from andon.failures.retrying import Clocks
 from andon.jobs.clusters import asking, notes, pages
-from andon.jobs.clusters.pages import OpenCluster
+from andon.jobs.clusters.asking import OpenCluster
 from andon.jobs.clusters.poller import ClusterPoller
 from andon.jobs.folder import jobs_path, open_jobs_folder
 from andon.model.job import JobState

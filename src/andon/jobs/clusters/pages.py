@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from andon.errors import AndonError
 from andon.host.files import make_private, read_regular
-from andon.jobs.clusters.asking import all_within
+from andon.jobs.clusters.asking import OpenCluster, all_within
 from andon.jobs.clusters.notes import recent_notes
 from andon.jobs.folder import jobs_path, own_jobs_folder, write_whole
 from andon.jobs.rules.cluster_views import (
@@ -25,18 +25,9 @@ from andon.model.job import JobView
 from andon.model.job.cluster import ClusterJob
 from andon.model.job.spec import dumps, loads
 from andon.model.shapes import to_json
-from andon.ports import Cluster
 
 FOLDER = "clusters"
 LARGEST_BYTES = 64 << 20
-
-
-class OpenCluster(Struct, frozen=True):
-    """A configured cluster: its name, its time limit, and how it is opened."""
-
-    name: str
-    timeout_seconds: float
-    open: Callable[[], Cluster]
 
 
 class ClusterList(Struct, frozen=True):

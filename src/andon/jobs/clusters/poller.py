@@ -4,8 +4,8 @@ import logging
 import threading
 
 from andon.failures.retrying import REAL, Clocks, Retrying, RetryTexts
-from andon.jobs.clusters.asking import GRACE_SECONDS, as_ours
-from andon.jobs.clusters.pages import OpenCluster, keep_page, kept_page
+from andon.jobs.clusters.asking import GRACE_SECONDS, OpenCluster, as_ours
+from andon.jobs.clusters.pages import keep_page, kept_page
 from andon.jobs.rules.cluster_views import ClusterPage
 from andon.jobs.rules.polling import BACK_OFF, PAST_SECONDS, WATCHED_SECONDS, wait_seconds
 from andon.units import human_seconds

@@ -33,20 +33,26 @@ def open_server_jobs(
     latest: "Callable[[], Snapshot]",
     *,
     encrypted: bool,
-) -> "ServerJobs | None":
-    """The jobs; None if there is no queue, as in a recording or on a system without locks."""
+) -> "tuple[ServerJobs | None, Callable[[], None]]":
+    """The jobs, and what closes them; None if there is no queue, as in a recording or on a system
+    without locks."""
     if settings.replay or sys.platform == "win32":
-        return None
+        return None, lambda: None
+    from andon.app.clusters import open_pollers
+    from andon.web.jobs.clusters import ServerClusters
     from andon.web.jobs.folder import FolderJobs
     from andon.web.jobs.shown import ServerJobs
 
-    return ServerJobs(
+    clusters = ServerClusters(open_pollers(settings, everyone=users is not None), user)
+    jobs = ServerJobs(
         FolderJobs(Queue, user, wake),
         book,
         lambda: why_not_submit(settings.jobs_submit_over_http, os.getuid(), encrypted),
         lambda document: submit_document(document, latest, labels_of(settings)),
         users,
+        clusters,
     )
+    return jobs, clusters.close
 
 
 def open_dispatcher_guard(sampler: "Sampler") -> "DispatcherGuard":

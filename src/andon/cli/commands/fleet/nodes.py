@@ -28,8 +28,6 @@ def nodes(on: str | None, as_json: bool) -> int:
 
     A value that the cluster does not know is shown as –; --json has the reasons.
     """
-    from andon.cli.commands.jobs.elsewhere import asked
-
     choices = chosen()
     cluster = target_of(choices, {"on": on, "engine_options": ()})
     if cluster is None:
@@ -38,7 +36,7 @@ def nodes(on: str | None, as_json: bool) -> int:
             "nodes needs the name of a cluster: --on NAME",
             hint=f"configured: {known}" if known else f"none is configured; see also {VARIABLE}",
         )
-    found = asked(cluster, lambda there: list(there.nodes()))
+    found = cluster.ask(lambda there: list(there.nodes()))
     terminal = Terminal.of(choices)
     if as_json:
         from andon.model.shapes import to_json

@@ -12,7 +12,7 @@ from andon.errors import AndonError, Invalid
 from andon.host.state.user_folder import config_mentions
 
 if TYPE_CHECKING:  # most machines have no cluster, and `submit` must be quick
-    from andon.jobs.clusters.pages import OpenCluster
+    from andon.jobs.clusters.asking import OpenCluster
     from andon.jobs.rules.cluster_views import ClusterPage
     from andon.model.job import JobView
     from andon.settings.resolution import Settings

@@ -3,41 +3,30 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from andon.cli.json_text import as_json_text
 from andon.cli.show.text import Text, say
 from andon.cli.terminal import Choices, Terminal, notice, report, write
 from andon.errors import AndonError, Gone, Invalid, TimedOut
 from andon.failures.rules.backoff import doubled_seconds
-from andon.jobs.clusters.asking import within
+from andon.jobs.clusters.asking import OpenCluster
 from andon.jobs.clusters.notes import recent_notes, submit_once
-from andon.jobs.clusters.pages import OpenCluster, forget_answer
+from andon.jobs.clusters.pages import forget_answer
 from andon.jobs.rules.cluster_views import named, of_id, view_of
 from andon.jobs.rules.polling import FRESH_SECONDS, PAST_SECONDS
 from andon.model.job import JobState, JobView
 from andon.model.job.cluster import ClusterJob, ClusterLog, ClusterReason, Submission
 from andon.model.job.spec import JobSpec
-from andon.ports import Cluster, Foreground, Previewing
+from andon.ports import Foreground, Previewing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-T = TypeVar("T")
 FIRST_POLL_SECONDS = 0.2
 LOG_BYTES = 1 << 20
 LOG_POLL_SECONDS = 1.0
-
-
-def asked(cluster: OpenCluster, question: Callable[[Cluster], T]) -> T:
-    """Asks a cluster within its time limit; the error names it."""
-    try:
-        return within(cluster.timeout_seconds, cluster.name, lambda: question(cluster.open()))
-    except AndonError as error:
-        if error.reason.startswith(f"{cluster.name}:"):
-            raise
-        raise type(error)(f"{cluster.name}: {error.reason}", error.hint, error.mistakes) from error
 
 
 # Submit.
@@ -84,7 +73,7 @@ def _ids(cluster: OpenCluster, given: Sequence[str]) -> tuple[str, ...]:
 
 def submit_there(cluster: OpenCluster, submission: Submission) -> str:
     """Submits a job; returns its name here, `lab:4711`."""
-    job = asked(cluster, lambda there: submit_once(cluster.name, there, submission))
+    job = cluster.ask(lambda there: submit_once(cluster.name, there, submission))
     forget_answer(cluster.name)
     return named(cluster.name, job)
 
@@ -103,7 +92,7 @@ def preview_there(choices: Choices, cluster: OpenCluster, submission: Submission
     """Prints what would be submitted, in the cluster's own words if it has any."""
     opened, terminal = cluster.open(), Terminal.of(choices)
     if isinstance(opened, Previewing):
-        text = asked(cluster, lambda _: opened.preview(submission))
+        text = cluster.ask(lambda _: opened.preview(submission))
         terminal.show(text if text.endswith("\n") else f"{text}\n")
         return
     from andon.cli.show.jobs import render_dry
@@ -117,7 +106,7 @@ def preview_there(choices: Choices, cluster: OpenCluster, submission: Submission
 
 def jobs_there(cluster: OpenCluster, ids: Sequence[str]) -> list[ClusterJob]:
     """Returns the jobs and elements of arrays with these ids; Gone names one that is not known."""
-    everyone = asked(cluster, lambda there: list(there.jobs(0.0)))
+    everyone = cluster.ask(lambda there: list(there.jobs(0.0)))
     found = {wanted: of_id(everyone, wanted) for wanted in ids}
     for wanted, jobs in found.items():
         if not jobs:
@@ -158,7 +147,7 @@ def code_of(job: ClusterJob) -> int:
 
 def cancel_there(choices: Choices, cluster: OpenCluster, ids: Sequence[str]) -> int:
     try:
-        asked(cluster, lambda there: there.cancel(ids))
+        cluster.ask(lambda there: there.cancel(ids))
     except AndonError as error:
         report(error)
         return error.exit_code
@@ -170,7 +159,7 @@ def cancel_there(choices: Choices, cluster: OpenCluster, ids: Sequence[str]) -> 
 
 
 def reasons_there(cluster: OpenCluster, job: str) -> Sequence[ClusterReason]:
-    return asked(cluster, lambda there: list(there.reasons(job)))
+    return cluster.ask(lambda there: list(there.reasons(job)))
 
 
 def why_there(choices: Choices, cluster: OpenCluster, job: str, as_json: bool) -> int:
@@ -228,7 +217,7 @@ def logs_there(choices: Choices, cluster: OpenCluster, job: str, lines: int, fol
 
 
 def _log(cluster: OpenCluster, job: str, start: int | None) -> ClusterLog:
-    return asked(cluster, lambda there: there.log(job, start, LOG_BYTES))
+    return cluster.ask(lambda there: there.log(job, start, LOG_BYTES))
 
 
 def follow_log(cluster: OpenCluster, job: str, part: ClusterLog, wait: bool) -> None:
@@ -254,7 +243,7 @@ def run_there(choices: Choices, cluster: OpenCluster, submission: Submission) ->
     if isinstance(opened, Foreground):
         from andon.work.launcher import Launcher
 
-        command = asked(cluster, lambda _: opened.foreground(submission))
+        command = cluster.ask(lambda _: opened.foreground(submission))
         return Launcher(command, os.environ).run(lambda: None, notice).code
     label = submit_there(cluster, submission)
     job = label.removeprefix(f"{cluster.name}:")

@@ -12,7 +12,7 @@ from andon.cli.terminal import Choices, Terminal
 from andon.errors import Invalid
 
 if TYPE_CHECKING:
-    from andon.jobs.clusters.pages import OpenCluster
+    from andon.jobs.clusters.asking import OpenCluster
     from andon.jobs.rules.file_keys import FileJob
     from andon.model.job import JobFacts
     from andon.model.job.cluster import Submission

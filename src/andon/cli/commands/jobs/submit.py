@@ -28,7 +28,7 @@ from andon.errors import Invalid
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from andon.jobs.clusters.pages import OpenCluster
+    from andon.jobs.clusters.asking import OpenCluster
     from andon.model.device import Snapshot
     from andon.model.execution import ContainerOptions
     from andon.model.job.spec import Checkpoint, JobSpec

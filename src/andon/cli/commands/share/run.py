@@ -32,7 +32,7 @@ from andon.errors import AndonError, Conflict, Invalid, Unavailable
 
 if TYPE_CHECKING:
     from andon.cli.work_session import Running
-    from andon.jobs.clusters.pages import OpenCluster
+    from andon.jobs.clusters.asking import OpenCluster
     from andon.runs.rules.oom import Verdict
     from andon.work.containers.running import ContainedCommand
 
