@@ -17,7 +17,8 @@ if TYPE_CHECKING:  # imported at every start; history and alerts are not
     from andon.history.rules.intervals import UsageInterval
     from andon.history.rules.series import Bucket, NodeReadings
     from andon.history.rules.tiers import DueRoll, Maintenance, StoreContents, StoredBlock, Tier
-    from andon.model.alert import Alert, Event, Notice
+    from andon.model.alert import Alert, Notice
+    from andon.model.event import Event
     from andon.model.execution import CreatedWork, WorkEnd, WorkOrder
     from andon.model.job.cluster import (
         ClusterJob,

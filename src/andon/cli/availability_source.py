@@ -4,11 +4,13 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.cli.show.cells import WITHHELD
+from andon.cli.show.entries import NO_VERDICTS
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.cli.snapshot_source import recent_snapshot, told_snapshot
 from andon.cli.sources import availability_of, sampling_ahead, settings_of
@@ -70,10 +72,10 @@ def server_leases(choices: Choices) -> "LeaseList":
     return leases_of_server(connected(choices, choices.url or ""))
 
 
-class KnownVerdicts(NamedTuple):
+class KnownVerdicts(Struct, frozen=True):
     """The verdict on each device; or why there is none, where devices can be leased at all."""
 
-    verdicts: Mapping[str, DeviceVerdict] = {}
+    verdicts: Mapping[str, DeviceVerdict] = NO_VERDICTS
     unknown: str | None = None
     leasable: bool = True
 

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from andon.cli.json_text import as_json_text
 from andon.cli.show.text import WIDE
 from andon.cli.snapshot_source import mask_of, narrowed, told_or_read, told_snapshot
 from andon.cli.sources import rulebook_of
 from andon.cli.terminal import Choices, Terminal, guarded, reopen_closed
-from andon.model import wire
 from andon.model.device import Snapshot, State
 
 if TYPE_CHECKING:
@@ -54,6 +52,9 @@ def print_status(
     named = narrowed(snapshot, devices)
     shown = _visible(named) if only_visible else named
     if as_json:
+        from andon.cli.json_text import as_json_text
+        from andon.model import wire
+
         terminal.show(as_json_text(wire.snapshot_to_json(shown), terminal.live))
     elif as_csv:
         from andon.cli.show import csv_rows

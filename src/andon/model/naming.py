@@ -296,19 +296,22 @@ def _host(value: Host) -> str:
 
 # What people call a model of device: without its maker, and how many of which there are.
 
-_NOISE = re.compile(
+_NOISE = (
     r"\b(NVIDIA|GeForce|Tesla|Quadro|AMD|Radeon(?= (RX|PRO|Pro))|Instinct|ATI|Intel(\(R\))?"
     r"|Data Center GPU|Generation|Graphics|Corporation|\(R\)|\(TM\))(?=\s|$)"
     r"|(\s*\((simulated|replayed)\))+$"
 )
-_SIZE = re.compile(r"[- ]\d+ ?GB\b|[- ]HBM\d\w?|[- ]PCIe\b")
+_SIZE = r"[- ]\d+ ?GB\b|[- ]HBM\d\w?|[- ]PCIe\b"
 
 
 def short_model(name: str, brief: bool = False) -> str:
     """A model's name without its maker, and without its size if `brief`."""
-    short = _NOISE.sub("", name)
+    maker, _, model = name.partition(" ")
+    if maker == "NVIDIA" and model[:1].isalpha() and model[1:].isdecimal():
+        return model  # H200, L4: to compile the patterns takes longer than to draw a table
+    short = re.sub(_NOISE, "", name)
     if brief:
-        short = _SIZE.sub("", short)
+        short = re.sub(_SIZE, "", short)
     return " ".join(short.split()) or name
 
 

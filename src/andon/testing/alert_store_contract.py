@@ -6,7 +6,8 @@ from msgspec.structs import replace
 
 from andon.alerts.rules.outbox import Delivery
 from andon.alerts.rules.past import KEPT_SECONDS, Query
-from andon.model.alert import Alert, Level, Party, Phase
+from andon.model.alert import Alert, Level, Phase
+from andon.model.event import Party
 from andon.ports import AlertStore
 from andon.testing.notices import AT, DISK, HOT, LOST, notice
 

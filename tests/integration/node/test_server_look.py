@@ -16,10 +16,12 @@ from tests.integration.parts import wait_until
 from tests.integration.serving import serving
 from tests.standin import StandIn, StandInProcess
 from tests.support.homes import own_folders
+from tests.support.snapshots import GOLDEN
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the stand-in is an ELF library")
 
 GIB = 1 << 30
+LEAN = GOLDEN / "loaded_told.json"  # what of ours a told status loads
 MOVING = re.compile(
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+|\d+:\d\d:\d\d|^CPU .*?load [\d.]+", re.MULTILINE
 )
@@ -50,6 +52,24 @@ from tests.support.homes import own_folders
 from andon.cli.entry import main
 main()
 """
+
+LOADED = """
+import os, sys
+leave = os._exit
+def left(code):
+    sys.stderr.write(" ".join(sys.modules))
+    sys.stderr.flush()
+    leave(code)
+os._exit = left
+sys.argv[1:] = ["status"]
+from andon.cli.entry import main
+main()
+"""
+NOT_NEEDED = {
+    "argparse", "click", "http", "ipaddress", "json", "platform", "selectors", "socket", "struct",
+    "subprocess", "textwrap", "threading", "typing_extensions", "urllib.parse", "msgspec.inspect",
+    "msgspec._json_schema",
+}  # fmt: skip
 
 
 class Ran(NamedTuple):
@@ -144,6 +164,25 @@ def test_status_asks_once_and_loads_neither_book_nor_alerts_nor_http(node: Node)
     hidden = node.run("status", CUDA_VISIBLE_DEVICES="1")
     assert hidden.text == node.run("status", "--fresh", CUDA_VISIBLE_DEVICES="1").text
     assert hidden.processes == 0
+
+
+def test_status_loads_little_for_a_servers_answer(node: Node) -> None:
+    """It takes the time of its imports: no module of ours is added without a reason."""
+    given = {**os.environ, **node.environment, "COLUMNS": "120"}
+    usual = {name: text for name, text in given.items() if not name.startswith("ANDON_ALERTS_")}
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED], capture_output=True, text=True, timeout=120,
+        env=usual, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "H200" in done.stdout or "H100" in done.stdout
+    found = set(done.stderr.split())
+    assert not NOT_NEEDED & found
+    ours = sorted(name for name in found if name.partition(".")[0] == "andon")
+    kept = json.loads(LEAN.read_text())
+    if os.environ.get("UPDATE_GOLDEN"):
+        LEAN.write_text(json.dumps(ours, indent=1) + "\n")
+    assert len(ours) <= len(kept), sorted(set(ours) - set(kept))
 
 
 def test_why_takes_what_the_server_remembers(node: Node) -> None:

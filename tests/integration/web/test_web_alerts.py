@@ -18,9 +18,9 @@ from andon.explain.conditions.catalogue import BY_NAME
 from andon.explain.conditions.rulebook import Rulebook
 from andon.leases.rules.occupants import Holder
 from andon.leases.rules.verdict import verdicts
-from andon.model.alert import Event, EventKind, Party
 from andon.model.alert_wire import alert_from_json, alert_to_json, alerts_from_json, alerts_to_json
 from andon.model.device import Snapshot
+from andon.model.event import Event, EventKind, Party
 from andon.model.lease import Lease, LeaseKind, LeaseState, Share
 from andon.model.verdict import DeviceVerdict
 from andon.node.audit_file import NAME

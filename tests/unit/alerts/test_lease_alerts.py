@@ -21,9 +21,10 @@ from andon.alerts.rules.routes import Route, concerns
 from andon.alerts.watcher import Watcher
 from andon.explain.conditions.rulebook import Rulebook
 from andon.leases.rules.occupants import BookView
-from andon.model.alert import Alert, Notice, NoticeKind, Party
+from andon.model.alert import Alert, Notice, NoticeKind
 from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.model.device import State as DeviceState
+from andon.model.event import Party
 from andon.units import GIB
 from andon.web.answers.alert_payloads import rules_to_json
 from tests.support.alerting_parts import Heard, Playing

@@ -12,8 +12,9 @@ from andon.cli.show.render import flow, header, paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import ELLIPSIS, Text, say
 from andon.explain.conditions.catalogue import BY_NAME
-from andon.model.alert import Alert, Level, Party, Phase, Silence
+from andon.model.alert import Alert, Level, Phase, Silence
 from andon.model.device import Snapshot
+from andon.model.event import Party
 from andon.model.lamp import Lamp
 from andon.model.naming import label_in, range_of
 from andon.units import SYMBOLS, human_bytes, human_seconds

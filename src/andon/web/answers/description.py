@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from msgspec.structs import replace
 
 from andon.estimate.rules.wire import ESTIMATE
 from andon.explain.conditions.condition import Rung
@@ -13,7 +14,7 @@ from andon.history.rules.intervals import UsageInterval
 from andon.leases.rules.occupants import Holder
 from andon.model.alert import Alert, Silence
 from andon.model.alert_wire import ALERTS, AlertList
-from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot
+from andon.model.device import SNAPSHOT, Device, DeviceStatus, Process, Sample, Snapshot
 from andon.model.job import JobView
 from andon.model.lease_list import LEASES, LeaseList, LeaseRow
 from andon.model.shapes import JsonShape, Member, Schemas, members_of, shape_of
@@ -23,7 +24,6 @@ from andon.model.wire import (
     PROGRAM,
     SAMPLE_ORDER,
     SHARES,
-    SNAPSHOT,
     STATUS_ORDER,
 )
 from andon.web.answers import job_schemas, run_schemas, schemas
@@ -54,7 +54,7 @@ WHY_SHAPE = JsonShape(
     "andon.why/1.",
     {"schema": Member(Literal[WHY]), **members_of(schemas.About), **members_of(Explained)},
 )
-HEALTH = shape_of(schemas.Health)._replace(is_open=True)
+HEALTH = replace(shape_of(schemas.Health), is_open=True)
 ALERT, SILENCE = shape_of(Alert), shape_of(Silence)
 ALERT_LIST = shape_of(
     AlertList,
