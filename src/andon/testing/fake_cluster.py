@@ -263,7 +263,7 @@ def _jobs_of(submission: Submission, number: str, user: str, now: float) -> list
 
 def _script(argv: Sequence[str]) -> tuple[list[tuple[float, str]], float, int]:
     """Returns what a command prints when, how long it takes, and its exit code."""
-    text = argv[-1] if tuple(argv[:2]) in (("sh", "-c"), ("/bin/sh", "-c")) else shlex.join(argv)
+    text = argv[2] if tuple(argv[:2]) in (("sh", "-c"), ("/bin/sh", "-c")) else shlex.join(argv)
     lines, at = list[tuple[float, str]](), 0.0
     for part in text.split(";"):
         words = shlex.split(part)

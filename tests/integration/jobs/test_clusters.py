@@ -186,6 +186,27 @@ def test_ctrl_c_ends_what_is_run_there(lab: Lab) -> None:
     assert job.state == "cancelled"
 
 
+def test_a_map_makes_a_job_of_each_call_and_collects_the_outputs(lab: Lab) -> None:
+    items = lab.file.parent / "items.txt"
+    items.write_text("one\ntwo\nthree\n")
+    done = lab.andon(
+        "map", "--on", "real", "--items", str(items), "--keep-order", "--", "sh", "-c",
+        "echo {item}-{index}; sleep 0.2",
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "one-0\ntwo-1\nthree-2\n"), done.stderr
+    assert "3 of 3 items done" in done.stderr
+    assert len(lab.real.jobs(0.0)) == 3
+    done = lab.andon(
+        "map", "--on", "real", "--items", str(items), "--retries", "1", "--", "sh", "-c", "exit 2"
+    )
+    assert done.returncode == 1
+    assert done.stderr.count("exit code 2; again") == 3
+    assert "0 of 3 items done" in done.stderr
+    assert len(lab.real.jobs(0.0)) == 3 + 6
+    done = lab.andon("map", "--on", "real", "--items", str(items), "--worker", "--", "true")
+    assert (done.returncode, "--worker is for a map on this machine" in done.stderr) == (125, True)
+
+
 def test_submit_can_wait_for_the_end(lab: Lab) -> None:
     done = lab.andon("submit", "--on", "real", "--wait", "--", "sh", "-c", "exit 7")
     assert (done.returncode, done.stdout) == (7, "real:4711\n")

@@ -106,11 +106,15 @@ def preview_there(choices: Choices, cluster: OpenCluster, submission: Submission
 
 def jobs_there(cluster: OpenCluster, ids: Sequence[str]) -> list[ClusterJob]:
     """Returns the jobs and elements of arrays with these ids; Gone names one that is not known."""
-    everyone = cluster.ask(lambda there: list(there.jobs(0.0)))
-    found = {wanted: of_id(everyone, wanted) for wanted in ids}
+    since = time.time() - PAST_SECONDS
+    listed = cluster.ask(lambda there: list(there.jobs(since)))
+    found = {wanted: of_id(listed, wanted) for wanted in ids}
     for wanted, jobs in found.items():
         if not jobs:
-            raise Gone(f"{cluster.name} knows no job {wanted[:60]} of yours", hint="andon jobs")
+            raise Gone(
+                f"{cluster.name} knows no job {wanted[:60]} of yours",
+                hint="andon jobs lists those that have not ended, or ended within a day",
+            )
     return list({job.id: job for jobs in found.values() for job in jobs}.values())
 
 
@@ -218,6 +222,15 @@ def logs_there(choices: Choices, cluster: OpenCluster, job: str, lines: int, fol
 
 def _log(cluster: OpenCluster, job: str, start: int | None) -> ClusterLog:
     return cluster.ask(lambda there: there.log(job, start, LOG_BYTES))
+
+
+def log_of(cluster: OpenCluster, job: str) -> str:
+    """Returns all of a job's output."""
+    texts, end = list[str](), 0
+    while (part := _log(cluster, job, end)).text:
+        texts.append(part.text)
+        end = part.end
+    return "".join(texts)
 
 
 def follow_log(cluster: OpenCluster, job: str, part: ClusterLog, wait: bool) -> None:
