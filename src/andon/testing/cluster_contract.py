@@ -21,10 +21,12 @@ from typing import Any, ClassVar
 import pytest
 
 from andon.errors import AndonError, Gone, Unavailable
+from andon.model.codec import read
 from andon.model.job import JobState
 from andon.model.job.cluster import ClusterJob, Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import JobSpec
+from andon.model.shapes import to_json
 from andon.ports import Cluster, Foreground
 
 OpenCluster = Callable[[], Cluster]
@@ -78,6 +80,7 @@ class ClusterContract:
         assert (found.name, found.label, found.gpus) == ("a name, with é", submission.label, 1)
         assert found.user
         assert found.where
+        assert read(ClusterJob, to_json(found)) == found  # its values are as they are declared
         assert found.exit_code is found.ended is None
         assert found.id in [one.id for one in reopen().jobs(time.time(), everyone=True)]
 

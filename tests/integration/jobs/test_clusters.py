@@ -99,6 +99,10 @@ def test_a_job_is_submitted_listed_explained_followed_and_cancelled(lab: Lab) ->
     told = lab.fine("why", "lab:4712_0")
     assert told.startswith("job lab:4712_0 sleep: waiting\n  in main\n  needs 2 GPUs")
     assert lab.fine("why", "--job", "lab:4712_0") == told
+    assert "use fewer GPUs" in lab.fine("jobs", "show", "lab:4712_0")
+    waits = lab.andon("logs", "lab:4712_0")
+    assert "job lab:4712_0 has not started: it is waiting: needs 2 GPUs" in waits.stderr
+    assert lab.andon("logs", "lab:4712").returncode == 2
     assert lab.fine("logs", "lab:4711") == "hello\n"
     assert "n1    2 H100          1     1" in lab.fine("nodes", "--on", "lab")
     done = lab.andon("cancel", "lab:4712", "lab:99")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from andon.errors import Gone, Invalid, Unavailable
 from andon.failures.retrying import Clocks
@@ -14,7 +15,7 @@ from andon.jobs.clusters.asking import OpenCluster
 from andon.jobs.clusters.poller import ClusterPoller
 from andon.jobs.folder import jobs_path, open_jobs_folder
 from andon.model.job import JobState
-from andon.model.job.cluster import Submission
+from andon.model.job.cluster import ClusterJob, Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import JobSpec
 from andon.testing.fake_cluster import FakeCluster, PlayedNode
@@ -96,6 +97,24 @@ def test_an_answer_is_used_by_whoever_asks_next(
     assert "(connection refused); its jobs are as of " in line
 
 
+def test_a_job_with_impossible_values_hides_no_other(fake: FakeCluster) -> None:
+    fake.submit(submission())
+    (good,) = fake.jobs(0.0)
+    bad = [replace(good, id="a b"), replace(good, name="\ud800"), replace(good, exit_code=2**99)]
+
+    class Odd(FakeCluster):
+        def __init__(self) -> None: ...
+
+        def jobs(self, since: float, everyone: bool = False) -> list[ClusterJob]:
+            return [bad[0], good, *bad[1:]]
+
+    (page,) = pages.pages_now([opened(Odd())])
+    assert page.jobs == (good,)
+    assert pages.kept_page("lab") == page
+    (line,) = pages.listed([page], time.time()).notes
+    assert line.startswith("lab: not all its jobs are shown, because id is 'a b'")
+
+
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"schema":"andon.cluster-page/1"}', "\0"])
 def test_a_damaged_file_is_not_used(fake: FakeCluster, text: str) -> None:
     folder = jobs_path() / pages.FOLDER
@@ -124,7 +143,7 @@ def test_what_is_refused_leaves_no_note_and_what_is_not_answered_does(fake: Fake
         notes.submit_once("lab", fake, submission(gpus=9))
     assert notes.recent_notes(0.0) == []
     fake.break_(away="connection refused")
-    with pytest.raises(Unavailable, match="lab: connection refused"):
+    with pytest.raises(Unavailable, match="connection refused"):
         notes.submit_once("lab", fake, submission())
     fake.break_()
     (note,) = notes.recent_notes(0.0)

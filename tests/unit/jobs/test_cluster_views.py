@@ -31,7 +31,7 @@ def note(id_: str | None = None, label: str = "a1", at: float = AT) -> Submissio
 
 
 def test_a_job_has_its_cluster_its_id_and_its_place() -> None:
-    (view,) = cluster_views(ClusterPage("lab").answered([JOB], AT), [])
+    (view,) = cluster_views(ClusterPage("lab").answered([JOB], None, AT), [])
     assert (view.label, view.engine, view.engine_id) == ("lab:4711", "lab", "4711")
     assert (view.number, view.where, view.gpus) == (0, "n1 GPU 0, 1", "2")
     assert (view.state, view.exit_code, view.error) == (JobState.FAILED, 3, "exit code 3")
@@ -39,7 +39,7 @@ def test_a_job_has_its_cluster_its_id_and_its_place() -> None:
 
 
 def test_what_the_cluster_does_not_know_comes_from_the_note_without_secrets() -> None:
-    (view,) = cluster_views(ClusterPage("lab").answered([JOB], AT), [note("4711")])
+    (view,) = cluster_views(ClusterPage("lab").answered([JOB], None, AT), [note("4711")])
     assert (view.folder, view.tags, view.group) == ("/work", ("paper",), "tune")
     assert view.params == {"lr": "0.1", "api_key": "…"}
     assert "train --token" in view.command
@@ -65,15 +65,15 @@ def test_a_job_that_the_cluster_does_not_list_is_shown_with_what_is_known(
 
 def test_a_job_is_known_by_its_label_its_id_or_its_array() -> None:
     element = ClusterJob("9_1", "train", JobState.RUNNING, "ada", AT, array="9", array_index=1)
-    page = ClusterPage("lab").answered([JOB, element], AT + 1)
+    page = ClusterPage("lab").answered([JOB, element], None, AT + 1)
     notes = [note(None), note("4711", "a2"), note("9", "a3")]
     assert [view.label for view in cluster_views(page, notes)] == ["lab:4711", "lab:9_1"]
-    assert cluster_views(ClusterPage("other").answered([], AT + 1), notes) == []
+    assert cluster_views(ClusterPage("other").answered([], None, AT + 1), notes) == []
     assert of_id(page.jobs, "9") == of_id(page.jobs, "9_1") == [element]
 
 
 def test_a_cluster_that_is_away_keeps_its_jobs_and_has_a_line() -> None:
-    good = ClusterPage("lab").answered([JOB], AT)
+    good = ClusterPage("lab").answered([JOB], None, AT)
     assert page_line(good, AT + 1, "12:03") is None
     away = good.failed("connection refused", AT + 20).failed("connection refused", AT + 40)
     assert (away.jobs, away.at, away.failing_since) == ((JOB,), AT, AT + 20)
@@ -82,7 +82,7 @@ def test_a_cluster_that_is_away_keeps_its_jobs_and_has_a_line() -> None:
     never = ClusterPage("lab").failed("connection refused", AT)
     line = "lab: no answer for 5 s (connection refused); its jobs are not known"
     assert page_line(never, AT + 5, "") == line
-    assert away.answered([], AT + 50).failing_since is None
+    assert away.answered([], None, AT + 50).failing_since is None
 
 
 @pytest.mark.parametrize(

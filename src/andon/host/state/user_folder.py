@@ -196,9 +196,9 @@ def foreign_owner(path: Path) -> int | None:
     return owner if hasattr(os, "geteuid") and os.geteuid() == 0 != owner else None
 
 
-def config_mentions(explicit: str | None, words: tuple[bytes, ...]) -> bool:
-    """Whether one of these words is in the file: only then is it worth reading the settings. Also
-    for one that cannot be read, because the settings explain that."""
+def config_mentions(explicit: str | None, word: bytes) -> bool:
+    """Whether this word is in the file: only then is it worth reading the settings. Also true for
+    a file that cannot be read, because the settings explain that."""
     path = config_path(explicit)
     if path is None or str(path) == os.devnull:
         return False
@@ -206,4 +206,4 @@ def config_mentions(explicit: str | None, words: tuple[bytes, ...]) -> bool:
         content = read_regular(path, LONGEST_CONFIG_BYTES, follow=True)
     except (OSError, ValueError):
         return True
-    return any(word in content for word in words)
+    return word in content

@@ -43,9 +43,8 @@ def submit_once(name: str, cluster: Cluster, submission: Submission) -> str:
         raise unwritable(folder, exc) from exc
     try:
         found = cluster.submit(submission)
-    except Unavailable as error:  # it may have been taken all the same
-        hint = f"andon jobs says whether {name} took it; the label is {submission.label}"
-        raise Unavailable(f"{name}: {error.reason}", hint=error.hint or hint) from error
+    except Unavailable:  # it may have been taken all the same: the note stays
+        raise
     except AndonError:
         with suppress(OSError):
             (folder / (submission.label + NOTE)).unlink()

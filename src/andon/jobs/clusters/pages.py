@@ -12,7 +12,7 @@ from andon.errors import AndonError
 from andon.host.files import make_private, read_regular
 from andon.jobs.clusters.asking import OpenCluster, all_within
 from andon.jobs.clusters.notes import recent_notes
-from andon.jobs.folder import jobs_path, own_jobs_folder, write_whole
+from andon.jobs.folder import jobs_path, open_jobs_folder, write_whole
 from andon.jobs.rules.cluster_views import (
     PAGE_SCHEMA,
     ClusterPage,
@@ -48,11 +48,9 @@ def kept_page(name: str) -> ClusterPage:
 
 
 def keep_page(page: ClusterPage) -> None:
-    """Writes the file, if there is a folder of jobs; without one the next command asks again."""
-    if not own_jobs_folder().path.is_dir():
-        return
-    with suppress(OSError):
-        folder = jobs_path() / FOLDER
+    """Writes the file, if that is possible; otherwise the next command asks again."""
+    with suppress(OSError, AndonError):
+        folder = open_jobs_folder().path / FOLDER
         make_private(folder)
         text = dumps({"schema": PAGE_SCHEMA, **to_json(page)})
         write_whole(folder, _path(page.name).name, text, sync=False)
@@ -84,7 +82,19 @@ def after_answer(
 ) -> ClusterPage:
     if isinstance(answer, AndonError):
         return page.failed(answer.reason, now)
-    return page.answered(answer, now)
+    return page.answered(*valid(answer), now)
+
+
+def valid(jobs: Sequence[ClusterJob]) -> tuple[list[ClusterJob], str | None]:
+    """Returns the jobs whose values are as declared, and what is wrong with the first other one:
+    a name may be anything, and one job must not hide the others."""
+    found, wrong = list[ClusterJob](), None
+    for job in jobs:
+        try:
+            found.append(read(ClusterJob, to_json(job)))
+        except Wrong as exc:
+            wrong = wrong or str(exc)
+    return found, wrong
 
 
 def _question(one: OpenCluster, now: float) -> Callable[[], Sequence[ClusterJob]]:

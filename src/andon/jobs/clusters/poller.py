@@ -5,7 +5,7 @@ import threading
 
 from andon.failures.retrying import REAL, Clocks, Retrying, RetryTexts
 from andon.jobs.clusters.asking import GRACE_SECONDS, OpenCluster, as_ours
-from andon.jobs.clusters.pages import keep_page, kept_page
+from andon.jobs.clusters.pages import keep_page, kept_page, valid
 from andon.jobs.rules.cluster_views import ClusterPage
 from andon.jobs.rules.polling import BACK_OFF, PAST_SECONDS, WATCHED_SECONDS, wait_seconds
 from andon.units import human_seconds
@@ -80,7 +80,7 @@ class ClusterPoller:
     def _ask(self) -> None:
         now = self._clocks.wall()
         found = self.opened.open().jobs(now - PAST_SECONDS, self._everyone)
-        self._page = self._page.answered(found, now)
+        self._page = self._page.answered(*valid(found), now)
 
     def _wait(self, began: float, took: float) -> None:
         while not self._stopped.is_set() and not self._urgent:

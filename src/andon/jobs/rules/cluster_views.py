@@ -27,13 +27,16 @@ class ClusterPage(Struct, frozen=True):
     jobs: tuple[ClusterJob, ...] = ()  # as of then
     failing_since: Time | None = None
     trouble: Text | None = None  # why it does not answer; None while it does
+    invalid: Text | None = None  # what is wrong with a job that is left out
 
-    def answered(self, jobs: Iterable[ClusterJob], now: float) -> "ClusterPage":
-        return ClusterPage(self.name, now, now, tuple(jobs))
+    def answered(
+        self, jobs: Iterable[ClusterJob], invalid: str | None, now: float
+    ) -> "ClusterPage":
+        return ClusterPage(self.name, now, now, tuple(jobs), invalid=invalid)
 
     def failed(self, trouble: str, now: float) -> "ClusterPage":
         since = now if self.failing_since is None else self.failing_since
-        return ClusterPage(self.name, now, self.at, self.jobs, since, trouble)
+        return replace(self, tried=now, failing_since=since, trouble=trouble)
 
 
 class SubmissionNote(Struct, frozen=True):
@@ -46,10 +49,12 @@ class SubmissionNote(Struct, frozen=True):
 
 
 def page_line(page: ClusterPage, now: float, clock: str) -> str | None:
-    """The line at the foot of a list about a cluster that does not answer; `clock` is the local
-    time of its last answer. None while it answers."""
+    """The line at the foot of a list about a cluster that does not answer, or not as it should;
+    `clock` is the local time of its last answer. None while all is well."""
     if page.trouble is None:
-        return None
+        if page.invalid is None:
+            return None
+        return f"{page.name}: not all its jobs are shown, because {page.invalid}"
     since = page.failing_since if page.at is None else page.at
     lasted = human_seconds(max(0.0, now - (now if since is None else since)))
     known = "its jobs are not known" if page.at is None else f"its jobs are as of {clock}"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # most machines have no cluster, and `submit` must be quick
     from andon.settings.resolution import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
-HERE = "here"
+HERE = "here"  # as in settings.clusters, which most commands need not import
 VARIABLE = "ANDON_JOBS_ON"
 FOLLOW_SECONDS = 5.0
 _OPTION = "--engine-option"
@@ -61,7 +61,7 @@ def target_of(choices: Choices, asked: dict[str, Any]) -> "OpenCluster | None":
 
 def clusters_of(choices: Choices) -> "list[OpenCluster]":
     """The configured clusters; settings are read only if the file may have some."""
-    if not config_mentions(choices.config, (b"clusters",)):
+    if not config_mentions(choices.config, b"clusters"):
         return []
     from andon.app.clusters import configured_clusters
 
@@ -69,7 +69,7 @@ def clusters_of(choices: Choices) -> "list[OpenCluster]":
 
 
 def _may_be_set(choices: Choices) -> bool:
-    return bool(os.environ.get(VARIABLE)) or config_mentions(choices.config, (b"clusters", b"on ="))
+    return bool(os.environ.get(VARIABLE)) or config_mentions(choices.config, b"clusters")
 
 
 def _settings(choices: Choices) -> "Settings":

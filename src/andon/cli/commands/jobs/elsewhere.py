@@ -4,12 +4,16 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from andon.cli.json_text import as_json_text
 from andon.cli.show.text import Text, say
+from andon.cli.show.waiting import LineInPlace, waited_words
 from andon.cli.terminal import Choices, Terminal, notice, report, write
-from andon.errors import AndonError, Gone, Invalid, TimedOut
+from andon.errors import AndonError, Gone, Invalid, TimedOut, Unavailable
 from andon.failures.rules.backoff import doubled_seconds
 from andon.jobs.clusters.asking import OpenCluster
 from andon.jobs.clusters.notes import recent_notes, submit_once
@@ -73,8 +77,13 @@ def _ids(cluster: OpenCluster, given: Sequence[str]) -> tuple[str, ...]:
 
 def submit_there(cluster: OpenCluster, submission: Submission) -> str:
     """Submits a job; returns its name here, `lab:4711`."""
-    job = cluster.ask(lambda there: submit_once(cluster.name, there, submission))
-    forget_answer(cluster.name)
+    try:
+        job = cluster.ask(lambda there: submit_once(cluster.name, there, submission))
+    except Unavailable as error:
+        told = f"{error.reason}; whether it took the job is not known: see andon jobs"
+        raise Unavailable(told, error.hint) from error
+    finally:
+        forget_answer(cluster.name)
     return named(cluster.name, job)
 
 
@@ -83,9 +92,9 @@ def say_submitted(choices: Choices, label: str, submission: Submission) -> None:
     if not terminal.live:
         terminal.show(f"{label}\n")
         return
-    many = f" ({len(submission.indices)} jobs)" if submission.indices else ""
-    one = f"{label}_{submission.indices[0]}" if submission.indices else label
-    terminal.say(say(f"job {label}{many}: {submission.job.name}; andon logs {one} -f"))
+    count = len(submission.indices)
+    many, then = (f" ({count} jobs)", "andon jobs") if count else ("", f"andon logs {label} -f")
+    terminal.say(say(f"job {label}{many}: {submission.job.name}; {then}"))
 
 
 def preview_there(choices: Choices, cluster: OpenCluster, submission: Submission) -> None:
@@ -145,8 +154,11 @@ def wait_there(
 
 
 def code_of(job: ClusterJob) -> int:
-    """Returns the job's own exit code; 1 if it has none and did not succeed."""
-    return 0 if job.state is JobState.SUCCEEDED else job.exit_code or 1
+    """Returns the job's own exit code, as a shell reports it; 1 if it has none and did not
+    succeed."""
+    if job.state is JobState.SUCCEEDED:
+        return 0
+    return job.exit_code or (1 if job.signal is None else 128 + job.signal)
 
 
 def cancel_there(choices: Choices, cluster: OpenCluster, ids: Sequence[str]) -> int:
@@ -162,10 +174,6 @@ def cancel_there(choices: Choices, cluster: OpenCluster, ids: Sequence[str]) -> 
     return 0
 
 
-def reasons_there(cluster: OpenCluster, job: str) -> Sequence[ClusterReason]:
-    return cluster.ask(lambda there: list(there.reasons(job)))
-
-
 def why_there(choices: Choices, cluster: OpenCluster, job: str, as_json: bool) -> int:
     """Prints why a job waits or how it ended, and what would help."""
     from andon.model.shapes import to_json
@@ -175,7 +183,7 @@ def why_there(choices: Choices, cluster: OpenCluster, job: str, as_json: bool) -
         views = [one for one in views if not one.state.is_settled] or views
         notice(f"{named(cluster.name, job)} is an array; this is {views[0].label}", choices)
     view = views[0]
-    reasons = reasons_there(cluster, view.engine_id or job)
+    reasons = cluster.ask(lambda there: list(there.reasons(view.engine_id or job)))
     if as_json:
         value = {"schema": "andon.why_job/1", "job": to_json(view), "reasons": to_json(reasons)}
         terminal.show(as_json_text(value, terminal.live))
@@ -216,7 +224,7 @@ def logs_there(choices: Choices, cluster: OpenCluster, job: str, lines: int, fol
             notice(f"job {view.label} has not started: it is {view.state.words}{why}", choices)
     write(sys.stdout, part.text)
     if follow or not lines:
-        follow_log(cluster, job, part, follow)
+        follow_log(choices, cluster, job, part, follow)
     return 0
 
 
@@ -233,20 +241,52 @@ def log_of(cluster: OpenCluster, job: str) -> str:
     return "".join(texts)
 
 
-def follow_log(cluster: OpenCluster, job: str, part: ClusterLog, wait: bool) -> None:
-    """Prints what follows this part; with `wait`, until the job has ended."""
-    while True:
-        try:
-            part = _log(cluster, job, part.end)
-        except AndonError as error:
-            if not wait or isinstance(error, Gone | Invalid):
-                raise
-            part = ClusterLog(part.end, part.end, "", False)  # it may come back
-        write(sys.stdout, part.text)
-        if not part.text and (part.ended or not wait):
+def follow_log(
+    choices: Choices, cluster: OpenCluster, job: str, part: ClusterLog, wait: bool
+) -> None:
+    """Prints what follows this part; with `wait`, until the job has ended, and why it waits."""
+    waiting = _WaitingJob(choices, cluster, job)
+    try:
+        while True:
+            try:
+                part = _log(cluster, job, part.end)
+            except AndonError as error:
+                if not wait or isinstance(error, Gone | Invalid):
+                    raise
+                part = ClusterLog(part.end, part.end, "", False)  # it may come back
+            if part.text:
+                waiting.clear()
+                write(sys.stdout, part.text)
+            elif part.ended or not wait:
+                return
+            else:
+                waiting.look(started=part.end > 0)
+                time.sleep(LOG_POLL_SECONDS)
+    finally:
+        waiting.clear()
+
+
+class _WaitingJob(LineInPlace):
+    """The line that says why a job has not started yet."""
+
+    def __init__(self, choices: Choices, cluster: OpenCluster, job: str) -> None:
+        super().__init__(choices)
+        self._cluster, self._job, self._looked = cluster, job, float("-inf")
+
+    def look(self, started: bool) -> None:
+        """Asks why it waits, now and then, until it has started."""
+        now = time.monotonic()
+        if started or now - self._looked < FRESH_SECONDS:
             return
-        if not part.text:
-            time.sleep(LOG_POLL_SECONDS)
+        self._looked = now
+        with suppress(AndonError):
+            (view,) = views_there(self._cluster, [self._job])
+            if view.started is not None or view.state.is_settled:
+                self.clear()
+                return
+            waited = waited_words(max(0.0, time.time() - view.submitted_at))
+            why = f" · {view.reason}" if view.reason else ""
+            self.show(f"job {view.label} {waited}{why}", (view.state, view.reason))
 
 
 def run_there(choices: Choices, cluster: OpenCluster, submission: Submission) -> int:
@@ -262,7 +302,7 @@ def run_there(choices: Choices, cluster: OpenCluster, submission: Submission) ->
     job = label.removeprefix(f"{cluster.name}:")
     notice(f"running as {label}", choices)
     try:
-        follow_log(cluster, job, ClusterLog(0, 0, "", False), wait=True)
+        follow_log(choices, cluster, job, ClusterLog(0, 0, "", False), wait=True)
         (ended,) = wait_there(cluster, [job])
     except KeyboardInterrupt:
         cancel_there(choices, cluster, [job])
@@ -285,12 +325,21 @@ def waited_there(choices: Choices, cluster: OpenCluster, label: str) -> int:
 
 
 def show_there(found: "dict[str, tuple[OpenCluster, list[str]]]") -> tuple[list[JobView], int]:
-    """Returns the named jobs of clusters, with their reasons; what fails is reported."""
+    """Returns the named jobs of clusters, with all reasons; what fails is reported."""
     views, code = list[JobView](), 0
     for cluster, ids in found.values():
         try:
-            views += views_there(cluster, ids)
+            views += [_with_reasons(cluster, view) for view in views_there(cluster, ids)]
         except AndonError as error:
             report(error)
             code = error.exit_code
     return views, code
+
+
+def _with_reasons(cluster: OpenCluster, view: JobView) -> JobView:
+    if view.state.is_settled or view.started is not None:
+        return view
+    job = view.engine_id or ""
+    reasons = cluster.ask(lambda there: list(there.reasons(job)))
+    lines = [line for one in reasons for line in (one.text, one.advice) if line]
+    return replace(view, waiting_details=tuple(one for one in lines if one != view.reason))
