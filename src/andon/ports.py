@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # imported at every start; history and alerts are not
     )
     from andon.model.run.record import RunRow
     from andon.runs.rules.baselines import RunBaseline
-    from andon.runs.rules.matching import RunQuery
+    from andon.runs.rules.matching import RunCounts, RunQuery
     from andon.settings.store_url import StoreUrl
 
 
@@ -198,14 +198,24 @@ class Store(Directory, Tiers, Protocol):
 
 
 class StoreKind(Protocol):
-    """What a URL's scheme means in the registry: the store's class, with these methods."""
+    """What a URL's scheme means in the registry: a class with these methods.
 
-    def open(self, url: StoreUrl, readonly: bool = False) -> Store:
-        """Opens the store at this URL. Read-only, it is never created, repaired or changed, and
+    Each opens a part of the database for one node: what is written belongs to that node, and
+    nothing of another is found, changed or deleted. Only sizes are those of the whole. `node` is
+    the name that the node's snapshots have, not the id of a machine: people and other nodes know
+    it by that name, whereas images clone ids and containers have none. It is empty for a file in
+    a machine's own folder, which remains that machine's when it is renamed.
+    """
+
+    def open(self, url: StoreUrl, node: str, readonly: bool = False) -> Store:
+        """Opens the history at this URL. Read-only, it is never created, repaired or changed, and
         `Gone` is raised if nothing has been recorded yet."""
 
-    def open_alerts(self, url: StoreUrl) -> AlertStore:
-        """The alerts that are kept beside the history."""
+    def open_alerts(self, url: StoreUrl, node: str) -> AlertStore:
+        """Opens the alerts that are kept beside the history."""
+
+    def open_runs(self, url: StoreUrl, node: str) -> RunIndex:
+        """Opens the index of the runs that this node knows; those of others may be among them."""
 
     def files(self, url: StoreUrl) -> Mapping[str, Path]:
         """The files it may have on this machine, by purpose, so that doctor can check who may read
@@ -253,8 +263,8 @@ class AlertStore(Protocol):
         """Close files and connections. May be called twice."""
 
 
-class Executor(Protocol):
-    """Executes commands in one kind of place: on this machine, or in a container of its engine.
+class ContainerEngine(Protocol):
+    """Runs commands in containers of this machine, on devices that a lease chose.
 
     What it makes is found again by its label, also by another process. Raises `Unavailable`,
     `Denied`, `Gone` or `Invalid` in one sentence when it cannot.
@@ -288,18 +298,8 @@ class Executor(Protocol):
     def clean(self, work: CreatedWork) -> None:
         """Kill what still runs and remove what is left of it. May be called twice."""
 
-
-@runtime_checkable
-class Explaining(Protocol):
-    """An executor that can explain why something did not start."""
-
     def not_started(self, work: CreatedWork, said: str) -> AndonError:
-        """Returns the error for the engine's message."""
-
-
-@runtime_checkable
-class Sweeping(Protocol):
-    """An executor whose ended work stays behind when its supervisor is killed."""
+        """Returns the error for the engine's message about work that did not start."""
 
     def leftovers(self, living: frozenset[str]) -> Sequence[CreatedWork]:
         """Returns ended work of this user under labels that are not among the living."""
@@ -369,16 +369,23 @@ class RunIndex(Protocol):
         """Stores the contents of records, by id. A known run keeps its tags and its note."""
 
     def find(self, query: RunQuery) -> Sequence[RunRow]:
-        """The runs that `runs.rules.matching` means, newest first."""
+        """The runs that `runs.rules.matching` means, newest first. They are whole: of a run that
+        the query's `sight` does not show, the caller must hide what is private."""
 
     def count(self, query: RunQuery) -> int:
         """How many there are without the query's limit and offset."""
+
+    def counts(self, query: RunQuery) -> RunCounts:
+        """The same by device, tag, group and state; tags only of runs that `sight` shows."""
 
     def beginning(self, text: str, limit: int) -> Sequence[RunRow]:
         """Returns the runs whose id begins with this text, the one with exactly this id first."""
 
     def paths(self) -> Mapping[str, str]:
         """Returns every record in the index: path → id."""
+
+    def states(self) -> Mapping[str, str]:
+        """Returns the state of every run, by id."""
 
     def annotate(self, run: str, tags: Sequence[str], note: str | None) -> None:
         """Replace the tags and the note of a run; `Gone` if there is no such run."""

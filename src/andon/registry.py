@@ -39,15 +39,7 @@ STORES = AdapterTable(
     "andon.stores",
     {
         "memory": "andon.stores.memory:MemoryStore",
-        "sqlite": "andon.stores.sqlite:SqliteStore",
-    },
-)
-
-RUN_INDEXES = AdapterTable(
-    "index of runs",
-    "andon.run_indexes",
-    {
-        "sqlite": "andon.stores.sqlite_runs:SqliteRunIndex",
+        "sqlite": "andon.stores.sqlite_kind:SqliteKind",
     },
 )
 
@@ -66,13 +58,12 @@ NOTIFIERS = AdapterTable(
 )
 
 
-EXECUTORS = AdapterTable(
-    "executor",
-    "andon.executors",
+ENGINES = AdapterTable(
+    "engine",
+    "andon.engines",
     {
-        "docker": "andon.engines.containers:DockerExecutor",
-        "local": "andon.engines.local:LocalExecutor",
-        "podman": "andon.engines.containers:PodmanExecutor",
+        "docker": "andon.engines.containers:DockerEngine",
+        "podman": "andon.engines.containers:PodmanEngine",
     },
 )
 

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -223,3 +224,11 @@ def printable(text: str) -> str:
 def plain(text: str, longest: int) -> str:
     """Returns at most this many characters; one that cannot be printed becomes a question mark."""
     return "".join(c if c.isprintable() else "?" for c in text)[:longest]
+
+
+def command_name(words: Sequence[str]) -> str:
+    """Returns the name of a command: the script's rather than its interpreter's."""
+    first, *more = (word.rpartition("/")[2] for word in words[:2])
+    if first.startswith("python") and more and not words[1].startswith("-"):
+        return more[0]
+    return first

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from andon.cli.show.alerts import AlertOverview
+from andon.alerts.rules.overview import AlertOverview
 from andon.events.rules.xids import explain
 from andon.explain.conditions.catalogue import BY_NAME
 from andon.explain.conditions.condition import severity

@@ -22,6 +22,7 @@ from andon.explain.conditions.condition import READINGS, SERVED, Precondition
 from andon.explain.conditions.rulebook import Rulebook
 from andon.failures.listeners import Listeners
 from andon.failures.log import FailureLog
+from andon.host.clock import boot_seconds
 from andon.leases.rules.broken_devices import reported_broken
 from andon.leases.rules.occupants import BLANK, BookView
 from andon.model.alert import Alert, Notice, Phase, Silence
@@ -411,6 +412,4 @@ def _accepted(saved: Mapping[str, Sequence[Any]]) -> dict[str, Acceptance]:
 
 def now() -> Moment:
     """The current time; the steady clock neither jumps nor stops while the system sleeps."""
-    boot = getattr(time, "CLOCK_BOOTTIME", None)
-    steady = time.monotonic() if boot is None else time.clock_gettime(boot)
-    return Moment(time.time(), steady)
+    return Moment(time.time(), boot_seconds())

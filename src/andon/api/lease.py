@@ -26,9 +26,10 @@ from andon.leases.availability import Availability, Candidates
 from andon.leases.book.hold import LeaseHold
 from andon.leases.book.holder import HolderProcess
 from andon.leases.book.lease_book import Book
-from andon.leases.granter import Grant, Granter, LeaseTerms, Progress
+from andon.leases.granter import Granter, LeaseTerms, Progress
+from andon.leases.placement import Grant, Placement
 from andon.leases.rules.choice import rank
-from andon.leases.rules.environment import LEASE_VARIABLE, environment
+from andon.leases.rules.environment import LEASE_VARIABLE
 from andon.leases.rules.requests import DEFAULT_LEASE_SECONDS, LeaseOptions, checked
 from andon.model.device import Device, Snapshot
 from andon.model.lease import DeviceRequest, Lease, LeaseKind, Owner, Work
@@ -50,8 +51,7 @@ class Held:
         self._held: LeaseHold = grant.held
         self._keeper, self._pid = keeper, os.getpid()
         self._ended: str | None = None
-        self._devices = tuple(capacity.status.device for capacity in grant.candidates.choice.chosen)
-        self._everyone = tuple(status.device for status in grant.candidates.snapshot.devices)
+        self._placement: Placement = grant
 
     @property
     def id(self) -> str:
@@ -64,21 +64,26 @@ class Held:
     @property
     def devices(self) -> tuple[Device, ...]:
         """The devices, best first."""
-        return self._devices
+        return self._placement.devices
 
     @property
     def indices(self) -> list[int]:
         """The devices' indices on this node."""
-        return [device.index for device in self._devices]
+        return [device.index for device in self.devices]
+
+    @property
+    def placement(self) -> Placement:
+        """The devices as `andon.map` and `andon.probe` use them; they end the lease."""
+        return replace(self._placement, held=None, give_back=self.release)
 
     @property
     def uuids(self) -> list[str]:
-        return [device.uuid for device in self._devices]
+        return [device.uuid for device in self.devices]
 
     @property
     def environment(self) -> Mapping[str, str]:
         """Variables that make a process see only these devices; set them before CUDA starts."""
-        return environment(self._devices, self._everyone, self.id)
+        return self._placement.environment
 
     @property
     def until(self) -> float | None:

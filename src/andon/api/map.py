@@ -1,30 +1,28 @@
 """`andon.map`: calls a function for many items, in one process per device."""
 
 import logging
-import os
-import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from typing import Any, Literal
 
 from msgspec import Struct, field
 
 from andon.api import watch as library
 from andon.api.lease import candidates, lease
-from andon.app.map import MapRecord, told
+from andon.app.runs import recording
 from andon.errors import AndonError, Conflict, Invalid
+from andon.leases.placement import Placement
 from andon.leases.rules.requests import Names, RequestOptions, Size
 from andon.model.run.record import ItemState
 from andon.runs.record import RunRecorder
 from andon.runs.rules.plain import plain_text
-from andon.runs.rules.sampled import run_devices
+from andon.runs.rules.ranks import run_variables
 from andon.units import check_seconds, parse_seconds
 from andon.work.functions.caller import CallOutcome, FunctionWorker
 from andon.work.functions.carrying import carry_function
 from andon.work.map.calls import CallEnd, CallOutput
-from andon.work.map.places import CpuPlaces, WorkPlace, WorkPlaces
-from andon.work.map.session import MapSession
+from andon.work.map.places import CpuPlaces, WorkPlaces
+from andon.work.map.session import MapRecord, MapSession
 from andon.work.rules.map.items import MapItem
 from andon.work.rules.map.plan import MapPlan, MapPolicy, MapUnit
 
@@ -72,11 +70,7 @@ def map(  # noqa: A001 - `andon.map`
     record = MapRecord(
         name or str(getattr(function, "__name__", "map")),
         (),
-        shared.settings,
-        shared,
-        lambda: shared.once(with_host=False),
-        log.warning,
-        os.environ,
+        recording(shared.settings, shared, log.warning),
         {"items": len(values)},
     )
     plan = MapPlan([MapItem(i, plain_text(value)) for i, value in enumerate(values)], policy)
@@ -100,9 +94,10 @@ class _FunctionWork(Struct):
     raises: bool
     _outcomes: dict[int, CallOutcome] = field(default_factory=dict)
 
-    def caller(self, place: WorkPlace, recorder: RunRecorder) -> "_FunctionCaller":
-        environment = {**place.environment, **told(recorder)}
-        return _FunctionCaller(self, FunctionWorker(self.function, environment))
+    def caller(self, place: Placement, recorder: RunRecorder) -> "_FunctionCaller":
+        environment = {**place.environment, **run_variables(recorder.begin.id)}
+        grace = library.shared().settings.work_grace_seconds
+        return _FunctionCaller(self, FunctionWorker(self.function, environment, grace))
 
     def ended(self, unit: MapUnit, end: CallEnd, state: ItemState) -> None:
         if state is not ItemState.RETRY:
@@ -148,9 +143,7 @@ class _FunctionCaller(Struct):
 
     def end(self, number: int) -> None:
         self._asked = True
-        if (pid := self.worker.pid) is not None:
-            with suppress(ProcessLookupError, PermissionError):  # it ends by itself
-                os.killpg(pid, signal.Signals(number))
+        self.worker.end(number)
 
     def close(self) -> None:
         self.worker.close()
@@ -176,10 +169,10 @@ class _HeldPlaces(Struct):
             self._most = max(1, min(eligible, limit, asked))
         return self._most
 
-    def first(self) -> WorkPlace:
+    def first(self) -> Placement:
         return self._place(self.wait_seconds)
 
-    def at_once(self, taken: Sequence[WorkPlace]) -> WorkPlace | None:
+    def at_once(self, taken: Sequence[Placement]) -> Placement | None:
         if len(taken) >= self.most:
             return None
         try:
@@ -187,7 +180,7 @@ class _HeldPlaces(Struct):
         except Conflict:
             return None
 
-    def later(self, taken: Sequence[WorkPlace], unwanted: Callable[[], bool]) -> WorkPlace | None:
+    def later(self, taken: Sequence[Placement], unwanted: Callable[[], bool]) -> Placement | None:
         if len(taken) >= self.most:
             return None
         while not unwanted():
@@ -196,20 +189,12 @@ class _HeldPlaces(Struct):
             time.sleep(POLL_SECONDS)
         return None
 
-    def _place(self, wait_seconds: float) -> WorkPlace:
+    def _place(self, wait_seconds: float) -> Placement:
         request = lease(
             1, self.memory, devices=self.devices, timeout=wait_seconds, seconds=None,
             simulated=self.simulated,
         )  # fmt: skip
-        held = request.acquire()
-        try:
-            snapshot = library.shared().once(with_host=False)
-            devices = run_devices(snapshot, held.uuids)
-        except BaseException:
-            held.release()
-            raise
-        label = ",".join(device.label for device in devices)
-        return WorkPlace(label, held.environment, devices, snapshot, give_back=held.release)
+        return request.acquire().placement
 
 
 def _seconds(value: float | str | None) -> float | None:

@@ -6,14 +6,12 @@ from contextlib import contextmanager, suppress
 from inspect import iscoroutinefunction
 from typing import Any
 
-from msgspec import Struct
-
 from andon.api import watch as library
 from andon.api.lease import lease
 from andon.errors import AndonError, Conflict, Denied, Invalid, TimedOut, Unavailable
+from andon.leases.placement import Placement
 from andon.leases.rules.environment import LEASE_VARIABLE
 from andon.leases.rules.requests import Names, Size
-from andon.model.device import Snapshot
 from andon.model.probe import ProbeResult, Trial, TrialState
 from andon.runs.rules.sampled import run_devices
 from andon.units import check_seconds, parse_seconds
@@ -24,14 +22,6 @@ from andon.work.probe.shelf import keep
 from andon.work.rules.probe import ProbePlan, StopReason, TrialEnd, begin_search, check_margin
 
 NO_NUMBER = "the function returned no number"
-
-
-class _ProbePlace(Struct, frozen=True):
-    """The devices of a probe, and the variables that show a process only these."""
-
-    uuids: tuple[str, ...]
-    environment: Mapping[str, str]
-    snapshot: Snapshot
 
 
 def probe(
@@ -68,19 +58,20 @@ def probe(
     limit = parse_seconds(timeout) if isinstance(timeout, str) else check_seconds(timeout)
     with _place(gpus, memory, devices, wait, simulated) as place:
         trials = _FunctionTrials(function, place.environment, limit)
-        found = run_devices(place.snapshot, place.uuids)
+        snapshot = place.snapshot or library.shared().once(with_host=False)
+        found = run_devices(snapshot, place.uuids)
         totals = [one.memory_total_bytes for one in found if one.memory_total_bytes]
         plan = ProbePlan(
             name=name or title.rpartition(".")[2],
             command=f"{title}({{n}})",
             model=" + ".join(dict.fromkeys(one.name for one in found)),
             devices=len(found),
-            node=place.snapshot.node,
+            node=snapshot.node,
             low=low,
             high=high,
             margin_percent=margin,
             memory_total_bytes=min(totals, default=None),
-            simulated=place.snapshot.simulated,
+            simulated=snapshot.simulated,
         )
         told = on_trial or (lambda trial: None)
         outcome = Prober(plan, trials, library.shared(), found, told, NO_NUMBER).run()
@@ -104,9 +95,10 @@ class _FunctionTrials:
         self._last: CallOutcome | None = None
 
     def __call__(self, size: int) -> TrialEnd:
-        with FunctionWorker(self._function, self._environment) as worker:
+        grace_seconds = library.shared().settings.work_grace_seconds
+        with FunctionWorker(self._function, self._environment, grace_seconds) as worker:
             found = self._last = worker.call(size, self._seconds)
-            worker.end(0.0)
+            worker.close()
             output = worker.output()
         number = found.result if type(found.result) in (int, float) else None
         return TrialEnd(
@@ -140,19 +132,18 @@ def _code(outcome: CallOutcome) -> int:
 @contextmanager
 def _place(
     gpus: int, memory: Size, devices: Names, wait: float | str, simulated: bool
-) -> Iterator[_ProbePlace]:
+) -> Iterator[Placement]:
     """Yields the devices of the run around this process, else of a lease for the probe."""
     if os.environ.get(LEASE_VARIABLE):
         snapshot = library.shared().once(with_host=False)
-        seen = tuple(one.device.uuid for one in snapshot.devices if one.visible)
+        seen = tuple(one.device for one in snapshot.devices if one.visible)
         if not seen:
             raise Unavailable("this process sees no device", hint="check CUDA_VISIBLE_DEVICES")
-        yield _ProbePlace(seen, {}, snapshot)
+        yield Placement(seen, {}, snapshot)
         return
     request = lease(gpus, memory, devices=devices, timeout=wait, seconds=None, simulated=simulated)
     with request as held:
-        snapshot = library.shared().once(with_host=False)
-        yield _ProbePlace(tuple(held.uuids), held.environment, snapshot)
+        yield held.placement
 
 
 def _title(function: Callable[..., Any]) -> str:

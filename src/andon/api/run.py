@@ -23,9 +23,9 @@ from types import TracebackType
 from typing import Any
 
 from andon.api import watch as library
-from andon.app import rulebook
-from andon.app.runs import remember
+from andon.app.runs import recording
 from andon.errors import Invalid
+from andon.host.clock import boot_seconds
 from andon.model.codec import NAME
 from andon.model.device import Snapshot
 from andon.model.redaction import redact
@@ -36,14 +36,12 @@ from andon.model.run.record import (
     RunEvent,
     RunKind,
     RunLogged,
-    RunState,
 )
 from andon.runs.facts import find_facts
-from andon.runs.header import new_run, place_of, record_path, runs_folder
-from andon.runs.line_pipe import LinePipe
-from andon.runs.record import RunOutcome, RunRecorder
+from andon.runs.header import new_run, place_of
+from andon.runs.record import RunRecorder
 from andon.runs.rules.items import ItemLog
-from andon.runs.rules.oom import memory_numbers
+from andon.runs.rules.oom import Verdict
 from andon.runs.rules.plain import ending_of, plain_numbers, plain_table, plain_text
 from andon.runs.rules.ranks import RUN_VARIABLE
 from andon.runs.rules.sampled import run_candidates
@@ -118,7 +116,7 @@ class RecordedRun:
         self._name = plain_text(name or _program(), NAME)
         self._params, self._tags = plain_table(params or {}), tuple(plain_text(t) for t in tags)
         self._devices, self._kind, self._quiet = devices, kind, quiet
-        self._folder = runs_folder() if telemetry_dir is None else Path(telemetry_dir)
+        self._folder = None if telemetry_dir is None else Path(telemetry_dir)
         self._items = ItemLog()
         self._recorder: RunRecorder | None = None
         self._token: Token[str | None] | None = None
@@ -158,9 +156,7 @@ class RecordedRun:
             raise Invalid("this run has begun already", hint="andon.run(...) makes a new one")
         snapshot = library.shared().once(with_host=False)
         recorder = self._recorder = self._open(snapshot)
-        self._began = steady_seconds()
-        recorder.start(functools.partial(find_facts, None))
-        remember(recorder.path)
+        self._began = boot_seconds()
         _open.add(self)
         _nesting.enter(recorder.begin.id)
 
@@ -187,13 +183,8 @@ class RecordedRun:
         )  # fmt: skip
         shared = library.shared()
         why = skipped or (None if uuids else _why_no_device(snapshot))
-        return RunRecorder(
-            begin,
-            LinePipe(record_path(self._folder, begin.name, begin.at), log.warning),
-            shared if why is None else None,
-            why_none=why,
-            book=lambda: rulebook(shared.settings),
-        )
+        found = recording(shared.settings, shared, log.warning, self._folder)
+        return found.open(begin, functools.partial(find_facts, None), why)
 
     def event(self, name: str, /, **data: Any) -> None:
         """Records an event: `run.event("epoch", number=3)`."""
@@ -258,14 +249,12 @@ class RecordedRun:
         self._leave()
         said = "" if error is None else "".join(traceback.format_exception_only(error))
         state, code, message = ending_of(error, said)
-        strains, growth = recorder.strains(), recorder.growth()
-        recorder.read_last()
-        oom = None
-        if state is RunState.DEVICE_OUT_OF_MEMORY:
-            oom = memory_numbers(said, strains, growth)
-        reported_by = None if oom is None else oom.reported_by
-        lasted = steady_seconds() - self._began
-        recorder.end(RunOutcome(state, code, None, message, reported_by, lasted), oom)
+        recorder.finish(
+            lambda strains: Verdict(state, message or ""),
+            said,
+            exit_code=code,
+            duration_seconds=boot_seconds() - self._began,
+        )
         _open.discard(self)  # only now: if Ctrl-C interrupts this, it is ended at exit
         self._say_used(recorder)
 
@@ -351,12 +340,6 @@ def _why_no_device(snapshot: Snapshot) -> str:
         return "no device is visible to this process"
     faults = [fault.reason for fault in snapshot.faults]
     return faults[0] if faults else "there is no device on this node"
-
-
-def steady_seconds() -> float:
-    """The time of a clock that no one sets; suspended time counts where the system supports it."""
-    clock = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 def _program() -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from andon.app.engines import open_engine
+from andon.app.settings import load_settings
 from andon.errors import AndonError, Gone
 from andon.host.processes.kin import container_lives
 from andon.jobs.container_files import write_container
@@ -86,9 +87,10 @@ def follow(task: Mapping[str, Any]) -> int:
 def _followed(
     contained: ContainedCommand, kept: DeferredSignals, command: Sequence[str] | None = None
 ) -> int:
+    grace = load_settings({}).settings.work_grace_seconds
     end, killed = follow_container(
         contained,
-        lambda client: Launcher(client, os.environ, elsewhere=contained.send).run(
+        lambda client: Launcher(client, os.environ, grace, elsewhere=contained.send).run(
             kept.reason, _say
         ),
         command,

@@ -18,8 +18,9 @@ from andon.app.sampler import open_sampler
 from andon.app.settings import load_settings
 from andon.errors import AndonError
 from andon.host.processes.kin import here, myself
-from andon.jobs.dispatcher import Dispatcher, DispatcherSettings, Kind
+from andon.jobs.dispatcher import Dispatcher, Kind
 from andon.jobs.folder import JobsFolder
+from andon.jobs.launching import INDEX_VARIABLE, JOB_VARIABLE, DispatcherSettings
 from andon.jobs.rules.views import MOST_REASONS
 from andon.jobs.scan import Scanner
 from andon.jobs.starting import lock_dispatcher
@@ -27,13 +28,13 @@ from andon.jobs.taking import DeviceTaker
 from andon.leases.rules.environment import LEASE_VARIABLE
 from andon.model.job import Holdup
 from andon.model.job.facts import dumps
-from andon.runs.rules.ranks import RUN_VARIABLE
+from andon.runs.rules.ranks import RECORD_VARIABLE, RUN_VARIABLE
 from andon.sampling.rules.masks import VARIABLES
 from andon.settings.resolution import Settings
 
 LOCK_TRIES, LOCK_SECONDS = 10, 0.05
 """A process that checks whether a dispatcher runs holds the lock for a moment."""
-OUTER = (*VARIABLES, LEASE_VARIABLE, RUN_VARIABLE, "ANDON_JOB", "ANDON_RECORD", "ANDON_ARRAY_INDEX")
+OUTER = (*VARIABLES, LEASE_VARIABLE, RUN_VARIABLE, RECORD_VARIABLE, JOB_VARIABLE, INDEX_VARIABLE)
 """Variables of the process that started it; they do not concern other jobs."""
 
 
@@ -71,7 +72,11 @@ def _dispatch(folder: JobsFolder, lock: int) -> int:
         return _say_why_not(folder, error)
     dispatcher = Dispatcher(
         folder,
-        DispatcherSettings(settings.jobs_log_megabytes * 1_000_000, settings.jobs_idle_seconds),
+        DispatcherSettings(
+            settings.jobs_log_megabytes * 1_000_000,
+            settings.jobs_idle_seconds,
+            settings.work_grace_seconds,
+        ),
         lambda kind: open_taker(settings, kind),
         lambda ended: _notify(settings, folder, [facts.spec.number for facts in ended]),
     )
@@ -107,7 +112,7 @@ def open_taker(settings: Settings, kind: Kind) -> DeviceTaker:
         simulated=kind is not None,
         ask_places=sampler.ask_places,
     )
-    return DeviceTaker(sampler, availability)
+    return DeviceTaker(sampler, availability, settings.work_grace_seconds)
 
 
 def _notify(settings: Settings, folder: JobsFolder, numbers: Sequence[int]) -> None:

@@ -1,21 +1,19 @@
-"""Which executor a command gets: this machine's container engine, by the setting and by what is
-installed."""
+"""Opens this machine's container engine, by the setting and by what is installed."""
 
 import shutil
 
 from andon.app.settings import load_settings
 from andon.errors import Unavailable
-from andon.ports import Executor
-from andon.registry import EXECUTORS, load
+from andon.ports import ContainerEngine
+from andon.registry import ENGINES, load
 
 AUTO = "auto"
-ENGINES = ("docker", "podman")
 
 
-def open_engine(name: str | None = None) -> Executor:
+def open_engine(name: str | None = None) -> ContainerEngine:
     """Opens the named engine, or the setting's; by default Docker if installed, else Podman."""
     wanted = name or load_settings({}).settings.containers_engine
-    names = ENGINES if wanted == AUTO else (wanted,)
+    names = tuple(ENGINES) if wanted == AUTO else (wanted,)
     found = next((name for name in names if shutil.which(name) is not None), None)
     if found is None:
         if wanted != AUTO:
@@ -26,5 +24,5 @@ def open_engine(name: str | None = None) -> Executor:
             "there is no container engine here: neither docker nor podman is installed",
             hint="install one, or run the command without --image",
         )
-    engine: Executor = load(EXECUTORS, found)()
+    engine: ContainerEngine = load(ENGINES, found)()
     return engine

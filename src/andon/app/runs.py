@@ -1,12 +1,9 @@
 """Runs: where their records are, the index that finds them, and how a record is added to it."""
 
-import os
-import subprocess
-import threading
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from andon.host.interpreter import module_environment, process_command
 from andon.host.state.user_folder import runs_folder as runs_folder
 
 if TYPE_CHECKING:  # whoever makes a run needs none of it
@@ -15,50 +12,46 @@ if TYPE_CHECKING:  # whoever makes a run needs none of it
     from andon.model.job.progress import WorkProgress
     from andon.ports import RunIndex
     from andon.runs.index import RunFinder
+    from andon.runs.opening import RunRecording
+    from andon.runs.record import SampleSource
     from andon.runs.rules.retention import RetentionPolicy
     from andon.settings.resolution import Settings
 
 INDEX = "runs.db"
 
 
-def remember(path: Path) -> None:
-    """Makes a record findable; called once, when its run has begun. Returns at once and cannot
-    fail.
+def recording(
+    settings: "Settings",
+    source: "SampleSource",
+    notify: "Callable[[str], None]",
+    folder: Path | None = None,
+) -> "RunRecording":
+    """How runs are recorded under these settings; without a folder, in the state folder."""
+    from andon.app.thresholds import rulebook
+    from andon.runs.opening import RunRecording
 
-    Records in the state folder are found there. A record in another folder is added to the index
-    by a separate process: neither a hung folder nor a hung index may delay the run. The state
-    and end of a run are read from its record.
-    """
-    try:
-        path = Path(os.path.abspath(path))  # noqa: PTH100 - `resolve` would ask the file system
-        if path.parent == runs_folder():
-            return
-        added = subprocess.Popen(
-            process_command("run-indexer", str(path)),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env=module_environment(),
-            start_new_session=True,
-        )
-        threading.Thread(target=added.wait, name="andon remembers", daemon=True).start()
-    except (OSError, RuntimeError):  # the current folder was removed; no more processes, or threads
-        return  # `andon runs add` finds it later
+    return RunRecording(source, lambda: rulebook(settings), notify, folder)
 
 
 def open_run_index() -> "RunIndex":
     """The index of this machine, in its state folder."""
+    from andon.app.history import store_kind
     from andon.host.state.node_folder import open_node_folder
+    from andon.settings.store_url import url_of_file
 
-    return load_run_index()(open_node_folder() / INDEX)
+    url = url_of_file(str(open_node_folder() / INDEX))
+    return store_kind(url).open_runs(url, "")
 
 
-def load_run_index() -> "Callable[[Path], RunIndex]":
-    """Imports the kind of index that is used here."""
-    from andon.registry import RUN_INDEXES, load
-
-    kind: Callable[[Path], RunIndex] = load(RUN_INDEXES, "sqlite")
-    return kind
+def load_run_index() -> None:
+    """Imports what opens the index, for a process that may not be able to do it later."""
+    for name in (
+        "app.history",
+        "host.state.node_folder",
+        "stores.sqlite_kind",
+        "stores.sqlite_runs",
+    ):
+        import_module(f"andon.{name}")
 
 
 def open_run_finder(tell: "Callable[[str], None]" = lambda words: None) -> "RunFinder":

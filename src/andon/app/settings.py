@@ -43,7 +43,7 @@ def check_settings(flags: Mapping[str, object], config: str | None = None) -> Re
     """Like `load_settings`, with notifiers, store and clusters; reports every mistake at once."""
     from andon.app.alerts import open_notifiers
     from andon.app.clusters import check_clusters
-    from andon.app.history import store_kind
+    from andon.app.history import store_kind, store_url
     from andon.settings.alerts import addresses
 
     try:
@@ -59,7 +59,7 @@ def check_settings(flags: Mapping[str, object], config: str | None = None) -> Re
             raise Invalid(reason, hint=exc.hint, mistakes=mistakes) from exc
         raise
     open_notifiers(resolved.settings)
-    store_kind(resolved.settings)
+    store_kind(store_url(resolved.settings))
     check_clusters(resolved.settings)
     return resolved
 

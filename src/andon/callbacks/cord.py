@@ -21,18 +21,16 @@ from andon.explain.conditions.catalogue import BY_NAME
 from andon.explain.conditions.rulebook import Rulebook
 from andon.failures.listeners import Listeners
 from andon.failures.log import FailureLog
+from andon.host.clock import boot_seconds
 from andon.model.alert import Alert, Level, Phase
 from andon.model.device import Snapshot
 from andon.sampling.bus import Subscription
 from andon.sampling.follower import Follower
 
-_BOOTTIME = getattr(time, "CLOCK_BOOTTIME", None)
-
 
 def now() -> Moment:
     """Both clocks; the monotonic one includes suspended time where the system supports it."""
-    steady = time.monotonic() if _BOOTTIME is None else time.clock_gettime(_BOOTTIME)
-    return Moment(time.time(), steady)
+    return Moment(time.time(), boot_seconds())
 
 
 class AlertFilter:

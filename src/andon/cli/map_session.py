@@ -1,19 +1,14 @@
 """Runs a map for the command line: reads the items, takes the devices, shows the progress."""
 
-import glob
-import os
 import signal
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.app.map import MapRecord, told
+from andon.app.runs import recording
 from andon.cli.commands.share.container_options import contained
 from andon.cli.device_request import request_from, wait_seconds
 from andon.cli.show.map import MapScreen, scaling_lines, summary_words, where
@@ -22,29 +17,27 @@ from andon.cli.sources import availability_of, sampling_ahead, settings_of
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Conflict, Gone, Invalid, Unavailable
 from andon.leases.granter import LeaseTerms
+from andon.leases.placement import Placement
 from andon.model.execution import ContainerOptions
 from andon.model.redaction import redact
 from andon.model.run.record import ItemState, RunKind, RunRow, RunState
 from andon.runs.record import RunRecorder
 from andon.runs.rules.matching import RunQuery
 from andon.runs.rules.usage_words import report_words
-from andon.work.map.calls import Caller, CommandCaller, bound_caller
+from andon.units import command_name
+from andon.work.map.commands import MapCommand
 from andon.work.map.contained_calls import MapContainers
 from andon.work.map.earlier import earlier_outcomes
-from andon.work.map.places import CpuPlaces, LeasedPlaces, WorkPlace, WorkPlaces, variables
-from andon.work.map.session import ItemOutputs, MapResult, MapSession
-from andon.work.map.worker_calls import WorkerCaller
-from andon.work.preparing import defaults, find, free_port
+from andon.work.map.places import CpuPlaces, LeasedPlaces, WorkPlaces
+from andon.work.map.reading import files_as_items, items_in
+from andon.work.map.session import ItemOutputs, MapRecord, MapResult, MapSession, handled_signals
+from andon.work.preparing import find
 from andon.work.rules.map.items import (
     DIGEST,
     RESUMES,
     MapItem,
     Redo,
     digest,
-    items_from_json,
-    items_from_lines,
-    items_from_names,
-    items_of,
     left,
 )
 from andon.work.rules.map.plan import MapPlan, MapPolicy
@@ -58,7 +51,6 @@ if TYPE_CHECKING:
     from andon.work.rules.map.plan import MapUnit
 
 Notify = Callable[[str], None]
-MOST_ITEMS_BYTES = 1 << 30
 INTERRUPTED, TERMINATED = 130, 143
 MOST_MAPS_SEARCHED = 500
 LAST = "last"
@@ -115,6 +107,10 @@ class MapRequest(Struct, frozen=True):
         return found
 
     @property
+    def title(self) -> str:
+        return self.name or command_name(self.command)
+
+    @property
     def digest(self) -> str:
         """Returns a digest that is the same for the same command in the same image."""
         return digest(self.command if self.image is None else (self.image.image, *self.command))
@@ -142,8 +138,6 @@ class MapRequest(Struct, frozen=True):
 def run_map(choices: Choices, asked: MapRequest, devices: dict[str, Any]) -> int:
     """Runs the map and returns the exit code."""
     items = read_items(asked)
-    if not items:
-        raise Invalid("there are no items", hint="--files 'GLOB', --items FILE, or lines on stdin")
     template = template_of(asked.command, items, 1 if asked.worker else asked.per_call)
     inside = contained(asked.image, asked.command)
     if inside is None and "{" not in asked.command[0]:
@@ -169,45 +163,14 @@ def run_map(choices: Choices, asked: MapRequest, devices: dict[str, Any]) -> int
 
 
 def read_items(asked: MapRequest) -> tuple[MapItem, ...]:
-    """Reads items from files, from a list, or from standard input if it is not a terminal."""
+    """Reads the items; there is at least one."""
     if asked.files:
-        patterns = [part for given in asked.files for part in given.split(",") if part]
-        return items_of(_matching(patterns))
-    source = asked.items_file or "-"
-    if source == "-" and sys.stdin.isatty():
+        items = files_as_items(asked.files)
+    else:
+        items = items_in(asked.items_file or "-", asked.jsonl, asked.null)
+    if not items:
         raise Invalid("there are no items", hint="--files 'GLOB', --items FILE, or lines on stdin")
-    try:
-        content = _content(source)
-    except OSError as exc:
-        raise Invalid(
-            f"{source}: {exc.strerror}", hint="--items takes a file, or - for stdin"
-        ) from exc
-    if len(content) > MOST_ITEMS_BYTES:
-        raise Invalid(f"{source} is larger than 1 GiB", hint="split it")
-    text = os.fsdecode(content)
-    if asked.jsonl:
-        return items_from_json(text)
-    return items_from_names(text) if asked.null else items_from_lines(text)
-
-
-def _content(source: str) -> bytes:
-    if source == "-":
-        return sys.stdin.buffer.read(MOST_ITEMS_BYTES + 1)
-    with Path(source).open("rb") as file:
-        return file.read(MOST_ITEMS_BYTES + 1)
-
-
-def _matching(patterns: Sequence[str]) -> Iterator[str]:
-    """Yields each matching file once, in order; a pattern without a match is an error."""
-    seen: set[str] = set()
-    for pattern in patterns:
-        found = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207 - keeps names as typed
-        if not found:
-            raise Invalid(f"no file matches {pattern!r}")
-        for name in found:
-            if name not in seen:
-                seen.add(name)
-                yield name
+    return items
 
 
 def _left_of(asked: MapRequest, items: tuple[MapItem, ...]) -> tuple[tuple[MapItem, ...], str]:
@@ -249,7 +212,7 @@ class _Maker(Struct, frozen=True):
         screen = MapScreen(self.choices, self.asked.keep_order)
         screen.expect([item.index for item in items])
         session = self._session(items, self._places(None), screen, screen.say)
-        with _signals(session, screen.say) as received:
+        with handled_signals(session, screen.say) as received:
             result = session.run(screen.tick)
         self._say(result)
         if received:
@@ -264,7 +227,7 @@ class _Maker(Struct, frozen=True):
         for workers in self.asked.scaling:
             screen = MapScreen(self.choices, False)
             session = self._session(items, self._places(workers), _Silent(screen), screen.say)
-            with _signals(session, screen.say) as received:
+            with handled_signals(session, screen.say) as received:
                 result = session.run(screen.tick)
             if received:
                 return _ended_by(received[0])
@@ -290,20 +253,16 @@ class _Maker(Struct, frozen=True):
         notify: Notify,
     ) -> MapSession:
         settings = settings_of(self.choices)
+        image = self.asked.image
         record = MapRecord(
-            self.asked.name or Path(self.asked.command[0]).name,
+            self.asked.title,
             self.asked.command,
-            settings,
-            self.sampler,
-            lambda: self.sampler.once(with_host=False),
-            notify,
-            os.environ,
+            recording(settings, self.sampler, notify, self.asked.folder),
             self.params,
-            self.asked.folder,
-            None if self.asked.image is None else self.asked.image.image,
+            None if image is None else image.image,
         )
 
-        def opened(found: Sequence[WorkPlace]) -> RunRecorder:
+        def opened(found: Sequence[Placement]) -> RunRecorder:
             recorder = record.open(found)
             labels = where([place.label for place in found])
             more = f", up to {places.most}" if places.most > len(found) else ""
@@ -312,30 +271,18 @@ class _Maker(Struct, frozen=True):
             notify(f"{what} on {simulated}{labels}{more} (run {recorder.begin.id})")
             return recorder
 
+        inside = self.inside
+        command = MapCommand(
+            self.template,
+            settings.work_grace_seconds,
+            notify,
+            self.asked.worker,
+            self.asked.item_timeout,
+            self.asked.bind,
+            None if inside is None else MapContainers(inside.engine, inside.options, notify),
+        )
         plan = MapPlan(items, self.asked.policy, self.asked.per_call)
-
-        def caller(place: WorkPlace, recorder: RunRecorder) -> Caller:
-            found = self._caller(place, recorder, notify)
-            return bound_caller(found, place, recorder, notify) if self.asked.bind else found
-
-        return MapSession(plan, places, opened, caller, outputs, notify)
-
-    def _caller(self, place: WorkPlace, recorder: RunRecorder, notify: Notify) -> Caller:
-        env, limit = variables(place, told(recorder)), self.asked.item_timeout
-        stays = [word.replace("{gpu}", place.label) for word in self.template.words]
-
-        def words(unit: "MapUnit") -> Sequence[str]:
-            return self.template.command(unit.items, place.label)
-
-        if self.inside is not None:
-            made = MapContainers(self.inside.executor, self.inside.options, notify)
-            inside = {**defaults({}, free_port()), **told(recorder)}
-            if self.asked.worker:
-                return made.per_worker(place, inside, stays, limit)
-            return made.per_item(place, inside, words, limit)
-        if self.asked.worker:
-            return WorkerCaller(stays, env, place.descriptors, limit)
-        return CommandCaller(words, env, place.descriptors, limit)
+        return MapSession(plan, places, opened, command.caller, outputs, notify)
 
     def _places(self, workers: int | None) -> WorkPlaces:
         asked = self.asked
@@ -387,7 +334,7 @@ class _Maker(Struct, frozen=True):
 
     def _say(self, result: MapResult) -> None:
         text = summary_words(result)
-        name = self.asked.name or Path(self.asked.command[0]).name
+        name = self.asked.title
         more = f"; {report_words(name, result.run)}" if result.path else ""
         notice(f"{text}{more}", self.choices)
         if result.progress.done < result.progress.total:
@@ -414,40 +361,3 @@ class _Silent(Struct):
 
 def _ended_by(number: int) -> int:
     return INTERRUPTED if number == signal.SIGINT else TERMINATED
-
-
-@contextmanager
-def _signals(session: MapSession, notify: Callable[[str], None]) -> Iterator[list[int]]:
-    """Handles signals: after the first Ctrl-C no further item starts, the second kills the
-    running ones. SIGTERM and SIGHUP end the running items at once.
-
-    SIGTERM may also come from `andon release`, which means one worker alone.
-    """
-    received: list[int] = []
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        if session.pool is None:
-            raise KeyboardInterrupt
-        if number == signal.SIGTERM and session.pool.release():
-            return
-        received.append(number)
-        if number != signal.SIGINT:
-            session.pool.stop(f"asked to end by {signal.Signals(number).name}")
-            session.pool.end(signal.SIGTERM if len(received) == 1 else signal.SIGKILL)
-        elif len(received) == 1:
-            session.pool.stop("stopped on request")
-            if session.plan.running:
-                notify("no further items start; running ones continue. Ctrl-C again kills them")
-        else:
-            session.pool.end()
-
-    before = {
-        number: signal.signal(number, handle)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) is not signal.SIG_IGN
-    }
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -1,12 +1,22 @@
-"""The settings in force and a sampler for them: what every command starts from."""
+"""The settings in force, the node that is meant, and a sampler: what every command starts
+from."""
 
+import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from andon.cli.terminal import Choices, notice
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from andon.explain.conditions.rulebook import Rulebook
     from andon.leases.availability import Availability
+    from andon.leases.granter import LeaseTerms
+    from andon.leases.placement import Grant
+    from andon.model.lease import DeviceRequest
+    from andon.node.port import Node
+    from andon.runs.opening import RunRecording
     from andon.sampling.sampler import Sampler
     from andon.settings.resolution import Resolved, Settings
 
@@ -27,6 +37,35 @@ def resolved_of(choices: Choices) -> "Resolved":
         for warning in resolved.warnings:
             notice(warning, choices)
     return resolved
+
+
+def node_of(choices: Choices) -> "Node":
+    """The node that the command is about; closed when the command ends."""
+    if choices.node is None:
+        from andon.app.node import NodeChoice, find_node
+
+        own_thresholds = any(name.startswith("alerts_") for name in choices.overrides)
+        choice = NodeChoice(
+            choices.url,
+            choices.token_file,
+            choices.simulate,
+            choices.replay,
+            choices.fresh,
+            own_thresholds,
+        )
+        settings = settings_of(choices)
+        choices.node = find_node(choice, settings, lambda text: notice(text, choices))
+        _close_at_end(choices.node)
+    return choices.node
+
+
+def _close_at_end(node: "Node") -> None:
+    """Deletes downloaded records when the command ends; one without a parser has none."""
+    if "click" in sys.modules:
+        from click import get_current_context
+
+        if (context := get_current_context(silent=True)) is not None:
+            context.find_root().call_on_close(node.close)
 
 
 def rulebook_of(choices: Choices) -> "Rulebook":
@@ -63,3 +102,31 @@ def availability_of(choices: Choices, sampler: "Sampler") -> "Availability":
         simulated=resolved.origin.get("simulate") == "flag",
         ask_places=sampler.ask_places,
     )
+
+
+def take(
+    choices: Choices,
+    availability: "Availability",
+    request: "DeviceRequest",
+    terms: "LeaseTerms",
+    timeout_seconds: float,
+) -> "Grant":
+    """Waits for devices and reserves them; a line on the terminal shows the wait."""
+    from andon.cli.show.waiting import WaitingLine
+    from andon.leases.book.lease_book import Book
+    from andon.leases.granter import Granter
+
+    line = WaitingLine(choices)
+    try:
+        return Granter(Book(), availability).grant(request, terms, timeout_seconds, line)
+    finally:
+        line.clear()
+
+
+def recording_of(
+    choices: Choices, sampler: "Sampler", folder: "Path | None" = None
+) -> "RunRecording":
+    """How the runs of this command are recorded."""
+    from andon.app.runs import recording
+
+    return recording(settings_of(choices), sampler, partial(notice, choices=choices), folder)

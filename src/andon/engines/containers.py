@@ -37,6 +37,7 @@ from andon.work.containers.rules.arguments import (
     create_arguments,
     without_files,
 )
+from andon.work.preparing import CannotStart
 
 # Runs a command that answers: within a time, and with an answer of bounded size.
 
@@ -84,15 +85,7 @@ _OVER = (
 _REMOTE = ("tcp://", "ssh://", "http://", "https://")
 
 
-class CannotStartInImage(AndonError):
-    """The program was not found in the image, or cannot be run there; `code` is a shell's."""
-
-    def __init__(self, reason: str, code: int) -> None:
-        super().__init__(reason)
-        self.code = code
-
-
-class DockerExecutor:
+class DockerEngine:
     """Containers of Docker; also of Podman under Docker's name."""
 
     name = "docker"
@@ -204,7 +197,7 @@ class DockerExecutor:
     def not_started(self, work: CreatedWork, said: str) -> AndonError:
         """Why a container could not be started, in a sentence of our own."""
         if (found := answers.program_error(work.program, work.image, said)) is not None:
-            return CannotStartInImage(*found)
+            return CannotStart(*found)
         return answers.engine_error(self.name, said)
 
     def follow(self, work: CreatedWork, since: float) -> Sequence[str]:
@@ -300,7 +293,7 @@ class DockerExecutor:
         )
 
 
-class PodmanExecutor(DockerExecutor):
+class PodmanEngine(DockerEngine):
     """Containers of Podman: the same commands, devices by their CDI names."""
 
     name = "podman"

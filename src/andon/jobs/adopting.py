@@ -15,7 +15,7 @@ from andon.host.processes.kin import session_members
 from andon.jobs.acts import signal_process
 from andon.jobs.container_files import container_lives
 from andon.jobs.folder import JobsFolder
-from andon.jobs.launching import Supervisor, adopting_task
+from andon.jobs.launching import DispatcherSettings, Supervisor, adopting_task
 from andon.leases.book.hold import LeaseHold
 from andon.leases.book.lease_book import Book
 from andon.model.job import AttemptClaim, AttemptFacts, JobFacts
@@ -28,8 +28,8 @@ RETRY_SECONDS = 5.0
 class ContainerAdopter:
     """Decides which attempts need a new supervisor, and prepares what it is sent."""
 
-    def __init__(self, folder: JobsFolder, log_bytes: int) -> None:
-        self._folder, self._log_bytes = folder, log_bytes
+    def __init__(self, folder: JobsFolder, settings: DispatcherSettings) -> None:
+        self._folder, self._settings = folder, settings
         self._due: dict[int, float] = {}
 
     def needs(self, facts: JobFacts) -> AttemptFacts | None:
@@ -77,4 +77,4 @@ class ContainerAdopter:
             log.warning("job %s: its container has no supervisor: %s", number, error.reason)
             return None
         log.info("job %s: a new supervisor takes over its container", facts.spec.label)
-        return held, adopting_task(self._folder, spec, attempt, held, self._log_bytes)
+        return held, adopting_task(self._folder, spec, attempt, held, self._settings)

@@ -8,20 +8,19 @@ from msgspec.structs import replace
 
 from andon.errors import AndonError
 from andon.jobs.folder import VERDICT, JobsFolder, write_whole
-from andon.jobs.launching import JobPlacement
+from andon.jobs.launching import AttemptRun
 from andon.jobs.record import (
     FactsFinder,
     JobRecorder,
     begin_record,
     continued,
-    labels_of,
     new_record,
     record_of,
     start_recorder,
     tail_of,
 )
 from andon.jobs.rules.states import is_running
-from andon.leases.granter import Grant
+from andon.leases.placement import Grant
 from andon.model.job import AttemptFacts, AttemptVerdict, JobFacts, JobSpec
 from andon.model.job.facts import dumps, verdict_to_json
 from andon.model.lease import Owner
@@ -44,7 +43,7 @@ class AttemptRecorder:
         self._facts = FactsFinder()
         self._ports: dict[Place, int] = {}
 
-    def begin(self, spec: JobSpec, attempt: int, grant: Grant, owner: Owner) -> JobPlacement:
+    def begin(self, spec: JobSpec, attempt: int, grant: Grant, owner: Owner) -> AttemptRun:
         """Begins the record of an attempt before it starts: the command gets its path."""
         place, chosen = (spec.number, attempt), grant.candidates.choice.chosen
         begin = begin_record(spec, attempt, grant, owner)
@@ -54,25 +53,15 @@ class AttemptRecorder:
         if source is not None:
             recorder = start_recorder(begin, path, source, spec, self._facts)
             self._recorders[place] = JobRecorder(recorder, min(free, default=None))
-        devices = tuple(capacity.status.device for capacity in chosen)
-        bound = bound_to(devices) if spec.bind else None
+        bound = bound_to(grant.devices) if spec.bind else None
         if bound is not None and source is not None:
             recorder.write(bound_line(bound))
         self._seen.add(place)
         port = free_port(frozenset(self._ports.values()))
         if port is not None:
             self._ports[place] = port
-        snapshot = grant.candidates.snapshot
-        uuids = [capacity.uuid for capacity in chosen]
-        return JobPlacement(
-            held=grant.held,
-            chosen=devices,
-            everyone=tuple(status.device for status in snapshot.devices),
-            labels=tuple(labels_of(snapshot, uuids)),
-            run=begin.id,
-            record=path,
-            port=port,
-            cpus=None if bound is None else bound.cpus,
+        return AttemptRun(
+            grant, grant.held, begin.id, path, port, None if bound is None else bound.cpus
         )
 
     def discard(self, number: int, attempt: int) -> None:

@@ -17,7 +17,7 @@ from andon.host.processes.kin import here
 from andon.jobs.adopting import ContainerAdopter
 from andon.jobs.attempts import AttemptRecorder, Notifications
 from andon.jobs.folder import EXPIRED, JobsFolder
-from andon.jobs.launching import Supervisor, SupervisorPool, task_for
+from andon.jobs.launching import DispatcherSettings, Supervisor, SupervisorPool, task_for
 from andon.jobs.publishing import HoldupWriter
 from andon.jobs.rules.order import in_order
 from andon.jobs.rules.states import JobStatus, has_work
@@ -25,7 +25,7 @@ from andon.jobs.rules.waiting import insufficient, waited_seconds
 from andon.jobs.scan import Scanner, StatusCache
 from andon.jobs.taking import BlockReason, DeviceTaker, DispatchRound
 from andon.leases.book.hold import LeaseHold
-from andon.leases.granter import Grant
+from andon.leases.placement import Grant
 from andon.model.job import JobFacts, JobNote, JobSpec, JobState, NotifyWhen
 from andon.runs.record import SampleSource
 
@@ -46,11 +46,6 @@ FAILING = frozenset((JobState.FAILED, JobState.TIMED_OUT, JobState.LOST))
 
 Kind = tuple[int, str] | None
 """Real devices (None), or so many simulated ones with a scenario: each has its own sampler."""
-
-
-class DispatcherSettings(Struct, frozen=True):
-    log_bytes: int
-    idle_seconds: float
 
 
 class _Starting(Struct, frozen=True):
@@ -106,7 +101,7 @@ class Dispatcher:
         self._pool = SupervisorPool()
         self._notifications = Notifications(notify)
         self._board = HoldupWriter(folder)
-        self._adopter = ContainerAdopter(folder, settings.log_bytes)
+        self._adopter = ContainerAdopter(folder, settings)
         self._takers: dict[Kind, DeviceTaker] = {}
         self._troubles: dict[Kind, tuple[float, str]] = {}
         self._starting: dict[int, _Starting] = {}
@@ -296,7 +291,7 @@ class Dispatcher:
         try:
             spec = self._folder.spec(number)
             placed = self._keeper.begin(spec, attempt, grant, grant.held.lease.owner)
-            task = task_for(self._folder, spec, attempt, placed, self._settings.log_bytes)
+            task = task_for(self._folder, spec, attempt, placed, self._settings)
             supervisor.send(task, grant.held)
         except (AndonError, OSError) as error:
             supervisor.kill()  # before the lease goes: it must not claim any more

@@ -19,11 +19,10 @@ from andon.host.system import node_name
 from andon.jobs.folder import BELL, LOCK, LOG, JobsFolder
 from andon.jobs.log_out import scope_prefix
 from andon.leases.book.hold import LeaseHold
-from andon.leases.rules.environment import environment as device_environment
-from andon.model.device import Device
+from andon.leases.placement import Placement
 from andon.model.job import AttemptFacts, JobSpec, facts
 from andon.model.lease import Owner
-from andon.runs.rules.ranks import RUN_VARIABLE
+from andon.runs.rules.ranks import run_variables
 from andon.standalone import STANDALONE
 from andon.work.containers.task import clean_command, follow_command, task_command
 from andon.work.preparing import defaults
@@ -33,21 +32,25 @@ SUPERVISE = (
 )
 """Imported and not run as a script, which Python would compile at each start; last on the path, so
 that nothing beside it hides a module of Python."""
-JOB_VARIABLE, INDEX_VARIABLE, RECORD_VARIABLE = "ANDON_JOB", "ANDON_ARRAY_INDEX", "ANDON_RECORD"
+JOB_VARIABLE, INDEX_VARIABLE = "ANDON_JOB", "ANDON_ARRAY_INDEX"
 MOST_SPARE = 4  # supervisors that wait for a job
 SEND_SECONDS = 10.0  # for a supervisor to take its task, most of which is the environment
 
 
-class JobPlacement(Struct, frozen=True):
-    """What a job was given: its lease, its devices, its run."""
+class DispatcherSettings(Struct, frozen=True):
+    log_bytes: int
+    idle_seconds: float
+    grace_seconds: float  # of jobs that name none
 
+
+class AttemptRun(Struct, frozen=True):
+    """The run of an attempt: where it works, and what its command is told."""
+
+    placement: Placement
     held: LeaseHold
-    chosen: tuple[Device, ...]
-    everyone: tuple[Device, ...]
-    labels: tuple[str, ...]
     run: str
     record: Path
-    port: int | None
+    port: int | None = None
     cpus: frozenset[int] | None = None  # that its command is bound to
 
 
@@ -155,7 +158,11 @@ class SupervisorPool:
 
 
 def task_for(
-    folder: JobsFolder, spec: JobSpec, attempt: int, placed: JobPlacement, log_bytes: int
+    folder: JobsFolder,
+    spec: JobSpec,
+    attempt: int,
+    begun: AttemptRun,
+    settings: DispatcherSettings,
 ) -> dict[str, Any]:
     """Returns what is sent to a supervisor."""
     checkpoint = spec.checkpoint
@@ -165,28 +172,30 @@ def task_for(
         "job": str(folder.job(spec.number)),
         "bell": str(folder.path / BELL),
         "attempt": attempt,
-        "argv": container_command(spec, placed, own) if contained else list(spec.argv),
-        "environment": client_environment(spec, placed)
+        "argv": container_command(spec, begun, own) if contained else list(spec.argv),
+        "environment": client_environment(spec, begun)
         if contained
-        else job_environment(spec, placed),
-        "clean": clean_command(placed.held.lease.id) if contained else None,
+        else job_environment(spec, begun),
+        "clean": clean_command(begun.held.lease.id) if contained else None,
         "folder": spec.folder,
         "umask": spec.umask,
-        "cpus": None if placed.cpus is None else sorted(placed.cpus),
-        "lease_file": placed.held.hold.name,
-        "for_seconds": _lasts_seconds(spec, placed),
-        "grace_seconds": spec.grace_seconds,
+        "cpus": None if begun.cpus is None else sorted(begun.cpus),
+        "lease_file": begun.held.hold.name,
+        "for_seconds": _lasts_seconds(spec, begun),
+        "grace_seconds": settings.grace_seconds
+        if spec.grace_seconds is None
+        else spec.grace_seconds,
         "checkpoint": None
         if checkpoint is None
         else [signal_number(checkpoint.signal), checkpoint.seconds],
-        "log_bytes": log_bytes,
+        "log_bytes": settings.log_bytes,
         "claim": {
-            "boot": placed.held.lease.owner.boot,
-            "lease": placed.held.lease.id,
-            "devices": [device.uuid for device in placed.chosen],
-            "labels": list(placed.labels),
-            "run": placed.run,
-            "record": str(placed.record),
+            "boot": begun.held.lease.owner.boot,
+            "lease": begun.held.lease.id,
+            "devices": [device.uuid for device in begun.placement.devices],
+            "labels": begun.placement.label.split(",") if begun.placement.devices else [],
+            "run": begun.run,
+            "record": str(begun.record),
             "node": node_name(),
         },
         "dispatcher": {
@@ -199,55 +208,60 @@ def task_for(
 
 
 def adopting_task(
-    folder: JobsFolder, spec: JobSpec, attempt: AttemptFacts, held: LeaseHold, log_bytes: int
+    folder: JobsFolder,
+    spec: JobSpec,
+    attempt: AttemptFacts,
+    held: LeaseHold,
+    settings: DispatcherSettings,
 ) -> dict[str, Any]:
     """Returns what is sent to a supervisor that takes over an attempt in a container."""
     claim, output = attempt.claim, folder.output(spec.number, attempt.number)
-    placed = JobPlacement(held, (), (), (), claim.run or "", Path(claim.record or os.devnull), None)
+    begun = AttemptRun(Placement(), held, claim.run or "", Path(claim.record or os.devnull))
     written = output.stat().st_mtime if output.exists() else claim.at
     until = held.lease.until
     return {
-        **task_for(folder, spec, attempt.number, placed, log_bytes),
+        **task_for(folder, spec, attempt.number, begun, settings),
         "adopt": claim.at,
         "argv": follow_command(held.lease.id, spec.container.get("image"), written),
         "for_seconds": None if until is None else max(0.0, until - time.time()),
     }
 
 
-def _lasts_seconds(spec: JobSpec, placed: JobPlacement) -> float | None:
+def _lasts_seconds(spec: JobSpec, begun: AttemptRun) -> float | None:
     """Returns the requested length, or what root's policy made of it."""
-    lease = placed.held.lease
+    lease = begun.held.lease
     return spec.for_seconds if lease.until is None else lease.until - lease.since
 
 
-def container_command(spec: JobSpec, placed: JobPlacement, attempt: str) -> list[str]:
+def container_command(spec: JobSpec, begun: AttemptRun, attempt: str) -> list[str]:
     """The command that runs the job's own in a container."""
-    told = {**defaults({}, placed.port), **_told(spec, placed, inside=True)}
-    lease = placed.held.lease.id
-    return task_command(spec.container, lease, placed.chosen, told, spec.argv, attempt=attempt)
+    told = {**defaults({}, begun.port), **_told(spec, begun, inside=True)}
+    lease = begun.held.lease.id
+    return task_command(
+        spec.container, lease, begun.placement.devices, told, spec.argv, attempt=attempt
+    )
 
 
-def client_environment(spec: JobSpec, placed: JobPlacement) -> dict[str, str]:
+def client_environment(spec: JobSpec, begun: AttemptRun) -> dict[str, str]:
     """Returns what the engine's client needs: the submitter's variables, and the path of andon."""
     path = module_environment()["PYTHONPATH"]
-    return {**spec.environment, "PYTHONPATH": path, **_told(spec, placed)}
+    return {**spec.environment, "PYTHONPATH": path, **_told(spec, begun)}
 
 
-def job_environment(spec: JobSpec, placed: JobPlacement) -> dict[str, str]:
+def job_environment(spec: JobSpec, begun: AttemptRun) -> dict[str, str]:
     """The environment of the submission, with the devices of the lease and the run."""
     return {
         **spec.environment,
-        **defaults(spec.environment, placed.port),
-        **device_environment(placed.chosen, placed.everyone, placed.held.lease.id),
-        **_told(spec, placed),
+        **defaults(spec.environment, begun.port),
+        **begun.placement.environment,
+        **_told(spec, begun),
     }
 
 
-def _told(spec: JobSpec, placed: JobPlacement, inside: bool = False) -> dict[str, str]:
+def _told(spec: JobSpec, begun: AttemptRun, inside: bool = False) -> dict[str, str]:
     """The variables with the job's run and number; without the record's path inside a container."""
-    told = {RUN_VARIABLE: placed.run, JOB_VARIABLE: spec.label}
-    if not inside:
-        told[RECORD_VARIABLE] = str(placed.record)
+    told = run_variables(begun.run, None if inside else str(begun.record))
+    told[JOB_VARIABLE] = spec.label
     if spec.array is not None:
         told[INDEX_VARIABLE] = str(spec.array.index)
     return told

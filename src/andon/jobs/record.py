@@ -14,12 +14,10 @@ from msgspec.structs import replace
 
 from andon.errors import AndonError
 from andon.host.files import make_private
-from andon.leases.granter import Grant
+from andon.leases.placement import Grant
 from andon.leases.rules.eligibility import chosen_by
-from andon.model.device import Snapshot
 from andon.model.job import AttemptEnd, AttemptFacts, AttemptVerdict, EndReason, JobSpec
 from andon.model.lease import Owner
-from andon.model.naming import device_labels
 from andon.model.redaction import redact
 from andon.model.run.record import (
     GitState,
@@ -34,9 +32,9 @@ from andon.model.run.record import (
 from andon.runs.facts import git_state, interpreter_of, versions_of
 from andon.runs.files import open_record, pieces
 from andon.runs.header import new_run, record_path, runs_folder
-from andon.runs.record import RunOutcome, RunRecorder, SampleSource
+from andon.runs.record import RunRecorder, SampleSource
 from andon.runs.rules.lines import RecordLines
-from andon.runs.rules.oom import MemoryBeforeEnd, Verdict, memory_numbers, verdict
+from andon.runs.rules.oom import MemoryBeforeEnd, Verdict, verdict
 
 TAIL_BYTES = 64 * 1024
 VERSIONS_SECONDS = 600.0
@@ -95,18 +93,13 @@ class JobRecorder:
         if end is None:
             self.pause()
             return LOST
-        strains, growth = recorder.strains(), recorder.growth()
-        with suppress(AndonError, OSError):
-            recorder.read_last()
-        judged = judged_end(end, tail, strains)
-        oom = None
-        if judged.end is RunState.DEVICE_OUT_OF_MEMORY:
-            oom = memory_numbers(tail, strains, growth)
-        seconds = round(end.seconds, 3)
-        outcome = RunOutcome(
-            judged.end, end.exit_code, end.signal, judged.words, judged.reported_by, seconds
+        judged, _ = recorder.finish(
+            lambda strains: judged_end(end, tail, strains),
+            tail,
+            exit_code=end.exit_code,
+            signal=end.signal,
+            duration_seconds=round(end.seconds, 3),
         )
-        recorder.end(outcome, oom)
         return _said(judged, self._free_bytes)
 
     @staticmethod
@@ -156,20 +149,19 @@ def begin_record(
     spec: JobSpec, attempt: int, grant: Grant, owner: Owner, folder: Path | None = None
 ) -> RunBegin:
     """The first line of a job's record; its process is the supervisor."""
-    chosen = [capacity.status.device.uuid for capacity in grant.candidates.choice.chosen]
     params: dict[str, object] = {**spec.params, "job": spec.label, "attempt": attempt}
     linked = grant.candidates.choice.linked
     begun = new_run(
         RunKind.JOB,
         spec.name,
-        grant.candidates.snapshot,
-        chosen,
+        grant.snapshot,
+        grant.uuids,
         {},
         command=redact(spec.argv),
-        lease=grant.held.lease.id,
+        lease=grant.lease_id,
         waited_seconds=round(max(0.0, time.time() - spec.submitted_at), 3),
         allocation_method=chosen_by(linked, queued=True),
-        world_size=len(chosen),
+        world_size=len(grant.devices),
         params=params,
         tags=spec.tags,
     )
@@ -185,11 +177,6 @@ def begin_record(
 
 def new_record(begin: RunBegin) -> Path:
     return record_path(runs_folder(), begin.name, begin.at)
-
-
-def labels_of(snapshot: Snapshot, uuids: Sequence[str]) -> list[str]:
-    names = device_labels(snapshot.devices)
-    return [names[uuid] for uuid in uuids]
 
 
 def start_recorder(

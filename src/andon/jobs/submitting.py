@@ -21,6 +21,7 @@ from andon.model.job.spec import (
     spec_from_json,
     spec_to_json,
 )
+from andon.units import command_name
 
 _MASK = re.compile("VISIBLE_DEVICES|DEVICE_ORDINAL|AFFINITY_MASK|SLURM_")
 """Names that may be masks; the table of all takes longer to import than this takes."""
@@ -53,7 +54,7 @@ def here_spec(
     variables = {one: value for one, value in given.items() if one}  # nothing could pass on others
     spec = JobSpec(
         number=0,
-        name=name or name_of(argv),
+        name=name or _text(command_name(argv)) or "job",
         argv=tuple(argv),
         folder=place,
         request=request,
@@ -91,14 +92,6 @@ def refuse_unreadable(spec: JobSpec) -> None:
         raise Invalid(
             f"this job cannot be queued: {wrong}", hint="change that, then submit it again"
         ) from None
-
-
-def name_of(argv: Sequence[str]) -> str:
-    """The script's name rather than its interpreter's."""
-    words = [os.path.basename(word) for word in argv[:2]]  # noqa: PTH119 - only a name
-    if words[0].startswith("python") and len(words) > 1 and not words[1].startswith("-"):
-        return _text(words[1])
-    return _text(words[0]) or "job"
 
 
 def _text(word: str) -> str:

@@ -23,7 +23,8 @@ from andon.leases.availability import (
     Candidates,
 )
 from andon.leases.book.lease_book import Book
-from andon.leases.granter import Grant, GrantAttempt, Granter, LeaseTerms, Progress
+from andon.leases.granter import GrantAttempt, Granter, LeaseTerms, Progress
+from andon.leases.placement import Grant
 from andon.leases.refusal import device_lines, hint_of, is_hopeless, refusal
 from andon.leases.rules.capacity import DeviceCapacity
 from andon.leases.rules.choice import can_come, rank
@@ -70,8 +71,9 @@ class DispatchRound(Struct):
 class DeviceTaker:
     """Devices of one kind for jobs, through the lease book."""
 
-    def __init__(self, sampler: Sampler, availability: Availability) -> None:
+    def __init__(self, sampler: Sampler, availability: Availability, grace_seconds: float) -> None:
         self.sampler, self.availability = sampler, availability
+        self._grace_seconds = grace_seconds
         self._placed = False
         self._book = Book()
         self._granter = Granter(self._book, availability)
@@ -155,7 +157,7 @@ class DeviceTaker:
             if (request, left) not in orders:
                 liked = preferred(view.snapshot.devices, request, self.availability.labels)
                 orders[request, left] = leaving(left, rank(liked, request.layout))
-            lasts = lasts_seconds(facts.spec)
+            lasts = lasts_seconds(facts.spec, self._grace_seconds)
             yield QueuedJob(facts.spec.number, need, lasts, orders[request, left])
 
     def _elsewhere(

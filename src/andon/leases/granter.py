@@ -20,6 +20,7 @@ from andon.leases.availability import (
 from andon.leases.book.hold import LeaseHold
 from andon.leases.book.lease_book import Book
 from andon.leases.book.tickets import TicketHold
+from andon.leases.placement import Grant, granted
 from andon.leases.policy_file import limits_for, read_policy
 from andon.leases.refusal import is_hopeless, refusal
 from andon.leases.rules.choice import lacks_memory
@@ -69,14 +70,6 @@ class Progress(Struct, frozen=True):
     candidates: Candidates
     note: str | None = None  # why not even the queue could be read
     queued: bool = True  # whether it has a place in the queue
-
-
-class Grant(Struct, frozen=True):
-    """A lease, and the choice that led to it."""
-
-    held: LeaseHold
-    candidates: Candidates
-    waited_seconds: float
 
 
 class GrantAttempt(Struct):
@@ -172,7 +165,7 @@ class Granter:
         candidates, held, note = self._try(attempt)
         waited = time.monotonic() - attempt.began
         if held is not None:
-            return Grant(held, candidates, waited)
+            return granted(held, candidates, waited)
         if attempt.hold is not None:
             attempt.hold.stamp(time.time())  # we are awake
         return Progress(waited, candidates, note, attempt.hold is not None)
@@ -201,7 +194,7 @@ class Granter:
                 raise NoLongerWanted("the devices are no longer wanted")
             candidates, held, note = self._try(attempt)
             if held is not None:
-                return Grant(held, candidates, time.monotonic() - attempt.began)
+                return granted(held, candidates, time.monotonic() - attempt.began)
             self._refuse_late(attempt, candidates, note)
             if waiting is not None:
                 waited, queued = time.monotonic() - attempt.began, attempt.hold is not None

@@ -20,12 +20,12 @@ from andon.leases.availability import Availability, BookContents
 from andon.leases.book import places
 from andon.leases.book.holder import Account, HolderProcess
 from andon.leases.book.lease_book import Book
-from andon.leases.granter import Grant, Granter, LeaseTerms, Progress
+from andon.leases.granter import Granter, LeaseTerms, Progress
 from andon.leases.listing import LeaseListing, book_row, listing, read_listing
+from andon.leases.placement import Grant
 from andon.leases.reaper import Reaper
 from andon.leases.refusal import refusal
 from andon.leases.releaser import overdue
-from andon.leases.rules.environment import environment
 from andon.leases.rules.requests import LONGEST_WAIT_SECONDS
 from andon.leases.rules.rights import check_fence
 from andon.leases.rules.rows import lease_row
@@ -51,7 +51,7 @@ class RemoteLease(Struct, frozen=True):
     environment: Mapping[str, str]
 
 
-class RemoteLeases:
+class NetworkLeases:
     """Grants, renews and ends leases; every call may block, but not for long.
 
     `latest` returns the last snapshot; a grant reads the devices itself through the availability.
@@ -143,7 +143,7 @@ class RemoteLeases:
         finally:
             keeper.dismiss()
         self.changed()
-        return RemoteLease(self._row(grant.held.lease), _environment(grant))
+        return RemoteLease(self._row(grant.held.lease), grant.environment)
 
     def renew(
         self, name: str, seconds: float, fence: int | None, for_uid: int | None = None
@@ -330,9 +330,3 @@ def _refuse_for_others(account: Account | None) -> None:
         f"this server runs as {user_name(os.getuid())} and cannot take a lease for {account.name}",
         hint=f"in a terminal: {_TAKE}",
     )
-
-
-def _environment(grant: Grant) -> Mapping[str, str]:
-    chosen = [capacity.status.device for capacity in grant.candidates.choice.chosen]
-    everyone = [status.device for status in grant.candidates.snapshot.devices]
-    return environment(chosen, everyone, grant.held.lease.id)

@@ -63,7 +63,7 @@ class WorkOrder(Struct, frozen=True):
 
 
 class CreatedWork(Struct, frozen=True):
-    """A command that an executor has made ready; it may not have been started yet."""
+    """A command that an engine has made ready; it may not have been started yet."""
 
     id: str
     label: str

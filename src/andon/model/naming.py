@@ -319,3 +319,19 @@ def models_in_words(names: Iterable[str]) -> str:
     """Returns `2 × H200`, `1 × H100 + 2 × A100`; empty if there is none."""
     counted = Counter(short_model(name, brief=True) for name in names)
     return " + ".join(f"{count} × {model}" for model, count in counted.items())
+
+
+def chosen_uuids(snapshot: Snapshot, wanted: Sequence[str]) -> set[str]:
+    """The named devices; a board includes its partitions."""
+    return {uuid for name in wanted for uuid in devices_named(name, snapshot.devices)}
+
+
+def narrowed(snapshot: Snapshot, wanted: Sequence[str]) -> Snapshot:
+    """The snapshot with the named devices; with all of them where none is named."""
+    return only(snapshot, chosen_uuids(snapshot, wanted)) if wanted else snapshot
+
+
+def only(snapshot: Snapshot, uuids: set[str]) -> Snapshot:
+    """The snapshot with only these devices."""
+    kept = tuple(s for s in with_labels(snapshot.devices) if s.device.uuid in uuids)
+    return replace(snapshot, devices=kept)

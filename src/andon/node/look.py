@@ -41,10 +41,10 @@ class Look(msgspec.Struct, frozen=True):
 
 def server_look(name: str | None, root: Path, commands: bool) -> ServerSnapshot | None:
     """Returns the snapshot of this user's own server, else of the system's; None if neither has
-    one of this machine."""
+    one of this machine. On a machine without GPUs it may be one of simulated devices."""
     from andon.host.socket_peers import code_stamp
     from andon.model import wire_in
-    from andon.node.latest_snapshot import as_seen_here, is_here
+    from andon.node.latest_snapshot import as_seen_here, is_here, is_simulated_here
 
     for body in _answers(time.monotonic() + TIMEOUT_SECONDS):
         try:
@@ -54,7 +54,9 @@ def server_look(name: str | None, root: Path, commands: bool) -> ServerSnapshot 
             snapshot = read(msgspec.json.decode(look.snapshot))
         except (AndonError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             continue
-        if look.schema == SCHEMA and is_here(snapshot, name, root):
+        if look.schema == SCHEMA and (
+            is_here(snapshot, name, root) or is_simulated_here(snapshot, name, root)
+        ):
             seen = as_seen_here(snapshot, root, commands)
             masked = not all(status.visible for status in seen.devices)
             verdicts = None if masked else look.verdicts

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from andon.host.clock import boot_seconds
 from andon.model.alert import Alert, Level, Phase
 from andon.model.device import Snapshot
 from andon.model.run.record import RunAlert
@@ -14,12 +15,10 @@ if TYPE_CHECKING:  # hundreds of modules, which a run loads once its command has
     from andon.alerts.rules import AlertState
     from andon.explain.conditions.rulebook import Rulebook
 
-_BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
 
 def _clocks() -> tuple[float, float]:
     """Returns the wall clock, and the one that is never set."""
-    return time.time(), time.clock_gettime(_BOOTTIME)
+    return time.time(), boot_seconds()
 
 
 class RunAlerts:

@@ -3,13 +3,15 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from andon.errors import AndonError
 from andon.failures.log import FailureLog
 from andon.model.device import Snapshot
 from andon.model.job.progress import WorkProgress
@@ -28,7 +30,7 @@ from andon.model.run.record import (
 from andon.model.run.wire import line_to_text
 from andon.runs.alert_lines import RunAlerts
 from andon.runs.rules.fold import keep_last
-from andon.runs.rules.oom import MemoryBeforeEnd, memory_growth
+from andon.runs.rules.oom import MemoryBeforeEnd, Verdict, memory_growth, memory_numbers
 from andon.runs.rules.sampled import sample_line
 from andon.runs.rules.summary import RunTallies
 from andon.sampling.bus import Subscription
@@ -201,15 +203,15 @@ class RunRecorder:
             self._alerts.uuids = self.tallies.present
 
     def strains(self) -> list[MemoryBeforeEnd]:
-        """Returns the memory of the devices as last read; empty if they were read only at the
-        begin."""
+        """Returns the memory of the devices as last read during the work: not at the begin, and not
+        while nothing was used yet."""
         latest = self.tallies.latest if self.tallies.samples > 1 else {}
         return [
             MemoryBeforeEnd(
                 one.label, latest[one.uuid].get("memory_used_bytes"), one.memory_total_bytes
             )
             for one in self.begin.devices
-            if one.uuid in latest
+            if one.uuid in latest and latest[one.uuid].get("memory_used_bytes") != 0
         ]
 
     def growth(self) -> str | None:
@@ -229,6 +231,22 @@ class RunRecorder:
         if self._follower is not None:
             self._follower.close(LEAVING_SECONDS)
         self.take(self._source.once(account=RunAccount.ENERGY))
+
+    def finish(
+        self, judge: Callable[[Sequence[MemoryBeforeEnd]], Verdict], said: str, **more: Any
+    ) -> tuple[Verdict, RunEnd]:
+        """Completes the record of work that has ended: `judge` decides by the memory shortly before
+        the end, `said` is the output with an error message; `more` are fields of RunOutcome."""
+        strains, growth = self.strains(), self.growth()  # before its memory is free
+        with suppress(AndonError, OSError):  # devices that cannot be read any more
+            self.read_last()
+        judged = judge(strains)
+        oom, by = None, judged.reported_by
+        if judged.end is RunState.DEVICE_OUT_OF_MEMORY:
+            oom = memory_numbers(said, strains, growth)
+            by = by or (None if oom is None else oom.reported_by)
+        outcome = RunOutcome(judged.end, message=judged.words or None, reported_by=by, **more)
+        return judged, self.end(outcome, oom)
 
     def end(self, outcome: RunOutcome, oom: OutOfMemory | None = None) -> RunEnd:
         """Write the summary; the record is complete from here on."""

@@ -59,6 +59,7 @@ class Settings(Struct, frozen=True):
     history_max_megabytes: int = 250
     runs_keep_days: float = 365.0
     runs_megabytes: int = 2000
+    work_grace_seconds: float = 10.0
     map_gpus: int = 1024
     containers_engine: str = "auto"
     jobs_log_megabytes: int = 100
@@ -229,6 +230,10 @@ FIELDS = (
     Field(
         "runs_megabytes", "runs.megabytes", "ANDON_RUNS_MEGABYTES", WHOLE,
         "maximum size of these records; beyond it andon gc deletes the oldest", 1, 10_000_000,
+    ),
+    Field(
+        "work_grace_seconds", "work.grace", "ANDON_WORK_GRACE", SECONDS,
+        "time between SIGTERM and SIGKILL for a command or function that andon ends", 0, 86_400,
     ),
     Field(
         "map_gpus", "map.gpus", "ANDON_MAP_GPUS", WHOLE,

@@ -1,13 +1,12 @@
 """Runs a command in its own process group: signals reach all of it, a second one kills it."""
 
 import os
-import select
 import signal
-import subprocess
 import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from subprocess import DEVNULL
 from types import FrameType
 from typing import Any
 
@@ -15,17 +14,14 @@ from msgspec import Struct
 
 from andon.errors import AndonError
 from andon.host.processes.kin import started_ticks
-from andon.host.topology import on_cpus
 from andon.leases.book.hold import Hold
 from andon.model.lease import Work
 from andon.work.preparing import NOT_EXECUTABLE, NOT_FOUND, CannotStart
+from andon.work.process_group import CHECK_SECONDS, ProcessGroup
 from andon.work.tap import Tap
 
-CHECK_SECONDS = 1.0
-GRACE_SECONDS = 10.0  # between SIGTERM and SIGKILL
 FORWARDED = ("SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH")
 ENDING = ("SIGINT", "SIGTERM")
-OF_TERMINAL = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 TERMINAL_STOPS = (signal.SIGTTIN, signal.SIGTTOU)
 
 
@@ -50,6 +46,7 @@ class Launcher:
         self,
         command: Sequence[str],
         environment: Mapping[str, str],
+        grace_seconds: float,
         hold: Hold | None = None,
         interactive: bool = False,
         tapped: bool = False,
@@ -65,11 +62,11 @@ class Launcher:
         its output goes there, it has no input, and nothing that it started outlives it.
         `elsewhere` signals the work if the command is only its client."""
         self._command, self._environment = list(command), dict(environment)
-        self._hold, self._interactive = hold, interactive
+        self._grace_seconds, self._hold, self._interactive = grace_seconds, hold, interactive
         self._asked_by, self._shell, self._elsewhere = asked_by, shell, elsewhere
         self._cpus, self._output, self._check_seconds = cpus, output, check_seconds
         self._tap = Tap() if tapped else None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._group: ProcessGroup | None = None
         self._pending: list[int] = []
         self._asked = 0
         self._ended_for: str | None = None
@@ -105,16 +102,17 @@ class Launcher:
     def _start(self) -> None:
         kept = self._hold.descriptors if self._hold else ()
         try:
-            with on_cpus(self._cpus):
-                self._process = subprocess.Popen(
-                    self._command,
-                    env=self._environment,
-                    pass_fds=kept,  # the lock lasts as long as the command, even without us
-                    process_group=0,
-                    stdin=None if self._output is None else subprocess.DEVNULL,
-                    stdout=self._output,
-                    stderr=self._tap.entrance if self._tap else self._output,
-                )
+            self._group = ProcessGroup(
+                self._command,
+                self._environment,
+                self._grace_seconds,
+                self._cpus,
+                None if self._elsewhere is None else self._signal_elsewhere,
+                pass_fds=kept,  # the lock lasts as long as the command, even without us
+                stdin=None if self._output is None else DEVNULL,
+                stdout=self._output,
+                stderr=self._tap.entrance if self._tap else self._output,
+            )
         except OSError as exc:
             missing = isinstance(exc, FileNotFoundError | NotADirectoryError)
             code = NOT_FOUND if missing else NOT_EXECUTABLE
@@ -122,7 +120,7 @@ class Launcher:
         finally:
             if self._tap:
                 self._tap.started()
-        pid = self._process.pid
+        pid = self._group.pid
         if self._hold is not None:
             self._hold.add(Work(pid, started_ticks(pid) or 0, pid))
         if self._interactive:
@@ -134,30 +132,20 @@ class Launcher:
     # Waiting.
 
     def _wait(self, check: Callable[[], str | None]) -> int:
-        process = self._running()
-        watched = select.poll()
-        descriptor = os.pidfd_open(process.pid)
-        watched.register(descriptor, select.POLLIN)
-        kill_at: float | None = None
-        try:
-            while not watched.poll(self._check_seconds * 1000):
-                self._ended_for = self._ended_for or check()
-                if self._ended_for is not None and kill_at is None:
-                    self._notify(f"{self._ended_for}: stopping the command")
-                    self._ask_to_end(self._stopping())
-                    kill_at = time.monotonic() + GRACE_SECONDS
-                elif kill_at is not None and time.monotonic() >= kill_at:
-                    self._send(signal.SIGKILL)
-        finally:
-            os.close(descriptor)
+        group = self._running()
+        while not group.ends_within(self._check_seconds):
+            if self._ended_for is None and (reason := check()) is not None:
+                self._ended_for = reason
+                self._notify(f"{reason}: stopping the command")
+                group.end(self._stopping())
         if self._output is not None:
-            self._send(signal.SIGKILL)  # what is left of its group, while its number is still ours
-        return process.wait()
+            group.send(signal.SIGKILL)  # what is left of its group
+        return group.reap()
 
-    def _running(self) -> "subprocess.Popen[bytes]":
-        if self._process is None:
+    def _running(self) -> ProcessGroup:
+        if self._group is None:
             raise AndonError("the command has not been started")
-        return self._process
+        return self._group
 
     # Signals.
 
@@ -172,20 +160,16 @@ class Launcher:
         return before
 
     def _send(self, number: int) -> None:
-        """Sends a signal to the whole group, or keeps it until there is one. A client of work
-        elsewhere is not signalled: it passes the last output on, and ends with the work."""
-        if self._process is None:
+        """Sends a signal to the whole group, or keeps it until there is one."""
+        if self._group is None:
             self._pending.append(number)
-            return
-        if self._elsewhere is not None and number not in OF_TERMINAL:
-            self._signal_elsewhere(self._elsewhere, number)
-            return
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, number)
+        else:
+            self._group.send(number)
 
-    def _signal_elsewhere(self, send: Callable[[int], None], number: int) -> None:
+    def _signal_elsewhere(self, number: int) -> None:
+        assert self._elsewhere is not None
         try:
-            send(number)
+            self._elsewhere(number)
         except AndonError as error:
             self._notify(f"{signal.Signals(number).name} could not be sent: {error.reason}")
 
@@ -224,15 +208,15 @@ class Launcher:
     def _child(self, number: int, frame: FrameType | None) -> None:
         """Gives the terminal to a command that needs it; if the command stops while it has it,
         this process stops too."""
-        if self._process is None:
+        if self._group is None:
             return
         try:
-            found = os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOHANG)
+            found = os.waitid(os.P_PID, self._group.pid, os.WSTOPPED | os.WNOHANG)
         except ChildProcessError:
             return
         if found is None or found.si_status == 0:
             return
-        has_it = self._has_terminal(self._process.pid)
+        has_it = self._has_terminal(self._group.pid)
         if found.si_status in TERMINAL_STOPS and (has_it or self._has_terminal(os.getpgrp())):
             # Where it has it already, it asked for it before we had given it.
             self._give_terminal()
@@ -253,12 +237,12 @@ class Launcher:
         return False
 
     def _give_terminal(self) -> None:
-        if self._process is not None and self._has_terminal(os.getpgrp()):
-            _set_foreground(self._terminal, self._process.pid)
+        if self._group is not None and self._has_terminal(os.getpgrp()):
+            _set_foreground(self._terminal, self._group.pid)
 
     def _take_terminal_back(self) -> None:
         """Takes the terminal back: a shell may have passed it to a group that has exited."""
-        if self._terminal is not None and self._process is not None:
+        if self._terminal is not None and self._group is not None:
             _set_foreground(self._terminal, os.getpgrp())
 
 

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from andon.engines.containers import DockerExecutor
+from andon.engines.containers import DockerEngine
 from andon.host.processes.kin import group_members
 from andon.jobs.folder import JobsFolder, jobs_path
 from andon.jobs.queue import Queue
 from andon.leases.book.lease_book import Book
 from andon.model.execution import ContainerOptions, Submitter, WorkOrder
 from andon.model.job import JobState
-from andon.ports import Executor
-from andon.testing.executor_contract import ExecutorContract
+from andon.ports import ContainerEngine
+from andon.testing.engine_contract import ContainerEngineContract
 from tests.integration.conftest import Outcome, andon, is_alive
 from tests.integration.contained import LONG_SECONDS, NO_NETWORK, containers, first_pid
 from tests.integration.leasing import end_of, entries, held, records, running
@@ -47,18 +47,16 @@ def run(*words: str) -> Outcome:
     return andon(*words, timeout_seconds=LONG_SECONDS)
 
 
-class TestDockerExecutor(ExecutorContract):
+class TestDockerEngine(ContainerEngineContract):
     """The contract, with a real engine."""
-
-    outlives_its_client = True
 
     @pytest.fixture(autouse=True)
     def _engine(self, work: Path) -> None:
         self._place = str(work)
 
     @pytest.fixture
-    def executor(self) -> Executor:
-        return DockerExecutor()
+    def engine(self) -> ContainerEngine:
+        return DockerEngine()
 
     def order(self, command: Sequence[str], label: str) -> WorkOrder:
         return WorkOrder(
@@ -241,7 +239,7 @@ AS_ALICE = """
 import encodings.ascii, os, pwd, sys, tempfile
 from andon.model.execution import ContainerOptions, Submitter, WorkOrder
 from andon.errors import AndonError
-from andon.engines.containers import DockerExecutor
+from andon.engines.containers import DockerEngine
 from andon.host.processes.kin import myself, ticks_now
 from andon.leases.book.lease_book import Book
 from andon.model.lease import Lease, LeaseKind, Share
@@ -251,16 +249,16 @@ options = ContainerOptions("tiny", options=("--network=none",))
 script = "id -u; id -g; touch $HOME/x mine && echo written; exec sleep 1000"
 order = WorkOrder(("sh", "-c", script), folder, "alice", submitter=Submitter(uid, uid),
                   container=options)
-executor = DockerExecutor()
+engine = DockerEngine()
 try:
-    executor.check(order)
+    engine.check(order)
 except AndonError as error:
     sys.exit(error.reason)
 lease = Lease("alice", (Share(uuid, 0),), myself(), LeaseKind.COMMAND, 1.0, ticks_now())
 held = Book().write_lease(lease)
-work = executor.create(order)
+work = engine.create(order)
 held.hold.name_container(work.id)
-executor.client(work)
+engine.client(work)
 os._exit(0)  # as if it were killed: the lock is gone, the container runs
 """
 

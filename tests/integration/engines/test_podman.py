@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from andon.engines.containers import PodmanExecutor
+from andon.engines.containers import PodmanEngine
 from andon.errors import Unavailable
 from andon.model.execution import ContainerOptions, Submitter, WorkOrder
-from andon.ports import Executor
-from andon.testing.executor_contract import ExecutorContract
+from andon.ports import ContainerEngine
+from andon.testing.engine_contract import ContainerEngineContract
 from tests.conftest import need
 from tests.integration.conftest import andon
 from tests.integration.contained import LONG_SECONDS, NO_NETWORK
@@ -59,18 +59,16 @@ def _asked(*words: str) -> str:
     return done.stderr.strip() or "it failed" if done.returncode else ""
 
 
-class TestPodmanExecutor(ExecutorContract):
+class TestPodmanEngine(ContainerEngineContract):
     """The contract, with a real engine."""
-
-    outlives_its_client = True
 
     @pytest.fixture(autouse=True)
     def _engine(self, podman: Path, tmp_path: Path) -> None:
         self._place = str(tmp_path)
 
     @pytest.fixture
-    def executor(self) -> Executor:
-        return PodmanExecutor()
+    def engine(self) -> ContainerEngine:
+        return PodmanEngine()
 
     def order(self, command: Sequence[str], label: str) -> WorkOrder:
         return WorkOrder(
@@ -83,13 +81,13 @@ class TestPodmanExecutor(ExecutorContract):
         )
 
 
-def _start(executor: Executor, order: WorkOrder) -> None:
+def _start(engine: ContainerEngine, order: WorkOrder) -> None:
     """Some versions look for devices when a container is made, others when it starts."""
-    work = executor.create(order)
+    work = engine.create(order)
     try:
-        executor.client(work)
+        engine.client(work)
     finally:
-        executor.clean(work)
+        engine.clean(work)
 
 
 def test_devices_are_asked_for_by_their_cdi_names(podman: Path, tmp_path: Path) -> None:
@@ -97,10 +95,10 @@ def test_devices_are_asked_for_by_their_cdi_names(podman: Path, tmp_path: Path) 
     options = ContainerOptions(NAME, options=("--network=none",))
     device = gpu(0).device
     order = WorkOrder(("true",), str(tmp_path), "cdi", devices=(device,), container=options)
-    executor = PodmanExecutor()
+    engine = PodmanEngine()
     with pytest.raises(Unavailable, match=r"does not know these GPUs \(CDI\)"):
-        _start(executor, order)
-    assert executor.find("cdi") == []
+        _start(engine, order)
+    assert engine.find("cdi") == []
 
 
 def test_a_command_and_a_map_run_in_its_containers(

@@ -23,7 +23,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the stand-in is
 GIB = 1 << 30
 LEAN = GOLDEN / "loaded_told.json"  # what of ours a told status loads
 MOVING = re.compile(
-    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+|\d+:\d\d:\d\d|^CPU .*?load [\d.]+", re.MULTILINE
+    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+|\d+:\d\d:\d\d|^CPU .*?load [\d.]+|for \d+ s|\d+ s ago",
+    re.MULTILINE,
 )
 """The time, how long a process has run, and the values of the node itself."""
 SAID = """
@@ -86,6 +87,10 @@ class Node(NamedTuple):
 
     environment: Mapping[str, str]
 
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.environment['ANDON_PORT']}"
+
     def run(self, *words: str, **more: str) -> Ran:
         done = subprocess.run(
             [sys.executable, "-c", SAID, *words], capture_output=True, text=True, timeout=120,
@@ -132,6 +137,8 @@ def _reads_the_book(node: Node) -> bool:
     return "andon.leases.book.lease_book" in node.run("status").modules
 
 
+NOT_COMPARED = {"estimate", "open", "release", "top", "watch"}
+"""They change something, draw a screen, or show what moves with every reading."""
 SHOWN = (
     ("status",), ("status", "0", "2"), ("free",), ("free", "--gpus", "1"),
     ("ps",), ("ps", "1"), ("who",), ("devices",), ("leases",),
@@ -147,6 +154,28 @@ def test_the_lines_are_those_of_a_reading_and_no_reader_starts(
     assert (told.processes, read.processes) == (0, 1)
     assert not [name for name in told.modules if name.startswith("andon.drivers")]
     assert "andon.sampling.readers" not in told.modules
+
+
+ANSWERED = (
+    *SHOWN, ("devices", "--topology"), ("why",), ("why", "1"), ("alerts",), ("alerts", "1", "2"),
+    ("alerts", "rules"), ("alerts", "rules", "thermal"), ("history", "--who"), ("runs",),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("words", ANSWERED, ids=" ".join)
+def test_a_command_shows_the_same_rows_of_a_named_server(
+    node: Node, words: tuple[str, ...]
+) -> None:
+    here, there = node.run(*words), node.run(*words, "--url", node.url)
+    assert there.text == here.text
+    assert there.processes == 0
+
+
+def test_every_command_that_takes_a_server_is_compared(node: Node) -> None:
+    from andon.cli.catalogue import COMMANDS
+
+    taking = {name for name in COMMANDS if "--url" in node.run(name, "--help").text}
+    assert taking - {words[0] for words in ANSWERED} == NOT_COMPARED
 
 
 def test_status_asks_once_and_loads_neither_book_nor_alerts_nor_http(node: Node) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from andon.app import run_indexing
-from andon.app.runs import open_run_finder, remember, runs_folder
+from andon.app.runs import open_run_finder, runs_folder
+from andon.runs.opening import remember
 from andon.runs.rules.matching import RunQuery
 from tests.support.run_records import begin, end, write_record
 from tests.support.waiting import wait_for

@@ -187,7 +187,10 @@ def test_ctrl_c_lets_running_items_end_and_a_second_one_kills_them() -> None:
     assert not held()
 
 
-def test_sigterm_ends_workers_that_ignore_it_and_print_all_along() -> None:
+def test_sigterm_ends_workers_that_ignore_it_and_print_all_along(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("ANDON_WORK_GRACE", "1s")
     flood = (
         "import pathlib, signal\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN); pathlib.Path('began').touch()\n"

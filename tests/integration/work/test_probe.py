@@ -113,8 +113,11 @@ def test_a_trial_that_fails_for_another_reason_ends_the_search_with_its_output()
 
 
 @pytest.mark.timeout(120)  # ten seconds between SIGTERM and SIGKILL
-def test_a_hung_trial_is_ended_with_its_whole_group(tmp_path: Path) -> None:
+def test_a_hung_trial_is_ended_with_its_whole_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It ignores SIGTERM, and so does its child."""
+    monkeypatch.setenv("ANDON_WORK_GRACE", "1s")
     pids = tmp_path / "pids"
     script = (
         "import os, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); os.fork(); "

@@ -138,16 +138,24 @@ def test_who_is_believed(listener: int | None, own: int, trusted: bool) -> None:
     assert is_trusted(listener, own, 1000) is trusted
 
 
-def test_a_server_of_another_machine_or_boot_or_of_simulated_devices_is_passed_over(
-    feed: Feed,
-) -> None:
+def test_a_server_of_another_machine_or_boot_is_passed_over(feed: Feed) -> None:
     for other in (
         replace(SNAPSHOT, node="elsewhere"),
         replace(SNAPSHOT, boot="another"),
-        replace(SNAPSHOT, simulated=True),
+        replace(SNAPSHOT, node="elsewhere", simulated=True),
+        replace(SNAPSHOT, simulated=True, versions={"replay": "day.jsonl"}),
     ):
         feed.last = other
         assert told() is None
+
+
+@pytest.mark.parametrize(("vendors", "is_taken"), [((), True), (("amd",), False)])
+def test_simulated_devices_are_taken_where_the_machine_has_none(
+    feed: Feed, vendors: tuple[str, ...], is_taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("andon.drivers.shared.presence.signs", lambda root: vendors)
+    feed.last = replace(SNAPSHOT, simulated=True)
+    assert (told() is not None) is is_taken
 
 
 def test_one_at_another_port_is_not_asked_unless_it_is_this_users_own(state_folder: Path) -> None:

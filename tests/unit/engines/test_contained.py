@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from andon.engines.containers import DockerExecutor
-from andon.errors import Conflict, Unavailable
+from andon.engines.containers import DockerEngine
+from andon.errors import AndonError, Conflict, Unavailable
 from andon.model.execution import ContainerOptions, CreatedWork, WorkEnd, WorkOrder
 from andon.work.containers.rules.arguments import EngineFacts
 from andon.work.containers.running import ContainedCommand, follow_container
@@ -40,31 +40,37 @@ class Forgetful:
     def ended(self, work: CreatedWork) -> WorkEnd | None:
         return self._end
 
+    def not_started(self, work: CreatedWork, said: str) -> AndonError:
+        return Conflict(f"the command could not be started: {said}")
+
+    def leftovers(self, living: frozenset[str]) -> Sequence[CreatedWork]:
+        return []
+
     def clean(self, work: CreatedWork) -> None:
         self.cleaned += 1
         raise Unavailable("removal of container c0ffee is already in progress")
 
 
-def followed(executor: Forgetful) -> tuple[CommandEnd, bool]:
-    contained = ContainedCommand(executor, ContainerOptions("image"), ["true"])
+def followed(engine: Forgetful) -> tuple[CommandEnd, bool]:
+    contained = ContainedCommand(engine, ContainerOptions("image"), ["true"])
     contained.create("k7qm2", (), {}, lambda identity: None)
     return follow_container(contained, lambda command: CommandEnd(0, None, 1.0))
 
 
 def test_a_container_that_cannot_be_removed_has_ended_as_it_has() -> None:
-    executor = Forgetful(WorkEnd(3))
-    end, killed = followed(executor)
-    assert (end.code, killed, executor.cleaned) == (3, False, 1)
+    engine = Forgetful(WorkEnd(3))
+    end, killed = followed(engine)
+    assert (end.code, killed, engine.cleaned) == (3, False, 1)
 
 
 def test_one_whose_end_is_not_known_is_removed_or_that_is_said() -> None:
-    executor = Forgetful(WorkEnd(None, error="no such program"))
+    engine = Forgetful(WorkEnd(None, error="no such program"))
     with pytest.raises(Unavailable, match="already in progress") as raised:
-        followed(executor)
+        followed(engine)
     assert isinstance(raised.value.__context__, Conflict)
 
 
-class Unreachable(DockerExecutor):
+class Unreachable(DockerEngine):
     @property
     def engine(self) -> EngineFacts:
         raise Unavailable("the engine does not answer")

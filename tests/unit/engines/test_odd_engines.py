@@ -14,7 +14,7 @@ from types import ModuleType
 import pytest
 
 from andon.app import container_work
-from andon.engines.containers import DockerExecutor, ask_command
+from andon.engines.containers import DockerEngine, ask_command
 from andon.errors import AndonError
 from andon.host.processes.child_output import MOST_BYTES
 from andon.model.execution import ContainerOptions, CreatedWork, WorkEnd, WorkOrder
@@ -56,8 +56,8 @@ def load_supervisor(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_one_that_answers_as_expected(engine: Path, tmp_path: Path) -> None:
-    assert DockerExecutor().create(order(tmp_path)).id == "12ab"
-    assert DockerExecutor().ended(WORK) == WorkEnd(3)
+    assert DockerEngine().create(order(tmp_path)).id == "12ab"
+    assert DockerEngine().ended(WORK) == WorkEnd(3)
 
 
 @pytest.mark.parametrize(
@@ -68,16 +68,16 @@ def test_one_that_answers_as_expected(engine: Path, tmp_path: Path) -> None:
 def test_nonsense_is_told_and_nothing_is_left(engine: Path, tmp_path: Path, answer: str) -> None:
     engine.write_text(f"#!/bin/sh\n{answer}\n")
     with pytest.raises(AndonError, match="not understood"):
-        DockerExecutor().create(order(tmp_path))
+        DockerEngine().create(order(tmp_path))
     with pytest.raises(AndonError, match="not understood"):
-        DockerExecutor().ended(WORK)
+        DockerEngine().ended(WORK)
     assert not list(tmp_path.glob("andon-home-*"))
 
 
 def test_a_flood_is_not_kept(engine: Path) -> None:
     engine.write_text("#!/bin/sh\nexec yes\n")
     with pytest.raises(AndonError, match="printed more than"):
-        DockerExecutor().ended(WORK)
+        DockerEngine().ended(WORK)
     assert len(ask_command(["head", "-c", str(MOST_BYTES), "/dev/zero"], 20.0)[1])
 
 
@@ -113,7 +113,7 @@ def test_an_exit_code_that_no_command_has_is_not_understood(engine: Path, code: 
     said = json.dumps({"Status": "exited", "ExitCode": code if code is not True else "3"})
     engine.write_text(f"#!/bin/sh\necho '{said}'\n")
     with pytest.raises(AndonError, match="not understood"):
-        DockerExecutor().ended(WORK)
+        DockerEngine().ended(WORK)
 
 
 def test_only_what_our_own_note_names_is_removed(
@@ -131,7 +131,7 @@ def test_only_what_our_own_note_names_is_removed(
     esac
     """
     engine.write_text(f"#!/bin/sh\n{lies}\n{GOOD}")
-    docker = DockerExecutor()
+    docker = DockerEngine()
     made = docker.create(order(tmp_path))
     assert made.home is not None
     assert [work.id for work in docker.find("k7qm2")] == ["12ab"]
@@ -152,7 +152,7 @@ def test_what_cannot_be_removed_is_kept_while_a_process_of_it_lives(
     monkeypatch.setattr(
         container_work, "container_lives", lambda ids: living and list(ids) == ["12ab"]
     )
-    DockerExecutor().create(order(tmp_path))
+    DockerEngine().create(order(tmp_path))
     engine.write_text(f"#!/bin/sh\ntest $1 = rm && exit 1\n{GOOD}")
     assert container_work.main(["clean", "k7qm2"]) == code
 

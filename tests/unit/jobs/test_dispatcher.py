@@ -16,9 +16,9 @@ from andon.app.dispatcher import _dispatch
 from andon.errors import Unavailable
 from andon.jobs import dispatcher as dispatching
 from andon.jobs import launching
-from andon.jobs.dispatcher import Dispatcher, DispatcherSettings, Kind
+from andon.jobs.dispatcher import Dispatcher, Kind
 from andon.jobs.folder import CLAIM, END, JobsFolder
-from andon.jobs.launching import Supervisor
+from andon.jobs.launching import DispatcherSettings, Supervisor
 from andon.jobs.queue import Queue
 from andon.jobs.rules.dispatch import DispatchPlan, PlannedStart
 from andon.jobs.starting import lock_dispatcher
@@ -38,7 +38,7 @@ from andon.model.lease import DeviceRequest
 from tests.support.waiting import wait_for
 
 AT = 1_790_000_000.0
-SETTINGS = DispatcherSettings(log_bytes=1_000_000, idle_seconds=0.0)
+SETTINGS = DispatcherSettings(log_bytes=1_000_000, idle_seconds=0.0, grace_seconds=10.0)
 
 
 def no_device(kind: Kind) -> DeviceTaker:

@@ -6,6 +6,7 @@ import pytest
 
 from andon.jobs import adopting
 from andon.jobs.folder import JobsFolder
+from andon.jobs.launching import DispatcherSettings
 from andon.model.job import AttemptClaim, AttemptFacts, JobFacts, JobSpec
 from andon.model.lease import DeviceRequest
 
@@ -28,6 +29,8 @@ def test_a_claim_without_a_command_ends_nobodys_session(
     claim = AttemptClaim(pid=0, started_ticks=0, boot=None, group=group, group_ticks=0, at=AT)
     spec = JobSpec(1, "x", ("true",), "/", DeviceRequest(), AT, container={"image": "x"})
     facts = JobFacts(spec, attempts=(AttemptFacts(1, claim, alive=True),))
-    found = adopting.ContainerAdopter(JobsFolder(tmp_path), 1000).needs(facts)
+    found = adopting.ContainerAdopter(
+        JobsFolder(tmp_path), DispatcherSettings(1000, 0.0, 1.0)
+    ).needs(facts)
     assert sessions == asked
     assert found is facts.last

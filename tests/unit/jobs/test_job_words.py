@@ -19,10 +19,10 @@ from andon.jobs.rules.retention import too_old
 from andon.jobs.rules.states import JobStatus, job_statuses
 from andon.jobs.rules.views import view_of
 from andon.jobs.rules.waiting import who_has
-from andon.jobs.submitting import name_of
 from andon.model.alert import Level
 from andon.model.job import Holdup, JobFacts, JobNote, JobSpec, JobState
 from andon.model.lease import DeviceRequest
+from andon.units import command_name
 from andon.work.preparing import defaults, free_port
 from tests.support.rows import rows
 
@@ -48,7 +48,7 @@ def test_a_command_has_a_port_of_its_own_unless_it_has_one() -> None:
 
 def test_a_job_is_called_like_its_script() -> None:
     table = {("python", "a/train.py"): "train.py", ("python", "-m", "x"): "python", ("./go",): "go"}
-    assert {argv: name_of(argv) for argv in table} == table
+    assert {argv: command_name(argv) for argv in table} == table
 
 
 def test_a_job_that_waits_says_why_and_when_it_will_probably_start() -> None:

@@ -1,5 +1,6 @@
 """A run of a program begins and ends whatever happens around it."""
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -7,9 +8,11 @@ from typing import Any, cast
 import pytest
 
 from andon.api import run as recording
-from andon.app.runs import remember
+from andon.host.clock import boot_seconds
 from andon.model.run.record import RunState
-from andon.runs.record import RunOutcome, RunRecorder
+from andon.runs.opening import remember
+from andon.runs.record import RunRecorder
+from andon.runs.rules.oom import Verdict
 
 
 class Interrupted:
@@ -18,22 +21,16 @@ class Interrupted:
     begin, is_own, ended = SimpleNamespace(id="bcdfghjk", rank=None), True, None
 
     def __init__(self) -> None:
-        self.outcomes: list[RunOutcome] = []
+        self.ends: list[tuple[RunState, float]] = []
         self._readings = 0
 
-    def strains(self) -> list[Any]:
-        return []
-
-    def growth(self) -> None:
-        return None
-
-    def read_last(self) -> None:
+    def finish(
+        self, judge: Callable[[list[Any]], Verdict], said: str, duration_seconds: float, **_: object
+    ) -> None:
         self._readings += 1
         if self._readings == 1:
             raise KeyboardInterrupt
-
-    def end(self, outcome: RunOutcome, oom: object) -> None:
-        self.outcomes.append(outcome)
+        self.ends.append((judge([]).end, duration_seconds))
 
 
 def test_it_is_ended_when_the_program_exits() -> None:
@@ -44,18 +41,17 @@ def test_it_is_ended_when_the_program_exits() -> None:
         run.end()
     recording._at_exit()
     recording._at_exit()
-    assert [one.state for one in recorder.outcomes] == [RunState.SUCCEEDED]
+    assert [state for state, _ in recorder.ends] == [RunState.SUCCEEDED]
 
 
 def test_its_duration_is_measured_on_a_clock_that_no_one_sets() -> None:
     run, recorder = recording.run("training", quiet=True), Interrupted()
     recorder._readings = 1
     run._recorder = cast("RunRecorder", recorder)
-    run._began = recording.steady_seconds() - 9.0
+    run._began = boot_seconds() - 9.0
     run.end()
-    (outcome,) = recorder.outcomes
-    assert outcome.duration_seconds is not None
-    assert 9.0 <= outcome.duration_seconds < 60.0
+    ((_, seconds),) = recorder.ends
+    assert 9.0 <= seconds < 60.0
 
 
 def test_a_record_beside_a_program_whose_folder_was_removed_ends_nothing(

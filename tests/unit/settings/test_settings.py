@@ -85,6 +85,7 @@ EXPECTED = Settings(
     history_max_megabytes=20,
     runs_keep_days=30.0,
     runs_megabytes=500,
+    work_grace_seconds=2.0,
     map_gpus=2,
     containers_engine="podman",
     jobs_log_megabytes=7,
@@ -142,6 +143,8 @@ def test_every_setting_can_be_given_in_the_file() -> None:
     price_per_kwh = 0.3
     currency = "EUR"
     co2_grams_per_kwh = 380
+    [work]
+    grace = "2s"
     [map]
     gpus = 2
     [containers]
@@ -180,6 +183,7 @@ def test_every_setting_can_be_given_by_a_variable() -> None:
         "ANDON_HISTORY_MINUTE_DAYS": "12", "ANDON_HISTORY_HOUR_DAYS": "40",
         "ANDON_HISTORY_MAX_MEGABYTES": "20",
         "ANDON_RUNS_KEEP_DAYS": "30", "ANDON_RUNS_MEGABYTES": "500", "ANDON_MAP_GPUS": "2",
+        "ANDON_WORK_GRACE": "2",
         "ANDON_CONTAINERS_ENGINE": "podman",
         "ANDON_JOBS_LOG_MEGABYTES": "7", "ANDON_JOBS_KEEP_DAYS": "3", "ANDON_JOBS_IDLE": "5s",
         "ANDON_JOBS_SUBMIT_OVER_HTTP": "yes",

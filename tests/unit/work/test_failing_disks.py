@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from andon.cli.work_session import LeaseCheck
 from andon.errors import Denied
 from andon.host.state import user_folder
 from andon.standalone import STANDALONE
+from andon.work.lease_watch import LeaseWatch
 
 
 def refused(*args: object, **more: object) -> Any:
@@ -39,9 +39,9 @@ def test_a_run_goes_on_where_its_book_cannot_be_read() -> None:
         hold=SimpleNamespace(), lease=SimpleNamespace(id="k7qm2"), countdown=None,
         left_seconds=lambda: None,
     )  # fmt: skip
-    check = LeaseCheck(held, print)
-    check._presence = SimpleNamespace(check=refused)  # type: ignore[assignment]
-    assert check() is None
+    watch = LeaseWatch(held, print)
+    watch._presence = SimpleNamespace(check=refused)  # type: ignore[assignment]
+    assert watch.check() is None
 
 
 def test_a_state_folder_on_a_read_only_file_system_is_said_to_be_there(

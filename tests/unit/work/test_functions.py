@@ -4,32 +4,41 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from andon.errors import AndonError, Invalid
 from andon.work.functions import carrying
-from andon.work.functions.caller import FunctionWorker, call
+from andon.work.functions.caller import CallOutcome, FunctionWorker
 from tests.conftest import REPOSITORY
 from tests.support import carried_functions as functions
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.process
+GRACE = 10.0
+
+
+def call(function: Callable[[Any], Any], argument: Any, **environment: str) -> CallOutcome:
+    """One call in a new process."""
+    with FunctionWorker(function, environment, GRACE) as worker:
+        return worker.call(argument)
 
 
 def test_a_worker_takes_one_argument_after_the_other_in_one_process_of_its_own() -> None:
-    with FunctionWorker(functions.doubled) as worker:
+    with FunctionWorker(functions.doubled, {}, GRACE) as worker:
         assert [worker.call(n).value() for n in (1, 2, 3)] == [2, 4, 6]
         assert worker.pid is not None
         assert worker.pid != os.getpid()
-    with FunctionWorker(functions.process_of) as worker:
+    with FunctionWorker(functions.process_of, {}, GRACE) as worker:
         first, second = worker.call(None).value(), worker.call(None).value()
         assert first == second == (worker.pid, worker.pid), "it leads a group of its own"
 
 
 def test_an_exception_arrives_as_itself_with_the_output_kept() -> None:
-    with FunctionWorker(functions.refuses) as worker:
+    with FunctionWorker(functions.refuses, {}, GRACE) as worker:
         outcome = worker.call(3)
         assert (outcome.ok, outcome.error) == (False, "ValueError: 3 is too small")
         with pytest.raises(ValueError, match="3 is too small") as raised:
@@ -40,21 +49,18 @@ def test_an_exception_arrives_as_itself_with_the_output_kept() -> None:
 
 
 def test_a_process_that_ends_during_a_call_is_told_apart_and_replaced() -> None:
-    with FunctionWorker(functions.dies) as worker:
+    with FunctionWorker(functions.dies, {}, GRACE) as worker:
         outcome = worker.call(signal.SIGKILL)
         assert (outcome.signal, outcome.error) == (9, "its process was ended by signal 9")
         assert "last words" in worker.output()
         assert worker.call(signal.SIGSEGV).signal == signal.SIGSEGV
-    outcome, _ = call(functions.exits, 7)
+    outcome = call(functions.exits, 7)
     assert outcome.error == "SystemExit: 7", "an exit of the function is an exception like others"
 
 
-def test_a_call_that_takes_too_long_is_ended_even_if_it_ignores_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(FunctionWorker.end, "__defaults__", (0.2,))
+def test_a_call_that_takes_too_long_is_ended_even_if_it_ignores_it(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
-    with FunctionWorker(functions.sleeps) as worker:
+    with FunctionWorker(functions.sleeps, {}, 0.2) as worker:
         worker.start()
         outcome = worker.call(str(pid), 1.0)
         assert outcome.timed_out
@@ -63,18 +69,18 @@ def test_a_call_that_takes_too_long_is_ended_even_if_it_ignores_it(
 
 
 def test_the_environment_is_added_to_ours() -> None:
-    outcome, _ = call(functions.variable, "CUDA_VISIBLE_DEVICES", {"CUDA_VISIBLE_DEVICES": "GPU-1"})
+    outcome = call(functions.variable, "CUDA_VISIBLE_DEVICES", CUDA_VISIBLE_DEVICES="GPU-1")
     assert outcome.value() == "GPU-1"
 
 
 def test_a_result_that_cannot_be_sent_is_one_sentence() -> None:
-    outcome, _ = call(functions.unspeakable, None)
+    outcome = call(functions.unspeakable, None)
     with pytest.raises(AndonError, match="type lock cannot be sent to another process"):
         outcome.value()
 
 
 def test_a_result_that_cannot_be_opened_again_is_a_failure_of_its_call_alone() -> None:
-    with FunctionWorker(functions.returns_odd) as worker:
+    with FunctionWorker(functions.returns_odd, {}, GRACE) as worker:
         outcome = worker.call(None)
         assert (outcome.error or "").startswith("its result cannot be read here: TypeError: ")
         pid = worker.pid
@@ -84,7 +90,7 @@ def test_a_result_that_cannot_be_opened_again_is_a_failure_of_its_call_alone() -
 
 def test_a_closure_travels_whole_where_cloudpickle_is_installed() -> None:
     extra = 5
-    outcome, _ = call(lambda number: number + extra, 2)
+    outcome = call(lambda number: number + extra, 2)
     assert outcome.value() == 7
 
 
@@ -99,11 +105,12 @@ def test_without_cloudpickle_a_closure_is_refused_in_one_line(
 
 
 SCRIPT = """
-from andon.work.functions.caller import call
+from andon.work.functions.caller import FunctionWorker
 base = 40
 def plus(number):
     return base + number
-print(call(plus, 2)[0].value())
+with FunctionWorker(plus, {}, 10.0) as worker:
+    print(worker.call(2).value())
 """
 
 
@@ -120,9 +127,9 @@ def test_a_function_of_a_script_travels_with_what_it_refers_to(tmp_path: Path) -
 def test_the_process_ends_with_its_parent(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     program = (
-        "from andon.work.functions.caller import call\n"
+        "from andon.work.functions.caller import FunctionWorker\n"
         "from tests.support.carried_functions import sleeps\n"
-        f"call(sleeps, {str(pid)!r})\n"
+        f"FunctionWorker(sleeps, {{}}, 10.0).call({str(pid)!r})\n"
     )
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(REPOSITORY / "src"), str(REPOSITORY)])}
     with subprocess.Popen([sys.executable, "-c", program], env=env) as parent:

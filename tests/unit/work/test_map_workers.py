@@ -10,25 +10,27 @@ from pathlib import Path
 
 import pytest
 
-from andon.api import map as mapping
 from andon.errors import Gone, Invalid
+from andon.leases.placement import Placement
 from andon.model.run.record import ItemState, RunItem, RunKind, RunRow
 from andon.model.run.wire import line_to_text
 from andon.runs.record import RunRecorder
 from andon.runs.rules.fold import RunFold, row_of
 from andon.standalone import scribe
 from andon.work.map import worker_calls
-from andon.work.map.calls import KEPT_BYTES, CallEnd
+from andon.work.map.calls import KEPT_BYTES, CallEnd, ItemLimits
 from andon.work.map.earlier import earlier_outcomes
-from andon.work.map.places import CpuPlaces, WorkPlace
+from andon.work.map.places import CpuPlaces
 from andon.work.map.pool import MapPool
 from andon.work.map.session import MapSession
 from andon.work.map.worker_calls import LastBytes, WorkerCaller
+from andon.work.process_group import ProcessGroup
 from andon.work.rules.map.items import DIGEST, items_of
 from andon.work.rules.map.plan import MapPlan, MapUnit
 from tests.support.run_records import BEGAN, begin
 from tests.support.waiting import wait_for
 
+GRACE = 10.0
 ANSWERS = """
 import json, sys
 def say(words): sys.stdout.write(words); sys.stdout.flush()
@@ -44,7 +46,9 @@ for line in sys.stdin:
 def worker(tmp_path: Path, before: str = "", work: str = "pass") -> WorkerCaller:
     script = tmp_path / "worker.py"
     script.write_text(ANSWERS.format(before=before, work=work))
-    return WorkerCaller([sys.executable, "-S", str(script)], os.environ, timeout_seconds=20.0)
+    return WorkerCaller(
+        [sys.executable, "-S", str(script)], os.environ, tuple, ItemLimits(GRACE, 20.0)
+    )
 
 
 def units(*items: str) -> list[MapUnit]:
@@ -69,7 +73,9 @@ def test_a_worker_that_never_stops_printing_is_late_all_the_same(
     """First with an item, then after its input was closed."""
     monkeypatch.setattr(worker_calls, "LEAVE_SECONDS", 0.1)
     flood = "while True: print('x', flush=True)"
-    caller = WorkerCaller([sys.executable, "-S", "-c", flood], os.environ, timeout_seconds=0.1)
+    caller = WorkerCaller(
+        [sys.executable, "-S", "-c", flood], os.environ, tuple, ItemLimits(GRACE, 0.1)
+    )
     (unit,) = units("a")
     end = caller.call(unit)
     assert (end.ok, end.words) == (False, "took longer than 0 s (--item-timeout)")
@@ -99,10 +105,10 @@ def test_of_a_long_output_the_end_is_kept() -> None:
 class Heard:
     """Is told what happens."""
 
-    def joined(self, place: WorkPlace) -> None: ...
-    def left(self, place: WorkPlace) -> None: ...
-    def began(self, unit: MapUnit, place: WorkPlace) -> None: ...
-    def ended(self, unit: MapUnit, place: WorkPlace, end: CallEnd, state: ItemState) -> None: ...
+    def joined(self, place: Placement) -> None: ...
+    def left(self, place: Placement) -> None: ...
+    def began(self, unit: MapUnit, place: Placement) -> None: ...
+    def ended(self, unit: MapUnit, place: Placement, end: CallEnd, state: ItemState) -> None: ...
 
 
 class Unclosable:
@@ -119,7 +125,7 @@ class Unclosable:
 
 def test_a_worker_that_cannot_be_closed_ends_the_map_and_gives_its_device_back() -> None:
     given_back: list[int] = []
-    place = WorkPlace("0", {}, give_back=lambda: given_back.append(1))
+    place = Placement(give_back=lambda: given_back.append(1))
     plan = MapPlan(items_of(["a"]))
     pool = MapPool(plan, CpuPlaces(1), lambda place: Unclosable(), Heard(), lambda words: None)
     raised: list[BaseException] = []
@@ -141,9 +147,9 @@ def test_a_worker_that_cannot_be_closed_ends_the_map_and_gives_its_device_back()
 class OneLater(CpuPlaces):
     """Has one more place, later."""
 
-    last: list[WorkPlace]
+    last: list[Placement]
 
-    def later(self, taken: Sequence[WorkPlace], unwanted: Callable[[], bool]) -> WorkPlace | None:
+    def later(self, taken: Sequence[Placement], unwanted: Callable[[], bool]) -> Placement | None:
         return self.last.pop()
 
 
@@ -162,9 +168,9 @@ class Slow(Unclosable):
 
 def test_a_later_worker_that_cannot_be_started_ends_the_map_and_gives_its_device_back() -> None:
     given_back = threading.Event()
-    first, second = WorkPlace("0", {}), WorkPlace("1", {}, give_back=given_back.set)
+    first, second = Placement(), Placement(give_back=given_back.set)
 
-    def caller_of(place: WorkPlace) -> Slow:
+    def caller_of(place: Placement) -> Slow:
         if place is second:
             raise OSError(24, "Too many open files")
         return Slow(given_back)
@@ -186,8 +192,8 @@ class OnePlace(CpuPlaces):
 
     given_back: int = 0
 
-    def first(self) -> WorkPlace:
-        return WorkPlace("0", {}, give_back=self._back)
+    def first(self) -> Placement:
+        return Placement(give_back=self._back)
 
     def _back(self) -> None:
         self.given_back += 1
@@ -205,14 +211,28 @@ def test_a_map_that_cannot_be_recorded_gives_its_devices_back() -> None:
     assert places.given_back == 2
 
 
-def test_a_process_that_has_just_ended_can_be_told_to_end() -> None:
-    class Worker:
-        pid = 4_194_304  # larger than any
+@pytest.mark.process
+def test_a_process_that_has_just_ended_can_be_asked_to_end() -> None:
+    group = ProcessGroup(["true"], os.environ, GRACE)
+    assert group.reap() == 0
+    group.end(signal.SIGKILL)
+    group.send(signal.SIGTERM)
+    assert group.was_asked
 
-    work = mapping._FunctionWork(len, [], None, True)
-    caller = mapping._FunctionCaller(work, Worker())  # type: ignore[arg-type]
-    caller.end(9)
-    assert caller._asked
+
+@pytest.mark.process
+def test_a_group_that_ignores_sigterm_is_killed_after_the_grace_period() -> None:
+    script = (
+        "import os, signal; signal.signal(15, signal.SIG_IGN); os.write(1, b'r'); signal.pause()"
+    )
+    group = ProcessGroup(
+        [sys.executable, "-S", "-c", script], os.environ, 0.1, stdout=subprocess.PIPE
+    )
+    assert group.process.stdout is not None
+    with group.process.stdout as ready:
+        ready.read(1)
+    group.end()
+    assert group.reap() == -signal.SIGKILL
 
 
 @pytest.mark.process

@@ -278,7 +278,7 @@ def test_a_measurement_that_a_signal_ends_has_the_signals_code(
         yield [number]
 
     session = SimpleNamespace(run=lambda tick: None)
-    monkeypatch.setattr(map_session, "_signals", signals)
+    monkeypatch.setattr(map_session, "handled_signals", signals)
     monkeypatch.setattr(map_session._Maker, "_session", lambda *_: session)
     monkeypatch.setattr(map_session._Maker, "_places", lambda *_: None)
     asked: Any = SimpleNamespace(scaling=(1, 2))

@@ -9,13 +9,13 @@ from typing import TextIO
 from andon.cli.show.cells import bar
 from andon.cli.show.text import Text, say
 from andon.cli.terminal import Choices, in_color, notice, size, write
+from andon.leases.rules.environment import NO_GPU
 from andon.model.run.record import ItemState
 from andon.units import fixed, human_seconds, measured_seconds
 from andon.work.map.calls import CallEnd
 from andon.work.map.session import MapProgress, MapResult
 from andon.work.rules.map.plan import MapUnit
 from andon.work.rules.map.scaling import ScalingStep, efficiency, held_back_by
-from andon.work.rules.map.template import NO_GPU
 
 # The sentences of `andon map`.
 

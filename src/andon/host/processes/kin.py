@@ -5,12 +5,12 @@ lock of the other process.
 """
 
 import os
-import time
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from pathlib import Path
 
+from andon.host.clock import boot_seconds
 from andon.host.files import parse_uid, read
 from andon.host.rules.attribution import belongs
 from andon.host.rules.proc_stat import ENDED, Stat, parse_stat
@@ -41,8 +41,7 @@ def uid_of(pid: int) -> int | None:
 
 def ticks_now() -> int:
     """The current time in ticks since boot; setting the clock does not change it."""
-    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-    return int(time.clock_gettime(clock) * os.sysconf("SC_CLK_TCK"))
+    return int(boot_seconds() * os.sysconf("SC_CLK_TCK"))
 
 
 def group_members(groups: AbstractSet[int]) -> dict[int, tuple[Kin, ...]]:

@@ -11,7 +11,6 @@ from andon.jobs.rules.naming import parse_array
 from andon.leases.rules.requests import RequestOptions, rows
 from andon.model.job.spec import (
     CHECKPOINT_SECONDS,
-    GRACE_SECONDS,
     MOST_RETRIES,
     Checkpoint,
     NotifyWhen,
@@ -35,7 +34,7 @@ class FileJob(Struct, frozen=True):
     request: DeviceRequest = field(default_factory=DeviceRequest)
     for_seconds: float | None = None
     bind: bool = False
-    grace_seconds: float = GRACE_SECONDS
+    grace_seconds: float | None = None
     timeout_seconds: float | None = None
     after: tuple[str, ...] = ()
     after_any: tuple[str, ...] = ()

@@ -75,9 +75,11 @@ def request_of(facts: JobFacts, statuses: Sequence[DeviceStatus], labels: Labels
         raise Unavailable(reason, hint=error.hint) from error
 
 
-def lasts_seconds(spec: JobSpec) -> float | None:
-    """Returns how long a job holds its devices at most."""
-    return None if spec.for_seconds is None else spec.for_seconds + spec.grace_seconds + SLACK
+def lasts_seconds(spec: JobSpec, grace_seconds: float) -> float | None:
+    """Returns how long a job holds its devices at most; `grace_seconds` is that of jobs that name
+    none."""
+    grace = grace_seconds if spec.grace_seconds is None else spec.grace_seconds
+    return None if spec.for_seconds is None else spec.for_seconds + grace + SLACK
 
 
 SLACK = 5.0

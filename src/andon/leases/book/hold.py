@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -37,6 +38,7 @@ class Hold(Struct):
     folder: int
     pid: int = field(default_factory=os.getpid)  # a forked child does not release what it inherits
     place: str = ""  # the file's path when it was created: a book may be moved away
+    writing: threading.Lock = field(default_factory=threading.Lock)  # while it is written again
 
     @property
     def descriptors(self) -> tuple[int, int]:

@@ -35,7 +35,8 @@ class Presence:
         if now < self._next_try:
             return False
         self._next_try = now + RETRY_SECONDS
-        return self._rejoin(now)
+        with self._hold.writing:
+            return self._rejoin(now)
 
     def _rejoin(self, now: float) -> bool:
         message = "another command may be given the same GPU"
@@ -71,9 +72,9 @@ def shorten(hold: Hold, book: Book | None = None) -> None:
     have ended, and readers take only a limited number. The new lock belongs to this process."""
     if os.fstat(hold.descriptor).st_size < SHORTEN_BYTES:
         return
-    lease = lease_of(hold)
     book = book or Book()
-    with book.locked():
+    with hold.writing, book.locked():
+        lease = lease_of(hold)
         made = book.write_lease(replace(lease, containers=lease.containers[-1:])).hold
         files.remove(hold.folder, hold.name)
         hold.replace_with(made)

@@ -9,6 +9,7 @@ from andon.sampling.rules.masks import in_pci_order
 LEASE_VARIABLE = "ANDON_LEASE"
 NO_DEVICE = {mask.name: mask.hides_all for vendor in MASKED for mask in vendor.masks}
 """Hides the devices of every vendor."""
+NO_GPU = "cpu"  # the label of work without a device
 
 
 def environment(

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     )
     from andon.model.job.spec import (
         CHECKPOINT_SECONDS,
-        GRACE_SECONDS,
         MOST_ARRAY,
         ArrayPlace,
         Checkpoint,
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHECKPOINT_SECONDS",
-    "GRACE_SECONDS",
     "MOST_ARRAY",
     "UNSETTLED",
     "ArrayPlace",
@@ -55,7 +53,6 @@ _SUBMITTED = frozenset(
         "ArrayPlace",
         "CHECKPOINT_SECONDS",
         "Checkpoint",
-        "GRACE_SECONDS",
         "JobSpec",
         "MOST_ARRAY",
         "NotifyWhen",

@@ -34,8 +34,6 @@ Devices = Annotated[int, Meta(ge=0, le=MOST_GPUS)]
 SomeJob = Annotated[int, Meta(ge=0, le=MOST_JOBS)]
 """0 where no number was given yet."""
 Environment = Annotated[Mapping[VariableName, Word], Meta(max_length=MOST_VARIABLES)]
-GRACE_SECONDS = 30.0
-"""Between SIGTERM and SIGKILL, unless --grace says otherwise."""
 CHECKPOINT_SECONDS = 60.0
 """How long before its end a job is signalled to save its work, by default."""
 
@@ -84,7 +82,7 @@ class JobSpec(Struct, frozen=True):
     )
     scenario: Name = ""  # what the simulated devices do, if the submission said so
     for_seconds: Seconds | None = None
-    grace_seconds: Seconds = GRACE_SECONDS
+    grace_seconds: Seconds | None = None  # None: as the setting work.grace says when it starts
     timeout_seconds: Seconds | None = None  # None waits without limit
     after: JobNumbers = ()  # these must have succeeded
     after_any: JobNumbers = ()  # these must have ended
@@ -100,7 +98,7 @@ class JobSpec(Struct, frozen=True):
     submitted_boot_seconds: Seconds | None = None
     git_commit: Name | None = None
     tags: Annotated[tuple[Name, ...], Meta(max_length=100)] = ()
-    container: Mapping[str, object] = field(default_factory=dict)  # of an executor; empty: none
+    container: Mapping[str, object] = field(default_factory=dict)  # of an engine; empty: none
     bind: bool = False  # on the CPUs next to its devices
     group: Name | None = None  # of its run: jobs that belong together, such as a sweep
     params: Mapping[str, Number | bool | Name] = field(default_factory=dict)  # of its run

@@ -6,7 +6,14 @@ from msgspec import Struct
 
 RUN_VARIABLE = "ANDON_RUN"
 """The run that a process is part of: a recorder inside makes a child of it."""
+RECORD_VARIABLE = "ANDON_RECORD"
+"""Where the record of the run is."""
 NO_TORCHRUN_ID = "none"  # what torchrun sets where no --rdzv-id was given
+
+
+def run_variables(run: str, record: str | None = None) -> dict[str, str]:
+    """Returns the variables for the processes of a run; in a container its record has no path."""
+    return {RUN_VARIABLE: run} if record is None else {RUN_VARIABLE: run, RECORD_VARIABLE: record}
 
 
 class RankPlace(Struct, frozen=True):

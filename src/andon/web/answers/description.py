@@ -6,6 +6,8 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from msgspec.structs import replace
 
+from andon.alerts.rules import rule_page
+from andon.alerts.rules.rule_page import RULE_SCHEMA, RULES_SCHEMA, RUNG_WITHOUT
 from andon.estimate.rules.wire import ESTIMATE
 from andon.explain.conditions.condition import Rung
 from andon.explain.evidence.reasons import Reason
@@ -27,9 +29,8 @@ from andon.model.wire import (
     STATUS_ORDER,
 )
 from andon.web.answers import job_schemas, run_schemas, schemas
-from andon.web.answers.alert_payloads import BOARD_SCHEMA, RULES_SCHEMA, RUNG_WITHOUT
+from andon.web.answers.alert_payloads import BOARD_SCHEMA
 from andon.web.answers.estimates import EstimateAnswer
-from andon.web.answers.rule_page import RULE_SCHEMA
 
 # The type of every response, derived from the values that are encoded.
 
@@ -87,8 +88,8 @@ ANSWERS: dict[tuple[str, str], JsonShape] = {
     ("get", "/api/devices/{device}/usage"): shape_of(schemas.Usage),
     ("get", "/api/board"): shape_of(schemas.Board, "BoardShape", schema=BOARD_SCHEMA),
     ("get", "/api/alerts"): ALERT_LIST,
-    ("get", "/api/alerts/rules"): shape_of(schemas.RuleList, schema=RULES_SCHEMA),
-    ("get", "/api/alerts/rules/{name}"): shape_of(schemas.RulePage, schema=RULE_SCHEMA),
+    ("get", "/api/alerts/rules"): shape_of(rule_page.RuleList, schema=RULES_SCHEMA),
+    ("get", "/api/alerts/rules/{name}"): shape_of(rule_page.RulePage, schema=RULE_SCHEMA),
     ("get", "/api/alerts/{alert}"): ALERT,
     ("post", ACKNOWLEDGED): ALERT,
     ("delete", ACKNOWLEDGED): ALERT,

@@ -26,7 +26,7 @@ from andon.web.transport.keys import Keys
 if TYPE_CHECKING:
     from andon.access.roles import Sight
     from andon.alerts.watcher import Watcher
-    from andon.leases.network import RemoteLeases
+    from andon.leases.network import NetworkLeases
     from andon.model.device import Snapshot
 
 
@@ -127,7 +127,7 @@ class LookSocket(LocalSocket):
         server_uid: int,
         feed: SnapshotFeed,
         watcher: "Watcher | None" = None,
-        leases: "RemoteLeases | None" = None,
+        leases: "NetworkLeases | None" = None,
         name_of: Callable[[int], str | None] = account_name,
         pause_seconds: float = PAUSE_SECONDS,
     ) -> None:

@@ -16,7 +16,7 @@ from andon.leases.book.hold import LeaseHold
 from andon.leases.book.lease_book import Book
 from andon.model.execution import CreatedWork
 from andon.model.lease import BookEntry, Lease, Owner
-from andon.ports import Executor
+from andon.ports import ContainerEngine
 
 
 class AdoptedWork(Struct, frozen=True):
@@ -24,20 +24,20 @@ class AdoptedWork(Struct, frozen=True):
 
     held: LeaseHold
     work: CreatedWork
-    executor: Executor
+    engine: ContainerEngine
     since: float  # before it was held again: what it has written since then was read by no one
 
 
-def adopt(book: Book, executor: Executor, name: str, uid: int) -> AdoptedWork:
+def adopt(book: Book, engine: ContainerEngine, name: str, uid: int) -> AdoptedWork:
     """Holds an orphaned lease of this user again; raises Gone if there is none, or no container."""
     found, _ = _orphan(book.entries(), name, uid)
-    work = next(iter(_running(executor, found.id)), None)
+    work = next(iter(_running(engine, found.id)), None)
     if work is None:
         raise Gone(
             f"no container of lease {found.id} is running", hint="its devices have been released"
         )
     since = time.time()
-    return AdoptedWork(hold_again(book, found.id, uid, myself()), work, executor, since)
+    return AdoptedWork(hold_again(book, found.id, uid, myself()), work, engine, since)
 
 
 def hold_again(book: Book, name: str, uid: int, owner: Owner) -> LeaseHold:
@@ -71,5 +71,5 @@ def _orphan(entries: Sequence[BookEntry], name: str, uid: int) -> tuple[Lease, B
     return orphans[0]
 
 
-def _running(executor: Executor, label: str) -> list[CreatedWork]:
-    return [work for work in executor.find(label) if executor.ended(work) is None]
+def _running(engine: ContainerEngine, label: str) -> list[CreatedWork]:
+    return [work for work in engine.find(label) if engine.ended(work) is None]

@@ -16,13 +16,11 @@ from andon.model.execution import (
     ContainerOptions,
     CreatedWork,
     Submitter,
-    WorkEnd,
     WorkOrder,
 )
-from andon.ports import Executor, Explaining, Sweeping
+from andon.ports import ContainerEngine
 from andon.work.containers.rules.arguments import WITH_FILES
 from andon.work.launcher import CommandEnd
-from andon.work.preparing import CannotStart
 
 MEMORY = Path("/proc/meminfo")
 RENDER_NODES = Path("/dev/dri/by-path")
@@ -35,7 +33,7 @@ class ContainedCommand:
 
     def __init__(
         self,
-        executor: Executor,
+        engine: ContainerEngine,
         options: ContainerOptions,
         command: Sequence[str],
         stdin: bool = False,
@@ -43,7 +41,7 @@ class ContainedCommand:
         sweeps: bool = True,
     ) -> None:
         """`sweeps`: the remains of killed supervisors are removed with it at the end."""
-        self.executor, self.options, self._sweeps = executor, options, sweeps
+        self.engine, self.options, self._sweeps = engine, options, sweeps
         self._order = WorkOrder(
             tuple(command),
             str(Path.cwd()),
@@ -59,7 +57,7 @@ class ContainedCommand:
 
     def check(self) -> None:
         """Raises an error if something is missing, before a claim: engine, image, folder."""
-        self.executor.check(self._order)
+        self.engine.check(self._order)
 
     def create(
         self,
@@ -77,8 +75,8 @@ class ContainedCommand:
             device_files=render_nodes(devices),
             environment=dict(environment),
         )
-        self.executor.check(order)
-        self._work = self.executor.create(order)
+        self.engine.check(order)
+        self._work = self.engine.create(order)
         self._made = self._work.id
         try:
             name(self._work.id)
@@ -92,29 +90,26 @@ class ContainedCommand:
 
     def client(self) -> Sequence[str]:
         """Starts the container if that needs no terminal; returns its client's command."""
-        try:
-            return self.executor.client(self._created())
-        except AndonError as error:
-            raise _translated(error) from error
+        return self.engine.client(self._created())
 
     def follow(self, since: float | None = None) -> Sequence[str]:
         """Returns a command that passes on its output from this time on, or from now on."""
-        return self.executor.follow(self._created(), time.time() if since is None else since)
+        return self.engine.follow(self._created(), time.time() if since is None else since)
 
     def send(self, number: int) -> None:
-        self.executor.send(self._created(), number)
+        self.engine.send(self._created(), number)
 
     def is_running(self) -> bool:
         """Whether it is still running although its client has ended."""
-        return self.executor.ended(self._created()) is None
+        return self.engine.ended(self._created()) is None
 
     def finished(self, client: CommandEnd) -> tuple[CommandEnd, bool]:
         """How the command ended, according to the engine, and whether host memory ran out."""
-        end = self.executor.ended(self._created())
+        end = self.engine.ended(self._created())
         if end is None:
             raise Conflict("the container is still running")
         if end.error:
-            raise self._not_started(end)
+            raise self.engine.not_started(self._created(), end.error)
         if end.code is None:
             return client, end.host_out_of_memory
         number = end.code - 128 if 128 < end.code <= 128 + LAST_SIGNAL else None
@@ -124,9 +119,9 @@ class ContainedCommand:
         """Kill and remove the container, and those of supervisors that were killed."""
         if self._work is not None:
             work, self._work = self._work, None
-            self.executor.clean(work)
+            self.engine.clean(work)
         if self._sweeps:
-            sweep(self.executor)
+            sweep(self.engine)
 
     def lives(self) -> bool:
         """Whether a process of the container is alive although it was to be removed."""
@@ -136,11 +131,6 @@ class ContainedCommand:
         if self._work is None:
             raise Conflict("the container has not been created")
         return self._work
-
-    def _not_started(self, end: WorkEnd) -> AndonError:
-        if isinstance(self.executor, Explaining):
-            return _translated(self.executor.not_started(self._created(), end.error))
-        return Conflict(f"the command could not be started: {end.error}")
 
 
 def follow_container(
@@ -169,14 +159,13 @@ def follow_container(
     return finished
 
 
-def sweep(executor: Executor) -> None:
+def sweep(engine: ContainerEngine) -> None:
     """Removes what killed supervisors left behind: no lease names it."""
-    if isinstance(executor, Sweeping):
-        with suppress(AndonError):
-            entries = Book(make=False).entries()
-            living = frozenset(entry.lease.id for entry in entries if entry.lease is not None)
-            for left in executor.leftovers(living):
-                executor.clean(left)
+    with suppress(AndonError):
+        entries = Book(make=False).entries()
+        living = frozenset(entry.lease.id for entry in entries if entry.lease is not None)
+        for left in engine.leftovers(living):
+            engine.clean(left)
 
 
 def half_of_memory() -> int | None:
@@ -203,10 +192,3 @@ def render_nodes(devices: Sequence[Device]) -> dict[str, str]:
 def _groups() -> tuple[int, ...]:
     """Returns the submitter's other groups: shared folders often belong to one."""
     return tuple(sorted(set(os.getgroups()) - {os.getgid()})) if os.getuid() else ()
-
-
-def _translated(error: AndonError) -> AndonError:
-    """Returns the error; a program that is missing in the image counts as one that is missing
-    here: 126 and 127."""
-    code = getattr(error, "code", None)
-    return CannotStart(error.reason, code) if isinstance(code, int) else error

@@ -5,13 +5,12 @@ Never by fork: a child of a process that has used CUDA, or has threads, cannot u
 
 import os
 import select
-import signal
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from subprocess import DEVNULL
 from typing import Any, Self
 
 from msgspec import Struct
@@ -20,9 +19,9 @@ from andon.errors import AndonError
 from andon.host.interpreter import module_environment, process_command
 from andon.work.functions.carrying import carried, carry_function, carry_value
 from andon.work.functions.child import read_frame, write_frame
+from andon.work.process_group import ProcessGroup
 
 TAIL_BYTES = 64 * 1024
-GRACE_SECONDS = 10.0  # between SIGTERM and SIGKILL
 OUTPUT_SECONDS = 1.0  # how long the rest of its output is waited for
 
 
@@ -67,12 +66,12 @@ class FunctionWorker:
     """
 
     def __init__(
-        self, function: Callable[[Any], Any], environment: Mapping[str, str] | None = None
+        self, function: Callable[[Any], Any], environment: Mapping[str, str], grace_seconds: float
     ) -> None:
         """`environment` is added to that of this process."""
         self._function = carry_function(function)
-        self._environment = dict(environment or {})
-        self._process: subprocess.Popen[bytes] | None = None
+        self._environment, self._grace_seconds = dict(environment), grace_seconds
+        self._group: ProcessGroup | None = None
         self._requests = self._answers = -1
         self._reader: threading.Thread | None = None
         self._output, self._drained = -1, threading.Lock()
@@ -82,14 +81,14 @@ class FunctionWorker:
     @property
     def pid(self) -> int | None:
         """The worker's pid; None if it is not running."""
-        return None if self._process is None else self._process.pid
+        return None if self._group is None else self._group.pid
 
     def start(self) -> None:
         """Starts the process and lets it import the function; a call does so by itself.
 
         Raises the exception of the import.
         """
-        if self._process is not None:
+        if self._group is not None:
             return
         theirs, self._requests = os.pipe()
         self._answers, answer = os.pipe()
@@ -97,12 +96,12 @@ class FunctionWorker:
         os.set_blocking(self._output, False)
         self._tail = b""
         try:
-            self._process = subprocess.Popen(
+            self._group = ProcessGroup(
                 process_command("function", str(theirs), str(answer)),
-                env={**module_environment(), **self._environment},
+                {**module_environment(), **self._environment},
+                self._grace_seconds,
                 pass_fds=(theirs, answer),
-                process_group=0,
-                stdin=subprocess.DEVNULL,
+                stdin=DEVNULL,
                 stdout=entrance,
                 stderr=entrance,
             )
@@ -136,7 +135,7 @@ class FunctionWorker:
 
     def call(self, argument: Any, timeout_seconds: float | None = None) -> CallOutcome:
         """Call the function with this argument. A call that takes longer is ended with its
-        process: SIGTERM, and SIGKILL after a while."""
+        process: SIGTERM, and SIGKILL after the grace period."""
         content = carry_value(argument)
         self.start()
         began = time.monotonic()
@@ -145,12 +144,12 @@ class FunctionWorker:
         try:
             answer = self._answer(None if timeout_seconds is None else began + timeout_seconds)
         except TimeoutError:
-            code = self.end()
+            code = self.close(gracefully=True)
             taken = time.monotonic() - began
             return _ended(code, taken, timed_out=True)
         seconds = time.monotonic() - began
         if answer is None:  # it ended by itself
-            return _ended(self.end(0.0), seconds)
+            return _ended(self.close(), seconds)
         return _outcome(answer, seconds)
 
     def output(self) -> str:
@@ -164,28 +163,23 @@ class FunctionWorker:
         new = min(len(self._tail), self.written - written)
         return self._tail[len(self._tail) - new :]
 
-    def end(self, grace_seconds: float = GRACE_SECONDS) -> int:
-        """Ends the process and everything in its group; returns its code as Popen does."""
-        process = self._process
-        if process is None:
+    def end(self, number: int) -> None:
+        """Asks the process to end, or kills it; from any thread. The next call notices."""
+        if (group := self._group) is not None:
+            group.end(number)
+
+    def close(self, gracefully: bool = False) -> int:
+        """Ends the process and everything in its group; returns its code as Popen does. Between
+        calls it has nothing to lose, and needs no grace period."""
+        if self._group is None:
             return 0
-        if grace_seconds > 0 and process.poll() is None:
-            _signal_group(process.pid, signal.SIGTERM)
-            _wait_unreaped(process.pid, grace_seconds)
-        if process.returncode is None:
-            _wait_unreaped(process.pid, 0.05)
-            _signal_group(process.pid, signal.SIGKILL)  # not reaped: its number is still its own
-        code = process.wait()
-        self._process = None
+        code = self._group.close(gracefully)
+        self._group = None
         for descriptor in (self._requests, self._answers):
             os.close(descriptor)
         if self._reader is not None:
             self._reader.join(OUTPUT_SECONDS)
         return code
-
-    def close(self) -> None:
-        """Ends the process without a grace period: between calls it has nothing to lose."""
-        self.end(0.0)
 
     def __enter__(self) -> Self:
         return self
@@ -197,9 +191,12 @@ class FunctionWorker:
         """Returns the next answer; None if the process ended without one."""
         watched = select.poll()
         watched.register(self._answers, select.POLLIN)
-        left = None if until is None else max(0.0, until - time.monotonic()) * 1000
-        if not watched.poll(left):
-            raise TimeoutError
+        group = self._group
+        assert group is not None
+        while not watched.poll(group.pause_seconds(until) * 1000):
+            group.check()
+            if until is not None and time.monotonic() >= until:
+                raise TimeoutError
         frame = read_frame(self._answers)
         return None if frame is None else carried(frame)
 
@@ -228,19 +225,6 @@ class FunctionWorker:
                 self._tail = (self._tail + piece)[-TAIL_BYTES:]
 
 
-def call(
-    function: Callable[[Any], Any],
-    argument: Any,
-    environment: Mapping[str, str] | None = None,
-    timeout_seconds: float | None = None,
-) -> tuple[CallOutcome, str]:
-    """Makes one call in a new process; returns how it ended, and the end of its output."""
-    with FunctionWorker(function, environment) as worker:
-        outcome = worker.call(argument, timeout_seconds)
-        worker.end(0.0)
-        return outcome, worker.output()
-
-
 def _outcome(answer: Mapping[str, Any], seconds: float) -> CallOutcome:
     if "result" in answer:
         try:
@@ -257,17 +241,3 @@ def _ended(code: int, seconds: float, timed_out: bool = False) -> CallOutcome:
     what = f"was ended by signal {number}" if number else f"ended with code {code}"
     error = f"did not end within {seconds:.0f} s" if timed_out else f"its process {what}"
     return CallOutcome(error=error, code=code, signal=number, seconds=seconds, timed_out=timed_out)
-
-
-def _signal_group(pid: int, number: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, number)
-
-
-def _wait_unreaped(pid: int, seconds: float) -> None:
-    """Waits until a process has ended, without reaping it."""
-    descriptor = os.pidfd_open(pid)
-    watched = select.poll()
-    watched.register(descriptor, select.POLLIN)
-    watched.poll(seconds * 1000)
-    os.close(descriptor)

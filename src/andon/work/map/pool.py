@@ -4,29 +4,41 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import Protocol
+
+from msgspec import Struct
 
 from andon.errors import AndonError
 from andon.leases.granter import NoLongerWanted
+from andon.leases.placement import Placement
 from andon.model.run.record import ItemState
+from andon.work.lease_watch import LeaseWatch
 from andon.work.map.calls import CallEnd, Caller
-from andon.work.map.places import WorkPlace, WorkPlaces
+from andon.work.map.places import WorkPlaces
 from andon.work.rules.map.plan import MapPlan, MapUnit
 
 TICK_SECONDS = 0.1
 CHECK_SECONDS = 1.0
 RETRY_SECONDS = 5.0  # after a refusal that may pass
-KILL_SECONDS = 1.0  # between SIGTERM and SIGKILL, when the whole map is asked to end
 
 
 class MapListener(Protocol):
     """Receives events, in order for each item; called from several threads at once."""
 
-    def joined(self, place: WorkPlace) -> None: ...
-    def left(self, place: WorkPlace) -> None: ...
-    def began(self, unit: MapUnit, place: WorkPlace) -> None: ...
-    def ended(self, unit: MapUnit, place: WorkPlace, end: CallEnd, state: ItemState) -> None: ...
+    def joined(self, place: Placement) -> None: ...
+    def left(self, place: Placement) -> None: ...
+    def began(self, unit: MapUnit, place: Placement) -> None: ...
+    def ended(self, unit: MapUnit, place: Placement, end: CallEnd, state: ItemState) -> None: ...
+
+
+class _Worker(Struct):
+    """One worker: where it works, what makes its calls, and whether it must leave."""
+
+    place: Placement
+    caller: Caller
+    watch: LeaseWatch
+    leaving: str | None = None  # why its lease ends before the items do
 
 
 class MapPool:
@@ -36,28 +48,27 @@ class MapPool:
         self,
         plan: MapPlan,
         places: WorkPlaces,
-        caller_of: Callable[[WorkPlace], Caller],
+        caller_of: Callable[[Placement], Caller],
         listener: MapListener,
         notify: Callable[[str], None],
     ) -> None:
         self.plan, self._places, self._caller_of = plan, places, caller_of
         self._listener, self._notify = listener, notify
         self._changed = threading.Condition()
-        self._callers: dict[int, tuple[WorkPlace, Caller]] = {}
+        self._workers: dict[int, _Worker] = {}
         self._threads: list[threading.Thread] = []
         self._idle = 0
         self._number = 0
-        self._killed = False
-        self._kill_at: float | None = None  # monotonic
+        self._ending: int | None = None  # the signal that ends all items
         self._error: BaseException | None = None
 
     @property
-    def workers(self) -> list[WorkPlace]:
+    def workers(self) -> list[Placement]:
         """The places that are taken now."""
         with self._changed:
-            return [place for place, _ in self._callers.values()]
+            return [worker.place for worker in self._workers.values()]
 
-    def run(self, first: list[WorkPlace], tick: Callable[[], None]) -> None:
+    def run(self, first: list[Placement], tick: Callable[[], None]) -> None:
         """Works until every item has ended, or nothing more can be done; calls `tick` all along."""
         for place in first:
             self._start(place)
@@ -70,8 +81,8 @@ class MapPool:
                     break
                 self._changed.wait(TICK_SECONDS)
             tick()
-            if self._kill_at is not None and time.monotonic() >= self._kill_at:
-                self.end()  # again and again: a call may have begun meanwhile
+            if self._ending is not None:
+                self.end(self._ending)  # again and again: a call may have begun meanwhile
             if time.monotonic() - checked >= CHECK_SECONDS:
                 checked = time.monotonic()
                 self._check_places()
@@ -86,59 +97,59 @@ class MapPool:
         self.plan.stop(why)
 
     def end(self, number: int = signal.SIGKILL) -> None:
-        """Ends the items that run; also from a signal handler. What does not end by another
-        signal is killed after a second."""
-        self._killed = True
-        if self._kill_at is None:
-            self._kill_at = time.monotonic() + (0.0 if number == signal.SIGKILL else KILL_SECONDS)
-        for _, caller in list(self._callers.values()):
-            caller.end(number)
+        """Ends the items that run; also from a signal handler."""
+        self._ending = number
+        for worker in list(self._workers.values()):
+            worker.caller.end(number)
 
     def release(self) -> bool:
         """Drop workers whose lease someone released; returns whether there were any."""
-        found = [pair for pair in list(self._callers.values()) if pair[0].is_released()]
-        for place, caller in found:
-            self._notify(f"{place.leaving}; its item is left to the others")
-            caller.end(signal.SIGTERM)
+        found = [one for one in list(self._workers.values()) if one.leaving is None]
+        found = [one for one in found if one.watch.released() is not None]
+        for worker in found:
+            worker.leaving = worker.watch.released()
+            self._notify(f"{worker.leaving}; its item is left to the others")
+            worker.caller.end(signal.SIGTERM)
         return bool(found)
 
     # Workers.
 
-    def _start(self, place: WorkPlace) -> None:
-        caller = self._caller_of(place)
+    def _start(self, place: Placement) -> None:
+        worker = _Worker(place, self._caller_of(place), LeaseWatch(place.held, self._notify))
         with self._changed:
             self._number += 1
             number = self._number
-            self._callers[number] = place, caller
+            self._workers[number] = worker
         self._listener.joined(place)
         thread = threading.Thread(
-            target=self._work, args=(number, place, caller), name=f"andon map {place.label}"
+            target=self._work, args=(number, worker), name=f"andon map {place.label}"
         )
         self._threads.append(thread)
         thread.start()
 
-    def _work(self, number: int, place: WorkPlace, caller: Caller) -> None:
+    def _work(self, number: int, worker: _Worker) -> None:
+        place = worker.place
         try:
-            with closing(caller):
-                while (unit := self._next(place)) is not None:
+            with closing(worker.caller):
+                while (unit := self._next(worker)) is not None:
                     self._listener.began(unit, place)
-                    self._settle(unit, place, caller.call(unit))
+                    self._settle(unit, worker, worker.caller.call(unit))
         except BaseException as error:  # noqa: BLE001 - raised again where the map was started
             self._error = self._error or error
             self.plan.stop("a worker failed")
         finally:
             place.release()
             with self._changed:
-                del self._callers[number]
+                del self._workers[number]
                 self._changed.notify_all()
             self._listener.left(place)
 
-    def _next(self, place: WorkPlace) -> MapUnit | None:
+    def _next(self, worker: _Worker) -> MapUnit | None:
         """Returns the next call for this worker; None if it may leave."""
         with self._changed:
             self._idle += 1
             try:
-                while place.leaving is None:
+                while worker.leaving is None:
                     now = time.monotonic()
                     if (unit := self.plan.take(now)) is not None:
                         return unit
@@ -150,15 +161,20 @@ class MapPool:
             finally:
                 self._idle -= 1
 
-    def _settle(self, unit: MapUnit, place: WorkPlace, end: CallEnd) -> None:
+    def _settle(self, unit: MapUnit, worker: _Worker, end: CallEnd) -> None:
         with self._changed:
-            if end.interrupted and not end.ok and place.leaving is not None and not self._killed:
+            if (
+                end.interrupted
+                and not end.ok
+                and worker.leaving is not None
+                and self._ending is None
+            ):
                 self.plan.returned(unit)
                 self._changed.notify_all()
                 return
             state = self.plan.ended(unit, end.ok, time.monotonic())
             self._changed.notify_all()
-        self._listener.ended(unit, place, end, state)
+        self._listener.ended(unit, worker.place, end, state)
 
     # Growing.
 
@@ -194,7 +210,7 @@ class MapPool:
         """Decides what follows a failed request for a device: without any worker it ends the
         map; with some, a later attempt may succeed."""
         with self._changed:
-            if not self._callers:
+            if not self._workers:
                 self._error = self._error or error
                 self.plan.stop(error.reason)
                 return
@@ -203,19 +219,18 @@ class MapPool:
     def _wait_for_change(self) -> bool:
         """Waits while all places are taken; one may become free when its lease is released."""
         with self._changed:
-            before = len(self._callers)
-            while not self._is_enough() and len(self._callers) >= before:
+            before = len(self._workers)
+            while not self._is_enough() and len(self._workers) >= before:
                 self._changed.wait(CHECK_SECONDS)
         return not self._is_enough()
 
     def _is_over(self, recruiter: threading.Thread) -> bool:
-        if self._callers:
+        if self._workers:
             return False
         return self.plan.over or not recruiter.is_alive()
 
     def _check_places(self) -> None:
-        for place, caller in list(self._callers.values()):
-            with suppress(OSError):
-                place.check(self._notify)
-            if place.leaving is not None:
-                caller.end(signal.SIGTERM)
+        for worker in list(self._workers.values()):
+            worker.leaving = worker.leaving or worker.watch.check()
+            if worker.leaving is not None:
+                worker.caller.end(signal.SIGTERM)

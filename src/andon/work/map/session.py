@@ -1,20 +1,34 @@
 """One map from its first device to its summary: the workers, the record and the listeners."""
 
+import os
+import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from types import FrameType
+from typing import Any, Protocol
 
 from msgspec import Struct, field
 
-from andon.model.run.record import ItemState, RunEnd, RunItem, RunState
+from andon.leases.placement import Placement
+from andon.leases.rules.eligibility import chosen_by
+from andon.model.redaction import redact
+from andon.model.run.record import ItemState, RunDevice, RunEnd, RunItem, RunKind, RunState
+from andon.runs.facts import find_facts
+from andon.runs.header import new_run
+from andon.runs.opening import RunRecording
 from andon.runs.record import RunOutcome, RunRecorder
+from andon.runs.rules.sampled import run_devices
 from andon.work.map.calls import CallEnd, Caller
-from andon.work.map.places import WorkPlace, WorkPlaces
+from andon.work.map.places import WorkPlaces
 from andon.work.map.pool import MapPool
 from andon.work.rules.map.plan import MapPlan, MapUnit
+
+WITHOUT_DEVICE = "it works without a device"
 
 
 class ItemOutputs(Protocol):
@@ -60,13 +74,41 @@ class MapResult(Struct, frozen=True):
     run: str
 
 
+class MapRecord(Struct, frozen=True):
+    """How a map is recorded."""
+
+    name: str
+    words: Sequence[str]  # its command; none in Python
+    recording: RunRecording
+    params: Mapping[str, Any]
+    image: str | None = None
+
+    def open(self, places: Sequence[Placement]) -> RunRecorder:
+        """Begins the record with the first devices; others may join."""
+        first = places[0]
+        uuids = dict.fromkeys(uuid for place in places for uuid in place.uuids)
+        begin = new_run(
+            RunKind.MAP,
+            self.name,
+            first.snapshot or self.recording.source.once(with_host=False),
+            uuids,
+            os.environ,
+            command=redact(tuple(self.words)) if self.words else None,
+            params=dict(self.params),
+            waited_seconds=round(first.waited_seconds, 3),
+            allocation_method=chosen_by(None) if uuids else None,
+        )
+        facts = partial(find_facts, list(self.words) or None, image=self.image)
+        return self.recording.open(begin, facts, None if uuids else WITHOUT_DEVICE)
+
+
 class MapSession(Struct):
     """Use it once: `run`. `record` makes the recorder when the first devices are known."""
 
     plan: MapPlan
     places: WorkPlaces
-    record: Callable[[Sequence[WorkPlace]], RunRecorder]
-    caller_of: Callable[[WorkPlace, RunRecorder], Caller]
+    record: Callable[[Sequence[Placement]], RunRecorder]
+    caller_of: Callable[[Placement, RunRecorder], Caller]
     outputs: ItemOutputs
     notify: Callable[[str], None]
     pool: MapPool | None = None
@@ -113,7 +155,7 @@ class MapSession(Struct):
             len(plan.items), plan.done, plan.failed, plan.running, seconds, workers, plan.stopped
         )
 
-    def _first_places(self) -> list[WorkPlace]:
+    def _first_places(self) -> list[Placement]:
         """Returns the first device, and what else is free now."""
         found = [self.places.first()]
         try:
@@ -139,16 +181,16 @@ class MapSession(Struct):
 
     # What the pool tells.
 
-    def joined(self, place: WorkPlace) -> None:
+    def joined(self, place: Placement) -> None:
         with self._lock:
             self._workers[place.label] += 1
             self._used[place.label] = max(self._used[place.label], self._workers[place.label])
-            for device in place.devices:
+            for device in placed_devices(place):
                 self._held[device.uuid] = self._held.get(device.uuid, 0) + 1
                 if self._recorder is not None:
                     self._recorder.join(device)
 
-    def left(self, place: WorkPlace) -> None:
+    def left(self, place: Placement) -> None:
         with self._lock:
             self._workers[place.label] -= 1
             for device in place.devices:
@@ -157,15 +199,15 @@ class MapSession(Struct):
                 if self._recorder is not None and not self._held[device.uuid] and not last:
                     self._recorder.leave(device.uuid)
 
-    def began(self, unit: MapUnit, place: WorkPlace) -> None:
+    def began(self, unit: MapUnit, place: Placement) -> None:
         self._write(unit, place, ItemState.START)
 
-    def ended(self, unit: MapUnit, place: WorkPlace, end: CallEnd, state: ItemState) -> None:
+    def ended(self, unit: MapUnit, place: Placement, end: CallEnd, state: ItemState) -> None:
         self._write(unit, place, state, end)
         self.outputs.ended(unit, end, state)
 
     def _write(
-        self, unit: MapUnit, place: WorkPlace, state: ItemState, end: CallEnd | None = None
+        self, unit: MapUnit, place: Placement, state: ItemState, end: CallEnd | None = None
     ) -> None:
         if self._recorder is None:
             return
@@ -180,7 +222,7 @@ class MapSession(Struct):
             )  # fmt: skip
 
 
-def _release(places: Sequence[WorkPlace]) -> None:
+def _release(places: Sequence[Placement]) -> None:
     for place in places:
         place.release()
 
@@ -191,3 +233,45 @@ def _said(end: CallEnd) -> str | None:
     if end.ok or not end.words:
         return tail or None
     return f"{tail}\n{end.words}" if tail else end.words
+
+
+def placed_devices(place: Placement) -> tuple[RunDevice, ...]:
+    """Returns the devices of a worker, for a record."""
+    return () if place.snapshot is None else run_devices(place.snapshot, place.uuids)
+
+
+@contextmanager
+def handled_signals(session: MapSession, notify: Callable[[str], None]) -> Iterator[list[int]]:
+    """Handles signals: after the first Ctrl-C no further item starts, the second kills the
+    running ones. SIGTERM and SIGHUP end the running items at once.
+
+    SIGTERM may also come from `andon release`, which means one worker alone.
+    """
+    received: list[int] = []
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if session.pool is None:
+            raise KeyboardInterrupt
+        if number == signal.SIGTERM and session.pool.release():
+            return
+        received.append(number)
+        if number != signal.SIGINT:
+            session.pool.stop(f"asked to end by {signal.Signals(number).name}")
+            session.pool.end(signal.SIGTERM if len(received) == 1 else signal.SIGKILL)
+        elif len(received) == 1:
+            session.pool.stop("stopped on request")
+            if session.plan.running:
+                notify("no further items start; running ones continue. Ctrl-C again kills them")
+        else:
+            session.pool.end()
+
+    before = {
+        number: signal.signal(number, handle)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

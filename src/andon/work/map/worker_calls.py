@@ -3,22 +3,21 @@
 import contextlib
 import os
 import select
-import signal
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from subprocess import PIPE
 from typing import IO
 
 from andon.work.map.calls import (
-    GRACE_SECONDS,
     KEPT_BYTES,
     CallEnd,
-    CallGroup,
     CallOutput,
+    ItemLimits,
     ending_words,
     late_words,
     new_file,
 )
+from andon.work.process_group import ProcessGroup
 from andon.work.rules.map.items import MapItem
 from andon.work.rules.map.plan import MapUnit
 from andon.work.rules.map.worker_lines import LONGEST_ANSWER, WorkerAnswer, answer_of, request_line
@@ -34,31 +33,30 @@ class WorkerCaller:
         self,
         command: Sequence[str],
         environment: Mapping[str, str],
-        descriptors: Callable[[], Sequence[int]] = tuple,
-        timeout_seconds: float | None = None,
+        descriptors: Callable[[], Sequence[int]],
+        limits: ItemLimits,
     ) -> None:
         self._command, self._environment = list(command), dict(environment)
-        self._descriptors, self._timeout = descriptors, timeout_seconds
-        self._process: subprocess.Popen[bytes] | None = None
+        self._descriptors, self._limits = descriptors, limits
+        self._group: ProcessGroup | None = None
         self._errors: IO[bytes] | None = None
         self._read_errors = 0
         self._rest = b""
-        self._current = CallGroup()
 
     def call(self, unit: MapUnit) -> CallEnd:
         began = time.monotonic()
         (item,) = unit.items
         try:
-            process = self._started()
+            group = self._started()
         except OSError as exc:
             words = f"the worker could not be started: {exc.strerror}"
             return CallEnd(False, time.monotonic() - began, words)
         output = LastBytes()
-        answer, trouble = self._ask(process, item, output)
+        answer, trouble = self._ask(group, item, output)
         interrupted = False
         if answer is None:
-            interrupted = self._gone(process)
-            code = process.returncode
+            interrupted = group.was_asked
+            code = self._gone(group)
             trouble = trouble or f"the worker ended before it answered ({ending_words(code) or 0})"
         elif not answer.ok:
             trouble = answer.error or "the worker reported a failure"
@@ -73,53 +71,55 @@ class WorkerCaller:
         )
 
     def end(self, number: int) -> None:
-        self._current.send(number)
+        if (group := self._group) is not None:
+            group.end(number)
 
     def close(self) -> None:
         """Closes its input and waits for it; a worker that stays is ended."""
         try:
-            if self._process is not None:
-                self._leave(self._process)
+            if self._group is not None:
+                self._leave(self._group)
         finally:
             if self._errors is not None:
                 self._errors.close()
 
-    def _leave(self, process: "subprocess.Popen[bytes]") -> None:
+    def _leave(self, group: ProcessGroup) -> None:
         with contextlib.suppress(OSError):
-            if process.stdin is not None:
-                process.stdin.close()
-        self._drain(process)
-        if process.poll() is None:
-            self._current.wait(process, GRACE_SECONDS)
-        self._gone(process)
+            if group.process.stdin is not None:
+                group.process.stdin.close()
+        self._drain(group)
+        if group.ends_within(group.grace_seconds):
+            group.reap()
+        self._gone(group)
 
-    def _started(self) -> "subprocess.Popen[bytes]":
-        if self._process is None:
+    def _started(self) -> ProcessGroup:
+        if self._group is None:
             if self._errors is None:
                 self._errors = new_file()
-            self._process = subprocess.Popen(
+            self._group = ProcessGroup(
                 self._command,
-                env=self._environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                self._environment,
+                self._limits.grace_seconds,
+                self._limits.cpus,
+                stdin=PIPE,
+                stdout=PIPE,
                 stderr=self._errors,
                 pass_fds=self._descriptors(),
-                process_group=0,
                 bufsize=0,
             )
-            assert self._process.stdin is not None
-            os.set_blocking(self._process.stdin.fileno(), False)
+            assert self._group.process.stdin is not None
+            os.set_blocking(self._group.process.stdin.fileno(), False)
             self._rest = b""
-        self._current.began(self._process)
-        return self._process
+        return self._group
 
     def _ask(
-        self, process: "subprocess.Popen[bytes]", item: MapItem, output: "LastBytes"
+        self, group: ProcessGroup, item: MapItem, output: "LastBytes"
     ) -> tuple[WorkerAnswer | None, str]:
         """Returns a worker's answer, or why there is none. While a long item is written, its
         output is read: a worker that writes before it reads would otherwise wait for us, and we
         for it."""
-        until = None if self._timeout is None else time.monotonic() + self._timeout
+        process, limit = group.process, self._limits.timeout_seconds
+        until = None if limit is None else time.monotonic() + limit
         unsent = memoryview(request_line(item))
         while True:
             while (end := self._rest.find(b"\n")) >= 0:
@@ -131,63 +131,60 @@ class WorkerCaller:
             if len(self._rest) > LONGEST_ANSWER:
                 output.append(self._rest)
                 self._rest = b""
-            ready = self._ready(process, until, bool(unsent))
+            ready = self._ready(group, until, bool(unsent))
             if not ready or _is_past(until):  # also one that never stops printing is late
-                return None, late_words(self._timeout or 0.0)
+                return None, late_words(limit or 0.0)
             if unsent and process.stdin in ready:
                 try:
                     unsent = unsent[os.write(process.stdin.fileno(), unsent) :]
                 except OSError:  # it has closed its input
                     return None, ""
             if process.stdout in ready:
-                piece = self._piece(process)
+                piece = self._piece(group)
                 if not piece:
                     output.append(self._rest)
                     return None, ""
                 self._rest += piece
 
     def _ready(
-        self, process: "subprocess.Popen[bytes]", until: float | None, sending: bool = False
+        self, group: ProcessGroup, until: float | None, sending: bool = False
     ) -> list[IO[bytes]]:
         """Returns which of its pipes can be used or were closed; none if it is late."""
-        assert process.stdin is not None
-        assert process.stdout is not None
-        pipes = {process.stdout.fileno(): process.stdout}
+        stdin, stdout = group.process.stdin, group.process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        pipes = {stdout.fileno(): stdout}
         watched = select.poll()
-        watched.register(process.stdout, select.POLLIN)
+        watched.register(stdout, select.POLLIN)
         if sending:
-            watched.register(process.stdin, select.POLLOUT)
-            pipes[process.stdin.fileno()] = process.stdin
-        left = None if until is None else max(0.0, until - time.monotonic()) * 1000
-        return [pipes[descriptor] for descriptor, _ in watched.poll(left)]
+            watched.register(stdin, select.POLLOUT)
+            pipes[stdin.fileno()] = stdin
+        while not (found := watched.poll(group.pause_seconds(until) * 1000)):
+            group.check()
+            if _is_past(until):
+                break
+        return [pipes[descriptor] for descriptor, _ in found]
 
-    def _piece(self, process: "subprocess.Popen[bytes]") -> bytes:
-        assert process.stdout is not None
-        return os.read(process.stdout.fileno(), PIECE_BYTES)
+    def _piece(self, group: ProcessGroup) -> bytes:
+        assert group.process.stdout is not None
+        return os.read(group.process.stdout.fileno(), PIECE_BYTES)
 
-    def _drain(self, process: "subprocess.Popen[bytes]") -> None:
+    def _drain(self, group: ProcessGroup) -> None:
         """Reads what the worker still writes at its end, so that it can end."""
         until = time.monotonic() + LEAVE_SECONDS
-        while self._ready(process, until) and not _is_past(until):
-            if not self._piece(process):
+        while self._ready(group, until) and not _is_past(until):
+            if not self._piece(group):
                 return
 
-    def _gone(self, process: "subprocess.Popen[bytes]") -> bool:
-        """Ends what is left of the worker; returns whether we had asked it to end before."""
-        asked = self._current.ended()
-        self._current.began(process)
-        if process.poll() is None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGTERM)
-            self._current.wait(process, GRACE_SECONDS)
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
+    def _gone(self, group: ProcessGroup) -> int:
+        """Ends what is left of the worker; returns its exit code."""
+        code = group.close()
+        for pipe in (group.process.stdin, group.process.stdout):
             if pipe is not None:
                 with contextlib.suppress(OSError):
                     pipe.close()
-        self._current.ended()
-        self._process = None
-        return asked
+        self._group = None
+        return code
 
     def _new_errors(self) -> bytes:
         if self._errors is None:

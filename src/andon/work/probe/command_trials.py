@@ -86,6 +86,7 @@ class CommandTrials:
         command: Sequence[str],
         environment: Mapping[str, str],
         limits: TrialLimits,
+        grace_seconds: float,
         hold: Hold | None = None,
         lease_check: Callable[[], str | None] = lambda: None,
         notify: Callable[[str], None] = lambda text: None,
@@ -93,7 +94,7 @@ class CommandTrials:
     ) -> None:
         self._command, self._environment, self._limits = command, environment, limits
         self._hold, self._lease_check, self._notify = hold, lease_check, notify
-        self._cpus = cpus
+        self._grace_seconds, self._cpus = grace_seconds, cpus
 
     def __call__(self, size: int) -> TrialEnd:
         output = OutputTail(self._limits.ready, self._limits.metric)
@@ -101,6 +102,7 @@ class CommandTrials:
         launcher = Launcher(
             filled(self._command, size),
             self._environment,
+            self._grace_seconds,
             self._hold,
             cpus=self._cpus,
             output=output.entrance,

@@ -15,7 +15,7 @@ from andon.cli.commands.jobs.common import (
 from andon.cli.options import chosen, shared
 from andon.cli.terminal import Choices, notice, report
 from andon.errors import AndonError
-from andon.model.job import JobState
+from andon.model.job import JobFacts, JobState
 
 SLACK_SECONDS = 5.0
 STILL_ENDING = "what it left is being removed; see andon jobs"
@@ -66,8 +66,7 @@ def _cancel_here(choices: Choices, jobs: Sequence[str], no_wait: bool) -> int:
         else:
             notice(f"job {facts.spec.label} cancelled", choices)
     for facts in [] if no_wait else stopping:
-        seconds = facts.spec.grace_seconds + SLACK_SECONDS
-        ended = acts.wait_for_end(queue.folder, facts.spec.number, seconds)
+        ended = acts.wait_for_end(queue.folder, facts.spec.number, _patience(facts, choices))
         left = acts.left_over(facts if ended is None else ended)
         if left:
             pids = ", ".join(map(str, left))
@@ -84,3 +83,13 @@ def _cancel_here(choices: Choices, jobs: Sequence[str], no_wait: bool) -> int:
             notice(f"job {facts.spec.label} cancelled", choices)
     wake(queue.folder)
     return code
+
+
+def _patience(facts: JobFacts, choices: Choices) -> float:
+    """Returns how long a job has to end."""
+    from andon.cli.sources import settings_of
+
+    grace = facts.spec.grace_seconds
+    if grace is None:
+        grace = settings_of(choices).work_grace_seconds
+    return grace + SLACK_SECONDS

@@ -294,10 +294,12 @@ def run_there(choices: Choices, cluster: OpenCluster, submission: Submission) ->
     is submitted and its output followed; Ctrl-C cancels it."""
     opened = cluster.open()
     if isinstance(opened, Foreground):
+        from andon.cli.sources import settings_of
         from andon.work.launcher import Launcher
 
         command = cluster.ask(lambda _: opened.foreground(submission))
-        return Launcher(command, os.environ).run(lambda: None, notice).code
+        grace = settings_of(choices).work_grace_seconds
+        return Launcher(command, os.environ, grace).run(lambda: None, notice).code
     label = submit_there(cluster, submission)
     job = label.removeprefix(f"{cluster.name}:")
     notice(f"running as {label}", choices)

@@ -76,7 +76,7 @@ def checkpoint(text: str) -> "Checkpoint":
 @priority_option
 @for_option("Stop the command after this time: 2h.")
 @bind_option
-@click.option("--grace", type=duration, metavar="TIME", help="Time from SIGTERM to SIGKILL [30s].")
+@click.option("--grace", type=duration, metavar="TIME", help="Time from SIGTERM to SIGKILL [10s].")
 @click.option("--name", metavar="NAME", help="Name of the job and its run.")
 @click.option("--after", multiple=True, metavar="JOB,…", help="Start when these have succeeded.")
 @click.option("--after-any", multiple=True, metavar="JOB,…", help="Start when these have ended.")
@@ -201,9 +201,8 @@ def _spec(
     commit = GitCommitLookup()
     import andon.jobs.queue  # noqa: F401 - needed below; imported while git looks for the commit
     from andon.jobs.submitting import here_spec
-    from andon.model.job.spec import GRACE_SECONDS, NotifyWhen
+    from andon.model.job.spec import NotifyWhen
 
-    grace = asked["grace"]
     return here_spec(
         command,
         request_to_take(asked, choices),
@@ -212,7 +211,7 @@ def _spec(
         simulate=choices.simulate,
         for_seconds=asked["length"],
         bind=asked["bind"],
-        grace_seconds=GRACE_SECONDS if grace is None else grace,
+        grace_seconds=asked["grace"],
         timeout_seconds=asked["timeout"],
         begin_at=asked["begin"],
         retries=asked["retries"] or 0,

@@ -17,7 +17,7 @@ from andon.cli.device_request import (
     wait_seconds,
 )
 from andon.cli.options import chosen, duration, shared
-from andon.cli.sources import availability_of, sampling_ahead
+from andon.cli.sources import availability_of, sampling_ahead, take
 from andon.cli.terminal import Choices, report
 from andon.errors import Invalid
 
@@ -130,20 +130,13 @@ def _probe(
         if result[-1]:
             sampler.ask_places()
         from andon.cli.commands.probing.session import Probing
-        from andon.cli.show.waiting import WaitingLine
-        from andon.cli.work_session import attached
-        from andon.leases.book.lease_book import Book
-        from andon.leases.granter import Granter, LeaseTerms
+        from andon.leases.granter import LeaseTerms
+        from andon.leases.placement import on_lease
 
         availability = availability_of(choices, sampler)
         probing = Probing(choices, command, sampler, span, limits, *result)
         length, lease_id = lease[0], lease[1] or os.environ.get("ANDON_LEASE")
         if lease_id:
-            return probing.on_lease(attached(lease_id, availability.view(), request))
-        line = WaitingLine(choices)
-        try:
-            terms = LeaseTerms(command=probing.words, seconds=length)
-            grant = Granter(Book(), availability).grant(request, terms, wait_seconds(asked), line)
-        finally:
-            line.clear()
-        return probing.on_grant(grant)
+            return probing.run(on_lease(lease_id, availability.view(), request))
+        terms = LeaseTerms(command=probing.words, seconds=length)
+        return probing.run(take(choices, availability, request, terms, wait_seconds(asked)))

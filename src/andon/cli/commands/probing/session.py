@@ -9,22 +9,19 @@ from msgspec import Struct
 from andon.cli.json_text import as_json_text
 from andon.cli.show.probe import RESULTS, render_probe, trial_line
 from andon.cli.show.text import without_commands
+from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, Terminal, notice, write
-from andon.cli.work_session import AttachedLease, LeaseCheck, command_name
 from andon.errors import AndonError, Invalid, TimedOut
-from andon.leases.book.hold import LeaseHold
-from andon.leases.granter import Grant
-from andon.leases.rules.environment import environment
-from andon.model.device import Device, Snapshot
-from andon.model.lease import Lease
-from andon.model.naming import title
+from andon.leases.placement import Placement
+from andon.model.device import Snapshot
 from andon.model.probe import Trial, TrialState, probe_to_json
 from andon.model.redaction import redact
 from andon.model.run.record import RunDevice
 from andon.runs.header import LONGEST_NAME
 from andon.runs.rules.sampled import run_devices
 from andon.sampling.sampler import Sampler
-from andon.units import human_bytes
+from andon.units import command_name, human_bytes
+from andon.work.lease_watch import LeaseWatch
 from andon.work.preparing import bound_to
 from andon.work.probe.command_trials import CommandTrials, TrialLimits
 from andon.work.probe.prober import NO_MATCH, NO_METRIC, ProbeOutcome, Prober
@@ -63,47 +60,38 @@ class Probing:
         self.words = redact(tuple(command))
         self._total: int | None = None
 
-    def on_grant(self, grant: Grant) -> int:
-        """Probes on the granted devices, and releases them whatever happens."""
-        chosen = tuple(capacity.status.device for capacity in grant.candidates.choice.chosen)
-        try:
-            return self._probe(grant.held.lease, chosen, grant.candidates.snapshot, held=grant.held)
-        finally:
-            grant.held.release()
-
-    def on_lease(self, found: AttachedLease) -> int:
-        """Probes on a lease held elsewhere, without ending it."""
-        parts = [share for share in found.lease.shares if share.memory_bytes is not None]
+    def run(self, placement: Placement) -> int:
+        """Probes on these devices; releases a lease that was taken for it whatever happens."""
+        shares = () if placement.lease is None else placement.lease.shares
+        parts = [share for share in shares if share.memory_bytes is not None]
         if parts:
             size = human_bytes(parts[0].memory_bytes or 0)
             raise Invalid(
-                f"lease {found.lease.id} is a share of {size}, and others may use the rest",
+                f"lease {placement.lease_id} is a share of {size}, and others may use the rest",
                 hint="probing needs whole devices: omit --lease and unset ANDON_LEASE",
             )
-        return self._probe(found.lease, found.devices, found.snapshot, held=None)
+        try:
+            return self._probe(placement)
+        finally:
+            placement.release()
 
-    def _probe(
-        self,
-        lease: Lease,
-        chosen: Sequence[Device],
-        snapshot: Snapshot,
-        held: LeaseHold | None,
-    ) -> int:
-        devices = run_devices(snapshot, [device.uuid for device in chosen])
-        where = title(", ".join(device.label for device in devices))
+    def _probe(self, placement: Placement) -> int:
+        held, where, snapshot = placement.held, placement.title, placement.snapshot
+        assert snapshot is not None
+        devices = run_devices(snapshot, placement.uuids)
         plan = self._plan(devices, snapshot)
-        everyone = [status.device for status in snapshot.devices]
-        bound = bound_to(chosen) if self._bind else None
+        bound = bound_to(placement.devices) if self._bind else None
         trials = CommandTrials(
             self._command,
-            {**os.environ, **environment(chosen, everyone, lease.id)},
+            {**os.environ, **placement.environment},
             self._limits,
+            settings_of(self._choices).work_grace_seconds,
             held.hold if held else None,
-            LeaseCheck(held, self._notify),
+            LeaseWatch(held, self._notify).check,
             self._notify,
             None if bound is None else bound.cpus,
         )
-        self._notify(f"probing on {where} (lease {lease.id})")
+        self._notify(f"probing on {where} (lease {placement.lease_id})")
         if bound is not None:
             self._notify(bound.words)
         prober = Prober(
@@ -115,8 +103,7 @@ class Probing:
             NO_METRIC if self._limits.metric is None else NO_MATCH,
         )
         outcome = prober.run()
-        if held is not None:
-            held.release()  # before anything is shown: others may be waiting for it
+        placement.release()  # before anything is shown: others may be waiting for it
         return self._shown(outcome, where)
 
     def _plan(self, devices: Sequence[RunDevice], snapshot: Snapshot) -> ProbePlan:

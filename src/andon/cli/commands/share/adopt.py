@@ -9,6 +9,7 @@ import click
 
 from andon.cli.commands.completing import complete_lease
 from andon.cli.options import chosen, shared
+from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, notice
 
 if TYPE_CHECKING:
@@ -41,27 +42,28 @@ def adopt(lease_id: str) -> int:
 
 def _followed(adopted: "AdoptedWork", choices: Choices) -> "tuple[int, Verdict]":
     """Wait for the container, and release the lease whatever happens."""
-    from andon.cli.work_session import LeaseCheck, LeaseRelease
     from andon.model.execution import ContainerOptions
     from andon.runs.rules.oom import verdict
     from andon.work.containers.running import ContainedCommand, follow_container
     from andon.work.launcher import CommandEnd, Launcher
+    from andon.work.lease_watch import LeaseWatch
 
     held, notify = adopted.held, partial(notice, choices=choices)
-    released = LeaseRelease(held)
-    contained = ContainedCommand(adopted.executor, ContainerOptions(adopted.work.image), ())
+    watch = LeaseWatch(held, notify)
+    contained = ContainedCommand(adopted.engine, ContainerOptions(adopted.work.image), ())
     contained.adopt(adopted.work)
 
     def launch(client: Sequence[str]) -> CommandEnd:
         launcher = Launcher(
             client,
             os.environ,
+            settings_of(choices).work_grace_seconds,
             held.hold,
             tapped=True,
-            asked_by=released.words,
+            asked_by=watch.released,
             elsewhere=contained.send,
         )
-        return launcher.run(LeaseCheck(held, notify), notify)
+        return launcher.run(watch.check, notify)
 
     try:
         end, killed = follow_container(contained, launch, contained.follow(adopted.since))

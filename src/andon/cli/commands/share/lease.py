@@ -25,13 +25,21 @@ from andon.cli.device_request import (
 )
 from andon.cli.options import chosen, elsewhere, shared
 from andon.cli.show.text import say
-from andon.cli.show.waiting import WaitingLine
-from andon.cli.sources import availability_of, sampling_ahead
+from andon.cli.sources import (
+    availability_of,
+    node_of,
+    recording_of,
+    sampling_ahead,
+    settings_of,
+    take,
+)
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+    from andon.leases.placement import Grant
 
 IMAGE_SHELL = "/bin/sh"  # what is started in an image without a command
 
@@ -112,29 +120,23 @@ def lease(command: tuple[str, ...], length: float | None, bind: bool, **asked: A
         with sampling_ahead(choices) as sampler:
             if bind:
                 sampler.ask_places()
-            from andon.cli.work_session import Running
-            from andon.leases.book.lease_book import Book
-            from andon.leases.granter import Granter, LeaseTerms
+            from andon.leases.granter import LeaseTerms
+            from andon.work.session import CommandWork
 
-            running = Running(
-                choices,
+            work = CommandWork(
                 wanted,
-                sampler,
+                settings_of(choices),
+                recording_of(choices, sampler),
                 interactive=True,
                 shell=not command,
-                contained=inside,
                 bind=bind,
+                contained=inside,
             )
-            line = WaitingLine(choices)
-            try:
-                terms = LeaseTerms(command=running.words, seconds=length)
-                granter = Granter(Book(), availability_of(choices, sampler))
-                grant = granter.grant(request, terms, wait_seconds(asked), line)
-            finally:
-                line.clear()
+            terms = LeaseTerms(command=work.words, seconds=length)
+            availability = availability_of(choices, sampler)
+            grant = take(choices, availability, request, terms, wait_seconds(asked))
             notice(_words(grant, bool(command)), choices)
-            code, _ = running.on_grant(grant)
-            return code
+            return work.run(grant)[0]
     except CannotStart as error:
         from andon.cli.terminal import report
 
@@ -154,7 +156,7 @@ def extend(lease_id: str | None, length: float) -> int:
         raise Invalid("--for: duration must be greater than 0", hint=hint)
     choices = chosen()
     wanted = lease_id or _lease_here(choices)
-    name, until = (_extend_here if choices.url is None else _extend_there)(wanted, length)
+    name, until = node_of(choices).leases.extend(wanted, length)
     ends = time.strftime("%H:%M", time.localtime(until))
     Terminal.of(choices).say(say(f"lease {name} now ends at {ends}"))
     return 0
@@ -164,43 +166,14 @@ def _lease_here(choices: Choices) -> str:
     """Returns the lease of this shell, or the user's only one."""
     from andon.cli.commands.share.leases import only_lease
 
-    inside = os.environ.get("ANDON_LEASE") if choices.url is None else None
+    inside = os.environ.get("ANDON_LEASE") if node_of(choices).url is None else None
     return inside or only_lease(choices, "lease extend").id
 
 
-def _extend_here(name: str, seconds: float) -> tuple[str, float]:
-    from andon.leases import releaser
-    from andon.leases.book.lease_book import Book
+def _words(grant: "Grant", has_command: bool) -> str:
+    from andon.leases.refusal import clock
 
-    held = releaser.extend(Book(make=False), name, seconds)
-    return held.id, held.until or 0.0
-
-
-def _extend_there(name: str, seconds: float) -> tuple[str, float]:
-    from urllib.parse import quote
-
-    from andon.cli.commands.share.leases import row_of
-    from andon.cli.lease_source import leases_of_server
-    from andon.cli.snapshot_source import connected
-    from andon.model.codec import Wrong, read
-    from andon.model.lease import FURTHEST
-    from andon.model.lease_list import RenewedLease
-
-    server = connected(chosen(), chosen().url or "")
-    row = row_of(leases_of_server(server), name)
-    body = {"seconds": seconds, "fence": row.fence}
-    payload = server.post(f"/api/leases/{quote(row.id or '', safe='')}/renew", body)
-    try:
-        found = read(RenewedLease, payload)
-        return found.id, min(found.until, FURTHEST)
-    except Wrong as wrong:
-        raise server.of_another_version(str(wrong)) from wrong
-
-
-def _words(grant: Any, has_command: bool) -> str:
-    from andon.leases.refusal import chosen_title, clock
-
-    held = grant.held.lease
+    held = grant.lease
     until = "" if held.until is None else f" until {clock(held.until, held.since)}"
     left = "" if has_command else "; exit the shell to release it"
-    return f"lease {held.id}: {chosen_title(grant.candidates)}{until}{left}"
+    return f"lease {held.id}: {grant.title}{until}{left}"

@@ -43,8 +43,6 @@ def map_there(
         option = (wrong or ["per-gpu"])[0]
         raise Invalid(f"--{option} is for a map on this machine", hint="leave out it or --on")
     items = read_items(asked)
-    if not items:
-        raise Invalid("there are no items", hint="--files 'GLOB', --items FILE, or lines on stdin")
     template = template_of(asked.command, items, asked.per_call)
     plan = MapPlan(items, asked.policy, asked.per_call)
     request = request_from({**devices, "gpus": str(asked.gpus_per_worker)})

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,16 +26,25 @@ from andon.cli.device_request import (
     wait_seconds,
 )
 from andon.cli.options import chosen, shared, whole
-from andon.cli.show.waiting import WaitingLine
-from andon.cli.sources import availability_of, sampling_ahead
+from andon.cli.sources import (
+    availability_of,
+    recording_of,
+    sampling_ahead,
+    settings_of,
+    take,
+)
 from andon.cli.terminal import Choices, notice, report
 from andon.errors import AndonError, Conflict, Invalid, Unavailable
 
 if TYPE_CHECKING:
-    from andon.cli.work_session import Running
+    from andon.cli.csv_copy import CsvCopy
     from andon.jobs.clusters.asking import OpenCluster
+    from andon.leases.availability import Availability
+    from andon.model.lease import DeviceRequest
+    from andon.model.run.record import RunBegin
     from andon.runs.rules.oom import Verdict
     from andon.work.containers.running import ContainedCommand
+    from andon.work.session import CommandWork
 
 OURS = 125
 OOM_HINT = ". Try a larger --memory, or --retry-oom 1"
@@ -88,17 +98,7 @@ class RunCommand(click.Command):
     "command", nargs=-1, type=click.UNPROCESSED, required=True, shell_complete=complete_command
 )
 @shared
-def run(
-    command: tuple[str, ...],
-    length: float | None,
-    lease_id: str | None,
-    retry_oom: int | None,
-    name: str | None,
-    telemetry_dir: str | None,
-    as_csv: bool,
-    bind: bool,
-    **asked: Any,
-) -> int:
+def run(command: tuple[str, ...], **asked: Any) -> int:
     """Run a command on reserved GPUs: andon run --gpus 2 -- python train.py
 
     Waits for them if necessary, sets the environment so that the command sees only these, and
@@ -111,20 +111,14 @@ def run(
         from andon.work.preparing import CannotStart, find
 
         try:
-            asked["lease_id"] = lease_id
             target = target_of(choices, asked)
             if target is not None:
-                return _run_there(choices, target, command, name, length, asked)
-            image = container_from(asked)
+                return _run_there(choices, target, command, asked)
+            image, bind = container_from(asked), asked.pop("bind")
             refuse_bind(bind, image)
             if image is None:
                 find(command)
-            inside = contained(image, command)
-            folder = None if telemetry_dir is None else Path(telemetry_dir)
-            kept = (name, folder, as_csv)
-            return _run(
-                choices, command, length, lease_id, retry_oom or 0, kept, bind, asked, inside
-            )
+            return _run(choices, command, bind, contained(image, command), asked)
         except CannotStart as error:
             report(error)
             return error.code
@@ -134,12 +128,7 @@ def run(
 
 
 def _run_there(
-    choices: Choices,
-    cluster: "OpenCluster",
-    command: Sequence[str],
-    name: str | None,
-    length: float | None,
-    asked: dict[str, Any],
+    choices: Choices, cluster: "OpenCluster", command: Sequence[str], asked: dict[str, Any]
 ) -> int:
     """Runs the command on a cluster, with its output and exit code here."""
     from andon.cli.commands.jobs.elsewhere import run_there, submission_of
@@ -152,8 +141,8 @@ def _run_there(
     spec = here_spec(
         command,
         request_to_take(asked, choices),
-        name=(name or "")[:200],
-        for_seconds=length,
+        name=(asked["name"] or "")[:200],
+        for_seconds=asked["length"],
         container={} if image is None else options_to_json(image),
     )
     return run_there(choices, cluster, submission_of(cluster, spec, asked["engine_options"]))
@@ -162,67 +151,68 @@ def _run_there(
 def _run(
     choices: Choices,
     command: Sequence[str],
-    length: float | None,
-    lease_id: str | None,
-    retries: int,
-    kept: tuple[str | None, Path | None, bool],
     bind: bool,
-    asked: dict[str, Any],
     inside: "ContainedCommand | None",
+    asked: dict[str, Any],
 ) -> int:
-    request = request_to_take(asked, choices)
+    request, folder = request_to_take(asked, choices), asked["telemetry_dir"]
     if request.most == 0:
-        return _without_device(command, inside)
+        return _without_device(command, inside, choices)
     with sampling_ahead(choices) as sampler:
         if bind:
             sampler.ask_places()
-        from andon.cli.work_session import RecordOptions, Running, attached
+        from andon.leases.placement import on_lease
+        from andon.work.session import CommandWork
 
         availability = availability_of(choices, sampler)
-        running = Running(
-            choices, command, sampler, RecordOptions(*kept), contained=inside, bind=bind
+        work = CommandWork(
+            command,
+            settings_of(choices),
+            recording_of(choices, sampler, None if folder is None else Path(folder)),
+            asked["name"],
+            bind=bind,
+            contained=inside,
+            also=partial(_csv_copy, choices) if asked["as_csv"] else None,
         )
-        lease = lease_id or os.environ.get("ANDON_LEASE")
+        lease = asked["lease_id"] or os.environ.get("ANDON_LEASE")
         if lease:
-            return _ended(running.on_lease(attached(lease, availability.view(), request)), choices)
-        return _granted(
-            running, availability, request, wait_seconds(asked), length, retries, choices
-        )
+            return _ended(work.run(on_lease(lease, availability.view(), request)), choices)
+        return _granted(work, availability, request, asked, choices)
+
+
+def _csv_copy(choices: Choices, begin: "RunBegin", record: Path) -> "CsvCopy":
+    from andon.cli.csv_copy import CsvCopy
+
+    return CsvCopy(begin, record, partial(notice, choices=choices))
 
 
 def _granted(
-    running: "Running",
-    availability: Any,
-    request: Any,
-    timeout_seconds: float,
-    seconds: float | None,
-    retries: int,
+    work: "CommandWork",
+    availability: "Availability",
+    request: "DeviceRequest",
+    asked: dict[str, Any],
     choices: Choices,
 ) -> int:
-    from andon.leases.book.lease_book import Book
-    from andon.leases.granter import Granter, LeaseTerms
+    from andon.leases.granter import LeaseTerms
     from andon.leases.rules.larger import larger_request
     from andon.model.run.record import RunState
 
-    before: tuple[int, Verdict] | None = None
+    terms = LeaseTerms(command=work.words, seconds=asked["length"])
+    retries, before = asked["retry_oom"] or 0, None
     while True:
-        line = WaitingLine(choices)
         try:
-            terms = LeaseTerms(command=running.words, seconds=seconds)
-            grant = Granter(Book(), availability).grant(request, terms, timeout_seconds, line)
+            grant = take(choices, availability, request, terms, wait_seconds(asked))
         except (Conflict, Unavailable) as error:
             if before is None:
                 raise
             return _not_retried(before, error, choices)
-        finally:
-            line.clear()
-        before = running.on_grant(grant)
+        before = work.run(grant)
         verdict = before[1]
         if verdict.end is not RunState.DEVICE_OUT_OF_MEMORY or retries < 1:
             return _ended(before, choices, OOM_HINT)
         retries -= 1
         had = [capacity.free_bytes or 0 for capacity in grant.candidates.choice.chosen]
-        devices = grant.candidates.snapshot.devices
+        devices = grant.snapshot.devices
         try:
             request = larger_request(request, min(had), devices, availability.labels)
         except Unavailable as error:
@@ -248,18 +238,21 @@ def _ended(result: "tuple[int, Verdict]", choices: Choices, oom_hint: str = "") 
     return code
 
 
-def _without_device(command: Sequence[str], inside: "ContainedCommand | None") -> int:
+def _without_device(
+    command: Sequence[str], inside: "ContainedCommand | None", choices: Choices
+) -> int:
     """Runs the command with an empty mask and no lease: nothing to wait for, nothing to record."""
     from andon.leases.rules.environment import NO_DEVICE
     from andon.work.launcher import Launcher
 
+    grace = settings_of(choices).work_grace_seconds
     if inside is not None:
-        return _container_without_device(inside)
-    launcher = Launcher(command, {**os.environ, **NO_DEVICE})
+        return _container_without_device(inside, grace)
+    launcher = Launcher(command, {**os.environ, **NO_DEVICE}, grace)
     return launcher.run(lambda: None, notice).code
 
 
-def _container_without_device(inside: "ContainedCommand") -> int:
+def _container_without_device(inside: "ContainedCommand", grace_seconds: float) -> int:
     from andon.model.execution import UNLEASED
     from andon.work.containers.running import follow_container
     from andon.work.launcher import Launcher
@@ -267,7 +260,7 @@ def _container_without_device(inside: "ContainedCommand") -> int:
     inside.create(f"{UNLEASED}{os.urandom(4).hex()}", (), {}, lambda identity: None)
     end, _ = follow_container(
         inside,
-        lambda client: Launcher(client, os.environ, elsewhere=inside.send).run(
+        lambda client: Launcher(client, os.environ, grace_seconds, elsewhere=inside.send).run(
             lambda: None, notice
         ),
     )

@@ -11,7 +11,6 @@ from andon.work.rules.map.items import MapItem
 NAMED = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 ITEM, STEM, INDEX, GPU = "item", "stem", "index", "gpu"
 OF_AN_ITEM = frozenset({ITEM, STEM, INDEX})
-NO_GPU = "cpu"
 
 
 class CommandTemplate(Struct, frozen=True):

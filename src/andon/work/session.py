@@ -1,0 +1,198 @@
+"""A command on its devices: its environment, its record, how it ended, and the verdict."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from andon.host.oom_kills import host_kills
+from andon.leases.placement import Placement
+from andon.model.redaction import redact
+from andon.model.run.record import RunBegin, RunCandidate, RunKind, RunState
+from andon.runs.facts import find_facts
+from andon.runs.header import new_run, place_of
+from andon.runs.opening import RunRecording
+from andon.runs.record import RunOutcome, SampleWriter
+from andon.runs.rules.oom import Verdict, verdict
+from andon.runs.rules.ranks import run_variables
+from andon.runs.rules.usage_words import end_words
+from andon.settings.inherited import simulation_variables
+from andon.settings.resolution import Settings
+from andon.units import MIB, command_name
+from andon.work.launcher import CommandEnd, Launcher
+from andon.work.lease_watch import LeaseWatch
+from andon.work.preparing import bound_line, bound_to, defaults, free_port
+from andon.work.tap import PrintedProgress
+
+if TYPE_CHECKING:
+    from andon.work.containers.running import ContainedCommand
+
+
+class CommandWork(Struct, frozen=True):
+    """A command to run, once per attempt."""
+
+    command: Sequence[str]
+    settings: Settings
+    recording: RunRecording
+    name: str | None = None  # of the run; else the command's
+    interactive: bool = False  # it gets the terminal at once, and its error output is not kept
+    shell: bool = False  # it is a person's shell
+    bind: bool = False  # to the CPUs next to its devices, as far as they are known
+    contained: "ContainedCommand | None" = None  # it runs in a container
+    also: Callable[[RunBegin, Path], SampleWriter] | None = None  # the samples in another form
+
+    @property
+    def words(self) -> str:
+        """Returns the command as it may be shown."""
+        return redact(tuple(self.command))
+
+    def run(self, placement: Placement) -> tuple[int, Verdict]:
+        """Runs the command, records it, and releases a lease that was taken for it, unless the
+        engine could not remove the container. Returns the exit code and the verdict."""
+        try:
+            return _Attempt(self, placement).run()
+        finally:
+            if placement.held and self.contained is not None and self.contained.lives():
+                placement.held.hold.close()
+                self.recording.notify(
+                    f"its container still runs: lease {placement.lease_id} is kept; "
+                    f"to end both: andon release {placement.lease_id}"
+                )
+            else:
+                placement.release()
+
+
+class _Attempt:
+    """One attempt, from the first line of its record to the last."""
+
+    def __init__(self, work: CommandWork, placement: Placement) -> None:
+        self._work, self._placement = work, placement
+        self._notify = work.recording.notify
+        self._watch = LeaseWatch(placement.held, self._notify)
+        begin = self._begin()
+        self._printed, also = PrintedProgress(begin.at), work.also
+        image = None if work.contained is None else work.contained.options.image
+        self._recorder = work.recording.open(
+            begin,
+            partial(find_facts, work.command, image=image),
+            self._why_not_sampled(),
+            None if also is None else partial(also, begin),
+            self._printed,
+        )
+
+    def _begin(self) -> RunBegin:
+        work, place = self._work, self._placement
+        assert place.snapshot is not None
+        return new_run(
+            RunKind.COMMAND,
+            work.name or command_name(work.command),
+            place.snapshot,
+            place.uuids,
+            os.environ,
+            command=work.words,
+            lease=place.lease_id,
+            waited_seconds=None if place.held is None else round(place.waited_seconds, 3),
+            allocation_method=place.method,
+            candidates=_candidates(place),
+            world_size=len(place.devices),
+        )
+
+    def _why_not_sampled(self) -> str | None:
+        """Of several ranks on one lease only the first samples; a lease of its own is always
+        sampled."""
+        if self._placement.held is not None:
+            return None
+        return place_of(os.environ).sampled_by_another(len(self._placement.devices))
+
+    def run(self) -> tuple[int, Verdict]:
+        recorder, kills = self._recorder, host_kills()
+        try:
+            end, killed = self._launched()
+            self._placement.release()  # before anything else: others are waiting for it
+            note = self._watch.note
+            judged, last = recorder.finish(
+                lambda strains: verdict(
+                    end.code, end.signal, end.tail, strains, host_kills() - kills,
+                    end.ended_for, end.interrupted, killed,
+                ),
+                end.tail,
+                exit_code=end.code,
+                signal=end.signal,
+                duration_seconds=round(end.seconds, 3),
+                released_by=None if note is None else note.by,
+                release_note=None if note is None else note.note,
+            )  # fmt: skip
+            self._notify(end_words(recorder.begin, last, recorder.file.writes))
+            return end.code, judged
+        finally:
+            if recorder.ended is None:
+                recorder.end(RunOutcome(RunState.NOT_STARTED))
+
+    def _launched(self) -> tuple[CommandEnd, bool]:
+        """Returns how the command ended, and whether the kernel ended its container for lack of
+        host memory."""
+        work, place, recorder = self._work, self._placement, self._recorder
+        bound = bound_to(place.devices) if work.bind else None
+        if bound is not None:
+            recorder.write(bound_line(bound))
+            self._notify(bound.words)
+        if not work.interactive:  # `andon lease` has said so
+            self._notify(f"running on {place.title} (lease {place.lease_id})")
+        if work.contained is None:
+            told = {
+                **os.environ,
+                **defaults(os.environ, free_port()),
+                **place.environment,
+                **simulation_variables(work.settings),
+                **run_variables(recorder.begin.id, str(recorder.path.absolute())),
+            }
+            return self._launch(work.command, told, None if bound is None else bound.cpus), False
+        from andon.work.containers.running import follow_container
+
+        inside = {**defaults({}, free_port()), **run_variables(recorder.begin.id)}
+        work.contained.create(place.lease_id or "", place.devices, inside, place.name_container)
+        return follow_container(work.contained, lambda client: self._launch(client, os.environ))
+
+    def _launch(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        cpus: frozenset[int] | None = None,
+    ) -> CommandEnd:
+        work, held = self._work, self._placement.held
+        launcher = Launcher(
+            command,
+            environment,
+            work.settings.work_grace_seconds,
+            held.hold if held else None,
+            work.interactive,
+            tapped=not work.interactive,
+            asked_by=self._watch.released,
+            shell=work.shell,
+            cpus=cpus,
+            elsewhere=None if work.contained is None else work.contained.send,
+        )
+        self._printed.follow(launcher.recent)
+        return launcher.run(self._watch.check, self._notify)
+
+
+def _candidates(placement: Placement) -> tuple[RunCandidate, ...]:
+    """Returns every device that could have been chosen, with its values at that time."""
+    if placement.candidates is None:
+        return ()
+    models = {s.device.uuid: s.device.name for s in placement.candidates.snapshot.devices}
+    return tuple(
+        RunCandidate(
+            index=one.index,
+            name=models.get(one.uuid) or "",
+            memory_free_mb=None if one.free_bytes is None else round(one.free_bytes / MIB, 1),
+            utilization_percent=one.utilization_percent,
+            availability_score=None if one.score is None else round(one.score, 4),
+            uuid=one.uuid,
+            obstacle=None if one.obstacle is None else one.obstacle.words,
+        )
+        for one in placement.candidates.choice.candidates
+    )
