@@ -62,7 +62,7 @@ def why(devices: list[str], as_json: bool, seconds: float, job: str | None) -> i
         if (code := why_elsewhere(chosen(), devices[0], as_json)) is not None:
             return code
     if job is not None:
-        if devices or chosen().url is not None:
+        if devices or node_of(chosen()).url is not None:
             raise click.UsageError("--job explains a job of this machine; leave out the GPU")
         from andon.cli.commands.explain.why_job import why_job
 
