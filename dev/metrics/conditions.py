@@ -9,12 +9,11 @@ from dev.metrics.alert_behaviour import span
 from tests.situations.table import SITUATIONS
 from tests.timelines.grammar import timelines
 
+from andon.alerts.rules.rule_page import FigureRow, RuleContext, RulePage, rule_page
 from andon.explain.conditions.catalogue import BY_NAME, CONDITIONS, GROUPS, Group, kinds_of
 from andon.explain.conditions.condition import Condition, Precondition
 from andon.explain.conditions.rulebook import Rulebook
 from andon.units import SYMBOLS, human_bytes, human_seconds
-from andon.web.answers.rule_page import RuleContext, rule_page
-from andon.web.answers.schemas import FigureRow, RulePage
 
 WIDTH = 100
 ORDER = ("heat", "clocks", "memory", "use", "state", "node", "sharing", "own")

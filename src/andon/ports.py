@@ -17,11 +17,12 @@ if TYPE_CHECKING:  # imported at every start; history and alerts are not
     from andon.history.rules.intervals import UsageInterval
     from andon.history.rules.series import Bucket, NodeReadings
     from andon.history.rules.tiers import DueRoll, Maintenance, StoreContents, StoredBlock, Tier
-    from andon.model.alert import Alert, Event, Notice
+    from andon.model.alert import Alert, Notice
+    from andon.model.event import Event
     from andon.model.execution import CreatedWork, WorkEnd, WorkOrder
     from andon.model.run.record import RunRow
     from andon.runs.rules.baselines import RunBaseline
-    from andon.runs.rules.matching import RunQuery
+    from andon.runs.rules.matching import RunCounts, RunQuery
     from andon.settings.store_url import StoreUrl
 
 
@@ -190,14 +191,24 @@ class Store(Directory, Tiers, Protocol):
 
 
 class StoreKind(Protocol):
-    """What a URL's scheme means in the registry: the store's class, with these methods."""
+    """What a URL's scheme means in the registry: a class with these methods.
 
-    def open(self, url: StoreUrl, readonly: bool = False) -> Store:
-        """Opens the store at this URL. Read-only, it is never created, repaired or changed, and
+    Each opens a part of the database for one node: what is written belongs to that node, and
+    nothing of another is found, changed or deleted. Only sizes are those of the whole. `node` is
+    the name that the node's snapshots have, not the id of a machine: people and other nodes know
+    it by that name, whereas images clone ids and containers have none. It is empty for a file in
+    a machine's own folder, which remains that machine's when it is renamed.
+    """
+
+    def open(self, url: StoreUrl, node: str, readonly: bool = False) -> Store:
+        """Opens the history at this URL. Read-only, it is never created, repaired or changed, and
         `Gone` is raised if nothing has been recorded yet."""
 
-    def open_alerts(self, url: StoreUrl) -> AlertStore:
-        """The alerts that are kept beside the history."""
+    def open_alerts(self, url: StoreUrl, node: str) -> AlertStore:
+        """Opens the alerts that are kept beside the history."""
+
+    def open_runs(self, url: StoreUrl, node: str) -> RunIndex:
+        """Opens the index of the runs that this node knows; those of others may be among them."""
 
     def files(self, url: StoreUrl) -> Mapping[str, Path]:
         """The files it may have on this machine, by purpose, so that doctor can check who may read
@@ -303,16 +314,23 @@ class RunIndex(Protocol):
         """Stores the contents of records, by id. A known run keeps its tags and its note."""
 
     def find(self, query: RunQuery) -> Sequence[RunRow]:
-        """The runs that `runs.rules.matching` means, newest first."""
+        """The runs that `runs.rules.matching` means, newest first. They are whole: of a run that
+        the query's `sight` does not show, the caller must hide what is private."""
 
     def count(self, query: RunQuery) -> int:
         """How many there are without the query's limit and offset."""
+
+    def counts(self, query: RunQuery) -> RunCounts:
+        """The same by device, tag, group and state; tags only of runs that `sight` shows."""
 
     def beginning(self, text: str, limit: int) -> Sequence[RunRow]:
         """Returns the runs whose id begins with this text, the one with exactly this id first."""
 
     def paths(self) -> Mapping[str, str]:
         """Returns every record in the index: path → id."""
+
+    def states(self) -> Mapping[str, str]:
+        """Returns the state of every run, by id."""
 
     def annotate(self, run: str, tags: Sequence[str], note: str | None) -> None:
         """Replace the tags and the note of a run; `Gone` if there is no such run."""

@@ -39,15 +39,7 @@ STORES = AdapterTable(
     "andon.stores",
     {
         "memory": "andon.stores.memory:MemoryStore",
-        "sqlite": "andon.stores.sqlite:SqliteStore",
-    },
-)
-
-RUN_INDEXES = AdapterTable(
-    "index of runs",
-    "andon.run_indexes",
-    {
-        "sqlite": "andon.stores.sqlite_runs:SqliteRunIndex",
+        "sqlite": "andon.stores.sqlite_kind:SqliteKind",
     },
 )
 

@@ -7,34 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from andon.ports import AlertStore
-from andon.registry import STORES
 from andon.stores.sqlite import SqliteStore
 from andon.stores.sqlite_alerts import SqliteAlertStore
 from andon.testing.alert_store_contract import AlertStoreContract, OpenAlertStore, delivery
 from andon.testing.notices import AT, HOT
 from andon.testing.store_contract import tick
-from tests.support.history_parts import kind_of, url_in
+from tests.support.history_parts import STORE_URLS, reopening
 
 
 class TestAlertStores(AlertStoreContract):
-    """All of andon's own."""
+    """All of andon's own, and those of another package."""
 
-    @pytest.fixture(params=sorted(STORES))
+    @pytest.fixture(params=sorted(STORE_URLS))
     def reopen(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenAlertStore]:
-        """Opens the alerts; opened again, they are what another start of andon finds."""
-        made: list[AlertStore] = []
-        kind, url = kind_of(request.param), url_in(tmp_path, request.param)
-
-        def make() -> AlertStore:
-            if url.scheme != "memory" or not made:
-                made.append(kind.open_alerts(url))
-            return made[-1]
-
-        yield make
-        for ledger in made:
-            ledger.close()
-            ledger.close()
+        with reopening(request.param, tmp_path, "open_alerts") as reopen:
+            yield reopen
 
 
 # SQLite's own.

@@ -1,4 +1,4 @@
-"""What every index of runs must keep: SQLite's file."""
+"""What every index of runs must keep: SQLite's file and the one in memory."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -8,25 +8,22 @@ from pathlib import Path
 import pytest
 
 from andon.errors import Invalid
-from andon.ports import RunIndex
 from andon.runs.rules.matching import RunQuery
 from andon.stores.sqlite_runs import SqliteRunIndex
 from andon.testing.run_index_contract import FIRST, OpenRunIndex, RunIndexContract
+from tests.support.history_parts import STORE_URLS, reopening
 
 
-class TestSqliteRunIndex(RunIndexContract):
-    @pytest.fixture
-    def reopen(self, tmp_path: Path) -> Iterator[OpenRunIndex]:
-        made: list[RunIndex] = []
+class TestRunIndexes(RunIndexContract):
+    """All of andon's own, and that of another package."""
 
-        def make() -> RunIndex:
-            made.append(SqliteRunIndex(tmp_path / "runs.db"))
-            return made[-1]
+    @pytest.fixture(params=sorted(STORE_URLS))
+    def reopen(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenRunIndex]:
+        with reopening(request.param, tmp_path, "open_runs") as reopen:
+            yield reopen
 
-        yield make
-        for index in made:
-            index.close()
-            index.close()
+
+# SQLite's own.
 
 
 @pytest.fixture

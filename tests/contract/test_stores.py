@@ -15,20 +15,24 @@ from andon.ports import Store
 from andon.registry import STORES
 from andon.stores.memory import MemoryStore
 from andon.testing.store_contract import AT, GPU, OpenStore, StoreContract, tick, upkeep
-from tests.support.history_parts import kind_of, url_in
+from tests.support.history_parts import STORE_URLS, kind_of, reopening, url_in
 
 
 def opened(scheme: str, folder: Path, readonly: bool = False) -> Store:
-    return kind_of(scheme).open(url_in(folder, scheme), readonly)
+    return kind_of(scheme).open(url_in(folder, scheme), "node-1", readonly)
 
 
-@pytest.fixture(params=sorted(STORES))
+def test_every_store_is_tried() -> None:
+    assert set(STORES) < set(STORE_URLS)
+
+
+@pytest.fixture(params=sorted(STORE_URLS))
 def scheme(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 class TestStores(StoreContract):
-    """All of andon's own."""
+    """All of andon's own, and that of another package."""
 
     test_a_share_of_time_is_a_share_at_every_range = pytest.mark.slow(
         StoreContract.test_a_share_of_time_is_a_share_at_every_range
@@ -36,17 +40,8 @@ class TestStores(StoreContract):
 
     @pytest.fixture
     def reopen(self, scheme: str, tmp_path: Path) -> Iterator[OpenStore]:
-        """Opens the store; opened again, it is what another start of andon finds."""
-        made: list[Store] = []
-
-        def make() -> Store:
-            if scheme != "memory" or not made:
-                made.append(opened(scheme, tmp_path))
-            return made[-1]
-
-        yield make
-        for store in made:
-            store.close()
+        with reopening(scheme, tmp_path, "open") as reopen:
+            yield reopen
 
 
 @settings(
@@ -95,7 +90,7 @@ def test_memory_lets_go_of_the_oldest_when_it_is_full() -> None:
 def test_its_files_are_those_that_it_makes(scheme: str, tmp_path: Path) -> None:
     """Doctor checks who may read them, so none may be missing."""
     kind, url = kind_of(scheme), url_in(tmp_path, scheme)
-    store, alerts = kind.open(url), kind.open_alerts(url)
+    store, alerts = kind.open(url, ""), kind.open_alerts(url, "")
     store.write([tick(AT, 1)])
     alerts.save({}, (), ())
     made = {path for path in tmp_path.rglob("*") if path.is_file()}

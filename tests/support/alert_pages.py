@@ -2,11 +2,12 @@
 
 from msgspec.structs import replace
 
-from andon.cli.show.alerts import AlertOverview
+from andon.alerts.rules.overview import AlertOverview
 from andon.events.rules.xids import explain
 from andon.explain.conditions.catalogue import BY_NAME
 from andon.explain.conditions.condition import severity
-from andon.model.alert import Acknowledgement, Alert, Level, Party, Phase, Silence
+from andon.model.alert import Acknowledgement, Alert, Level, Phase, Silence
+from andon.model.event import Party
 from tests.support.snapshots import AT, uuid
 
 TRAINING = Party(4711, "alice", "python", "python train.py --epochs 90", AT - 7200)

@@ -1,7 +1,9 @@
 """Snapshots for the history beside the readings that andon ships, and every store there is."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot, State
 from andon.ports import StoreKind
@@ -12,13 +14,38 @@ from andon.testing.store_contract import GPU as GPU
 from andon.testing.store_contract import status as status
 from andon.testing.store_contract import tick as tick
 from andon.testing.store_contract import upkeep as upkeep
+from tests.support.thirdparty_store import Shelf
 
-STORE_URLS = {"memory": "memory:", "sqlite": "sqlite:{}/state/history.db"}
-"""One for every store of the registry; `{}` is a folder of the test's own."""
+STORE_URLS = {
+    "memory": "memory:",
+    "shelf": "shelf:{}",
+    "sqlite": "sqlite:{}/state/history.db",
+}
+"""One for every store of the registry, and for that of another package; `{}` is a folder of the
+test's own."""
 
 
 def kind_of(scheme: str) -> StoreKind:
-    return cast("StoreKind", load(STORES, scheme))
+    return cast("StoreKind", Shelf if scheme == "shelf" else load(STORES, scheme))
+
+
+@contextmanager
+def reopening(scheme: str, folder: Path, part: str) -> Iterator[Callable[..., Any]]:
+    """Yields a function that opens a part of a store for a node, each time as another start of
+    andon finds it; what is in memory is opened once."""
+    made: list[Any] = []
+    known: dict[str, Any] = {}
+
+    def make(node: str = "node-1") -> Any:
+        if scheme != "memory" or node not in known:
+            known[node] = getattr(kind_of(scheme), part)(url_in(folder, scheme), node)
+            made.append(known[node])
+        return known[node]
+
+    yield make
+    for one in made:
+        one.close()
+        one.close()
 
 
 def url_in(folder: Path, scheme: str) -> StoreUrl:

@@ -1,6 +1,7 @@
 """An alert at midnight, for routes and quiet hours."""
 
-from andon.model.alert import Alert, Level, Party, Phase
+from andon.model.alert import Alert, Level, Phase
+from andon.model.event import Party
 
 HOUR = 3600.0
 DAY = 24 * HOUR

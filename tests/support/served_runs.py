@@ -1,4 +1,4 @@
-"""The runs of a server, straight from records: without an index."""
+"""The runs of a server, straight from records, in an index in memory."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 from andon.model.run.record import RunRow
 from andon.runs.files import read_ends
 from andon.runs.rules.fold import row_of
+from andon.stores.memory_runs import MemoryRunIndex
 from andon.web.runs.shown import FoundRuns, ServerRuns
 from tests.support.run_records import BEGAN
 
@@ -19,6 +20,12 @@ def row_at(path: Path, alive: bool = True) -> RunRow:
     return row_of(read.begin, read.fold, str(path), alive and read.fold.end is None, read.whole)
 
 
+def index_of(rows: Iterable[RunRow]) -> MemoryRunIndex:
+    index = MemoryRunIndex()
+    index.put(list(rows))
+    return index
+
+
 def runs_of(rows: Iterable[RunRow], monotonic: Callable[[], float] = lambda: 0.0) -> ServerRuns:
-    found = FoundRuns(list(rows))
+    found = FoundRuns(index_of(rows))
     return ServerRuns(lambda: found, WHOSE, clock=lambda: NOW, monotonic=monotonic)

@@ -23,8 +23,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.alerts.rules.lamps import LampBoard
-from andon.cli.lamp_source import LampSource
 from andon.cli.show.cells import ASLEEP, LAMPS
+from andon.cli.sources import node_of
 from andon.cli.terminal import Choices
 from andon.explain.conditions.rulebook import Rulebook
 from andon.model.lamp import Lamp
@@ -165,7 +165,7 @@ def top(stage: Stage) -> Account:
     snapshot = source.get()
     source.close()
     assert snapshot is not None
-    lit = LampBoard(snapshot.at, "", Lamp.GREEN, LampSource(Choices()).of(snapshot))
+    lit = LampBoard(snapshot.at, "", Lamp.GREEN, node_of(Choices()).live.lamps(snapshot))
     scene = with_snapshot(Scene(), snapshot, Rulebook(), lit)
     return {
         entry.label: Said(

@@ -18,7 +18,7 @@ from andon.host.processes.kin import started_ticks
 from andon.leases.availability import Availability
 from andon.leases.book.lease_book import Book
 from andon.leases.book.places import VARIABLE
-from andon.leases.network import RemoteLeases
+from andon.leases.network import NetworkLeases
 from andon.leases.tracker import LeaseTracker
 from andon.model.device import Snapshot
 from andon.model.request import Ring, RunAccount
@@ -128,7 +128,7 @@ class Parts:
             lambda: self.sampler.once(with_host=False), simulated=True, broken=broken
         )
         self.env = {VARIABLE: os.environ.get(VARIABLE, str(folder / "book"))}
-        self.lender = RemoteLeases(
+        self.lender = NetworkLeases(
             availability, self.station.latest, self.env, longest_wait_seconds
         )
         self.ledger = LeaseTracker(self.sampler.subscribe(1.0), self.env)

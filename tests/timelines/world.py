@@ -7,7 +7,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from andon.alerts.rules import HeldDevices, Moment, Observation, OwnTrouble, PreviousLease, Sharing
-from andon.model.alert import Event, EventKind
 from andon.model.device import (
     Device,
     DeviceStatus,
@@ -21,6 +20,7 @@ from andon.model.device import (
     Snapshot,
     State,
 )
+from andon.model.event import Event, EventKind
 from andon.units import GIB
 from tests.timelines.grammar import DeviceLine, Reading, labels, moving, seconds
 

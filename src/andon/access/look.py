@@ -19,15 +19,15 @@ def look_name(port: int, random_hex: str) -> str:
     return f"{PREFIX}{port}/{random_hex}"
 
 
-def look_names(table: str, port: int) -> Iterator[str]:
+def look_names(table: bytes, port: int) -> Iterator[str]:
     """The sockets of this port in the kernel's table of Unix sockets (/proc/net/unix)."""
-    start, begin = f"@{PREFIX}{port}/", 0
+    start, begin = f"@{PREFIX}{port}/".encode(), 0
     for _ in range(MOST_NAMES):
         at = table.find(start, begin)
         if at < 0:
             return
         begin = at + len(start) + LETTERS
-        yield table[at + 1 : begin]
+        yield table[at + 1 : begin].decode(errors="replace")
 
 
 def is_trusted(listener: int | None, own: int, system_below: int) -> bool:

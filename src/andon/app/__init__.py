@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         store_url,
     )
     from andon.app.leases import open_availability, open_lease_tracker, refuse_ambiguous_names
+    from andon.app.runs import open_run_finder
     from andon.app.sampler import open_sampler, with_driver_versions
     from andon.app.settings import check_settings, config_path, load_settings
     from andon.app.thresholds import rulebook, with_thresholds
@@ -38,6 +39,7 @@ __all__ = [
     "open_notifiers",
     "open_past",
     "open_recorder",
+    "open_run_finder",
     "open_sampler",
     "open_store",
     "open_watcher",
@@ -64,6 +66,7 @@ _PLACES = {
     "open_notifiers": "andon.app.alerts",
     "open_past": "andon.app.history",
     "open_recorder": "andon.app.history",
+    "open_run_finder": "andon.app.runs",
     "open_sampler": "andon.app.sampler",
     "open_store": "andon.app.history",
     "open_watcher": "andon.app.alerts",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from andon.app.history import separate_history, store_kind, store_url
+from andon.app.history import separate_history, store_kind, store_node, store_url
 from andon.app.thresholds import rulebook
 from andon.errors import AndonError, Invalid
 from andon.host.system import node_name
@@ -24,7 +24,8 @@ if TYPE_CHECKING:  # not every command needs alerts and leases
 
 def open_alert_store(settings: Settings) -> "AlertStore":
     """Where alerts are stored: beside the history."""
-    return store_kind(settings).open_alerts(store_url(settings))
+    url = store_url(settings)
+    return store_kind(url).open_alerts(url, store_node(settings))
 
 
 def open_notifiers(settings: Settings, node: str = "") -> "list[RoutedNotifier]":

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, cast
 from msgspec.structs import replace
 
 from andon.errors import Gone, Invalid, Unavailable
+from andon.host.machine_id import node_name
 from andon.host.state.node_folder import HISTORY, node_folder
 from andon.settings.resolution import Settings
 from andon.settings.store_url import MEMORY, StoreUrl, parse_store_url, url_of_file
@@ -28,11 +29,15 @@ def store_url(settings: Settings) -> StoreUrl:
     return url_of_file(str(node_folder() / HISTORY))
 
 
-def store_kind(settings: Settings) -> "StoreKind":
+def store_node(settings: Settings) -> str:
+    """The name that this node has in its store; the file in a machine's folder needs none."""
+    return (settings.node or node_name()) if settings.history_store else ""
+
+
+def store_kind(url: StoreUrl) -> "StoreKind":
     """The class for the URL's scheme; Invalid if there is no such store."""
     from andon.registry import STORES, load
 
-    url = store_url(settings)
     try:
         return cast("StoreKind", load(STORES, url.scheme))
     except Invalid as exc:
@@ -41,12 +46,14 @@ def store_kind(settings: Settings) -> "StoreKind":
 
 def open_store(settings: Settings, readonly: bool = False) -> "Store":
     """The store of the settings; read-only, it is never created, repaired or changed."""
-    return store_kind(settings).open(store_url(settings), readonly)
+    url = store_url(settings)
+    return store_kind(url).open(url, store_node(settings), readonly)
 
 
 def store_files(settings: Settings) -> "Mapping[str, Path]":
     """The store's files on this machine, by purpose; none where it has none."""
-    return store_kind(settings).files(store_url(settings))
+    url = store_url(settings)
+    return store_kind(url).files(url)
 
 
 def find_store(settings: Settings) -> "Store | None":

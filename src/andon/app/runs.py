@@ -1,5 +1,6 @@
 """Runs: where their records are, the index that finds them, and how a record is added to it."""
 
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,17 +35,18 @@ def recording(
 
 def open_run_index() -> "RunIndex":
     """The index of this machine, in its state folder."""
+    from andon.app.history import store_kind
     from andon.host.state.node_folder import open_node_folder
+    from andon.settings.store_url import url_of_file
 
-    return load_run_index()(open_node_folder() / INDEX)
+    url = url_of_file(str(open_node_folder() / INDEX))
+    return store_kind(url).open_runs(url, "")
 
 
-def load_run_index() -> "Callable[[Path], RunIndex]":
-    """Imports the kind of index that is used here."""
-    from andon.registry import RUN_INDEXES, load
-
-    kind: Callable[[Path], RunIndex] = load(RUN_INDEXES, "sqlite")
-    return kind
+def load_run_index() -> None:
+    """Imports what opens the index, for a process that may not be able to do it later."""
+    import_module("andon.stores.sqlite_kind")
+    import_module("andon.stores.sqlite_runs")
 
 
 def open_run_finder(tell: "Callable[[str], None]" = lambda words: None) -> "RunFinder":

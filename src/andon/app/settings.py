@@ -68,7 +68,7 @@ def _ignored() -> str | None:
 def check_settings(flags: Mapping[str, object], config: str | None = None) -> Resolved:
     """Like `load_settings`, with notifiers and store; reports every mistake at once."""
     from andon.app.alerts import open_notifiers
-    from andon.app.history import store_kind
+    from andon.app.history import store_kind, store_url
     from andon.settings.alerts import addresses
 
     try:
@@ -84,7 +84,7 @@ def check_settings(flags: Mapping[str, object], config: str | None = None) -> Re
             raise Invalid(reason, hint=exc.hint, mistakes=mistakes) from exc
         raise
     open_notifiers(resolved.settings)
-    store_kind(resolved.settings)
+    store_kind(store_url(resolved.settings))
     return resolved
 
 

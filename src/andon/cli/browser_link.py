@@ -7,7 +7,7 @@ from andon.host.processes.kin import user_name
 from andon.host.state import server_file
 from andon.host.state.node_folder import node_path
 from andon.node.calls import FAILURES, Target, Token, Trust, names_of, users_at
-from andon.node.remote import (
+from andon.node.server import (
     LIMITS,
     PASS_TOKEN,
     Notify,

@@ -34,6 +34,8 @@ def main() -> NoReturn:
     gc.set_threshold(FEWER_COLLECTIONS)
     args, code = sys.argv[1:], INTERRUPTED
     with suppress(KeyboardInterrupt):  # also during the imports
+        import andon.host.bare_imports  # noqa: F401 - before anything that imports the whole
+
         # If a standard stream is closed, a pipe to the reader would get its descriptor.
         open_ = None not in (sys.stdin, sys.stdout, sys.stderr)
         if open_ and will_sample(args, os.environ):
@@ -57,8 +59,6 @@ def _run(args: list[str]) -> int:
 
 def _start_reader(args: Sequence[str]) -> None:
     """Start a reader and let it open the driver, while the rest is imported."""
-    import andon.host.bare_msgspec  # noqa: F401 - every such command needs it
-
     if _may_be_told(args):
         return
     from andon.sampling.spawning import start_ahead

@@ -1,5 +1,7 @@
-"""The settings in force and a sampler for them: what every command starts from."""
+"""The settings in force, the node that is meant, and a sampler: what every command starts
+from."""
 
+import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from andon.leases.granter import LeaseTerms
     from andon.leases.placement import Grant
     from andon.model.lease import DeviceRequest
+    from andon.node.port import Node
     from andon.runs.opening import RunRecording
     from andon.sampling.sampler import Sampler
     from andon.settings.resolution import Resolved, Settings
@@ -34,6 +37,35 @@ def resolved_of(choices: Choices) -> "Resolved":
         for warning in resolved.warnings:
             notice(warning, choices)
     return resolved
+
+
+def node_of(choices: Choices) -> "Node":
+    """The node that the command is about; closed when the command ends."""
+    if choices.node is None:
+        from andon.app.node import NodeChoice, find_node
+
+        own_thresholds = any(name.startswith("alerts_") for name in choices.overrides)
+        choice = NodeChoice(
+            choices.url,
+            choices.token_file,
+            choices.simulate,
+            choices.replay,
+            choices.fresh,
+            own_thresholds,
+        )
+        settings = settings_of(choices)
+        choices.node = find_node(choice, settings, lambda text: notice(text, choices))
+        _close_at_end(choices.node)
+    return choices.node
+
+
+def _close_at_end(node: "Node") -> None:
+    """Deletes downloaded records when the command ends; one without a parser has none."""
+    if "click" in sys.modules:
+        from click import get_current_context
+
+        if (context := get_current_context(silent=True)) is not None:
+            context.find_root().call_on_close(node.close)
 
 
 def rulebook_of(choices: Choices) -> "Rulebook":

@@ -1,34 +1,48 @@
 """The table of `andon status`. `andon` alone prints it without a parser of options, whose import
 takes as long as the table."""
 
+import os
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from andon.cli.json_text import as_json_text
-from andon.cli.show.text import WIDE
-from andon.cli.snapshot_source import mask_of, narrowed, told_or_read, told_snapshot
-from andon.cli.sources import rulebook_of
+from msgspec import Struct
+
+from andon.cli.show.cells import WITHHELD
+from andon.cli.show.entries import NO_VERDICTS
+from andon.cli.show.text import UNKNOWN, WIDE, Text, say
+from andon.cli.sources import node_of, rulebook_of
 from andon.cli.terminal import Choices, Terminal, guarded, reopen_closed
-from andon.model import wire
+from andon.errors import AndonError
 from andon.model.device import Snapshot, State
+from andon.model.naming import device_labels, narrowed, range_of
+from andon.model.verdict import DeviceVerdict, VerdictKind
 
 if TYPE_CHECKING:
-    from andon.sampling.rules.told import ServerSnapshot
+    from andon.cli.show.render import Mask
+    from andon.node.port import Node
 
 NO_DEVICE = 3
 SHOWN_WITH = (
     "andon.alerts.rules.glance",
     "andon.app.thresholds",
-    "andon.cli.availability_source",
-    "andon.cli.lamp_source",
     "andon.cli.show.render",
     "andon.explain.conditions.triggers",
     "andon.leases.book.places",
     "andon.leases.rules.verdict",
+    "andon.node.local.leases",
 )
 HINT = "Next: andon watch (live), andon ps (processes), andon --help"
+
+
+class KnownVerdicts(Struct, frozen=True):
+    """The verdict on each device; or why there is none, where devices can be leased at all."""
+
+    verdicts: Mapping[str, DeviceVerdict] = NO_VERDICTS
+    unknown: str | None = None
+    leasable: bool = True
 
 
 def run_without_options(bare: bool) -> int:
@@ -49,18 +63,23 @@ def print_status(
     terminal = Terminal.of(choices)
     is_table = not as_json and not as_csv
     wide = terminal.width >= WIDE
-    told = told_snapshot(choices, commands=wide or verbose or not is_table)
-    snapshot, told = told_or_read(choices, told, twice=is_table and wide, meanwhile=_load)
+    node = node_of(choices)
+    snapshot = node.live.latest(
+        twice=is_table and wide, commands=wide or verbose or not is_table, meanwhile=_load
+    )
     named = narrowed(snapshot, devices)
     shown = _visible(named) if only_visible else named
     if as_json:
+        from andon.cli.json_text import as_json_text
+        from andon.model import wire
+
         terminal.show(as_json_text(wire.snapshot_to_json(shown), terminal.live))
     elif as_csv:
         from andon.cli.show import csv_rows
 
         terminal.show(csv_rows.header() + "".join(csv_rows.device_rows(shown)))
     else:
-        _show(choices, shown, named, snapshot, told, terminal, verbose)
+        _show(choices, node, shown, named, snapshot, terminal, verbose)
     return exit_code(shown)
 
 
@@ -83,24 +102,18 @@ def exit_code(snapshot: Snapshot) -> int:
 
 def _show(
     choices: Choices,
+    node: "Node",
     shown: Snapshot,
     named: Snapshot,
     whole: Snapshot,
-    told: "ServerSnapshot | None",
     terminal: Terminal,
     verbose: bool,
 ) -> None:
-    from andon.cli.availability_source import availability_in, availability_lines
     from andon.cli.show.render import paragraph, render_status
 
-    mask = mask_of(whole, len(named.devices) - len(shown.devices), choices.url)
+    mask = mask_of(whole, node, len(named.devices) - len(shown.devices))
     book, now = rulebook_of(choices), time.time()
-    known = availability_in(choices, whole, told)
-    lit = None if told is None else told.lamps
-    if lit is None:
-        from andon.cli.lamp_source import LampSource
-
-        lit = LampSource(choices).of(whole)
+    known, lit = _verdicts(node, whole), node.live.lamps(whole)
     terminal.show(
         render_status(
             shown,
@@ -119,3 +132,67 @@ def _show(
     if choices.bare and terminal.live and not choices.quiet and shown.devices:
         for text in paragraph(HINT, terminal.width, "dim"):
             terminal.say(text)
+
+
+def _verdicts(node: "Node", snapshot: Snapshot) -> KnownVerdicts:
+    """Returns the verdicts; none where devices cannot be leased, as in a recording or without
+    kernel locks."""
+
+    if "replay" in snapshot.versions or sys.platform == "win32" or not snapshot.devices:
+        return KnownVerdicts(leasable=False)
+    try:
+        return KnownVerdicts({one.uuid: one for one in node.leases.verdicts(snapshot)})
+    except (AndonError, OSError) as error:
+        return KnownVerdicts(unknown=error.reason if isinstance(error, AndonError) else str(error))
+
+
+def mask_of(snapshot: Snapshot, node: "Node", left_out: int = 0) -> "Mask":
+    """The mask that decides what this process sees; it does not apply to a server's devices."""
+    from andon.cli.show.render import Mask
+
+    if node.url is not None:
+        return Mask(left_out=left_out)
+    from andon.sampling.rules.masks import visibility
+
+    found = visibility([status.device for status in snapshot.devices], os.environ)
+    return Mask(found.source, found.note, left_out, found.container)
+
+
+def availability_lines(found: KnownVerdicts, shown: Snapshot) -> list[Text]:
+    """`not free: GPU 5 (held by alice)` and `free: GPU 4, 6`."""
+    if not found.leasable or not shown.devices:
+        return []
+    if found.unknown is not None:
+        return [say("free: ", "dim") + say(f"not known: {found.unknown}", "yellow")]
+    return [*_taken(found.verdicts, shown), _free(found.verdicts, device_labels(shown.devices))]
+
+
+def _taken(found: Mapping[str, DeviceVerdict], shown: Snapshot) -> list[Text]:
+    """The devices that look idle in the table and are not available, each with the reason."""
+    labels, names = device_labels(shown.devices), dict[str, list[str]]()
+    for status in shown.devices:
+        one = found.get(status.device.uuid)
+        if one is None or not status.answered or status.processes:
+            continue
+        if one.kind is VerdictKind.HELD:
+            names.setdefault(f"held by {one.by or UNKNOWN}", []).append(labels[one.uuid])
+        elif one.code in WITHHELD:
+            names.setdefault(WITHHELD[one.code], []).append(labels[one.uuid])
+    if not names:
+        return []
+    parts = [f"GPU {range_of(gpus)} ({why})" for why, gpus in names.items()]
+    return [say("not free: ", "dim") + say(", ".join(parts))]
+
+
+def _free(found: Mapping[str, DeviceVerdict], labels: Mapping[str, str]) -> Text:
+    known = [label for uuid, label in labels.items() if uuid in found]
+    free = [
+        label
+        for uuid, label in labels.items()
+        if uuid in found and found[uuid].kind is VerdictKind.FREE
+    ]
+    if labels and not known:
+        return say("free: ", "dim") + say("unknown: the server does not report it", "yellow")
+    if not free:
+        return say("free: ", "dim") + say("none") + say("  (andon free says why)", "dim")
+    return say("free: ", "dim") + say(f"GPU {range_of(free)}", "bold green")

@@ -4,12 +4,15 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from msgspec import Struct, field
 
 from andon.cli.show.text import Text, harmless, say, without_commands, without_unicode
 from andon.errors import AndonError
+
+if TYPE_CHECKING:
+    from andon.node.port import Node
 
 INTERRUPTED = 130  # the exit code after Ctrl-C
 PIPE_WIDTH = 120  # for a file or a pipe without a terminal
@@ -32,6 +35,7 @@ class Choices(Struct):
     fresh: bool = False  # whether to read the devices here, whatever a server knows
     bare: bool = False  # `andon` without a command
     warned: bool = False  # the settings may be read twice; warnings are printed once
+    node: "Node | None" = None  # that these choices mean, once it was looked for
 
     def flags(self) -> dict[str, object]:
         """The settings that these options override."""

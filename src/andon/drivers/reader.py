@@ -26,7 +26,7 @@ from typing import IO, TYPE_CHECKING, Any, NoReturn
 from andon.drivers.shared.presence import vendors
 from andon.errors import AndonError, Gone, Unavailable
 from andon.host.aside import Aside
-from andon.host.bare_msgspec import replace
+from andon.host.bare_imports import replace
 from andon.model import wire
 from andon.model.device import (
     NAMES_MISSING,
@@ -43,7 +43,7 @@ from andon.ports import Accounting, Announcing, Backend, Linking, ProcessSource
 from andon.registry import BACKENDS, load
 
 if TYPE_CHECKING:
-    from andon.model.alert import Event
+    from andon.model.event import Event
 
 READER = "andon.reader/1"
 FOUND_WITHOUT_SITE = frozenset({"nvidia", "nvidia_smi", "replay", "sim"})

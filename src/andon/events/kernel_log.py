@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from andon.model.alert import Event
+    from andon.model.event import Event
 
 RECORD_BYTES = 8192  # the kernel returns one record per read, and none is longer
 MOST_RECORDS = 512  # per read; a flood continues with the next

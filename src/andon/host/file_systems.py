@@ -5,7 +5,9 @@ unreachable does not respond.
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from msgspec import Struct
 
 NETWORK_SYSTEMS = frozenset(
     (
@@ -17,7 +19,7 @@ NETWORK_SYSTEMS = frozenset(
 """Their locks may be per machine, late or missing, and an unreachable server hangs every call."""
 
 
-class Mount(NamedTuple):
+class Mount(Struct, frozen=True):
     """One line of the mount table."""
 
     device: str
@@ -42,6 +44,8 @@ def parse_mounts(text: str) -> list[Mount]:
 
 
 def _unescaped(text: str) -> str:
+    if "\\" not in text:
+        return text
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 

@@ -3,7 +3,6 @@
 import errno
 import os
 import stat
-import struct
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -220,7 +219,6 @@ def names_in(folder: Path, limit: int = MAX_NAMES) -> list[str]:
 
 _EMPTY_PATH, _BIRTH = 0x1000, 0x800  # AT_EMPTY_PATH, STATX_BTIME
 _BYTES = 256
-_MASK, _SECONDS = struct.Struct("=I"), struct.Struct("=qI")
 _BIRTH_OFFSET = 80
 
 
@@ -233,9 +231,11 @@ def born(descriptor: int) -> float | None:
     view = (_ctypes().c_char * _BYTES).from_buffer(buffer)
     if call(descriptor, b"", _EMPTY_PATH, _BIRTH, view) != 0:
         return None
-    if not _MASK.unpack_from(buffer)[0] & _BIRTH:
+    from struct import unpack_from
+
+    if not unpack_from("=I", buffer)[0] & _BIRTH:
         return None
-    seconds, nanoseconds = _SECONDS.unpack_from(buffer, _BIRTH_OFFSET)
+    seconds, nanoseconds = unpack_from("=qI", buffer, _BIRTH_OFFSET)
     return float(seconds + nanoseconds / 1e9)
 
 

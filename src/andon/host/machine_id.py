@@ -1,7 +1,6 @@
 """Which machine this is, by name, by boot, and for a home folder that several machines share."""
 
 import os
-import re
 from pathlib import Path
 
 from andon.host.files import read_regular
@@ -10,7 +9,7 @@ from andon.units import printable
 LETTERS = 12
 FILES = ("etc/machine-id", "var/lib/dbus/machine-id")
 _LARGEST_BYTES = 256
-_ID = re.compile(r"[0-9a-f]{32}")  # "uninitialized" during a first boot is none
+_ID_LETTERS, _HEX = 32, frozenset("0123456789abcdef")
 
 
 def node_key(root: Path = Path("/")) -> str:
@@ -28,7 +27,7 @@ def node_name() -> str:
 def boot_id(root: Path = Path("/")) -> str | None:
     """The kernel's id of this boot; None if the system has none."""
     try:
-        return (root / "proc/sys/kernel/random/boot_id").read_text("ascii").strip() or None
+        return (root / "proc/sys/kernel/random/boot_id").read_text("utf-8").strip() or None
     except (OSError, ValueError):
         return None
 
@@ -45,4 +44,5 @@ def _read(path: Path) -> str | None:
         text = read_regular(path, _LARGEST_BYTES, follow=True).decode("ascii").strip()
     except (OSError, ValueError):
         return None
-    return text if _ID.fullmatch(text) and text.strip("0") else None
+    valid = len(text) == _ID_LETTERS and _HEX.issuperset(text)  # during a first boot it is not
+    return text if valid and text.strip("0") else None

@@ -1,6 +1,5 @@
 """Who listens on an address and port of this machine, from the kernel's table."""
 
-import ipaddress
 import sys
 from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import takewhile
@@ -8,6 +7,7 @@ from pathlib import Path
 
 SYSTEM_UIDS = 1000  # below are root and service accounts
 _LISTENING, _HALF_OPEN = "0A", "03"
+_MAPPED = bytes(10) + b"\xff\xff"  # what an IPv4 address begins with as IPv6
 
 
 def trusted_listener(address: str, port: int, uid: int, root: Path = Path("/")) -> bool:
@@ -40,24 +40,34 @@ def _accepting(address: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yields the tables, and the local addresses in them that accept for this one; the most
     specific first, as in the kernel. Another user's listener on 127.0.0.9 does not matter for
     127.0.0.1, and one on `::` accepts for IPv4 only if no IPv4 listener does."""
-    try:
-        wanted = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
+    wanted = _packed(address)
+    if wanted is None:
         return
-    if isinstance(wanted, ipaddress.IPv6Address) and wanted.ipv4_mapped is not None:
-        wanted = wanted.ipv4_mapped
-    everywhere = _written(ipaddress.IPv6Address(0))
-    if isinstance(wanted, ipaddress.IPv4Address):
-        yield "tcp", (_written(wanted), _written(ipaddress.IPv4Address(0)))
-        yield "tcp6", (_written(ipaddress.ip_address(f"::ffff:{wanted}")), everywhere)
+    everywhere = _written(bytes(16))
+    if len(wanted) == 4:
+        yield "tcp", (_written(wanted), _written(bytes(4)))
+        yield "tcp6", (_written(_MAPPED + wanted), everywhere)
     else:
         yield "tcp6", (_written(wanted), everywhere)
 
 
-def _written(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
-    """Returns the address as the kernel writes it: 32-bit numbers, each in this machine's byte
+def _packed(address: str) -> bytes | None:
+    """Returns the bytes of an address: 4, also of IPv4 that is written as IPv6, or 16."""
+    if address == "127.0.0.1":  # usually: a parser takes longer to import than all of this
+        return bytes((127, 0, 0, 1))
+    import ipaddress
+
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return found.packed if mapped is None else mapped.packed
+
+
+def _written(packed: bytes) -> str:
+    """Returns an address as the kernel writes it: 32-bit numbers, each in this machine's byte
     order."""
-    packed = address.packed
     words = (packed[at : at + 4] for at in range(0, len(packed), 4))
     return "".join(f"{int.from_bytes(word, sys.byteorder):08X}" for word in words)
 
@@ -66,7 +76,7 @@ def _listening(path: Path) -> Iterator[str]:
     """Yields the lines of listening sockets. Linux writes them first; the rest of the table,
     which any user can make long (closed connections stay in it for a minute), is not read."""
     try:
-        with path.open(encoding="ascii", errors="replace") as table:
+        with path.open(encoding="utf-8", errors="replace") as table:
             table.readline()
             yield from takewhile(_may_listen, table)
     except OSError:

@@ -1,46 +1,70 @@
-"""Who is at the other end of a local socket, according to the kernel."""
+"""Who is at the other end of a local socket, according to the kernel.
 
-import socket
-import struct
+It uses what is below Python's module `socket`, whose import takes longer than a server's answer.
+"""
+
+import os
 import sys
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-_CREDENTIALS = struct.Struct("3i")
-OVERFLOW = Path("/proc/sys/kernel/overflowuid")
+from andon.version import __version__
+
+if sys.platform == "linux":
+    from _socket import AF_UNIX, SO_PEERCRED, SO_SNDTIMEO, SOCK_STREAM, SOL_SOCKET, socket
+
+OVERFLOW = "/proc/sys/kernel/overflowuid"
+_INT_BYTES = 4
+_READINGS = ("device", "event", "place", "wire")  # the modules of what a server sends
+_LONG_BYTES = (sys.maxsize.bit_length() + 1) // 8  # on Linux as many as of a pointer
+
+
+def code_stamp() -> str:
+    """Identifies the code of this process's andon: two processes of the same installation need
+    not check what they tell each other. A server keeps the one from its start, because the files
+    may be replaced beneath it."""
+    folder = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120 - without pathlib
+    try:
+        times = [os.stat(f"{folder}/model/{name}.py").st_mtime_ns for name in _READINGS]  # noqa: PTH116
+    except OSError:
+        return ""
+    return f"{__version__} {times}"
 
 
 def is_known() -> bool:
     """Whether this system supports it, and has sockets without a file."""
-    return sys.platform == "linux" and hasattr(socket, "SO_PEERCRED")
+    return sys.platform == "linux"
 
 
-def connect(name: str, timeout_seconds: float) -> socket.socket:
+@contextmanager
+def connect(name: str, timeout_seconds: float) -> Iterator["socket"]:
     """A connection to a socket without a file, whose calls end after this time.
 
     The kernel waits while many others connect, and serves them in order; Python's own timeout
     would make it refuse at once.
     """
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection = socket(AF_UNIX, SOCK_STREAM)
     try:
-        limit = struct.pack("ll", int(timeout_seconds), int(timeout_seconds % 1 * 1e6))
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
+        parts = (int(timeout_seconds), int(timeout_seconds % 1 * 1e6))
+        limit = b"".join(part.to_bytes(_LONG_BYTES, sys.byteorder) for part in parts)
+        connection.setsockopt(SOL_SOCKET, SO_SNDTIMEO, limit)
         connection.connect(f"\0{name}")
         connection.settimeout(timeout_seconds)
-    except BaseException:
+        yield connection
+    finally:
         connection.close()
-        raise
-    return connection
 
 
-def peer_uid(connection: socket.socket) -> int | None:
+def peer_uid(connection: "socket") -> int | None:
     """The uid; None for one that this user namespace does not know: many share that number."""
-    found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    uid: int = _CREDENTIALS.unpack(found)[1]
+    found = connection.getsockopt(SOL_SOCKET, SO_PEERCRED, 3 * _INT_BYTES)  # pid, uid, gid
+    uid = int.from_bytes(found[_INT_BYTES : 2 * _INT_BYTES], sys.byteorder, signed=True)
     return None if uid < 0 or uid == _overflow_uid() else uid
 
 
 def _overflow_uid() -> int:
     try:
-        return int(OVERFLOW.read_text(encoding="ascii"))
+        with open(OVERFLOW, "rb") as file:  # noqa: PTH123 - no codec is loaded for it
+            return int(file.read())
     except (OSError, ValueError):
         return 65534

@@ -46,7 +46,7 @@ _ROOTS = "/proc/sys"  # belongs to the machine's root wherever it is mounted
 def uid_map() -> tuple[tuple[int, int, int], ...]:
     """Returns first uid here, first uid outside, and how many, for each range."""
     try:
-        rows = [line.split() for line in _MAP.read_text(encoding="ascii").splitlines()]
+        rows = [line.split() for line in _MAP.read_text(encoding="utf-8").splitlines()]
         return tuple((int(row[0]), int(row[1]), int(row[2])) for row in rows)
     except (OSError, ValueError, IndexError):
         return WHOLE
@@ -61,7 +61,7 @@ def is_machines() -> bool:
 def overflow_uid() -> int:
     """Returns the number of every user whom a namespace does not include."""
     try:
-        return int(_OVERFLOW.read_text(encoding="ascii"))
+        return int(_OVERFLOW.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return USUAL_OVERFLOW
 

@@ -51,7 +51,7 @@ class RemoteLease(Struct, frozen=True):
     environment: Mapping[str, str]
 
 
-class RemoteLeases:
+class NetworkLeases:
     """Grants, renews and ends leases; every call may block, but not for long.
 
     `latest` returns the last snapshot; a grant reads the devices itself through the availability.

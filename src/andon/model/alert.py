@@ -1,4 +1,4 @@
-"""Alerts, silences and device events."""
+"""Alerts and silences."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -14,13 +14,12 @@ from andon.model.codec import (
     Index,
     Name,
     Number,
-    Pid,
     Text,
     Time,
     Whole,
 )
+from andon.model.event import Party
 
-MOST_PIDS = 4096
 AlertId = Annotated[
     str,
     Meta(
@@ -53,38 +52,6 @@ class Phase(StrEnum):
     PENDING = "pending"  # the condition holds, but not yet long enough
     FIRING = "firing"
     RESOLVED = "resolved"
-
-
-class EventKind(StrEnum):
-    """Events that a driver or the kernel reports on its own."""
-
-    XID = "xid"
-    ECC = "ecc"
-    RESET = "reset"  # the driver resets the device, as AMD's does when it hangs
-
-
-class Party(Struct, frozen=True):
-    """A process that an alert concerns, as far as it may be shown."""
-
-    pid: Pid
-    user: Name | None = None
-    name: Name | None = None
-    command: Text | None = None
-    started: Time | None = None
-
-
-class Event(Struct, frozen=True):
-    """An event that a device reported."""
-
-    kind: EventKind
-    uuid: Name | None  # None if the report names no known device
-    at: Time
-    code: Whole | None = None  # the Xid; for a failed reset, the error code
-    detail: Text = ""
-    source: Name = ""  # "nvml", "kernel log" or "sim"
-    pids: Annotated[tuple[Pid, ...], Meta(max_length=MOST_PIDS)] = ()  # named in the report itself
-    who: tuple[Party, ...] = ()  # what ran on the device when it happened
-    pci: Name | None = None  # as written in the report, if it has no uuid
 
 
 class Acknowledgement(Struct, frozen=True):

@@ -5,15 +5,9 @@ from typing import Annotated, Any
 
 from msgspec import Struct
 
-from andon.model.alert import (
-    Acknowledgement,
-    Alert,
-    Level,
-    Notice,
-    Party,
-    Silence,
-)
+from andon.model.alert import Acknowledgement, Alert, Level, Notice, Silence
 from andon.model.codec import read_schema, read_valid
+from andon.model.event import Party
 from andon.model.shapes import Doc, names_of, plain
 
 ALERTS = "andon.alerts/1"

@@ -1,4 +1,10 @@
-"""Devices, samples, processes and snapshots."""
+"""Devices, samples, processes and snapshots.
+
+The types of fields are text until one is asked for: they take longer than all else here, and only
+JSON of others is read by them.
+"""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Mapping
@@ -7,7 +13,6 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
 
-from andon.model.alert import Event
 from andon.model.codec import (
     Amount,
     Index,
@@ -21,8 +26,9 @@ from andon.model.codec import (
     Time,
     Whole,
 )
+from andon.model.event import Event
 from andon.model.place import NO_PLACE, DevicePlace
-from andon.model.shapes import Doc, doc_of
+from andon.model.shapes import Doc
 from andon.model.throttling import REASONS
 from andon.model.utilisation import Band, band
 from andon.units import unit_of
@@ -33,6 +39,10 @@ COMMANDS_MISSING = "command"
 """The key of `missing` for the reason why command lines are withheld."""
 UNWATCHED = "read only while someone is watching"
 """The reason in `missing` for readings that are too expensive to take all the time."""
+SNAPSHOT = "andon.snapshot/1"
+"""The schema of a snapshot's JSON."""
+SHARE_NAMES = ("memory_percent", "power_percent")
+"""What the JSON of a sample adds to its values: it is computed."""
 MOST_REASONS = 64
 Reasons = Annotated[tuple[Name, ...], Meta(max_length=MOST_REASONS)]
 
@@ -206,16 +216,13 @@ class Sample(Struct, frozen=True):
     utilization_percent: Annotated[
         Signed | None,
         Doc(
-            "the share of time in which at least one kernel ran; not how much of the chip was used",
-            label="utilisation",
+            "the share of time in which at least one kernel ran; not how much of the chip was used"
         ),
     ] = None
     memory_utilization_percent: Annotated[
         Signed | None, Doc("the share of time in which memory was read or written")
     ] = None
-    memory_used_bytes: Annotated[
-        Signed | None, Doc("without the driver's own reserve", label="memory")
-    ] = None
+    memory_used_bytes: Annotated[Signed | None, Doc("without the driver's own reserve")] = None
     memory_free_bytes: Annotated[Signed | None, Doc("what can be allocated")] = None
     memory_reserved_bytes: Annotated[Signed | None, Doc("the driver's own reserve")] = None
     temperature_celsius: Annotated[Signed | None, Doc("of the chip")] = None
@@ -224,47 +231,40 @@ class Sample(Struct, frozen=True):
     power_limit_watts: Annotated[Number | None, Doc("the limit in force")] = None
     energy_joules: Annotated[Number | None, Doc("since the driver was loaded")] = None
     fan_percent: Annotated[Signed | None, Doc("share of the intended speed")] = None
-    sm_clock_mhz: Annotated[Signed | None, Doc("clock of the processors", label="SM clock")] = None
+    sm_clock_mhz: Annotated[Signed | None, Doc("clock of the processors")] = None
     memory_clock_mhz: Annotated[Signed | None, Doc("clock of the memory")] = None
     throttle: Annotated[Reasons | None, Doc(_THROTTLE)] = None
     encoder_percent: Annotated[Signed | None, Doc("use of the video encoder")] = None
     decoder_percent: Annotated[Signed | None, Doc("use of the video decoder")] = None
     pcie_generation: Annotated[
-        Signed | None, Doc("of the current link; an idle card may lower it", label="PCIe")
+        Signed | None, Doc("of the current link; an idle card may lower it")
     ] = None
-    pcie_width: Annotated[Signed | None, Doc("lanes of the current link", label="PCIe width")] = (
-        None
-    )
+    pcie_width: Annotated[Signed | None, Doc("lanes of the current link")] = None
     ecc_uncorrected: Annotated[
         Signed | None,
-        Doc(
-            "uncorrected memory errors since the driver was loaded", label="uncorrected ECC errors"
-        ),
+        Doc("uncorrected memory errors since the driver was loaded"),
     ] = None
     performance_state: Annotated[Signed | None, Doc("0 is the fastest")] = None
     sm_active_percent: Annotated[
         Number | None,
-        Doc("how much of the chip is active; read only while someone watches", label="SM active"),
+        Doc("how much of the chip is active; read only while someone watches"),
     ] = None
     tensor_active_percent: Annotated[
         Number | None,
-        Doc(
-            "how many tensor cores are active; read only while someone watches",
-            label="tensor cores active",
-        ),
+        Doc("how many tensor cores are active; read only while someone watches"),
     ] = None
     pcie_received_bytes_per_second: Annotated[
-        Signed | None, Doc("received over PCIe since the last reading", label="PCIe received")
+        Signed | None, Doc("received over PCIe since the last reading")
     ] = None
     pcie_sent_bytes_per_second: Annotated[
-        Signed | None, Doc("sent over PCIe since the last reading", label="PCIe sent")
+        Signed | None, Doc("sent over PCIe since the last reading")
     ] = None
     nvlink_received_bytes_per_second: Annotated[
         Signed | None,
-        Doc("received over all NVLinks since the last reading", label="NVLink received"),
+        Doc("received over all NVLinks since the last reading"),
     ] = None
     nvlink_sent_bytes_per_second: Annotated[
-        Signed | None, Doc("sent over all NVLinks since the last reading", label="NVLink sent")
+        Signed | None, Doc("sent over all NVLinks since the last reading")
     ] = None
     read_at: Annotated[
         Mapping[Name, Time],
@@ -276,11 +276,25 @@ SAMPLE_VALUES = Sample.__struct_fields__[1:-1]
 """The values of a sample, in the order in which they are always listed."""
 
 
+_LABELS = {
+    "utilization_percent": "utilisation",
+    "memory_used_bytes": "memory",
+    "sm_clock_mhz": "SM clock",
+    "pcie_generation": "PCIe",
+    "pcie_width": "PCIe width",
+    "ecc_uncorrected": "uncorrected ECC errors",
+    "sm_active_percent": "SM active",
+    "tensor_active_percent": "tensor cores active",
+    "pcie_received_bytes_per_second": "PCIe received",
+    "pcie_sent_bytes_per_second": "PCIe sent",
+    "nvlink_received_bytes_per_second": "NVLink received",
+    "nvlink_sent_bytes_per_second": "NVLink sent",
+}
+
+
 def reading_label(name: str) -> str:
-    """Returns the label of a value in tables, or its name without the unit."""
-    return doc_of(Sample.__annotations__.get(name)).label or name.removesuffix(
-        "_" + unit_of(name)
-    ).replace("_", " ")
+    """Returns the label of a value in tables: its name without the unit, if it has no other."""
+    return _LABELS.get(name) or name.removesuffix(f"_{unit_of(name)}").replace("_", " ")
 
 
 class Process(Struct, frozen=True):

@@ -296,19 +296,22 @@ def _host(value: Host) -> str:
 
 # What people call a model of device: without its maker, and how many of which there are.
 
-_NOISE = re.compile(
+_NOISE = (
     r"\b(NVIDIA|GeForce|Tesla|Quadro|AMD|Radeon(?= (RX|PRO|Pro))|Instinct|ATI|Intel(\(R\))?"
     r"|Data Center GPU|Generation|Graphics|Corporation|\(R\)|\(TM\))(?=\s|$)"
     r"|(\s*\((simulated|replayed)\))+$"
 )
-_SIZE = re.compile(r"[- ]\d+ ?GB\b|[- ]HBM\d\w?|[- ]PCIe\b")
+_SIZE = r"[- ]\d+ ?GB\b|[- ]HBM\d\w?|[- ]PCIe\b"
 
 
 def short_model(name: str, brief: bool = False) -> str:
     """A model's name without its maker, and without its size if `brief`."""
-    short = _NOISE.sub("", name)
+    maker, _, model = name.partition(" ")
+    if maker == "NVIDIA" and model[:1].isalpha() and model[1:].isdecimal():
+        return model  # H200, L4: to compile the patterns takes longer than to draw a table
+    short = re.sub(_NOISE, "", name)
     if brief:
-        short = _SIZE.sub("", short)
+        short = re.sub(_SIZE, "", short)
     return " ".join(short.split()) or name
 
 
@@ -316,3 +319,19 @@ def models_in_words(names: Iterable[str]) -> str:
     """Returns `2 × H200`, `1 × H100 + 2 × A100`; empty if there is none."""
     counted = Counter(short_model(name, brief=True) for name in names)
     return " + ".join(f"{count} × {model}" for model, count in counted.items())
+
+
+def chosen_uuids(snapshot: Snapshot, wanted: Sequence[str]) -> set[str]:
+    """The named devices; a board includes its partitions."""
+    return {uuid for name in wanted for uuid in devices_named(name, snapshot.devices)}
+
+
+def narrowed(snapshot: Snapshot, wanted: Sequence[str]) -> Snapshot:
+    """The snapshot with the named devices; with all of them where none is named."""
+    return only(snapshot, chosen_uuids(snapshot, wanted)) if wanted else snapshot
+
+
+def only(snapshot: Snapshot, uuids: set[str]) -> Snapshot:
+    """The snapshot with only these devices."""
+    kept = tuple(s for s in with_labels(snapshot.devices) if s.device.uuid in uuids)
+    return replace(snapshot, devices=kept)

@@ -1,5 +1,7 @@
 """Where a device is in the machine: its NUMA node, the bridges above it, its NVLinks."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping
 from typing import Annotated
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-_INTERPRETER = re.compile(
+_INTERPRETER = (
     r"(?:python|pypy)[\d.]*[dt]?|(?:ba|da|z|k)?sh|perl[\d.]*|ruby[\d.]*|node|julia|Rscript|java"
 )
 _LAUNCHERS = frozenset(
@@ -14,7 +14,7 @@ _LAUNCHERS = frozenset(
      "accelerate.commands.launch", "deepspeed.launcher.launch", "deepspeed.launcher.runner")
 )  # fmt: skip
 """Programs and modules that start another one, which is the one that people mean."""
-_SCRIPT = re.compile(r".+\.(?:py|sh|ipynb|pl|rb|js|mjs|jl|R|jar)")
+_SCRIPT = r".+\.(?:py|sh|ipynb|pl|rb|js|mjs|jl|R|jar)"
 _VERBS = frozenset(
     ("serve", "server", "launch", "run", "train", "start", "chat", "generate", "eval", "bench",
      "notebook", "lab", "worker", "api", "predict", "fit", "finetune")
@@ -40,7 +40,7 @@ def short_command(command: str | None) -> str | None:
     if not words:
         return None
     first, place = _base(words[0]), 1
-    if not _INTERPRETER.fullmatch(first):
+    if not re.fullmatch(_INTERPRETER, first):
         return " ".join([first, *words[1:]])
     while place < len(words) and words[place].startswith("-") and words[place] != "-c":
         if words[place] in ("-m", "-jar"):
@@ -54,7 +54,7 @@ def short_command(command: str | None) -> str | None:
 
 def _meant(words: Sequence[str]) -> str | None:
     first = _base(words[0])
-    if _INTERPRETER.fullmatch(first):
+    if re.fullmatch(_INTERPRETER, first):
         return _interpreted(first, words[1:])
     if first in _LAUNCHERS:
         return _launched(words[1:])
@@ -79,7 +79,7 @@ def _interpreted(interpreter: str, words: Sequence[str]) -> str | None:
 def _module(name: str, words: Sequence[str]) -> str | None:
     if name in _LAUNCHERS and (found := _launched(words)) is not None:
         return found
-    if _SCRIPT.fullmatch(name):
+    if re.fullmatch(_SCRIPT, name):
         return _base(name)
     parts = name.split(".")
     short = name if len(parts) <= LONGEST_MODULE else f"{parts[0]}…{parts[-1]}"
@@ -90,7 +90,7 @@ def _launched(words: Sequence[str]) -> str | None:
     """Returns the first script, module or interpreter behind a launcher and its options."""
     for place, word in enumerate(words):
         base = _base(word)
-        if _SCRIPT.fullmatch(base) or _INTERPRETER.fullmatch(base) or base in _LAUNCHERS:
+        if re.fullmatch(_SCRIPT, base) or re.fullmatch(_INTERPRETER, base) or base in _LAUNCHERS:
             return _meant(words[place:])
         if word in ("-m", "--module") and place + 1 < len(words):
             return _module(words[place + 1], words[place + 2 :])

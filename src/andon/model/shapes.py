@@ -7,23 +7,24 @@ An encoder that writes more than the fields of a value declares what it adds bes
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from enum import EnumType
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from msgspec import Struct
+from msgspec.structs import fields
 
 Json = dict[str, Any]
 REF = "#/components/schemas/"
 _PLAIN = {bool: "boolean", int: "integer", float: "number", str: "string", NoneType: "null"}
 
 
-class Member(NamedTuple):
+class Member(Struct, frozen=True):
     """One member of a JSON object; `type` is a Python type, or a JsonShape."""
 
     type: Any
     about: str = ""
 
 
-class JsonShape(NamedTuple):
+class JsonShape(Struct, frozen=True):
     """A JSON object with exactly these members, all of them always present."""
 
     name: str
@@ -32,11 +33,10 @@ class JsonShape(NamedTuple):
     is_open: bool = False  # further members may appear
 
 
-class Doc(NamedTuple):
+class Doc(Struct, frozen=True):
     """What a field means: `uuid: Annotated[str, Doc("its identity")]`."""
 
     text: str
-    label: str = ""  # in tables for people, where it is not the name without its unit
 
 
 _NO_DOC = Doc("")
@@ -66,13 +66,8 @@ def to_json(value: Any) -> Any:
 
 
 def types_of(kind: type[Struct]) -> dict[str, Any]:
-    """The types of its fields as written, in their order; names in quotes are left as they are."""
-    found = {name: one for part in reversed(kind.__mro__) for name, one in _annotations(part)}
-    return {name: found[name] for name in kind.__struct_fields__}
-
-
-def _annotations(part: type) -> Iterable[tuple[str, Any]]:
-    return getattr(part, "__annotations__", {}).items()
+    """The types of its fields, with their descriptions, in their order."""
+    return {one.name: one.type for one in fields(kind)}
 
 
 def members_of(kind: type[Struct], without: Sequence[str] = ()) -> dict[str, Member]:

@@ -5,8 +5,7 @@ from enum import StrEnum
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from andon.model.codec import Index, Name, Text, Time
-from andon.model.wire import Json
+from andon.model.codec import Index, Json, Name, Text, Time
 
 
 class VerdictKind(StrEnum):

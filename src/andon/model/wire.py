@@ -1,8 +1,8 @@
 """JSON of snapshots (`andon.snapshot/1`) and of the reader process's messages."""
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -13,6 +13,8 @@ from msgspec.structs import asdict
 from andon.errors import Invalid
 from andon.model.device import (
     SAMPLE_VALUES,
+    SHARE_NAMES,
+    SNAPSHOT,
     Card,
     Device,
     DeviceStatus,
@@ -30,8 +32,6 @@ from andon.model.programs import program_of
 from andon.model.shapes import Member, names_of, plain
 from andon.model.utilisation import Band
 
-SNAPSHOT = "andon.snapshot/1"
-
 Json = dict[str, Any]
 sample_values = attrgetter(*SAMPLE_VALUES)
 """The values of a sample, in the order of its fields."""
@@ -45,16 +45,13 @@ class ComputedShare(NamedTuple):
     after: str  # the reading that it follows in the JSON
 
 
-SHARES = {
-    "memory_percent": ComputedShare(
-        Member(float | None, "used memory, of the total"),
-        "memory_used_bytes",
-        "memory_reserved_bytes",
-    ),
-    "power_percent": ComputedShare(
-        Member(float | None, "power, of the limit in force"), "power_watts", "power_limit_watts"
-    ),
-}
+_MEMORY_SHARE = ComputedShare(
+    Member(float | None, "used memory, of the total"), "memory_used_bytes", "memory_reserved_bytes"
+)
+_POWER_SHARE = ComputedShare(
+    Member(float | None, "power, of the limit in force"), "power_watts", "power_limit_watts"
+)
+SHARES = dict(zip(SHARE_NAMES, (_MEMORY_SHARE, _POWER_SHARE), strict=True))
 COMPUTED = {
     "label": Member(
         str, "what it is called everywhere: its index, or `6:0` for the first partition of board 6"
@@ -102,10 +99,8 @@ _state_read = attrgetter(*(f"device.{n}" if n in _DEVICE else n for n in STATE_O
 _HOST = names_of(Host)
 _node_read, _host_read = attrgetter(*NODE_ORDER), attrgetter(*_HOST)  # for every frame
 
-_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
-_encode_indented = json.JSONEncoder(indent=2, ensure_ascii=False, allow_nan=False).encode
 _to_line, _from_line = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
-_UNSEEN = re.compile(
+_UNSEEN = (
     "[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
 )
@@ -117,13 +112,25 @@ def dumps(value: object, indented: bool = False) -> str:
 
     Invisible characters are escaped: a process may have any name, and JSON is printed.
     """
-    return _escaped(_encode_indented(value) if indented else _encode(value))
+    return _escaped(_encoder(indented)(value))
+
+
+@cache
+def _encoder(indented: bool) -> Callable[[object], str]:
+    import json  # a table needs no JSON
+
+    indent, separators = (2, None) if indented else (None, (",", ":"))
+    return json.JSONEncoder(
+        indent=indent, separators=separators, ensure_ascii=False, allow_nan=False
+    ).encode
 
 
 def _escaped(text: str) -> str:
     if text.isascii() and "\x7f" not in text:
         return text
-    return _UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    from json import dumps as quoted
+
+    return re.sub(_UNSEEN, lambda found: quoted(found[0])[1:-1], text)
 
 
 def snapshot_line(snapshot: Snapshot) -> str:
@@ -179,7 +186,11 @@ def _values_at_most(text: str | bytes) -> int:
 
 def _parsed(text: str | bytes, any_text: bool = False) -> Any:
     try:
-        return json.loads(text) if any_text else decode(text)
+        if not any_text:
+            return decode(text)
+        from json import loads as loads_any
+
+        return loads_any(text)
     except (ValueError, RecursionError) as exc:
         raise Invalid(f"not valid JSON: {exc}") from exc
 

@@ -5,37 +5,47 @@ rejected with its place. Impossible values are checked by `sampling/rules/readin
 """
 
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from msgspec import Meta
 from msgspec.structs import replace
 
 from andon.errors import Invalid
-from andon.model.codec import MOST_ITEMS, Amount, Name, Percent, Text, Wrong, read, rounded
+from andon.model.codec import MOST_ITEMS, Amount, Json, Name, Percent, Text, Wrong, read, rounded
 from andon.model.device import (
     SAMPLE_VALUES,
+    SHARE_NAMES,
+    SNAPSHOT,
+    Device,
     DeviceStatus,
+    Disk,
+    DriverVersions,
+    Fault,
+    Host,
+    Limits,
+    MemoryKind,
+    Network,
     Process,
+    ProcessKind,
     Reading,
     Sample,
+    Setup,
     Snapshot,
     State,
 )
 from andon.model.naming import device_labels
-from andon.model.request import Ring
-from andon.model.wire import SHARES, SNAPSHOT, Json
 
+if TYPE_CHECKING:
+    from andon.model.request import Ring
+
+T = TypeVar("T")
 MOST_DEVICES = 4096
 _THROTTLE = SAMPLE_VALUES.index("throttle")
 
 
 def snapshot_from_json(value: Json) -> Snapshot:
     """Read `andon.snapshot/1`; anything else is Invalid."""
-    if value.get("schema") != SNAPSHOT:
-        raise Invalid(
-            f"the schema is {str(value.get('schema'))[:40]!r}, not {SNAPSHOT!r}",
-            hint="this file or server has another version: upgrade the older of the two",
-        )
+    _check_schema(value)
     given = value.get("devices") or []
     if not isinstance(given, list) or len(given) > MOST_DEVICES:
         raise Invalid(f"not a valid {SNAPSHOT}: devices is not a list of at most {MOST_DEVICES}")
@@ -45,7 +55,78 @@ def snapshot_from_json(value: Json) -> Snapshot:
     except Wrong as wrong:
         place = wrong.place.replace("].device.", "].", 1)
         raise Invalid(f"not a valid {SNAPSHOT}: {Wrong(place, wrong.problem)}") from wrong
-    return replace(found, devices=_unlabelled(_without_shares(one) for one in found.devices))
+    return _bare(found)
+
+
+def own_snapshot_from_json(value: Json) -> Snapshot:
+    """Reads `andon.snapshot/1` of a server of this user or the system, of the same version: it has
+    the types that are declared here, and to check them would take as long as all the rest."""
+    _check_schema(value)
+    host = value["host"]
+    found = _made(
+        Snapshot,
+        value,
+        host=_made(
+            Host,
+            host,
+            disk=_all(Disk, host["disk"]),
+            network=_all(Network, host["network"]),
+            drivers=None if host["drivers"] is None else _all(DriverVersions, host["drivers"]),
+        ),
+        devices=tuple(_own_status(one) for one in value["devices"]),
+        faults=_all(Fault, value["faults"]),
+    )
+    return _bare(found)
+
+
+def _own_status(value: Json) -> DeviceStatus:
+    sample = value["sample"]
+    return _made(
+        DeviceStatus,
+        value,
+        device=_made(
+            Device,
+            value,
+            memory_kind=MemoryKind(value["memory_kind"]),
+            limits=_made(Limits, value["limits"]),
+            setup=_made(Setup, value["setup"]),
+        ),
+        state=State(value["state"]),
+        sample=None
+        if sample is None
+        else _made(Sample, sample, throttle=_tuple(sample["throttle"])),
+        processes=tuple(
+            _made(Process, one, kind=ProcessKind(one["kind"])) for one in value["processes"]
+        ),
+        last_users=_tuple(value["last_users"]),
+    )
+
+
+def _made(kind: type[T], value: Json, /, **read: object) -> T:
+    """Returns a struct of what has its fields' names, with those that were read before."""
+    names = kind.__struct_fields__  # type: ignore[attr-defined]
+    return kind(**{name: value[name] for name in names if name in value} | read)
+
+
+def _all(kind: type[T], values: list[Json]) -> tuple[T, ...]:
+    return tuple(_made(kind, one) for one in values)
+
+
+def _tuple(values: list[str] | None) -> tuple[str, ...] | None:
+    return None if values is None else tuple(values)
+
+
+def _check_schema(value: Json) -> None:
+    if value.get("schema") != SNAPSHOT:
+        raise Invalid(
+            f"the schema is {str(value.get('schema'))[:40]!r}, not {SNAPSHOT!r}",
+            hint="this file or server has another version: upgrade the older of the two",
+        )
+
+
+def _bare(snapshot: Snapshot) -> Snapshot:
+    """Returns the snapshot without what its JSON adds."""
+    return replace(snapshot, devices=_unlabelled(_without_shares(one) for one in snapshot.devices))
 
 
 def _read(whole: Json) -> Snapshot:
@@ -65,9 +146,9 @@ def _nested(status: object) -> object:
 
 def _without_shares(status: DeviceStatus) -> DeviceStatus:
     """Removes the reasons for missing shares, which are computed."""
-    if status.missing.keys().isdisjoint(SHARES):
+    if status.missing.keys().isdisjoint(SHARE_NAMES):
         return status
-    kept = {name: why for name, why in status.missing.items() if name not in SHARES}
+    kept = {name: why for name, why in status.missing.items() if name not in SHARE_NAMES}
     return replace(status, missing=kept)
 
 
@@ -120,7 +201,7 @@ def _sample_after(value: Json, before: Sample | None) -> Sample | None:
 _RING: Any = Annotated[tuple[tuple[Amount, Percent], ...], Meta(max_length=MOST_ITEMS)]
 
 
-def ring_from_json(value: object) -> Ring:
+def ring_from_json(value: object) -> "Ring":
     """Reads a ring; raises Wrong if it is none."""
     found: Ring = read(_RING, value)
     return found

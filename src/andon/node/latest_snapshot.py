@@ -120,10 +120,24 @@ def _read(body: bytes) -> Snapshot | None:
 
 def is_here(snapshot: Snapshot, name: str | None, root: Path) -> bool:
     """Whether it is about this machine's real devices, in this boot."""
-    from andon.host.machine_id import boot_id, node_name
-
     if snapshot.simulated or "replay" in snapshot.versions:
         return False
+    return _is_same_machine(snapshot, name, root)
+
+
+def is_simulated_here(snapshot: Snapshot, name: str | None, root: Path) -> bool:
+    """Whether it is about devices that this machine's server simulates because the machine has
+    none: every command then shows what the board shows."""
+    if not snapshot.simulated or "replay" in snapshot.versions:
+        return False
+    from andon.drivers.shared.presence import signs
+
+    return not signs(root) and _is_same_machine(snapshot, name, root)
+
+
+def _is_same_machine(snapshot: Snapshot, name: str | None, root: Path) -> bool:
+    from andon.host.machine_id import boot_id, node_name
+
     boot = boot_id(root)
     same = snapshot.boot is None or boot is None or snapshot.boot == boot
     return same and snapshot.node in (name, node_name())

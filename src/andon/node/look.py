@@ -28,7 +28,7 @@ UNIX_SOCKETS = Path("/proc/net/unix")
 
 
 class Look(msgspec.Struct, frozen=True):
-    """The answer of a server of this version."""
+    """The answer of a server."""
 
     schema: str
     interval_seconds: float
@@ -36,21 +36,27 @@ class Look(msgspec.Struct, frozen=True):
     lamps: tuple[DeviceLamp, ...] | None = None
     verdicts: tuple[DeviceVerdict, ...] | None = None
     listed_at: float = 0.0
+    code: str = ""
 
 
 def server_look(name: str | None, root: Path, commands: bool) -> ServerSnapshot | None:
     """Returns the snapshot of this user's own server, else of the system's; None if neither has
-    one of this machine."""
+    one of this machine. On a machine without GPUs it may be one of simulated devices."""
+    from andon.host.socket_peers import code_stamp
     from andon.model import wire_in
-    from andon.node.latest_snapshot import as_seen_here, is_here
+    from andon.node.latest_snapshot import as_seen_here, is_here, is_simulated_here
 
     for body in _answers(time.monotonic() + TIMEOUT_SECONDS):
         try:
             look = msgspec.json.decode(body, type=Look)
-            snapshot = wire_in.snapshot_from_json(msgspec.json.decode(look.snapshot))
-        except (AndonError, ValueError, RecursionError):
+            same = look.code != "" and look.code == code_stamp()
+            read = wire_in.own_snapshot_from_json if same else wire_in.snapshot_from_json
+            snapshot = read(msgspec.json.decode(look.snapshot))
+        except (AndonError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             continue
-        if look.schema == SCHEMA and is_here(snapshot, name, root):
+        if look.schema == SCHEMA and (
+            is_here(snapshot, name, root) or is_simulated_here(snapshot, name, root)
+        ):
             seen = as_seen_here(snapshot, root, commands)
             masked = not all(status.visible for status in seen.devices)
             verdicts = None if masked else look.verdicts
@@ -61,7 +67,7 @@ def server_look(name: str | None, root: Path, commands: bool) -> ServerSnapshot 
 
 def _answers(deadline: float) -> Iterator[bytes]:
     try:
-        with UNIX_SOCKETS.open(encoding="latin-1") as file:
+        with UNIX_SOCKETS.open("rb") as file:
             table = file.read(LARGEST_TABLE)
     except OSError:
         return

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -39,6 +40,9 @@ from andon.node.calls import (
     call_as,
     left,
 )
+
+if TYPE_CHECKING:
+    import _socket
 
 MOST_NAMED = 5
 UNIX_SOCKETS = Path("/proc/net/unix")
@@ -154,7 +158,7 @@ def _parsed(answer: Answer) -> Mapping[str, object]:
     return found if isinstance(found, dict) else {}
 
 
-def _read_all(connection: socket.socket, deadline: float) -> bytes:
+def _read_all(connection: "_socket.socket", deadline: float) -> bytes:
     content = b""
     while len(content) <= LARGEST_BYTES:
         connection.settimeout(left(deadline))

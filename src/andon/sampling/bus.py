@@ -12,7 +12,7 @@ from andon.model.device import Snapshot
 from andon.sampling.rules import timing
 
 if TYPE_CHECKING:
-    from andon.model.alert import Event
+    from andon.model.event import Event
 
 MOST_EVENTS = 256  # queued for one session; devices report a handful in a bad week
 

@@ -22,7 +22,7 @@ from andon.sampling.spawning import take, wait_for
 from andon.units import human_seconds
 
 if TYPE_CHECKING:
-    from andon.model.alert import Event
+    from andon.model.event import Event
 
 Messages = list[wire.Json]
 """Messages that arrived together; an empty list means the reader ended."""
@@ -275,7 +275,7 @@ class Vendor:
         self.roster.failed(card, "its reading is invalid", REPORT_HINT, at)
 
     def _report(self, events: list[wire.Json]) -> None:
-        from andon.model.alert import Event
+        from andon.model.event import Event
 
         self.events += [read(Event, event) for event in events]
 

@@ -28,7 +28,7 @@ from andon.sampling.rules.roster import BackendChoice, numbered, order, stale
 
 if TYPE_CHECKING:
     from andon.events.rules.reports import Reports
-    from andon.model.alert import Event
+    from andon.model.event import Event
 
 FIRST_SAMPLE_SECONDS = 0.1  # CPU use is a difference: two readings closer than this say nothing,
 FIRST_SAMPLE_CPU_SECONDS = 0.5  # unless many processors counted fifty ticks of 10 ms together

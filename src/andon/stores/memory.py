@@ -29,7 +29,7 @@ from andon.history.rules.tiers import (
 )
 from andon.model.alert import Alert, Phase
 from andon.model.device import Device
-from andon.ports import AlertStore
+from andon.ports import AlertStore, RunIndex
 from andon.settings.store_url import StoreUrl
 
 MOST_BYTES = 64_000_000
@@ -84,7 +84,7 @@ class Points:
 
 
 class MemoryStore:
-    """The same tiers as on disk, in dictionaries."""
+    """The same tiers as on disk, in dictionaries; each that is opened is one node's."""
 
     place = "memory"
 
@@ -99,7 +99,7 @@ class MemoryStore:
         self._devices: dict[str, Device] = {}
 
     @classmethod
-    def open(cls, url: StoreUrl, readonly: bool = False) -> Self:
+    def open(cls, url: StoreUrl, node: str, readonly: bool = False) -> Self:
         if readonly:
             raise Gone(
                 "the history is kept in memory only",
@@ -108,9 +108,14 @@ class MemoryStore:
         return cls()
 
     @classmethod
-    def open_alerts(cls, url: StoreUrl) -> AlertStore:
-
+    def open_alerts(cls, url: StoreUrl, node: str) -> AlertStore:
         return MemoryAlertStore()
+
+    @classmethod
+    def open_runs(cls, url: StoreUrl, node: str) -> RunIndex:
+        from andon.stores.memory_runs import MemoryRunIndex
+
+        return MemoryRunIndex()
 
     @classmethod
     def files(cls, url: StoreUrl) -> Mapping[str, Path]:

@@ -1,10 +1,9 @@
 """History in one SQLite file: a row per tick, packed after ten minutes into blocks."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
 
 from andon.history.rules.blocks import rows_between
 from andon.history.rules.codec import SeriesRow, grouped
@@ -20,11 +19,8 @@ from andon.history.rules.tiers import (
     Tier,
     window,
 )
-from andon.host.files import expanded
 from andon.model.device import Device
-from andon.ports import AlertStore
-from andon.settings.store_url import StoreUrl, file_of
-from andon.stores import sqlite_file, sqlite_upkeep
+from andon.stores import sqlite_upkeep
 from andon.stores.sqlite_database import Database
 from andon.stores.sqlite_head import NameTable, find, pack_body, values_in
 from andon.stores.statements import statements
@@ -35,26 +31,10 @@ SQL = statements("sqlite")
 class SqliteStore:
     """Readings and usage intervals in one database; calls may come from any thread."""
 
-    def __init__(self, path: Path, readonly: bool = False) -> None:
+    def __init__(self, path: Path, node: str = "", readonly: bool = False) -> None:
         self.place = str(path)
         self._names = NameTable()
-        self._database = Database(path, readonly, self._names.forget)
-
-    @classmethod
-    def open(cls, url: StoreUrl, readonly: bool = False) -> Self:
-        return cls(expanded(file_of(url)), readonly)
-
-    @classmethod
-    def open_alerts(cls, url: StoreUrl) -> AlertStore:
-        from andon.stores.sqlite_alerts import SqliteAlertStore
-
-        return SqliteAlertStore(expanded(file_of(url)))
-
-    @classmethod
-    def files(cls, url: StoreUrl) -> Mapping[str, Path]:
-        return dict(
-            zip(sqlite_file.PURPOSES, sqlite_file.parts(expanded(file_of(url))), strict=True)
-        )
+        self._database = Database(path, node, readonly, self._names.forget)
 
     # Reading and writing.
 
@@ -82,7 +62,8 @@ class SqliteStore:
     def usage(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
         near = {"uuid": device, "since": since - JOIN_SECONDS, "until": until + JOIN_SECONDS}
         with self._database.reading() as connection:
-            found = [_use(row) for row in connection.execute(SQL["usage"], near)]
+            rows = connection.execute(SQL["usage"], {**near, "node": self._node})
+            found = [_use(row) for row in rows]
         return [use for use in joined(found) if use.last >= since and use.first < until]
 
     def size_bytes(self) -> int:
@@ -93,7 +74,7 @@ class SqliteStore:
 
     def devices(self) -> Sequence[Device]:
         with self._database.reading() as connection:
-            found = connection.execute(SQL["list_devices"]).fetchall()
+            found = connection.execute(SQL["list_devices"], (self._node,)).fetchall()
         known = [
             Device(uuid, position, vendor, name)
             for _, uuid, position, vendor, name in found
@@ -103,7 +84,7 @@ class SqliteStore:
 
     def metrics(self, device: str) -> Sequence[str]:
         with self._database.reading() as connection:
-            rows = connection.execute(SQL["list_series"]).fetchall()
+            rows = connection.execute(SQL["list_series"], (self._node,)).fetchall()
         return [metric for uuid, metric, _ in sorted(rows, key=lambda r: r[2]) if uuid == device]
 
     # Tiers.
@@ -111,8 +92,8 @@ class SqliteStore:
     def contents(self) -> StoreContents:
         with self._database.reading() as connection:
             return StoreContents(
-                tuple(_head_windows(connection)),
-                _extents(connection),
+                tuple(_head_windows(connection, self._node)),
+                _extents(connection, self._node),
                 sqlite_upkeep.used_bytes(connection),
             )
 
@@ -126,15 +107,15 @@ class SqliteStore:
                 connection.execute(SQL["put_block"], (series, tier, since, body))
                 windows.add((tier, since))
             for tier, since in windows:
-                sqlite_upkeep.widen(connection, tier, since, since + WINDOW_MS[tier])
+                sqlite_upkeep.widen(connection, self._node, tier, since, since + WINDOW_MS[tier])
 
     def pack(self, begin: int) -> Maintenance:
         with self._transaction() as connection:
-            return sqlite_upkeep.pack(connection, begin)
+            return sqlite_upkeep.pack(connection, self._node, begin)
 
     def shorten(self, tier: Tier, now: int) -> Maintenance:
         with self._transaction() as connection:
-            return sqlite_upkeep.shorten(connection, tier, now)
+            return sqlite_upkeep.shorten(connection, self._node, tier, now)
 
     def roll(self, due: DueRoll) -> Maintenance:
         """Rolls up a window; computed outside the transaction, which stays short: an ended
@@ -143,17 +124,17 @@ class SqliteStore:
         It uses the writing connection, because queries must not wait for this.
         """
         with self._database.guarded() as connection:
-            made, damaged = sqlite_upkeep.rolled_blocks(connection, due.tier, due.begin)
+            made, damaged = sqlite_upkeep.rolled_blocks(connection, self._node, due.tier, due.begin)
         with self._transaction() as connection:
-            return sqlite_upkeep.keep(connection, due, made, damaged)
+            return sqlite_upkeep.keep(connection, self._node, due, made, damaged)
 
     def delete(self, tier: Tier, before: int) -> Maintenance:
         with self._transaction() as connection:
-            return sqlite_upkeep.delete(connection, tier, before)
+            return sqlite_upkeep.delete(connection, self._node, tier, before)
 
     def forget(self, before: float) -> Maintenance:
         with self._transaction() as connection:
-            return sqlite_upkeep.forget(connection, before)
+            return sqlite_upkeep.forget(connection, self._node, before)
 
     def compact(self, fully: bool = False) -> int:
         freed = self._vacuum(1 if fully else sqlite_upkeep.MOST_PAGES)
@@ -166,15 +147,19 @@ class SqliteStore:
 
     # Helpers.
 
+    @property
+    def _node(self) -> int:
+        return self._database.node
+
     def _heads(
         self, connection: sqlite3.Connection, ticks: Sequence[NodeReadings]
-    ) -> Iterator[tuple[int, int, bytes]]:
+    ) -> Iterator[tuple[int, int, int, bytes]]:
         for tick in ticks:
             if tick.readings:
                 given = tuple([(device, metrics) for device, metrics, _ in tick.readings])
                 known = self._names.layout(connection, given)
                 values = [value for _, _, some in tick.readings for value in some]
-                yield tick.at_ms, known.device, pack_body(known, values)
+                yield self._node, tick.at_ms, known.device, pack_body(known, values)
 
     def _rows(
         self,
@@ -185,7 +170,8 @@ class SqliteStore:
         until: float,
         points: int,
     ) -> Iterator[SeriesRow]:
-        ids = find(connection, device, metric)
+        node = self._node
+        ids = find(connection, node, device, metric)
         if ids is None:
             return
         begin, end = round(since * 1000), round(until * 1000)
@@ -194,10 +180,10 @@ class SqliteStore:
             begin,
             end,
             step,
-            _extents(connection),
+            _extents(connection, node),
             lambda tier, *span: connection.execute(SQL["blocks"], (ids.series, tier, *span)),
         )
-        found = connection.execute(SQL["heads"], (begin, end))
+        found = connection.execute(SQL["heads"], (node, begin, end))
         yield from grouped(*values_in(found, ids.series), begin, step)
 
     def _vacuum(self, least_pages: int) -> int:
@@ -209,19 +195,19 @@ class SqliteStore:
         """Commits all changes of the block, or none."""
         with self._database.transaction() as connection:
             if not self._names.known:
-                self._names.load(connection)
+                self._names.load(connection, self._node)
             yield connection
 
 
-def _extents(connection: sqlite3.Connection) -> dict[Tier, Extent]:
-    found = connection.execute(SQL["extents"]).fetchall()
+def _extents(connection: sqlite3.Connection, node: int) -> dict[Tier, Extent]:
+    found = connection.execute(SQL["extents"], (node,)).fetchall()
     return {Tier(tier): Extent(since, until) for tier, since, until in found}
 
 
-def _head_windows(connection: sqlite3.Connection) -> Iterator[int]:
+def _head_windows(connection: sqlite3.Connection, node: int) -> Iterator[int]:
     """The windows that have ticks, found without reading each tick."""
     at = -(1 << 62)
-    while (found := connection.execute(SQL["oldest_head"], (at,)).fetchone()[0]) is not None:
+    while (found := connection.execute(SQL["oldest_head"], (node, at)).fetchone()[0]) is not None:
         begin = window(Tier.RAW, found)
         yield begin
         at = begin + sqlite_upkeep.RAW_WINDOW_MS

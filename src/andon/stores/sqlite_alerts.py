@@ -32,13 +32,13 @@ T = TypeVar("T")
 class SqliteAlertStore:
     """Part of the history file, with its own connections."""
 
-    def __init__(self, path: Path) -> None:
-        self._database = Database(path)
+    def __init__(self, path: Path, node: str = "") -> None:
+        self._database = Database(path, node)
 
     def load(self) -> SavedAlerts | None:
         with self._database.reading() as connection:
-            found = connection.execute(SQL["get_state"]).fetchone()
-            rows = connection.execute(SQL["outbox"]).fetchall()
+            found = connection.execute(SQL["get_state"], (self._database.node,)).fetchone()
+            rows = connection.execute(SQL["outbox"], (self._database.node,)).fetchall()
         if found is None:
             return None
         state = next(_readable([found], _state), {})
@@ -48,12 +48,15 @@ class SqliteAlertStore:
         self, state: Mapping[str, Any], changed: Sequence[Alert], deliveries: Sequence[Delivery]
     ) -> None:
         with self._database.transaction() as connection:
-            connection.execute(SQL["put_state"], (_text(state),))
-            connection.executemany(SQL["put_episode"], [_row(a) for a in changed if is_kept(a)])
-            known = {(row[0], row[1]) for row in connection.execute(SQL["outbox"])}
+            node = self._database.node
+            connection.execute(SQL["put_state"], (node, _text(state)))
+            kept = [(node, *_row(alert)) for alert in changed if is_kept(alert)]
+            connection.executemany(SQL["put_episode"], kept)
+            known = {(row[0], row[1]) for row in connection.execute(SQL["outbox"], (node,))}
             pending = {delivery.key: delivery for delivery in deliveries}
-            connection.executemany(SQL["drop_outbox"], known - pending.keys())
-            new = [_delivery_row(e) for key, e in pending.items() if key not in known]
+            gone = [(node, *key) for key in known - pending.keys()]
+            connection.executemany(SQL["drop_outbox"], gone)
+            new = [(node, *_delivery_row(e)) for key, e in pending.items() if key not in known]
             connection.executemany(SQL["put_outbox"], new)
 
     def episodes(self, query: Query) -> Sequence[Alert]:
@@ -67,13 +70,15 @@ class SqliteAlertStore:
             "limit": query.limit,
         }
         with self._database.reading() as connection:
+            asked["node"] = self._database.node
             rows = connection.execute(SQL["episodes"], asked).fetchall()
         return list(_readable(rows, lambda row: alert_wire.alert_from_json(json.loads(row[0]))))
 
     def prune(self, at: float) -> int:
         with self._database.transaction() as connection:
-            gone = connection.execute(SQL["old_episodes"], (at - KEPT_SECONDS,)).rowcount
-            excess = list(_excess(connection))
+            node = self._database.node
+            gone = connection.execute(SQL["old_episodes"], (node, at - KEPT_SECONDS)).rowcount
+            excess = list(_excess(connection, node))
             connection.executemany(SQL["drop_episode"], excess)
         return gone + len(excess)
 
@@ -97,13 +102,14 @@ def _state(row: Row) -> Mapping[str, Any]:
     return found
 
 
-def _excess(connection: sqlite3.Connection) -> Iterator[tuple[str]]:
+def _excess(connection: sqlite3.Connection, node: int) -> Iterator[tuple[int, str]]:
     """The oldest ones beyond the maximum number or size."""
     weight = 0
-    for number, (name, length) in enumerate(connection.execute(SQL["weigh_episodes"]).fetchall()):
+    found = connection.execute(SQL["weigh_episodes"], (node,)).fetchall()
+    for number, (name, length) in enumerate(found):
         weight += length
         if number >= MOST_EPISODES or weight > MOST_BYTES:
-            yield (name,)
+            yield node, name
 
 
 def _row(alert: Alert) -> tuple[object, ...]:

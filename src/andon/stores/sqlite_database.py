@@ -5,12 +5,22 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from functools import lru_cache
 from pathlib import Path
 
 from andon.errors import AndonError, Conflict, Gone, Invalid, Unavailable
 from andon.stores import sqlite_file
-from andon.stores.sqlite_file import HISTORY_FILE, FileKind, migrate, refuse_newer, untouched
+from andon.stores.sqlite_file import (
+    HISTORY_FILE,
+    FileKind,
+    claim_node,
+    committed,
+    find_node,
+    migrate,
+    refuse_newer,
+    show_as_one_node,
+    untouched,
+    version_of,
+)
 from andon.stores.statements import migrations
 
 # Whether a database has exactly the tables that the migrations create.
@@ -26,7 +36,7 @@ class Incomplete(sqlite3.DatabaseError):
 def check_complete(connection: sqlite3.Connection, kind: FileKind = HISTORY_FILE) -> None:
     """Raise Incomplete where a table or column of the migrations is missing."""
     found = _form(connection)
-    for table, columns in _wanted(kind.dialect).items():
+    for table, columns in _forms(kind)[-1].items():
         if table not in found:
             raise Incomplete(f"no such table: {table}")
         if missing := columns - found[table]:
@@ -38,7 +48,7 @@ def bring_up_to_date(connection: sqlite3.Connection, kind: FileKind = HISTORY_FI
     refuse_newer(connection, kind)
     refuse_foreign(connection, kind)
     try:
-        migrate(connection, migrations(kind.dialect))
+        migrate(connection, kind)
     except sqlite3.OperationalError as exc:
         if exc.sqlite_errorcode != sqlite3.SQLITE_ERROR:  # locked, full, or read-only
             raise
@@ -57,7 +67,7 @@ def refuse_untouched(path: Path, kind: FileKind = HISTORY_FILE) -> None:
 
 def refuse_foreign(connection: sqlite3.Connection, kind: FileKind = HISTORY_FILE) -> None:
     """Raise Invalid for a file with another program's tables."""
-    foreign = sorted(_names(connection) - _ours(kind.dialect))
+    foreign = sorted(_names(connection) - {name for form in _forms(kind) for name in form})
     if foreign:
         raise Invalid(
             f"the {kind.words} file is another program's database: "
@@ -79,24 +89,20 @@ def _columns(connection: sqlite3.Connection, table: str) -> frozenset[str]:
     return frozenset(str(name) for (name,) in rows)
 
 
-@lru_cache
-def _wanted(dialect: str) -> Form:
-    """The expected form, created in memory once, so that it cannot differ from the migrations."""
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        migrate(connection, migrations(dialect))
-        return _form(connection)
+_MADE: dict[str, list[Form]] = {}
 
 
-@lru_cache
-def _ours(dialect: str) -> frozenset[str]:
-    """Returns every table that this or an earlier form has: a later one may have renamed it."""
-    steps = migrations(dialect)
-    found: set[str] = set()
-    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        for count in range(1, len(steps) + 1):
-            migrate(connection, steps[:count])
-            found |= _names(connection)
-    return frozenset(found)
+def _forms(kind: FileKind) -> list[Form]:
+    """Returns this form and each earlier one: a later one may have renamed a table. Created in
+    memory once, so that they cannot differ from the migrations."""
+    if kind.dialect not in _MADE:
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+            found = list[Form]()
+            for number in range(1, len(migrations(kind.dialect)) + 1):
+                migrate(connection, kind, number)
+                found.append(_form(connection))
+        _MADE[kind.dialect] = found
+    return _MADE[kind.dialect]
 
 
 log = logging.getLogger("andon.history")
@@ -111,12 +117,14 @@ class Database:
     def __init__(
         self,
         path: Path,
+        node: str = "",
         readonly: bool = False,
         forget: Callable[[], None] | None = None,
-        kind: sqlite_file.FileKind = sqlite_file.HISTORY_FILE,
+        kind: FileKind = HISTORY_FILE,
     ) -> None:
         """`forget` is called when cached values of the file may no longer be true."""
-        self.path, self._kind = path, kind
+        self.path, self._name, self._kind = path, node, kind
+        self.node = 0  # its number in the file that is open now
         self._readonly, self._forget = readonly, forget or _nothing
         self._writing, self._reading = threading.RLock(), threading.RLock()
         self._writer: sqlite3.Connection | None = None
@@ -128,14 +136,11 @@ class Database:
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Commits all changes of the block, or none."""
         with self.guarded() as connection:
-            connection.execute("BEGIN IMMEDIATE")
             try:
-                yield connection
-                connection.execute("COMMIT")
+                with committed(connection):
+                    yield connection
             except BaseException:
                 self._forget()
-                with suppress(sqlite3.Error):
-                    connection.rollback()
                 raise
 
     @contextmanager
@@ -152,7 +157,7 @@ class Database:
         """Yields one consistent view of the file, whatever is written meanwhile."""
         with self._reading:
             try:
-                reader = self._reader = self._reader or sqlite_file.connect(self.path, True)
+                reader = self._reader = self._reader or self._connected()
                 reader.execute("BEGIN")
                 try:
                     yield reader
@@ -183,6 +188,28 @@ class Database:
             raise Unavailable(f"{self.path} cannot be opened")
         return self._writer
 
+    def _connected(self) -> sqlite3.Connection:
+        """Returns a connection that reads; read-only, also a file that is not up to date."""
+        reader = sqlite_file.connect(self.path, True)
+        if not self._readonly:
+            return reader
+        try:
+            refuse_newer(reader, self._kind)
+            if version_of(reader) < len(migrations(self._kind.dialect)):
+                show_as_one_node(reader)
+            found = find_node(reader, self._name)
+            if found is None:
+                names = [name for (name,) in reader.execute("SELECT name FROM node ORDER BY name")]
+                raise Gone(
+                    f"{self.path} has nothing of the node {self._name or 'that this machine is'}",
+                    hint=f"name one that it has with ANDON_NODE: {', '.join(names)}",
+                )
+        except BaseException:
+            reader.close()
+            raise
+        self.node = found
+        return reader
+
     def _has_changed(self) -> bool:
         try:
             return sqlite_file.identity(self.path) != self._identity
@@ -194,7 +221,8 @@ class Database:
             self._identity = sqlite_file.identity(self.path)  # raises Gone
             if sqlite_file.is_unwritten(self.path):
                 raise Gone(f"{self.path} is empty")
-            return
+            with self.reading():  # raises Gone without this node
+                return
         try:
             self._begin()
         except sqlite3.Error as exc:
@@ -211,6 +239,7 @@ class Database:
         refuse_untouched(self.path, self._kind)
         self._writer = sqlite_file.connect(self.path)
         bring_up_to_date(self._writer, self._kind)
+        self.node = claim_node(self._writer, self._name)
         self._forget()
         self._identity = sqlite_file.identity(self.path)
 

@@ -5,10 +5,11 @@ import os
 import sqlite3
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.host import file_systems
@@ -22,6 +23,8 @@ class FileKind(Struct, frozen=True):
     dialect: str
     words: str
     hint: str
+    also: Mapping[int, Callable[[sqlite3.Connection], None]] = field(default_factory=dict)
+    """What a migration does beside its SQL, by its number."""
 
 
 HISTORY_FILE = FileKind("sqlite", "history", "set ANDON_HISTORY to another file")
@@ -139,22 +142,73 @@ def _opened(uri: str) -> sqlite3.Connection:
     )
 
 
-def migrate(connection: sqlite3.Connection, steps: Sequence[str] | None = None) -> None:
-    """Bring the database up to date; each step is one transaction."""
-    steps = migrations("sqlite") if steps is None else steps
+def migrate(
+    connection: sqlite3.Connection, kind: FileKind = HISTORY_FILE, until: int | None = None
+) -> None:
+    """Bring the database up to date, or to an earlier form; each step is one transaction."""
     version = version_of(connection)
-    for number, step in enumerate(steps[version:], version + 1):
-        connection.execute("BEGIN IMMEDIATE")
-        try:
+    for number, step in enumerate(migrations(kind.dialect)[version:until], version + 1):
+        with committed(connection):
             if version_of(connection) < number:  # another part of andon may have been first
                 for statement in _statements(step):
                     connection.execute(statement)
+                kind.also.get(number, _nothing)(connection)
                 connection.execute(f"PRAGMA user_version = {number}")
-            connection.execute("COMMIT")
-        except sqlite3.Error:
-            if connection.in_transaction:
-                connection.rollback()
-            raise
+
+
+@contextmanager
+def committed(connection: sqlite3.Connection) -> Iterator[None]:
+    """Commits all changes of the block, or none."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        with suppress(sqlite3.Error):
+            connection.rollback()
+        raise
+
+
+def _nothing(_: sqlite3.Connection) -> None:
+    """Does nothing: most migrations are SQL alone."""
+
+
+# The nodes of a file. A file of before November 2026, and that in a machine's own folder, has one
+# without a name: it is the machine that uses the file, whatever its name is now.
+
+
+def find_node(connection: sqlite3.Connection, name: str) -> int | None:
+    """Returns the number of a node. A file of one node answers for it under any name if either
+    name is empty."""
+    known = dict(connection.execute("SELECT name, id FROM node").fetchall())
+    alone = len(known) == 1 and ("" in known or not name)
+    found: int | None = next(iter(known.values())) if alone else known.get(name)
+    return found
+
+
+def claim_node(connection: sqlite3.Connection, name: str) -> int:
+    """Returns the number of a node. One that is new gets a number, or that of the node without a
+    name if there is no other."""
+    found = connection.execute("SELECT id FROM node WHERE name = ?", (name,)).fetchone()
+    if found is not None:
+        return int(found[0])
+    with committed(connection):
+        number = find_node(connection, name)
+        if number is None:
+            added = connection.execute("INSERT INTO node (name) VALUES (?)", (name,))
+            return int(added.lastrowid or 0)
+        if name:
+            connection.execute("UPDATE node SET name = ? WHERE id = ?", (name, number))
+        return number
+
+
+def show_as_one_node(connection: sqlite3.Connection) -> None:
+    """Lets a connection that only reads a file of before there were nodes find one in it."""
+    connection.execute("PRAGMA temp_store = MEMORY")
+    connection.execute("CREATE TEMP VIEW node AS SELECT 1 AS id, '' AS name")
+    for table in ("device", "head", "extent"):
+        view = f"SELECT *, 1 AS node FROM main.{table}"  # noqa: S608 - no one else's text
+        connection.execute(f"CREATE TEMP VIEW {table} AS {view}")
 
 
 def refuse_newer(connection: sqlite3.Connection, kind: FileKind = HISTORY_FILE) -> None:

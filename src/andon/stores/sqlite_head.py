@@ -123,18 +123,19 @@ class NameTable:
 
     def __init__(self) -> None:
         self.known = False
+        self._node = 0
         self._devices: dict[str, int] = {}
         self._series: dict[tuple[str, str], int] = {}
         self._layouts: dict[tuple[tuple[str, tuple[str, ...]], ...], HeadLayout] = {}
         self._described: dict[str, Device] = {}
 
-    def load(self, connection: sqlite3.Connection) -> None:
-        """Reads the table from the database and drops other cached entries."""
-        self.known = True
+    def load(self, connection: sqlite3.Connection, node: int) -> None:
+        """Reads a node's part of the table from the database and drops other cached entries."""
+        self.known, self._node = True, node
         self._layouts.clear()
         self._described.clear()
-        self._devices = {row[1]: row[0] for row in connection.execute(SQL["list_devices"])}
-        rows = connection.execute(SQL["list_series"])
+        self._devices = self._listed(connection)
+        rows = connection.execute(SQL["list_series"], (node,))
         self._series = {(uuid, metric): number for uuid, metric, number in rows}
 
     def forget(self) -> None:
@@ -146,6 +147,7 @@ class NameTable:
         for device in devices:
             if self._described.get(device.uuid) != device:
                 facts = {
+                    "node": self._node,
                     "uuid": device.uuid,
                     "position": device.index,
                     "vendor": device.vendor,
@@ -156,17 +158,21 @@ class NameTable:
 
     def device(self, connection: sqlite3.Connection, uuid: str) -> int:
         if uuid not in self._devices:
-            connection.execute(SQL["add_device"], (uuid,))
-            self._devices = {row[1]: row[0] for row in connection.execute(SQL["list_devices"])}
+            connection.execute(SQL["add_device"], (self._node, uuid))
+            self._devices = self._listed(connection)
         return self._devices[uuid]
 
     def series(self, connection: sqlite3.Connection, uuid: str, metric: str) -> int:
-        key = (uuid, metric)
+        key = uuid, metric
         if key not in self._series:
             connection.execute(SQL["add_series"], (self.device(connection, uuid), metric))
-            found = connection.execute(SQL["find_series"], key).fetchone()
+            found = connection.execute(SQL["find_series"], (self._node, *key)).fetchone()
             self._series[key] = Ids(*found).series
         return self._series[key]
+
+    def _listed(self, connection: sqlite3.Connection) -> dict[str, int]:
+        found = connection.execute(SQL["list_devices"], (self._node,))
+        return {uuid: number for number, uuid, *_ in found}
 
     def layout(
         self, connection: sqlite3.Connection, given: tuple[tuple[str, tuple[str, ...]], ...]
@@ -182,7 +188,7 @@ class NameTable:
         return found
 
 
-def find(connection: sqlite3.Connection, uuid: str, metric: str) -> Ids | None:
+def find(connection: sqlite3.Connection, node: int, uuid: str, metric: str) -> Ids | None:
     """Returns the ids for a reading connection, which may see what another process added."""
-    found = connection.execute(SQL["find_series"], (uuid, metric)).fetchone()
+    found = connection.execute(SQL["find_series"], (node, uuid, metric)).fetchone()
     return Ids(*found) if found else None

@@ -20,9 +20,9 @@ MOST_PAGES = 2000
 Made = list[tuple[int, bytes]]
 
 
-def pack(connection: sqlite3.Connection, begin: int) -> Maintenance:
+def pack(connection: sqlite3.Connection, node: int, begin: int) -> Maintenance:
     """Turn one window's ticks into blocks; late ticks join the existing block."""
-    span = (begin, begin + RAW_WINDOW_MS)
+    span = (node, begin, begin + RAW_WINDOW_MS)
     columns = columns_in(connection.execute(SQL["heads"], span), begin)
     for series, (times, values) in columns.items():
         asked = (series, Tier.RAW, begin, begin + 1)
@@ -30,15 +30,17 @@ def pack(connection: sqlite3.Connection, begin: int) -> Maintenance:
         body = packed(times, values, earlier and earlier[1])
         connection.execute(SQL["put_block"], (series, Tier.RAW, begin, body))
     ticks = connection.execute(SQL["clear_head"], span).rowcount
-    widen(connection, Tier.RAW, begin, begin + RAW_WINDOW_MS)
+    widen(connection, node, Tier.RAW, begin, begin + RAW_WINDOW_MS)
     return Maintenance(packed_ticks=ticks, packed_blocks=len(columns))
 
 
-def rolled_blocks(connection: sqlite3.Connection, tier: Tier, begin: int) -> tuple[Made, int]:
+def rolled_blocks(
+    connection: sqlite3.Connection, node: int, tier: Tier, begin: int
+) -> tuple[Made, int]:
     """The blocks of a coarser window, and how many of the finer ones could not be read."""
     made: Made = []
     damaged = 0
-    for _, _, series in connection.execute(SQL["list_series"]).fetchall():
+    for _, _, series in connection.execute(SQL["list_series"], (node,)).fetchall():
         span = (series, tier - 1, begin, begin + WINDOW_MS[tier])
         earlier = connection.execute(SQL["blocks"], (series, tier, begin, begin + 1)).fetchone()
         finer = connection.execute(SQL["blocks"], span)
@@ -49,47 +51,49 @@ def rolled_blocks(connection: sqlite3.Connection, tier: Tier, begin: int) -> tup
     return made, damaged
 
 
-def keep(connection: sqlite3.Connection, due: DueRoll, made: Made, damaged: int) -> Maintenance:
+def keep(
+    connection: sqlite3.Connection, node: int, due: DueRoll, made: Made, damaged: int
+) -> Maintenance:
     """Write a rolled-up window."""
     tier, begin = due.tier, due.begin
     rows = [(series, tier, begin, body) for series, body in made]
     connection.executemany(SQL["put_block"], rows)
-    found = None if rows else _next_block(connection, Tier(tier - 1), begin + WINDOW_MS[tier])
-    widen(connection, tier, begin, rolled_until(due, found))
+    found = None
+    if not rows:
+        asked = {"node": node, "tier": tier - 1, "after": begin + WINDOW_MS[tier]}
+        found = connection.execute(SQL["next_block"], asked).fetchone()[0]
+    widen(connection, node, tier, begin, rolled_until(due, found))
     return Maintenance(rolled_blocks=len(rows), empty_windows=int(not rows), damaged_blocks=damaged)
 
 
-def _next_block(connection: sqlite3.Connection, tier: Tier, after: int) -> int | None:
-    found: int | None = connection.execute(SQL["next_block"], (tier, after)).fetchone()[0]
-    return found
-
-
-def widen(connection: sqlite3.Connection, tier: Tier, since: int, until: int) -> None:
+def widen(connection: sqlite3.Connection, node: int, tier: Tier, since: int, until: int) -> None:
     """Extend a tier's extent by this span."""
-    span = {"tier": int(tier), "since": since, "until": until}
+    span = {"node": node, "tier": int(tier), "since": since, "until": until}
     connection.execute(SQL["put_extent"], span)
 
 
-def shorten(connection: sqlite3.Connection, tier: Tier, now: int) -> Maintenance:
+def shorten(connection: sqlite3.Connection, node: int, tier: Tier, now: int) -> Maintenance:
     """Let a tier's extent end with its last window that is over; without one, remove it."""
-    asked = {"tier": int(tier), "last": now - WINDOW_MS[tier], "length": WINDOW_MS[tier]}
+    length = WINDOW_MS[tier]
+    asked = {"node": node, "tier": int(tier), "last": now - length, "length": length}
     connection.execute(SQL["end_extent"], asked)
     connection.execute(SQL["drop_extent"], asked)
     return Maintenance(shortened_tiers=1)
 
 
-def delete(connection: sqlite3.Connection, tier: Tier, before: int) -> Maintenance:
+def delete(connection: sqlite3.Connection, node: int, tier: Tier, before: int) -> Maintenance:
     """Delete what is older than its tier's retention."""
     count = 0
-    for _, _, series in connection.execute(SQL["list_series"]).fetchall():
+    for _, _, series in connection.execute(SQL["list_series"], (node,)).fetchall():
         count += connection.execute(SQL["drop_blocks"], (series, tier, before)).rowcount
-    connection.execute(SQL["shorten_extent"], {"tier": int(tier), "since": before})
+    held = {"node": node, "tier": int(tier), "since": before}
+    connection.execute(SQL["shorten_extent"], held)
     return Maintenance(deleted_blocks=count)
 
 
-def forget(connection: sqlite3.Connection, before: float) -> Maintenance:
+def forget(connection: sqlite3.Connection, node: int, before: float) -> Maintenance:
     """Delete usage intervals older than the coarsest tier."""
-    return Maintenance(deleted_uses=connection.execute(SQL["drop_usage"], (before,)).rowcount)
+    return Maintenance(deleted_uses=connection.execute(SQL["drop_usage"], (node, before)).rowcount)
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:

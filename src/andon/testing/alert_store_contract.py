@@ -1,16 +1,21 @@
 """The contract of every alert store, as a pytest suite that other packages can use too."""
 
-from collections.abc import Callable
+from typing import Protocol
 
 from msgspec.structs import replace
 
 from andon.alerts.rules.outbox import Delivery
 from andon.alerts.rules.past import KEPT_SECONDS, Query
-from andon.model.alert import Alert, Level, Party, Phase
+from andon.model.alert import Alert, Level, Phase
+from andon.model.event import Party
 from andon.ports import AlertStore
 from andon.testing.notices import AT, DISK, HOT, LOST, notice
 
-OpenAlertStore = Callable[[], AlertStore]
+
+class OpenAlertStore(Protocol):
+    """Opens the alerts, each time as after a restart."""
+
+    def __call__(self, node: str = "node-1") -> AlertStore: ...
 
 
 def delivery(alert: Alert = HOT, notifier: str = "phone", due: float = AT) -> Delivery:
@@ -37,7 +42,8 @@ QUERIES: tuple[tuple[Query, list[Alert]], ...] = (
 
 
 class AlertStoreContract:
-    """Subclass it with a fixture `reopen`: opens the store, each time as after a restart."""
+    """Subclass it with a fixture `reopen`: opens the store for a node, each time as after a
+    restart."""
 
     def test_an_empty_ledger_has_nothing(self, reopen: OpenAlertStore) -> None:
         assert reopen().load() is None
@@ -94,3 +100,22 @@ class AlertStoreContract:
         (kept,) = reopen().episodes(Query())
         assert len(kept.affected) == 4
         assert all(len(party.command or "") <= 200 for party in kept.affected)
+
+    def test_nodes_of_one_database_are_apart(self, reopen: OpenAlertStore) -> None:
+        """The same alerts and deliveries: only the node differs."""
+        first, second = reopen("node-1"), reopen("node-2")
+        first.save({"n": 1}, [DISK, over(HOT)], [delivery(), delivery(DISK)])
+        assert (second.load(), list(second.episodes(Query()))) == (None, [])
+        second.save({"n": 2}, [over(DISK), over(HOT)], [delivery(due=AT + 5)])
+        saved = reopen("node-1").load()
+        assert saved is not None
+        assert (saved.state, list(saved.deliveries)) == ({"n": 1}, [delivery(), delivery(DISK)])
+        second.save({"n": 3}, [], [])
+        assert second.prune(AT + KEPT_SECONDS + 1) == 2
+        saved, other = reopen("node-1").load(), reopen("node-2").load()
+        assert saved is not None
+        assert other is not None
+        assert (saved.state, len(saved.deliveries)) == ({"n": 1}, 2)
+        assert (other.state, len(other.deliveries)) == ({"n": 3}, 0)
+        assert list(first.episodes(Query())) == [over(HOT), DISK]
+        assert list(second.episodes(Query())) == []

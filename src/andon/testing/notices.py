@@ -2,7 +2,8 @@
 
 from msgspec.structs import replace
 
-from andon.model.alert import Alert, Level, Notice, NoticeKind, Party, Phase
+from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase
+from andon.model.event import Party
 
 AT = 1_794_700_800.0  # 2026-11-15 00:00 UTC
 HOT = Alert(

@@ -1,17 +1,17 @@
 """The contract of every run index, as a pytest suite that other packages can use too."""
 
-from collections.abc import Callable
+from typing import Protocol
 
 import pytest
 from msgspec.structs import replace
 
+from andon.access.roles import ALL_SEEING, BLIND, Sight
 from andon.errors import Gone
 from andon.model.run.record import RunDevice, RunKind, RunRow, RunState
 from andon.ports import RunIndex
 from andon.runs.rules.baselines import BaselineRun, RunBaseline
-from andon.runs.rules.matching import RunQuery, select
+from andon.runs.rules.matching import HIDDEN_NAME, RunQuery, counted, select
 
-OpenRunIndex = Callable[[], RunIndex]
 AT = 1_763_250_000.0
 
 FIRST = RunRow(
@@ -30,7 +30,11 @@ THIRD = RunRow(
     devices=(RunDevice("GPU-b", 1, "1", "AMD MI300X"),), exit_code=1, message="it broke",
     tags=("été", "paper"), note="Wrong seed",
 )  # fmt: skip
-ROWS = (FIRST, SECOND, THIRD)
+SECRET = RunRow(
+    "yyyy", "merger", RunKind.JOB, RunState.SUCCEEDED, "node-1", AT + 180, "/runs/d.jsonl",
+    user="ada", command="python acme.py", tags=("paper", "acme"), note="for acme",
+)  # fmt: skip
+ROWS = (FIRST, SECOND, THIRD, SECRET)
 
 QUERIES = (
     RunQuery(),
@@ -57,31 +61,64 @@ QUERIES = (
     RunQuery(text="%"),
     RunQuery(text="\ud800"),
     RunQuery(tag="\ud800"),
+    RunQuery(words=("PYTHON", "h200")),
+    RunQuery(words=("ada", "acme")),
+    RunQuery(words=("train", "nothing")),
+    RunQuery(words=(HIDDEN_NAME[2:],), text="y"),
+    RunQuery(name=f"{HIDDEN_NAME[:3]}*"),
+    RunQuery(name="merger"),
+    RunQuery(tag="acme"),
+    RunQuery(not_user="ada"),
+    RunQuery(without=frozenset({"aaaabbbb", "zzzz", "nobody"}), limit=1),
 )
+SIGHTS = (ALL_SEEING, BLIND, Sight(user="ada"), Sight(user="bob"))
+
+
+class OpenRunIndex(Protocol):
+    """Opens the index, each time as after a restart."""
+
+    def __call__(self, node: str = "node-1") -> RunIndex: ...
+
 
 GOOD = RunBaseline("good", AT, (BaselineRun("aaaabbbb", "train", AT, "1 × H200", {"x": 1.5}),))
 
 
 class RunIndexContract:
-    """Subclass it with a fixture `reopen`: opens the index, each time as after a restart."""
+    """Subclass it with a fixture `reopen`: opens the index for a node, each time as after a
+    restart."""
 
     def test_an_empty_index_has_nothing(self, reopen: OpenRunIndex) -> None:
         index = reopen()
         assert list(index.find(RunQuery())) == list(index.beginning("a", 5)) == []
         assert list(index.baselines()) == []
-        assert (index.count(RunQuery()), dict(index.paths())) == (0, {})
+        assert (index.count(RunQuery()), dict(index.paths()), dict(index.states())) == (0, {}, {})
+        assert index.counts(RunQuery()).runs == 0
         assert index.place
 
     def test_rows_are_there_after_a_restart_as_they_were(self, reopen: OpenRunIndex) -> None:
         reopen().put(ROWS)
-        assert list(reopen().find(RunQuery())) == [THIRD, SECOND, FIRST]
+        assert list(reopen().find(RunQuery())) == [SECRET, THIRD, SECOND, FIRST]
 
     @pytest.mark.parametrize("query", QUERIES, ids=str)
     def test_a_query_means_what_matching_says(self, reopen: OpenRunIndex, query: RunQuery) -> None:
         index = reopen()
         index.put(ROWS)
-        assert list(index.find(query)) == select(ROWS, query)
-        assert index.count(query) == len(select(ROWS, replace(query, limit=None, offset=0)))
+        for sight in SIGHTS:
+            asked = replace(query, sight=sight)
+            assert list(index.find(asked)) == select(ROWS, asked)
+            assert index.count(asked) == len(select(ROWS, replace(asked, limit=None, offset=0)))
+            assert index.counts(asked) == counted(ROWS, asked)
+
+    def test_a_search_does_not_find_what_is_hidden_from_its_caller(
+        self, reopen: OpenRunIndex
+    ) -> None:
+        index = reopen()
+        index.put(ROWS)
+        hidden = (RunQuery(words=("acme",)), RunQuery(tag="acme"), RunQuery(name="merger"))
+        for query in (*hidden, RunQuery(text="for acme"), RunQuery(words=("merger",))):
+            for sight, count in zip(SIGHTS, (1, 0, 1, 0), strict=True):
+                assert index.count(replace(query, sight=sight)) == count, (query, sight)
+        assert "acme" not in index.counts(RunQuery(sight=BLIND)).tags
 
     def test_a_run_is_kept_once_and_as_its_record_last_was(self, reopen: OpenRunIndex) -> None:
         index = reopen()
@@ -118,11 +155,12 @@ class RunIndexContract:
         index = reopen()
         index.put(ROWS)
         assert dict(index.paths()) == {row.path: row.id for row in ROWS}
+        assert dict(index.states()) == {row.id: str(row.state) for row in ROWS}
 
     def test_a_dropped_run_is_forgotten_with_its_tags(self, reopen: OpenRunIndex) -> None:
         index = reopen()
         index.put(ROWS)
-        index.drop([FIRST.id, "nobody"])
+        index.drop([FIRST.id, SECRET.id, "nobody"])
         assert [row.id for row in reopen().find(RunQuery(tag="paper"))] == [THIRD.id]
         index.put([replace(FIRST, tags=())])
         assert [row.id for row in index.find(RunQuery(tag="paper"))] == [THIRD.id]
@@ -135,3 +173,26 @@ class RunIndexContract:
         assert list(reopen().baselines()) == [GOOD, replace(GOOD, name="other")]
         assert (index.drop_baseline("other"), index.drop_baseline("other")) == (True, False)
         assert list(reopen().baselines()) == [GOOD]
+
+    def test_nodes_of_one_database_are_apart(self, reopen: OpenRunIndex) -> None:
+        """The same run and baseline: only the node differs."""
+        first, second = reopen("node-1"), reopen("node-2")
+        other = replace(FIRST, name="other", path="/else/a.jsonl", tags=(), state=RunState.FAILED)
+        first.put([FIRST, THIRD])
+        second.put([other])
+        second.annotate(FIRST.id, ["mine"], "a note")
+        first.put_baseline(GOOD)
+        second.put_baseline(replace(GOOD, at=AT - 9))
+        mine = replace(other, tags=("mine",), note="a note")
+        assert list(reopen("node-1").find(RunQuery())) == [THIRD, FIRST]
+        assert list(reopen("node-2").find(RunQuery())) == [mine]
+        assert [row.id for row in second.find(RunQuery(tag="paper"))] == []
+        assert [row.name for row in first.beginning(FIRST.id, 9)] == [FIRST.name]
+        assert dict(second.paths()) == {other.path: FIRST.id}
+        assert dict(second.states()) == {FIRST.id: "failed"}
+        assert (first.count(RunQuery()), second.counts(RunQuery()).tags) == (2, {"mine": 1})
+        first.drop([FIRST.id])
+        assert first.drop_baseline("good")
+        assert list(first.baselines()) == []
+        assert list(reopen("node-2").baselines()) == [replace(GOOD, at=AT - 9)]
+        assert list(reopen("node-2").find(RunQuery(tag="mine"))) == [mine]

@@ -3,10 +3,10 @@
 class TestMyStore(StoreContract):
     @pytest.fixture
     def reopen(self, tmp_path):
-        return lambda: MyStore(tmp_path)
+        return lambda node="node-1": MyStore(tmp_path, node)
 """
 
-from collections.abc import Callable
+from typing import Protocol
 
 from andon.history.rules.codec import pack_points
 from andon.history.rules.intervals import UsageInterval
@@ -41,7 +41,11 @@ def upkeep(store: Store, at: float, retention: Retention | None = None) -> None:
 
 RETENTION = Retention(30 * DAY_SECONDS, 60 * DAY_SECONDS, 365 * DAY_SECONDS)
 
-OpenStore = Callable[[], Store]
+
+class OpenStore(Protocol):
+    """Opens the store, each time as after a restart."""
+
+    def __call__(self, node: str = "node-1") -> Store: ...
 
 
 def counts(store: Store, since: float, until: float, points: int) -> list[int]:
@@ -53,7 +57,8 @@ def _slowed(at: float) -> tuple[str, ...]:
 
 
 class StoreContract:
-    """Subclass it with a fixture `reopen`: opens the store, each time as after a restart."""
+    """Subclass it with a fixture `reopen`: opens the store for a node, each time as after a
+    restart."""
 
     def test_an_empty_store_answers_with_gaps(self, reopen: OpenStore) -> None:
         store = reopen()
@@ -305,3 +310,39 @@ class StoreContract:
         store = reopen()
         assert store.place
         assert "\n" not in store.place
+
+    def test_nodes_of_one_database_are_apart(self, reopen: OpenStore) -> None:
+        """The same device, process and times: only the node differs."""
+        facts = {"node-1": (10, "ada", 0), "node-2": (90, "bob", 3)}
+        for node, (percent, user, index) in facts.items():
+            use = UsageInterval(GPU, 7, 1.0, user, "python", AT, AT + 60)
+            ticks = [tick(AT + index + 60 * n, percent) for n in range(60)]
+            reopen(node).write(ticks, [use], [Device(GPU, index, "nvidia", "H200")])
+
+        def check(node: str) -> None:
+            store, (percent, user, index) = reopen(node), facts[node]
+            found = store.history(GPU, "utilization_percent", AT, AT + 3600, 1)[0]
+            assert (found.count, found.min, found.max) == (60, percent, percent), node
+            assert store.history(HOST, "cpu_percent", AT, AT + 3600, 1)[0].count == 60, node
+            assert [use.user for use in store.usage(GPU, AT, AT + 60)] == [user]
+            assert [use.user for use in store.usage(None, AT, AT + 60)] == [user]
+            assert [device.index for device in store.devices()] == [index]
+            assert "power_watts" in store.metrics(GPU)
+
+        first, second = reopen("node-1"), reopen("node-2")
+        for node in facts:
+            check(node)
+        before = second.contents()
+        upkeep(first, AT + DAY_SECONDS)
+        after = second.contents()
+        assert (after.unpacked, after.extents) == (before.unpacked, before.extents)
+        assert before.unpacked
+        assert not first.contents().unpacked
+        for node in facts:
+            check(node)
+        upkeep(second, AT + 20 * DAY_SECONDS, Retention(DAY_SECONDS, DAY_SECONDS, DAY_SECONDS))
+        assert not second.history(GPU, "utilization_percent", AT, AT + 3600, 1)[0].count
+        assert list(second.usage(None, AT, AT + 60)) == []
+        check("node-1")
+        assert list(reopen("node-3").devices()) == []
+        assert not reopen("node-3").contents().extents

@@ -7,7 +7,7 @@ import click
 from msgspec.structs import replace
 
 from andon.cli.options import chosen, duration, elsewhere, shared, with_devices
-from andon.cli.snapshot_source import settings_of
+from andon.cli.sources import node_of, settings_of
 from andon.cli.terminal import in_color
 from andon.errors import Invalid, Unavailable
 from andon.tui.scene import SORT_NAMES
@@ -65,8 +65,8 @@ def top(
         state,
         processes=processes,
         interval_seconds=interval or choices.interval_seconds or state.interval_seconds,
-        can_end=not readonly and not settings.replay and choices.url is None,
-        replayed=bool(settings.replay) and choices.url is None,
+        can_end=not readonly and not settings.replay and node_of(choices).url is None,
+        replayed=bool(settings.replay) and node_of(choices).url is None,
     )
     color = in_color(choices.color or "auto", sys.stdout)
     return run(choices, state, kept, devices, color, ascii_only or _is_ascii())

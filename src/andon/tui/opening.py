@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from andon.cli.snapshot_source import chosen_uuids, only
 from andon.cli.terminal import Choices, notice
+from andon.model.naming import chosen_uuids, only
 from andon.tui.histories import Histories
 from andon.tui.remembered import remember, without_options
 from andon.tui.sources.feed import Feed, Tick

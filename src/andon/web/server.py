@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from andon.access.gate import Rules, is_loopback
 from andon.app.alerts import open_watcher
-from andon.app.history import open_recorder, store_kind
+from andon.app.history import open_recorder, store_kind, store_url
 from andon.app.leases import (
     open_availability,
     open_lease_tracker,
@@ -42,7 +42,7 @@ from andon.web.users.opening import open_shared_files
 if TYPE_CHECKING:
     from andon.alerts.watcher import Watcher
     from andon.exporter.spreads import ServerCounts
-    from andon.leases.network import RemoteLeases
+    from andon.leases.network import NetworkLeases
     from andon.leases.tracker import LeaseTracker
     from andon.model.lease_list import LeaseList
     from andon.web.jobs.shown import ServerJobs
@@ -56,7 +56,7 @@ log = logging.getLogger("andon.serve")
 def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started], None]) -> None:
     """Serve until a signal; invalid options are reported before anything starts."""
     if place.history:
-        store_kind(settings)  # raises Invalid for one that does not exist
+        store_kind(store_url(settings))  # raises Invalid for one that does not exist
     folder, person = open_node_folder(), state_folder()
     check_certificate(place)
     signal.signal(signal.SIGINT, _interrupted)
@@ -166,7 +166,7 @@ def _app_state(
     history: ServerHistory,
     keys: Keys,
     watcher: "Watcher",
-    remote_leases: "RemoteLeases | None",
+    remote_leases: "NetworkLeases | None",
     leases: "LeaseTracker | None",
     sign_in: str | None,
     runs: "ServerRuns",
@@ -201,11 +201,11 @@ def _remote_leases(
     watcher: "Watcher",
     leases: "LeaseTracker | None",
     simulated: bool,
-) -> "RemoteLeases | None":
+) -> "NetworkLeases | None":
     """Returns remote leasing; it uses the sampler's snapshots, so this process calls no driver."""
     if leases is None:
         return None  # a recording, or a system without locks
-    from andon.leases.network import RemoteLeases
+    from andon.leases.network import NetworkLeases
 
     availability = open_availability(
         settings,
@@ -214,7 +214,7 @@ def _remote_leases(
         broken=watcher.broken_devices,
         ask_places=sampler.ask_places,
     )
-    remote_leases = RemoteLeases(availability, feed.latest, follows=leases.why_not)
+    remote_leases = NetworkLeases(availability, feed.latest, follows=leases.why_not)
     leases.listen(remote_leases.changed)
     return remote_leases
 

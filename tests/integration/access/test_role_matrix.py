@@ -163,7 +163,7 @@ def machine(folder: Path, outside: bool = False) -> Iterator[tuple[Parts, Told]]
     users, told = users_files(folder)
     for one in users.known():
         one._monotonic = itertools.count().__next__  # nothing is taken for fresh
-    runs = ServerRuns(lambda: FoundRuns(()), "of root", users=users)
+    runs = ServerRuns(lambda: FoundRuns(), "of root", users=users)
     jobs = one_job(folder / "jobs", users, SECRETS["R"])
     parts = Parts(folder, [farm()], OUTSIDE if outside else HOME, runs=runs, jobs=jobs)
     try:

@@ -7,8 +7,9 @@ from msgspec.structs import replace
 
 from andon.alerts.rules.outbox import Delivery
 from andon.alerts.rules.past import Query
-from andon.model.alert import Alert, Notice, NoticeKind, Party, Phase
+from andon.model.alert import Alert, Notice, NoticeKind, Phase
 from andon.model.alert_wire import alert_to_json
+from andon.model.event import Party
 from andon.stores.sqlite_alerts import SqliteAlertStore
 from andon.testing.notices import AT, HOT
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from andon.app import load_settings, open_sampler
-from andon.model.alert import Event
 from andon.model.device import State
+from andon.model.event import Event
 from andon.sampling.bus import Subscription
 from andon.sampling.sampler import Sampler
 from tests.integration.conftest import is_alive, states, until

@@ -9,8 +9,8 @@ from types import ModuleType
 import pytest
 
 from andon.drivers.nvidia import Nvidia, events, nvml
-from andon.model.alert import Event, EventKind
 from andon.model.device import Card
+from andon.model.event import Event, EventKind
 from andon.ports import Announcing
 from tests.conftest import shut_down
 from tests.standin import StandIn, error, lost, not_supported

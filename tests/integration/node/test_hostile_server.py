@@ -10,10 +10,10 @@ import pytest
 
 from andon.cli import browser_link
 from andon.cli.catalogue import COMMANDS
-from andon.cli.commands.runs import of_server
 from andon.cli.main import run
-from andon.node import remote
+from andon.node import server as node_server
 from andon.node.calls import CallLimits
+from andon.node.remote import runs as remote_runs
 from tests.support.hostile_server import FAST, SLOW, HostileServer, hostile_server, odd_id
 from tests.support.rows import rows
 
@@ -55,12 +55,12 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def limited(monkeypatch: pytest.MonkeyPatch, limits: CallLimits) -> None:
     """The same limits, smaller: what is tried here is that they hold."""
     for name in ("LIMITS", "MINUTES_LIMITS", "END_LIMITS"):
-        monkeypatch.setattr(remote, name, limits)
+        monkeypatch.setattr(node_server, name, limits)
     monkeypatch.setattr(browser_link, "LIMITS", limits)
-    monkeypatch.setattr(remote, "FILE_SECONDS", limits.timeout_seconds)
-    monkeypatch.setattr(remote, "MOST_VALUES", 100_000)
-    monkeypatch.setattr(of_server, "MOST_BYTES", limits.most_bytes)
-    monkeypatch.setattr(of_server, "PAGES_SECONDS", 0.1)
+    monkeypatch.setattr(node_server, "FILE_SECONDS", limits.timeout_seconds)
+    monkeypatch.setattr(node_server, "MOST_VALUES", 100_000)
+    monkeypatch.setattr(remote_runs, "MOST_BYTES", limits.most_bytes)
+    monkeypatch.setattr(remote_runs, "PAGES_SECONDS", 0.1)
 
 
 def told(arguments: Sequence[str], server: HostileServer) -> str | None:

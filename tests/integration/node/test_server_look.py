@@ -16,12 +16,15 @@ from tests.integration.parts import wait_until
 from tests.integration.serving import serving
 from tests.standin import StandIn, StandInProcess
 from tests.support.homes import own_folders
+from tests.support.snapshots import GOLDEN
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the stand-in is an ELF library")
 
 GIB = 1 << 30
+LEAN = GOLDEN / "loaded_told.json"  # what of ours a told status loads
 MOVING = re.compile(
-    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+|\d+:\d\d:\d\d|^CPU .*?load [\d.]+", re.MULTILINE
+    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+|\d+:\d\d:\d\d|^CPU .*?load [\d.]+|for \d+ s|\d+ s ago",
+    re.MULTILINE,
 )
 """The time, how long a process has run, and the values of the node itself."""
 SAID = """
@@ -51,6 +54,24 @@ from andon.cli.entry import main
 main()
 """
 
+LOADED = """
+import os, sys
+leave = os._exit
+def left(code):
+    sys.stderr.write(" ".join(sys.modules))
+    sys.stderr.flush()
+    leave(code)
+os._exit = left
+sys.argv[1:] = ["status"]
+from andon.cli.entry import main
+main()
+"""
+NOT_NEEDED = {
+    "argparse", "click", "http", "ipaddress", "json", "platform", "selectors", "socket", "struct",
+    "subprocess", "textwrap", "threading", "typing_extensions", "urllib.parse", "msgspec.inspect",
+    "msgspec._json_schema",
+}  # fmt: skip
+
 
 class Ran(NamedTuple):
     """What a command printed, how many processes it started, and what it loaded of ours."""
@@ -65,6 +86,10 @@ class Node(NamedTuple):
     """A machine with four GPUs of all kinds, and its server."""
 
     environment: Mapping[str, str]
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.environment['ANDON_PORT']}"
 
     def run(self, *words: str, **more: str) -> Ran:
         done = subprocess.run(
@@ -112,6 +137,8 @@ def _reads_the_book(node: Node) -> bool:
     return "andon.leases.book.lease_book" in node.run("status").modules
 
 
+NOT_COMPARED = {"estimate", "open", "release", "top", "watch"}
+"""They change something, draw a screen, or show what moves with every reading."""
 SHOWN = (
     ("status",), ("status", "0", "2"), ("free",), ("free", "--gpus", "1"),
     ("ps",), ("ps", "1"), ("who",), ("devices",), ("leases",),
@@ -129,6 +156,28 @@ def test_the_lines_are_those_of_a_reading_and_no_reader_starts(
     assert "andon.sampling.readers" not in told.modules
 
 
+ANSWERED = (
+    *SHOWN, ("devices", "--topology"), ("why",), ("why", "1"), ("alerts",), ("alerts", "1", "2"),
+    ("alerts", "rules"), ("alerts", "rules", "thermal"), ("history", "--who"), ("runs",),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("words", ANSWERED, ids=" ".join)
+def test_a_command_shows_the_same_rows_of_a_named_server(
+    node: Node, words: tuple[str, ...]
+) -> None:
+    here, there = node.run(*words), node.run(*words, "--url", node.url)
+    assert there.text == here.text
+    assert there.processes == 0
+
+
+def test_every_command_that_takes_a_server_is_compared(node: Node) -> None:
+    from andon.cli.catalogue import COMMANDS
+
+    taking = {name for name in COMMANDS if "--url" in node.run(name, "--help").text}
+    assert taking - {words[0] for words in ANSWERED} == NOT_COMPARED
+
+
 def test_status_asks_once_and_loads_neither_book_nor_alerts_nor_http(node: Node) -> None:
     told = node.run("status")
     others = (
@@ -144,6 +193,25 @@ def test_status_asks_once_and_loads_neither_book_nor_alerts_nor_http(node: Node)
     hidden = node.run("status", CUDA_VISIBLE_DEVICES="1")
     assert hidden.text == node.run("status", "--fresh", CUDA_VISIBLE_DEVICES="1").text
     assert hidden.processes == 0
+
+
+def test_status_loads_little_for_a_servers_answer(node: Node) -> None:
+    """It takes the time of its imports: no module of ours is added without a reason."""
+    given = {**os.environ, **node.environment, "COLUMNS": "120"}
+    usual = {name: text for name, text in given.items() if not name.startswith("ANDON_ALERTS_")}
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED], capture_output=True, text=True, timeout=120,
+        env=usual, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "H200" in done.stdout or "H100" in done.stdout
+    found = set(done.stderr.split())
+    assert not NOT_NEEDED & found
+    ours = sorted(name for name in found if name.partition(".")[0] == "andon")
+    kept = json.loads(LEAN.read_text())
+    if os.environ.get("UPDATE_GOLDEN"):
+        LEAN.write_text(json.dumps(ours, indent=1) + "\n")
+    assert len(ours) <= len(kept), sorted(set(ours) - set(kept))
 
 
 def test_why_takes_what_the_server_remembers(node: Node) -> None:

@@ -167,12 +167,18 @@ def test_a_damaged_page_in_the_middle_is_noticed_when_it_is_read(tmp_path: Path)
 def test_what_was_opened_for_reading_is_never_moved_or_changed(tmp_path: Path) -> None:
     path = tmp_path / "history.db"
     path.write_bytes(b"no database" * 1000)
+    with pytest.raises(Unavailable, match="damaged"):
+        SqliteStore(path, readonly=True)
+    path.unlink()
+    SqliteStore(path).close()
     store = SqliteStore(path, readonly=True)
+    with pytest.raises(Unavailable, match="read-only"):
+        store.write([tick(AT, 1)])
+    path.write_bytes(b"no database" * 1000)
     with pytest.raises(Unavailable):
         store.history(GPU, "utilization_percent", AT, AT + 1, 1)
-    with pytest.raises(Unavailable):
-        store.write([tick(AT, 1)])
-    assert [p.name for p in tmp_path.iterdir()] == ["history.db"]
+    store.close()
+    assert not list(tmp_path.glob("*.corrupt-*"))
 
 
 def test_each_kind_of_failure_has_its_error(disk: Path) -> None:

@@ -12,7 +12,8 @@ import pytest
 from playwright.sync_api import Browser, Route, expect
 
 from andon.host.processes.kin import user_name
-from andon.model.alert import Alert, Level, Party, Phase
+from andon.model.alert import Alert, Level, Phase
+from andon.model.event import Party
 from andon.stores.sqlite_alerts import SqliteAlertStore
 from tests.integration.board import opened, sideways, sign_in, tiles, violations
 from tests.integration.browser import Window, chromium

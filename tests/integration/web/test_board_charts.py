@@ -275,7 +275,7 @@ def test_a_board_of_few_shows_their_charts_processes_and_why(
 def test_a_share_of_time_is_the_same_share_at_every_range(seen: Window, tmp_path: Path) -> None:
     """12 of every 21 readings were slowed down: 57 % of the time, however long that is."""
     uuid, end = specimens(1)[0].uuid, int(time.time()) // 630 * 630 - 6300
-    store = kind_of("sqlite").open(parse_store_url(f"sqlite:{tmp_path}/history.db"))
+    store = kind_of("sqlite").open(parse_store_url(f"sqlite:{tmp_path}/history.db"), "")
     times = range(end - 7 * 86_400, end, 30)
     store.write([_slowed(uuid, float(at), at // 30 % 21 < 12) for at in times])
     store.close()

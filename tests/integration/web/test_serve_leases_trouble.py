@@ -258,7 +258,7 @@ def asleep() -> Iterator[int]:
 LENDING = """
 import sys, time
 from andon.leases.rules.requests import RequestOptions
-from andon.leases.network import RemoteLeases
+from andon.leases.network import NetworkLeases
 from andon.leases.availability import Availability
 from andon.model.device import Snapshot
 from tests.support.sharing_parts import gpu
@@ -266,7 +266,7 @@ from tests.support.sharing_parts import gpu
 def look():
     return Snapshot("n", time.time(), devices=tuple(gpu(i) for i in range(4)))
 
-lender = RemoteLeases(Availability(look), look)
+lender = NetworkLeases(Availability(look), look)
 while True:
     print("asks", flush=True)
     row = lender.lend(RequestOptions(2).request(), 600.0).row

@@ -13,24 +13,23 @@ from msgspec.structs import replace
 from andon.access.audit_trail import audit_rows
 from andon.access.roles import BLIND
 from andon.alerts.rules.lamps import board
+from andon.alerts.rules.rule_page import RuleContext, rule_to_json, rules_to_json
 from andon.errors import Unavailable
 from andon.explain.conditions.catalogue import BY_NAME
 from andon.explain.conditions.rulebook import Rulebook
 from andon.leases.rules.occupants import Holder
 from andon.leases.rules.verdict import verdicts
-from andon.model.alert import Event, EventKind, Party
 from andon.model.alert_wire import alert_from_json, alert_to_json, alerts_from_json, alerts_to_json
 from andon.model.device import Snapshot
+from andon.model.event import Event, EventKind, Party
 from andon.model.lease import Lease, LeaseKind, LeaseState, Share
 from andon.model.verdict import DeviceVerdict
 from andon.node.audit_file import NAME
 from andon.web.answers.alert_payloads import (
     board_to_json,
     entries_to_json,
-    rules_to_json,
     seen_by,
 )
-from andon.web.answers.rule_page import RuleContext, rule_to_json
 from tests.support import alert_pages
 from tests.support import snapshots as drawn
 from tests.support.sharing_parts import capacities_of, claim, owner

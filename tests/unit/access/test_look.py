@@ -30,6 +30,7 @@ from tests.support.snapshots import h200
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sockets without a file")
 
+CODE = socket_peers.code_stamp().encode()
 HEX = "0123456789abcdef" * 2
 PORT = 26_366
 ROOT = Path("/")
@@ -137,16 +138,24 @@ def test_who_is_believed(listener: int | None, own: int, trusted: bool) -> None:
     assert is_trusted(listener, own, 1000) is trusted
 
 
-def test_a_server_of_another_machine_or_boot_or_of_simulated_devices_is_passed_over(
-    feed: Feed,
-) -> None:
+def test_a_server_of_another_machine_or_boot_is_passed_over(feed: Feed) -> None:
     for other in (
         replace(SNAPSHOT, node="elsewhere"),
         replace(SNAPSHOT, boot="another"),
-        replace(SNAPSHOT, simulated=True),
+        replace(SNAPSHOT, node="elsewhere", simulated=True),
+        replace(SNAPSHOT, simulated=True, versions={"replay": "day.jsonl"}),
     ):
         feed.last = other
         assert told() is None
+
+
+@pytest.mark.parametrize(("vendors", "is_taken"), [((), True), (("amd",), False)])
+def test_simulated_devices_are_taken_where_the_machine_has_none(
+    feed: Feed, vendors: tuple[str, ...], is_taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("andon.drivers.shared.presence.signs", lambda root: vendors)
+    feed.last = replace(SNAPSHOT, simulated=True)
+    assert (told() is not None) is is_taken
 
 
 def test_one_at_another_port_is_not_asked_unless_it_is_this_users_own(state_folder: Path) -> None:
@@ -165,6 +174,10 @@ def test_one_at_another_port_is_not_asked_unless_it_is_this_users_own(state_fold
         b"", b"\xff", b"[]", b"{}", b'{"schema":"andon.look/2"}', b"[" * 5000,
         b'{"schema":"andon.look/1","interval_seconds":1,"snapshot":{}}',
         b'{"schema":"andon.look/1","interval_seconds":"x","snapshot":{"node":1}}',
+        b'{"schema":"andon.look/1","interval_seconds":1,"code":"%b","snapshot":{}}' % CODE,
+        b'{"schema":"andon.look/1","interval_seconds":1,"code":"%b","snapshot":'
+        b'{"schema":"andon.snapshot/1","host":[],"devices":{"state":1}}}' % CODE,
+        b'{"schema":"andon.look/1","interval_seconds":1,"code":"%b","snapshot":[]}' % CODE,
     ],
 )  # fmt: skip
 def test_an_answer_of_another_kind_is_none(said: bytes) -> None:
@@ -183,6 +196,18 @@ def test_an_answer_of_another_kind_is_none(said: bytes) -> None:
         thread.join()
 
 
+@pytest.mark.parametrize("code", ["", "0.0.1"])
+def test_one_of_another_installation_is_read_with_care(
+    code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an upgrade beneath the server, which keeps the mark of its start."""
+    with closing(served(Feed())):
+        same = told()
+        monkeypatch.setattr(socket_peers, "code_stamp", lambda: code)
+        monkeypatch.delattr("andon.model.wire_in.own_snapshot_from_json")
+        assert told() == same is not None
+
+
 def test_one_that_says_nothing_is_left_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(look, "TIMEOUT_SECONDS", 0.05)
     with socket.socket(socket.AF_UNIX) as door:
@@ -193,7 +218,9 @@ def test_one_that_says_nothing_is_left_in_time(monkeypatch: pytest.MonkeyPatch) 
 
 def test_only_names_of_the_port_are_tried_and_few_of_them() -> None:
     line = "0000: 00000002 00000000 00010000 0001 01 20614 @"
-    table = "\n".join(f"{line}{look_name(port, HEX)}" for port in (1, 11, 1, 2, 1, 1, 1, 1))
+    table = "\n".join(
+        f"{line}{look_name(port, HEX)}" for port in (1, 11, 1, 2, 1, 1, 1, 1)
+    ).encode()
     assert list(look_names(table, 1)) == [look_name(1, HEX)] * MOST_NAMES
     assert list(look_names(table, 11)) == [look_name(11, HEX)]
     assert list(look_names(table, 3)) == []

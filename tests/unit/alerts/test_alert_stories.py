@@ -4,7 +4,8 @@ import re
 
 from andon.alerts.rules import listing
 from andon.alerts.rules.lamps import board
-from andon.cli.show.alerts import AlertOverview, render_alerts
+from andon.alerts.rules.overview import AlertOverview
+from andon.cli.show.alerts import render_alerts
 from andon.cli.show.render import render_status
 from andon.cli.show.why import answer, render_why
 from andon.explain.conditions.rulebook import Rulebook

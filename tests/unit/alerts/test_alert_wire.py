@@ -10,16 +10,7 @@ from hypothesis import strategies as st
 
 from andon.alerts.rules import listing
 from andon.errors import Invalid
-from andon.model.alert import (
-    Acknowledgement,
-    Alert,
-    Level,
-    Notice,
-    NoticeKind,
-    Party,
-    Phase,
-    Silence,
-)
+from andon.model.alert import Acknowledgement, Alert, Level, Notice, NoticeKind, Phase, Silence
 from andon.model.alert_wire import (
     alert_from_json,
     alert_to_json,
@@ -31,6 +22,7 @@ from andon.model.alert_wire import (
     silence_to_json,
 )
 from andon.model.codec import LATEST
+from andon.model.event import Party
 from tests.support.rows import rows
 
 AT = 1_767_614_400.0

@@ -27,7 +27,7 @@ from andon.explain.conditions.judgement import HOLDS, Judgement
 from andon.explain.conditions.memory.memory_leak import Filling
 from andon.explain.conditions.rulebook import Override, Rulebook
 from andon.explain.evidence.forecast import Arrival, Trend
-from andon.model.alert import Event, EventKind, Level, NoticeKind, Phase, Silence
+from andon.model.alert import Level, NoticeKind, Phase, Silence
 from andon.model.device import (
     Device,
     DeviceStatus,
@@ -38,6 +38,7 @@ from andon.model.device import (
     Snapshot,
 )
 from andon.model.device import State as DeviceState
+from andon.model.event import Event, EventKind
 from tests.support.rows import rows
 from tests.support.snapshots import h200
 

@@ -3,7 +3,7 @@
 from andon.alerts import rules as alerting
 from andon.alerts.rules import EMPTY, Moment, Observation
 from andon.explain.conditions.rulebook import Rulebook
-from andon.model.alert import Event, EventKind, Party
+from andon.model.event import Event, EventKind, Party
 from tests.support.snapshots import AT, farm, uuid
 
 

@@ -20,8 +20,9 @@ from andon.alerts.rules.outbox import Delivery
 from andon.alerts.rules.past import Query
 from andon.errors import Invalid
 from andon.explain.conditions.rulebook import Rulebook
-from andon.model.alert import Notice, NoticeKind, Party
+from andon.model.alert import Notice, NoticeKind
 from andon.model.device import Snapshot, State
+from andon.model.event import Party
 from andon.stores.sqlite import SqliteStore
 from andon.stores.sqlite_alerts import SqliteAlertStore
 from andon.testing.notices import HOT

@@ -18,14 +18,15 @@ from andon.alerts.rules import (
 from andon.alerts.rules.lamps import board
 from andon.alerts.rules.messages import message
 from andon.alerts.rules.routes import Route, concerns
+from andon.alerts.rules.rule_page import rules_to_json
 from andon.alerts.watcher import Watcher
 from andon.explain.conditions.rulebook import Rulebook
 from andon.leases.rules.occupants import BookView
-from andon.model.alert import Alert, Notice, NoticeKind, Party
+from andon.model.alert import Alert, Notice, NoticeKind
 from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.model.device import State as DeviceState
+from andon.model.event import Party
 from andon.units import GIB
-from andon.web.answers.alert_payloads import rules_to_json
 from tests.support.alerting_parts import Heard, Playing
 from tests.support.sharing_parts import gpu
 from tests.support.waiting import wait_for

@@ -12,6 +12,7 @@ from andon.alerts.rules.listing import entries, firing_by_level
 from andon.alerts.rules.outbox import Delivery, SavedAlerts
 from andon.alerts.rules.past import Query
 from andon.alerts.rules.routes import Route
+from andon.alerts.rules.rule_page import rules_to_json
 from andon.alerts.watcher import Watcher
 from andon.errors import Gone, Unavailable
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase, Silence
@@ -19,7 +20,6 @@ from andon.model.device import State
 from andon.ports import AlertStore
 from andon.settings.moments import QuietHours
 from andon.stores.memory import MemoryAlertStore
-from andon.web.answers.alert_payloads import rules_to_json
 from tests.support.alerting_parts import Heard, Moody, Playing
 from tests.support.waiting import wait_for
 

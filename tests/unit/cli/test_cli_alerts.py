@@ -7,19 +7,23 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from andon.cli import alert_source, snapshot_source
-from andon.cli.alert_source import FromSampling, FromServer, resolved, server_source, source_of
+from andon.alerts.rules.overview import AlertOverview
+from andon.cli.commands.explain.alerts import resolved
 from andon.cli.commands.explain.alerts_follow import changes
 from andon.cli.main import run
-from andon.cli.show.alerts import AlertOverview
+from andon.cli.sources import node_of
 from andon.cli.terminal import Choices
 from andon.errors import Gone, Invalid, Unavailable
 from andon.host.state import server_file
 from andon.model.alert import Acknowledgement, Alert, Level, Phase
 from andon.model.alert_wire import alerts_to_json
 from andon.model.wire import Json
+from andon.node import running
 from andon.node.calls import CallLimits, Target, Token, Trust
-from andon.node.remote import Server
+from andon.node.local.alerts import LocalAlerts
+from andon.node.port import NodeAlerts
+from andon.node.remote.alerts import RemoteAlerts
+from andon.node.server import Server
 from tests.support import alert_pages
 from tests.support.homes import made_node_state
 from tests.support.snapshots import AT, office
@@ -32,19 +36,23 @@ def page(*alerts: Alert) -> AlertOverview:
 # Devices and thresholds.
 
 
-def typed(
-    *words: str, monkeypatch: pytest.MonkeyPatch
-) -> tuple[int, FromSampling | FromServer | None]:
-    """The exit code of `andon alerts …`, and the source that it would have asked."""
-    asked: list[FromSampling | FromServer] = []
+def typed(*words: str, monkeypatch: pytest.MonkeyPatch) -> tuple[int, list[str] | None]:
+    """The exit code of `andon alerts …`, and the devices that it asked for."""
+    asked: list[list[str]] = []
 
-    def paged(self: FromSampling, since: float | None = None) -> AlertOverview:
-        asked.append(self)
+    def paged(
+        self: LocalAlerts, since: float | None = None, devices: list[str] | None = None
+    ) -> AlertOverview:
+        asked.append(devices or [])
         return page()
 
-    monkeypatch.setattr(FromSampling, "page", paged)
+    monkeypatch.setattr(LocalAlerts, "page", paged)
     code = run(["alerts", "--simulate", "2", *words])
     return code, asked[0] if asked else None
+
+
+def source_of(choices: Choices) -> NodeAlerts:
+    return node_of(choices).alerts
 
 
 @pytest.mark.parametrize(
@@ -61,10 +69,7 @@ def typed(
 def test_alerts_takes_devices_as_arguments_and_as_an_option(
     words: tuple[str, ...], devices: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code, source = typed(*words, monkeypatch=monkeypatch)
-    assert code == 0
-    assert source is not None
-    assert vars(source)["_devices"] == devices
+    assert typed(*words, monkeypatch=monkeypatch) == (0, devices)
 
 
 @pytest.mark.parametrize("words", [("rulez",), ("thermal@3",), ("--sinse", "3")])
@@ -85,7 +90,7 @@ def test_a_server_is_asked_for_each_of_the_devices_and_no_alert_comes_twice() ->
             asked.append(path)
             return alerts_to_json([alert_pages.hot()], (), "node17", AT, False, worst=None)
 
-    found = FromServer(Asked(), ["2", "3:0"]).page()
+    found = RemoteAlerts(Asked()).page(None, ["2", "3:0"])
     assert found.alerts == (alert_pages.hot(),)
     assert asked == ["/api/alerts?limit=1000&device=2", "/api/alerts?limit=1000&device=3%3A0"]
 
@@ -93,15 +98,15 @@ def test_a_server_is_asked_for_each_of_the_devices_and_no_alert_comes_twice() ->
 def test_thresholds_of_ones_own_are_judged_here_and_never_sent_to_a_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(alert_source, "_running", lambda choices: pytest.fail("asked a server"))
+    monkeypatch.setattr(running, "running_server", lambda token: pytest.fail("asked a server"))
     own = Choices(overrides={"alerts_thermal_celsius": "75"})
-    assert isinstance(source_of(own), FromSampling)
+    assert isinstance(source_of(own), LocalAlerts)
     with pytest.raises(Invalid, match="cannot be combined"):
-        source_of(replace(own, url="http://127.0.0.1:9"))
+        source_of(Choices(overrides=own.overrides, url="http://127.0.0.1:9"))
 
 
 def test_a_server_that_hangs_is_asked_once_and_not_said_to_be_absent(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped, or waiting for a disk: each of its users would wait ten seconds, several times."""
     asked: list[str] = []
@@ -111,20 +116,21 @@ def test_a_server_that_hangs_is_asked_once_and_not_said_to_be_absent(
             asked.append(path)
             return super().get(path, **more)
 
-    monkeypatch.setattr(alert_source, "LOOK_LIMITS", CallLimits(0.05, 1000))
-    monkeypatch.setattr(alert_source, "_silent", {})
+    monkeypatch.setattr(running, "LOOK_LIMITS", CallLimits(0.05, 1000))
+    monkeypatch.setattr(running, "_silent", {})
     with socket.create_server(("127.0.0.1", 0)) as listener:  # which never answers
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         hung = Hung(Target(url, Trust.PROVEN, Token("t" * 43)))
-        monkeypatch.setattr(alert_source, "own_server", lambda: hung)
-        monkeypatch.setattr(alert_source, "service", lambda *_: hung)
+        monkeypatch.setattr(running, "own_server", lambda: hung)
+        monkeypatch.setattr(running, "service", lambda *_: hung)
         for _ in range(3):
-            assert isinstance(source_of(Choices()), FromSampling)
+            assert isinstance(source_of(Choices()), LocalAlerts)
         with pytest.raises(Unavailable, match=f"{url} does not answer"):
-            server_source(Choices())
+            source_of(Choices()).check_server()
     assert len(asked) == 1
-    monkeypatch.setattr(snapshot_source, "take_snapshot", lambda choices: office())
-    found = FromSampling(Choices()).page().note or ""
+    node = node_of(Choices(replay=str(tmp_path / "none")))
+    monkeypatch.setattr(node.live, "read", office)
+    found = node.alerts.page().note or ""
     assert found.startswith(f"Based on one reading: {url} does not answer, so ")
 
 
@@ -212,18 +218,18 @@ def state(state_folder: Path) -> Path:
 
 
 def test_without_a_server_this_node_is_looked_at(state: Path) -> None:
-    assert isinstance(source_of(Choices()), FromSampling)
+    assert isinstance(source_of(Choices()), LocalAlerts)
     with pytest.raises(Unavailable, match="no andon server is running"):
-        server_source(Choices())
+        source_of(Choices()).check_server()
 
 
 def test_a_server_that_is_named_is_asked_and_no_other(state: Path) -> None:
     found = source_of(Choices(url="http://127.0.0.1:9"))
-    assert isinstance(found, FromServer)
+    assert isinstance(found, RemoteAlerts)
     with pytest.raises(Unavailable, match="cannot be reached"):
         found.page()
 
 
 def test_devices_that_are_simulated_here_are_no_servers(state: Path) -> None:
     server_file.announce(made_node_state(state.parent), "http://127.0.0.1:9", "127.0.0.1")
-    assert isinstance(source_of(Choices(simulate=2)), FromSampling)
+    assert isinstance(source_of(Choices(simulate=2)), LocalAlerts)

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from andon.alerts.rules.overview import AlertOverview
+from andon.alerts.rules.rule_page import RuleContext, rule_to_json, rules_to_json
 from andon.cli.show.alert_rules import render_rule, render_rules
 from andon.cli.show.alerts import (
     FINE,
-    AlertOverview,
     names_of,
     render_alert,
     render_alerts,
@@ -25,8 +26,6 @@ from andon.explain.conditions.condition import SERVED
 from andon.explain.conditions.rulebook import Override, Rulebook
 from andon.model.alert import Level, Phase
 from andon.model.wire import Json
-from andon.web.answers.alert_payloads import rules_to_json
-from andon.web.answers.rule_page import RuleContext, rule_to_json
 from tests.support import alert_pages
 from tests.support.snapshots import AT, assert_golden, farm
 

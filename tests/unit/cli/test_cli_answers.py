@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from andon.cli import snapshot_source
 from andon.cli.commands.explain import alerts_trial
 from andon.cli.commands.setup.config import render_settings
 from andon.cli.commands.setup.cost import Cost, render_cost
@@ -35,10 +34,12 @@ from andon.model.device import Device, Process
 from andon.model.lease_list import LeaseList
 from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.settings.resolution import resolve
+from andon.testing.fake_node import FakeNode
 from andon.units import GIB
 from tests.support import snapshots as golden
+from tests.support.nodes import ask_node
 from tests.support.sharing_parts import capacities_of, gpu
-from tests.support.snapshots import COSTS, FakeSampler
+from tests.support.snapshots import COSTS
 
 DEVICE = Device("GPU-1", 3, "nvidia", "NVIDIA H100")
 
@@ -166,7 +167,7 @@ def test_leases_are_listed_by_device() -> None:
 def test_status_shows_the_named_devices(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], book_folder: Path
 ) -> None:
-    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(golden.farm()))
+    ask_node(monkeypatch, FakeNode(golden.farm()))
     for words in (["status", "0", "--csv"], ["-d", "0", "--csv"], ["0", "--csv"]):
         assert run(words) == 0
         assert len(capsys.readouterr().out.splitlines()) == 2

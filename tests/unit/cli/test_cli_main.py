@@ -10,16 +10,20 @@ import pytest
 from msgspec.structs import replace
 
 from andon import app
-from andon.cli import snapshot_source
+from andon.app.node import NodeChoice
 from andon.cli.catalogue import COMMANDS, JOBS
 from andon.cli.commands.setup.cost import Cost, render_cost, report_to_json
 from andon.cli.main import cli, run
 from andon.cli.options import MOST_SIMULATED, whole
+from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, in_color, report, size, write
 from andon.errors import Conflict, Denied, Gone, Invalid, Unavailable
-from andon.settings.resolution import FIELDS
+from andon.model.device import Snapshot
+from andon.settings.resolution import FIELDS, Settings
+from andon.testing.fake_node import FakeNode
 from andon.version import __version__
 from tests.support import snapshots as golden
+from tests.support.nodes import ask_node
 from tests.support.rows import rows
 from tests.support.snapshots import COSTS, FakeSampler
 
@@ -79,10 +83,7 @@ def test_each_error_has_its_exit_code_and_two_lines(
     error: type[Unavailable],
     code: int,
 ) -> None:
-    def fail(choices: Choices) -> None:
-        raise error("it is so", hint="do this")
-
-    monkeypatch.setattr(snapshot_source, "sampling", fail)
+    ask_node(monkeypatch, FakeNode(error=error("it is so", hint="do this")))
     assert run(["status"]) == code
     assert capsys.readouterr() == ("", "andon: it is so\nhint: do this\n")
 
@@ -101,10 +102,7 @@ def test_an_error_cannot_move_the_cursor(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_ctrl_c_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(choices: Choices) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(snapshot_source, "sampling", interrupt)
+    ask_node(monkeypatch, FakeNode(error=KeyboardInterrupt()))
     assert run(["status"]) == 130
 
 
@@ -112,15 +110,15 @@ def test_ctrl_c_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_shared_options_are_taken_before_and_after_the_command(
     monkeypatch: pytest.MonkeyPatch, args: list[str]
 ) -> None:
-    seen: list[dict[str, object]] = []
+    seen: list[tuple[int | None, int]] = []
 
-    def remember(choices: Choices) -> FakeSampler:
-        seen.append(choices.flags())
-        return FakeSampler(golden.simulated())
+    def remember(choice: NodeChoice, settings: Settings, notify: object) -> FakeNode:
+        seen.append((choice.simulate, settings.simulate))
+        return FakeNode(golden.simulated())
 
-    monkeypatch.setattr(snapshot_source, "sampling", remember)
+    monkeypatch.setattr("andon.app.node.find_node", remember)
     assert run(args) == 0
-    assert seen == [{"simulate": 3, "replay": ""}]
+    assert seen == [(3, 3)]
 
 
 @pytest.mark.parametrize("given", ["0", "-1", "many", "1.5", "9" * 5000])
@@ -152,10 +150,10 @@ def test_a_simulation_and_a_recording_exclude_each_other(
 
 def test_a_flag_beats_the_variable_of_the_other_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANDON_REPLAY", "/nowhere.jsonl")
-    settings = snapshot_source.settings_of(Choices(simulate=2))
+    settings = settings_of(Choices(simulate=2))
     assert (settings.simulate, settings.replay) == (2, "")
     monkeypatch.setenv("ANDON_SIMULATE", "8")
-    settings = snapshot_source.settings_of(Choices(replay="look.jsonl"))
+    settings = settings_of(Choices(replay="look.jsonl"))
     assert (settings.simulate, settings.replay) == (0, "look.jsonl")
 
 
@@ -225,7 +223,7 @@ def test_a_shell_learns_to_complete(shell: str, capsys: pytest.CaptureFixture[st
 
 
 def test_a_node_without_a_gpu_has_an_exit_code_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(golden.no_gpu()))
+    ask_node(monkeypatch, FakeNode(golden.no_gpu()))
     assert run(["status"]) == 3
 
 
@@ -260,12 +258,16 @@ def test_cost_speaks_json() -> None:
     assert value["nvidia_smi"]["wall_seconds"] == 0.2
 
 
+def sample(monkeypatch: pytest.MonkeyPatch, *snapshots: Snapshot) -> None:
+    monkeypatch.setattr("andon.app.open_sampler", lambda settings: FakeSampler(*snapshots))
+
+
 def test_cost_without_nvidia_smi_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr(
-        snapshot_source, "sampling", lambda choices: FakeSampler(*[golden.farm()] * 3)
+        "andon.app.open_sampler", lambda settings: FakeSampler(*[golden.farm()] * 3)
     )
     assert run(["cost", "--count", "2"]) == 0
     assert "nvidia-smi is not installed" in capsys.readouterr().out
@@ -280,7 +282,7 @@ def test_cost_runs_nvidia_smi_as_often(
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setattr(
-        snapshot_source, "sampling", lambda choices: FakeSampler(*[golden.farm()] * 3)
+        "andon.app.open_sampler", lambda settings: FakeSampler(*[golden.farm()] * 3)
     )
     assert run(["cost", "--count", "2", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["nvidia_smi"]["wall_seconds"] > 0
@@ -296,7 +298,7 @@ def test_cost_survives_an_nvidia_smi_that_fails(
     script.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(
-        snapshot_source, "sampling", lambda choices: FakeSampler(*[golden.farm()] * 3)
+        "andon.app.open_sampler", lambda settings: FakeSampler(*[golden.farm()] * 3)
     )
     assert run(["cost", "--count", "1"]) == 0
     assert "nvidia-smi does not work here" in capsys.readouterr().out
@@ -306,7 +308,7 @@ def test_cost_survives_an_nvidia_smi_that_fails(
 def test_cost_without_a_gpu_ends_after_the_first_look_with_the_reason(
     form: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(golden.no_gpu()))
+    sample(monkeypatch, golden.no_gpu())
     assert run(["cost", *form]) == 3
     out, err = capsys.readouterr()
     assert out == ""

@@ -11,7 +11,6 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.cli import snapshot_source
 from andon.cli.commands.watch import ps
 from andon.cli.main import run
 from andon.cli.show.process_rows import (
@@ -34,10 +33,12 @@ from andon.cli.show.process_table import (
 from andon.cli.show.text import display_width
 from andon.host.processes.procfs import ProcessParent
 from andon.model.device import COMMANDS_MISSING, NAMES_MISSING, Process, State
+from andon.testing.fake_node import FakeNode
 from andon.units import GIB
 from tests.support import snapshots as golden
+from tests.support.nodes import ask_node
 from tests.support.rows import rows
-from tests.support.snapshots import ANCESTORS, FAMILY, HOSTS, FakeSampler, launched, office
+from tests.support.snapshots import ANCESTORS, FAMILY, HOSTS, launched, office
 
 
 class Counted(Struct, frozen=True):
@@ -102,7 +103,7 @@ def test_elapsed_time_reads_like_ps(seconds: float | None, words: str) -> None:
 def test_ps_filters_by_device_and_user(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(office()))
+    ask_node(monkeypatch, FakeNode(office()))
     monkeypatch.setattr(ps, "host_use", lambda *_: HOSTS)
     assert run(["ps", "--json", "-d", "0", "--user", "alice"]) == 0
     value = json.loads(capsys.readouterr().out)
@@ -113,7 +114,7 @@ def test_ps_filters_by_device_and_user(
 def test_ps_without_a_gpu_says_why(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(golden.no_gpu()))
+    ask_node(monkeypatch, FakeNode(golden.no_gpu()))
     monkeypatch.setattr(ps, "host_use", lambda *_: {})
     assert run(["ps"]) == 3
     assert "libnvidia-ml.so.1 is not installed" in " ".join(capsys.readouterr().out.split())
@@ -124,7 +125,7 @@ def test_processes_that_cannot_be_listed_are_explained(
 ) -> None:
     odd = replace(golden.h200(0, 9.0), missing={"processes": "no permission"})
     snapshot = replace(golden.farm(), devices=(odd,))
-    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(snapshot))
+    ask_node(monkeypatch, FakeNode(snapshot))
     monkeypatch.setattr(ps, "host_use", lambda *_: {})
     assert run(["ps"]) == 0
     assert capsys.readouterr().out == "no process is using a GPU\n– processes: no permission\n"
@@ -133,7 +134,7 @@ def test_processes_that_cannot_be_listed_are_explained(
 def test_devices_exits_with_3_where_there_is_none(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(golden.no_gpu()))
+    ask_node(monkeypatch, FakeNode(golden.no_gpu()))
     assert run(["devices", "--json"]) == 3
     assert json.loads(capsys.readouterr().out)["faults"][0]["source"] == "nvidia"
 
@@ -164,7 +165,7 @@ def test_no_row_of_the_groups_wraps() -> None:
 def test_an_empty_filter_says_that_others_are_there(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(office()))
+    ask_node(monkeypatch, FakeNode(office()))
     monkeypatch.setattr(ps, "host_use", lambda *_: HOSTS)
     assert run(["ps", "--user", "zed"]) == 0
     said = capsys.readouterr().out
@@ -179,7 +180,7 @@ def test_devices_that_do_not_respond_are_named(
         replace(golden.silent(5, State.STALE, "stuck", None, 5), last_users=("alice", "bob")),
     )
     snapshot = replace(golden.farm(), devices=(golden.h200(0, 9.0), *silent))
-    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(snapshot))
+    ask_node(monkeypatch, FakeNode(snapshot))
     monkeypatch.setattr(ps, "host_use", lambda *_: {})
     assert run(["ps"]) == 0
     said = capsys.readouterr().out
@@ -196,8 +197,8 @@ def test_command_lines_that_a_server_hides_are_said_to_be_hidden(
     hidden = replace(golden.work(7, "alice", "python3", 9.0), command=None)
     odd = golden.busy(0, 9, 9.0, hidden)
     odd = replace(odd, missing={COMMANDS_MISSING: "shown to callers with the token"})
-    there = FakeSampler(replace(golden.farm(), devices=(odd,)))
-    monkeypatch.setattr(snapshot_source, "server_of", lambda choices, url: there)
+    snapshot = replace(golden.farm(), devices=(odd,))
+    ask_node(monkeypatch, FakeNode(snapshot, url="http://127.0.0.1:9"))
     assert run(["ps", "--url", "http://127.0.0.1:9"]) == 0
     out = capsys.readouterr().out
     assert "python3" in out
@@ -309,7 +310,7 @@ def test_ps_draws_the_tree_of_real_processes(
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:
         used = golden.busy(0, 50, 9.0, golden.work(child.pid, "ana", "cat", 9.0))
         snapshot = replace(golden.farm(), devices=(used,))
-        monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(snapshot))
+        ask_node(monkeypatch, FakeNode(snapshot))
         monkeypatch.setenv("COLUMNS", "200")
         assert run(["ps", "--tree"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -327,7 +328,7 @@ def test_ps_knows_no_ancestors_of_simulated_or_unnamed_processes(
     invented = replace(golden.simulated().devices[0], processes=(mine,))
     foreign = golden.busy(1, 50, 9.0, replace(mine, name=None, command="-", user=None))
     snapshot = replace(golden.farm(), devices=(invented, foreign))
-    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(snapshot))
+    ask_node(monkeypatch, FakeNode(snapshot))
     assert run(["ps", "--tree"]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if "–" in line or "└" in line]
     assert not any("└" in line for line in lines)
@@ -336,7 +337,7 @@ def test_ps_knows_no_ancestors_of_simulated_or_unnamed_processes(
 def test_ps_filters_by_container_and_job(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(office()))
+    ask_node(monkeypatch, FakeNode(office()))
     monkeypatch.setattr(ps, "host_use", lambda *_: HOSTS)
     for arguments, pid in ((["-j", "4711"], 4101), (["--container", "jupyter"], 4207)):
         assert run(["ps", "--json", *arguments]) == 0
@@ -354,11 +355,7 @@ def test_processes_without_a_name_are_explained(
 ) -> None:
     odd = golden.busy(0, 9, 9.0, Process(4242, memory_bytes=9 * GIB))
     odd = replace(odd, missing={NAMES_MISSING: "the host's pids"})
-    monkeypatch.setattr(
-        snapshot_source,
-        "sampling",
-        lambda choices: FakeSampler(replace(golden.farm(), devices=(odd,))),
-    )
+    ask_node(monkeypatch, FakeNode(replace(golden.farm(), devices=(odd,))))
     assert run(["ps"]) == 0
     out = capsys.readouterr().out
     assert "4242" in out

@@ -11,13 +11,14 @@ import pytest
 
 from andon.cli.browser_link import NO_SERVER, sign_in_link
 from andon.errors import Denied, Unavailable
+from andon.explain.conditions.rulebook import Rulebook
 from andon.host.state import server_file
 from andon.model import wire
 from andon.node import calls
 from andon.node.calls import Target
-from andon.node.remote import (
+from andon.node.remote.live import RemoteLive
+from andon.node.server import (
     CLEAR_TEXT,
-    Remote,
     Server,
     connect,
     own_server,
@@ -192,7 +193,7 @@ def test_a_server_that_is_away_is_reported_once_and_again_when_it_is_back(
         return wire.snapshot_to_json(farm())
 
     monkeypatch.setattr(Server, "get", get)
-    found = Remote(Server(Target("http://node7")), said.append).patiently()
+    found = RemoteLive(Server(Target("http://node7")), Rulebook, said.append).patiently()
     assert found.node == farm().node
     assert said == ["connection reset; retrying", "http://node7 is responding again after 0 s"]
 
@@ -203,7 +204,7 @@ def test_what_waiting_cannot_help_is_not_waited_for(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(Server, "get", get)
     with pytest.raises(Denied):
-        Remote(Server(Target("http://node7"))).patiently()
+        RemoteLive(Server(Target("http://node7")), Rulebook).patiently()
 
 
 @pytest.mark.parametrize(

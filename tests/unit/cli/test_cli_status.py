@@ -10,7 +10,6 @@ import pytest
 from msgspec.structs import replace
 
 from andon.alerts.rules.lamps import DeviceLamp
-from andon.cli import snapshot_source
 from andon.cli.main import run
 from andon.cli.show import csv_rows
 from andon.cli.show.entries import NamedDevice, entries, model_name, only_visible
@@ -20,8 +19,10 @@ from andon.model.device import Snapshot, State
 from andon.model.lamp import Lamp
 from andon.model.naming import range_of
 from andon.model.verdict import DeviceVerdict, VerdictKind
+from andon.testing.fake_node import FakeNode
 from tests.support import snapshots as golden
-from tests.support.snapshots import AT, FakeSampler
+from tests.support.nodes import ask_node
+from tests.support.snapshots import AT
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +37,7 @@ def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def _see(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
-    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(snapshot))
+    ask_node(monkeypatch, FakeNode(snapshot))
 
 
 def _text(snapshot: Snapshot, width: int = 80, **more: object) -> str:

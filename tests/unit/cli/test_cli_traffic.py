@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from andon.cli import snapshot_source
 from andon.cli.main import run
 from andon.cli.show.history import HistoryLine, render_history
 from andon.cli.show.render import render_status
@@ -141,8 +140,8 @@ def test_only_a_wide_table_is_read_twice(
     asked: list[tuple[bool, bool]],
 ) -> None:
     sampler = Looks()
-    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: sampler)
-    monkeypatch.setattr(snapshot_source, "BETWEEN_SECONDS", 0.0)
+    monkeypatch.setattr("andon.app.open_sampler", lambda settings: sampler)
+    monkeypatch.setattr("andon.node.local.live.BETWEEN_SECONDS", 0.0)
     monkeypatch.setenv("COLUMNS", width)
     assert run(["status", *options]) == 0
     assert sampler.asked == asked

@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from andon.cli import snapshot_source
 from andon.cli.main import run
 from andon.cli.show import csv_rows
 from andon.cli.show.text import display_width
 from andon.cli.show.watch import Stream
 from andon.model import wire_in
 from andon.model.device import Snapshot
+from andon.testing.fake_node import FakeNode
 from tests.support import snapshots as golden
-from tests.support.snapshots import FakeSampler, assert_golden, ticks
+from tests.support.nodes import ask_node
+from tests.support.snapshots import assert_golden, ticks
 
 watch_module = import_module(
     "andon.cli.commands.watch.watch"
@@ -38,10 +39,10 @@ def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def _play(
     monkeypatch: pytest.MonkeyPatch, *snapshots: Snapshot, interrupted: bool = False
-) -> FakeSampler:
-    sampler = FakeSampler(*snapshots, interrupted=interrupted)
-    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: sampler)
-    return sampler
+) -> FakeNode:
+    node = FakeNode(*snapshots, interrupted=interrupted)
+    ask_node(monkeypatch, node)
+    return node
 
 
 def test_the_heading_comes_back_with_every_screenful() -> None:
@@ -253,7 +254,7 @@ def test_a_device_that_disappears_later_does_not_end_the_watch(
 def test_intervals_have_units(monkeypatch: pytest.MonkeyPatch, given: str, seconds: float) -> None:
     sampler = _play(monkeypatch, *ticks(1))
     assert run(["watch", "-i", given]) == 0
-    assert sampler.intervals == [seconds]
+    assert sampler.live.intervals == [seconds]
 
 
 @pytest.mark.parametrize("given", ["0", "10ms", "soon", "-1"])

@@ -7,15 +7,16 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from andon.cli import snapshot_source
 from andon.cli.main import run
 from andon.cli.show.text import display_width
 from andon.cli.show.why import answer, answer_to_json, render_why
 from andon.explain.evidence.measures import MEASURES
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.lamp import Lamp
+from andon.testing.fake_node import FakeNode
 from tests.support import snapshots as golden
-from tests.support.snapshots import FakeSampler, assert_golden, busy, work
+from tests.support.nodes import ask_node
+from tests.support.snapshots import assert_golden, busy, work
 
 
 @pytest.fixture(autouse=True)
@@ -138,14 +139,14 @@ def test_a_masked_device_is_called_by_both_its_numbers() -> None:
 
 
 @pytest.fixture
-def farm(monkeypatch: pytest.MonkeyPatch) -> FakeSampler:
-    sampler = FakeSampler(*_looks(golden.farm(), 9))
-    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: sampler)
-    return sampler
+def farm(monkeypatch: pytest.MonkeyPatch) -> FakeNode:
+    node = FakeNode(*_looks(golden.farm(), 9))
+    ask_node(monkeypatch, node)
+    return node
 
 
 def test_it_looks_for_two_seconds_and_says_so(
-    farm: FakeSampler, capsys: pytest.CaptureFixture[str]
+    farm: FakeNode, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["why", "--json"]) == 0
     out, err = capsys.readouterr()
@@ -153,7 +154,7 @@ def test_it_looks_for_two_seconds_and_says_so(
     assert err == "andon: sampling for 2 s\n"
 
 
-def test_quiet_leaves_the_notice_out(farm: FakeSampler, capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_leaves_the_notice_out(farm: FakeNode, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["why", "--quiet", "--seconds", "1"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
@@ -161,7 +162,7 @@ def test_quiet_leaves_the_notice_out(farm: FakeSampler, capsys: pytest.CaptureFi
 
 
 def test_one_look_is_enough_if_that_is_asked_for(
-    farm: FakeSampler, capsys: pytest.CaptureFixture[str]
+    farm: FakeNode, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["why", "0", "--seconds", "0", "--json"]) == 0
     value = json.loads(capsys.readouterr().out)
@@ -171,7 +172,7 @@ def test_one_look_is_enough_if_that_is_asked_for(
 
 @pytest.mark.parametrize(("name", "uuid"), [("6", golden.uuid(6)), ("6:1", "MIG-0006-1")])
 def test_a_board_and_its_instance_are_told_apart(
-    name: str, uuid: str, farm: FakeSampler, capsys: pytest.CaptureFixture[str]
+    name: str, uuid: str, farm: FakeNode, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["why", name, "--json"]) == 0
     (device,) = json.loads(capsys.readouterr().out)["devices"]
@@ -179,7 +180,7 @@ def test_a_board_and_its_instance_are_told_apart(
 
 
 def test_a_wrong_name_and_an_ambiguous_one_are_told(
-    farm: FakeSampler, capsys: pytest.CaptureFixture[str]
+    farm: FakeNode, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["why", "77"]) == 5
     assert "there is no device '77'" in capsys.readouterr().err
@@ -190,7 +191,7 @@ def test_a_wrong_name_and_an_ambiguous_one_are_told(
 def test_without_a_gpu_it_explains_why_and_exits_with_3(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(golden.no_gpu()))
+    ask_node(monkeypatch, FakeNode(golden.no_gpu()))
     assert run(["why", "0"]) == 3
     out, err = capsys.readouterr()
     assert "libnvidia-ml.so.1 is not installed" in out

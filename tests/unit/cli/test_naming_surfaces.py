@@ -10,7 +10,6 @@ import pytest
 from andon.alerts.rules.render import AlertRenderer
 from andon.alerts.rules.routes import Route, concerns, resolved
 from andon.app import refuse_ambiguous_names
-from andon.cli import snapshot_source
 from andon.cli.main import run
 from andon.doctor.rules.selftest.load import Load, judge_load
 from andon.doctor.rules.selftest.trials import histories_of
@@ -28,20 +27,21 @@ from andon.settings.alerts import (
     read_overrides,
 )
 from andon.settings.resolution import Settings
+from andon.testing.fake_node import FakeNode
 from tests.support import snapshots as drawn
+from tests.support.nodes import ask_node
 from tests.support.sharing_parts import request
-from tests.support.snapshots import FakeSampler
 from tests.support.web_parts import HOME, Caller, Parts
 
 PART = "MIG-0006-0"
 
 
 @pytest.fixture
-def farm(book_folder: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSampler:
+def farm(book_folder: Path, monkeypatch: pytest.MonkeyPatch) -> FakeNode:
     monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
-    sampler = FakeSampler(drawn.farm())
-    monkeypatch.setattr(snapshot_source, "sampling", lambda *choices: sampler)
-    return sampler
+    node = FakeNode(drawn.farm())
+    ask_node(monkeypatch, node)
+    return node
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,7 @@ def test_rest_refuses_an_ambiguous_name_with_the_candidates(caller: Caller) -> N
     [("ps", "-d"), ("why",), ("cordon",), ("uncordon",), ("watch", "-n", "1", "-d")],
 )
 def test_the_cli_refuses_an_ambiguous_name_with_the_candidates(
-    farm: FakeSampler, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
+    farm: FakeNode, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
 ) -> None:
     assert run([*command, "MIG-"]) == 2
     said = capsys.readouterr().err
@@ -88,18 +88,17 @@ def test_the_cli_refuses_an_ambiguous_name_with_the_candidates(
     assert "GPU 6:1: MIG-0006-1" in said
 
 
-def test_a_cordon_by_an_ambiguous_name_cordons_nothing(farm: FakeSampler) -> None:
+def test_a_cordon_by_an_ambiguous_name_cordons_nothing(farm: FakeNode) -> None:
     run(["cordon", "MIG-"])
     assert Book(make=False).cordons() == ()
 
 
 def test_the_cli_takes_a_pci_address_and_a_cuda_number(
-    farm: FakeSampler, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    farm: FakeNode, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["why", "9A:00.0", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["devices"][0]["uuid"] == drawn.uuid(6)
-    masked = FakeSampler(drawn.masked())
-    monkeypatch.setattr(snapshot_source, "sampling", lambda *choices: masked)
+    ask_node(monkeypatch, FakeNode(drawn.masked()))
     assert run(["why", "cuda:0", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["devices"][0]["uuid"] == drawn.uuid(2)
 

@@ -11,13 +11,11 @@ import click
 import pytest
 from click.shell_completion import ShellComplete
 
-from andon.cli import lamp_source
 from andon.cli.catalogue import ALIASES, COMMANDS, MEANT
-from andon.cli.commands.explain import alerts
 from andon.cli.commands.explain.alerts_trial import trial
 from andon.cli.commands.suggestions import OPTIONS_MEANT
 from andon.cli.main import cli, named, run
-from andon.cli.past_source import find_past, open_past
+from andon.cli.sources import node_of
 from andon.cli.terminal import Choices
 from andon.errors import Conflict, Gone, Unavailable
 from andon.leases import releaser
@@ -26,9 +24,11 @@ from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms
 from andon.model.device import Snapshot
 from andon.model.job import JobState
-from andon.node.history import RemoteHistory
+from andon.testing.fake_node import FakeNode
+from tests.support.nodes import ask_node
 from tests.support.rows import rows
 from tests.support.sharing_parts import gpu, request
+from tests.support.snapshots import farm
 
 NODE = Availability(lambda: Snapshot("n", time.time(), devices=tuple(gpu(i) for i in range(8))))
 
@@ -310,16 +310,11 @@ def test_a_refusal_lists_only_the_gpus_that_were_asked_for(book: Book) -> None:
 def test_both_ways_to_say_how_long_a_silence_lasts(
     words: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: dict[str, Any] = {}
-
-    def silence(body: dict[str, Any]) -> str:
-        asked.update(body)
-        return "1ac8c112"
-
-    server = SimpleNamespace(silence=silence)
-    monkeypatch.setattr(alerts, "server_source", lambda choices: server)
+    node = FakeNode(farm())
+    ask_node(monkeypatch, node)
     assert run(["alerts", "silence", *words]) == 0
-    assert (asked["rule"], asked["seconds"]) == ("fan", 7200.0)
+    (made,) = node.alerts.page().silences
+    assert (made.rule, made.until - made.since) == ("fan", 7200.0)
 
 
 @pytest.mark.parametrize(
@@ -349,8 +344,9 @@ def test_who_tries_the_notifiers_and_has_none_reads_how_to_add_slack(capsys: Sai
 class Kept:
     """A server with a history, or without one."""
 
+    url = "http://127.0.0.1:9"
+
     def __init__(self, answers: bool) -> None:
-        self.server = self
         self._answers = answers
 
     def get(self, path: str, **asked: object) -> dict[str, Any]:
@@ -359,40 +355,49 @@ class Kept:
         return {"items": []}
 
 
+def running(monkeypatch: pytest.MonkeyPatch, server: Kept | None) -> None:
+    monkeypatch.setattr("andon.node.usual_server.may_be_running", lambda: True)
+    monkeypatch.setattr("andon.node.running.running_server", lambda token_file: server)
+
+
 def test_who_has_no_history_sees_that_of_the_machines_server(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lamp_source, "watching_server", lambda choices: Kept(answers=True))
-    assert isinstance(find_past(Choices()), RemoteHistory)
-    assert isinstance(open_past(Choices()), RemoteHistory)
+    running(monkeypatch, Kept(answers=True))
+    past = node_of(Choices()).past
+    assert past.recorded
+    assert past.devices() == []
 
 
 @pytest.mark.parametrize("server", [None, Kept(answers=False)])
 def test_without_any_history_there_is_none(
     server: Kept | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lamp_source, "watching_server", lambda choices: server)
-    assert find_past(Choices()) is None
+    running(monkeypatch, server)
+    past = node_of(Choices()).past
+    assert not past.recorded
     with pytest.raises(Unavailable, match="no history yet"):
-        open_past(Choices())
+        past.devices()
 
 
 def test_an_empty_file_is_no_history_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a disk that was full at the first start leaves it."""
-    monkeypatch.setattr(lamp_source, "watching_server", lambda choices: None)
+    running(monkeypatch, None)
     (tmp_path / "empty.db").touch()
     monkeypatch.setenv("ANDON_HISTORY", str(tmp_path / "empty.db"))
-    assert find_past(Choices()) is None
+    past = node_of(Choices()).past
+    assert not past.recorded
     with pytest.raises(Unavailable, match=r"no history yet: .*empty\.db is empty"):
-        open_past(Choices())
+        past.devices()
 
 
 def test_a_store_that_is_named_is_never_replaced_by_a_servers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lamp_source, "watching_server", lambda choices: Kept(answers=True))
+    running(monkeypatch, Kept(answers=True))
     monkeypatch.setenv("ANDON_HISTORY", str(tmp_path / "other.db"))
-    assert find_past(Choices()) is None
+    past = node_of(Choices()).past
+    assert not past.recorded
 
 
 # Queueing.

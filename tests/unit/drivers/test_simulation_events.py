@@ -8,7 +8,7 @@ import pytest
 from andon.drivers.sim.backend import Simulation
 from andon.drivers.sim.rules.scenarios import parse_faults
 from andon.errors import Gone, Invalid
-from andon.model.alert import Event
+from andon.model.event import Event
 
 
 def test_an_xid_is_told_once_and_at_its_second() -> None:

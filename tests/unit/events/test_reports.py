@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.events.rules.reports import SAME_SECONDS, Reports, on_device, with_parties
-from andon.model.alert import Event, EventKind, Party
 from andon.model.device import Card, Device, Process, Reading, State
+from andon.model.event import Event, EventKind, Party
 from andon.sampling.rules.roster import RAN_SECONDS, Roster
 
 BOARD = Device("GPU-a", 0, "nvidia", "H200", "0000:1b:00.0")

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 from andon.alerts import rules as alerting
 from andon.alerts.rules import Moment, Observation, current
 from andon.alerts.rules.lamps import board
+from andon.alerts.rules.overview import AlertOverview
 from andon.cli.commands.share.who import NOT_KNOWN, _lines, _unknown
-from andon.cli.show.alerts import AlertOverview
 from andon.cli.show.render import no_device
 from andon.explain.conditions.node.container_without_gpu import remedy
 from andon.explain.conditions.node.driver_versions_differ import difference

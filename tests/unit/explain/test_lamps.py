@@ -9,8 +9,9 @@ from msgspec.structs import replace
 from andon.alerts.rules.lamps import LampBoard, board
 from andon.explain.conditions.catalogue import BY_NAME
 from andon.explain.conditions.condition import severity
-from andon.model.alert import Acknowledgement, Alert, Level, Party, Phase
+from andon.model.alert import Acknowledgement, Alert, Level, Phase
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
+from andon.model.event import Party
 from andon.model.lamp import Lamp
 
 AT = 1_767_614_400.0

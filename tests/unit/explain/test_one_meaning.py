@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from andon.alerts import rules as alerting
 from andon.alerts.rules import Moment, Observation
-from andon.cli import snapshot_source
 from andon.cli.main import run
 from andon.cli.show import cells
 from andon.cli.show.entries import entries, lit_entries
@@ -22,9 +21,11 @@ from andon.explain.why import explain
 from andon.model.device import DeviceStatus, Limits, MemoryKind, Process, Snapshot
 from andon.model.thresholds import Thresholds
 from andon.model.throttling import REASONS
+from andon.testing.fake_node import FakeNode
 from andon.units import GIB
+from tests.support.nodes import ask_node
 from tests.support.rows import rows
-from tests.support.snapshots import AT, FakeSampler, farm, h200
+from tests.support.snapshots import AT, farm, h200
 
 HEAT = {"heat", "memory_heat"}
 TEXTS = st.sets(st.sampled_from([reason.name for reason in REASONS]), max_size=4).map(tuple)
@@ -197,7 +198,7 @@ def test_the_colours_of_a_command_follow_its_settings(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     warm = node(device(slowdown=None, temperature_celsius=76))
-    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(warm))
+    ask_node(monkeypatch, FakeNode(warm))
     monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
     monkeypatch.setenv("ANDON_ALERTS_THERMAL_CELSIUS", threshold)
     run([*command, "--color", "always"])
@@ -208,7 +209,7 @@ def test_why_says_hot_from_the_threshold_of_its_settings(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     warm = node(device(slowdown=None, temperature_celsius=76))
-    monkeypatch.setattr(snapshot_source, "sampling", lambda choices: FakeSampler(warm, warm))
+    ask_node(monkeypatch, FakeNode(warm, warm))
     monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
     for threshold, hot in (("75", True), ("80", False)):
         monkeypatch.setenv("ANDON_ALERTS_THERMAL_CELSIUS", threshold)

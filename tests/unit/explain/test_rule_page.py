@@ -5,15 +5,14 @@ import json
 import pytest
 from msgspec.structs import replace
 
+from andon.alerts.rules.rule_page import NEVER_AN_ALERT, RuleContext, rule_to_json, rules_to_json
 from andon.errors import Gone
 from andon.explain.conditions.catalogue import BY_NAME, CONDITIONS, condition_named, thresholds
 from andon.explain.conditions.condition import SERVED
 from andon.explain.conditions.rulebook import Override, Rulebook
 from andon.model.codec import Wrong
 from andon.model.wire import Json
-from andon.node.alert_rules import rule_from_json, rules_from_json
-from andon.web.answers.alert_payloads import rules_to_json
-from andon.web.answers.rule_page import NEVER_AN_ALERT, RuleContext, rule_to_json
+from andon.node.remote.alert_rules import rule_from_json, rules_from_json
 from tests.support.rows import rows
 from tests.support.snapshots import farm
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from andon.alerts.rules.rule_page import rules_to_json
 from andon.explain.conditions.catalogue import (
     BY_NAME,
     DEFAULTS,
@@ -19,7 +20,6 @@ from andon.explain.conditions.judging import OnReport
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.conditions.stated import stated
 from andon.model.thresholds import Thresholds
-from andon.web.answers.alert_payloads import rules_to_json
 from tests.support.rows import rows
 
 OF_RULE = RULES_OF | {

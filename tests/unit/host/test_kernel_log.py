@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from andon.events.kernel_log import MOST_RECORDS, RECORD_BYTES, KernelLog
 from andon.events.rules.kernel_log import LONGEST_DETAIL, parse_line, parse_record
-from andon.model.alert import Event, EventKind, Party
+from andon.model.event import Event, EventKind, Party
 from tests.support.rows import rows
 
 LINES = [

@@ -12,7 +12,7 @@ from andon.estimate.files import model_facts
 from andon.host.state.user_folder import state_folder
 from andon.jobs.file import specs_of
 from andon.jobs.rules.file import jobs_in
-from andon.node import remote
+from andon.node import server
 
 NO_ONE = "~no-such-user-here/x"
 
@@ -38,7 +38,7 @@ def test_the_folder_of_a_user_who_does_not_exist_is_one_line(tmp_path: Path) -> 
     with pytest.raises(Gone, match="no-such-user-here"):
         model_facts(NO_ONE, {})
     with pytest.raises(AndonError):
-        remote._given(NO_ONE)
+        server._given(NO_ONE)
     [job] = jobs_in({"command": ["true"], "folder": NO_ONE}, "job.toml", {})
     with pytest.raises(Invalid, match="is not a folder"):
         specs_of(job, tmp_path, {}, dict)

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.sources import sources
 
-BUILT = ("Availability", "Maintainer", "Recorder", "RemoteLeases", "Watcher", "LeaseTracker")
+BUILT = ("Availability", "Maintainer", "Recorder", "NetworkLeases", "Watcher", "LeaseTracker")
 
 
 @pytest.mark.parametrize("name", BUILT)
@@ -19,7 +19,7 @@ def test_a_part_is_built_in_one_place(name: str) -> None:
     }
     elsewhere = {
         "Maintainer": {"app", "history"},  # the recorder drives the store that it opened
-        "RemoteLeases": {"web"},  # only a server has them
+        "NetworkLeases": {"web"},  # only a server has them
     }
     assert places == elsewhere.get(name, {"app"})
 

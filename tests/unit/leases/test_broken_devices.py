@@ -20,9 +20,10 @@ from andon.leases.granter import Granter, LeaseTerms
 from andon.leases.rules.broken_devices import reported_broken
 from andon.leases.rules.choice import hopeful, obstacle
 from andon.leases.rules.eligibility import HEALTH, ObstacleKind
-from andon.model.alert import Alert, Event, EventKind, Level, Phase
+from andon.model.alert import Alert, Level, Phase
 from andon.model.alert_wire import alerts_to_json
 from andon.model.device import Snapshot, State
+from andon.model.event import Event, EventKind
 from andon.node import broken_devices, calls
 from andon.node.broken_devices import BrokenDevicesQuery
 from tests.support.homes import made_node_state

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 from andon.api import watch as library
 from andon.api.compat import selection
 from andon.api.compat.monitor import GPUMonitor
-from andon.cli import availability_source, snapshot_source
 from andon.cli.commands.share import free
 from andon.cli.main import run
+from andon.cli.sources import node_of
 from andon.cli.terminal import Choices
 from andon.errors import Conflict
 from andon.leases.availability import Availability
@@ -33,6 +33,7 @@ from andon.model.device import DeviceStatus, Process, Snapshot, State
 from andon.model.lease import Cordon, LeaseState, Work
 from andon.model.lease_list import list_from_json
 from andon.model.verdict import DeviceVerdict, VerdictKind, verdict_to_json
+from andon.node import usual_server
 from andon.node.broken_devices import BrokenDevicesQuery
 from andon.settings.resolution import Settings
 from andon.units import GIB
@@ -76,7 +77,7 @@ def book(book: Book, monkeypatch: pytest.MonkeyPatch) -> Book:
     """Device 4 is cordoned, and a server reports an Xid of device 2."""
     monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
     monkeypatch.setattr(BrokenDevicesQuery, "__call__", lambda self: XID)
-    monkeypatch.setattr(availability_source, "may_be_running", lambda: True)
+    monkeypatch.setattr(usual_server, "may_be_running", lambda: True)
     book.cordon(Cordon("GPU-4", 1.0, "root", "new fan"))
     return book
 
@@ -114,9 +115,8 @@ def show(book: Book, monkeypatch: pytest.MonkeyPatch) -> Show:
             yield here
 
         monkeypatch.setattr(library, "shared", lambda: here)
-        for module in (free, availability_source):
-            monkeypatch.setattr(module, "sampling_ahead", sampling)
-        monkeypatch.setattr(snapshot_source, "sampling", sampling)
+        monkeypatch.setattr(free, "sampling_ahead", sampling)
+        monkeypatch.setattr("andon.app.open_sampler", sampling)
 
     shown(NODE)
     return shown
@@ -357,12 +357,12 @@ def test_without_a_book_and_a_server_the_readings_alone_give_the_same_verdicts(
     book_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
-    monkeypatch.setattr(availability_source, "may_be_running", lambda: False)
+    monkeypatch.setattr(usual_server, "may_be_running", lambda: False)
     for devices, mask in ((NODE, "1"), (NODE, "GPU-5"), (NODE[:1], "99"), (NODE, "a,b")):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", mask)
         seen = snapshot(devices)
-        choices = Choices()
+        leases = node_of(Choices()).leases
         monkeypatch.setattr(places, "is_empty", lambda env: False)
-        whole = availability_source.verdicts_of(choices, seen)
+        whole = leases.verdicts(seen)
         monkeypatch.setattr(places, "is_empty", lambda env: True)
-        assert availability_source.verdicts_of(choices, seen) == whole
+        assert leases.verdicts(seen) == whole

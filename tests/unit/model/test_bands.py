@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from andon.cli.show.render import mean_utilization
 from andon.model.device import Device, DeviceStatus, Sample, State
 from andon.model.utilisation import Band, band
-from andon.sampling.rules.readings import mean_utilization
 from tests.support.rows import rows
 
 

@@ -12,7 +12,6 @@ import pytest
 from msgspec import Meta, Struct, field
 
 from andon.access.roles import ALL_SEEING
-from andon.cli.alert_source import page_from_json
 from andon.errors import Invalid
 from andon.model import wire, wire_in
 from andon.model.alert import AlertId
@@ -33,6 +32,7 @@ from andon.model.codec import (
 )
 from andon.model.lease_list import list_from_json
 from andon.model.shapes import Doc, to_json
+from andon.node.remote.alerts import page_from_json
 from andon.runs.rules.fold import RunFold, row_of
 from andon.web.answers.run_details import details_of
 from andon.web.answers.run_schemas import RecordExtent, RunDetails

@@ -11,6 +11,7 @@ from msgspec.structs import fields
 
 from andon.access.roles import BLIND
 from andon.alerts.rules.lamps import LampBoard
+from andon.alerts.rules.rule_page import RuleContext, rule_to_json, rules_to_json
 from andon.explain.conditions.catalogue import CONDITIONS
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.wire import Explained, explained_to_json
@@ -22,8 +23,7 @@ from andon.model.device import DeviceStatus, Snapshot
 from andon.model.lease_list import LeaseList, LeaseRow, list_to_json
 from andon.model.shapes import Schemas, shape_of
 from andon.web.answers import description, lease_payloads, payloads
-from andon.web.answers.alert_payloads import board_to_json, entries_to_json, rules_to_json
-from andon.web.answers.rule_page import RuleContext, rule_to_json
+from andon.web.answers.alert_payloads import board_to_json, entries_to_json
 from andon.web.answers.texts import SnapshotTexts
 from tests.support.described import check
 from tests.support.full_snapshot import FULL

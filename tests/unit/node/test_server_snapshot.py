@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from andon.cli import snapshot_source
-from andon.cli.snapshot_source import recent_snapshot, told_snapshot
+from andon.cli.sources import node_of
 from andon.cli.terminal import Choices
 from andon.host.state import server_file
 from andon.host.system import boot_id, node_name
@@ -26,6 +25,7 @@ from andon.model.device import (
     State,
 )
 from andon.node import calls
+from andon.node.local.live import LocalLive
 from andon.sampling.rules.told import (
     INTERVAL_HEADER,
     ServerSnapshot,
@@ -102,8 +102,8 @@ def test_the_interval_is_the_servers_or_the_usual_one(text: str | None, seconds:
 def test_watched_readings_are_missing_only_where_a_device_answers_without_them() -> None:
     lacking = {"sm_active_percent": UNWATCHED}
     hung = replace(silent(0, State.STALE, "stuck", None, 5), missing=lacking)
-    assert ServerSnapshot(seen(h200(1), hung), 1.0).is_watched
-    assert not ServerSnapshot(seen(replace(h200(1), missing=lacking)), 1.0).is_watched
+    assert ServerSnapshot(seen(h200(1), hung), 1.0).has_everything
+    assert not ServerSnapshot(seen(replace(h200(1), missing=lacking)), 1.0).has_everything
 
 
 # The request.
@@ -127,6 +127,12 @@ def state(server: Proving, state_folder: Path, monkeypatch: pytest.MonkeyPatch) 
     return folder
 
 
+def live(choices: Choices | None = None) -> LocalLive:
+    found = node_of(choices or Choices()).live
+    assert isinstance(found, LocalLive)
+    return found
+
+
 def say(server: Proving, snapshot: Snapshot, interval: str = "1") -> None:
     server.body = json.dumps(wire.snapshot_to_json(snapshot)).encode()
     server.more = ((INTERVAL_HEADER, interval),)
@@ -135,7 +141,7 @@ def say(server: Proving, snapshot: Snapshot, interval: str = "1") -> None:
 @pytest.mark.usefixtures("state")
 def test_one_request_to_the_own_server_is_enough(server: Proving) -> None:
     say(server, seen(h200(0), at=time.time()), "30")
-    found = snapshot_source.current_snapshot(Choices())
+    found = live().latest()
     assert [one.device.uuid for one in found.devices] == [h200(0).device.uuid]
     assert server.asked == [("/api/snapshot", f"Bearer {TOKEN}")]
 
@@ -144,7 +150,7 @@ def test_one_request_to_the_own_server_is_enough(server: Proving) -> None:
 def test_masks_are_those_of_this_process(server: Proving, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     say(server, seen(h200(0), h200(1), at=time.time()), "30")
-    found = snapshot_source.current_snapshot(Choices())
+    found = live().latest()
     assert [(one.visible, one.cuda_index) for one in found.devices] == [(False, None), (True, 0)]
 
 
@@ -161,17 +167,14 @@ def test_command_lines_that_the_server_withholds_come_from_proc(server: Proving)
         replace(h200(n), processes=(one,), missing=withheld) for n, one in enumerate((mine, reused))
     )
     say(server, seen(known, other, at=time.time()), "30")
-    filled, left = snapshot_source.current_snapshot(Choices()).devices
+    filled, left = live().latest().devices
     assert (filled.processes[0].command, filled.missing) == (here.command, {})
     assert (left.processes[0].command, left.missing) == (None, withheld)
 
 
-@rows(
-    "choices",
-    [Choices(fresh=True), Choices(simulate=2), Choices(url="http://127.0.0.1:1")],
-)
+@rows("choices", [Choices(fresh=True), Choices(simulate=2)])
 def test_nobody_is_asked_where_the_devices_are_to_be_read_or_others(choices: Choices) -> None:
-    assert told_snapshot(choices) is None
+    assert live(choices).told_now() is None
 
 
 @pytest.mark.usefixtures("state")
@@ -188,7 +191,7 @@ def test_other_devices_than_this_machines_are_not_taken(
     server: Proving, other: dict[str, Any]
 ) -> None:
     say(server, seen(h200(0), at=time.time(), **other))
-    assert told_snapshot(Choices()) is None
+    assert live().told_now() is None
     assert server.asked
 
 
@@ -198,7 +201,7 @@ def test_other_devices_than_this_machines_are_not_taken(
 )
 def test_what_answers_otherwise_is_not_taken(server: Proving, status: int, body: bytes) -> None:
     server.status, server.body = status, body
-    assert told_snapshot(Choices()) is None
+    assert live().told_now() is None
 
 
 @pytest.mark.usefixtures("state")
@@ -208,7 +211,7 @@ def test_who_does_not_prove_to_be_the_own_server_or_the_systems_is_not_asked(
     say(server, seen(h200(0), at=time.time()))
     server.token = "u" * 43
     monkeypatch.setattr(calls, "trusted_listener", lambda address, port, uid: False)
-    assert told_snapshot(Choices()) is None
+    assert live().told_now() is None
     assert server.asked == []
 
 
@@ -216,9 +219,9 @@ def test_an_old_snapshot_is_said_to_be_old_and_not_shown(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     told = ServerSnapshot(seen(h200(0), at=time.time() - 14), 1.0)
-    assert recent_snapshot(Choices(), told) is None
+    assert live().recent(told) is None
     assert "the server's last reading is 14 s old" in capsys.readouterr().err
-    assert recent_snapshot(Choices(), replace(told, interval_seconds=60.0)) == told.snapshot
+    assert live().recent(replace(told, interval_seconds=60.0)) == told.snapshot
     assert capsys.readouterr().err == ""
 
 
@@ -227,10 +230,7 @@ def test_an_old_snapshot_still_says_since_when_a_device_is_silent(
 ) -> None:
     before = replace(silent(0, State.LOST, "gone", None, 60), last_users=("alice",))
     told = ServerSnapshot(seen(before, at=time.time() - 60), 1.0)
-    monkeypatch.setattr(snapshot_source, "told_snapshot", lambda choices: told)
-    monkeypatch.setattr(
-        snapshot_source,
-        "take_snapshot",
-        lambda *given: seen(unnamed(0, State.LOST)),
-    )
-    assert snapshot_source.current_snapshot(Choices(quiet=True)).devices == (before,)
+    found = live(Choices(quiet=True))
+    monkeypatch.setattr(found, "told_now", lambda commands: told)
+    monkeypatch.setattr(found, "read", lambda *_: seen(unnamed(0, State.LOST)))
+    assert found.latest().devices == (before,)

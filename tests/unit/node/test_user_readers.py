@@ -278,12 +278,13 @@ def test_a_users_runs_come_from_their_reader_alone() -> None:
         "began": BEGAN, "path": "/home/alice/a.jsonl", "user": "root",
     }  # fmt: skip
     told = Told(runs={"seen": "1", "rows": [row]}, run=Gone("there is no run"))
-    runs = ServerRuns(lambda: FoundRuns(()), "of root", users=Users(alice=(1234, told)))
-    ((found, files),) = runs.seen(SIGHT).rows.values()
-    assert (found.user, files is None) == ("alice", False)
-    assert runs.seen(BLIND).rows == {}
-    assert runs.seen(Sight(user="bob", uid=1235)).rows == {}
-    assert set(runs.seen(ALL_SEEING).rows) == {"kqzvmtra"}
+    runs = ServerRuns(lambda: FoundRuns(), "of root", users=Users(alice=(1234, told)))
+    ((found, files),) = runs.seen(SIGHT).others.values()
+    assert found.user == "alice"
+    assert files is not None
+    assert runs.seen(BLIND).states() == {}
+    assert runs.seen(Sight(user="bob", uid=1235)).states() == {}
+    assert set(runs.seen(ALL_SEEING).states()) == {"kqzvmtra"}
     with pytest.raises(Gone):
         runs.details(SIGHT, "kqzvmtra")
     assert told.asked[-1] == ("run", {"run": "kqzvmtra"})

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.model.alert import Event, EventKind
 from andon.model.device import Snapshot
+from andon.model.event import Event, EventKind
 from andon.sampling.bus import MOST_EVENTS, Bus
 from andon.sampling.rules import timing
 

@@ -31,10 +31,13 @@ STEPS = migrations("sqlite")
 def test_a_file_of_every_earlier_form_is_brought_up_to_date(tmp_path: Path, version: int) -> None:
     path = tmp_path / "history.db"
     with closing(sqlite_file.connect(path)) as connection:
-        sqlite_file.migrate(connection, STEPS[:version])
+        sqlite_file.migrate(connection, until=version)
         assert sqlite_file.version_of(connection) == version
         if version:
-            connection.execute("INSERT INTO device (uuid, position) VALUES ('GPU-1', 5)")
+            node = version == len(STEPS)
+            columns, values = ("node, ", "1, ") if node else ("", "")
+            made = f"INSERT INTO device ({columns}uuid, position) VALUES ({values}'GPU-1', 5)"
+            connection.execute(made)
     store = SqliteStore(path)
     store.write([tick(AT, 1)], [UsageInterval(GPU, 1, None, "ada", None, AT, AT)])
     assert store.history(GPU, "utilization_percent", AT, AT + 1, 1)[0].count == 1
@@ -72,12 +75,12 @@ def test_rows_of_one_device_each_are_read_and_packed_as_well(tmp_path: Path) -> 
     store = SqliteStore(path)
     store.write([tick(AT, 1)])
     with closing(sqlite3.connect(path)) as connection:
-        known = connection.execute(statements("sqlite")["list_series"]).fetchall()
+        known = connection.execute(statements("sqlite")["list_series"], (1,)).fetchall()
         for device in {uuid for uuid, _, _ in known}:
             series = [number for uuid, _, number in known if uuid == device]
             body = pack_body(HeadLayout.of(0, series), [7] * len(series))
             connection.execute(
-                "INSERT INTO head SELECT ?, id, ? FROM device WHERE uuid = ?",
+                "INSERT INTO head (at, device, body) SELECT ?, id, ? FROM device WHERE uuid = ?",
                 (round(AT * 1000) + 1000, body, device),
             )
         connection.commit()
@@ -105,9 +108,14 @@ def test_devices_that_come_and_go_leave_their_own_points(tmp_path: Path) -> None
 
 def test_a_migration_that_fails_leaves_the_form_as_it_was(tmp_path: Path) -> None:
     with closing(sqlite_file.connect(tmp_path / "history.db")) as connection:
-        sqlite_file.migrate(connection, STEPS[:1])
+        sqlite_file.migrate(connection, until=1)
+
+        def fail(connection: sqlite3.Connection) -> None:
+            connection.execute("CREATE TABLE one (a)")
+            connection.execute("NONSENSE")
+
         with pytest.raises(sqlite3.OperationalError):
-            sqlite_file.migrate(connection, [STEPS[0], "CREATE TABLE one (a);\nNONSENSE;"])
+            sqlite_file.migrate(connection, sqlite_file.FileKind("sqlite", "", "", {2: fail}))
         assert sqlite_file.version_of(connection) == 1
         assert not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'one'").fetchall()
 
@@ -174,6 +182,8 @@ def test_every_statement_is_understood(tmp_path: Path) -> None:
                     "user",
                     "peak",
                     "length",
+                    "node",
+                    "after",
                 ),
                 0,
             ) | dict.fromkeys(("state", "level", "rule", "subject", "limit"), 0)

@@ -29,13 +29,15 @@ from andon.runs.rules.matching import RunQuery
 from andon.units import GIB
 from andon.web.answers import run_schemas
 from andon.web.answers.run_details import columns_between, details_of, marks_of
-from andon.web.answers.run_schemas import RecordExtent, RunDetails
-from andon.web.answers.runs import entry_of, page_of
+from andon.web.answers.run_schemas import RecordExtent, RunDetails, RunPage
+from andon.web.answers.runs import entry_of
 from andon.web.answers.sights import not_seen
 from andon.web.runs.records import Happening
+from andon.web.runs.shown import FoundRuns, ServerRuns
 from tests.support.described import check
 from tests.support.rows import rows
 from tests.support.run_records import BEGAN, DEVICES, begin, end, sample, used
+from tests.support.served_runs import index_of
 
 ADA, BOB = Sight(user="ada"), Sight(user="bob")
 NOW = BEGAN + 60
@@ -68,8 +70,13 @@ def test_how_far_a_run_is_is_for_those_who_may_see_its_output() -> None:
     assert entry_of(BLIND, running, NOW).progress is None
 
 
+def page_of(sight: Sight, rows: list[RunRow], query: RunQuery, search: str = "") -> RunPage:
+    found = FoundRuns(index_of(rows))
+    return ServerRuns(lambda: found, "of ada", clock=lambda: NOW).page(sight, query, search)
+
+
 def listed(sight: Sight, rows: list[RunRow], search: str = "", **query: Any) -> list[str]:
-    page = page_of(sight, rows, RunQuery(**query), search, NOW, "of ada")
+    page = page_of(sight, rows, RunQuery(**query), search)
     return [entry.id for entry in page.items]
 
 
@@ -108,7 +115,7 @@ def test_a_search_does_not_find_what_is_hidden() -> None:
 @pytest.mark.parametrize("sight", [BOB, BLIND])
 def test_name_and_tags_of_a_jobs_run_are_hidden_as_in_the_list_of_jobs(sight: Sight) -> None:
     job = row(kind=RunKind.JOB, name=SECRET, tags=(SECRET,))
-    page = page_of(sight, [job], RunQuery(), "", NOW, "of ada")
+    page = page_of(sight, [job], RunQuery())
     assert SECRET not in json.dumps(to_json(page))
     assert (page.items[0].name, page.items[0].tags) == ("hidden", [])
     assert listed(sight, [job], SECRET) == listed(sight, [job], tag=SECRET) == []
@@ -119,7 +126,7 @@ def test_name_and_tags_of_a_jobs_run_are_hidden_as_in_the_list_of_jobs(sight: Si
 def test_tags_are_for_those_who_see_the_command() -> None:
     rows = [row(tags=("acme-merger",))]
     for sight, tags in ((ADA, ["acme-merger"]), (BOB, []), (BLIND, [])):
-        page = page_of(sight, rows, RunQuery(), "", 0.0, "")
+        page = page_of(sight, rows, RunQuery())
         assert page.items[0].tags == tags
         assert [one.value for one in page.choices.tags] == tags
         assert len(listed(sight, rows, tag="acme-merger")) == len(tags)
@@ -139,7 +146,7 @@ def test_the_list_is_filtered_counted_and_cut_the_latest_first() -> None:
     assert listed(ADA, rows, group="g") == ["a"]
     assert listed(ADA, rows, state=RunState.FAILED) == ["b"]
     assert listed(ADA, rows, model="A100") == ["b"]
-    page = page_of(ADA, rows, RunQuery(limit=1, tag="x"), "", NOW, "of ada")
+    page = page_of(ADA, rows, RunQuery(limit=1, tag="x"))
     assert (page.total, page.all, page.limit, page.whose) == (2, 3, 1, "of ada")
     assert [(c.value, c.count) for c in page.choices.models] == [("A100-SXM4", 1), ("H200", 1)]
     assert [(c.value, c.count) for c in page.choices.tags] == [("x", 2), ("y", 1)]

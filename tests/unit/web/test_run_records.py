@@ -14,7 +14,7 @@ from andon.runs.rules.matching import RunQuery
 from andon.web.runs.records import MOST_NEWS, RunRecord, happenings, last_line, opened
 from andon.web.runs.shown import FoundRuns, ServerRuns
 from tests.support.run_records import BEGAN, begin, end, sample, text_of, write_record
-from tests.support.served_runs import NOW, row_at, runs_of
+from tests.support.served_runs import NOW, index_of, row_at, runs_of
 
 RUN = "kqzvmtra"
 ADA = Sight(user="ada")
@@ -254,7 +254,7 @@ def test_requests_within_a_second_share_one_look_at_the_index(tmp_path: Path) ->
 
     def look() -> FoundRuns:
         looks[0] += 1
-        return FoundRuns([row], left=3)
+        return FoundRuns(index_of([row]), left=3)
 
     runs = ServerRuns(look, "of ada", clock=lambda: NOW, monotonic=lambda: now[0])
     for now[0] in (10.0, 10.5, 10.9, 11.5):

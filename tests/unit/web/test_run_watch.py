@@ -15,7 +15,7 @@ from andon.web.history_reader import HistoryReader
 from andon.web.live.run_watch import LIST_SECONDS, MOST_RUNS, RunWatch, is_too_many, run_in
 from andon.web.runs.shown import FoundRuns, ServerRuns
 from tests.support.run_records import begin, end, sample, text_of, write_record
-from tests.support.served_runs import NOW, row_at
+from tests.support.served_runs import NOW, index_of, row_at
 
 RUN = "kqzvmtra"
 ADA = Sight(user="ada")
@@ -33,7 +33,7 @@ class Heard:
 
     def _look(self) -> FoundRuns:
         self.looks += 1
-        return FoundRuns(list(self.rows))
+        return FoundRuns(index_of(self.rows))
 
     def _tick(self) -> float:
         return self.now

@@ -9,8 +9,9 @@ from andon.explain.conditions.judging import OnLease, OnSharing, SharedDevice, S
 from andon.explain.conditions.memory import ecc
 from andon.explain.conditions.observation import HeldDevices, Observation, PreviousLease, Sharing
 from andon.explain.conditions.state import xid
-from andon.model.alert import Alert, Event, EventKind
+from andon.model.alert import Alert
 from andon.model.device import DeviceStatus
+from andon.model.event import Event, EventKind
 from andon.model.thresholds import Thresholds
 
 # Takes in what devices report on their own: numbered errors, and error counters that rise.

@@ -17,8 +17,9 @@ from andon.alerts.rules.listing import (
 )
 from andon.explain.conditions.rulebook import BY_NAME, may_be_present
 from andon.explain.evidence.blame import Blame, blamed, listed_users, owned
-from andon.model.alert import Alert, Party, Phase
+from andon.model.alert import Alert, Phase
 from andon.model.device import DeviceStatus, Snapshot, State
+from andon.model.event import Party
 from andon.model.lamp import NOT_URGENT as NOT_URGENT
 from andon.model.lamp import DeviceLamp as DeviceLamp
 from andon.model.lamp import Lamp

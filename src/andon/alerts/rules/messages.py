@@ -9,7 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.explain.conditions.catalogue import BY_NAME
-from andon.model.alert import Alert, Level, Notice, NoticeKind, Party, Phase
+from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase
+from andon.model.event import Party
 from andon.model.redaction import printable, redact
 from andon.settings.moments import Offset
 from andon.units import human_seconds

@@ -3,7 +3,8 @@
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.model.alert import Alert, Level, Party, Phase
+from andon.model.alert import Alert, Level, Phase
+from andon.model.event import Party
 
 MOST_EPISODES = 20_000
 MOST_BYTES = 5_000_000

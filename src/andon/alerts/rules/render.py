@@ -11,8 +11,9 @@ from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.observation import HeldDevices
 from andon.explain.conditions.rulebook import BY_NAME
 from andon.explain.conditions.wording import MOST_PARTIES, clears, parties
-from andon.model.alert import Alert, Event, Party, Phase
+from andon.model.alert import Alert, Phase
 from andon.model.device import DeviceStatus, Process, Snapshot
+from andon.model.event import Event, Party
 from andon.model.naming import device_labels, title
 from andon.model.vendors import vendor_of
 

@@ -42,11 +42,11 @@ def complete_lease(
     context: click.Context, parameter: click.Parameter, typed: str
 ) -> "list[CompletionItem]":
     """This user's leases."""
-    from andon.cli.lease_source import gpus_of, mine_now
     from andon.errors import AndonError
+    from andon.leases.own import gpus_of, own_leases
 
     try:
-        held = mine_now()
+        held = own_leases()
     except (AndonError, OSError):
         return []
     return _items(((one.id, f"{gpus_of(one)}, {one.command}") for one in held), typed)

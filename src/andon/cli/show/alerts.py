@@ -8,12 +8,14 @@ from msgspec import Struct
 
 from andon.alerts.rules import listing
 from andon.alerts.rules.listing import Entry, is_handled, lamp_of
+from andon.alerts.rules.overview import AlertOverview
 from andon.cli.show.render import flow, header, paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import ELLIPSIS, Text, say
 from andon.explain.conditions.catalogue import BY_NAME
-from andon.model.alert import Alert, Level, Party, Phase, Silence
+from andon.model.alert import Alert, Level, Phase
 from andon.model.device import Snapshot
+from andon.model.event import Party
 from andon.model.lamp import Lamp
 from andon.model.naming import label_in, range_of
 from andon.units import SYMBOLS, human_bytes, human_seconds
@@ -30,38 +32,6 @@ GATHERED_FROM = 3
 SHORT_COMMAND, LONG_COMMAND = 60, 400
 UNBROKEN = "\u00a0"  # keeps words on one line; printed as a plain space
 FINE = "No active alerts."
-
-
-class AlertOverview(Struct, frozen=True):
-    """Everything that `andon alerts` shows at one time."""
-
-    node: str
-    at: float
-    alerts: tuple[Alert, ...]
-    silences: tuple[Silence, ...] = ()
-    simulated: bool = False
-    note: str | None = None
-    everything: bool = False  # also what is no alert to people, such as being in use
-
-    @property
-    def listed(self) -> list[Alert]:
-        """Returns the alerts to list, in the order of every surface."""
-        return listing.listed(self.alerts, self.everything)
-
-    @property
-    def entries(self) -> list[Entry]:
-        """Returns the alerts to list, each with those it explains."""
-        return listing.entries(self.alerts, self.everything)
-
-    @property
-    def nothing_readable(self) -> bool:
-        """Whether an alert says that no device at all can be read."""
-        firing = (alert for alert in self.alerts if alert.state is Phase.FIRING)
-        return any(alert.evidence.get("devices_readable") == 0 for alert in firing)
-
-    @property
-    def worst(self) -> Level | None:
-        return listing.worst(self.alerts)
 
 
 def render_alerts(page: AlertOverview, width: int, color: bool, ended: bool = True) -> str:

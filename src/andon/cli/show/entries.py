@@ -116,8 +116,7 @@ def unreal(snapshot: Snapshot) -> str:
 def model_name(entry: NamedDevice, brief: bool) -> str:
     """The model without its maker; `brief` leaves out the memory size, shown beside it."""
     name = entry.status.device.name
-    profile = re.search(_PROFILE, name)
-    if entry.instance and profile:
+    if entry.instance and (profile := re.search(_PROFILE, name)):
         return f"└ {profile['profile']}"
     short = short_model(name, brief)
     return f"└ {short}" if entry.instance else short

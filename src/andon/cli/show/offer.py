@@ -2,49 +2,18 @@
 
 from collections.abc import Sequence
 
-from msgspec import Struct
-
 from andon.cli.show import cells
 from andon.cli.show.entries import short_model
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
 from andon.leases.refusal import clock
+from andon.leases.rules.offer import Offer, OfferRow
 from andon.model.naming import range_of
 from andon.model.verdict import DeviceVerdict, VerdictKind, verdict_to_json
 from andon.model.wire import Json
 
 SCHEMA = "andon.free/1"
 NOT_REQUESTED = "not_requested"  # the obstacle of a device that was not asked about
-
-
-class OfferRow(Struct, frozen=True):
-    """One device: the verdict on it, and what was read."""
-
-    verdict: DeviceVerdict
-    model: str
-    free_bytes: int | None
-    utilization_percent: float | None
-    score: float | None = None
-    chosen: bool = False
-
-    @property
-    def is_free(self) -> bool:
-        return self.verdict.kind is VerdictKind.FREE
-
-
-class Offer(Struct, frozen=True):
-    """What a request would get now, or why not; it reserves nothing."""
-
-    at: float
-    simulated: bool
-    requested: str  # `2 GPUs with 40.0 GiB`
-    least: int
-    rows: tuple[OfferRow, ...]
-    reason: str | None = None  # why nothing is chosen although devices are free
-
-    @property
-    def available(self) -> bool:
-        return any(row.chosen for row in self.rows)
 
 
 def render_offer(found: Offer, asks: bool, width: int, color: bool) -> str:

@@ -1,6 +1,5 @@
 """A snapshot as the text of `andon status`; pure, so that golden files can test it."""
 
-import textwrap
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
@@ -16,7 +15,6 @@ from andon.cli.show.columns import (
 from andon.cli.show.entries import NO_VERDICTS, NamedDevice, is_masked, lit_entries, unreal
 from andon.cli.show.table import draw
 from andon.cli.show.text import MEDIUM, WIDE, Text, join, say
-from andon.explain.conditions.node.drivers import has_none
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.evidence.blame import listed_users
 from andon.model.device import DeviceStatus, Host, Snapshot, State, reading_label
@@ -24,7 +22,6 @@ from andon.model.lamp import DeviceLamp, Lamp
 from andon.model.naming import range_of
 from andon.model.verdict import DeviceVerdict
 from andon.sampling.rules.masks import NOT_A_MASK
-from andon.sampling.rules.readings import mean_utilization
 from andon.units import fixed, human_rate, human_seconds
 
 K = TypeVar("K")
@@ -155,6 +152,25 @@ def mean_line(seen: list[NamedDevice]) -> Text:
     return say(f"mean utilisation of {counted}: ", "dim") + cells.percent(mean)
 
 
+def mean_utilization(statuses: Iterable[DeviceStatus]) -> float | None:
+    """The mean over the boards that answered; None if none did.
+
+    A board counts once: by its own reading, else by the mean of its instances.
+    """
+    boards: dict[str, float] = {}
+    instances: dict[str, list[float]] = {}
+    for status in statuses:
+        busy = status.sample.utilization_percent if status.answered and status.sample else None
+        if busy is None:
+            continue
+        if status.device.parent is None:
+            boards[status.device.uuid] = busy
+        else:
+            instances.setdefault(status.device.parent, []).append(busy)
+    means = {parent: sum(busy) / len(busy) for parent, busy in instances.items()} | boards
+    return sum(means.values()) / len(means) if means else None
+
+
 def _board(status: DeviceStatus) -> str:
     return status.device.parent or status.device.uuid
 
@@ -178,6 +194,8 @@ def no_device(snapshot: Snapshot, mask: Mask = UNMASKED) -> str:
 
 def none_there(snapshot: Snapshot) -> str:
     """Returns that there is no GPU, or that GPUs which may be there cannot be read."""
+    from andon.explain.conditions.node.drivers import has_none  # most nodes have one
+
     return f"No GPU {'found' if has_none(snapshot) else 'can be read'} on this node."
 
 
@@ -276,9 +294,12 @@ def _grouped(pairs: Iterable[tuple[K, str]]) -> dict[K, list[str]]:
 
 def paragraph(text: str, width: int, style: str = "", indent: int = 2) -> list[Text]:
     """Wrapped between words; further lines are indented."""
-    found = textwrap.wrap(
-        text, max(20, width), subsequent_indent=" " * indent, break_on_hyphens=False
-    )
+    width = max(20, width)
+    if 0 < len(text) <= width and text.isprintable() and text == text.strip():
+        return [say(text, style)]
+    import textwrap  # most texts fit
+
+    found = textwrap.wrap(text, width, subsequent_indent=" " * indent, break_on_hyphens=False)
     return [say(line, style) for line in found]
 
 

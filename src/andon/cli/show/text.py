@@ -21,7 +21,7 @@ _WITHOUT_UNICODE = str.maketrans({
 })  # fmt: skip
 
 
-_COMMANDS = re.compile(
+_COMMANDS = (
     "\x1b(?!\\[[0-9;]*m)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e"
     "\u2066-\u2069]"
 )
@@ -62,7 +62,9 @@ def _made_harmless(text: str) -> str:
 
 def without_commands(painted: str) -> str:
     """Removes all terminal control sequences but colours from a text of several lines."""
-    return _COMMANDS.sub("\N{REPLACEMENT CHARACTER}", painted)
+    if painted.replace("\n", "").isprintable():  # as without colours
+        return painted
+    return re.sub(_COMMANDS, "\N{REPLACEMENT CHARACTER}", painted)
 
 
 def _shown(char: str) -> bool:

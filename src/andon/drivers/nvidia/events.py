@@ -11,7 +11,7 @@ from andon.drivers.nvidia.trouble import UNINITIALIZED
 from andon.failures.rules.backoff import doubled_seconds
 
 if TYPE_CHECKING:
-    from andon.model.alert import Event
+    from andon.model.event import Event
 
 SOURCE: Final = "nvml"
 SETTLING_SECONDS: Final = 1.0  # a one-off command ends before this begins
@@ -108,7 +108,7 @@ class EventListener:
         self._report(tuple(batch.values()))
 
     def _event(self, raw: nvml.RawEvent) -> "Event":
-        from andon.model.alert import Event, EventKind
+        from andon.model.event import Event, EventKind
 
         xid = raw.kind == nvml.XID_EVENT
         detail = "" if xid else nvml.ECC_EVENTS.get(raw.kind, "a memory error")

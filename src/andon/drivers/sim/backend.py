@@ -21,7 +21,7 @@ from andon.model.device import SAMPLE_VALUES, Card, Device, Reading, Sample
 from andon.version import __version__
 
 if TYPE_CHECKING:
-    from andon.model.alert import Event
+    from andon.model.event import Event
 
 
 class Simulation:
@@ -119,7 +119,7 @@ class Simulation:
             if not self._report or script in self._reported:
                 continue
             if script.since >= self._opened_seconds:
-                from andon.model.alert import Event, EventKind
+                from andon.model.event import Event, EventKind
 
                 self._reported.add(script)
                 xid = Event(EventKind.XID, specimen.uuid, at, int(script.value), source=self.name)

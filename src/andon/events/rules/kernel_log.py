@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from andon.model.alert import Event, EventKind, Party
+from andon.model.event import Event, EventKind, Party
 
 SOURCE: Final = "kernel log"
 LONGEST_DETAIL: Final = 200

@@ -6,8 +6,8 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from andon.model.alert import Event, Party
 from andon.model.device import Device, Process
+from andon.model.event import Event, Party
 
 SAME_SECONDS: Final = 5.0
 """The driver's queue and the kernel log both report an Xid, and a bad one repeats."""

@@ -11,7 +11,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from andon.model.alert import Event, EventKind, Level
+from andon.model.alert import Level
+from andon.model.event import Event, EventKind
 
 DOCUMENTATION: Final = "https://docs.nvidia.com/deploy/xid-errors/"
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from andon.model.alert import Event, Party
 from andon.model.device import Snapshot
+from andon.model.event import Event, Party
 
 
 class Moment(Struct, frozen=True):

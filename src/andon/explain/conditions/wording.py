@@ -7,8 +7,8 @@ from andon.explain.conditions.condition import AlertFacts, Recovery, Sentence
 from andon.explain.conditions.track import Track
 from andon.explain.evidence.blame import ranked_processes
 from andon.explain.evidence.forecast import Arrival
-from andon.model.alert import Party
 from andon.model.device import DeviceStatus, Process, Snapshot
+from andon.model.event import Party
 from andon.units import human_seconds
 
 MOST_PARTIES = 5

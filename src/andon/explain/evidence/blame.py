@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from andon.model.alert import Party
 from andon.model.device import Device, DeviceStatus, MemoryKind, Process, ProcessKind
+from andon.model.event import Party
 from andon.model.naming import device_labels, range_of, title
 from andon.model.programs import program_of
 from andon.units import GIB, MIB

@@ -6,6 +6,7 @@ from andon.jobs.rules.order import OrderKey
 from andon.jobs.rules.states import JobStatus, is_running, left_devices
 from andon.model.job import AttemptFacts, Holdup, JobFacts, JobState, JobView
 from andon.model.job.device_request import DeviceRequest
+from andon.model.job.spec import MOST_JOBS
 from andon.model.redaction import is_secret_name, redact
 
 JUST_QUEUED = "just queued"
@@ -133,3 +134,16 @@ def count_text(request: DeviceRequest) -> str:
 def _text(word: str) -> str:
     """Returns valid text: a path or a value may have bytes that are none."""
     return word.encode(errors="replace").decode()
+
+
+def in_list_order(views: Iterable[JobView]) -> tuple[JobView, ...]:
+    """Running jobs first, then waiting ones by their position, held ones, and the latest that
+    ended."""
+    return tuple(sorted(views, key=_list_order))
+
+
+def _list_order(view: JobView) -> tuple[bool, int, int]:
+    if view.state.is_settled:
+        return True, 0, -view.number
+    waits = 0 if view.state is JobState.RUNNING else (view.position or view.number + MOST_JOBS)
+    return False, waits, view.number

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from andon.explain.conditions.observation import NOT_SHARED, HeldDevices, PreviousLease, Sharing
 from andon.explain.evidence.blame import unattributed_bytes
 from andon.leases.rules.membership import is_owners, judge, nearest
-from andon.model.alert import Party
 from andon.model.device import NAMES_MISSING, DeviceStatus, Process, ProcessKind
+from andon.model.event import Party
 from andon.model.lease import (
     LONGEST_ID,
     BookEntry,

@@ -1,15 +1,19 @@
 """Which runs match a search: the same for every index, the command line and the server."""
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from msgspec import Struct
+from msgspec import Struct, field
+from msgspec.structs import replace
 
+from andon.access.roles import ALL_SEEING, Sight
 from andon.errors import Conflict
 from andon.model.naming import models_in_words
-from andon.model.run.record import RunRow, RunState
+from andon.model.run.record import RunKind, RunRow, RunState
 
 MOST_CALLED = 5
+HIDDEN_NAME = "hidden"
 
 
 class RunQuery(Struct, frozen=True):
@@ -23,12 +27,51 @@ class RunQuery(Struct, frozen=True):
     state: RunState | None = None
     model: str | None = None  # part of a device's name, in any case
     text: str | None = None  # part of any of its words, in any case
+    words: tuple[str, ...] = ()  # likewise, each of them
+    not_user: str | None = None  # of anyone else
+    without: frozenset[str] = frozenset()  # ids that are not meant
+    sight: Sight = ALL_SEEING  # of the caller: what is hidden from it is not found
     limit: int | None = None
     offset: int = 0
 
 
+class RunListing(Struct, frozen=True):
+    """The runs of one page, and how many there are in all."""
+
+    rows: list[RunRow]
+    total: int
+    note: str | None = None  # what is not there yet
+
+
+class RunCounts(Struct, frozen=True):
+    """How many runs there are, by the names of their devices, by tag, group and state."""
+
+    devices: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    tags: Mapping[str, int] = field(default_factory=dict)
+    groups: Mapping[str, int] = field(default_factory=dict)
+    states: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def runs(self) -> int:
+        return sum(self.states.values())
+
+    def plus(self, other: "RunCounts") -> "RunCounts":
+        names = self.__struct_fields__
+        return RunCounts(*(Counter(getattr(self, n)) + Counter(getattr(other, n)) for n in names))
+
+
+def seen_by(sight: Sight, row: RunRow) -> RunRow:
+    """Returns a run as a search of this caller sees it: of another user's run it covers only
+    what `ps` and the list of jobs would show."""
+    if sight.shows(row.user):
+        return row
+    name = HIDDEN_NAME if row.kind is RunKind.JOB else row.name
+    return replace(row, name=name, command=None, note=None, tags=())
+
+
 def matches(row: RunRow, query: RunQuery) -> bool:
     """Whether a run matches, without limit and offset."""
+    row = seen_by(query.sight, row)
     return (
         (query.since is None or row.began >= query.since)
         and (query.until is None or row.began < query.until)
@@ -37,8 +80,20 @@ def matches(row: RunRow, query: RunQuery) -> bool:
         and (query.group is None or query.group == row.group)
         and (query.state is None or query.state is row.state)
         and (query.model is None or query.model.lower() in models_of(row))
-        and (query.text is None or query.text.lower() in words_of(row))
+        and (query.not_user is None or query.not_user != row.user)
+        and row.id not in query.without
+        and _has(row, terms_of(query))
     )
+
+
+def terms_of(query: RunQuery) -> list[str]:
+    """What must be found in the words of a run, in small letters."""
+    return [term.lower() for term in (query.text, *query.words) if term is not None]
+
+
+def _has(row: RunRow, terms: Sequence[str]) -> bool:
+    words = words_of(row) if terms else ""
+    return all(term in words for term in terms)
 
 
 def select(rows: Iterable[RunRow], query: RunQuery) -> list[RunRow]:
@@ -46,6 +101,17 @@ def select(rows: Iterable[RunRow], query: RunQuery) -> list[RunRow]:
     found = sorted((r for r in rows if matches(r, query)), key=lambda r: (-r.began, r.id))
     last = None if query.limit is None else query.offset + query.limit
     return found[query.offset : last]
+
+
+def counted(rows: Iterable[RunRow], query: RunQuery) -> RunCounts:
+    """Counts the runs that match a query, without its limit and offset."""
+    found = [seen_by(query.sight, row) for row in rows if matches(row, query)]
+    return RunCounts(
+        Counter(names_of(row) for row in found),
+        Counter(tag for row in found for tag in row.tags),
+        Counter(row.group for row in found if row.group),
+        Counter(str(row.state) for row in found),
+    )
 
 
 def glob_of(name: str) -> str:
@@ -60,7 +126,12 @@ def words_of(row: RunRow) -> str:
 
 
 def models_of(row: RunRow) -> str:
-    return "\n".join(sorted({device.name for device in row.devices})).lower()
+    return "\n".join(names_of(row)).lower()
+
+
+def names_of(row: RunRow) -> tuple[str, ...]:
+    """The names of its devices, each once."""
+    return tuple(sorted({device.name for device in row.devices}))
 
 
 def devices_words(row: RunRow) -> str:

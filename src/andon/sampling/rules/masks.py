@@ -34,6 +34,7 @@ _SLURM_ENTRY = r"\s*([0-9]{1,5})(?:-([0-9]{1,5}))?\s*"
 _OLD_MIG = r"MIG-(GPU-[0-9a-f-]+)/[0-9]+/[0-9]+"
 _HIDERS = ("", "-1", "NoDevFiles")  # how people and Slurm hide everything on purpose
 _ORDERS = ("FASTEST_FIRST", "PCI_BUS_ID")
+_HEX = frozenset("0123456789abcdefABCDEF")
 _UUID_CHARACTERS = 36  # without GPU- or MIG-
 _SHOWN_CHARACTERS = 120
 
@@ -348,8 +349,8 @@ def in_pci_order(devices: Iterable[Device]) -> list[Device]:
 
 
 def _pci_numbers(pci: str | None) -> tuple[int, ...] | None:
-    parts = re.split("[:.]", pci or "")
-    if len(parts) < 3 or not all(re.fullmatch("[0-9a-fA-F]{1,8}", part) for part in parts):
+    parts = (pci or "").replace(".", ":").split(":")
+    if len(parts) < 3 or not all(0 < len(part) <= 8 and _HEX.issuperset(part) for part in parts):
         return None
     return tuple(int(part, 16) for part in parts)
 

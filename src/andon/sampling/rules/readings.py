@@ -6,7 +6,7 @@ generous: what is merely odd is for `doctor/rules/selftest/plausibility`.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from operator import attrgetter, le
 from typing import Any, Final
 
@@ -274,25 +274,3 @@ def _reason(
 
 def _of(device: Device) -> str:
     return "" if _total(device) is None else f" of {_total(device)}"
-
-
-# One mean utilisation for several devices.
-
-
-def mean_utilization(statuses: Iterable[DeviceStatus]) -> float | None:
-    """The mean over the boards that answered; None if none did.
-
-    A board counts once: by its own reading, else by the mean of its instances.
-    """
-    boards: dict[str, float] = {}
-    instances: dict[str, list[float]] = {}
-    for status in statuses:
-        busy = status.sample.utilization_percent if status.answered and status.sample else None
-        if busy is None:
-            continue
-        if status.device.parent is None:
-            boards[status.device.uuid] = busy
-        else:
-            instances.setdefault(status.device.parent, []).append(busy)
-    means = {parent: sum(busy) / len(busy) for parent, busy in instances.items()} | boards
-    return sum(means.values()) / len(means) if means else None

@@ -10,14 +10,14 @@ from msgspec import Struct, field
 
 from andon.alerts import rules as alerting
 from andon.alerts.rules.lamps import LampBoard, board
-from andon.cli.snapshot_source import chosen_uuids, only, settings_of
-from andon.cli.sources import rulebook_of
+from andon.cli.sources import node_of, rulebook_of, settings_of
 from andon.cli.terminal import Choices
 from andon.errors import AndonError
 from andon.explain.conditions.observation import Moment
 from andon.host.clock import boot_seconds
 from andon.model.alert import Alert
 from andon.model.device import Snapshot
+from andon.model.naming import chosen_uuids, only
 from andon.tui.sources.snapshots import (
     OwnSampler,
     Player,
@@ -166,7 +166,7 @@ class Feed:
 
     def _without(self, error: AndonError) -> None:
         """Samples this node because its server does not answer; another machine's is retried."""
-        if self._choices.url is None:
+        if node_of(self._choices).url is None:
             words = f"{error.reason}; reading the devices directly from now on"
             self.source.close()
             self.shared.alerts = None

@@ -10,9 +10,8 @@ from andon.tui.sources.feed import Feed
 from andon.tui.sources.snapshots import ServerSnapshots
 
 if TYPE_CHECKING:
-    from andon.leases.availability import Availability
     from andon.model.lease_list import LeaseList
-    from andon.settings.resolution import Settings
+    from andon.node.port import Node
 
 SHOWN_SECONDS = 3.0  # while they are what is looked at
 AT_LEAST_SECONDS = 10.0  # a lock or the use of a device may change without a trace here
@@ -22,9 +21,8 @@ Traces = tuple[frozenset[tuple[str, int]], tuple[int, ...]]
 class LeaseReader:
     """Reads when the books or the processes have changed, and otherwise every ten seconds."""
 
-    def __init__(self, settings: "Settings", feed: Feed) -> None:
-        self._settings, self._feed = settings, feed
-        self._availability: Availability | None = None
+    def __init__(self, node: "Node", feed: Feed) -> None:
+        self._node, self._feed = node, feed
         self._traces: Traces | None = None
         self._read_at = 0.0
 
@@ -37,25 +35,8 @@ class LeaseReader:
         if traces == self._traces and fresh:
             return None
         self._traces, self._read_at = traces, now
-        if isinstance(source, ServerSnapshots):
-            from andon.cli.lease_source import leases_of_server
-
-            return leases_of_server(source.server)
-        return self._here(snapshot)
-
-    def _here(self, snapshot: Snapshot) -> "LeaseList":
-        from andon.app import open_availability
-        from andon.leases.book.lease_book import Book
-        from andon.leases.listing import listing, read_listing
-        from andon.leases.releaser import asker
-
-        if self._availability is None:
-            broken = dict if snapshot.simulated else None
-            self._availability = open_availability(
-                self._settings, lambda: snapshot, simulated=True, broken=broken
-            )
-        view = self._availability.view_of(snapshot)
-        return listing(read_listing(self._availability, view, Book(make=False)), asker())
+        node = source.node if isinstance(source, ServerSnapshots) else self._node
+        return node.leases.listing(snapshot=snapshot)[1]
 
 
 def _traces(snapshot: Snapshot) -> Traces:

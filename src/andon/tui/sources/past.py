@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from andon.cli.sources import settings_of
+from andon.cli.sources import node_of, settings_of
 from andon.cli.terminal import Choices
 from andon.errors import AndonError
 from andon.host.state.user_folder import HISTORY, node_path
@@ -15,7 +15,8 @@ from andon.tui.histories import METRICS, Point
 from andon.tui.sources.feed import Feed
 
 if TYPE_CHECKING:
-    from andon.cli.past_source import Past
+    from andon.node.port import Node, NodePast
+    from andon.ports import Store
 
 POINTS = 240
 FIRST_SECONDS = 10.0  # a history is read beside what is shown meanwhile
@@ -25,10 +26,9 @@ PastPoints = dict[tuple[str, str], list[Point]]
 class PastReader:
     """Reads the past of one device after the other, beginning with the one that is shown."""
 
-    def __init__(self, choices: Choices, feed: Feed) -> None:
-        self._choices, self._feed = choices, feed
-        self._opened = False
-        self._past: Past | None = None
+    def __init__(self, node: "Node", simulated: bool) -> None:
+        """`simulated` devices and recordings have no past, except on a server."""
+        self._node, self._has_past = node, node.url is not None or not simulated
         self._read: set[tuple[str, float]] = set()
 
     def next(
@@ -37,7 +37,7 @@ class PastReader:
         """Returns the past of the next device that has none yet; empty if all are read."""
         wanted = [uuid for uuid in (first, *uuids) if uuid is not None and uuid in uuids]
         left = [uuid for uuid in wanted if (uuid, span_seconds) not in self._read]
-        if not left or not self._open():
+        if not left or not self._is_open():
             return {}
         self._read.add((left[0], span_seconds))
         return self._points(left[0], until - span_seconds, until)
@@ -46,29 +46,21 @@ class PastReader:
         """Reads everything again, because another span is shown."""
         self._read.clear()
 
-    def _open(self) -> bool:
-        """Opens the past; returns False for simulated devices and recordings, which have none."""
-        if not self._opened:
-            self._opened = True
-            settings = settings_of(self._choices)
-            own = not settings.simulate and not settings.replay
-            if own or self._choices.url is not None:
-                from andon.cli.past_source import find_past
-
-                try:
-                    self._past = find_past(self._choices)
-                except AndonError:
-                    self._past = None
-        return self._past is not None
+    def _is_open(self) -> bool:
+        try:
+            return self._has_past and self._node.past.recorded
+        except AndonError:
+            self._has_past = False
+            return False
 
     def _points(self, uuid: str, since: float, until: float) -> PastPoints:
-        assert self._past is not None
-        return {
-            (uuid, metric): points_of(self._past, uuid, metric, since, until) for metric in METRICS
-        }
+        past = self._node.past
+        return {(uuid, metric): points_of(past, uuid, metric, since, until) for metric in METRICS}
 
 
-def points_of(past: "Past", uuid: str, metric: str, since: float, until: float) -> list[Point]:
+def points_of(
+    past: "NodePast | Store", uuid: str, metric: str, since: float, until: float
+) -> list[Point]:
     try:
         buckets = past.history(uuid, metric, since, until, POINTS)
     except AndonError:
@@ -97,7 +89,7 @@ class HistoryOnDisk:
     def _is_recorded(self) -> bool:
         """Whether this user has a history on this machine; a server's memory is read elsewhere."""
         settings = settings_of(self._choices)
-        if self._choices.url is not None or settings.simulate or settings.replay:
+        if node_of(self._choices).url is not None or settings.simulate or settings.replay:
             return False
         if self._feed.is_server:
             return False
@@ -116,7 +108,7 @@ class HistoryOnDisk:
         finally:
             self._done.set()
 
-    def _read(self, store: "Past", snapshot: Snapshot) -> None:
+    def _read(self, store: "Store", snapshot: Snapshot) -> None:
         """Reads the graphs of the first device, then the trends of all."""
         uuids, since = [s.device.uuid for s in snapshot.devices], snapshot.at - self._span
         wanted = [(uuid, metric) for uuid in uuids[:1] for metric in METRICS]

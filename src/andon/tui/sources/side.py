@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from andon.cli.show.process_rows import between
-from andon.cli.snapshot_source import settings_of
+from andon.cli.sources import node_of, settings_of
 from andon.cli.terminal import Choices
 from andon.errors import AndonError
 from andon.explain.why import explain
@@ -25,8 +25,6 @@ from andon.tui.state import TopView
 if TYPE_CHECKING:
     from andon.host.processes.facts import ProcessTable
     from andon.host.processes.procfs import ProcessCounters
-    from andon.node.remote import Server
-    from andon.tui.sources.jobs import JobReader
 
 SHOWN_RUNS = 200
 EVERY_SECONDS = {"leases": 1.0, "alerts": 2.0, "hosts": 3.0, "tree": 2.0, "why": 2.0, "runs": 5.0,
@@ -58,15 +56,17 @@ class BackgroundReader:
     ) -> None:
         self._choices, self._feed, self._needs, self._on_update = choices, feed, needs, on_update
         self._settings = settings_of(choices)
-        self._is_here = choices.url is None and not self._settings.replay
+        self._node = node_of(choices)
+        self._is_here = self._node.url is None and not self._settings.replay
         self._woken, self._closed = threading.Condition(), False
         self._snapshot: Snapshot | None = None
         self._table: ProcessTable | None = None
         self._counters: tuple[float, Mapping[int, ProcessCounters]] | None = None
-        self._leases = LeaseReader(self._settings, feed)
-        self._jobs: JobReader | None = None
+        self._leases = LeaseReader(self._node, feed)
         self._has_more = False  # devices whose past is not read yet
-        self.past = PastReader(choices, feed)
+        self.past = PastReader(
+            self._node, simulated=bool(self._settings.simulate or self._settings.replay)
+        )
         self._thread = threading.Thread(target=self._run, name="background reader", daemon=True)
 
     def start(self) -> None:
@@ -130,7 +130,7 @@ class BackgroundReader:
             self._on_update({"notes": {name: str(error)}}, False)
 
     def _read_leases(self, snapshot: Snapshot) -> None:
-        if self._settings.replay and self._choices.url is None:
+        if self._settings.replay and self._node.url is None:
             self._on_update({"notes": {"leases": NO_LEASES}}, False)
             return
         first = "leases_read" not in self._needs.done
@@ -140,14 +140,12 @@ class BackgroundReader:
             self._on_update({"leases": found}, first or looked_at)
 
     def _read_alerts(self, snapshot: Snapshot) -> None:
-        from andon.cli.alert_source import FromServer
-
         source = self._feed.source
         if not isinstance(source, ServerSnapshots):
             self._feed.shared.alerts = None
             return
         try:
-            page = FromServer(source.server).page()
+            page = source.node.alerts.page()
         except AndonError:  # it is going away, or shows them to others only: judged here
             self._feed.shared.alerts = None
             return
@@ -197,37 +195,11 @@ class BackgroundReader:
     def _read_runs(self, snapshot: Snapshot) -> None:
         from andon.runs.rules.matching import RunQuery
 
-        if (server := self._server()) is not None:
-            from andon.cli.commands.runs.of_server import RemoteRuns
-
-            there = RemoteRuns(server).find(RunQuery(limit=SHOWN_RUNS))
-            self._on_update({"runs": tuple(there)}, True)
-            return
-        from andon.app.runs import open_run_finder
-
-        finder = open_run_finder()
-        try:
-            finder.refresh()
-            rows = tuple(finder.index.find(RunQuery(limit=SHOWN_RUNS)))
-        finally:
-            finder.index.close()
+        rows = tuple(self._node.runs.find(RunQuery(limit=SHOWN_RUNS)))
         self._on_update({"runs": rows}, True)
 
     def _read_jobs(self, snapshot: Snapshot) -> None:
-        from andon.tui.sources.jobs import JobReader, jobs_there
-
-        if (server := self._server()) is not None:
-            self._on_update({"jobs": jobs_there(server)}, True)
-            return
-        if self._jobs is None:
-            self._jobs = JobReader()
-        self._on_update({"jobs": self._jobs.read()}, True)
-
-    def _server(self) -> "Server | None":
-        """Returns another machine's server; this machine's runs and jobs are read from files."""
-        source = self._feed.source
-        named = self._choices.url is not None and isinstance(source, ServerSnapshots)
-        return source.server if named and isinstance(source, ServerSnapshots) else None
+        self._on_update({"jobs": tuple(self._node.jobs.views())}, True)
 
     def _read_past(self, snapshot: Snapshot) -> None:
         needs = self._needs

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec.structs import replace
 
 from andon import app
-from andon.cli.snapshot_source import settings_of
+from andon.cli.sources import node_of, settings_of
 from andon.cli.terminal import Choices
 from andon.errors import AndonError
 from andon.model.device import Snapshot
@@ -19,7 +19,7 @@ from andon.units import human_seconds
 
 if TYPE_CHECKING:
     from andon.host.processes.facts import ProcessTable
-    from andon.node.remote import Server
+    from andon.node.port import Node
     from andon.settings.resolution import Settings
 
 RETURN_SECONDS = 3.0  # between two looks for a server, at first or after it went away
@@ -76,12 +76,10 @@ class ServerSnapshots:
     """A server's devices. What it withholds of this machine's processes comes from /proc."""
 
     def __init__(
-        self, server: "Server", interval_seconds: float, table: "ProcessTable | None" = None
+        self, node: "Node", interval_seconds: float, table: "ProcessTable | None" = None
     ) -> None:
-        from andon.node.remote import Remote
-
-        self.server, self.words = server, server.url
-        self._remote, self._interval, self._table = Remote(server), interval_seconds, table
+        self.node, self.words = node, node.url or ""
+        self._interval, self._table = interval_seconds, table
         self._due, self._last = 0.0, -1.0
         self._woken = threading.Event()
         self.remembered: list[Snapshot] = []  # of the last minutes, before the first reading
@@ -95,15 +93,11 @@ class ServerSnapshots:
         if time.monotonic() < self._due:
             return None
         self._due = time.monotonic() + self._interval
-        snapshot = self._remote.once()
+        snapshot = self.node.live.read()
         if snapshot.at == self._last:
             return None
         self._last = snapshot.at
         return self._filled(snapshot)
-
-    def past(self) -> list[Snapshot]:
-        """The snapshots that the server remembers."""
-        return self._remote.past()
 
     def pace(self, interval_seconds: float) -> None:
         self._interval, self._due = interval_seconds, 0.0
@@ -190,33 +184,24 @@ class Player:
 def open_source(choices: Choices, interval_seconds: float) -> SnapshotSource:
     """The named server, a recording, simulated devices, the server that watches this machine, or
     this node's own sampler."""
-    settings = settings_of(choices)
-    if choices.url is not None:
-        from andon.cli.snapshot_source import connected
-
-        return ServerSnapshots(connected(choices, choices.url), interval_seconds)
-    if settings.replay:
+    settings, node = settings_of(choices), node_of(choices)
+    if node.url is None and settings.replay:
         return Player(settings)
-    if not settings.simulate and (found := _server_here(choices, settings, interval_seconds)):
-        return found
-    return OwnSampler(settings, interval_seconds)
+    return _of_server(choices, interval_seconds) or OwnSampler(settings, interval_seconds)
 
 
-def _server_here(
-    choices: Choices, settings: "Settings", interval_seconds: float
-) -> ServerSnapshots | None:
-    """The trusted server of this machine, if it watches real devices: ten viewers, one sampler."""
-    from andon.cli.lamp_source import watching_server
-
+def _of_server(choices: Choices, interval_seconds: float) -> ServerSnapshots | None:
+    """The named server; else the trusted one of this machine, if it watches real devices."""
+    node = node_of(choices)
     try:
-        watching = watching_server(choices)
-        if watching is None:
-            return None
+        server = node.shared()
+        if server is None or node.url is not None:
+            return None if server is None else ServerSnapshots(server, interval_seconds)
         from andon.host.processes.facts import ProcessTable
 
-        table = ProcessTable(Path(settings.root))
-        source = ServerSnapshots(watching.server, interval_seconds, table)
-        source.remembered = source.past()
+        table = ProcessTable(Path(settings_of(choices).root))
+        source = ServerSnapshots(server, interval_seconds, table)
+        source.remembered = [*server.live.minutes()]
         return None if source.remembered[-1].simulated else source
     except AndonError:
         return None
@@ -235,8 +220,7 @@ class ServerReturn:
         self._closed.set()
 
     def _run(self) -> None:
-        settings = settings_of(self._choices)
         while self.found is None and not self._closed.wait(RETURN_SECONDS):
             with suppress(AndonError):
                 if may_be_running():
-                    self.found = _server_here(self._choices, settings, self._interval)
+                    self.found = _of_server(self._choices, self._interval)

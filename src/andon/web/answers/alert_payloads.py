@@ -1,4 +1,4 @@
-"""Payloads about alerts: the board, the rules, and alerts without command lines."""
+"""Payloads about alerts: the board, and alerts without command lines."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -7,34 +7,15 @@ from msgspec.structs import replace
 from andon.access.roles import Sight
 from andon.alerts.rules.lamps import DeviceLamp, LampBoard
 from andon.alerts.rules.listing import counts, entries, is_soon, listed
-from andon.explain.conditions.catalogue import CONDITIONS, RULES
-from andon.explain.conditions.condition import (
-    READINGS,
-    Condition,
-    Precondition,
-    Rung,
-    Subject,
-    inactive_reason,
-)
-from andon.explain.conditions.rulebook import Rulebook
-from andon.explain.conditions.stated import stated
 from andon.leases.rules.occupants import Holder
 from andon.model.alert import Alert, Phase
-from andon.model.device import Device, DeviceStatus
 from andon.model.lamp import Lamp
-from andon.model.naming import device_labels
 from andon.model.shapes import names_of, plain, to_json
-from andon.model.thresholds import Thresholds
 from andon.model.verdict import DeviceVerdict
 from andon.model.wire import Json
 from andon.web.answers import schemas
 
-BOARD_SCHEMA, RULES_SCHEMA = "andon.board/1", "andon.rules/1"
-RUNG_WITHOUT = ("for_figure",)  # a name inside the settings
-_RUNG = names_of(Rung, without=RUNG_WITHOUT)
-
-Labelled = tuple[Device, str]
-"""A device and what it is called."""
+BOARD_SCHEMA = "andon.board/1"
 
 
 def seen_by(sight: Sight, alert: Alert) -> Alert:
@@ -120,89 +101,3 @@ def _lit_by(alert: Alert) -> schemas.LitBy:
         acknowledged_by=None if seen is None else seen.by,
         silenced_until=alert.silenced_until,
     )
-
-
-def rules_to_json(
-    rulebook: Rulebook, statuses: Sequence[DeviceStatus], awake: frozenset[Precondition] = READINGS
-) -> Json:
-    """All rules, with the thresholds in effect here."""
-    devices = labelled(rulebook, statuses)
-    return {
-        "schema": RULES_SCHEMA,
-        "rules": [
-            _rule_to_json(stated(rule, rulebook.thresholds), rulebook, devices, awake)
-            for rule in RULES
-        ],
-        "explained_only": [
-            plain(one, names_of(schemas.ConditionRow)) for one in CONDITIONS if not one.rungs
-        ],
-    }
-
-
-def labelled(rulebook: Rulebook, statuses: Sequence[DeviceStatus]) -> list[Labelled]:
-    """Returns the devices with their labels, and sets the labels in the rulebook too."""
-    rulebook.learn_labels(statuses)
-    labels = device_labels(statuses)
-    return [(status.device, labels[status.device.uuid]) for status in statuses]
-
-
-def _rule_to_json(
-    rule: Condition, rulebook: Rulebook, devices: Sequence[Labelled], awake: frozenset[Precondition]
-) -> Json:
-    reason = inactive_here(rule, rulebook, awake)
-    found = schemas.RuleRow(
-        name=rule.name,
-        title=rule.title,
-        subject_kind=str(rule.subject_kind),
-        level=rule.level,
-        for_seconds=rule.for_seconds,
-        clear_seconds=rule.clear_seconds,
-        threshold=_figure(rule, rulebook.thresholds),
-        unit=rule.unit if rule.threshold is None else rule.threshold.rpartition("_")[2],
-        why=rule.why,
-        advice=rule.advice,
-        active=reason is None,
-        inactive_reason=reason,
-        levels=list(rule.rungs),
-        devices=on_devices(rule, devices, rulebook),
-    )
-    return {**to_json(found), "levels": rungs_to_json(rule)}
-
-
-def rungs_to_json(rule: Condition) -> list[Json]:
-    return [plain(rung, _RUNG) for rung in rule.rungs]
-
-
-def inactive_here(
-    rule: Condition, rulebook: Rulebook, awake: frozenset[Precondition]
-) -> str | None:
-    """Returns why the condition cannot become an alert here; None if it can."""
-    if rule.name in rulebook.thresholds.off:
-        return "disabled in the settings"
-    return inactive_reason(rule, awake)
-
-
-def on_devices(
-    rule: Condition, devices: Iterable[Labelled], rulebook: Rulebook
-) -> list[schemas.OnDevice]:
-    """The devices whose readings are compared with a threshold."""
-    if rule.subject_kind is not Subject.DEVICE or rule.threshold is None:
-        return []
-    return [_on_device(rule, *one, rulebook) for one in devices]
-
-
-def _on_device(rule: Condition, device: Device, label: str, rulebook: Rulebook) -> schemas.OnDevice:
-    figures = rulebook.for_device(device)
-    return schemas.OnDevice(
-        uuid=device.uuid,
-        index=device.index,
-        label=label,
-        threshold=_figure(rule, figures),
-        limit=device.limits.slowdown_celsius if rule.name == "thermal" else None,
-        disabled=rule.name in figures.off,
-    )
-
-
-def _figure(rule: Condition, figures: Thresholds) -> float | None:
-    found: float | None = None if rule.threshold is None else getattr(figures, rule.threshold)
-    return found

@@ -4,7 +4,10 @@ from typing import Any, Literal
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from msgspec.structs import replace
 
+from andon.alerts.rules import rule_page
+from andon.alerts.rules.rule_page import RULE_SCHEMA, RULES_SCHEMA, RUNG_WITHOUT
 from andon.estimate.rules.wire import ESTIMATE
 from andon.explain.conditions.condition import Rung
 from andon.explain.evidence.reasons import Reason
@@ -13,7 +16,7 @@ from andon.history.rules.intervals import UsageInterval
 from andon.leases.rules.occupants import Holder
 from andon.model.alert import Alert, Silence
 from andon.model.alert_wire import ALERTS, AlertList
-from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot
+from andon.model.device import SNAPSHOT, Device, DeviceStatus, Process, Sample, Snapshot
 from andon.model.job import JobView
 from andon.model.lease_list import LEASES, LeaseList, LeaseRow
 from andon.model.shapes import JsonShape, Member, Schemas, members_of, shape_of
@@ -23,13 +26,11 @@ from andon.model.wire import (
     PROGRAM,
     SAMPLE_ORDER,
     SHARES,
-    SNAPSHOT,
     STATUS_ORDER,
 )
 from andon.web.answers import job_schemas, run_schemas, schemas
-from andon.web.answers.alert_payloads import BOARD_SCHEMA, RULES_SCHEMA, RUNG_WITHOUT
+from andon.web.answers.alert_payloads import BOARD_SCHEMA
 from andon.web.answers.estimates import EstimateAnswer
-from andon.web.answers.rule_page import RULE_SCHEMA
 
 # The type of every response, derived from the values that are encoded.
 
@@ -54,7 +55,7 @@ WHY_SHAPE = JsonShape(
     "andon.why/1.",
     {"schema": Member(Literal[WHY]), **members_of(schemas.About), **members_of(Explained)},
 )
-HEALTH = shape_of(schemas.Health)._replace(is_open=True)
+HEALTH = replace(shape_of(schemas.Health), is_open=True)
 ALERT, SILENCE = shape_of(Alert), shape_of(Silence)
 ALERT_LIST = shape_of(
     AlertList,
@@ -87,8 +88,8 @@ ANSWERS: dict[tuple[str, str], JsonShape] = {
     ("get", "/api/devices/{device}/usage"): shape_of(schemas.Usage),
     ("get", "/api/board"): shape_of(schemas.Board, "BoardShape", schema=BOARD_SCHEMA),
     ("get", "/api/alerts"): ALERT_LIST,
-    ("get", "/api/alerts/rules"): shape_of(schemas.RuleList, schema=RULES_SCHEMA),
-    ("get", "/api/alerts/rules/{name}"): shape_of(schemas.RulePage, schema=RULE_SCHEMA),
+    ("get", "/api/alerts/rules"): shape_of(rule_page.RuleList, schema=RULES_SCHEMA),
+    ("get", "/api/alerts/rules/{name}"): shape_of(rule_page.RulePage, schema=RULE_SCHEMA),
     ("get", "/api/alerts/{alert}"): ALERT,
     ("post", ACKNOWLEDGED): ALERT,
     ("delete", ACKNOWLEDGED): ALERT,

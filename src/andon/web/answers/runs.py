@@ -1,86 +1,56 @@
-"""The list of runs as each caller may see it: searched, filtered, counted and cut into pages."""
+"""The list of runs as each caller may see it, page by page."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from msgspec.structs import replace
-
 from andon.access.roles import Sight
 from andon.model.naming import models_in_words, short_model
-from andon.model.run.record import RunKind, RunRow, RunState
+from andon.model.run.record import RunRow, RunState
 from andon.model.wire import dumps
-from andon.runs.rules.matching import RunQuery, matches, words_of
+from andon.runs.rules.matching import RunCounts, RunQuery, seen_by
 from andon.web.answers.run_schemas import Plain, RunChoice, RunChoices, RunEntry, RunPage
 from andon.web.answers.sights import why_hidden
 
 NO_DEVICES = "it used no GPU of this node"
 NOT_SAMPLED = "the run ended before its devices were read"
 MOST_LISTED = 100
-HIDDEN_NAME = "hidden"
 MOST_CHOICES = 100  # of a kind: a menu with more is no help
-
-
-def select(sight: Sight, rows: Iterable[RunRow], query: RunQuery, search: str) -> list[RunRow]:
-    """Returns the matching runs, the latest first; a search must find each of its terms
-    somewhere.
-
-    It searches only what the caller may see: it must not find what is hidden.
-    """
-    words = search.lower().split()
-    found = [
-        row
-        for row in (_named(sight, row) for row in rows)
-        if matches(seen := _shown(sight, row), query) and (not words or _has(words_of(seen), words))
-    ]
-    return sorted(found, key=lambda row: (-row.began, row.id))
-
-
-def _has(text: str, words: Sequence[str]) -> bool:
-    return all(word in text for word in words)
-
-
-def _shown(sight: Sight, row: RunRow) -> RunRow:
-    return row if sight.shows(row.user) else replace(row, command=None, note=None, tags=())
-
-
-def _named(sight: Sight, row: RunRow) -> RunRow:
-    """Returns the row without the name of another user's job, which the list of jobs hides too."""
-    hidden = row.kind is RunKind.JOB and not sight.shows(row.user)
-    return replace(row, name=HIDDEN_NAME) if hidden else row
 
 
 def page_of(
     sight: Sight,
     rows: Sequence[RunRow],
+    total: int,
+    every: RunCounts,
     query: RunQuery,
-    search: str,
     now: float,
     whose: str,
     note: str | None = None,
 ) -> RunPage:
-    """A page of the matching runs, the latest first; only the rows of the page are encoded."""
-    found = select(sight, rows, query, search)
-    offset, limit = query.offset, query.limit or MOST_LISTED
+    """A page: its rows, how many match the query, and what there is without it."""
     return RunPage(
-        items=[entry_of(sight, row, now) for row in found[offset : offset + limit]],
-        total=len(found),
-        all=len(rows),
-        offset=offset,
-        limit=limit,
-        choices=choices_of(sight, rows),
+        items=[entry_of(sight, row, now) for row in rows],
+        total=total,
+        all=every.runs,
+        offset=query.offset,
+        limit=query.limit or MOST_LISTED,
+        choices=choices_of(every),
         whose=whose,
         note=note,
     )
 
 
-def choices_of(sight: Sight, rows: Sequence[RunRow]) -> RunChoices:
+def choices_of(every: RunCounts) -> RunChoices:
+    models = Counter[str]()
+    for names, count in every.devices.items():
+        models.update(dict.fromkeys((_brief(name) for name in names), count))
     return RunChoices(
-        models=_counted(model for row in rows for model in models_of(row)),
-        tags=_counted(tag for row in rows if sight.shows(row.user) for tag in row.tags),
-        groups=_counted(row.group for row in rows if row.group),
-        states=_counted(str(row.state) for row in rows),
+        models=_counted(models),
+        tags=_counted(every.tags),
+        groups=_counted(every.groups),
+        states=_counted(every.states),
     )
 
 
@@ -96,12 +66,12 @@ def _brief(name: str) -> str:
 
 def entry_of(sight: Sight, row: RunRow, now: float) -> RunEntry:
     """A run as this caller sees it: without what `ps` would not show of another user's process."""
-    row, shown = _named(sight, row), sight.shows(row.user)
+    shown = sight.shows(row.user)
     sampled = bool(row.samples) or (row.samples is None and row.state is RunState.RUNNING)
     telemetry = sampled and bool(row.devices)
     return RunEntry(
         id=row.id,
-        name=row.name,
+        name=seen_by(sight, row).name,
         kind=row.kind,
         state=row.state,
         node=row.node,
@@ -162,7 +132,7 @@ def _json(value: object) -> str:
     return dumps(value) if isinstance(value, list | dict) else str(value)
 
 
-def _counted(values: Iterable[str]) -> list[RunChoice]:
+def _counted(values: Mapping[str, int]) -> list[RunChoice]:
     """Returns the most frequent values, in alphabetical order."""
     found = Counter(values).most_common(MOST_CHOICES)
     return [RunChoice(value, count) for value, count in sorted(found)]

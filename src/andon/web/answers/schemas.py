@@ -9,7 +9,6 @@ from typing import Annotated
 from msgspec import Struct
 
 from andon.alerts.rules.lamps import DeviceLamp
-from andon.explain.conditions.condition import Rung
 from andon.history.rules.intervals import UsageInterval
 from andon.leases.rules.occupants import Holder
 from andon.model.alert import Level
@@ -159,117 +158,6 @@ class SessionState(Struct, frozen=True):
 
 
 # Alerts.
-
-
-class OnDevice(Struct, frozen=True):
-    """A rule's threshold for one device, and the limit that the device itself reports."""
-
-    uuid: str
-    index: int
-    label: str
-    threshold: float | None
-    limit: float | None
-    disabled: bool
-
-
-class RuleRow(Struct, frozen=True):
-    """One alert rule."""
-
-    name: str
-    title: str
-    subject_kind: str
-    level: Level
-    for_seconds: float
-    clear_seconds: float
-    threshold: float | None
-    unit: str
-    why: str
-    advice: str
-    active: bool
-    inactive_reason: str | None
-    levels: list[Rung]
-    devices: list[OnDevice]
-
-
-class ConditionRow(Struct, frozen=True):
-    """A condition that is never an alert: only `andon why` mentions it."""
-
-    name: str
-    title: str
-    why: str
-
-
-class RuleList(Struct, frozen=True):
-    """andon.rules/1."""
-
-    rules: list[RuleRow]
-    explained_only: Annotated[
-        list[ConditionRow], Doc("conditions that are never alerts: only `andon why` mentions them")
-    ]
-
-
-class FigureRow(Struct, frozen=True):
-    """A threshold of a rule, its value in force, and the setting that changes it."""
-
-    name: str
-    setting: Annotated[str, Doc("its place in the file: alerts.thermal_celsius")]
-    variable: str
-    help: str
-    value: Annotated[float | None, Doc("null if it is off")]
-    default: float
-    least: float
-    most: float
-    can_be_off: bool
-    unit: str
-
-
-class OverrideRow(Struct, frozen=True):
-    """A threshold that is different for one device, and the table that sets it."""
-
-    uuid: str
-    label: str
-    figure: str
-    value: Annotated[float | None, Doc("null if the rule is off for it")]
-    place: Annotated[str, Doc('[[alerts.override]] model = "H200"')]
-
-
-class ReasonRow(Struct, frozen=True):
-    """A reason that `andon why` may give."""
-
-    code: str
-    means: str
-    problem: Annotated[bool, Doc("whether something is wrong then")]
-
-
-class QueryRow(Struct, frozen=True):
-    """One level in PromQL, and the name of its alert in the rule file."""
-
-    alert: str
-    level: Level
-    query: str
-
-
-class RulePage(Struct, frozen=True):
-    """andon.rule/1: everything about one condition, with the thresholds in effect here."""
-
-    name: str
-    title: str
-    group: str
-    subject_kind: str
-    level: Annotated[Level | None, Doc("the highest it can reach; null if it is never an alert")]
-    label: Annotated[str, Doc("the word under its lamp; empty if it lights none")]
-    why: str
-    advice: str
-    active: bool
-    inactive_reason: str | None
-    levels: list[Rung]
-    behind: Annotated[list[str], Doc("rules that explain it: while one fires, it is not sent")]
-    figures: list[FigureRow]
-    devices: list[OnDevice]
-    overrides: list[OverrideRow]
-    reasons: list[ReasonRow]
-    queries: list[QueryRow]
-    no_query_reason: Annotated[str | None, Doc("why PromQL cannot express it")]
 
 
 class LitBy(Struct, frozen=True):

@@ -12,6 +12,7 @@ from andon.errors import AndonError, Denied, Gone
 from andon.leases.rules.queue_reasons import queue_reasons
 from andon.model.job import JobState, JobView
 from andon.model.lease_list import LeaseList
+from andon.runs.rules.matching import HIDDEN_NAME
 from andon.web.answers.job_schemas import (
     JobCounts,
     JobDone,
@@ -20,7 +21,6 @@ from andon.web.answers.job_schemas import (
     PageScope,
     QueuePlace,
 )
-from andon.web.answers.runs import HIDDEN_NAME
 from andon.web.answers.sights import not_seen
 from andon.web.jobs.folder import WAITS, FolderJobs
 from andon.web.users.files import SharedFiles, UserFiles

@@ -35,7 +35,7 @@ from andon.web.transport.keys import Keys
 
 if TYPE_CHECKING:
     from andon.alerts.watcher import Watcher
-    from andon.leases.network import RemoteLeases
+    from andon.leases.network import NetworkLeases
 
 UPDATE_SECONDS = 5.0
 MOST_ALERTS = 512  # waiting to be sent; /api/alerts has them all
@@ -70,7 +70,7 @@ class Live:
         texts: SnapshotTexts,
         clock: Callable[[], float] = time.monotonic,
         watcher: "Watcher | None" = None,
-        remote_leases: "RemoteLeases | None" = None,
+        remote_leases: "NetworkLeases | None" = None,
         runs: "RunWatch | None" = None,
         jobs: "JobWatch | None" = None,
     ) -> None:

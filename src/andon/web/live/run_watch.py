@@ -4,7 +4,6 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
-from functools import partial
 
 from andon.access.roles import Sight
 from andon.errors import AndonError
@@ -45,7 +44,7 @@ class RunWatch:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._runs, self._reader, self._clock = runs, reader, clock
-        self._states: dict[Sight, dict[str, RunState]] = {}
+        self._states: dict[Sight, dict[str, str]] = {}
         self._listed = float("-inf")
         self._told: dict[str, dict[Sight, tuple[RunState, int]]] = {}
 
@@ -81,11 +80,8 @@ class RunWatch:
             with suppress(AndonError):  # the page's own request says why
                 await self._publish_seen(sight, before.get(sight), emit)
 
-    async def _publish_seen(
-        self, sight: Sight, before: dict[str, RunState] | None, emit: Emit
-    ) -> None:
-        seen = await self._reader.do(partial(self._runs.seen, sight))
-        states = {run: row.state for run, (row, _) in seen.rows.items()}
+    async def _publish_seen(self, sight: Sight, before: dict[str, str] | None, emit: Emit) -> None:
+        states = await self._reader.do(lambda: self._runs.seen(sight).states())
         self._states[sight] = states
         if before is None or before == states:
             return

@@ -13,6 +13,7 @@ from andon.alerts.rules import lamps, listing
 from andon.alerts.rules.messages import NO_NOTIFIER
 from andon.alerts.rules.past import Query as Wanted
 from andon.alerts.rules.past import matches
+from andon.alerts.rules.rule_page import RuleContext, rule_to_json, rules_to_json
 from andon.errors import AndonError, Conflict, Gone, Invalid, Unavailable
 from andon.explain.conditions.catalogue import condition_named
 from andon.leases.rules.occupants import holders
@@ -25,7 +26,6 @@ from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.web.answers.alert_payloads import (
     board_to_json,
     entries_to_json,
-    rules_to_json,
     seen_by,
 )
 from andon.web.answers.requests import (
@@ -33,13 +33,12 @@ from andon.web.answers.requests import (
     NotifierTestRequest,
     SilenceRequest,
 )
-from andon.web.answers.rule_page import RuleContext, rule_to_json
 from andon.web.answers.texts import dumped
 from andon.web.transport.auth import add_notes, caller_of, sight_in
 
 if TYPE_CHECKING:
     from andon.alerts.watcher import Watcher
-    from andon.leases.network import RemoteLeases
+    from andon.leases.network import NetworkLeases
     from andon.leases.tracker import LeaseTracker
 
 MOST = 1000
@@ -53,7 +52,7 @@ def alert_routes(
     feed: SnapshotFeed,
     watcher: "Watcher | None",
     leases: "LeaseTracker | None" = None,
-    remote_leases: "RemoteLeases | None" = None,
+    remote_leases: "NetworkLeases | None" = None,
 ) -> None:
     """All of /api/alerts, /api/silences and /api/board."""
 
@@ -110,7 +109,7 @@ def _board(
     feed: SnapshotFeed,
     watching: Asked,
     leases: "LeaseTracker | None",
-    remote_leases: "RemoteLeases | None",
+    remote_leases: "NetworkLeases | None",
 ) -> None:
     @router.get("/api/board", tags=["explain"])
     def board(request: Request) -> Response:

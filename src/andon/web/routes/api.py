@@ -42,7 +42,7 @@ from andon.web.transport.auth import sight_in
 from andon.web.transport.keys import Keys
 
 if TYPE_CHECKING:  # locks are not on every system
-    from andon.leases.network import RemoteLeases
+    from andon.leases.network import NetworkLeases
     from andon.leases.tracker import LeaseTracker
     from andon.web.jobs.shown import ServerJobs
     from andon.web.runs.shown import ServerRuns
@@ -66,7 +66,7 @@ class AppState(Struct, frozen=True):
     expose: Callable[[], str] | None = None
     texts: SnapshotTexts = field(default_factory=SnapshotTexts)
     watcher: Watcher | None = None
-    remote_leases: "RemoteLeases | None" = None
+    remote_leases: "NetworkLeases | None" = None
     leases: "LeaseTracker | None" = None
     sign_in: str | None = None
     """The name of the socket at which this machine's users get their links."""

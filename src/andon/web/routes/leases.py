@@ -26,23 +26,23 @@ from andon.web.transport.auth import add_notes, caller_of
 
 if TYPE_CHECKING:  # locks are not on every system
     from andon.leases.book.holder import Account
-    from andon.leases.network import RemoteLeases
+    from andon.leases.network import NetworkLeases
 
 Named = Annotated[str, Path(min_length=1, max_length=100, description="the lease's id")]
 Device = Annotated[str, Path(max_length=200, description=FORMS)]
-Available = Callable[[], "RemoteLeases"]
+Available = Callable[[], "NetworkLeases"]
 
 
 def lease_routes(
     router: APIRouter,
     feed: SnapshotFeed,
-    remote_leases: "RemoteLeases | None",
+    remote_leases: "NetworkLeases | None",
     server_user: str | None = None,
 ) -> None:
     """All of /api/leases, and the cordons of devices."""
     pool = BlockingPool()
 
-    def available() -> "RemoteLeases":
+    def available() -> "NetworkLeases":
         if remote_leases is None:
             raise Unavailable("leases are not available on this server", hint="start: andon serve")
         return remote_leases

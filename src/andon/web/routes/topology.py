@@ -18,7 +18,7 @@ from andon.web.blocking_pool import BlockingPool
 from andon.web.history_reader import HistoryReader
 
 if TYPE_CHECKING:
-    from andon.leases.network import RemoteLeases
+    from andon.leases.network import NetworkLeases
 
 
 def topology_routes(
@@ -41,7 +41,7 @@ def topology_routes(
 
 
 def estimate_routes(
-    router: APIRouter, feed: SnapshotFeed, remote_leases: "RemoteLeases | None"
+    router: APIRouter, feed: SnapshotFeed, remote_leases: "NetworkLeases | None"
 ) -> None:
     """Adds /api/estimate; it only computes: no file is read, and nothing changes."""
     pool = BlockingPool()

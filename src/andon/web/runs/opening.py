@@ -6,13 +6,11 @@ open the index again.
 
 import logging
 import os
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from andon.app.runs import open_run_finder
 from andon.errors import AndonError, Unavailable
-from andon.model.run.record import RunRow
 from andon.runs.rules.matching import RunQuery
 
 if TYPE_CHECKING:
@@ -29,7 +27,7 @@ def open_server_runs(
     """Returns the runs, and a function that closes them."""
     from andon.web.runs.shown import ServerRuns
 
-    look = RunIndexCache(user)
+    look = OpenRuns(user)
     look.prepare()
     whose = (
         f"The runs of {user}, who runs this server, and the records of others that {user} added "
@@ -38,19 +36,17 @@ def open_server_runs(
     return ServerRuns(look, whose, users=users), look.close
 
 
-class RunIndexCache:
-    """Reads the rows again only when the index has changed: ten thousand take a while."""
+class OpenRuns:
+    """The index, with what is new, and without records of others that are closed by now."""
 
     def __init__(self, user: str, opened: "Callable[[], RunFinder]" = open_run_finder) -> None:
         self._user, self._opened = user, opened
         self._finder: RunFinder | None = None
-        self._stamp: object = None
-        self._rows: Sequence[RunRow] = ()
         self._trouble: str | None = None
 
     def __call__(self) -> "FoundRuns":
-        """Returns the runs; raises Unavailable if the index cannot be read. One that cannot be
-        written is shown as it is."""
+        """Brings the index up to date; raises Unavailable if it cannot be read. One that cannot
+        be written is shown as it is."""
         from andon.web.runs.shown import FoundRuns
 
         finder = self.prepare()
@@ -61,11 +57,9 @@ class RunIndexCache:
             left = finder.refresh()
         except AndonError as exc:
             problem = f"what is new cannot be added to the list: {exc.reason}"
-        stamp = _stamp(Path(finder.index.place))
-        if stamp is None or stamp != self._stamp:
-            self._rows = [row for row in finder.index.find(RunQuery()) if self._is_open(row)]
-            self._stamp = stamp
-        return FoundRuns(self._rows, left, problem)
+        others = finder.index.find(RunQuery(not_user=self._user))
+        closed = frozenset(row.id for row in others if not os.access(row.path, os.R_OK))
+        return FoundRuns(finder.index, closed, left, problem)
 
     def prepare(self) -> "RunFinder | None":
         """Opens the index when it is needed; a failure is logged once, when it begins."""
@@ -82,17 +76,3 @@ class RunIndexCache:
     def close(self) -> None:
         if self._finder is not None:
             self._finder.index.close()
-
-    def _is_open(self, row: RunRow) -> bool:
-        """Whether a run is in progress: its record may have been closed since it was added."""
-        return row.user == self._user or os.access(row.path, os.R_OK)
-
-
-def _stamp(path: Path) -> object:
-    """A value that changes with every write of the index's file; None if that is unknown."""
-    try:
-        files = [path, path.with_name(f"{path.name}-wal")]
-        found = [file.stat() for file in files if file.exists()]
-    except OSError:
-        return None
-    return tuple((one.st_ino, one.st_mtime_ns, one.st_size) for one in found) or None

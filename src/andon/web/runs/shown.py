@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,8 +16,9 @@ from msgspec.structs import replace
 from andon.access.roles import Sight
 from andon.errors import AndonError, Conflict, Denied
 from andon.model.run.record import RunLine, RunRow, RunSample, RunState
+from andon.ports import RunIndex
 from andon.runs.rules.fold import row_of
-from andon.runs.rules.matching import RunQuery
+from andon.runs.rules.matching import RunCounts, RunQuery, counted, select
 from andon.web.answers.job_schemas import PageScope
 from andon.web.answers.run_details import (
     MOST_MARKS,
@@ -27,7 +28,7 @@ from andon.web.answers.run_details import (
     uses_of,
 )
 from andon.web.answers.run_schemas import RecordExtent, RunDetails, RunMarks, RunPage, RunUpdate
-from andon.web.answers.runs import page_of
+from andon.web.answers.runs import MOST_LISTED, page_of
 from andon.web.answers.sights import not_seen
 from andon.web.runs.records import (
     Happening,
@@ -39,18 +40,40 @@ from andon.web.runs.records import (
 )
 from andon.web.users.files import SharedFiles, UserFiles, UserRecord
 
-T = TypeVar("T")
+MOST_NAMED = 10_000
 FRESH_SECONDS = 1.0
-"""Requests within this time share one reading of the index."""
+"""Requests within this time look for new records once."""
 NOT_ALL = "the record is too long: only what happened in its first part is shown"
 
 
 class FoundRuns(Struct, frozen=True):
-    """All runs of the index; the same object while nothing has changed."""
+    """An index that has been brought up to date."""
 
-    rows: Sequence[RunRow]
+    index: RunIndex | None = None
+    without: frozenset[str] = frozenset()  # ids of runs that are not shown
     left: int = 0  # records that are still to be read
     problem: str | None = None  # why the list may be older than the records
+
+    def find(self, query: RunQuery) -> Sequence[RunRow]:
+        return self.index.find(self._shown(query)) if self.index else ()
+
+    def count(self, query: RunQuery) -> int:
+        return self.index.count(self._shown(query)) if self.index else 0
+
+    def counts(self, query: RunQuery) -> RunCounts:
+        return self.index.counts(self._shown(query)) if self.index else RunCounts()
+
+    def named(self, run: str) -> dict[str, RunRow]:
+        """Returns the runs whose id begins with this."""
+        found = self.index.beginning(run, MOST_NAMED) if self.index and run else ()
+        return {row.id: row for row in found if row.id not in self.without}
+
+    def states(self) -> dict[str, str]:
+        found = self.index.states() if self.index else {}
+        return {run: state for run, state in found.items() if run not in self.without}
+
+    def _shown(self, query: RunQuery) -> RunQuery:
+        return replace(query, without=self.without)
 
 
 class Download(Struct, frozen=True):
@@ -74,30 +97,37 @@ class ServerRuns:
 
     def __init__(
         self,
-        rows: Callable[[], FoundRuns],
+        look: Callable[[], FoundRuns],
         whose: str,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
         users: SharedFiles | None = None,
     ) -> None:
-        """`rows` brings the index up to date; requests within a second share what it found."""
-        self._read_rows, self._whose, self._users = rows, whose, users
+        """`look` brings the index up to date, once for all requests within a second."""
+        self._look, self._whose, self._users = look, whose, users
         self._clock, self._monotonic = clock, monotonic
         self._records = RunRecords()
         self._lock = threading.Lock()
-        self._rows: dict[str, RunRow] = {}
-        self._found: FoundRuns | None = None
+        self._found = FoundRuns()
         self._looked = float("-inf")
 
     def page(self, sight: Sight, query: RunQuery, search: str) -> RunPage:
-        seen = self.seen(sight)
-        found = self._found if self._found and seen.scope is not PageScope.OWN else FoundRuns(())
-        unread = f"{found.left} records have not been read yet" if found.left else None
-        notes = [note for note in (found.problem or unread, *seen.notes) if note]
+        seen, every = self.seen(sight), RunQuery(sight=sight)
+        limit, words = query.limit or MOST_LISTED, tuple(search.split())
+        query = replace(query, sight=sight, words=words, limit=limit)
+        rows, total = seen.found.find(query), seen.found.count(query)
+        counts = seen.found.counts(every)
+        if seen.others:
+            others = seen.rows_of_others()
+            first = replace(query, offset=0, limit=query.offset + limit)
+            rows = select([*seen.found.find(first), *others], query)
+            total, counts = total + counted(others, query).runs, counts.plus(counted(others, every))
+        unread = f"{seen.found.left} records have not been read yet" if seen.found.left else None
+        notes = [note for note in (seen.found.problem or unread, *seen.notes) if note]
+        whose = self._whose_in(sight, seen.scope)
         page = page_of(
-            sight, [row for row, _ in seen.rows.values()], query, search, self._clock(),
-            self._whose_in(sight, seen.scope), "; ".join(notes) or None,
-        )  # fmt: skip
+            sight, rows, total, counts, query, self._clock(), whose, "; ".join(notes) or None
+        )
         return replace(page, scope=seen.scope, shared=self._users is not None)
 
     def _whose_in(self, sight: Sight, scope: PageScope) -> str:
@@ -114,17 +144,17 @@ class ServerRuns:
             files = self._users.of(sight.uid)
             if files is not None:
                 rows = {row.id: (row, files) for row in files.runs()}
-                return VisibleRuns(rows, PageScope.OWN)
-        own = {name: (row, None) for name, row in self.rows(afresh).items()}
+                return VisibleRuns(FoundRuns(), rows, PageScope.OWN)
+        found = self.look(afresh)
         if self._users is None or not sight.everything:
-            return VisibleRuns(own, PageScope.SERVER)
-        found, notes = dict[str, tuple[RunRow, UserFiles | None]](), list[str]()
+            return VisibleRuns(found, {}, PageScope.SERVER)
+        others, notes = dict[str, tuple[RunRow, UserFiles]](), list[str]()
         for files in self._users.known():
             try:
-                found |= {row.id: (row, files) for row in files.runs() if row.id not in found}
+                others |= {row.id: (row, files) for row in files.runs() if row.id not in others}
             except AndonError as error:
                 notes.append(error.reason)
-        return VisibleRuns({**found, **own}, PageScope.EVERYONE, tuple(notes))
+        return VisibleRuns(found, others, PageScope.EVERYONE, tuple(notes))
 
     def details(self, sight: Sight, run: str) -> RunDetails:
         row, files = self.find(run, sight)
@@ -187,43 +217,56 @@ class ServerRuns:
 
     def find(self, run: str, sight: Sight) -> tuple[RunRow, UserFiles | None]:
         """Finds a run by its id or a prefix, and whose files it is in, if not the server's."""
-        found = named(self.seen(sight).rows, run) or named(self.seen(sight, True).rows, run)
+        found = self.seen(sight).named(run) or self.seen(sight, True).named(run)
         if len(found) > 1:
             raise Conflict(f"{len(found)} runs begin with {run!r}", hint="give more of the id")
         if not found:
             raise not_seen(f"run {run!r}", sight, self._users is not None, "andon runs")
         return found[0]
 
-    def rows(self, afresh: bool = False) -> dict[str, RunRow]:
-        """All runs by their id."""
+    def rows(self, limit: int) -> Sequence[RunRow]:
+        """The latest runs of the index."""
+        return self.look().find(RunQuery(limit=limit))
+
+    def look(self, afresh: bool = False) -> FoundRuns:
+        """Returns the index, brought up to date if that was not done within a second."""
         with self._lock:
             now = self._monotonic()
             if afresh or now - self._looked >= FRESH_SECONDS:
-                before, self._found = self._found, self._read_rows()
-                if before is None or before.rows is not self._found.rows:
-                    self._rows = {row.id: row for row in self._found.rows}
-                self._looked = now
-            return self._rows
+                self._found, self._looked = self._look(), now
+            return self._found
 
 
 class VisibleRuns(Struct, frozen=True):
-    """The runs that one caller sees, by id, each with the files it is in."""
+    """The runs that one caller may see: those of the index, and those in files of other users."""
 
-    rows: Mapping[str, tuple[RunRow, UserFiles | None]]
+    found: FoundRuns
+    others: Mapping[str, tuple[RunRow, UserFiles]]
     scope: PageScope
     notes: tuple[str, ...] = ()
+
+    def named(self, run: str) -> list[tuple[RunRow, UserFiles | None]]:
+        """Returns the run with this id, else those whose id begins with it."""
+        found: dict[str, tuple[RunRow, UserFiles | None]] = {
+            name: row for name, row in self.others.items() if run and name.startswith(run)
+        }
+        found |= {name: (row, None) for name, row in self.found.named(run).items()}
+        return [found[run]] if run in found else list(found.values())
+
+    def rows_of_others(self) -> list[RunRow]:
+        """Returns the runs in files of other users that the index does not have."""
+        known = self.found.states()
+        return [row for row, _ in self.others.values() if row.id not in known]
+
+    def states(self) -> dict[str, str]:
+        """Returns the state of each run, by id."""
+        others = {run: str(row.state) for run, (row, _) in self.others.items()}
+        return others | self.found.states()
 
 
 def news_of(files: UserFiles, run: str, sights: Collection[Sight]) -> RunNews:
     update = files.news(run)
     return RunNews(update.state, update.read.bytes, dict.fromkeys(sights, update))
-
-
-def named(rows: Mapping[str, T], run: str) -> list[T]:
-    """Returns the run with this id, else those whose id begins with it."""
-    if run in rows:
-        return [rows[run]]
-    return [row for name, row in rows.items() if run and name.startswith(run)]
 
 
 def current(row: RunRow, record: RunRecord) -> RunRow:

@@ -16,7 +16,7 @@ from andon.access.sign_in import SignInAnswer, dump_answer, socket_name
 from andon.alerts.rules.lamps import lamps_of
 from andon.failures.log import FailureLog
 from andon.host.processes.kin import account_name
-from andon.host.socket_peers import is_known, peer_uid
+from andon.host.socket_peers import code_stamp, is_known, peer_uid
 from andon.model.lamp import DeviceLamp
 from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.web.answers.alert_payloads import seen_by
@@ -26,7 +26,7 @@ from andon.web.transport.keys import Keys
 if TYPE_CHECKING:
     from andon.access.roles import Sight
     from andon.alerts.watcher import Watcher
-    from andon.leases.network import RemoteLeases
+    from andon.leases.network import NetworkLeases
     from andon.model.device import Snapshot
 
 
@@ -127,13 +127,13 @@ class LookSocket(LocalSocket):
         server_uid: int,
         feed: SnapshotFeed,
         watcher: "Watcher | None" = None,
-        leases: "RemoteLeases | None" = None,
+        leases: "NetworkLeases | None" = None,
         name_of: Callable[[int], str | None] = account_name,
         pause_seconds: float = PAUSE_SECONDS,
     ) -> None:
         self._server_uid, self._name_of = server_uid, name_of
         self._feed, self._watcher, self._leases = feed, watcher, leases
-        self._texts = SnapshotTexts()
+        self._texts, self._code = SnapshotTexts(), code_stamp()
         failures = FailureLog("andon.web", "the latest snapshot could not be given")
         name = look_name(port, secrets.token_hex(16))
         super().__init__(name, self._look, failures, pause_seconds)
@@ -147,6 +147,7 @@ class LookSocket(LocalSocket):
         return msgspec.json.encode(
             {
                 "schema": SCHEMA,
+                "code": self._code,
                 "interval_seconds": self._feed.settings.interval_seconds,
                 "snapshot": msgspec.Raw(self._texts.of(snapshot, sight).encode()),
                 "lamps": self._lamps(snapshot, sight),

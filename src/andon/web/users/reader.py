@@ -88,7 +88,7 @@ class UserAnswers:
         return asdict(self._folder.act(job, act))
 
     def runs(self, seen: str) -> Answer:
-        rows = list(self._records.rows().values())
+        rows = self._records.rows(MOST_ROWS)
         return self._if_changed(
             "runs", rows, seen, lambda: {"rows": [row_to_json(row) for row in rows]}
         )
@@ -122,11 +122,11 @@ class UserAnswers:
         """The user's own records: a record of another user that was added is not shown here."""
         if self._finder is None:
             if not node_path().is_dir():
-                return FoundRuns(())
+                return FoundRuns()
             self._finder = open_run_finder()
         left = self._finder.refresh()
-        rows = self._finder.index.find(RunQuery(limit=MOST_ROWS))
-        return FoundRuns([row for row in rows if row.user == self._user], left)
+        others = self._finder.index.find(RunQuery(not_user=self._user))
+        return FoundRuns(self._finder.index, frozenset(row.id for row in others), left)
 
     def _if_changed(
         self, what: str, value: object, seen: str, told: Callable[[], Answer]

@@ -3,13 +3,13 @@
 import getpass
 import re
 import time
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec.structs import replace
 
-from andon.cli import alert_source
-from andon.cli.alert_source import FromServer, resolved, server_source, source_of
+from andon.alerts.rules.overview import AlertOverview
 from andon.cli.commands.command_group import SuggestingGroup
 from andon.cli.commands.explain.alerts_notify import notify
 from andon.cli.json_text import as_json_text
@@ -27,14 +27,18 @@ from andon.cli.options import (
     thresholds_option,
 )
 from andon.cli.show.alert_rules import render_rule, render_rules
-from andon.cli.show.alerts import AlertOverview, render_alert, render_alerts
+from andon.cli.show.alerts import render_alert, render_alerts
 from andon.cli.show.text import say
+from andon.cli.sources import node_of
 from andon.cli.status_table import NO_DEVICE
 from andon.cli.terminal import Terminal, notice
 from andon.errors import AndonError, Gone
-from andon.model.alert import Alert, Level
+from andon.model.alert import Alert, Level, Phase
 from andon.model.alert_wire import alert_to_json, alerts_to_json
 from andon.units import human_seconds
+
+if TYPE_CHECKING:
+    from andon.node.port import NodeAlerts
 
 ENDED_SINCE = "1h"
 EXIT_CODES = {None: 0, Level.INFO: 10, Level.WARNING: 11, Level.CRITICAL: 12}
@@ -45,7 +49,7 @@ def _names(context: click.Context, parameter: click.Parameter, incomplete: str) 
     from andon.cli.show.alerts import names_of
 
     try:
-        page = server_source(chosen(context)).page()
+        page = _kept(context).page()
     except AndonError:
         return []
     return sorted({n for n in names_of(page.alerts).values() if n.startswith(incomplete)})
@@ -53,7 +57,7 @@ def _names(context: click.Context, parameter: click.Parameter, incomplete: str) 
 
 def _silence_ids(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     try:
-        page = server_source(chosen(context)).page()
+        page = _kept(context).page()
     except AndonError:
         return []
     return [one.id for one in page.silences if one.id.startswith(incomplete)]
@@ -136,12 +140,12 @@ def alerts(
     """
     if context.invoked_subcommand is not None:
         return None
-    source, terminal = source_of(chosen(), devices), Terminal.of(chosen())
+    source, terminal = node_of(chosen()).alerts, Terminal.of(chosen())
     if follow:
         from andon.cli.commands.explain.alerts_follow import follow_alerts
 
-        return follow_alerts(source, terminal, chosen(), as_json, everything)
-    page = replace(source.page(since), everything=everything)
+        return follow_alerts(source, devices, terminal, chosen(), as_json, everything)
+    page = replace(source.page(since, devices), everything=everything)
     terminal.show(_list(page, terminal, as_json))
     if by_level:
         return EXIT_CODES[page.worst]
@@ -164,7 +168,7 @@ def _list(page: AlertOverview, terminal: Terminal, as_json: bool) -> str:
 @shared
 def show(alert: str, as_json: bool) -> int:
     """Show everything that is known about one alert."""
-    source, terminal = source_of(chosen()), Terminal.of(chosen())
+    source, terminal = node_of(chosen()).alerts, Terminal.of(chosen())
     found = _find(source, alert)
     if as_json:
         terminal.show(as_json_text(alert_to_json(found), terminal.live))
@@ -185,7 +189,7 @@ def ack(alert: str, by: str | None, note: str, undo: bool) -> int:
 
     If it gets worse it is sent once more.
     """
-    source = server_source(chosen())
+    source = _kept()
     found = resolved(source.page(), alert)
     if undo:
         _said("no longer acknowledged", source.unacknowledge(found.id))
@@ -236,7 +240,7 @@ def silence(
         raise click.UsageError("name an alert, or --rule and --device, not both")
     if not alert and not (rule or device or everything):
         raise click.UsageError("name an alert, --rule, --device or --everything")
-    source = server_source(chosen())
+    source = _kept()
     body: dict[str, Any] = {"seconds": seconds, "by": by or _me(), "note": note}
     if alert:
         found = resolved(source.page(), alert[0])
@@ -257,7 +261,7 @@ def silence(
 @shared
 def unsilence(silence_id: str) -> int:
     """Remove a silence; what it held back is sent at the next sample."""
-    server_source(chosen()).unsilence(silence_id)
+    _kept().unsilence(silence_id)
     notice("silence removed", chosen())
     return 0
 
@@ -274,7 +278,7 @@ def rules(name: str | None, everything: bool, as_json: bool) -> int:
     A rule's page says what it means and what to do, at which thresholds it fires and which
     settings change them, what andon why says about it, and its query for Prometheus.
     """
-    source, terminal = source_of(chosen()), Terminal.of(chosen())
+    source, terminal = node_of(chosen()).alerts, Terminal.of(chosen())
     found = source.rules() if name is None else source.rule(name)
     if as_json:
         terminal.show(as_json_text(found, terminal.live))
@@ -291,8 +295,9 @@ def rules(name: str | None, everything: bool, as_json: bool) -> int:
 @shared
 def test(notifier: str | None) -> int:
     """Send a test message through every notifier, or through one."""
-    source = source_of(chosen())
-    if isinstance(source, FromServer):
+    source = node_of(chosen()).alerts
+    payload: Mapping[str, Any]
+    if source.notifies:
         payload = source.test(notifier)
     else:
         from andon.cli.commands.explain.alerts_trial import trial
@@ -311,15 +316,46 @@ def test(notifier: str | None) -> int:
 alerts.add_command(notify)
 
 
-def _find(source: alert_source.Source, name: str) -> Alert:
+def _find(source: "NodeAlerts", name: str) -> Alert:
     """Finds an alert among the active ones and those of the last day; a full id is also looked
     up in the whole store."""
     try:
         return resolved(source.page(time.time() - 86_400.0), name)
     except Gone:
-        if "#" in name and isinstance(source, FromServer):
+        if "#" in name and source.notifies:
             return source.alert(name)
         raise
+
+
+def _kept(context: click.Context | None = None) -> "NodeAlerts":
+    """Alerts of a server, because only a server stores what is requested."""
+    found = node_of(chosen(context)).alerts
+    found.check_server()
+    return found
+
+
+def resolved(page: AlertOverview, name: str) -> Alert:
+    """The alert with this id or short name, or the only one that begins with it."""
+    from andon.cli.show.alerts import names_of
+
+    names = names_of(page.alerts)
+    by_name = {names[alert.id]: alert for alert in reversed(_in_order(page.alerts))}
+    by_id = {alert.id: alert for alert in page.alerts}
+    exact = by_id.get(name) or by_name.get(name)
+    if exact is not None:
+        return exact
+    near = {a.id: a for key, a in {**by_id, **by_name}.items() if key.startswith(name)}
+    if len(near) == 1:
+        return next(iter(near.values()))
+    worst_first = sorted(page.alerts, key=lambda alert: -alert.severity)
+    known = ", ".join([names[alert.id] for alert in worst_first][:8]) or "none"
+    reason = f"{name!r} matches several alerts" if near else f"there is no alert {name!r}"
+    raise Gone(reason, hint=f"alerts: {known}")
+
+
+def _in_order(alerts: tuple[Alert, ...]) -> list[Alert]:
+    """Active alerts first, then resolved ones, latest first: a short name means the first match."""
+    return sorted(alerts, key=lambda a: (a.state is Phase.RESOLVED, -a.since))
 
 
 def _said(what: str, alert: Alert) -> None:

@@ -1,12 +1,13 @@
 """`andon alerts --follow`: the list once, then every change as it happens."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from andon.cli.alert_source import FOLLOW_SECONDS, FromSampling, FromServer
-from andon.cli.show.alerts import AlertOverview, names_of, render_alerts, render_change
+from andon.alerts.rules.overview import AlertOverview
+from andon.cli.show.alerts import names_of, render_alerts, render_change
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Unavailable
 from andon.failures.retrying import Retrying, RetryTexts
@@ -15,11 +16,16 @@ from andon.model import wire
 from andon.model.alert import Alert, Phase
 from andon.model.alert_wire import alert_to_json
 
+if TYPE_CHECKING:
+    from andon.node.port import NodeAlerts
+
+FOLLOW_SECONDS = 1.0
 Seen = dict[str, tuple[object, ...]]
 
 
 def follow_alerts(
-    source: FromServer | FromSampling,
+    source: "NodeAlerts",
+    devices: Sequence[str],
     terminal: Terminal,
     choices: Choices,
     as_json: bool,
@@ -27,11 +33,11 @@ def follow_alerts(
 ) -> int:
     """Follow until Ctrl-C; if the server goes down, wait for it."""
     seen: Seen | None = None
-    for found in _pages(source, choices):
+    for found in _pages(source, devices, choices):
         page = replace(found, everything=everything)
         if seen is None and not as_json:
             terminal.show(render_alerts(page, terminal.width, terminal.color, ended=False))
-            if isinstance(source, FromSampling):
+            if not source.notifies:
                 notice("no andon server is running here, so nobody is notified", choices)
             notice("following; Ctrl-C stops", choices)
         changed, seen = changes(seen, page, silent_first=not as_json)
@@ -72,7 +78,9 @@ def _mark(alert: Alert) -> tuple[object, ...]:
     return alert.state, alert.level, seen and (seen.by, seen.note), alert.silenced_until
 
 
-def _pages(source: FromServer | FromSampling, choices: Choices) -> Iterator[AlertOverview]:
+def _pages(
+    source: "NodeAlerts", devices: Sequence[str], choices: Choices
+) -> Iterator[AlertOverview]:
     retrying = Retrying(
         lambda text: notice(text, choices),
         RetryTexts(lambda reason: f"{reason}; waiting for it", lambda _: "the server is back"),
@@ -80,12 +88,12 @@ def _pages(source: FromServer | FromSampling, choices: Choices) -> Iterator[Aler
     )
     while True:
         try:
-            for page in source.pages():
+            for page in source.pages(devices):
                 retrying.succeeded()
                 yield page
             return
         except Unavailable as error:
-            if isinstance(source, FromSampling):
+            if not source.notifies:
                 raise
             retrying.failed(retrying.trouble or error)  # one line, however it fails later
             retrying.pause(threading.Event())

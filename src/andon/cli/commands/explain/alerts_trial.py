@@ -3,7 +3,7 @@
 import time
 
 from andon.alerts.rules.messages import NO_NOTIFIER, trial_notice
-from andon.cli import snapshot_source
+from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices
 from andon.errors import AndonError, Gone
 from andon.host.system import node_name
@@ -15,7 +15,7 @@ def trial(choices: Choices, name: str | None) -> Json:
     """Sends a test message through each notifier; they have their own timeouts."""
     from andon import app
 
-    settings = snapshot_source.settings_of(choices)
+    settings = settings_of(choices)
     notifiers = [notifier for notifier, _ in app.open_notifiers(settings)]
     known = [notifier.name for notifier in notifiers]
     if name is not None and name not in known:

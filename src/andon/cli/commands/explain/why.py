@@ -3,20 +3,16 @@
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from andon import app
-from andon.cli import snapshot_source
 from andon.cli.commands.completing import complete_job
 from andon.cli.json_text import as_json_text
-from andon.cli.lamp_source import LampSource, watching_server
 from andon.cli.options import chosen, duration, elsewhere, fresh_option, shared, with_devices
 from andon.cli.show.text import say
 from andon.cli.show.why import answer, answer_to_json, render_why
-from andon.cli.sources import rulebook_of, settings_of
+from andon.cli.sources import node_of, rulebook_of
 from andon.cli.status_table import exit_code
 from andon.cli.terminal import Choices, Terminal, in_color, write
 from andon.model.device import Snapshot
@@ -24,8 +20,8 @@ from andon.model.naming import device_named
 from andon.units import human_seconds
 
 if TYPE_CHECKING:
-    from andon.cli.alert_source import FromServer
     from andon.explain.evidence.departures import EndedProcesses
+    from andon.node.port import Node
 
 SAMPLED_SECONDS = "2"
 REMEMBERED_SECONDS = 120.0  # a server keeps these in memory
@@ -71,10 +67,10 @@ def why(devices: list[str], as_json: bool, seconds: float, job: str | None) -> i
     if len(devices) > 1:
         raise click.UsageError("name only one GPU")
     device = devices[0] if devices else None
-    server = watching_server(chosen())
-    snapshots = sampled(chosen(), server, seconds, device)
-    lamps = LampSource(chosen(), server).of(snapshots[-1])
-    uuid, left = _one(snapshots[-1], device), _departures(chosen(), snapshots)
+    node = node_of(chosen())
+    snapshots = sampled(node, chosen(), seconds, device)
+    lamps = node.live.lamps(snapshots[-1])
+    uuid, left = _one(snapshots[-1], device), _departures(node, snapshots)
     found = answer(snapshots, uuid, rulebook_of(chosen()), lamps, left)
     terminal = Terminal.of(chosen())
     if as_json:
@@ -85,56 +81,33 @@ def why(devices: list[str], as_json: bool, seconds: float, job: str | None) -> i
 
 
 def sampled(
-    choices: Choices, server: "FromServer | None", seconds: float, device: str | None = None
+    node: "Node", choices: Choices, seconds: float, device: str | None = None
 ) -> list[Snapshot]:
     """Returns the snapshots that a server remembers, or samples for this many seconds; one
     sample is enough if there is no device."""
-    told = snapshot_source.told_snapshot(choices)
-    if server is not None and seconds <= REMEMBERED_SECONDS and not choices.fresh:
-        from andon.node.remote import Remote
-
-        if told is None:  # another machine's devices, or simulated ones
-            return Remote(server.server).past()
-        if snapshot_source.recent_snapshot(choices, told) is not None:
-            from andon.node.latest_snapshot import all_filled
-
-            root = Path(settings_of(choices).root)
-            return all_filled(Remote(server.server).past(), root)
-    with (
-        snapshot_source.following(choices) as sampler,
-        sampler.subscribe(INTERVAL_SECONDS, watching=True) as snapshots,
-    ):
+    if seconds <= REMEMBERED_SECONDS and (known := node.live.minutes()):
+        return [*known]
+    with node.live.subscribe(INTERVAL_SECONDS, watching=True) as snapshots:
         samples = iter(snapshots)
         first = next(samples)
         _one(first, device)  # a wrong name is reported before waiting
         found = [first, *_until(samples, first, seconds, choices)]
-    if choices.url is None:
-        found[-1] = app.with_driver_versions(found[-1], settings_of(choices))
-    if told is None:
-        return found
-    from andon.sampling.rules.told import remembering
-
-    return [remembering(one, told.snapshot) for one in found]
+    found[-1] = node.live.with_driver_versions(found[-1])
+    return found
 
 
-def _departures(choices: Choices, snapshots: Sequence[Snapshot]) -> "EndedProcesses":
+def _departures(node: "Node", snapshots: Sequence[Snapshot]) -> "EndedProcesses":
     """Returns the ended processes of devices whose memory no process accounts for; the history
     is opened only if there are such devices."""
     from andon.explain.evidence.departures import NOTHING_KNOWN, departures, has_unexplained
 
     if not has_unexplained(snapshots[-1]):
         return NOTHING_KNOWN
-    from andon.cli.past_source import find_past
     from andon.host.processes.facts import exited
 
-    past = None if choices.replay else find_past(choices)
-    try:
-        here = choices.url is None and not snapshots[-1].simulated
-        usage = None if past is None else past.usage
-        return departures(snapshots, usage, exited if here else None)
-    finally:
-        if past is not None:
-            past.close()
+    recorded = "replay" not in snapshots[-1].versions and node.past.recorded
+    here = node.url is None and not snapshots[-1].simulated
+    return departures(snapshots, node.past.usage if recorded else None, exited if here else None)
 
 
 def _until(

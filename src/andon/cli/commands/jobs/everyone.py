@@ -29,12 +29,10 @@ class QueueRow(Struct, frozen=True):
 
 def machine_queue(choices: Choices) -> tuple[LeaseList, str | None]:
     """Returns the lease book's list, and the reason if it cannot be read."""
-    from andon.cli.commands.share.leases import read_leases
-    from andon.leases.listing import listing
-    from andon.leases.releaser import asker
+    from andon.cli.sources import node_of
 
     try:
-        return listing(read_leases(choices), asker()), None
+        return node_of(choices).leases.listing()[1], None
     except AndonError as error:
         return LeaseList(0.0), f"the queue of the machine is not known: {error.reason}"
 

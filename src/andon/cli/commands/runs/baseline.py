@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from andon.cli.commands.command_group import SuggestingGroup
-from andon.cli.commands.runs.opened import (
-    LocalRuns,
-    complete_run,
-    finding,
-    runs_named,
-)
+from andon.cli.commands.runs.opened import complete_run, finding, runs_named
 from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, shared
 from andon.cli.show.text import say
@@ -149,6 +144,8 @@ def rm(name: str) -> int:
 
 def _meant(finder: "RunFinder", words: tuple[str, ...]) -> "list[RunRow]":
     """Returns runs by any of their names; a name means all runs of it that succeeded."""
+    from andon.node.local.runs import LocalRuns
+
     source = LocalRuns(finder)
     found = [runs_named(source, word) or [finder.resolve(word)] for word in words]
     return [row for rows in found for row in rows]

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 import click
 
 from andon.cli.commands.reporting import as_document, deliver, format_option
-from andon.cli.commands.runs.opened import complete_run, reading, runs_named
+from andon.cli.commands.runs.opened import complete_run, runs_named
 from andon.cli.options import chosen, elsewhere, shared
+from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal
 from andon.errors import Gone, Invalid
 
 if TYPE_CHECKING:
-    from andon.cli.commands.runs.opened import RunSource
     from andon.model.run.record import RunRow
+    from andon.node.port import NodeRuns
     from andon.runs.rules.reports.compare import ComparedRun, RunComparison
 
 SIDE_FORMS = (
@@ -45,10 +46,10 @@ def compare(
     from andon.runs.rules.reports.compare import RunSide
     from andon.runs.rules.reports.compare import compare as side_by_side
 
-    with reading() as source:
-        named = _of_group(source, group) if group is not None else _named(source, sides)
-        _refuse_one(named)
-        named = [(label, list(map(source.with_record, rows))) for label, rows in named]
+    source = node_of(chosen()).runs
+    named = _of_group(source, group) if group is not None else _named(source, sides)
+    _refuse_one(named)
+    named = [(label, list(map(source.with_record, rows))) for label, rows in named]
     found = [RunSide(label, tuple(map(_compared, rows))) for label, rows in named]
     devices = {label: " and ".join(sorted(set(map(devices_words, rows)))) for label, rows in named}
     terminal = Terminal.of(chosen())
@@ -65,7 +66,7 @@ def _refuse_one(sides: Sides) -> None:
         raise Invalid(f"comparing needs two runs; {row.id} ({row.name}) is only one", hint=hint)
 
 
-def _of_group(source: "RunSource", group: str) -> Sides:
+def _of_group(source: "NodeRuns", group: str) -> Sides:
     from andon.runs.rules.matching import RunQuery
     from andon.runs.rules.reports.compare import sides_of
 
@@ -77,14 +78,14 @@ def _of_group(source: "RunSource", group: str) -> Sides:
     return sides_of(rows)
 
 
-def _named(source: "RunSource", words: tuple[str, ...]) -> Sides:
+def _named(source: "NodeRuns", words: tuple[str, ...]) -> Sides:
     from andon.runs.rules.reports.compare import unique
 
     found = [_side(source, word) for word in words]
     return list(zip(unique([label for label, _ in found]), [r for _, r in found], strict=True))
 
 
-def _side(source: "RunSource", word: str) -> tuple[str, list["RunRow"]]:
+def _side(source: "NodeRuns", word: str) -> tuple[str, list["RunRow"]]:
     """Returns the label and runs of one side: `a,b,c`, a name, or one run."""
     if "," in word:
         rows = [source.resolve(one.strip()) for one in word.split(",") if one.strip()]

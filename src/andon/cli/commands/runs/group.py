@@ -5,11 +5,11 @@ import time
 import click
 
 from andon.cli.commands.command_group import CommandGroup
-from andon.cli.commands.runs.opened import reading
 from andon.cli.json_text import as_json_text
 from andon.cli.moments import moment
 from andon.cli.options import MOST, chosen, elsewhere, shared
 from andon.cli.show.text import say
+from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal, notice
 from andon.model.run.record import RunRow, RunState
 from andon.runs.rules.matching import RunQuery
@@ -90,8 +90,8 @@ def runs(
         text=search,
         limit=(SHOWN if most is None else most) or None,
     )
-    with reading() as source:
-        found = source.listed(wanted)
+    source = node_of(chosen()).runs
+    found = source.listed(wanted)
     _show(found.rows, found.total, form)
     if found.note:
         notice(found.note, chosen())

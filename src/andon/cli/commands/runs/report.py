@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 import click
 
 from andon.cli.commands.reporting import as_document, deliver, format_option
-from andon.cli.commands.runs.opened import RUN_FORMS, complete_run, reading
+from andon.cli.commands.runs.opened import RUN_FORMS, complete_run
 from andon.cli.options import chosen, elsewhere, shared
+from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ def report(run: str, form: str, out: Path | None) -> int:
     """
     from andon.cli.commands.runs.reading import prices, read_report
 
-    with reading() as source:
-        row = source.with_record(source.resolve(run))
+    source = node_of(chosen()).runs
+    row = source.with_record(source.resolve(run))
     terminal = Terminal.of(chosen())
     deliver(_text(read_report(row, prices()), form, terminal, out is not None), out, terminal)
     return 0

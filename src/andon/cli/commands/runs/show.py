@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli.commands.runs.opened import RUN_FORMS, complete_run, reading
+from andon.cli.commands.runs.opened import RUN_FORMS, complete_run
 from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, elsewhere, shared
 from andon.cli.show.text import say
+from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal
 from andon.model.run.record import RunState
 
@@ -51,8 +52,8 @@ def read_run(word: str) -> "RunShown":
     from andon.errors import Gone
     from andon.runs.files import read_ends
 
-    with reading() as source:
-        row = source.with_record(source.resolve(word))
+    source = node_of(chosen()).runs
+    row = source.with_record(source.resolve(word))
     try:
         read = read_ends(Path(row.path))
     except Gone as exc:

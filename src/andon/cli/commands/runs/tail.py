@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli.commands.runs.opened import RUN_FORMS, complete_run, reading
+from andon.cli.commands.runs.opened import RUN_FORMS, complete_run
 from andon.cli.options import chosen, elsewhere, shared, whole
+from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal, notice
 from andon.model.run.record import RunState
 
@@ -66,8 +67,8 @@ def tail(run: str | None, log: str | None, most: int, follow: bool) -> int:
 def _path(run: str | None, log: str | None) -> Path:
     if log is not None:
         return Path(log)
-    with reading() as source:
-        return Path(source.with_record(source.resolve(run or "")).path)
+    source = node_of(chosen()).runs
+    return Path(source.with_record(source.resolve(run or "")).path)
 
 
 def _go_on(follower: "RecordFollower", recent: "RecentLines", draw: Draw) -> None:

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import click
 
-from andon.cli import snapshot_source
 from andon.cli.commands.command_group import SuggestingGroup
 from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, shared
@@ -12,6 +11,7 @@ from andon.cli.show.render import paragraph
 from andon.cli.show.table import TableColumn, draw
 from andon.cli.show.table import TableRow as Line
 from andon.cli.show.text import Text, say
+from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Unavailable
 from andon.settings.resolution import Resolved, SettingRow, describe
@@ -68,7 +68,7 @@ def check(file: str | None) -> int:
 def show(as_json: bool) -> int:
     """Print each setting, its value and where the value comes from."""
     choices = chosen()
-    resolved, terminal = snapshot_source.resolved_of(choices), Terminal.of(choices)
+    resolved, terminal = resolved_of(choices), Terminal.of(choices)
     if as_json:
         terminal.show(as_json_text(settings_to_json(resolved), terminal.live))
     else:

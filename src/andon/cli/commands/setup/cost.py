@@ -9,12 +9,12 @@ from itertools import islice
 import click
 from msgspec import Struct
 
-from andon.cli import snapshot_source
 from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, duration, shared, whole
 from andon.cli.show.entries import unreal
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
+from andon.cli.sources import sampling, settings_of
 from andon.cli.terminal import Choices, Terminal
 from andon.leases.rules.eligibility import no_gpu
 from andon.model import wire
@@ -90,7 +90,7 @@ def cost(count: int, interval: float | None, as_json: bool) -> int:
     """
     choices = chosen()
     choices.interval_seconds = interval
-    report = measure(choices, count, snapshot_source.settings_of(choices).interval_seconds)
+    report = measure(choices, count, settings_of(choices).interval_seconds)
     terminal = Terminal.of(choices)
     if as_json:
         terminal.show(as_json_text(report_to_json(report), terminal.live))
@@ -101,7 +101,7 @@ def cost(count: int, interval: float | None, as_json: bool) -> int:
 
 def measure(choices: Choices, count: int, interval: float) -> CostReport:
     """Sample at the real interval: the driver's caches expire between two samples."""
-    with snapshot_source.sampling(choices) as sampler, sampler.subscribe(interval) as snapshots:
+    with sampling(choices) as sampler, sampler.subscribe(interval) as snapshots:
         samples = iter(snapshots)
         first = next(samples)  # starting the reader is not part of the cost
         if not first.devices:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
-from andon.cli import snapshot_source
 from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, shared
 from andon.cli.show.findings import findings_to_json, render_findings
 from andon.cli.show.text import Text, say
+from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import AndonError, Denied, Invalid
 from andon.version import __version__
@@ -88,7 +88,7 @@ def gather(choices: Choices) -> "MachineFacts":
 
     mistakes: tuple[str, ...] = ()
     try:
-        settings = snapshot_source.settings_of(choices)
+        settings = settings_of(choices)
     except Invalid as wrong:
         settings, mistakes = Settings(), wrong.mistakes or (wrong.reason,)
     stored: Mapping[str, Path] = {}

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli import snapshot_source
 from andon.cli.options import chosen, shared
 from andon.cli.show.text import say
+from andon.cli.sources import settings_of
 from andon.cli.terminal import Terminal, report
 from andon.errors import AndonError, Unavailable
 from andon.history.rules.tiers import Maintenance
@@ -32,7 +32,7 @@ def gc() -> int:
     from andon.app.runs import runs_folder
     from andon.jobs.folder import jobs_path
 
-    settings = snapshot_source.settings_of(chosen())
+    settings = settings_of(chosen())
     # Jobs first: deleting them needs no room, which the others do on a full disk.
     parts = [_jobs] if jobs_path().is_dir() else []
     parts += [_runs] if runs_folder().is_dir() else []

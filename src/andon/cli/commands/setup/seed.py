@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli import snapshot_source
 from andon.cli.options import chosen, shared, whole
 from andon.cli.show.text import say
+from andon.cli.sources import settings_of
 from andon.cli.terminal import Terminal
 from andon.errors import Conflict, Invalid, Unavailable
 from andon.units import human_bytes
@@ -37,7 +37,7 @@ def seed(days: int, devices: int, store: str | None, force: bool) -> int:
 
     from andon import app
 
-    settings = snapshot_source.settings_of(chosen())
+    settings = settings_of(chosen())
     settings = replace(settings, history_store=store or settings.history_store)
     if app.store_url(settings).scheme == "memory":
         raise Invalid("a history in memory would be lost at once", hint="use --store FILE")

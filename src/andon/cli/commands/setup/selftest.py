@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
-from andon.cli import snapshot_source
 from andon.cli.commands.setup.doctor import title_of
 from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, duration, shared
 from andon.cli.show.findings import findings_to_json, render_findings
+from andon.cli.sources import sampling, settings_of
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import Unavailable
 
@@ -73,10 +73,10 @@ def examine(
     from andon.doctor.rules.selftest.load import judge_load
     from andon.doctor.rules.selftest.plausibility import judge
 
-    interval = snapshot_source.settings_of(choices).interval_seconds
-    with snapshot_source.sampling(choices) as sampler:
-        before, sampling = watch(sampler, seconds, interval)
-        findings = judge(before, sampling)
+    interval = settings_of(choices).interval_seconds
+    with sampling(choices) as sampler:
+        before, readings = watch(sampler, seconds, interval)
+        findings = judge(before, readings)
         if with_load:
             free = free_uuids(choices, sampler, before[-1])
             during, load = under_load(sampler, before[-1], free, seconds, interval)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from andon.errors import Invalid
-from andon.model.pull_policy import PullPolicy
+from andon.model.job.pull_policy import PullPolicy
 
 if TYPE_CHECKING:  # most commands name no image
     from andon.model.execution import ContainerMount, ContainerOptions

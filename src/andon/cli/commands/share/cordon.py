@@ -9,10 +9,10 @@ import click
 
 from andon.cli.options import DEVICE_FORMS, chosen, shared, with_devices
 from andon.cli.show.text import say
-from andon.cli.snapshot_source import chosen_uuids, take_snapshot
+from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal
 from andon.model.device import Snapshot
-from andon.model.naming import titles
+from andon.model.naming import chosen_uuids, titles
 
 if TYPE_CHECKING:
     from andon.leases.book.lease_book import Book
@@ -31,7 +31,7 @@ def cordon(devices: list[str], reason: str) -> int:
     from andon.leases.book.lease_book import Book
     from andon.model.lease import Cordon
 
-    snapshot, book = take_snapshot(chosen()), Book()
+    snapshot, book = node_of(chosen()).live.read(), Book()
     users = _users(book, snapshot)
     for uuid, title in _named(snapshot, devices).items():
         book.cordon(Cordon(uuid, time.time(), user_name(os.getuid()), reason[:200]))
@@ -53,7 +53,7 @@ def uncordon(devices: list[str]) -> int:
     from andon.leases.book.lease_book import Book
 
     book = Book(make=False)
-    for uuid, title in _named(take_snapshot(chosen()), devices).items():
+    for uuid, title in _named(node_of(chosen()).live.read(), devices).items():
         state = "is back in service" if book.uncordon(uuid) else "was not cordoned"
         Terminal.of(chosen()).say(say(f"{title} {state}"))
     return 0

@@ -9,7 +9,7 @@ import click
 from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, elsewhere, shared
 from andon.cli.show.entries import unreal
-from andon.cli.snapshot_source import take_snapshot
+from andon.cli.sources import node_of
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import AndonError, Invalid
 from andon.estimate.rules.options import (
@@ -173,19 +173,18 @@ def _file(command: "ServerCommand") -> tuple[dict[str, Any], str | None]:
 
 def _rooms(choices: Choices) -> "tuple[Snapshot | None, tuple[GpuRoom, ...]]":
     """Returns the GPUs to compare with; a node without any is not an error here."""
-    from andon.cli.availability_source import verdicts_of
     from andon.estimate.rules.fits import rooms_of
 
-    if choices.url is not None:
-        snapshot = take_snapshot(choices)  # a server that was named must answer
-    else:
-        try:
-            snapshot = take_snapshot(choices)
-        except AndonError as error:
-            notice(f"no GPU to compare with: {error.reason}", choices)
-            return None, ()
+    node = node_of(choices)
     try:
-        verdicts = {one.uuid: one for one in verdicts_of(choices, snapshot)}
+        snapshot = node.live.read()
+    except AndonError as error:
+        if node.url is not None:  # a server that was named must answer
+            raise
+        notice(f"no GPU to compare with: {error.reason}", choices)
+        return None, ()
+    try:
+        verdicts = {one.uuid: one for one in node.leases.verdicts(snapshot)}
     except (AndonError, OSError) as error:
         reason = error.reason if isinstance(error, AndonError) else str(error)
         notice(f"which GPUs are available is not known: {reason}", choices)
@@ -195,16 +194,13 @@ def _rooms(choices: Choices) -> "tuple[Snapshot | None, tuple[GpuRoom, ...]]":
 
 def _learned(words: Sequence[str], choices: Choices) -> "LearnedPeak | None":
     """The peaks of earlier runs on this machine; prints a notice if the index cannot be read."""
-    from andon.cli.commands.runs.opened import finding
     from andon.estimate.rules.learned import learned_peak
     from andon.runs.rules.matching import RunQuery
 
-    if choices.url is not None:
-        return None  # the runs of this machine say nothing about another's GPUs
+    if (node := node_of(choices)).url is not None:
+        return None  # a server would send all of its runs
     try:
-        with finding() as finder:
-            finder.refresh()
-            return learned_peak(finder.index.find(RunQuery()), words)
+        return learned_peak(node.runs.find(RunQuery()), words)
     except (AndonError, OSError) as error:
         reason = error.reason if isinstance(error, AndonError) else str(error)
         notice(f"earlier runs are not known: {reason}", choices)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from andon.cli.availability_source import candidates_here, offer_here, offer_there
 from andon.cli.device_request import (
     lease_option,
     queue_options,
@@ -21,7 +20,7 @@ from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, elsewhere, fresh_option, shared
 from andon.cli.show.offer import offer_to_json, render_offer
 from andon.cli.show.waiting import WaitingLine
-from andon.cli.sources import availability_of, sampling_ahead
+from andon.cli.sources import availability_of, node_of, sampling_ahead
 from andon.cli.terminal import Terminal, notice
 from andon.errors import Invalid
 
@@ -48,7 +47,7 @@ def free(as_json: bool, **asked: Any) -> int:
     """
     choices, request = chosen(), request_from(asked)
     _refuse_nothing(request)
-    found = offer_here(choices, request) if choices.url is None else offer_there(choices, request)
+    found = node_of(choices).leases.offer(request)
     terminal = Terminal.of(choices)
     if as_json:
         terminal.show(as_json_text(offer_to_json(found), terminal.live))
@@ -128,7 +127,10 @@ def env(lease_id: str | None, **asked: Any) -> int:
         variables = found.environment
     else:
         _refuse_nothing(request)
-        candidates = candidates_here(choices, request)
+        from andon.leases.book.lease_book import Book
+
+        with sampling_ahead(choices) as sampler:
+            candidates = availability_of(choices, sampler).offer(Book(make=False), request)
         if not candidates.choice.chosen:
             from andon.leases.refusal import refusal
 

@@ -27,6 +27,7 @@ from andon.cli.options import chosen, elsewhere, shared
 from andon.cli.show.text import say
 from andon.cli.sources import (
     availability_of,
+    node_of,
     recording_of,
     sampling_ahead,
     settings_of,
@@ -155,7 +156,7 @@ def extend(lease_id: str | None, length: float) -> int:
         raise Invalid("--for: duration must be greater than 0", hint=hint)
     choices = chosen()
     wanted = lease_id or _lease_here(choices)
-    name, until = (_extend_here if choices.url is None else _extend_there)(wanted, length)
+    name, until = node_of(choices).leases.extend(wanted, length)
     ends = time.strftime("%H:%M", time.localtime(until))
     Terminal.of(choices).say(say(f"lease {name} now ends at {ends}"))
     return 0
@@ -165,37 +166,8 @@ def _lease_here(choices: Choices) -> str:
     """Returns the lease of this shell, or the user's only one."""
     from andon.cli.commands.share.leases import only_lease
 
-    inside = os.environ.get("ANDON_LEASE") if choices.url is None else None
+    inside = os.environ.get("ANDON_LEASE") if node_of(choices).url is None else None
     return inside or only_lease(choices, "lease extend").id
-
-
-def _extend_here(name: str, seconds: float) -> tuple[str, float]:
-    from andon.leases import releaser
-    from andon.leases.book.lease_book import Book
-
-    held = releaser.extend(Book(make=False), name, seconds)
-    return held.id, held.until or 0.0
-
-
-def _extend_there(name: str, seconds: float) -> tuple[str, float]:
-    from urllib.parse import quote
-
-    from andon.cli.commands.share.leases import row_of
-    from andon.cli.lease_source import leases_of_server
-    from andon.cli.snapshot_source import connected
-    from andon.model.codec import Wrong, read
-    from andon.model.lease import FURTHEST
-    from andon.model.lease_list import RenewedLease
-
-    server = connected(chosen(), chosen().url or "")
-    row = row_of(leases_of_server(server), name)
-    body = {"seconds": seconds, "fence": row.fence}
-    payload = server.post(f"/api/leases/{quote(row.id or '', safe='')}/renew", body)
-    try:
-        found = read(RenewedLease, payload)
-        return found.id, min(found.until, FURTHEST)
-    except Wrong as wrong:
-        raise server.of_another_version(str(wrong)) from wrong
 
 
 def _words(grant: "Grant", has_command: bool) -> str:

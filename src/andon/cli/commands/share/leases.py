@@ -1,6 +1,5 @@
 """`andon leases` and `andon release`: lists leases, and releases one's own."""
 
-import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -9,26 +8,22 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
-from andon.cli.availability_source import availability_now
 from andon.cli.commands.completing import complete_lease
 from andon.cli.json_text import as_json_text
-from andon.cli.lease_source import gpus_of, leases_of_server, mine_now, numbers_of, own_leases
 from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.cli.show.waiting import queue_line
-from andon.cli.snapshot_source import connected
+from andon.cli.sources import node_of
 from andon.cli.terminal import Choices, Terminal, ask, notice, report
 from andon.errors import AndonError, Gone, Invalid
 from andon.model.lease import LONGEST_ID, LeaseState
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.lease_wire import MOST_NOTE
-from andon.model.naming import may_mean, may_mean_lease, title
+from andon.model.naming import may_mean, title
 from andon.units import human_bytes, human_seconds
 
 if TYPE_CHECKING:
-    from andon.leases.book.lease_book import Book
-    from andon.leases.listing import LeaseListing
     from andon.model.lease import Lease
 
 MOST_USERS = 8  # whose hours are shown
@@ -47,7 +42,8 @@ def leases(devices: list[str], as_json: bool, mine: bool) -> int:
     An orphaned lease has lost its `andon run`, but its job is still running; the GPUs stay
     reserved until it ends.
     """
-    (everyone, remarks), terminal = _list(chosen(), mine), Terminal.of(chosen())
+    _, everyone, remarks = node_of(chosen()).leases.listing(mine)
+    terminal = Terminal.of(chosen())
     found = on_devices(everyone, devices)
     if as_json:
         from andon.web.answers.lease_payloads import leases as to_json
@@ -99,9 +95,8 @@ def release(lease_ids: tuple[str, ...], note: str) -> int:
 
 def _released(choices: Choices, name: str, note: str) -> int:
     """Releases one lease and returns its exit code; a failure does not stop the others."""
-    here = choices.url is None
     try:
-        ended = _release_here(name, note) if here else _release_there(choices, name, note)
+        ended = node_of(choices).leases.release(name, note)
     except AndonError as error:
         report(error, choices.color or "auto")
         return error.exit_code
@@ -109,41 +104,13 @@ def _released(choices: Choices, name: str, note: str) -> int:
     return 0
 
 
-def _release_here(name: str, note: str) -> str:
-    from andon.leases import releaser
-    from andon.leases.book.lease_book import Book
-
-    book = Book(make=False)
-    try:
-        return releaser.release(book, name, note=note).id
-    except Gone as exc:
-        if (orphan := _orphaned(book, name)) is not None:
-            raise orphan from exc
-        held = [one for one in own_leases(book) if name in numbers_of(one)]
-        if not held:
-            raise
-        words = f"GPU {name} is in your lease {held[0].id}: andon release {held[0].id}"
-        raise Gone(exc.reason, hint=words) from exc
-
-
-def _orphaned(book: "Book", name: str) -> "AndonError | None":
-    """The error for a lease that cannot be released: its holder has exited and its job runs."""
-    from andon.leases.releaser import asker
-    from andon.leases.rules.rights import barred
-    from andon.model.lease import Claim
-
-    for one in book.entries():
-        if not one.locked and one.left and one.lease is not None and one.lease.id == name:
-            claim = Claim(one.lease, LeaseState.ORPHANED, one.uid, one.user, one.file, one.left)
-            return barred(claim, asker())
-    return None
-
-
 def only_lease(choices: Choices, command: str) -> "Lease":
     """Returns the user's only lease, for a command that was given no id."""
-    if choices.url is not None:
+    if node_of(choices).url is not None:
         raise Invalid("which lease?", hint="to list them: andon leases --url URL")
-    held = mine_now()
+    from andon.leases.own import own_leases
+
+    held = own_leases()
     if not held:
         raise Gone("you hold no lease", hint="andon leases lists everyone's")
     if len(held) > 1:
@@ -152,28 +119,20 @@ def only_lease(choices: Choices, command: str) -> "Lease":
 
 
 def _which(held: "list[Lease]", command: str) -> Invalid:
+    from andon.leases.own import gpus_of
+
     typed = "; ".join(f"andon {command} {one.id} ({gpus_of(one)})" for one in held)
     return Invalid("which lease?", hint=f"yours: {typed}")
 
 
 def _confirmed(lease: "Lease") -> bool:
+    from andon.leases.own import gpus_of
+
     words = f"your only lease is {lease.id}: {gpus_of(lease)}"
     words += f", held {human_seconds(max(0.0, time.time() - lease.since))}"
     words += f", {lease.command}" * bool(lease.command)
     notice(words)
     return ask("release it? its command is ended [y/N] ") == "y"
-
-
-def _release_there(choices: Choices, name: str, note: str) -> str:
-    from urllib.parse import quote, urlencode
-
-    server = connected(choices, choices.url or "")
-    row = row_of(leases_of_server(server), name)
-    given = {"fence": row.fence, "note": note or None}
-    asked = urlencode({key: value for key, value in given.items() if value is not None})
-    place = f"/api/leases/{quote(row.id or '', safe='')}"
-    server.delete(f"{place}?{asked}" if asked else place)
-    return row.id or ""
 
 
 def on_devices(found: LeaseList, names: Sequence[str]) -> LeaseList:
@@ -199,51 +158,6 @@ def _no_lease(found: LeaseList, devices: Sequence[str]) -> str:
     if devices:
         return f"no lease on {title(', '.join(devices))}"
     return found.note or "you have no leases"
-
-
-def row_of(found: LeaseList, name: str) -> LeaseRow:
-    """Returns the lease with this id, or a prefix of it, in a server's list."""
-    rows = [row for row in found.leases if row.id and may_mean_lease(name, row.id)]
-    rows = [row for row in rows if row.id == name] or rows
-    if not rows or not name:
-        raise Gone(f"there is no lease {name[:40]!r}", hint="to list them: andon leases --url URL")
-    if len(rows) > 1:
-        raise Invalid(f"{len(rows)} leases begin with {name[:40]!r}", hint="give more of the id")
-    return rows[0]
-
-
-def _list(choices: Choices, mine: bool) -> tuple[LeaseList, tuple[str, ...]]:
-    """Returns the list, and the files that were ignored; a server does not report those."""
-    if choices.url is not None:
-        if mine:
-            raise Invalid("--mine and --url cannot be combined", hint="a server has its own users")
-        return leases_of_server(connected(choices, choices.url)), ()
-    from andon.leases.book.lease_book import Book
-    from andon.leases.listing import listing
-    from andon.leases.releaser import asker, overdue
-
-    seen = read_leases(choices)
-    for _, text in overdue(Book(make=False), seen.claims, time.time()):
-        notice(text, choices)
-    found = listing(seen, asker())
-    return (_own(found), ()) if mine else (found, seen.remarks)
-
-
-def _own(found: LeaseList) -> LeaseList:
-    """Returns this user's leases, and everyone's places in the queue."""
-    from andon.host.processes.kin import user_name
-
-    leases = tuple(row for row in found.leases if row.uid == os.getuid())
-    waiting = tuple(row for row in found.waiting if row.user == user_name(os.getuid()))
-    return replace(found, leases=leases, waiting=waiting)
-
-
-def read_leases(choices: Choices) -> "LeaseListing":
-    from andon.leases.book.lease_book import Book
-    from andon.leases.listing import read_listing
-
-    with availability_now(choices) as availability:
-        return read_listing(availability, availability.view(), Book(make=False))
 
 
 def lease_columns(at: float, labels: Mapping[str, str]) -> tuple[TableColumn[LeaseRow], ...]:

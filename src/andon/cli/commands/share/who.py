@@ -7,7 +7,6 @@ from typing import Any
 import click
 from msgspec import Struct, field
 
-from andon.cli.availability_source import server_leases
 from andon.cli.commands.reporting import (
     as_document,
     chosen_format,
@@ -15,7 +14,7 @@ from andon.cli.commands.reporting import (
     format_option,
     prices_of,
 )
-from andon.cli.commands.share.leases import on_devices, read_leases
+from andon.cli.commands.share.leases import on_devices
 from andon.cli.commands.share.who_past import PastUse, RecordedRuns, past_use, read_runs
 from andon.cli.json_text import as_json_text
 from andon.cli.moments import moment
@@ -25,16 +24,15 @@ from andon.cli.show.render import no_device, paragraph
 from andon.cli.show.table import TableColumn, TableRow, choose, draw
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.cli.show.waiting import queue_line
-from andon.cli.snapshot_source import narrowed, take_snapshot
-from andon.cli.sources import settings_of
+from andon.cli.sources import node_of, settings_of
 from andon.cli.status_table import exit_code
-from andon.cli.terminal import Choices, Terminal
+from andon.cli.terminal import Terminal
 from andon.explain.conditions.node.drivers import has_none
 from andon.explain.evidence.blame import last_used
 from andon.history.rules.usage import UNKNOWN_USER, UserUsage
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList
-from andon.model.naming import device_labels, unread_words
+from andon.model.naming import device_labels, narrowed, unread_words
 from andon.units import fixed, human_bytes
 
 USE_RANK = 2  # of the columns that come from the history
@@ -126,12 +124,13 @@ def who(
     if out is not None and form is None:
         raise click.UsageError("--out needs --format")
     choices, terminal, people = chosen(), Terminal.of(chosen()), People()
-    snapshot, leases = _now(choices)
+    node = node_of(choices)
+    snapshot, leases, _ = node.leases.listing()
     shown = narrowed(snapshot, devices)
     _add_present(people, shown, on_devices(leases, devices))
     uuids = {s.device.uuid for s in shown.devices} if devices else None
-    runs = read_runs(choices, since) if form is not None else RecordedRuns()
-    past = past_use(choices, since, uuids, runs.rows)
+    runs = read_runs(node, since) if form is not None else RecordedRuns()
+    past = past_use(node.past, since, uuids, runs.rows)
     people.add_past(past)
     rows, code = people.rows(), exit_code(snapshot)
     unknown = _unknown(snapshot) if code else None
@@ -168,16 +167,6 @@ def _unknown(snapshot: Snapshot) -> str:
     """Returns why no user can be named."""
     why = no_device(snapshot)
     return why if has_none(snapshot) else f"{NOT_KNOWN} {why}"
-
-
-def _now(choices: Choices) -> tuple[Snapshot, LeaseList]:
-    if choices.url is not None:
-        return take_snapshot(choices), server_leases(choices)
-    from andon.leases.listing import listing
-    from andon.leases.releaser import asker
-
-    seen = read_leases(choices)
-    return seen.snapshot, listing(seen, asker())
 
 
 def _add_present(people: People, snapshot: Snapshot, leases: LeaseList) -> None:

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from andon.cli.past_source import find_past
-from andon.cli.terminal import Choices
 from andon.errors import AndonError
 from andon.history.rules.usage import Days, Reservation, add_runs, by_day
 
 if TYPE_CHECKING:
-    from andon.cli.past_source import Past
     from andon.model.run.record import RunRow
+    from andon.node.port import Node, NodePast
 
 PART_SECONDS = 60.0
 MOST_PARTS = 1440
@@ -39,38 +37,28 @@ def day_of(at: float) -> str:
     return time.strftime("%Y-%m-%d", time.localtime(at))
 
 
-def read_runs(choices: Choices, since: float) -> RecordedRuns:
-    """Returns the runs in this user's index; other users' records are private."""
-    if choices.url is not None:
-        return RecordedRuns(notes=("– runs, waits: not available from a server",))
-    from andon.app.runs import open_run_finder
+def read_runs(node: "Node", since: float) -> RecordedRuns:
+    """Returns the runs that this user may see; other users' records are private."""
     from andon.runs.rules.matching import RunQuery
 
     try:
-        finder = open_run_finder()
-        try:
-            finder.refresh()
-            rows = tuple(finder.index.find(RunQuery(since=since)))
-        finally:
-            finder.index.close()
+        rows = tuple(node.runs.find(RunQuery(since=since)))
     except AndonError as exc:
         return RecordedRuns(notes=(f"– runs, waits: {exc.reason}",))
+    if node.url is not None:
+        return RecordedRuns(rows, ("Runs and waits are those that the server shows you.",))
     return RecordedRuns(rows, ("Runs and waits are those that you recorded on this machine.",))
 
 
 def past_use(
-    choices: Choices, since: float, uuids: set[str] | None, runs: Sequence["RunRow"]
+    past: "NodePast", since: float, uuids: set[str] | None, runs: Sequence["RunRow"]
 ) -> PastUse:
     """Returns the use by day and user. `uuids`: only these devices; None means all."""
     found, now = PastUse(), time.time()
-    past = find_past(choices)
-    if past is not None:
+    if past.recorded:
         found.recorded = True
-        try:
-            found.real = _days(past, since, now, uuids, False, runs)
-            found.simulated = _days(past, since, now, uuids, True, runs)
-        finally:
-            past.close()
+        found.real = _days(past, since, now, uuids, False, runs)
+        found.simulated = _days(past, since, now, uuids, True, runs)
     for simulated, days in ((False, found.real), (True, found.simulated)):
         mine = [row for row in runs if row.simulated == simulated and _on(row, uuids)]
         add_runs(days, ((row.began, row.user, row.waited_seconds) for row in mine), day_of)
@@ -78,7 +66,7 @@ def past_use(
 
 
 def _days(
-    past: "Past",
+    past: "NodePast",
     since: float,
     now: float,
     uuids: set[str] | None,

@@ -2,14 +2,13 @@
 
 import click
 
-from andon.cli import snapshot_source
 from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
 from andon.cli.show.facts import devices_to_json, render_devices
-from andon.cli.snapshot_source import narrowed
-from andon.cli.status_table import exit_code
-from andon.cli.terminal import Choices, Terminal
-from andon.model.device import Snapshot
+from andon.cli.sources import node_of
+from andon.cli.status_table import exit_code, mask_of
+from andon.cli.terminal import Terminal
+from andon.model.naming import narrowed
 
 
 @click.command()
@@ -27,12 +26,13 @@ def devices(devices: list[str], as_json: bool, topology: bool) -> int:
     """
     if topology:
         return _topology(devices, as_json)
-    whole = snapshot_source.current_snapshot(chosen())
+    node = node_of(chosen())
+    whole = node.live.latest()
     snapshot, terminal = narrowed(whole, devices), Terminal.of(chosen())
     if as_json:
         terminal.show(as_json_text(devices_to_json(snapshot), terminal.live))
     else:
-        mask = snapshot_source.mask_of(whole, url=chosen().url)
+        mask = mask_of(whole, node)
         terminal.show(render_devices(snapshot, terminal.width, terminal.color, mask))
     return exit_code(snapshot)
 
@@ -41,9 +41,7 @@ def _topology(devices: list[str], as_json: bool) -> int:
     from andon.cli.show.topology import render_topology
     from andon.model.links import topology_to_json
 
-    choices = chosen()
-    snapshot = narrowed(_placed(choices), devices)
-    terminal = Terminal.of(choices)
+    snapshot, terminal = narrowed(node_of(chosen()).live.placed(), devices), Terminal.of(chosen())
     if as_json:
         terminal.show(as_json_text(topology_to_json(snapshot), terminal.live))
     elif snapshot.devices:
@@ -51,20 +49,3 @@ def _topology(devices: list[str], as_json: bool) -> int:
     else:
         terminal.show(render_devices(snapshot, terminal.width, terminal.color))
     return exit_code(snapshot)
-
-
-def _placed(choices: Choices) -> Snapshot:
-    """Returns this node's or a server's devices, with their places in the machine."""
-    if choices.url is None:
-        with snapshot_source.sampling(choices) as sampler:
-            sampler.ask_places()
-            return sampler.once(with_host=False)
-    from andon.model.codec import Wrong
-    from andon.model.links import with_places
-
-    remote = snapshot_source.server_of(choices, choices.url)
-    snapshot = remote.once()
-    try:
-        return with_places(snapshot, remote.server.get("/api/topology"))
-    except Wrong as exc:
-        raise remote.server.of_another_version(str(exc)) from exc

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli import snapshot_source
 from andon.cli.options import chosen, duration, shared
+from andon.cli.sources import sampling, settings_of
 from andon.cli.terminal import Choices, notice
 
 if TYPE_CHECKING:
@@ -62,10 +62,10 @@ def exporter(port: int | None, host: str | None, prefix: str | None, interval: f
     choices.overrides = {
         "exporter_port": port, "exporter_host": host, "exporter_prefix": prefix,
     }  # fmt: skip
-    settings = snapshot_source.settings_of(choices)
+    settings = settings_of(choices)
     exposition = Exposition(settings.exporter_prefix)
     address = (settings.exporter_host, settings.exporter_port)
-    with asked_to_end() as wait_for_the_end, snapshot_source.sampling(choices) as sampler:
+    with asked_to_end() as wait_for_the_end, sampling(choices) as sampler:
         _serve(sampler, settings, exposition, address, choices, wait_for_the_end)
     return 0
 

@@ -4,18 +4,18 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from msgspec import Struct
 
-from andon.cli import snapshot_source
 from andon.cli.json_text import as_json_text
 from andon.cli.moments import moment
 from andon.cli.options import DEVICE_FORMS, chosen, elsewhere, shared, whole, with_devices
-from andon.cli.past_source import Past, open_past
 from andon.cli.show import history as history_text
 from andon.cli.show import history_parquet
-from andon.cli.show.history import HistoryLine, Shares, throttle_lines
+from andon.cli.show.history import HistoryLine, throttle_lines
+from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal, notice
 from andon.errors import Gone
 from andon.history.rules.intervals import UsageInterval
@@ -23,6 +23,9 @@ from andon.history.rules.series import HOST, HOST_METRICS, METRICS, summary
 from andon.model import wire
 from andon.model.device import Device
 from andon.model.naming import device_named, recorded_named
+
+if TYPE_CHECKING:
+    from andon.node.port import NodePast
 
 
 class HistoryView(Struct, frozen=True):
@@ -144,16 +147,13 @@ def history(
         history_parquet.check_packages()
     terminal = Terminal.of(chosen())
     shown = HistoryView(since, until, form, parquet, terminal)
-    past = open_past(chosen())
-    try:
-        known = list(past.devices())
-        found = _devices(known, devices)
-        if who:
-            text = _who(_uses(past, found, shown), known, shown)
-        else:
-            text = _history(_lines(past, found, metrics, points, shown), shown)
-    finally:
-        past.close()
+    past = node_of(chosen()).past
+    known = list(past.devices())
+    found = _devices(known, devices)
+    if who:
+        text = _who(_uses(past, found, shown), known, shown)
+    else:
+        text = _history(_lines(past, found, metrics, points, shown), shown)
     terminal.show(text)
     return 0
 
@@ -172,12 +172,12 @@ def _recorded(known: Sequence[Device], name: str) -> Device:
     except Gone:
         if ":" not in name:
             raise
-        now = snapshot_source.take_snapshot(chosen()).devices
+        now = node_of(chosen()).live.read().devices
         return recorded_named(device_named(name, now).device.uuid, known)
 
 
 def _lines(
-    past: Past,
+    past: "NodePast",
     devices: Sequence[Device | None],
     metrics: tuple[str, ...] | None,
     points: int | None,
@@ -189,23 +189,14 @@ def _lines(
         span = (shown.since, shown.until, points or shown.points)
         for metric in metrics or (SHOWN_HOST if device is None else SHOWN):
             if metric == THROTTLE:
-                out += throttle_lines(device, uuid, _throttled(past, uuid, *span), *span)
+                out += throttle_lines(device, uuid, past.throttle_shares(uuid, *span), *span)
                 continue
             found = past.history(uuid, metric, *span)
             out.append(HistoryLine(device, uuid, metric, found, _top(past, uuid, metric, span)))
     return out
 
 
-def _throttled(past: Past, uuid: str, since: float, until: float, points: int) -> Shares:
-    from andon.history.rules.throttle_shares import throttle_shares
-    from andon.node.history import RemoteHistory
-
-    if isinstance(past, RemoteHistory):
-        return past.throttle_shares(uuid, since, until, points)
-    return throttle_shares(past, uuid, since, until, points)
-
-
-def _top(past: Past, uuid: str, metric: str, span: tuple[float, float, int]) -> float | None:
+def _top(past: "NodePast", uuid: str, metric: str, span: tuple[float, float, int]) -> float | None:
     """The top of a chart's scale: all of the memory, the power limit; None where it is fixed."""
     parts = TOPS.get(metric, ()) if uuid != HOST else ()
     wholes = [summary(past.history(uuid, part, *span)) for part in parts]
@@ -217,7 +208,9 @@ def _top(past: Past, uuid: str, metric: str, span: tuple[float, float, int]) -> 
     return sum(means) if len(means) == len(parts) else None
 
 
-def _uses(past: Past, devices: Sequence[Device | None], shown: HistoryView) -> list[UsageInterval]:
+def _uses(
+    past: "NodePast", devices: Sequence[Device | None], shown: HistoryView
+) -> list[UsageInterval]:
     meant = {device.uuid for device in devices if device is not None}
     return [use for use in past.usage(None, shown.since, shown.until) if use.device in meant]
 

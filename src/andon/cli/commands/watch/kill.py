@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli import snapshot_source
 from andon.cli.options import chosen, device_option, shared, split_devices
 from andon.cli.show.text import say
+from andon.cli.sources import node_of
 from andon.cli.terminal import Choices, Terminal, ask, notice, report
 from andon.errors import AndonError, Gone, Invalid
 from andon.kill.rules.plan import (
@@ -25,6 +25,7 @@ from andon.kill.rules.plan import (
     parse_signal,
     question,
 )
+from andon.model.naming import chosen_uuids
 
 if TYPE_CHECKING:
     import signal
@@ -91,13 +92,13 @@ def _check(pids: bool, devices: bool, mine: bool) -> None:
 def _snapshot(choices: Choices, needed: bool) -> "Snapshot | None":
     """Returns a snapshot of the devices; a pid can be ended without one."""
     try:
-        snapshot = snapshot_source.take_snapshot(choices)
+        snapshot = node_of(choices).live.read()
     except AndonError as exc:
         if needed:
             raise
         notice(f"device memory is not known: {exc.reason}", choices)
         return None
-    if needed and ("replay" in snapshot.versions or choices.simulate or _simulated(snapshot)):
+    if needed and ("replay" in snapshot.versions or _simulated(snapshot)):
         raise Invalid(
             "simulated and recorded processes cannot be ended", hint="leave out --simulate"
         )
@@ -111,7 +112,7 @@ def _simulated(snapshot: "Snapshot") -> bool:
 def _mine(choices: Choices, snapshot: "Snapshot", named: list[str]) -> dict[int, float | None]:
     from andon.kill.ending import mine_on
 
-    uuids = snapshot_source.chosen_uuids(snapshot, named)
+    uuids = chosen_uuids(snapshot, named)
     found = mine_on(snapshot, uuids)
     if not found:
         on = [p for s in snapshot.devices if s.device.uuid in uuids for p in s.processes]

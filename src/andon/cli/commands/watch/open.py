@@ -49,7 +49,7 @@ def open_(
     is set. For a phone: andon open --qr --at https://gpus.example.org
     """
     from andon.cli import browser_link
-    from andon.node.remote import base_url
+    from andon.node.server import base_url
 
     def notify(text: str) -> None:
         notice(text, chosen())

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import click
 
-from andon.cli import snapshot_source
 from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
 from andon.cli.show.entries import unreal
@@ -28,12 +27,12 @@ from andon.cli.show.process_table import (
     render_uses,
 )
 from andon.cli.show.render import paragraph, render_status
-from andon.cli.snapshot_source import narrowed
+from andon.cli.sources import node_of, settings_of
 from andon.cli.status_table import exit_code
 from andon.cli.terminal import Terminal
 from andon.explain.evidence.blame import last_used
 from andon.model.device import COMMANDS_MISSING, NAMES_MISSING, Process, Snapshot
-from andon.model.naming import unread_words
+from andon.model.naming import narrowed, unread_words
 
 # CPU and host memory of processes, from two readings.
 
@@ -90,13 +89,13 @@ def ps(
     """
     if as_json + as_csv + tree > 1:
         raise click.UsageError("--json, --csv and --tree cannot be combined")
-    there = chosen().url is not None
-    if there and tree:
+    node = node_of(chosen())
+    if node.url is not None and tree:
         raise click.UsageError("--url and --tree cannot be combined: run andon ps there")
-    snapshot = snapshot_source.current_snapshot(chosen(), expensive_fields=True)
-    root = snapshot_source.settings_of(chosen()).root
-    # A server's processes are not in this machine's /proc.
-    pids = set() if there else _pids(snapshot)
+    snapshot = node.live.latest(expensive_fields=True)
+    root = settings_of(chosen()).root
+    # Another machine's processes are not in this machine's /proc.
+    pids = _pids(snapshot) if node.url is None or _is_this_boot(snapshot, root) else set()
     hosts = host_use(pids, SAMPLE_SECONDS, root)
     shown = narrowed(snapshot, devices)
     ids = _container_ids(pids & _pids(shown), root) if container else {}
@@ -120,6 +119,13 @@ def ps(
         terminal.show(render(found, width, color, mark, _no_process(shown, wanted)))
         _say_what_is_missing(shown, terminal)
     return exit_code(shown)
+
+
+def _is_this_boot(snapshot: Snapshot, root: str) -> bool:
+    """Whether a server's snapshot is of this machine."""
+    from andon.host.machine_id import boot_id
+
+    return snapshot.boot is not None and snapshot.boot == boot_id(Path(root))
 
 
 def _no_process(snapshot: Snapshot, wanted: ProcessFilter) -> str:

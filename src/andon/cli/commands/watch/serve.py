@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli import snapshot_source
 from andon.cli.options import chosen, shared, thresholds_option
 from andon.cli.show.text import say
+from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Unavailable
 from andon.settings.table import PORT_VARIABLE, USUAL_PORT
@@ -58,7 +58,7 @@ def serve(
     from andon.web.server import serve
 
     choices = chosen()
-    resolved = snapshot_source.resolved_of(choices)
+    resolved = resolved_of(choices)
     asked = resolved.origin.get("simulate") == "flag"
     place = ServeOptions(host, port, tls_cert, tls_key, allow_host, not no_history, asked)
     serve(resolved.settings, place, lambda started: _announce(started, choices))

@@ -7,25 +7,25 @@ from pathlib import Path
 
 import click
 
-from andon.cli import snapshot_source
-from andon.cli.lamp_source import LampSource
 from andon.cli.live_screen import LiveScreen, is_capable
 from andon.cli.options import chosen, duration, elsewhere, shared, whole, with_devices
 from andon.cli.outfile import LineFile
 from andon.cli.show import csv_rows
 from andon.cli.show.entries import only_visible as keep_visible
 from andon.cli.show.watch import LiveTable, Stream
-from andon.cli.snapshot_source import chosen_uuids, only
-from andon.cli.sources import rulebook_of
+from andon.cli.sources import node_of, rulebook_of, settings_of
 from andon.cli.status_table import NO_DEVICE, exit_code
 from andon.cli.terminal import Choices, Terminal, notice, size
 from andon.errors import Invalid
 from andon.model import wire
 from andon.model.device import Snapshot
+from andon.model.lamp import DeviceLamp
+from andon.model.naming import chosen_uuids, only
 
 FORMATS = ("table", "csv", "jsonl")
 
 Lines = Callable[[Snapshot], list[str]]
+Lamps = Callable[[Snapshot], tuple[DeviceLamp, ...]]
 
 
 @click.command()
@@ -75,7 +75,7 @@ def watch(
     """
     choices, wanted = chosen(), DeviceFilter(devices, only_visible)
     choices.interval_seconds = interval
-    settings = snapshot_source.settings_of(choices)
+    settings = settings_of(choices)
     with ExitStack() as stack:
         sinks = [] if out is None else [_file(out, form, stack)]
         if out is None or not choices.quiet:
@@ -107,9 +107,9 @@ def _follow(
 ) -> int:
     """Follows until Ctrl-C, which is not a failure, or for COUNT samples."""
     code = 0
-    with suppress(KeyboardInterrupt), snapshot_source.following(choices) as sampler:
-        subscription = sampler.subscribe(interval, watching=True)
-        with subscription as snapshots, suppress(KeyboardInterrupt):
+    session = node_of(choices).live.subscribe(interval, watching=True)
+    with suppress(KeyboardInterrupt), session as snapshots:
+        with suppress(KeyboardInterrupt):
             answered = _pour(map(wanted.of, islice(snapshots, count)), sinks)
             code = 0 if answered or count is None else NO_DEVICE
         if snapshots.dropped:
@@ -132,11 +132,11 @@ def _screen(
 ) -> Callable[[Snapshot], None]:
     terminal = Terminal.of(choices)
     if form == "table":
-        book, lamps = rulebook_of(choices), LampSource(choices)
+        book, lamps = rulebook_of(choices), node_of(choices).live.lamps
         if terminal.live and not lines_only and is_capable():
             screen, live = stack.enter_context(LiveScreen()), LiveTable(terminal.color, book)
             return lambda snapshot: screen.draw(
-                live.frame(snapshot, *screen.size(), lamps.of(snapshot))
+                live.frame(snapshot, *screen.size(), lamps(snapshot))
             )
         stream = Stream(terminal.width, terminal.height, terminal.color, book)
         return lambda snapshot: _show_tick(snapshot, stream, terminal, lamps)
@@ -145,10 +145,10 @@ def _screen(
     return lambda snapshot: terminal.show(next(heads) + "".join(lines(snapshot)))
 
 
-def _show_tick(snapshot: Snapshot, stream: Stream, terminal: Terminal, lamps: LampSource) -> None:
+def _show_tick(snapshot: Snapshot, stream: Stream, terminal: Terminal, lamps: Lamps) -> None:
     """Prints one sample; the size is checked every time, because windows are resized."""
     stream.resize(*size())
-    terminal.show(stream.tick(snapshot, lamps.of(snapshot)))
+    terminal.show(stream.tick(snapshot, lamps(snapshot)))
 
 
 def _file(path: Path, form: str, stack: ExitStack) -> Callable[[Snapshot], None]:

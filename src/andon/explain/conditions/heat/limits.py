@@ -2,7 +2,8 @@
 
 from collections.abc import Collection
 from enum import IntEnum
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from andon.model.thresholds import Figure, Thresholds
 from andon.model.throttling import (
@@ -43,7 +44,7 @@ PERHAPS_HEAT = HEAT_REASONS | {_SLOWDOWN, _LIMIT}
 """Those, and the reasons that mean heat at a high temperature."""
 
 
-class HeatLimits(NamedTuple):
+class HeatLimits(Struct, frozen=True):
     """From which temperatures a device is hot, by its own slowdown temperature if it reports one.
 
     Below `shown` it is not hot; from `notify` on it is close to being slowed down.

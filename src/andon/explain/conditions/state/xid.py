@@ -16,7 +16,8 @@ from andon.explain.conditions.condition import (
 )
 from andon.explain.conditions.judgement import CALM, EVENT, Judgement, Rungs
 from andon.explain.conditions.judging import OnEvents
-from andon.model.alert import Event, EventKind, Level
+from andon.model.alert import Level
+from andon.model.event import Event, EventKind
 
 DAY_CLEAR = "24 h without another, or 60 s after a reboot"
 STEPS = (

@@ -1,4 +1,4 @@
-"""A server's history instead of this machine's file, for `andon history --url`."""
+"""The history of a server."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeVar
@@ -11,7 +11,7 @@ from andon.history.rules.series import Bucket
 from andon.model import wire
 from andon.model.codec import Name, Whole, Wrong, read
 from andon.model.device import Device
-from andon.node.remote import Server
+from andon.node.server import Server
 
 MOST_ROWS = 1_000_000
 MOST_CHART_POINTS = 2_000
@@ -26,8 +26,10 @@ class ThrottleChart(Struct, frozen=True):
     throttle: dict[Name, list[Share | None]] = {}
 
 
-class RemoteHistory:
-    """A server's history, with the methods of a read-only store."""
+class RemotePast:
+    """What a server has recorded of its devices."""
+
+    recorded = True
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -58,9 +60,6 @@ class RemoteHistory:
     def usage(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
         payload = self._server.get("/api/usage", device=device, since=since, until=until)
         return self._each(payload, "items", UsageInterval)
-
-    def close(self) -> None:
-        """Does nothing: there is nothing to close."""
 
     def _each(self, payload: wire.Json, place: str, kind: type[T]) -> list[T]:
         """Reads only the known fields: a newer server may send more."""

@@ -1,4 +1,4 @@
-"""The runs of a server instead of this machine's, for `andon runs --url`."""
+"""The runs of a server: pages of its list, and downloaded records."""
 
 import os
 import tempfile
@@ -8,22 +8,18 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-import click
 from msgspec.structs import replace
 
-from andon.cli.commands.runs.opened import RunListing
-from andon.cli.options import chosen
-from andon.cli.terminal import notice
 from andon.errors import Gone, Invalid, Unavailable
 from andon.model.codec import Whole, Wrong, read
 from andon.model.run.record import RunRow
 from andon.model.run.wire import row_from_json
 from andon.runs.index import LAST
-from andon.runs.rules.matching import RunQuery, called, matches
+from andon.runs.rules.matching import RunListing, RunQuery, called, matches
 
 if TYPE_CHECKING:
     from andon.model.wire import Json
-    from andon.node.remote import Server
+    from andon.node.server import Notify, Server
 
 PAGE = 100
 MOST_RUNS = 100_000
@@ -34,10 +30,15 @@ MOST_BYTES = 512 * 1024 * 1024
 class RemoteRuns:
     """Reads pages of a server's list, and downloads records; the server checks rights."""
 
-    def __init__(self, server: "Server", context: click.Context | None = None) -> None:
-        """`context` is that of a command which reads records: they are deleted when it ends."""
-        self._server, self._context = server, context
-        self._folder: str | None = None
+    def __init__(self, server: "Server", notify: "Notify" = lambda _: None) -> None:
+        """`notify` is called when a name means the newest of several runs."""
+        self._server, self._notify = server, notify
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def close(self) -> None:
+        """Deletes the records that were downloaded."""
+        if self._folder is not None:
+            self._folder.cleanup()
 
     def listed(self, query: RunQuery) -> RunListing:
         page = self._page(query, 0, 1)
@@ -77,19 +78,16 @@ class RemoteRuns:
             return None
         found = called(word, self.find(RunQuery(name=word)))
         if found is not None and found[1] is not None:
-            notice(found[1], chosen())
+            self._notify(found[1])
         return None if found is None else found[0]
 
     def with_record(self, row: RunRow) -> RunRow:
-        """Downloads the run's record to a private folder until the command ends; the server does
+        """Downloads the run's record to a private folder until the node is closed; the server does
         not choose the file's name."""
         with _keeping():
             if self._folder is None:
-                made = tempfile.TemporaryDirectory(prefix="andon-")
-                assert self._context is not None
-                self._context.call_on_close(made.cleanup)
-                self._folder = made.name
-            descriptor, path = tempfile.mkstemp(".jsonl", dir=self._folder)
+                self._folder = tempfile.TemporaryDirectory(prefix="andon-")
+            descriptor, path = tempfile.mkstemp(".jsonl", dir=self._folder.name)
 
         def keep(piece: bytes) -> None:
             with _keeping():

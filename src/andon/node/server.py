@@ -1,23 +1,19 @@
-"""A server instead of this node: snapshots over HTTP, for `--url`."""
+"""An andon server, asked over HTTP: which one is meant, with which token, one request at a time."""
 
 import os
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import copy
 from typing import Self
 from urllib.parse import urlencode, urlsplit
 
 from andon.access.gate import is_loopback
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
-from andon.failures.retrying import Retrying, RetryTexts
 from andon.failures.rules.backoff import BackOff
 from andon.host.files import expanded
 from andon.host.state import server_file
 from andon.host.state.node_folder import node_path
 from andon.host.state.user_folder import own_token, read_token, state_folder
-from andon.model import wire, wire_in
-from andon.model.device import Snapshot
+from andon.model import wire
 from andon.node.calls import (
     FAILURES,
     Answer,
@@ -28,7 +24,6 @@ from andon.node.calls import (
     Trust,
     call,
 )
-from andon.sampling.rules.readings import checked_snapshot
 from andon.settings.table import USUAL_PORT
 from andon.version import __version__
 
@@ -188,85 +183,6 @@ def reach_hint(exc: BaseException) -> str:
     if code in UNKNOWN_AUTHORITY:
         return "if you trust it, set SSL_CERT_FILE to its certificate or to that of its authority"
     return "use a name that is in the certificate, or have it renewed"
-
-
-class Remote:
-    """Used in place of a sampler: one snapshot, or a session of them."""
-
-    def __init__(self, server: Server, notify: Notify = lambda _text: None) -> None:
-        self.server, self._notify = server, notify
-
-    def begin(self) -> None:
-        """Does nothing: a sampler starts its readers here, but a server runs already."""
-
-    def once(self, expensive_fields: bool = False) -> Snapshot:
-        return self._snapshot(self.server.get("/api/snapshot"))
-
-    def past(self) -> list[Snapshot]:
-        """The server's snapshots of the last minutes, oldest first; at least one."""
-        items = self.server.get(MINUTES).get("items")
-        found = [one for one in items if isinstance(one, dict)] if isinstance(items, list) else []
-        return [self._snapshot(one) for one in found] or [self.once()]
-
-    def _snapshot(self, payload: wire.Json) -> Snapshot:
-        try:
-            return checked_snapshot(wire_in.snapshot_from_json(payload))
-        except Invalid as exc:
-            raise self.server.of_another_version(exc.reason) from exc
-
-    def subscribe(self, interval_seconds: float, watching: bool = False) -> "Session":
-        return Session(self, interval_seconds)
-
-    def patiently(self) -> Snapshot:
-        """Returns one snapshot, waiting as long as the server is down, which is reported."""
-        texts = RetryTexts(
-            lambda reason: f"{reason}; retrying",
-            lambda away: f"{self.server.url} is responding again after {away}",
-        )
-        retrying = Retrying(self._notify, texts, back_off=BACK_OFF)
-        while True:
-            try:
-                found = self.once()
-            except Unavailable as exc:
-                retrying.failed(retrying.trouble or exc)  # one line, however it fails later
-                retrying.pause(threading.Event())
-                continue
-            retrying.succeeded()
-            return found
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Does nothing: there is nothing to close."""
-
-
-class Session:
-    """New snapshots of a server, polled at an interval; each is yielded once.
-
-    The first one must succeed; later the server may restart.
-    """
-
-    dropped = 0
-
-    def __init__(self, remote: Remote, interval_seconds: float) -> None:
-        self._remote, self._interval = remote, interval_seconds
-
-    def __iter__(self) -> Iterator[Snapshot]:
-        last: float | None = None
-        while True:
-            asked = time.monotonic()
-            snapshot = self._remote.once() if last is None else self._remote.patiently()
-            if snapshot.at != last:
-                last = snapshot.at
-                yield snapshot
-            time.sleep(max(0.05, asked + self._interval - time.monotonic()))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Does nothing: there is nothing to close."""
 
 
 def connect(url: str, token_file: str | None, notify: Notify) -> Server:

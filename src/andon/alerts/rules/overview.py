@@ -1,0 +1,39 @@
+"""The alerts of a node at one time, as every list of them is made."""
+
+from msgspec import Struct
+
+from andon.alerts.rules import listing
+from andon.alerts.rules.listing import Entry
+from andon.model.alert import Alert, Level, Phase, Silence
+
+
+class AlertOverview(Struct, frozen=True):
+    """Everything that `andon alerts` shows at one time."""
+
+    node: str
+    at: float
+    alerts: tuple[Alert, ...]
+    silences: tuple[Silence, ...] = ()
+    simulated: bool = False
+    note: str | None = None
+    everything: bool = False  # also what is no alert to people, such as being in use
+
+    @property
+    def listed(self) -> list[Alert]:
+        """Returns the alerts to list, in the order of every surface."""
+        return listing.listed(self.alerts, self.everything)
+
+    @property
+    def entries(self) -> list[Entry]:
+        """Returns the alerts to list, each with those it explains."""
+        return listing.entries(self.alerts, self.everything)
+
+    @property
+    def nothing_readable(self) -> bool:
+        """Whether an alert says that no device at all can be read."""
+        firing = (alert for alert in self.alerts if alert.state is Phase.FIRING)
+        return any(alert.evidence.get("devices_readable") == 0 for alert in firing)
+
+    @property
+    def worst(self) -> Level | None:
+        return listing.worst(self.alerts)

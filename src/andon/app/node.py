@@ -1,0 +1,57 @@
+"""Which node is meant: this machine, a server, simulated devices or a recording."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from andon import app
+from andon.errors import Invalid
+
+if TYPE_CHECKING:
+    from andon.node.port import Node
+    from andon.settings.resolution import Settings
+
+SERVER_THRESHOLDS = "a server uses its own settings: andon serve --threshold NAME=VALUE"
+
+
+class NodeChoice(Struct, frozen=True):
+    """What a command line says about the node."""
+
+    url: str | None = None
+    token_file: str | None = None
+    simulate: int | None = None
+    replay: str | None = None
+    fresh: bool = False
+    own_thresholds: bool = False
+
+
+def find_node(
+    choice: NodeChoice, settings: "Settings", notify: Callable[[str], None] = lambda _: None
+) -> "Node":
+    """Returns the named server, else this machine with the devices that the settings name."""
+    if choice.url is None:
+        from andon.node.local import Here, LocalNode
+
+        return LocalNode(
+            Here(
+                settings,
+                app,
+                notify,
+                fresh=choice.fresh,
+                own_thresholds=choice.own_thresholds,
+                leases_simulated=choice.simulate is not None,
+                token_file=choice.token_file,
+            )
+        )
+    if choice.simulate or choice.replay:
+        raise Invalid("--url cannot be combined with --simulate or --replay")
+    if choice.fresh:
+        raise Invalid("--url cannot be combined with --fresh", hint="the server reads its devices")
+    if choice.own_thresholds:
+        raise Invalid("--threshold and --url cannot be combined", hint=SERVER_THRESHOLDS)
+    from andon.node.remote import RemoteNode
+    from andon.node.server import connect
+
+    server = connect(choice.url, choice.token_file, notify)
+    return RemoteNode(server, lambda: app.rulebook(settings), notify)

@@ -1,0 +1,48 @@
+"""What devices report on their own, and the processes that are concerned.
+
+The types of fields are text until one is asked for: they take longer than all else here, and only
+JSON of others is read by them.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from andon.model.codec import Name, Pid, Text, Time, Whole
+
+MOST_PIDS = 4096
+
+
+class EventKind(StrEnum):
+    """Events that a driver or the kernel reports on its own."""
+
+    XID = "xid"
+    ECC = "ecc"
+    RESET = "reset"  # the driver resets the device, as AMD's does when it hangs
+
+
+class Party(Struct, frozen=True):
+    """A process that an alert concerns, as far as it may be shown."""
+
+    pid: Pid
+    user: Name | None = None
+    name: Name | None = None
+    command: Text | None = None
+    started: Time | None = None
+
+
+class Event(Struct, frozen=True):
+    """An event that a device reported."""
+
+    kind: EventKind
+    uuid: Name | None  # None if the report names no known device
+    at: Time
+    code: Whole | None = None  # the Xid; for a failed reset, the error code
+    detail: Text = ""
+    source: Name = ""  # "nvml", "kernel log" or "sim"
+    pids: Annotated[tuple[Pid, ...], Meta(max_length=MOST_PIDS)] = ()  # named in the report itself
+    who: tuple[Party, ...] = ()  # what ran on the device when it happened
+    pci: Name | None = None  # as written in the report, if it has no uuid

@@ -1,0 +1,129 @@
+"""The alerts of this machine without a server: judged by one sample, or sample after sample."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from msgspec.structs import replace
+
+from andon.alerts.rules.overview import AlertOverview
+from andon.errors import Gone, Unavailable
+from andon.model.alert import Alert, Phase
+from andon.model.naming import devices_named
+from andon.node.running import silent_server
+
+if TYPE_CHECKING:
+    from andon.model.device import Snapshot
+    from andon.node.local import Here
+    from andon.node.local.live import LocalLive
+    from andon.node.remote.alerts import RemoteAlerts
+
+ONE_READING = "Based on one reading: {}, so durations are unknown and nobody is notified."
+OWN_THRESHOLDS = (
+    "Based on one reading and the given thresholds: durations are unknown and nobody is notified."
+)
+NO_GPU = "No GPU found on this node."
+NONE_RUNNING = "no server is running (andon serve)"
+NO_SERVER = "no andon server is running on this machine"
+START = "start one with andon serve, or use one on another machine with --url"
+
+
+def alerts_of(here: "Here", live: "LocalLive") -> "LocalAlerts | RemoteAlerts":
+    """Returns the alerts of the server that watches this machine; with thresholds of the caller's
+    own, those of this node: a server judges by its own."""
+    if not here.is_real or here.own_thresholds or (server := here.any_server()) is None:
+        return LocalAlerts(here, live)
+    return server.alerts
+
+
+class LocalAlerts:
+    """Nothing is stored, and no one is notified."""
+
+    notifies = False
+
+    def __init__(self, here: "Here", live: "LocalLive") -> None:
+        self._here, self._live = here, live
+
+    def page(self, since: float | None = None, devices: Sequence[str] = ()) -> AlertOverview:
+        """Returns the alerts of one sample; one that would fire if it lasted counts as firing."""
+        from andon.alerts.rules.standing import standing
+        from andon.explain.conditions.node.drivers import has_none
+
+        snapshot = self._live.with_driver_versions(self._live.read())
+        silent = silent_server()
+        reason = NONE_RUNNING if silent is None else f"{silent} does not answer"
+        note = OWN_THRESHOLDS if self._here.own_thresholds else ONE_READING.format(reason)
+        note = note if not has_none(snapshot) else f"{NO_GPU} {note}"
+        found = standing(snapshot, self._here.rulebook)
+        return _overview(snapshot, _narrowed(found, snapshot, devices), note)
+
+    def pages(self, devices: Sequence[str] = ()) -> Iterator[AlertOverview]:
+        """Yields the alerts of sample after sample, by a server's rules and durations."""
+        from andon.alerts import rules as alerting
+        from andon.alerts.watcher import now
+
+        rulebook, state = self._here.rulebook, alerting.EMPTY
+        with self._live.subscribe(self._here.settings.interval_seconds) as snapshots:
+            for snapshot in snapshots:
+                seen = alerting.Observation(snapshot, snapshot.events)
+                outcome = alerting.step(state, seen, now(), rulebook)
+                state = outcome.state
+                ended = [a for a in outcome.changed if a.state is Phase.RESOLVED and a.fired]
+                # There is nobody to notify.
+                found = (replace(a, notified=0) for a in (*alerting.current(state), *ended))
+                yield _overview(snapshot, _narrowed(tuple(found), snapshot, devices))
+
+    def rules(self) -> dict[str, Any]:
+        from andon.alerts.rules.rule_page import rules_to_json
+
+        return rules_to_json(self._here.rulebook, self._live.read().devices)
+
+    def rule(self, name: str) -> dict[str, Any]:
+        from andon.alerts.rules.rule_page import RuleContext, rule_to_json
+        from andon.explain.conditions.catalogue import condition_named
+
+        condition, prefix = condition_named(name), self._here.settings.exporter_prefix
+        statuses = self._live.read().devices
+        return rule_to_json(condition, RuleContext(self._here.rulebook, statuses, prefix=prefix))
+
+    def alert(self, number: str) -> Alert:
+        raise Gone(f"there is no alert {number!r}")
+
+    def acknowledge(self, number: str, by: str, note: str) -> Alert:
+        _refuse()
+
+    def unacknowledge(self, number: str) -> Alert:
+        _refuse()
+
+    def silence(self, body: Mapping[str, Any]) -> str:
+        _refuse()
+
+    def unsilence(self, number: str) -> None:
+        _refuse()
+
+    def test(self, notifier: str | None) -> Mapping[str, Any]:
+        _refuse()
+
+    def check_server(self) -> None:
+        _refuse()
+
+
+def _refuse() -> NoReturn:
+    """Only a server stores what is requested."""
+    if (url := silent_server()) is not None:
+        raise Unavailable(f"{url} does not answer", hint="it hangs, is stopped or has much to do")
+    raise Unavailable(NO_SERVER, hint=START)
+
+
+def _narrowed(
+    alerts: tuple[Alert, ...], snapshot: "Snapshot", devices: Sequence[str]
+) -> tuple[Alert, ...]:
+    if not devices:
+        return alerts
+    wanted = {uuid for name in devices for uuid in devices_named(name, snapshot.devices)}
+    return tuple(alert for alert in alerts if alert.subject in wanted)
+
+
+def _overview(
+    snapshot: "Snapshot", alerts: tuple[Alert, ...], note: str | None = None
+) -> AlertOverview:
+    return AlertOverview(snapshot.node, snapshot.at, alerts, (), snapshot.simulated, note)

@@ -1,0 +1,198 @@
+"""The leases of this machine: the lease book beside the devices as they are now."""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from andon.model.device import Snapshot
+from andon.model.verdict import DeviceVerdict
+
+if TYPE_CHECKING:
+    from andon.errors import AndonError
+    from andon.leases.availability import Availability
+    from andon.leases.book.lease_book import Book
+    from andon.leases.rules.offer import Offer
+    from andon.model.lease import DeviceRequest
+    from andon.model.lease_list import LeaseList
+    from andon.node.local import Here
+    from andon.node.local.live import LocalLive
+
+
+class LocalLeases:
+    """Judges by the book here; a server's verdicts are taken while the book has not changed."""
+
+    def __init__(self, here: "Here", live: "LocalLive") -> None:
+        self._here, self._live = here, live
+        self._availability: Availability | None = None
+
+    def listing(
+        self, mine: bool = False, snapshot: Snapshot | None = None
+    ) -> "tuple[Snapshot, LeaseList, Sequence[str]]":
+        from andon.leases.book.lease_book import Book
+        from andon.leases.listing import listing, read_listing
+        from andon.leases.releaser import asker, overdue
+
+        if snapshot is not None:
+            availability = self._availability_in(snapshot)
+            view = availability.view_of(snapshot)
+            seen = read_listing(availability, view, Book(make=False))
+            return snapshot, listing(seen, asker()), seen.remarks
+        with self._available_now() as availability:
+            seen = read_listing(availability, availability.view(), Book(make=False))
+        for _, text in overdue(Book(make=False), seen.claims, time.time()):
+            self._here.notify(text)
+        found = listing(seen, asker())
+        if not mine:
+            return seen.snapshot, found, seen.remarks
+        return seen.snapshot, _own(found), ()
+
+    def verdicts(self, snapshot: Snapshot) -> tuple[DeviceVerdict, ...]:
+        from andon.leases.book.places import has_changed, is_empty
+        from andon.node.usual_server import may_be_running
+
+        told = self._live.told
+        if told is not None and told.verdicts and not has_changed(os.environ, told.listed_at):
+            return told.verdicts
+        if (snapshot.simulated or not may_be_running()) and is_empty(os.environ):
+            return _by_readings(snapshot)
+        from andon.leases.availability import BookContents
+        from andon.leases.book.lease_book import Book
+
+        availability = self._availability_in(snapshot)
+        view = availability.view_of(snapshot)
+        pages = BookContents.of(Book(make=False))
+        capacities = availability.capacities(view, pages)
+        return availability.verdicts(snapshot, capacities, pages, snapshot.at)
+
+    def _availability_in(self, snapshot: Snapshot) -> "Availability":
+        """Earlier faults of devices come from the server, which knows none of simulated ones."""
+        from andon.node.usual_server import may_be_running
+
+        if self._availability is None:
+            broken = dict if snapshot.simulated or not may_be_running() else None
+            self._availability = self._here.parts.open_availability(
+                self._here.settings, lambda: snapshot, simulated=True, broken=broken
+            )
+        return self._availability
+
+    def offer(self, request: "DeviceRequest") -> "Offer":
+        from andon.leases.book.lease_book import Book
+        from andon.leases.rules.offer import Offer, OfferRow, requested_words
+
+        with self._available_now(request.most > 1, commands=False) as availability:
+            found = availability.offer(Book(make=False), request)
+        snapshot = found.snapshot
+        models = {status.device.uuid: status.device.name for status in snapshot.devices}
+        rows = tuple(
+            OfferRow(
+                verdict,
+                models[one.uuid],
+                one.free_bytes,
+                one.utilization_percent,
+                one.score,
+                one.chosen,
+            )
+            for one, verdict in zip(found.choice.candidates, found.verdicts, strict=True)
+        )
+        words, least = requested_words(request), found.need.least
+        return Offer(snapshot.at, snapshot.simulated, words, least, rows, found.choice.reason)
+
+    def release(self, name: str, note: str) -> str:
+        from andon.errors import Gone
+        from andon.leases import releaser
+        from andon.leases.book.lease_book import Book
+        from andon.leases.own import numbers_of, own_leases
+
+        book = Book(make=False)
+        try:
+            return releaser.release(book, name, note=note).id
+        except Gone as exc:
+            if (orphan := _orphaned(book, name)) is not None:
+                raise orphan from exc
+            held = [one for one in own_leases(book) if name in numbers_of(one)]
+            if not held:
+                raise
+            words = f"GPU {name} is in your lease {held[0].id}: andon release {held[0].id}"
+            raise Gone(exc.reason, hint=words) from exc
+
+    def extend(self, name: str, seconds: float) -> tuple[str, float]:
+        from andon.leases import releaser
+        from andon.leases.book.lease_book import Book
+
+        held = releaser.extend(Book(make=False), name, seconds)
+        return held.id, held.until or 0.0
+
+    @contextmanager
+    def _available_now(
+        self, links: bool = False, commands: bool = True
+    ) -> "Iterator[Availability]":
+        """What is available by the latest snapshot of this machine's server, else by a new one.
+
+        `links`: whether it matters how the devices are linked, which a snapshot does not say;
+        `commands`: whether the command lines of processes do.
+        """
+        here, told = self._here, self._live.told_now(commands)
+        found = None if links else self._live.recent(told)
+        if told is not None and found is not None:
+            broken = _broken(told.verdicts) if told.verdicts is not None else None
+            yield here.parts.open_availability(
+                here.settings, lambda: found, simulated=found.simulated, broken=broken
+            )
+            return
+        with here.parts.open_sampler(here.settings) as sampler:
+            sampler.on_long_wait = here.notify
+            sampler.begin()
+            fresh = here.parts.open_availability(
+                here.settings,
+                lambda: sampler.once(with_host=False),
+                simulated=here.leases_simulated,
+                ask_places=sampler.ask_places,
+            )
+            if told is None:
+                yield fresh
+                return
+            from andon.sampling.rules.told import remembering
+
+            yield replace(fresh, sample=lambda: remembering(fresh.sample(), told.snapshot))
+
+
+def _own(found: "LeaseList") -> "LeaseList":
+    """Returns this user's leases and places in the queue."""
+    from andon.host.processes.kin import user_name
+
+    leases = tuple(row for row in found.leases if row.uid == os.getuid())
+    waiting = tuple(row for row in found.waiting if row.user == user_name(os.getuid()))
+    return replace(found, leases=leases, waiting=waiting)
+
+
+def _orphaned(book: "Book", name: str) -> "AndonError | None":
+    """The error for a lease that cannot be released: its holder has exited and its job runs."""
+    from andon.leases.releaser import asker
+    from andon.leases.rules.rights import barred
+    from andon.model.lease import Claim, LeaseState
+
+    for one in book.entries():
+        if not one.locked and one.left and one.lease is not None and one.lease.id == name:
+            claim = Claim(one.lease, LeaseState.ORPHANED, one.uid, one.user, one.file, one.left)
+            return barred(claim, asker())
+    return None
+
+
+def _by_readings(snapshot: Snapshot) -> tuple[DeviceVerdict, ...]:
+    """Returns verdicts from the readings alone: nothing is leased, queued or cordoned here."""
+    from andon.leases.rules.capacity import Surroundings, capacities
+    from andon.leases.rules.verdict import all_masked, verdicts
+    from andon.sampling.rules.masks import doubt_about
+
+    found = capacities(snapshot.devices, Surroundings())
+    doubt = doubt_about(snapshot.devices, os.environ)
+    return verdicts(found, {} if doubt is None else all_masked(found, doubt))
+
+
+def _broken(told: Iterable[DeviceVerdict]) -> Callable[[], Mapping[str, str]]:
+    found = {one.uuid: one.reason or "" for one in told if one.code == "broken"}
+    return lambda: found

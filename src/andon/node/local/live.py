@@ -1,0 +1,191 @@
+"""The readings of this machine's devices: the latest of its server, or new ones."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Self
+
+from msgspec.structs import replace
+
+from andon.model.device import Snapshot
+from andon.units import human_seconds
+
+if TYPE_CHECKING:
+    from andon.model.lamp import DeviceLamp
+    from andon.node.local import Here
+    from andon.node.port import SnapshotSession
+    from andon.node.remote.alerts import RemoteAlerts
+    from andon.sampling.bus import Subscription
+    from andon.sampling.rules.told import ServerSnapshot
+
+BETWEEN_SECONDS = 0.1  # activity over less says nothing
+
+
+class LocalLive:
+    """Asks this machine's server where it may, and otherwise starts a reader."""
+
+    def __init__(self, here: "Here") -> None:
+        self._here = here
+        self.told: ServerSnapshot | None = None
+        """The answer of the server that the last `latest` returned; None if it read itself."""
+        self._alerts: RemoteAlerts | None = None
+        self._asked_for_alerts = False
+
+    def latest(
+        self,
+        expensive_fields: bool = False,
+        twice: bool = False,
+        commands: bool = True,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Snapshot:
+        told, more = self.told_now(commands), expensive_fields or twice
+        found = self.recent(told)
+        if told is not None and found is not None and (not more or told.has_everything):
+            self.told = told
+            return found
+        self.told = None
+        fresh = self._twice() if twice else self.read(expensive_fields, meanwhile)
+        return fresh if told is None else _remembering(fresh, told)
+
+    def read(
+        self, expensive_fields: bool = False, meanwhile: Callable[[], None] | None = None
+    ) -> Snapshot:
+        with self._here.parts.open_sampler(self._here.settings) as sampler:
+            if meanwhile is not None:
+                sampler.begin()
+                meanwhile()
+            return leased(sampler.once(expensive_fields))
+
+    def placed(self) -> Snapshot:
+        with self._here.parts.open_sampler(self._here.settings) as sampler:
+            sampler.ask_places()
+            return sampler.once(with_host=False)
+
+    def subscribe(self, interval_seconds: float, watching: bool = False) -> "SnapshotSession":
+        told = self.told_now()
+        simulated = told is not None and told.snapshot.simulated
+        server = self._here.watching_server() if simulated else None
+        if server is not None:
+            return server.live.subscribe(interval_seconds, watching)
+        return SamplerSession(self._here, interval_seconds, watching, told)
+
+    def minutes(self) -> Sequence[Snapshot]:
+        if self._here.fresh:
+            return ()
+        watching = self._here.watching_server()
+        told = None if watching is None else self.told_now()
+        if watching is None or told is None or self.recent(told) is None:
+            return ()
+        from andon.node.latest_snapshot import all_filled
+
+        return all_filled(watching.live.minutes(), self._here.root)
+
+    def with_driver_versions(self, snapshot: Snapshot) -> Snapshot:
+        return self._here.parts.with_driver_versions(snapshot, self._here.settings)
+
+    def lamps(self, snapshot: Snapshot) -> "tuple[DeviceLamp, ...]":
+        if self.told is not None and self.told.lamps is not None:
+            return self.told.lamps
+        from andon.alerts.rules.glance import lamps_now
+
+        return self._lamps_by_server(snapshot) or lamps_now(snapshot, self._here.rulebook)
+
+    def _lamps_by_server(self, snapshot: Snapshot) -> "tuple[DeviceLamp, ...] | None":
+        """A server that stops answering, or watches other devices, is not asked again."""
+        if not self._asked_for_alerts:
+            self._asked_for_alerts = True
+            if not self._here.own_thresholds and (server := self._here.watching_server()):
+                self._alerts = server.alerts
+        if self._alerts is None or not snapshot.devices:
+            return None
+        from andon.node.remote.live import lamps_by
+
+        if (found := lamps_by(self._alerts, snapshot)) is None:
+            self._alerts = None
+        return found
+
+    def told_now(self, commands: bool = True) -> "ServerSnapshot | None":
+        """Returns the snapshot of this machine's server; None if these devices are not the
+        machine's, must be read, or no server answers. `commands`: whether to add the command
+        lines that the server withholds and this user may see."""
+        from andon.node.usual_server import may_be_running
+
+        here = self._here
+        if here.fresh or not here.is_real or not may_be_running():
+            return None
+        from andon.node.look import server_look
+
+        if (told := server_look(here.settings.node, here.root, commands)) is not None:
+            return told
+        from andon.node.latest_snapshot import latest_snapshot  # by HTTP: an older server
+
+        return latest_snapshot(here.settings.node, here.root, here.settings.interval_seconds)
+
+    def recent(self, told: "ServerSnapshot | None") -> Snapshot | None:
+        """Returns the server's snapshot, unless it is old; then prints a notice."""
+        if told is None:
+            return None
+        if not told.is_old(now := time.time()):
+            return told.snapshot
+        age = human_seconds(told.age_seconds(now))
+        self._here.notify(f"the server's last reading is {age} old; reading the devices here")
+        return None
+
+    def _twice(self) -> Snapshot:
+        with self._here.parts.open_sampler(self._here.settings) as sampler:
+            first = sampler.once(expensive_fields=True)
+            time.sleep(BETWEEN_SECONDS)
+            again = sampler.once(expensive_fields=True, with_host=False)
+        return leased(replace(again, host=first.host))
+
+
+class SamplerSession:
+    """A sampler of its own for one session."""
+
+    def __init__(
+        self, here: "Here", interval_seconds: float, watching: bool, told: "ServerSnapshot | None"
+    ) -> None:
+        self._here, self._interval, self._watching = here, interval_seconds, watching
+        self._told = told
+        self._stack = ExitStack()
+        self._snapshots: Subscription | None = None
+
+    @property
+    def dropped(self) -> int:
+        return 0 if self._snapshots is None else self._snapshots.dropped
+
+    def __enter__(self) -> Self:
+        sampler = self._stack.enter_context(self._here.parts.open_sampler(self._here.settings))
+        subscription = sampler.subscribe(self._interval, watching=self._watching)
+        self._snapshots = self._stack.enter_context(subscription)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def __iter__(self) -> Iterator[Snapshot]:
+        assert self._snapshots is not None
+        for snapshot in self._snapshots:
+            yield snapshot if self._told is None else _remembering(snapshot, self._told)
+
+
+def _remembering(fresh: Snapshot, told: "ServerSnapshot") -> Snapshot:
+    from andon.sampling.rules.told import remembering
+
+    return remembering(fresh, told.snapshot)
+
+
+def leased(snapshot: Snapshot) -> Snapshot:
+    """Adds the leases of the processes; a server has added them, and a recording's are old."""
+    there = any(status.processes for status in snapshot.devices)
+    if not there or "replay" in snapshot.versions or sys.platform == "win32":
+        return snapshot
+    from andon.leases.book import places
+
+    if not places.may_hold_leases(os.environ):
+        return snapshot
+    from andon.leases.tracker import with_leases
+
+    return with_leases(snapshot)

@@ -1,0 +1,244 @@
+"""The Node: what commands, `andon top` and the API ask, and do not know which kind it is.
+
+Six small ports. `andon.node.local`, `andon.node.remote` and `andon.testing.fake_node` implement
+them; `andon.app.node` chooses. `andon.testing.node_contract` has their contract.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from andon.alerts.rules.overview import AlertOverview
+    from andon.explain.conditions.rulebook import Rulebook
+    from andon.history.rules.intervals import UsageInterval
+    from andon.history.rules.series import Bucket
+    from andon.leases.availability import Availability
+    from andon.leases.rules.offer import Offer
+    from andon.model.alert import Alert
+    from andon.model.device import Device, Snapshot
+    from andon.model.job import JobView
+    from andon.model.lamp import DeviceLamp
+    from andon.model.lease import DeviceRequest
+    from andon.model.lease_list import LeaseList
+    from andon.model.run.record import RunRow
+    from andon.model.verdict import DeviceVerdict
+    from andon.ports import Store
+    from andon.runs.index import RunFinder
+    from andon.runs.rules.matching import RunListing, RunQuery
+    from andon.sampling.sampler import Sampler
+    from andon.settings.resolution import Settings
+
+
+class Node(Protocol):
+    """One machine's GPUs and everything that is kept about them: this machine, one behind a
+    server, simulated devices or a recording. Each part is opened when it is first used.
+
+    Every call raises `Unavailable`, `Denied`, `Gone` or `Invalid` in one sentence when it cannot
+    answer; what this user may not see is left out, with a reason.
+    """
+
+    url: str | None
+    """Of the server that was named; None for this machine."""
+
+    @property
+    def live(self) -> LiveReadings: ...
+
+    @property
+    def alerts(self) -> NodeAlerts: ...
+
+    @property
+    def leases(self) -> NodeLeases: ...
+
+    @property
+    def past(self) -> NodePast: ...
+
+    @property
+    def runs(self) -> NodeRuns: ...
+
+    @property
+    def jobs(self) -> NodeJobs: ...
+
+    def shared(self) -> Node | None:
+        """Returns this node as the server that watches it shows it, for a viewer that stays: ten
+        viewers need one sampler. None if no server watches it."""
+
+    def close(self) -> None:
+        """Close what was opened. May be called twice."""
+
+
+class SnapshotSession(Protocol):
+    """Snapshots one after the other, at an interval; a context manager."""
+
+    @property
+    def dropped(self) -> int:
+        """How many snapshots were not taken in time."""
+
+    def __enter__(self) -> SnapshotSession: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def __iter__(self) -> Iterator[Snapshot]: ...
+
+
+class LiveReadings(Protocol):
+    """What a node's devices are doing now."""
+
+    def latest(
+        self,
+        expensive_fields: bool = False,
+        twice: bool = False,
+        commands: bool = True,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Snapshot:
+        """Returns the latest snapshot of whoever watches the devices, else a new one.
+
+        `expensive_fields` are those that are read only while someone is watching; `twice` adds
+        what only a second reading shows; `commands`: with the command lines that this user may
+        see. `meanwhile` is called while a driver is opened."""
+
+    def read(self, expensive_fields: bool = False) -> Snapshot:
+        """Returns a new snapshot, whatever a server of this machine knows."""
+
+    def placed(self) -> Snapshot:
+        """Returns a snapshot whose devices have their places in the machine."""
+
+    def subscribe(self, interval_seconds: float, watching: bool = False) -> SnapshotSession:
+        """Begins a session; `watching` also reads the expensive fields."""
+
+    def minutes(self) -> Sequence[Snapshot]:
+        """Returns the snapshots of the last minutes, oldest first, if someone remembers them."""
+
+    def with_driver_versions(self, snapshot: Snapshot) -> Snapshot:
+        """Adds the versions of the drivers, which a single reading does not have."""
+
+    def lamps(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...]:
+        """Returns the lamp of each device, by the alerts of a server or this snapshot alone."""
+
+
+class NodeAlerts(Protocol):
+    """A node's alerts. What changes something raises `Unavailable` where no server runs."""
+
+    notifies: bool
+    """Whether a server judges and people are notified; else it is a reading of this moment."""
+
+    def page(self, since: float | None = None, devices: Sequence[str] = ()) -> AlertOverview:
+        """Returns the active alerts, and those that ended after `since`."""
+
+    def pages(self, devices: Sequence[str] = ()) -> Iterator[AlertOverview]:
+        """Yields the active alerts and those that ended meanwhile, again and again."""
+
+    def check_server(self) -> None:
+        """Raises `Unavailable` if no server keeps what people say about alerts."""
+
+    def alert(self, number: str) -> Alert: ...
+
+    def rules(self) -> dict[str, Any]:
+        """Returns andon.rules/1."""
+
+    def rule(self, name: str) -> dict[str, Any]:
+        """Returns andon.rule/1."""
+
+    def acknowledge(self, number: str, by: str, note: str) -> Alert: ...
+
+    def unacknowledge(self, number: str) -> Alert: ...
+
+    def silence(self, body: Mapping[str, Any]) -> str:
+        """Adds a silence and returns its id."""
+
+    def unsilence(self, number: str) -> None: ...
+
+    def test(self, notifier: str | None) -> Mapping[str, Any]:
+        """Sends a test message to one notifier or all, and returns the results."""
+
+
+class NodeLeases(Protocol):
+    """Who holds and waits for a node's devices, and what is available."""
+
+    def listing(
+        self, mine: bool = False, snapshot: Snapshot | None = None
+    ) -> tuple[Snapshot, LeaseList, Sequence[str]]:
+        """Returns the devices, everyone's leases (or one's own), and files that were ignored.
+        With a `snapshot` the devices are not read again."""
+
+    def verdicts(self, snapshot: Snapshot) -> tuple[DeviceVerdict, ...]:
+        """Whether each device of a snapshot is available for a request of one whole device."""
+
+    def offer(self, request: DeviceRequest) -> Offer:
+        """Returns what a request would get now; it reserves nothing."""
+
+    def release(self, name: str, note: str) -> str:
+        """Ends a lease; returns its id."""
+
+    def extend(self, name: str, seconds: float) -> tuple[str, float]:
+        """Lets a lease end this much later; returns its id and its end."""
+
+
+class NodePast(Protocol):
+    """A node's history. `Unavailable` if nothing has been recorded."""
+
+    @property
+    def recorded(self) -> bool: ...
+
+    def devices(self) -> Sequence[Device]: ...
+
+    def history(
+        self, device: str, metric: str, since: float, until: float, points: int
+    ) -> Sequence[Bucket]: ...
+
+    def usage(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]: ...
+
+    def throttle_shares(
+        self, device: str, since: float, until: float, points: int
+    ) -> tuple[Sequence[int], Mapping[str, Sequence[float | None]]]: ...
+
+
+class NodeRuns(Protocol):
+    """The records of a node's runs that this user may read."""
+
+    def listed(self, query: RunQuery) -> RunListing: ...
+
+    def find(self, query: RunQuery) -> Sequence[RunRow]: ...
+
+    def is_id(self, word: str) -> bool: ...
+
+    def resolve(self, word: str) -> RunRow:
+        """Returns the run that an argument names."""
+
+    def with_record(self, row: RunRow) -> RunRow:
+        """Returns the row with a path where its record can be read, until the node is closed."""
+
+
+class NodeJobs(Protocol):
+    """The jobs of a node that this user may see."""
+
+    def views(self) -> Sequence[JobView]:
+        """Returns running and waiting jobs first, then the latest that ended."""
+
+
+class LocalParts(Protocol):
+    """How the parts of this machine are put together: `andon.app`."""
+
+    def open_sampler(self, settings: Settings) -> Sampler: ...
+
+    def rulebook(self, settings: Settings) -> Rulebook: ...
+
+    def with_driver_versions(self, snapshot: Snapshot, settings: Settings) -> Snapshot: ...
+
+    def open_availability(
+        self,
+        settings: Settings,
+        sample: Callable[[], Snapshot],
+        *,
+        simulated: bool,
+        broken: Callable[[], Mapping[str, str]] | None = None,
+        ask_places: Callable[[], None] | None = None,
+    ) -> Availability: ...
+
+    def find_store(self, settings: Settings) -> Store | None: ...
+
+    def open_past(self, settings: Settings) -> Store: ...
+
+    def open_run_finder(self, tell: Callable[[str], None]) -> RunFinder: ...

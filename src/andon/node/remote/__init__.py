@@ -1,0 +1,69 @@
+"""A machine behind a server, asked over HTTP: every part of a node by its REST interface."""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from andon.node.server import Notify, Server
+
+if TYPE_CHECKING:
+    from andon.explain.conditions.rulebook import Rulebook
+    from andon.node.remote.alerts import RemoteAlerts
+    from andon.node.remote.jobs import RemoteJobs
+    from andon.node.remote.leases import RemoteLeases
+    from andon.node.remote.live import RemoteLive
+    from andon.node.remote.past import RemotePast
+    from andon.node.remote.runs import RemoteRuns
+
+
+class RemoteNode:
+    """The server decides what this user may see."""
+
+    def __init__(
+        self, server: Server, rulebook: "Callable[[], Rulebook]", notify: Notify = lambda _: None
+    ) -> None:
+        self.url: str | None = server.url
+        self._server, self._rulebook, self._notify = server, rulebook, notify
+
+    @cached_property
+    def live(self) -> "RemoteLive":
+        from andon.node.remote.live import RemoteLive
+
+        return RemoteLive(self._server, self._rulebook, self._notify)
+
+    @cached_property
+    def alerts(self) -> "RemoteAlerts":
+        from andon.node.remote.alerts import RemoteAlerts
+
+        return RemoteAlerts(self._server)
+
+    @cached_property
+    def leases(self) -> "RemoteLeases":
+        from andon.node.remote.leases import RemoteLeases
+
+        return RemoteLeases(self.live)
+
+    @cached_property
+    def past(self) -> "RemotePast":
+        from andon.node.remote.past import RemotePast
+
+        return RemotePast(self._server)
+
+    @cached_property
+    def runs(self) -> "RemoteRuns":
+        from andon.node.remote.runs import RemoteRuns
+
+        return RemoteRuns(self._server, self._notify)
+
+    @cached_property
+    def jobs(self) -> "RemoteJobs":
+        from andon.node.remote.jobs import RemoteJobs
+
+        return RemoteJobs(self._server)
+
+    def shared(self) -> "RemoteNode":
+        return self
+
+    def close(self) -> None:
+        if "runs" in self.__dict__:
+            self.runs.close()

@@ -1,0 +1,117 @@
+"""The alerts of a server."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode
+
+from msgspec.structs import replace
+
+from andon.alerts.rules.overview import AlertOverview
+from andon.errors import Invalid
+from andon.model.alert import Alert, Made
+from andon.model.alert_wire import ALERTS, AlertList, alert_from_json
+from andon.model.codec import Text, Wrong, read, read_schema
+from andon.model.wire import Json
+from andon.node.server import Server
+
+T = TypeVar("T")
+
+FOLLOW_SECONDS = 1.0
+OVERLAP_SECONDS = 10.0  # asked for twice, so that nothing that ended meanwhile is missed
+MOST = 1000
+
+
+class RemoteAlerts:
+    """Alerts that a server judges; it resolves the names of devices."""
+
+    notifies = True
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+
+    def page(self, since: float | None = None, devices: Sequence[str] = ()) -> AlertOverview:
+        asked: dict[str, Any] = {"limit": MOST}
+        if since is not None:
+            asked["since"] = max(0.0, since)
+        each = [{**asked, "device": device} for device in devices] or [asked]
+        pages = [self._page(self.server.get(f"/api/alerts?{urlencode(one)}")) for one in each]
+        found = {alert.id: alert for page in pages for alert in page.alerts}
+        return replace(pages[0], alerts=tuple(found.values()))
+
+    def pages(self, devices: Sequence[str] = ()) -> Iterator[AlertOverview]:
+        page = self.page(None, devices)
+        while True:
+            yield page
+            time.sleep(FOLLOW_SECONDS)
+            page = self.page(page.at - OVERLAP_SECONDS, devices)  # by the server's own clock
+
+    def check_server(self) -> None:
+        """Does nothing: it is one."""
+
+    def alert(self, number: str) -> Alert:
+        return self._read(alert_from_json, self.server.get(_at(number)))
+
+    def rules(self) -> Json:
+        from andon.node.remote.alert_rules import rules_from_json
+
+        return self._read(rules_from_json, self.server.get("/api/alerts/rules"))
+
+    def rule(self, name: str) -> Json:
+        from andon.node.remote.alert_rules import rule_from_json
+
+        payload = self.server.get(f"/api/alerts/rules/{quote(name, safe='')}")
+        return self._read(rule_from_json, payload)
+
+    def acknowledge(self, number: str, by: str, note: str) -> Alert:
+        body = {"by": by, "note": note}
+        return self._read(alert_from_json, self.server.post(_at(number, "/acknowledge"), body))
+
+    def unacknowledge(self, number: str) -> Alert:
+        return self._read(alert_from_json, self.server.delete(_at(number, "/acknowledge")))
+
+    def silence(self, body: Mapping[str, Any]) -> str:
+        payload = self.server.post("/api/silences", {**body})
+        return self._read(lambda made: read(Made, made).id, payload)
+
+    def unsilence(self, number: str) -> None:
+        self.server.delete(f"/api/silences/{quote(number, safe='')}")
+
+    def test(self, notifier: str | None) -> Json:
+        from andon.node.remote.alert_rules import results_from_json
+
+        return self._read(
+            results_from_json, self.server.post("/api/alerts/test", {"notifier": notifier})
+        )
+
+    def _page(self, payload: Json) -> AlertOverview:
+        return self._read(page_from_json, payload)
+
+    def _read(self, read: Callable[[Json], T], payload: Json) -> T:
+        """Parses the server's answer, which must be that of a server of this version."""
+        try:
+            return read(payload)
+        except (Invalid, Wrong) as exc:
+            raise self.server.of_another_version(str(exc)) from exc
+
+
+def page_from_json(payload: Json) -> AlertOverview:
+    found = read_schema(ListedAlerts, payload, ALERTS)
+    return AlertOverview(
+        node=found.node,
+        at=found.at,
+        alerts=found.alerts,
+        silences=found.silences,
+        simulated=found.simulated,
+        note=found.note,
+    )
+
+
+class ListedAlerts(AlertList, frozen=True):
+    """A server's list, which may have a note."""
+
+    note: Text | None = None
+
+
+def _at(number: str, tail: str = "") -> str:
+    return f"/api/alerts/{quote(number, safe='')}{tail}"

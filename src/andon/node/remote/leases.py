@@ -1,0 +1,70 @@
+"""The leases of a server: listed, released and extended there."""
+
+from collections.abc import Sequence
+from urllib.parse import quote, urlencode
+
+from andon.errors import Gone, Invalid
+from andon.leases.rules.offer import Offer, offer_by
+from andon.model.codec import Wrong, read
+from andon.model.device import Snapshot
+from andon.model.lease import FURTHEST, DeviceRequest
+from andon.model.lease_list import LeaseList, LeaseRow, RenewedLease, list_from_json
+from andon.model.naming import may_mean_lease
+from andon.model.verdict import DeviceVerdict
+from andon.node.remote.live import RemoteLive
+
+
+class RemoteLeases:
+    """A server has its own users and its own masks; it decides who may end a lease."""
+
+    def __init__(self, live: RemoteLive) -> None:
+        self._live, self._server = live, live.server
+
+    def listing(
+        self, mine: bool = False, snapshot: Snapshot | None = None
+    ) -> tuple[Snapshot, LeaseList, Sequence[str]]:
+        if mine:
+            raise Invalid("--mine and --url cannot be combined", hint="a server has its own users")
+        return snapshot or self._live.read(), self._listed(), ()
+
+    def verdicts(self, snapshot: Snapshot) -> tuple[DeviceVerdict, ...]:
+        return self._listed().devices
+
+    def offer(self, request: DeviceRequest) -> Offer:
+        snapshot = self._live.read()
+        return offer_by(snapshot, {one.uuid: one for one in self._listed().devices}, request)
+
+    def release(self, name: str, note: str) -> str:
+        row = row_of(self._listed(), name)
+        given = {"fence": row.fence, "note": note or None}
+        asked = urlencode({key: value for key, value in given.items() if value is not None})
+        place = f"/api/leases/{quote(row.id or '', safe='')}"
+        self._server.delete(f"{place}?{asked}" if asked else place)
+        return row.id or ""
+
+    def extend(self, name: str, seconds: float) -> tuple[str, float]:
+        row = row_of(self._listed(), name)
+        body = {"seconds": seconds, "fence": row.fence}
+        payload = self._server.post(f"/api/leases/{quote(row.id or '', safe='')}/renew", body)
+        try:
+            found = read(RenewedLease, payload)
+            return found.id, min(found.until, FURTHEST)
+        except Wrong as wrong:
+            raise self._server.of_another_version(str(wrong)) from wrong
+
+    def _listed(self) -> LeaseList:
+        try:
+            return list_from_json(self._server.get("/api/leases"))
+        except Invalid as exc:
+            raise self._server.of_another_version(exc.reason) from exc
+
+
+def row_of(found: LeaseList, name: str) -> LeaseRow:
+    """Returns the lease with this id, or a prefix of it, in a server's list."""
+    rows = [row for row in found.leases if row.id and may_mean_lease(name, row.id)]
+    rows = [row for row in rows if row.id == name] or rows
+    if not rows or not name:
+        raise Gone(f"there is no lease {name[:40]!r}", hint="to list them: andon leases --url URL")
+    if len(rows) > 1:
+        raise Invalid(f"{len(rows)} leases begin with {name[:40]!r}", hint="give more of the id")
+    return rows[0]

@@ -1,0 +1,134 @@
+"""The readings of a server's devices: one snapshot, or a session of them."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Self
+
+from andon.alerts.rules.glance import lamps_now
+from andon.alerts.rules.lamps import lamps_of
+from andon.errors import AndonError, Invalid, Unavailable
+from andon.failures.retrying import Retrying, RetryTexts
+from andon.failures.rules.backoff import BackOff
+from andon.model import wire, wire_in
+from andon.model.device import Snapshot
+from andon.model.lamp import DeviceLamp
+from andon.node.remote.alerts import RemoteAlerts
+from andon.node.server import MINUTES, Notify, Server
+from andon.sampling.rules.readings import checked_snapshot
+
+if TYPE_CHECKING:
+    from andon.explain.conditions.rulebook import Rulebook
+
+BACK_OFF = BackOff(0.5, 30.0, at_once=0)
+
+
+class RemoteLive:
+    """Polls a server; its snapshots need no driver here."""
+
+    def __init__(
+        self, server: Server, rulebook: "Callable[[], Rulebook]", notify: Notify = lambda _: None
+    ) -> None:
+        """`rulebook` has the thresholds for lamps, where the server has no alerts to give."""
+        self.server, self._rulebook, self._notify = server, rulebook, notify
+
+    def latest(
+        self,
+        expensive_fields: bool = False,
+        twice: bool = False,
+        commands: bool = True,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Snapshot:
+        return self.read()
+
+    def read(self, expensive_fields: bool = False) -> Snapshot:
+        return self._snapshot(self.server.get("/api/snapshot"))
+
+    def placed(self) -> Snapshot:
+        from andon.model.codec import Wrong
+        from andon.model.links import with_places
+
+        try:
+            return with_places(self.read(), self.server.get("/api/topology"))
+        except Wrong as exc:
+            raise self.server.of_another_version(str(exc)) from exc
+
+    def minutes(self) -> Sequence[Snapshot]:
+        items = self.server.get(MINUTES).get("items")
+        found = [one for one in items if isinstance(one, dict)] if isinstance(items, list) else []
+        return [self._snapshot(one) for one in found] or [self.read()]
+
+    def with_driver_versions(self, snapshot: Snapshot) -> Snapshot:
+        return snapshot
+
+    def lamps(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...]:
+        return lamps_by(RemoteAlerts(self.server), snapshot) or lamps_now(
+            snapshot, self._rulebook()
+        )
+
+    def subscribe(self, interval_seconds: float, watching: bool = False) -> "Session":
+        return Session(self, interval_seconds)
+
+    def patiently(self) -> Snapshot:
+        """Returns one snapshot, waiting as long as the server is down, which is reported."""
+        texts = RetryTexts(
+            lambda reason: f"{reason}; retrying",
+            lambda away: f"{self.server.url} is responding again after {away}",
+        )
+        retrying = Retrying(self._notify, texts, back_off=BACK_OFF)
+        while True:
+            try:
+                found = self.read()
+            except Unavailable as exc:
+                retrying.failed(retrying.trouble or exc)  # one line, however it fails later
+                retrying.pause(threading.Event())
+                continue
+            retrying.succeeded()
+            return found
+
+    def _snapshot(self, payload: wire.Json) -> Snapshot:
+        try:
+            return checked_snapshot(wire_in.snapshot_from_json(payload))
+        except Invalid as exc:
+            raise self.server.of_another_version(exc.reason) from exc
+
+
+class Session:
+    """New snapshots of a server, polled at an interval; each is yielded once.
+
+    The first one must succeed; later the server may restart.
+    """
+
+    dropped = 0
+
+    def __init__(self, live: RemoteLive, interval_seconds: float) -> None:
+        self._live, self._interval = live, interval_seconds
+
+    def __iter__(self) -> Iterator[Snapshot]:
+        last: float | None = None
+        while True:
+            asked = time.monotonic()
+            snapshot = self._live.read() if last is None else self._live.patiently()
+            if snapshot.at != last:
+                last = snapshot.at
+                yield snapshot
+            time.sleep(max(0.05, asked + self._interval - time.monotonic()))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Does nothing: there is nothing to close."""
+
+
+def lamps_by(alerts: RemoteAlerts, snapshot: Snapshot) -> tuple[DeviceLamp, ...] | None:
+    """Returns the lamps by a server's alerts; None if it does not answer, or is about other
+    devices."""
+    if not snapshot.devices:
+        return None
+    try:
+        page = alerts.page()
+    except AndonError:
+        return None
+    same = (page.node, page.simulated) == (snapshot.node, snapshot.simulated)
+    return lamps_of(snapshot, page.alerts) if same else None
