@@ -129,14 +129,13 @@ class _FunctionCaller(Struct):
     def call(self, unit: MapUnit) -> CallEnd:
         began = time.monotonic()
         item = unit.items[0]
-        before = self.worker.written
+        said = self.worker.mark()
         try:
             outcome = self.worker.call(self.work.items[item.index], self.work.timeout_seconds)
         except (AndonError, ImportError) as exc:
             outcome = CallOutcome(error=f"{type(exc).__name__}: {exc}", seconds=0.0)
-        said = self.worker.output_since(before)
         return CallEnd(
-            outcome.ok, time.monotonic() - began, outcome.error or "", CallOutput(said),
+            outcome.ok, time.monotonic() - began, outcome.error or "", CallOutput(said()),
             result=outcome, interrupted=self._asked,
         )  # fmt: skip
 
