@@ -45,8 +45,13 @@ def open_run_index() -> "RunIndex":
 
 def load_run_index() -> None:
     """Imports what opens the index, for a process that may not be able to do it later."""
-    import_module("andon.stores.sqlite_kind")
-    import_module("andon.stores.sqlite_runs")
+    for name in (
+        "app.history",
+        "host.state.node_folder",
+        "stores.sqlite_kind",
+        "stores.sqlite_runs",
+    ):
+        import_module(f"andon.{name}")
 
 
 def open_run_finder(tell: "Callable[[str], None]" = lambda words: None) -> "RunFinder":

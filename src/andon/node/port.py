@@ -44,6 +44,14 @@ class Node(Protocol):
     """Of the server that was named; None for this machine."""
 
     @property
+    def simulated(self) -> bool:
+        """Whether devices are simulated here, which no history has."""
+
+    @property
+    def recording(self) -> bool:
+        """Whether a recording is played: it has neither leases nor processes of this machine."""
+
+    @property
     def live(self) -> LiveReadings: ...
 
     @property

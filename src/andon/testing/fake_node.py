@@ -36,6 +36,8 @@ class FakeNode:
     sessions as Ctrl-C does.
     """
 
+    simulated = recording = False
+
     def __init__(
         self,
         *snapshots: Snapshot,

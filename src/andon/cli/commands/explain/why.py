@@ -57,7 +57,7 @@ def why(devices: list[str], as_json: bool, seconds: float, job: str | None) -> i
     cannot be read counts as unknown.
     """
     if job is not None:
-        if devices or chosen().url is not None:
+        if devices or node_of(chosen()).url is not None:
             raise click.UsageError("--job explains a job of this machine; leave out the GPU")
         from andon.cli.commands.explain.why_job import why_job
 
