@@ -16,7 +16,8 @@ from andon.cli.show.waiting import WaitingLine
 from andon.cli.sources import availability_of, sampling_ahead, settings_of
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Conflict, Gone, Invalid, Unavailable
-from andon.leases.granter import LeaseTerms
+from andon.leases.book.lease_book import Book
+from andon.leases.granter import Granter, LeaseTerms
 from andon.leases.placement import Placement
 from andon.model.execution import ContainerOptions
 from andon.model.redaction import redact
@@ -300,10 +301,12 @@ class _Maker(Struct, frozen=True):
                 hint="use a larger --gpus, or raise the setting map.gpus",
             )
         line = WaitingLine(self.choices)
+        availability = availability_of(self.choices, self.sampler)
+        terms = LeaseTerms(command=f"map: {redact(asked.command)}")
         found = LeasedPlaces(
-            availability_of(self.choices, self.sampler),
+            availability,
             replace(request, balanced=False) if asked.gpus_per_worker == 1 else request,
-            LeaseTerms(command=f"map: {redact(asked.command)}"),
+            lambda *asking: Granter(Book(), availability).grant(asking[0], terms, *asking[1:]),
             most,
             asked.per_gpu,
             wait_seconds(self.devices),
