@@ -137,12 +137,7 @@ class MapRequest(Struct, frozen=True):
 
 def run_map(choices: Choices, asked: MapRequest, devices: dict[str, Any]) -> int:
     """Runs the map and returns the exit code."""
-    if asked.files:
-        items = files_as_items(asked.files)
-    else:
-        items = items_in(asked.items_file or "-", asked.jsonl, asked.null)
-    if not items:
-        raise Invalid("there are no items", hint="--files 'GLOB', --items FILE, or lines on stdin")
+    items = read_items(asked)
     template = template_of(asked.command, items, 1 if asked.worker else asked.per_call)
     inside = contained(asked.image, asked.command)
     if inside is None and "{" not in asked.command[0]:
@@ -165,6 +160,17 @@ def run_map(choices: Choices, asked: MapRequest, devices: dict[str, Any]) -> int
         finally:
             if inside is not None:
                 inside.clean()
+
+
+def read_items(asked: MapRequest) -> tuple[MapItem, ...]:
+    """Reads the items; there is at least one."""
+    if asked.files:
+        items = files_as_items(asked.files)
+    else:
+        items = items_in(asked.items_file or "-", asked.jsonl, asked.null)
+    if not items:
+        raise Invalid("there are no items", hint="--files 'GLOB', --items FILE, or lines on stdin")
+    return items
 
 
 def _left_of(asked: MapRequest, items: tuple[MapItem, ...]) -> tuple[tuple[MapItem, ...], str]:
