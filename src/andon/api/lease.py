@@ -74,7 +74,11 @@ class Held:
     @property
     def placement(self) -> Placement:
         """The devices as `andon.map` and `andon.probe` use them; they end the lease."""
-        return replace(self._placement, held=None, give_back=self.release)
+        got = self._placement
+        return Placement(
+            got.devices, got.environment, got.snapshot, got.lease, candidates=got.candidates,
+            waited_seconds=got.waited_seconds, give_back=self.release,
+        )  # fmt: skip
 
     @property
     def uuids(self) -> list[str]:

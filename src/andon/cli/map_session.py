@@ -27,7 +27,6 @@ from andon.runs.rules.matching import RunQuery
 from andon.runs.rules.usage_words import report_words
 from andon.units import command_name
 from andon.work.map.commands import MapCommand
-from andon.work.map.contained_calls import MapContainers
 from andon.work.map.earlier import earlier_outcomes
 from andon.work.map.places import CpuPlaces, LeasedPlaces, WorkPlaces
 from andon.work.map.reading import files_as_items, items_in
@@ -280,7 +279,7 @@ class _Maker(Struct, frozen=True):
             self.asked.worker,
             self.asked.item_timeout,
             self.asked.bind,
-            None if inside is None else MapContainers(inside.engine, inside.options, notify),
+            None if inside is None else (inside.engine, inside.options),
         )
         plan = MapPlan(items, self.asked.policy, self.asked.per_call)
         return MapSession(plan, places, opened, command.caller, outputs, notify)

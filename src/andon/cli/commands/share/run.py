@@ -248,21 +248,10 @@ def _without_device(
 
     grace = settings_of(choices).work_grace_seconds
     if inside is not None:
-        return _container_without_device(inside, grace)
+        from andon.model.execution import UNLEASED
+        from andon.work.containers.running import run_container
+
+        inside.create(f"{UNLEASED}{os.urandom(4).hex()}", (), {}, lambda identity: None)
+        return run_container(inside, grace, lambda: None, notice)[0].code
     launcher = Launcher(command, {**os.environ, **NO_DEVICE}, grace)
     return launcher.run(lambda: None, notice).code
-
-
-def _container_without_device(inside: "ContainedCommand", grace_seconds: float) -> int:
-    from andon.model.execution import UNLEASED
-    from andon.work.containers.running import follow_container
-    from andon.work.launcher import Launcher
-
-    inside.create(f"{UNLEASED}{os.urandom(4).hex()}", (), {}, lambda identity: None)
-    end, _ = follow_container(
-        inside,
-        lambda client: Launcher(client, os.environ, grace_seconds, elsewhere=inside.send).run(
-            lambda: None, notice
-        ),
-    )
-    return end.code
