@@ -1,10 +1,7 @@
 """The jobs of this user on this machine."""
 
-from collections.abc import Sequence
-
 from andon.jobs.queue import Queue
-from andon.jobs.rules.views import in_list_order
-from andon.model.job import JobView
+from andon.jobs.rules.views import JobListing
 
 
 class LocalJobs:
@@ -13,9 +10,9 @@ class LocalJobs:
     def __init__(self) -> None:
         self._queue: Queue | None = None
 
-    def views(self) -> Sequence[JobView]:
+    def page(self) -> JobListing:
         if self._queue is None:
             self._queue = Queue()
         else:
             self._queue.refresh()
-        return in_list_order(self._queue.views())
+        return JobListing.of(self._queue.views(), self._queue.paused)
