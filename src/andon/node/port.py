@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from andon.explain.conditions.rulebook import Rulebook
     from andon.history.rules.intervals import UsageInterval
     from andon.history.rules.series import Bucket
+    from andon.jobs.clusters.asking import OpenCluster
     from andon.jobs.rules.views import JobListing
     from andon.leases.availability import Availability
     from andon.leases.rules.offer import Offer
@@ -248,5 +249,7 @@ class LocalParts(Protocol):
     def find_store(self, settings: Settings) -> Store | None: ...
 
     def open_past(self, settings: Settings) -> Store: ...
+
+    def configured_clusters(self, settings: Settings) -> Sequence[OpenCluster]: ...
 
     def open_run_finder(self, tell: Callable[[str], None]) -> RunFinder: ...
