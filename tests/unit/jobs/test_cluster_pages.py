@@ -18,6 +18,7 @@ from andon.model.job import JobState
 from andon.model.job.cluster import ClusterJob, Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import JobSpec
+from andon.settings.clusters import ClusterSettings
 from andon.testing.fake_cluster import FakeCluster, PlayedNode
 from tests.support.homes import own_folders
 
@@ -195,9 +196,14 @@ def test_a_poller_that_hangs_says_since_when_and_never_waits(
     poller.close()
 
 
-def test_a_server_of_root_asks_for_everyone_and_keeps_that_to_itself(fake: FakeCluster) -> None:
+def test_root_asks_for_everyone_and_keeps_that_to_itself(fake: FakeCluster) -> None:
     fake.submit(submission())
-    poller = ClusterPoller(opened(fake), everyone=True)
+    options = {"folder": str(fake._folder), "user": "somebody-else"}
+    other = FakeCluster(ClusterSettings("lab", "fake", 10.0, options))
+    assert other.jobs(0.0) == []
+    poller = ClusterPoller(opened(other), everyone=True)
     poller.ask()
     assert len(poller.page().jobs) == 1
+    (page,) = pages.pages_now([opened(other)], everyone=True)
+    assert len(page.jobs) == 1
     assert pages.kept_page("lab").at is None

@@ -1,8 +1,11 @@
 """Jobs of clusters on a server: one list, each user's own, and never more than its user may do."""
 
+import asyncio
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,9 +21,12 @@ from andon.model.lease import DeviceRequest
 from andon.settings.clusters import ClusterSettings
 from andon.testing.fake_cluster import FakeCluster, PlayedNode
 from andon.web.answers.job_schemas import JobCounts
+from andon.web.bindings.live_server import Prepared
+from andon.web.history_reader import HistoryReader
 from andon.web.jobs.clusters import ServerClusters
 from andon.web.jobs.folder import FolderJobs
 from andon.web.jobs.shown import ServerJobs
+from andon.web.live.job_watch import JobWatch
 from tests.support.homes import own_folders
 
 OWNER = Identity(Role.OWNER, 1000, "ada")
@@ -98,6 +104,29 @@ def test_it_is_cancelled_by_its_user(served: Served) -> None:
     assert (done.job, done.outcome) == ("lab:4711", "is asked to end")
     served.poller.ask()
     assert served.jobs.details(ALL_SEEING, "lab:4711").state == "cancelled"
+
+
+def test_live_events_tell_what_changes_there_and_what_is_gone(served: Served) -> None:
+    watch, heard = JobWatch(served.jobs, HistoryReader()), list[dict[str, Any]]()
+
+    async def emit(event: str, text: Prepared, what: str, sight: Sight) -> None:
+        assert (event, what, sight) == ("job", "jobs", ALL_SEEING)
+        heard.append(json.loads(str(text)))
+
+    async def rounds() -> None:
+        await watch.publish([ALL_SEEING], emit)
+        served.fake.advance(9)
+        served.poller.ask()
+        await watch.publish([ALL_SEEING], emit)
+        served.fake.forget("4711")
+        served.poller.ask()
+        await watch.publish([ALL_SEEING], emit)
+
+    asyncio.run(rounds())
+    changed, gone = heard
+    assert [(one["label"], one["state"]) for one in changed["jobs"]] == [("lab:4711", "succeeded")]
+    assert gone["gone"] == [{"user": "ada", "label": "lab:4711"}]
+    assert gone["counts"] == {"waiting": 1, "running": 0, "ended": 0}
 
 
 @pytest.mark.parametrize("act", ["retry", "requeue", "first", "last"])

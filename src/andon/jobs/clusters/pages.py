@@ -63,17 +63,20 @@ def forget_answer(name: str) -> None:
         keep_page(replace(page, tried=0.0))
 
 
-def pages_now(clusters: Sequence[OpenCluster]) -> list[ClusterPage]:
+def pages_now(clusters: Sequence[OpenCluster], everyone: bool = False) -> list[ClusterPage]:
     """Returns the jobs of all clusters; those are asked, at the same time, whose last answer is
-    not fresh."""
+    not fresh. With `everyone`, the jobs of all users, which are not kept."""
     now = time.time()
-    pages = {one.name: kept_page(one.name) for one in clusters}
+    pages = {
+        one.name: ClusterPage(one.name) if everyone else kept_page(one.name) for one in clusters
+    }
     due = [one for one in clusters if not is_fresh(pages[one.name].tried, now)]
     limit = max((one.timeout_seconds for one in due), default=0.0)
-    answers = all_within(limit, {one.name: _question(one, now) for one in due})
+    answers = all_within(limit, {one.name: _question(one, now, everyone) for one in due})
     for name, answer in answers.items():
         pages[name] = after_answer(pages[name], answer, time.time())
-        keep_page(pages[name])
+        if not everyone:
+            keep_page(pages[name])
     return list(pages.values())
 
 
@@ -97,8 +100,8 @@ def valid(jobs: Sequence[ClusterJob]) -> tuple[list[ClusterJob], str | None]:
     return found, wrong
 
 
-def _question(one: OpenCluster, now: float) -> Callable[[], Sequence[ClusterJob]]:
-    return lambda: one.open().jobs(now - PAST_SECONDS)
+def _question(one: OpenCluster, now: float, everyone: bool) -> Callable[[], Sequence[ClusterJob]]:
+    return lambda: one.open().jobs(now - PAST_SECONDS, everyone)
 
 
 def listed(pages: Sequence[ClusterPage], now: float) -> ClusterList:

@@ -1,6 +1,8 @@
 """A job as every view shows it: its state with its reason, its position, and its devices."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
 
 from andon.jobs.rules.order import OrderKey
 from andon.jobs.rules.states import JobStatus, is_running, left_devices
@@ -140,10 +142,27 @@ def text_of(word: str) -> str:
     return word.encode(errors="replace").decode()
 
 
-def in_list_order(views: Iterable[JobView]) -> tuple[JobView, ...]:
-    """Running jobs first, then waiting ones by their position, held ones, and the latest that
-    ended."""
-    return tuple(sorted(views, key=_list_order))
+class JobListing(Struct, frozen=True):
+    """Jobs in the order of a list, and what is said below it."""
+
+    views: tuple[JobView, ...]
+    paused: bool = False
+    notes: tuple[str, ...] = ()  # clusters that do not answer, and jobs that are left out
+
+    @classmethod
+    def of(
+        cls, views: Iterable[JobView], paused: bool = False, notes: Iterable[str] = ()
+    ) -> "JobListing":
+        """Running jobs first, then waiting ones by their position, held ones, and the latest that
+        ended."""
+        return cls(tuple(sorted(views, key=_list_order)), paused, tuple(notes))
+
+
+def latest_last(views: Sequence[JobView], most_ended: int) -> list[JobView]:
+    """Returns the latest jobs that ended, then those that run, then those that wait: in a list
+    that scrolls the interesting ones are at the end."""
+    ended = [one for one in views if one.state.is_settled]
+    return [*reversed(ended[:most_ended]), *(one for one in views if not one.state.is_settled)]
 
 
 def _list_order(view: JobView) -> tuple[bool, int, int]:

@@ -114,7 +114,7 @@ class LocalNode:
     def jobs(self) -> "LocalJobs":
         from andon.node.local.jobs import LocalJobs
 
-        return LocalJobs()
+        return LocalJobs(self._here)
 
     def shared(self) -> "RemoteNode | None":
         return self._here.watching_server()

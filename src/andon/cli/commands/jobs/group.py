@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from andon.cli.commands.command_group import CommandGroup
-from andon.cli.options import chosen, shared
+from andon.cli.options import chosen, elsewhere, shared
 from andon.cli.show.text import say
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.model.job import JobState
@@ -56,6 +56,7 @@ COMMANDS = {
 )
 @click.option("-f", "--follow", is_flag=True, help="Then print each change until all have ended.")
 @click.option("--json", "as_json", is_flag=True, help="Print andon.jobs/1: UTC, bytes.")
+@elsewhere
 @shared
 @click.pass_context
 def jobs(
@@ -66,6 +67,8 @@ def jobs(
     For a waiting job it shows why it waits, and its position among yours. With --all it also shows
     who waits for GPUs on this machine, without names and commands; root sees everyone's jobs.
     """
+    if chosen().url is not None:  # a list of jobs here needs no settings to find a node
+        return _of_server(context, everything or follow, state, as_json)
     if context.invoked_subcommand is not None:
         return None
     from andon.cli.commands.jobs.clusters import cluster_list
@@ -82,9 +85,29 @@ def jobs(
     if as_json:
         _show_json(terminal, [*views, *there.views], queue.paused, there)
         return 0
-    _show(queue, [*views, *there.views], left, terminal, there.notes)
+    _show(queue.paused, [*views, *there.views], left, terminal, there.notes)
     if follow:
         _follow(choices, queue, terminal, there)
+    return 0
+
+
+def _of_server(context: click.Context, more: bool, state: str | None, as_json: bool) -> int:
+    """Prints the jobs that a server shows this user, in the order of those here."""
+    if context.invoked_subcommand is not None or more:
+        raise click.UsageError("--url lists the jobs of a server: leave out --all, -f and commands")
+    from andon.cli.sources import node_of
+    from andon.jobs.rules.views import latest_last
+
+    found = node_of(chosen()).jobs.page()
+    wanted = [one for one in found.views if state is None or one.state == state]
+    terminal, views = Terminal.of(chosen()), latest_last(wanted, MOST_ENDED)
+    if as_json:
+        from andon.cli.json_text import as_json_text
+        from andon.model.job.facts import views_to_json
+
+        terminal.show(as_json_text(views_to_json(views, found.paused), terminal.live))
+    else:
+        _show(found.paused, views, 0, terminal, found.notes)
     return 0
 
 
@@ -132,7 +155,7 @@ def _show_machine(
     if as_json:
         _show_json(terminal, views, queue.paused, there, queue=everyone.queue_to_json(book))
         return 0
-    _show(queue, views, 0, terminal, there.notes)
+    _show(queue.paused, views, 0, terminal, there.notes)
     for line in everyone.queue_lines(book, terminal.width):
         terminal.say(line)
     return 0
@@ -154,7 +177,7 @@ def _shown(queue: "Queue", everything: bool, state: str | None) -> tuple[list[in
 
 
 def _show(
-    queue: "Queue", views: "list[JobView]", left: int, terminal: Terminal, notes: "Sequence[str]"
+    paused: bool, views: "Sequence[JobView]", left: int, terminal: Terminal, notes: "Sequence[str]"
 ) -> None:
     from andon.cli.show.jobs import render_jobs
 
@@ -169,7 +192,7 @@ def _show(
         return
     if left:
         terminal.say(say(f"{left} more: andon jobs --all", "dim"))
-    if queue.paused:
+    if paused:
         terminal.say(say("paused: nothing starts until andon jobs start", "yellow"))
 
 

@@ -52,7 +52,7 @@ def logs(job: str, follow: bool, lines: int | None, attempt: int | None) -> int:
     choices = chosen()
     there = one_apart(choices, job)
     if there is not None:
-        from andon.cli.commands.jobs.elsewhere import logs_there
+        from andon.cli.commands.jobs.following import logs_there
 
         if attempt is not None:
             raise Invalid("--attempt is for jobs on this machine")

@@ -5,7 +5,8 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from andon.cli.commands.jobs.elsewhere import log_of, submission_of, submit_there
+from andon.cli.commands.jobs.elsewhere import submission_of, submit_there
+from andon.cli.commands.jobs.following import log_of
 from andon.cli.device_request import request_from
 from andon.cli.map_session import MapRequest, read_items
 from andon.cli.terminal import INTERRUPTED, Choices, notice, write
