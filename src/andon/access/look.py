@@ -12,7 +12,7 @@ server that does not draw sends what every other client gets, or nothing.
 
 TYPE_CHECKING = False  # as in `typing`, whose import takes longer than an answer
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterable, Iterator
 
 SCHEMA = "andon.look/1"
 PREFIX = "andon-look/"
@@ -58,16 +58,23 @@ def asked_by(name: object) -> tuple[int, bool, bool, bool] | None:
     return int(width), color, live, bare
 
 
-def drawn_answer(surroundings: str, exit_code: int, text: str) -> bytes:
-    """Returns what a server sends: the table, the exit code, and where it was drawn."""
-    return "\0".join((DRAWN, surroundings, str(exit_code), text, "")).encode()
+def drawn_answer(surroundings: str, masks: "Iterable[str]", exit_code: int, text: str) -> bytes:
+    """Returns what a server sends: where it drew the table, the variables without which it did,
+    the exit code and the table."""
+    return "\0".join((DRAWN, surroundings, " ".join(masks), str(exit_code), text, "")).encode()
 
 
-def read_drawn(answer: bytes, surroundings: str) -> tuple[int, str] | None:
-    """Returns exit code and table; None if it is incomplete, or was drawn elsewhere."""
-    schema, where, code, text, *end = (*answer.decode().split("\0"), "", "", "")[:5]
-    is_whole = end == [""] and answer.count(b"\0") == 4
-    return (int(code), text) if is_whole and (schema, where) == (DRAWN, surroundings) else None
+def read_drawn(
+    answer: bytes, surroundings: str, environment: "Container[str]"
+) -> tuple[int, str] | None:
+    """Returns exit code and table; None if it is incomplete, was drawn elsewhere, or would be
+    another one with the masks of this environment."""
+    parts = answer.decode().split("\0")
+    if len(parts) != 6 or parts[:2] != [DRAWN, surroundings]:
+        return None
+    if any(name in environment for name in parts[2].split()):
+        return None
+    return int(parts[3]), parts[4]
 
 
 def is_trusted(listener: int | None, own: int, system_below: int) -> bool:

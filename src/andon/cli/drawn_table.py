@@ -25,11 +25,6 @@ MOST_BYTES = 4 << 20
 PIECE_BYTES = 1 << 16
 COMPARED = (PORT_VARIABLE, "ANDON_LEASE_DIR")
 """Variables of ours with which the server can draw; any other may be a setting."""
-MASKS = frozenset((
-    "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
-    "ZE_AFFINITY_MASK", "ZE_ENABLE_PCI_ID_DEVICE_ORDER", "SLURM_STEP_GPUS", "SLURM_JOB_GPUS",
-))  # fmt: skip
-"""Without NVIDIA_VISIBLE_DEVICES, which masks nothing."""
 MACHINE_IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
 ID_BYTES, KEY_LETTERS, HEX = 32, 12, b"0123456789abcdef"
 
@@ -63,11 +58,11 @@ def _report(error: OSError) -> int:
 
 
 def _is_plain() -> bool:
-    """Whether this user has no settings and masks, and standard output takes any text."""
+    """Whether this user has no settings, and standard output takes any text."""
     if sys.platform != "linux" or sys.stdout.encoding.lower() != "utf-8":
         return False
     for name in os.environ:
-        if name in MASKS or (name.lstrip("_").startswith("ANDON_") and name not in COMPARED):
+        if name.startswith("ANDON_") and name not in COMPARED:
             return False
     own = os.environ.get("XDG_CONFIG_HOME") or _home(".config")
     files = (f"{own}/andon/andon.toml", "/etc/andon/andon.toml")
@@ -87,7 +82,7 @@ def _drawn(bare: bool) -> tuple[int, str] | None:
             except OSError:
                 continue
             if answer is not None:
-                return read_drawn(answer, here)
+                return read_drawn(answer, here, os.environ)
     return None
 
 

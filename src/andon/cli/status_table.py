@@ -184,9 +184,9 @@ def mask_of(snapshot: Snapshot, node: "Node", left_out: int = 0) -> "Mask":
     """The mask that decides what this process sees; it does not apply to a server's devices."""
     from andon.cli.show.render import Mask
 
-    return (
-        Mask(left_out=left_out) if node.url is not None else _mask(snapshot, os.environ, left_out)
-    )
+    if node.url is not None:
+        return Mask(left_out=left_out)
+    return _mask(snapshot, os.environ, left_out)
 
 
 def _mask(snapshot: Snapshot, environment: Mapping[str, str], left_out: int = 0) -> "Mask":

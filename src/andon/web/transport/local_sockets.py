@@ -19,6 +19,7 @@ from andon.host.processes.kin import account_name
 from andon.host.socket_peers import code_stamp, is_known, peer_uid, surroundings
 from andon.model.lamp import DeviceLamp
 from andon.model.wire_in import own_snapshot_from_json
+from andon.sampling.rules.masks import MASKS
 from andon.sampling.rules.told import ServerSnapshot
 from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.web.answers.alert_payloads import seen_by
@@ -161,7 +162,7 @@ class LookSocket(LocalSocket):
             read = own_snapshot_from_json(msgspec.json.decode(text))  # as the client would
             told = ServerSnapshot(read, interval, lamps, **self._verdicts())
             drawn = None if self._draw is None else self._draw(asked, told)
-            return b"" if drawn is None else drawn_answer(surroundings(self._code), *drawn)
+            return b"" if drawn is None else drawn_answer(surroundings(self._code), MASKS, *drawn)
         return msgspec.json.encode(
             {
                 "schema": SCHEMA,
