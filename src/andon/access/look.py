@@ -22,6 +22,9 @@ DRAWN = "andon.drawn/1"
 USUAL_PORT = 26366  # A-N-D-O-N on a phone
 PORT_VARIABLE = "ANDON_PORT"
 
+Asked = tuple[int, bool, bool, bool]
+"""A table for a screen of this width, with colours, on a terminal, for `andon` without a command."""
+
 
 def look_name(port: int, random_hex: str) -> str:
     """Returns a random name, so that no one can take it first; a client finds it by the port."""
@@ -45,9 +48,8 @@ def asking_name(width: int, color: bool, live: bool, bare: bool, random_hex: str
     return f"{DRAWN}/{width}/{color:d}{live:d}{bare:d}/{random_hex}"
 
 
-def asked_by(name: object) -> tuple[int, bool, bool, bool] | None:
-    """Returns what a client with this name asks for: width, color, live, bare; None if it asks
-    for no table."""
+def asked_by(name: object) -> Asked | None:
+    """Returns what a client with this name asks for; None if that is no table."""
     start = f"\0{DRAWN}/".encode()
     if not isinstance(name, bytes) or not name.startswith(start):
         return None

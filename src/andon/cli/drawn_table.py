@@ -59,7 +59,7 @@ def _report(error: OSError) -> int:
 
 def _is_plain() -> bool:
     """Whether this user has no settings, and standard output takes any text."""
-    if sys.platform != "linux" or sys.stdout.encoding.lower() != "utf-8":
+    if sys.platform != "linux" or (sys.stdout.encoding or "").lower() != "utf-8":
         return False
     for name in os.environ:
         if name.startswith("ANDON_") and name not in COMPARED:

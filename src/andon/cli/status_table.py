@@ -22,6 +22,7 @@ from andon.model.naming import device_labels, narrowed, range_of
 from andon.model.verdict import DeviceVerdict, VerdictKind
 
 if TYPE_CHECKING:
+    from andon.access.look import Asked
     from andon.cli.show.render import Mask
     from andon.explain.conditions.rulebook import Rulebook
     from andon.model.lamp import DeviceLamp
@@ -119,9 +120,7 @@ def _show(
     terminal.show(_text(terminal, shown, mask, book, lit, known, bare, verbose))
 
 
-def drawn_here(
-    asked: tuple[int, bool, bool, bool], told: "ServerSnapshot"
-) -> tuple[int, str] | None:
+def drawn_here(asked: "Asked", told: "ServerSnapshot") -> tuple[int, str] | None:
     """Returns exit code and table as `andon status` of a user without settings and masks prints
     it; None where that needs more than a server's latest snapshot."""
     from andon.app.thresholds import rulebook

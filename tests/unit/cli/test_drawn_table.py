@@ -13,7 +13,9 @@ import pytest
 from msgspec.structs import replace
 
 from andon.access.look import (
+    PORT_VARIABLE,
     SCHEMA,
+    Asked,
     asked_by,
     asking_name,
     drawn_answer,
@@ -23,8 +25,10 @@ from andon.access.look import (
 from andon.cli import drawn_table, entry
 from andon.cli.drawn_table import print_drawn
 from andon.cli.status_table import drawn_here
+from andon.host import socket_peers
 from andon.host.machine_id import node_key, node_name
 from andon.host.socket_peers import code_stamp, connect, surroundings
+from andon.leases.book import places
 from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp, Lamp
 from andon.model.verdict import DeviceVerdict, VerdictKind
@@ -107,7 +111,7 @@ def test_the_server_is_asked_for_this_screen_and_its_text_is_printed(
 ) -> None:
     asked = []
 
-    def draw(request: tuple[int, bool, bool, bool], told: ServerSnapshot) -> tuple[int, str]:
+    def draw(request: Asked, told: ServerSnapshot) -> tuple[int, str]:
         asked.append((request, told.snapshot.devices[0].device.index))
         return 3, TABLE
 
@@ -173,6 +177,11 @@ def test_any_other_answer_leads_to_the_ordinary_way(
     assert capsys.readouterr().out == ""
 
 
+def test_the_lease_books_that_are_compared_are_those_of_the_machine() -> None:
+    assert (str(places.SYSTEM_BOOK), str(places.COMMON_BOOK)) == socket_peers._BOOKS
+    assert (PORT_VARIABLE, places.VARIABLE) == drawn_table.COMPARED
+
+
 def test_one_that_says_nothing_is_left_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drawn_table, "TIMEOUT_SECONDS", 0.05)
     with socket.socket(socket.AF_UNIX) as door:
@@ -193,9 +202,7 @@ def test_one_that_says_nothing_is_left_in_time(monkeypatch: pytest.MonkeyPatch) 
         (b"\0andon.drawn/2/80/000/a", None), (b"\0andon.drawn/1/\xb2/000/a", None),
     ],
 )  # fmt: skip
-def test_what_a_client_asks_for_by_its_name(
-    name: object, asked: tuple[int, bool, bool, bool] | None
-) -> None:
+def test_what_a_client_asks_for_by_its_name(name: object, asked: Asked | None) -> None:
     assert asked_by(name) == asked
 
 
@@ -211,7 +218,7 @@ def test_a_client_without_such_a_name_gets_the_readings() -> None:
 
 
 def test_a_server_that_cannot_draw_sends_nothing_and_answers_the_next() -> None:
-    def draw(asked: tuple[int, bool, bool, bool], told: ServerSnapshot) -> tuple[int, str] | None:
+    def draw(asked: Asked, told: ServerSnapshot) -> tuple[int, str] | None:
         if asked[0] == 80:
             raise ValueError("80")
         return None if asked[0] == 81 else (0, TABLE)

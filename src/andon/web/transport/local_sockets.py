@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from andon.access.look import SCHEMA, asked_by, drawn_answer, look_name
+from andon.access.look import SCHEMA, Asked, asked_by, drawn_answer, look_name
 from andon.access.roles import identity_of, sight_of
 from andon.access.sign_in import SignInAnswer, dump_answer, socket_name
 from andon.alerts.rules.lamps import lamps_of
@@ -47,9 +47,9 @@ SEND_SECONDS = 0.25  # most answers fit into the kernel's buffer
 Say = Callable[[int | None, object], bytes]
 """What is said to the user with this uid, None for one that this machine does not know, and to
 a client of this name."""
-Draw = Callable[[tuple[int, bool, bool, bool], ServerSnapshot], tuple[int, str] | None]
-"""Draws the table that was asked for (see `asked_by`): the exit code and the text; None where the
-client has to look by itself."""
+Draw = Callable[[Asked, ServerSnapshot], tuple[int, str] | None]
+"""Draws the table that was asked for: the exit code and the text; None where the client has to
+draw by itself."""
 
 
 class LocalSocket:
@@ -88,12 +88,12 @@ class LocalSocket:
                     self._failures.add(error)
                     self._closed.wait(1.0)  # no file is left: connections wait meanwhile
                 continue
-            started = time.monotonic()
+            before = time.thread_time()
             try:
                 self._serve(connection, name)
             except Exception as error:  # noqa: BLE001 - the next user must be answered
                 self._failures.add(error)
-            time.sleep(max(self._pause_seconds, time.monotonic() - started))
+            time.sleep(max(self._pause_seconds, time.thread_time() - before))
 
     def _serve(self, connection: socket.socket, name: object) -> None:
         with connection, suppress(OSError):  # it may have gone

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.access.look import PORT_VARIABLE, USUAL_PORT
+from andon.access.look import PORT_VARIABLE, USUAL_PORT, Asked
 from andon.cli.options import chosen, shared, thresholds_option
 from andon.cli.show.text import say
 from andon.cli.sources import resolved_of
@@ -66,7 +66,7 @@ def serve(
     return 0
 
 
-def _draw(asked: tuple[int, bool, bool, bool], told: "ServerSnapshot") -> tuple[int, str] | None:
+def _draw(asked: Asked, told: "ServerSnapshot") -> tuple[int, str] | None:
     from andon.cli.status_table import drawn_here  # when first asked for
 
     return drawn_here(asked, told)
