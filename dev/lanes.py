@@ -54,7 +54,7 @@ SECONDS: dict[str, float] = {
     "fuzz/test_fuzz_bodies.py": 10, "fuzz/test_fuzz_books.py": 15,
     "fuzz/test_fuzz_documents.py": 10, "fuzz/test_fuzz_packets.py": 15,
     "fuzz/test_fuzz_settings.py": 20, "unit/alerts/test_timelines.py": 60,
-    "contract/test_stores.py": 20,
+    "contract/test_stores.py": 20, "integration/jobs/test_clusters.py": 45,
 }  # fmt: skip
 LINES_A_SECOND = {"unit": 150.0, "contract": 150.0, "integration": 15.0}
 

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import type { Job, JobPage } from "../src/api/types";
 import { briefProgress, progressText, whoAndProgress, workOf } from "../src/lib/progress";
 import type { RunEntry } from "../src/api/types";
-import { actsOf, overwritten, timeText, withJobs } from "../src/pages/jobs/words";
+import { actsOf, awayText, jobName, overwritten, timeText, whereText, withJobs } from "../src/pages/jobs/words";
 
 test("a job's time is that of its command, else how long it has run or waited", () => {
   const job = { seconds: null, started: null, state: "waiting", submitted_at: 100 } as const;
@@ -16,19 +16,35 @@ test("a job's time is that of its command, else how long it has run or waited", 
 });
 
 test("what can be done to a job depends on how it stands", () => {
-  const buttons = (state: Job["state"]) => actsOf({ state, label: "7" }).map((act) => act.button);
+  const buttons = (state: Job["state"]) => actsOf({ state, label: "7", engine: null }).map((act) => act.button);
   assert.deepEqual(buttons("waiting"), ["Cancel this job", "Move to the front", "Move to the end"]);
   assert.deepEqual(buttons("held"), buttons("waiting"));
   assert.deepEqual(buttons("running"), ["Cancel this job", "Move to other GPUs"]);
   for (const state of ["succeeded", "failed", "cancelled", "timed_out", "lost"] as const) assert.deepEqual(buttons(state), ["Retry"]);
-  assert.deepEqual(actsOf({ state: "running", label: "7" }).map((act) => act.command), ["andon cancel 7", "andon jobs requeue 7"]);
+  assert.deepEqual(actsOf({ state: "running", label: "7", engine: null }).map((act) => act.command), ["andon cancel 7", "andon jobs requeue 7"]);
+  const there = (state: Job["state"]) => actsOf({ state, label: "lab:7", engine: "lab" }).map((act) => act.command);
+  assert.deepEqual([there("running"), there("waiting"), there("failed")], [["andon cancel lab:7"], ["andon cancel lab:7"], []]);
+});
+
+test("a job of a cluster is called by its cluster, and says where it is", () => {
+  const here = { engine: null, label: "12_3", number: 15, where: null, devices: ["3"] };
+  assert.deepEqual([jobName(here), whereText(here), whereText({ ...here, devices: [] })], ["15", "here GPU 3", "here"]);
+  const there = { ...here, engine: "lab", label: "lab:4711_7", number: 0, where: "n1 GPU 2", devices: [] };
+  assert.deepEqual([jobName(there), whereText(there), whereText({ ...there, where: null })], ["lab:4711_7", "n1 GPU 2", "–"]);
+});
+
+test("a cluster that does not answer is a line, with the age of what is shown", () => {
+  const lab = { name: "lab", at: null, failing_since: 100, trouble: "connection refused" };
+  assert.equal(awayText(lab, 140), "lab: no answer for 40 s (connection refused); its jobs are not known");
+  assert.match(awayText({ ...lab, at: 80 }, 140) ?? "", /^lab: no answer for 1 min \(connection refused\); its jobs are as of /);
+  assert.equal(awayText({ ...lab, trouble: null }, 140), null);
 });
 
 test("jobs of two users with the same number are two jobs", () => {
-  const job = (user: string, state: string) => ({ user, number: 1, state, submitted_at: 1 }) as unknown as Job;
+  const job = (user: string, state: string) => ({ user, number: 1, label: "1", state, submitted_at: 1 }) as unknown as Job;
   const page = { jobs: [job("alice", "waiting"), job("bob", "waiting")] } as unknown as JobPage;
   const counts = { waiting: 0, running: 1, ended: 0 };
-  const next = withJobs(page, { jobs: [job("bob", "running")], gone: [{ user: "alice", number: 1 }], whole: true, paused: false, counts });
+  const next = withJobs(page, { jobs: [job("bob", "running")], gone: [{ user: "alice", label: "1" }], whole: true, paused: false, counts });
   assert.deepEqual(next.jobs.map((one) => [one.user, one.state]), [["bob", "running"]]);
 });
 

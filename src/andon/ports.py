@@ -20,6 +20,13 @@ if TYPE_CHECKING:  # imported at every start; history and alerts are not
     from andon.model.alert import Alert, Notice
     from andon.model.event import Event
     from andon.model.execution import CreatedWork, WorkEnd, WorkOrder
+    from andon.model.job.cluster import (
+        ClusterJob,
+        ClusterLog,
+        ClusterNode,
+        ClusterReason,
+        Submission,
+    )
     from andon.model.run.record import RunRow
     from andon.runs.rules.baselines import RunBaseline
     from andon.runs.rules.matching import RunCounts, RunQuery
@@ -296,6 +303,54 @@ class ContainerEngine(Protocol):
 
     def leftovers(self, living: frozenset[str]) -> Sequence[CreatedWork]:
         """Returns ended work of this user under labels that are not among the living."""
+
+
+class Cluster(Protocol):
+    """Places jobs on the machines of a cluster, which chooses their devices, elsewhere and later.
+
+    Calls may block, though not for ever: each is bounded by `timeout_seconds` of the settings it
+    was made with. Raises `Unavailable` when the cluster does not answer, `Denied`, `Gone` for an
+    id that it does not know, and `Invalid` for what it cannot do, in one sentence with a hint.
+    """
+
+    def submit(self, submission: Submission) -> str:
+        """Submits a job or an array; returns its id. A label that the cluster already has is not
+        submitted again: its id is returned. So after a failure the same call may be repeated."""
+
+    def jobs(self, since: float, everyone: bool = False) -> Sequence[ClusterJob]:
+        """Returns this user's jobs that have not ended, or ended after `since`, andon's and others;
+        with `everyone`, those of all users that this one may see."""
+
+    def cancel(self, ids: Sequence[str]) -> None:
+        """Asks jobs to end, or whole arrays; no error if they have ended. `Gone` names the first
+        unknown one, after the others were asked."""
+
+    def log(self, job: str, start: int | None, most_bytes: int) -> ClusterLog:
+        """Returns the output from this position on, or the end of it; at most this many bytes, of
+        whole characters. Empty while the job has not started."""
+
+    def nodes(self) -> Sequence[ClusterNode]:
+        """Returns the machines with GPUs, by name."""
+
+    def reasons(self, job: str) -> Sequence[ClusterReason]:
+        """Returns why a job waits or how it ended, most important first; none while it runs."""
+
+
+@runtime_checkable
+class Foreground(Protocol):
+    """A cluster that can run a job at this terminal."""
+
+    def foreground(self, submission: Submission) -> Sequence[str]:
+        """Returns a command that submits the job and waits for it: it passes on input, output and
+        signals, and ends with the job's exit code."""
+
+
+@runtime_checkable
+class Previewing(Protocol):
+    """A cluster that can show what it would be sent."""
+
+    def preview(self, submission: Submission) -> str:
+        """Returns what `submit` would send, as text; raises what it would refuse."""
 
 
 class RunIndex(Protocol):

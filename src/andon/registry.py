@@ -68,9 +68,19 @@ ENGINES = AdapterTable(
 )
 
 
+CLUSTERS = AdapterTable("kind of cluster", "andon.clusters", {})
+
+
 def is_known(table: AdapterTable, name: str) -> bool:
     """Whether there is an adapter of this name; imports nothing of it."""
     return name in table or bool(_entry_points(table, name))
+
+
+def known_names(table: AdapterTable) -> list[str]:
+    """The names of all adapters, those of other packages included; imports nothing of them."""
+    from importlib.metadata import entry_points
+
+    return sorted({*table, *(point.name for point in entry_points(group=table.group))})
 
 
 def load(table: AdapterTable, name: str) -> type:
@@ -88,7 +98,9 @@ def unknown(table: AdapterTable, *names: str, also: str = "") -> Invalid:
     known = ", ".join([also] * bool(also) + sorted(table))
     return Invalid(
         f"unknown {table.kind}{many}: {', '.join(names)}",
-        hint=f"one of: {known}; or install a package that provides it",
+        hint=f"one of: {known}; or install a package that provides it"
+        if known
+        else "install a package that provides it",
     )
 
 

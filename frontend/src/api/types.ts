@@ -39,10 +39,11 @@ export type JobDone = Schemas["JobDone"];
 export type QueuePlace = Schemas["QueuePlace"];
 export type JobLog = Schemas["JobLog"];
 export type JobState = Schemas["JobState"];
+export type ClusterState = Schemas["ClusterState"];
 /** The live event `job`. */
 export interface JobNews {
   jobs: Job[];
-  gone: { user: string; number: number }[];
+  gone: { user: string; label: string }[];
   whole: boolean;
   paused: boolean;
   counts: JobPage["counts"];

@@ -23,7 +23,7 @@ USUAL_PORT = 26366  # A-N-D-O-N on a phone
 PORT_VARIABLE = "ANDON_PORT"
 
 Asked = tuple[int, bool, bool, bool]
-"""A table for a screen of this width, with colours, on a terminal, for `andon` without a command."""
+"""A table: its width; whether it has colours, is on a terminal, is for `andon` alone."""
 
 
 def look_name(port: int, random_hex: str) -> str:

@@ -74,7 +74,11 @@ class Held:
     @property
     def placement(self) -> Placement:
         """The devices as `andon.map` and `andon.probe` use them; they end the lease."""
-        return replace(self._placement, held=None, give_back=self.release)
+        got = self._placement
+        return Placement(
+            got.devices, got.environment, got.snapshot, got.lease, candidates=got.candidates,
+            waited_seconds=got.waited_seconds, give_back=self.release,
+        )  # fmt: skip
 
     @property
     def uuids(self) -> list[str]:
@@ -223,21 +227,38 @@ def lease(options: LeaseOptions) -> LeaseRequest:
     wait = None if timeout is None or timeout == math.inf else _seconds(timeout)
     length = None if seconds is None else _seconds(seconds)
 
+    usual = seconds == DEFAULT_LEASE_SECONDS
+
     def ask(waiting: Callable[[Progress], None]) -> Held:
-        keeper = _keeper()
-        try:
-            usual = seconds == DEFAULT_LEASE_SECONDS
-            kind, work = LeaseKind.LIBRARY, _work()
-            terms = LeaseTerms(kind, _command(), length, _owner(keeper), work, usual=usual)
-            granter = Granter(Book(), _outer_availability(options.simulated))
-            grant = granter.grant(request, terms, wait, waiting)
-            _hand_over(grant, keeper)
-        except BaseException:
-            keeper.dismiss()
-            raise
-        return Held(grant, keeper)
+        return hold(
+            request, wait, waiting, seconds=length, simulated=options.simulated, usual=usual
+        )
 
     return LeaseRequest(ask)
+
+
+def hold(
+    request: DeviceRequest,
+    wait_seconds: float | None,
+    waiting: Callable[[Progress], None] | None = None,
+    unwanted: Callable[[], bool] = lambda: False,
+    *,
+    seconds: float | None = None,
+    simulated: bool = False,
+    usual: bool = False,
+) -> Held:
+    """Waits for devices and reserves them, with a process that holds the lease."""
+    keeper = _keeper()
+    try:
+        kind, work = LeaseKind.LIBRARY, _work()
+        terms = LeaseTerms(kind, _command(), seconds, _owner(keeper), work, usual=usual)
+        granter = Granter(Book(), outer_availability(simulated))
+        grant = granter.grant(request, terms, wait_seconds, waiting, unwanted)
+        _hand_over(grant, keeper)
+    except BaseException:
+        keeper.dismiss()
+        raise
+    return Held(grant, keeper)
 
 
 def _keeper() -> HolderProcess:
@@ -292,7 +313,7 @@ def _own_availability() -> Availability:
     return replace(availability(simulated=True), is_own=is_own)
 
 
-def _outer_availability(simulated: bool) -> Availability:
+def outer_availability(simulated: bool) -> Availability:
     """The availability for a grant: a leased call's own mask does not hide further devices."""
     seen = availability(simulated)
     sample = seen.sample

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from andon.api import watch as library
-from andon.api.lease import candidates, lease
+from andon.api.lease import hold, outer_availability
 from andon.app.runs import recording
 from andon.errors import AndonError, Conflict, Invalid
 from andon.leases.placement import Placement
@@ -21,13 +21,12 @@ from andon.units import check_seconds, parse_seconds
 from andon.work.functions.caller import CallOutcome, FunctionWorker
 from andon.work.functions.carrying import carry_function
 from andon.work.map.calls import CallEnd, CallOutput
-from andon.work.map.places import CpuPlaces, WorkPlaces
+from andon.work.map.places import CpuPlaces, LeasedPlaces, WorkPlaces
 from andon.work.map.session import MapRecord, MapSession
 from andon.work.rules.map.items import MapItem
 from andon.work.rules.map.plan import MapPlan, MapPolicy, MapUnit
 
 log = logging.getLogger("andon")
-POLL_SECONDS = 1.0  # between two looks for a further device
 
 
 def map(  # noqa: A001 - `andon.map`
@@ -64,7 +63,7 @@ def map(  # noqa: A001 - `andon.map`
     places: WorkPlaces = (
         CpuPlaces(cpu)
         if cpu is not None
-        else _HeldPlaces(gpus, memory, devices, _seconds(wait) or 0.0, simulated)
+        else _places(gpus, memory, devices, _seconds(wait) or 0.0, simulated)
     )
     shared = library.shared()
     record = MapRecord(
@@ -130,14 +129,13 @@ class _FunctionCaller(Struct):
     def call(self, unit: MapUnit) -> CallEnd:
         began = time.monotonic()
         item = unit.items[0]
-        before = self.worker.written
+        said = self.worker.mark()
         try:
             outcome = self.worker.call(self.work.items[item.index], self.work.timeout_seconds)
         except (AndonError, ImportError) as exc:
             outcome = CallOutcome(error=f"{type(exc).__name__}: {exc}", seconds=0.0)
-        said = self.worker.output_since(before)
         return CallEnd(
-            outcome.ok, time.monotonic() - began, outcome.error or "", CallOutput(said),
+            outcome.ok, time.monotonic() - began, outcome.error or "", CallOutput(said()),
             result=outcome, interrupted=self._asked,
         )  # fmt: skip
 
@@ -149,52 +147,20 @@ class _FunctionCaller(Struct):
         self.worker.close()
 
 
-class _HeldPlaces(Struct):
-    """Places whose leases have a holder of their own: `andon release` does not end this program."""
-
-    gpus: int | str
-    memory: Size
-    devices: Names
-    wait_seconds: float
-    simulated: bool
-    _most: int | None = None
-
-    @property
-    def most(self) -> int:
-        if self._most is None:
-            options = RequestOptions(1, self.memory, devices=self.devices)
-            eligible = len(candidates(options.request()).need.eligible)
-            limit = library.shared().settings.map_gpus
-            asked = limit if str(self.gpus).strip().lower() == "all" else int(self.gpus)
-            self._most = max(1, min(eligible, limit, asked))
-        return self._most
-
-    def first(self) -> Placement:
-        return self._place(self.wait_seconds)
-
-    def at_once(self, taken: Sequence[Placement]) -> Placement | None:
-        if len(taken) >= self.most:
-            return None
-        try:
-            return self._place(0.0)
-        except Conflict:
-            return None
-
-    def later(self, taken: Sequence[Placement], unwanted: Callable[[], bool]) -> Placement | None:
-        if len(taken) >= self.most:
-            return None
-        while not unwanted():
-            if (found := self.at_once(taken)) is not None:
-                return found
-            time.sleep(POLL_SECONDS)
-        return None
-
-    def _place(self, wait_seconds: float) -> Placement:
-        request = lease(
-            1, self.memory, devices=self.devices, timeout=wait_seconds, seconds=None,
-            simulated=self.simulated,
-        )  # fmt: skip
-        return request.acquire().placement
+def _places(
+    gpus: int | str, memory: Size, devices: Names, wait_seconds: float, simulated: bool
+) -> WorkPlaces:
+    """Returns places whose leases have a holder of their own: `andon release` does not end this
+    program."""
+    limit = library.shared().settings.map_gpus
+    asked = limit if str(gpus).strip().lower() == "all" else int(gpus)
+    return LeasedPlaces(
+        outer_availability(simulated),
+        RequestOptions(1, memory, devices=devices).request(),
+        lambda *asking: hold(*asking, simulated=simulated).placement,
+        max(1, min(limit, asked)),
+        wait_seconds=wait_seconds,
+    )
 
 
 def _seconds(value: float | str | None) -> float | None:

@@ -19,7 +19,7 @@ from andon.work.functions.caller import CallOutcome, FunctionWorker
 from andon.work.functions.carrying import carry_function
 from andon.work.probe.prober import Prober
 from andon.work.probe.shelf import keep
-from andon.work.rules.probe import ProbePlan, StopReason, TrialEnd, begin_search, check_margin
+from andon.work.rules.probe import ProbeRequest, StopReason, TrialEnd, begin_search, check_margin
 
 NO_NUMBER = "the function returned no number"
 
@@ -60,19 +60,9 @@ def probe(
         trials = _FunctionTrials(function, place.environment, limit)
         snapshot = place.snapshot or library.shared().once(with_host=False)
         found = run_devices(snapshot, place.uuids)
-        totals = [one.memory_total_bytes for one in found if one.memory_total_bytes]
-        plan = ProbePlan(
-            name=name or title.rpartition(".")[2],
-            command=f"{title}({{n}})",
-            model=" + ".join(dict.fromkeys(one.name for one in found)),
-            devices=len(found),
-            node=snapshot.node,
-            low=low,
-            high=high,
-            margin_percent=margin,
-            memory_total_bytes=min(totals, default=None),
-            simulated=snapshot.simulated,
-        )
+        name = name or title.rpartition(".")[2]
+        asked = ProbeRequest(name, f"{title}({{n}})", low, high, margin)
+        plan = asked.plan(found, snapshot.node, snapshot.simulated)
         told = on_trial or (lambda trial: None)
         outcome = Prober(plan, trials, library.shared(), found, told, NO_NUMBER).run()
     if outcome.broken is not None:

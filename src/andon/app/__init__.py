@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from andon.app.alerts import open_alert_store, open_notifiers, open_watcher
+    from andon.app.clusters import configured_clusters
     from andon.app.history import (
         find_store,
         maintainer_of,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "check_settings",
     "config_path",
+    "configured_clusters",
     "find_store",
     "load_settings",
     "maintainer_of",
@@ -57,6 +59,7 @@ __all__ = [
 _PLACES = {
     "check_settings": "andon.app.settings",
     "config_path": "andon.app.settings",
+    "configured_clusters": "andon.app.clusters",
     "find_store": "andon.app.history",
     "load_settings": "andon.app.settings",
     "maintainer_of": "andon.app.history",

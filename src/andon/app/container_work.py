@@ -28,8 +28,7 @@ from andon.model.device import Device
 from andon.model.execution import HOST_MEMORY_WORDS, UNLEASED, ContainerOptions
 from andon.work.containers.notes import noted
 from andon.work.containers.rules.options import options_from_json
-from andon.work.containers.running import ContainedCommand, follow_container
-from andon.work.launcher import Launcher
+from andon.work.containers.running import ContainedCommand, run_container
 from andon.work.preparing import CannotStart
 
 OURS = 125
@@ -88,13 +87,7 @@ def _followed(
     contained: ContainedCommand, kept: DeferredSignals, command: Sequence[str] | None = None
 ) -> int:
     grace = load_settings({}).settings.work_grace_seconds
-    end, killed = follow_container(
-        contained,
-        lambda client: Launcher(client, os.environ, grace, elsewhere=contained.send).run(
-            kept.reason, _say
-        ),
-        command,
-    )
+    end, killed = run_container(contained, grace, kept.reason, _say, command)
     if killed:
         _say(HOST_MEMORY_WORDS)
     return end.code

@@ -11,9 +11,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.app.alerts import open_notifiers
-from andon.app.settings import config_path, read_config, users_file
+from andon.app.settings import read_config
 from andon.errors import Conflict, Denied, Invalid
 from andon.host.files import PRIVATE_FILE, make_private, replace_file
+from andon.host.state.user_folder import config_path, users_file
 from andon.settings.alerts import NotifierSettings, read_notifiers
 from andon.settings.notifier_kinds import free_name, notifier_lines, with_lines
 from andon.settings.resolution import Settings, resolve

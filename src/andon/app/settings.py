@@ -7,38 +7,12 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from andon.errors import Invalid
-from andon.host.files import expanded, home_folder, is_regular, read_regular
+from andon.host.files import is_regular, read_regular
+from andon.host.state.user_folder import LONGEST_CONFIG_BYTES, foreign_owner, users_file
+from andon.host.state.user_folder import config_path as config_path
 from andon.settings.resolution import Resolved, Settings, resolve
 
-LONGEST_CONFIG_BYTES = 1 << 20
 LONGEST_SHOWN = 200  # characters of a path in a message
-
-
-def config_path(explicit: str | None = None) -> Path | None:
-    """The configuration file in use: named, the user's, the system's, or none."""
-    named = explicit or os.environ.get("ANDON_CONFIG")
-    if named:
-        return expanded(named)
-    for path in (users_file(), Path("/etc/andon/andon.toml")):
-        if is_regular(path) and _foreign_owner(path) is None:
-            return path
-    return None
-
-
-def users_file() -> Path:
-    """The user's own configuration file, whether it exists or not."""
-    folder = os.environ.get("XDG_CONFIG_HOME")
-    return (expanded(folder) if folder else home_folder() / ".config") / "andon" / "andon.toml"
-
-
-def _foreign_owner(path: Path) -> int | None:
-    """Returns the user whose settings root would load, with notifier commands: root may have
-    that user's HOME (`sudo -E`)."""
-    try:
-        owner = path.stat().st_uid
-    except OSError:
-        return None
-    return owner if hasattr(os, "geteuid") and os.geteuid() == 0 != owner else None
 
 
 def load_settings(
@@ -56,7 +30,7 @@ def load_settings(
 def _ignored() -> str | None:
     """Returns the warning about a file that root does not read because another user wrote it."""
     path = users_file()
-    owner = _foreign_owner(path) if is_regular(path) else None
+    owner = foreign_owner(path) if is_regular(path) else None
     if owner is None:
         return None
     from andon.host.users import user_name  # rarely needed
@@ -66,8 +40,9 @@ def _ignored() -> str | None:
 
 
 def check_settings(flags: Mapping[str, object], config: str | None = None) -> Resolved:
-    """Like `load_settings`, with notifiers and store; reports every mistake at once."""
+    """Like `load_settings`, with notifiers, store and clusters; reports every mistake at once."""
     from andon.app.alerts import open_notifiers
+    from andon.app.clusters import check_clusters
     from andon.app.history import store_kind, store_url
     from andon.settings.alerts import addresses
 
@@ -85,6 +60,7 @@ def check_settings(flags: Mapping[str, object], config: str | None = None) -> Re
         raise
     open_notifiers(resolved.settings)
     store_kind(store_url(resolved.settings))
+    check_clusters(resolved.settings)
     return resolved
 
 

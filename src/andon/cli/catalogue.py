@@ -124,6 +124,9 @@ COMMANDS = {
     "probes": CommandEntry(
         "record", "andon.cli.commands.probing.probes:probes", "Results of earlier probes."
     ),
+    "nodes": CommandEntry(
+        "fleet", "andon.cli.commands.fleet.nodes:nodes", "The machines of a cluster."
+    ),
     "setup": CommandEntry(
         "setup",
         "andon.cli.commands.setup.setup:setup",
@@ -179,6 +182,7 @@ MEANT = {
     **dict.fromkeys(("explain", "hot", "temp", "slow", "throttle"), "why"),
     **dict.fromkeys(("idle", "available"), "free"),
     **dict.fromkeys(("queue", "squeue", "qstat", "tsp"), "jobs"),
+    **dict.fromkeys(("sinfo", "machines", "hosts", "cluster"), "nodes --on NAME"),
     **dict.fromkeys(("sbatch", "qsub", "enqueue", "add", "later"), "submit"),
     **dict.fromkeys(("scancel", "qdel", "abort", "dequeue"), "cancel"),
     **dict.fromkeys(("tail", "output", "follow"), "logs"),

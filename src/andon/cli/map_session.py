@@ -16,7 +16,8 @@ from andon.cli.show.waiting import WaitingLine
 from andon.cli.sources import availability_of, sampling_ahead, settings_of
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Conflict, Gone, Invalid, Unavailable
-from andon.leases.granter import LeaseTerms
+from andon.leases.book.lease_book import Book
+from andon.leases.granter import Granter, LeaseTerms
 from andon.leases.placement import Placement
 from andon.model.execution import ContainerOptions
 from andon.model.redaction import redact
@@ -26,7 +27,6 @@ from andon.runs.rules.matching import RunQuery
 from andon.runs.rules.usage_words import report_words
 from andon.units import command_name
 from andon.work.map.commands import MapCommand
-from andon.work.map.contained_calls import MapContainers
 from andon.work.map.earlier import earlier_outcomes
 from andon.work.map.places import CpuPlaces, LeasedPlaces, WorkPlaces
 from andon.work.map.reading import files_as_items, items_in
@@ -137,12 +137,7 @@ class MapRequest(Struct, frozen=True):
 
 def run_map(choices: Choices, asked: MapRequest, devices: dict[str, Any]) -> int:
     """Runs the map and returns the exit code."""
-    if asked.files:
-        items = files_as_items(asked.files)
-    else:
-        items = items_in(asked.items_file or "-", asked.jsonl, asked.null)
-    if not items:
-        raise Invalid("there are no items", hint="--files 'GLOB', --items FILE, or lines on stdin")
+    items = read_items(asked)
     template = template_of(asked.command, items, 1 if asked.worker else asked.per_call)
     inside = contained(asked.image, asked.command)
     if inside is None and "{" not in asked.command[0]:
@@ -165,6 +160,17 @@ def run_map(choices: Choices, asked: MapRequest, devices: dict[str, Any]) -> int
         finally:
             if inside is not None:
                 inside.clean()
+
+
+def read_items(asked: MapRequest) -> tuple[MapItem, ...]:
+    """Reads the items; there is at least one."""
+    if asked.files:
+        items = files_as_items(asked.files)
+    else:
+        items = items_in(asked.items_file or "-", asked.jsonl, asked.null)
+    if not items:
+        raise Invalid("there are no items", hint="--files 'GLOB', --items FILE, or lines on stdin")
+    return items
 
 
 def _left_of(asked: MapRequest, items: tuple[MapItem, ...]) -> tuple[tuple[MapItem, ...], str]:
@@ -273,7 +279,7 @@ class _Maker(Struct, frozen=True):
             self.asked.worker,
             self.asked.item_timeout,
             self.asked.bind,
-            None if inside is None else MapContainers(inside.engine, inside.options, notify),
+            None if inside is None else (inside.engine, inside.options),
         )
         plan = MapPlan(items, self.asked.policy, self.asked.per_call)
         return MapSession(plan, places, opened, command.caller, outputs, notify)
@@ -294,10 +300,12 @@ class _Maker(Struct, frozen=True):
                 hint="use a larger --gpus, or raise the setting map.gpus",
             )
         line = WaitingLine(self.choices)
+        availability = availability_of(self.choices, self.sampler)
+        terms = LeaseTerms(command=f"map: {redact(asked.command)}")
         found = LeasedPlaces(
-            availability_of(self.choices, self.sampler),
+            availability,
             replace(request, balanced=False) if asked.gpus_per_worker == 1 else request,
-            LeaseTerms(command=f"map: {redact(asked.command)}"),
+            lambda *asking: Granter(Book(), availability).grant(asking[0], terms, *asking[1:]),
             most,
             asked.per_gpu,
             wait_seconds(self.devices),

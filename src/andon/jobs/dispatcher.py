@@ -281,7 +281,11 @@ class Dispatcher:
                 found.why[start.number] = got
                 self._pool.give(supervisor)
             else:
-                self._launch(jobs[start.number], got, supervisor)
+                try:
+                    if found.others:  # before it starts: it may end at once, and they would pass us
+                        taker.stand_in_line(jobs, found)
+                finally:
+                    self._launch(jobs[start.number], got, supervisor)
         taker.stand_in_line(jobs, found)
         self._books[kind_of(next(iter(jobs.values())).spec)] = taker.names()
         self._board.found(found, jobs)

@@ -181,4 +181,7 @@ def collect(queue: Queue, keep_days: float) -> int:
     for number in old:
         queue.folder.remove(number)
     queue.folder.sweep(time.time() - DAY_SECONDS)
+    from andon.jobs.clusters.notes import sweep_notes
+
+    sweep_notes(time.time() - keep_days * DAY_SECONDS)
     return len(old)

@@ -301,7 +301,7 @@ class DeviceTaker:
         )
         step = self._granter.step(attempt, found.view, passing)
         if isinstance(step, Grant):  # free since the plan was made: the next round starts it
-            step.held.release()
+            self._granter.put_back(attempt, step)
             return
         found.why[number] = _words(step, request, blocked)
 

@@ -170,6 +170,13 @@ class Granter:
             attempt.hold.stamp(time.time())  # we are awake
         return Progress(waited, candidates, note, attempt.hold is not None)
 
+    def put_back(self, attempt: GrantAttempt, grant: Grant) -> None:
+        """Releases a lease that a request cannot use yet; first it returns to its place in the
+        queue, or whoever is next would pass it."""
+        with suppress(Conflict, OSError), self._book.locked():
+            self._queue(attempt, grant.candidates)
+        grant.release()
+
     def leave(self, attempt: GrantAttempt) -> None:
         """Gives up the request's place in the queue."""
         self._leave_line(attempt)

@@ -1,6 +1,5 @@
 """A command to execute, the options of its container, and how it ended."""
 
-import posixpath
 from collections.abc import Mapping
 
 from msgspec import Struct, field
@@ -79,18 +78,3 @@ class WorkEnd(Struct, frozen=True):
     code: int | None
     host_out_of_memory: bool = False
     error: str = ""  # why it never started, in the engine's words
-
-
-def parse_mount(text: str, folder: str) -> ContainerMount:
-    """Parses `DIR`, `DIR:/target`, `DIR:/target:ro`; a relative DIR counts from the folder."""
-    parts = text.split(":")
-    mode = parts.pop() if len(parts) > 1 and parts[-1] in ("ro", "rw") else "rw"
-    if not 1 <= len(parts) <= 2 or not all(parts):
-        raise Invalid(
-            f"--mount {text[:80]!r} is not SOURCE[:TARGET[:ro]]", hint="for example ./data:/data:ro"
-        )
-    source = posixpath.normpath(posixpath.join(folder, parts[0]))
-    target = parts[1] if len(parts) == 2 else source
-    if not target.startswith("/"):
-        raise Invalid(f"--mount {text[:80]!r}: the target {target[:40]!r} is not an absolute path")
-    return ContainerMount(source, target, mode == "ro")

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from andon.explain.conditions.rulebook import Rulebook
     from andon.history.rules.intervals import UsageInterval
     from andon.history.rules.series import Bucket
+    from andon.jobs.clusters.asking import OpenCluster
+    from andon.jobs.rules.views import JobListing
     from andon.leases.availability import Availability
     from andon.leases.rules.offer import Offer
     from andon.model.alert import Alert
     from andon.model.device import Device, Snapshot
-    from andon.model.job import JobView
     from andon.model.lamp import DeviceLamp
     from andon.model.lease import DeviceRequest
     from andon.model.lease_list import LeaseList
@@ -42,6 +43,14 @@ class Node(Protocol):
 
     url: str | None
     """Of the server that was named; None for this machine."""
+
+    @property
+    def simulated(self) -> bool:
+        """Whether devices are simulated here, which no history has."""
+
+    @property
+    def recording(self) -> bool:
+        """Whether a recording is played: it has neither leases nor processes of this machine."""
 
     @property
     def live(self) -> LiveReadings: ...
@@ -214,7 +223,7 @@ class NodeRuns(Protocol):
 class NodeJobs(Protocol):
     """The jobs of a node that this user may see."""
 
-    def views(self) -> Sequence[JobView]:
+    def page(self) -> JobListing:
         """Returns running and waiting jobs first, then the latest that ended."""
 
 
@@ -240,5 +249,7 @@ class LocalParts(Protocol):
     def find_store(self, settings: Settings) -> Store | None: ...
 
     def open_past(self, settings: Settings) -> Store: ...
+
+    def configured_clusters(self, settings: Settings) -> Sequence[OpenCluster]: ...
 
     def open_run_finder(self, tell: Callable[[str], None]) -> RunFinder: ...

@@ -215,22 +215,27 @@ def _from_file(file: tuple[str, str] | None, mistakes: list[str]) -> Given:
             mistakes.append(f"{where}: {_unknown_place(place, by_place)}")
 
 
-TABLES = {"alerts.override": "alerts_overrides", "alerts.notifier": "alerts_notifiers"}
-"""Arrays of tables, which only the file can contain."""
+TABLES = {
+    "alerts.override": "alerts_overrides",
+    "alerts.notifier": "alerts_notifiers",
+    "clusters": "clusters",
+}
+"""Tables, which only the file can contain."""
 
 
 def _tables(file: tuple[str, str] | None, mistakes: list[str]) -> dict[str, Any]:
-    """The arrays of tables in the file; they have their own parsers."""
+    """The tables in the file; they have their own parsers."""
     if file is None:
         return {}
     found = {place: raw for place, raw in _leaves(*file, []) if place in TABLES}
     if not found:
         return {}
-    from andon.settings import alerts
+    from andon.settings import alerts, clusters
 
-    readers = {
+    readers: dict[str, Any] = {
         "alerts.override": alerts.read_overrides,
         "alerts.notifier": alerts.read_notifiers,
+        "clusters": clusters.read_clusters,
     }
     return {
         TABLES[place]: readers[place](raw, f"{file[0]}: {place}", mistakes)

@@ -26,6 +26,7 @@ from andon.settings.kinds import (
 
 if TYPE_CHECKING:
     from andon.settings.alerts import NotifierSettings, OverrideSettings
+    from andon.settings.clusters import ClusterSettings
 
 
 class Settings(Struct, frozen=True):
@@ -65,6 +66,7 @@ class Settings(Struct, frozen=True):
     jobs_keep_days: float = 30.0
     jobs_idle_seconds: float = 60.0
     jobs_submit_over_http: bool = False
+    jobs_on: str = ""
     server_allow_origins: tuple[str, ...] = ()
     server_sign_in: bool = True
     exporter_prefix: str = "andon"
@@ -82,6 +84,7 @@ class Settings(Struct, frozen=True):
     alerts_board_url: str = ""
     alerts_overrides: "tuple[OverrideSettings, ...]" = ()
     alerts_notifiers: "tuple[NotifierSettings, ...]" = ()
+    clusters: "tuple[ClusterSettings, ...]" = ()
 
 
 class Field(Struct, frozen=True):
@@ -257,6 +260,10 @@ FIELDS = (
     Field(
         "jobs_submit_over_http", "jobs.submit_over_http", "ANDON_JOBS_SUBMIT_OVER_HTTP", YES_OR_NO,
         "accept jobs over the network, for the server's user; root's server never does",
+    ),
+    Field(
+        "jobs_on", "jobs.on", "ANDON_JOBS_ON", TEXT,
+        "the cluster that submit, run and map use without --on; empty means this machine",
     ),
     Field(
         "server_allow_origins", "server.allow_origins", "ANDON_SERVER_ALLOW_ORIGINS", ORIGINS,

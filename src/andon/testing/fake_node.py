@@ -11,7 +11,7 @@ from andon.errors import Gone, Unavailable
 from andon.explain.conditions.rulebook import Rulebook
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import Bucket
-from andon.jobs.rules.views import in_list_order
+from andon.jobs.rules.views import JobListing
 from andon.leases.rules.capacity import Surroundings, capacities
 from andon.leases.rules.offer import Offer, offer_by
 from andon.leases.rules.verdict import verdicts
@@ -35,6 +35,8 @@ class FakeNode:
     With an `error` every part raises it, as a node that is away does. `interrupted` ends its
     sessions as Ctrl-C does.
     """
+
+    simulated = recording = False
 
     def __init__(
         self,
@@ -313,5 +315,5 @@ class FakeJobs:
     def __init__(self, views: Sequence[JobView]) -> None:
         self._views = views
 
-    def views(self) -> Sequence[JobView]:
-        return in_list_order(self._views)
+    def page(self) -> JobListing:
+        return JobListing.of(self._views)

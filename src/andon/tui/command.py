@@ -53,7 +53,7 @@ def top(
     """
     choices = chosen()
     _refuse_what_cannot_work(interval)
-    settings = settings_of(choices)
+    settings, node = settings_of(choices), node_of(choices)
     from andon.tui.opening import run
     from andon.tui.remembered import remembered
 
@@ -65,8 +65,8 @@ def top(
         state,
         processes=processes,
         interval_seconds=interval or choices.interval_seconds or state.interval_seconds,
-        can_end=not readonly and not settings.replay and node_of(choices).url is None,
-        replayed=bool(settings.replay) and node_of(choices).url is None,
+        can_end=not readonly and node.url is None and not node.recording,
+        replayed=node.recording,
     )
     color = in_color(choices.color or "auto", sys.stdout)
     return run(choices, state, kept, devices, color, ascii_only or _is_ascii())

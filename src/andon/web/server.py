@@ -118,7 +118,7 @@ def serve(
             stack.callback(users.close)
         runs, close_runs = open_server_runs(keys.owner.user or "this user", users)
         stack.callback(close_runs)
-        jobs = open_server_jobs(
+        jobs, close_jobs = open_server_jobs(
             settings,
             keys.owner.user or "this user",
             book,
@@ -126,6 +126,7 @@ def serve(
             feed.latest,
             encrypted=loopback or place.certificate is not None,
         )
+        stack.callback(close_jobs)
         placed = PlacedFeed(sampler, feed)
         state = _app_state(
             feed, placed, history, keys, watcher, remote_leases, leases, sign_in, runs, jobs

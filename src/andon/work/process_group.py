@@ -71,8 +71,10 @@ class ProcessGroup:
             self.send(signal.SIGCONT)
 
     def check(self) -> None:
-        """Kills a group that was asked to end and has not done so within the grace period."""
+        """Kills a group that was asked to end and has not done so within the grace period; one
+        that is stuck in the kernel again and again."""
         if self._kill_at is not None and time.monotonic() >= self._kill_at:
+            self._kill_at = time.monotonic() + CHECK_SECONDS
             self.send(signal.SIGKILL)
 
     def ends_within(self, seconds: float | None) -> bool:

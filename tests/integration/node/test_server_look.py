@@ -25,8 +25,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the stand-in is
 GIB = 1 << 30
 LEAN = GOLDEN / "loaded_told.json"  # what of ours a told status loads
 MOVING = re.compile(
-    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+|\d+:\d\d:\d\d| for \d+ s|\d+ s ago"
-    r"|^(?:\x1b\[2m)?CPU [\s\S]*?load (?:\x1b\[0m)?[\d.]+",
+    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+|\d+:\d\d:\d\d|"
+    r"^(?:\x1b\[2m)?CPU [\s\S]*?load (?:\x1b\[0m)?[\d.]+|"
+    r" *\((?:\d+ (?:h|min|s) )+ago\)| *(?:for )?(?:\d+ (?:h|min|s)\b *)+",
     re.MULTILINE,
 )
 """The time, how long a process has run, and the values of the node itself."""
@@ -135,6 +136,8 @@ def node(tmp_path_factory: pytest.TempPathFactory, library: Path) -> Iterator[No
             with serving(folder / "state", simulate=None, **surroundings) as served:
                 found = Node({**surroundings, "ANDON_PORT": str(served.port)}, standin)
                 found.run("cordon", "3", "--reason", "loud")
+                found.run("jobs", "pause")
+                found.run("submit", "--name", "later", "--gpus", "1", "--", "true")
                 assert "cordoned" in found.run("status").text, "at once, whatever the server lists"
                 wait_until(lambda: not _reads_the_book(found), "the server to list the cordon")
                 yield found
@@ -223,6 +226,7 @@ def test_the_lines_are_those_of_a_reading_and_no_reader_starts(
 ANSWERED = (
     *SHOWN, ("devices", "--topology"), ("why",), ("why", "1"), ("alerts",), ("alerts", "1", "2"),
     ("alerts", "rules"), ("alerts", "rules", "thermal"), ("history", "--who"), ("runs",),
+    ("jobs",),
 )  # fmt: skip
 
 

@@ -25,7 +25,6 @@ from andon.model.execution import (
     Submitter,
     WorkEnd,
     WorkOrder,
-    parse_mount,
 )
 from andon.work.containers.rules.arguments import (
     DOCKER,
@@ -34,7 +33,12 @@ from andon.work.containers.rules.arguments import (
     create_arguments,
     without_files,
 )
-from andon.work.containers.rules.options import options_from_json, options_to_json, refuse_options
+from andon.work.containers.rules.options import (
+    options_from_json,
+    options_to_json,
+    parse_mount,
+    refuse_options,
+)
 
 GPU = "GPU-8f1c1c52-5d0e-4f3a-9c37-2f6f0a1d4e75"
 MIG = "MIG-1d7f1c52-5d0e-4f3a-9c37-2f6f0a1d4e75"

@@ -5,14 +5,19 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from andon.alerts.rules.rule_page import NEVER_AN_ALERT, RuleContext, rule_to_json, rules_to_json
-from andon.errors import Gone
+from andon.alerts.rules.rule_page import (
+    NEVER_AN_ALERT,
+    RuleContext,
+    rule_from_json,
+    rule_to_json,
+    rules_from_json,
+    rules_to_json,
+)
+from andon.errors import Gone, Invalid
 from andon.explain.conditions.catalogue import BY_NAME, CONDITIONS, condition_named, thresholds
 from andon.explain.conditions.condition import SERVED
 from andon.explain.conditions.rulebook import Override, Rulebook
-from andon.model.codec import Wrong
 from andon.model.wire import Json
-from andon.node.remote.alert_rules import rule_from_json, rules_from_json
 from tests.support.rows import rows
 from tests.support.snapshots import farm
 
@@ -116,5 +121,5 @@ def test_a_server_s_list_is_read_as_it_was_written_and_a_broken_page_is_refused(
     sent = json.loads(json.dumps(rules_to_json(Rulebook(), DEVICES)))
     assert rules_from_json(sent) == sent
     broken = page("thermal") | {"behind": "thermal"}
-    with pytest.raises(Wrong, match="behind"):
+    with pytest.raises(Invalid, match="behind"):
         rule_from_json(broken)

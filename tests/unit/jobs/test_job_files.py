@@ -80,7 +80,7 @@ def test_every_key_of_a_job_is_read(tmp_path: Path) -> None:
     assert job.environment == {"SEED": "7"}
     plain = FileJob()
     left = {name for name, _, _ in KEYS.values() if getattr(job, name) == getattr(plain, name)}
-    assert left == {"after_any", "image"}, "the file above uses every other key"
+    assert left == {"after_any", "engine_options", "image", "on"}, "the file uses every other key"
 
 
 def test_json_and_yaml_say_the_same(tmp_path: Path) -> None:

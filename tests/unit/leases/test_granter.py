@@ -14,6 +14,7 @@ from andon.leases.availability import Availability, BookContents
 from andon.leases.book.lease_book import Book
 from andon.leases.book.lock_holders import mutex
 from andon.leases.granter import Granter, LeaseTerms, Progress
+from andon.leases.placement import Grant
 from andon.leases.refusal import device_lines
 from andon.model.device import DeviceStatus, Process, Snapshot, State
 from andon.units import GIB
@@ -137,6 +138,23 @@ def test_a_waiter_gets_what_comes_free_and_leaves_no_ticket(book: Book) -> None:
     assert told[0].candidates.missing == 4
     assert book.waiting() == []
     grant.held.release()
+
+
+def test_a_lease_that_is_put_back_leaves_the_request_in_its_place(book: Book) -> None:
+    held = granter(book).grant(request(4), LeaseTerms(), 0.0)
+    takes = granter(book)
+    attempt = takes.begin(request(4), LeaseTerms())
+    assert isinstance(takes.step(attempt), Progress)
+    (before,) = book.waiting()
+    held.release()
+    grant = takes.step(attempt)
+    assert isinstance(grant, Grant)
+    assert book.waiting() == [], "it is not in the queue while it has a lease"
+    takes.put_back(attempt, grant)
+    assert book.entries() == []
+    (after,) = book.waiting()
+    assert (after.ticket.id, after.ticket.since) == (before.ticket.id, before.ticket.since)
+    takes.leave(attempt)
 
 
 def test_who_came_later_waits_for_what_the_first_needs(book: Book) -> None:

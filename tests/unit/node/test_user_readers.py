@@ -337,4 +337,4 @@ def test_live_events_of_jobs_are_for_those_who_see_them() -> None:
     assert set(heard) == {SIGHT, ALL_SEEING}
     changed, gone = (json.loads(str(text)) for text in heard[SIGHT])
     assert [(one["user"], one["name"]) for one in changed["jobs"]] == [("alice", "sweep")]
-    assert gone["gone"] == [{"user": "alice", "number": 1}]
+    assert gone["gone"] == [{"user": "alice", "label": "1"}]

@@ -92,6 +92,7 @@ EXPECTED = Settings(
     jobs_keep_days=3.0,
     jobs_idle_seconds=5.0,
     jobs_submit_over_http=True,
+    jobs_on="lab",
     server_allow_origins=("http://localhost:3000",),
     server_sign_in=False,
     exporter_prefix="lab",
@@ -153,6 +154,7 @@ def test_every_setting_can_be_given_in_the_file() -> None:
     keep_days = 3
     idle = "5s"
     submit_over_http = true
+    on = "lab"
     [server]
     allow_origins = ["http://localhost:3000"]
     sign_in = false
@@ -185,6 +187,7 @@ def test_every_setting_can_be_given_by_a_variable() -> None:
         "ANDON_CONTAINERS_ENGINE": "podman",
         "ANDON_JOBS_LOG_MEGABYTES": "7", "ANDON_JOBS_KEEP_DAYS": "3", "ANDON_JOBS_IDLE": "5s",
         "ANDON_JOBS_SUBMIT_OVER_HTTP": "yes",
+        "ANDON_JOBS_ON": "lab",
         "ANDON_SERVER_ALLOW_ORIGINS": "http://localhost:3000", "ANDON_SERVER_SIGN_IN": "no",
         "ANDON_EXPORTER_PREFIX": "lab", "ANDON_EXPORTER_HOST": "::1",
         "ANDON_EXPORTER_PORT": "9700",

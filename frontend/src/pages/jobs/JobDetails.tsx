@@ -5,7 +5,7 @@ import { useSession } from "../../api/queries";
 import type { Job, JobDone } from "../../api/types";
 import { useTrusted } from "../../lib/access";
 import { useChange } from "../../lib/change";
-import { count, dateOf, duration, gib, measured } from "../../lib/format";
+import { count, DASH, dateOf, duration, gib, measured } from "../../lib/format";
 import { jobLink, leaseLink, runLink } from "../../lib/router";
 import { Command } from "../../parts/Command";
 import { Confirm } from "../../parts/Confirm";
@@ -15,7 +15,7 @@ import { SignInLink } from "../../parts/SignIn";
 import { JobMark } from "./JobList";
 import { jobPath, useJob, useLog } from "./queries";
 import { progressText } from "../../lib/progress";
-import { type Act, actsOf, endText, expected, overwritten } from "./words";
+import { type Act, actsOf, endText, expected, jobName, overwritten } from "./words";
 
 const NEAR_END = 40; // pixels from the bottom that still count as following
 
@@ -49,7 +49,8 @@ function Facts({ job, hidden }: { job: Job; hidden: boolean }) {
   if (job.position !== null) rows.push(["place in the queue", job.position]);
   if (job.progress !== null) rows.push(["progress", progressText(job.progress, Date.now() / 1000)]);
   if (job.expected_start !== null) rows.push(["expected start", expected(job)]);
-  rows.push(["requests", `${job.gpus === "1" ? "1 GPU" : `${job.gpus} GPUs`}${job.memory_bytes !== null ? ` with ${gib(job.memory_bytes)} GiB each` : ""}${job.for_seconds !== null ? `, for ${duration(job.for_seconds)} at most` : ""}`]);
+  if (job.gpus) rows.push(["requests", `${job.gpus === "1" ? "1 GPU" : `${job.gpus} GPUs`}${job.memory_bytes !== null ? ` with ${gib(job.memory_bytes)} GiB each` : ""}${job.for_seconds !== null ? `, for ${duration(job.for_seconds)} at most` : ""}`]);
+  if (job.where !== null) rows.push(["where", job.where]);
   if (job.devices.length) rows.push(["GPU", <>{job.devices.join(", ")}{job.lease && job.state === "running" && <> in <a href={leaseLink(job.lease)}>lease {job.lease}</a></>}</>]);
   if (job.after.length || job.after_any.length) rows.push(["after", [...job.after, ...job.after_any].map((one, place) => <span key={one}>{place > 0 && ", "}<a href={jobLink(one)}>job {one}</a></span>)]);
   if (job.begin_at !== null) rows.push(["not before", dateOf(job.begin_at)]);
@@ -57,7 +58,7 @@ function Facts({ job, hidden }: { job: Job; hidden: boolean }) {
   if (job.started !== null) rows.push(["started", `${dateOf(job.started)}${job.attempts > 1 ? ` (${count(job.attempts, "attempt")})` : ""}`]);
   if (job.ended !== null) rows.push(["ended", `${dateOf(job.ended)}, ${endText(job)}${job.seconds !== null ? `, after ${measured(job.seconds)}` : ""}`]);
   if (job.run) rows.push(["run", <a href={runLink(job.run)}>{job.run}</a>]);
-  if (!hidden) rows.push(["command", <code>{job.command}</code>], ["folder", <code>{job.folder}</code>]);
+  if (!hidden) rows.push(["command", <code>{job.command || DASH}</code>], ["folder", <code>{job.folder || DASH}</code>]);
   if (job.tags.length) rows.push(["tags", job.tags.join(", ")]);
   if (job.group !== null) rows.push(["group", job.group]);
   if (Object.keys(job.params).length) rows.push(["parameters", Object.entries(job.params).map(([name, value]) => `${name}=${value}`).join(", ")]);
@@ -74,7 +75,7 @@ function Acts({ job, user }: { job: Job; user: string }) {
   const act = (one: Act) => {
     setAsking(null);
     setDone(null);
-    change.mutate(async () => setDone(await send<JobDone>("POST", jobPath(job.number, user, one.path, one.query))));
+    change.mutate(async () => setDone(await send<JobDone>("POST", jobPath(jobName(job), user, one.path, one.query))));
   };
   return (
     <div>
@@ -95,7 +96,7 @@ function Acts({ job, user }: { job: Job; user: string }) {
 
 function Output({ job, user }: { job: Job; user: string }) {
   const going = job.state === "running";
-  const { text, cut, problem } = useLog(String(job.number), user, job.attempts, going);
+  const { text, cut, problem } = useLog(jobName(job), user, job.attempts, going);
   const box = useRef<HTMLPreElement>(null);
   const atEnd = useRef(true);
   useEffect(() => {

@@ -11,7 +11,7 @@ import { SignInLink, Unseen } from "../../parts/SignIn";
 import { type Column, Table } from "../../parts/Table";
 import { useJobs } from "./queries";
 import { progressText } from "../../lib/progress";
-import { expected, jobKey, jobState, matches, STATES, summary, timeText } from "./words";
+import { awayText, expected, jobKey, jobName, jobState, matches, STATES, summary, timeText, whereText } from "./words";
 
 export function JobList({ search, query }: { search: string; query: URLSearchParams }) {
   const state = query.get("state") ?? "";
@@ -39,6 +39,7 @@ export function JobList({ search, query }: { search: string; query: URLSearchPar
       {page?.paused && <Notice title="The queue is paused"><p>Nothing starts until <Command text="andon jobs start" /></p></Notice>}
       {rows.length > 0 && page && <Table caption="jobs" columns={columnsOf(rows, page)} rows={rows} rowKey={jobKey} stacked />}
       {page && rows.length === 0 && (unseen ? <Unseen what="jobs" command="andon jobs" /> : none ? <Empty page={page} /> : <Notice title="No job matches" />)}
+      {page?.clusters.map((cluster) => { const text = awayText(cluster, page.at); return text && <p key={cluster.name} className="why-job" role="status">{text}</p>; })}
       {page && <Queue page={page} />}
       {page && !unseen && <p className="dim whose">{whose(page)}{page.note && ` · ${page.note}`}{!page.whole && !trusted && <> · <SignInLink to={page.shared ? "to see your own jobs" : "to see names and commands"} /></>}</p>}
     </section>
@@ -48,11 +49,14 @@ export function JobList({ search, query }: { search: string; query: URLSearchPar
 function columnsOf(rows: Job[], page: JobPage): Column<Job>[] {
   const any = (has: (job: Job) => unknown) => rows.some((job) => has(job));
   const columns: (Column<Job> | false)[] = [
-    { name: "job", by: (job) => job.number, cell: (job) => <><a href={jobLink(job.number, page.scope === "everyone" && job.user !== page.user ? job.user : undefined)}>{job.label}</a> {page.whole && <span className="name" title={job.name}>{job.name}</span>}{job.simulated && <span className="dim"> simulated</span>}</> },
+    { name: "job", by: (job) => job.number, cell: (job) => <><a href={jobLink(jobName(job), page.scope === "everyone" && job.user !== page.user ? job.user : undefined)}>{job.label}</a> {page.whole && <span className="name" title={job.name}>{job.name}</span>}{job.simulated && <span className="dim"> simulated</span>}</> },
     page.scope === "everyone" && { name: "user", by: (job) => job.user, cell: (job) => job.user },
     { name: "state", by: (job) => job.state, cell: (job) => <JobMark job={job} /> },
     any((job) => job.position) && { name: "place", by: (job) => job.position, cell: (job) => job.position ?? DASH, number: true },
-    { name: "GPU", cell: (job) => (job.devices.length ? job.devices.join(", ") : <span className="dim">{job.gpus} requested</span>) },
+    any((job) => job.engine) && { name: "where", by: whereText, cell: whereText },
+    any((job) => job.engine)
+      ? { name: "GPUs", cell: (job) => job.gpus || DASH, number: true }
+      : { name: "GPU", cell: (job) => (job.devices.length ? job.devices.join(", ") : <span className="dim">{job.gpus} requested</span>) },
     { name: "submitted", by: (job) => job.submitted_at, cell: (job) => hourOf(job.submitted_at), wide: true },
     { name: "time", cell: (job) => timeText(job, page.at), number: true },
     any((job) => job.progress) && { name: "progress", by: (job) => (job.progress ? job.progress.step / job.progress.total : null), cell: (job) => progressText(job.progress, page.at) },

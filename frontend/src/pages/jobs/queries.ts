@@ -5,7 +5,7 @@ import { get, type Problem } from "../../api/client";
 import { client } from "../../api/queries";
 import type { Job, JobLog, JobNews, JobPage } from "../../api/types";
 import { follow } from "../../live/socket";
-import { grown, withJobs } from "./words";
+import { grown, jobName, withJobs } from "./words";
 
 type Found<T> = UseQueryResult<T, Problem>;
 const KEPT_MS = 86_400_000; // the last known is shown while the server is away
@@ -16,7 +16,7 @@ function useJobNews(): void {
   useEffect(() => follow<JobNews>("jobs", (news) => {
     client.setQueriesData<JobPage>({ queryKey: ["jobs"] }, (before) => before && withJobs(before, news));
     for (const job of news.jobs) {
-      client.setQueriesData<Job>({ queryKey: ["job", String(job.number)] }, (before) => (before && before.user === job.user ? { ...before, ...job, environment: before.environment } : before));
+      client.setQueriesData<Job>({ queryKey: ["job", jobName(job)] }, (before) => (before && before.user === job.user ? { ...before, ...job, environment: before.environment } : before));
     }
     if (!news.whole) void client.invalidateQueries({ queryKey: ["jobs"] });
   }), []);
@@ -34,7 +34,7 @@ export function useJobs(state: string): Found<JobPage> {
 }
 
 /** The path of a job; `user` where root looks at another user's. */
-export function jobPath(number: string | number, user: string, what = "", query: Record<string, string> = {}): string {
+export function jobPath(number: string, user: string, what = "", query: Record<string, string> = {}): string {
   const asked = new URLSearchParams({ ...query, ...(user && { user }) }).toString();
   return `/api/jobs/${encodeURIComponent(number)}${what}${asked && `?${asked}`}`;
 }

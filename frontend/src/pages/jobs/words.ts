@@ -1,5 +1,5 @@
 /** Jobs in words, and lists that follow the news. */
-import type { Job, JobLog, JobNews, JobPage, JobState } from "../../api/types";
+import type { ClusterState, Job, JobLog, JobNews, JobPage, JobState } from "../../api/types";
 import { count, DASH, duration, hourOf, measured, words } from "../../lib/format";
 
 const MARKS: Record<JobState, [string, string]> = {
@@ -49,7 +49,24 @@ export function summary(page: JobPage): string {
   return [`${running} running`, `${waiting} waiting`, `${ended} ended`].join(", ");
 }
 
-export const jobKey = (job: Pick<Job, "user" | "number">): string => `${job.user} ${job.number}`;
+export const jobKey = (job: Pick<Job, "user" | "label">): string => `${job.user} ${job.label}`;
+
+/** What requests and links call it: a number, or a cluster and its id. */
+export const jobName = (job: Pick<Job, "engine" | "label" | "number">): string => (job.engine === null ? String(job.number) : job.label);
+
+/** Where it runs or waits: "n1 GPU 2", "here GPU 3". */
+export function whereText(job: Pick<Job, "engine" | "where" | "devices">): string {
+  if (job.engine !== null) return job.where ?? DASH;
+  return job.devices.length ? `here GPU ${job.devices.join(", ")}` : "here";
+}
+
+/** "lab: no answer for 40 s (connection refused); its jobs are as of 12:03" */
+export function awayText(cluster: ClusterState, now: number): string | null {
+  if (cluster.trouble === null) return null;
+  const since = cluster.at ?? cluster.failing_since ?? now;
+  const known = cluster.at === null ? "its jobs are not known" : `its jobs are as of ${hourOf(cluster.at)}`;
+  return `${cluster.name}: no answer for ${duration(Math.max(0, now - since))} (${cluster.trouble}); ${known}`;
+}
 
 /** The list with changed jobs in their places, new ones first; what no longer matches stays until the next request. */
 export function withJobs(page: JobPage, news: JobNews): JobPage {
@@ -76,7 +93,7 @@ export function overwritten(text: string): string {
 
 export function matches(job: Job, search: string): boolean {
   const term = search.trim().toLowerCase();
-  return !term || [job.label, job.name, job.user, job.state, job.command, job.reason, ...job.tags, ...job.devices.map((one) => `gpu ${one}`)].some((text) => text?.toLowerCase().includes(term));
+  return !term || [job.label, job.name, job.user, job.state, job.command, job.reason, job.where, ...job.tags, ...job.devices.map((one) => `gpu ${one}`)].some((text) => text?.toLowerCase().includes(term));
 }
 
 /** Something that a person can do to a job. */
@@ -92,16 +109,17 @@ export interface Act {
 }
 
 /** What can be done to a job as it is now. */
-export function actsOf(job: Pick<Job, "state" | "label">): Act[] {
+export function actsOf(job: Pick<Job, "state" | "label" | "engine">): Act[] {
   const { label } = job;
   if (isSettled(job)) {
-    return [{ button: "Retry", path: "/retry", title: `Run job ${label} again?`, confirm: "Queue it again", says: "It joins the queue as if it had just been submitted.", command: `andon jobs retry ${label}` }];
+    return job.engine !== null ? [] : [{ button: "Retry", path: "/retry", title: `Run job ${label} again?`, confirm: "Queue it again", says: "It joins the queue as if it had just been submitted.", command: `andon jobs retry ${label}` }];
   }
   const running = job.state === "running";
   const acts: Act[] = [{
     button: "Cancel this job", path: "/cancel", title: `Cancel job ${label}?`, confirm: running ? "Stop it" : "Cancel it",
     says: running ? "Its command is asked to end, and killed if it does not." : "It leaves the queue and never starts.", command: `andon cancel ${label}`,
   }];
+  if (job.engine !== null) return acts; // a cluster has its own queue
   if (running) {
     acts.push({ button: "Move to other GPUs", path: "/requeue", title: `Stop job ${label} and queue it again?`, confirm: "Stop and queue it", says: "Its command is asked to end; the job then waits for its next attempt.", command: `andon jobs requeue ${label}` });
   } else {

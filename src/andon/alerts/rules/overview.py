@@ -5,6 +5,23 @@ from msgspec import Struct
 from andon.alerts.rules import listing
 from andon.alerts.rules.listing import Entry
 from andon.model.alert import Alert, Level, Phase, Silence
+from andon.model.codec import Name, Text
+
+
+class Outcome(Struct, frozen=True):
+    """The result of one test message."""
+
+    notifier: Name
+    ok: bool
+    reason: Text | None
+    hint: Text | None
+
+
+class Outcomes(Struct, frozen=True):
+    """The results of all test messages."""
+
+    results: list[Outcome]
+    note: Text | None
 
 
 class AlertOverview(Struct, frozen=True):

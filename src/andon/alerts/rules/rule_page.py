@@ -19,6 +19,7 @@ from andon.explain.conditions.condition import (
     Condition,
     Precondition,
     Rung,
+    Seconds,
     Subject,
     inactive_reason,
 )
@@ -27,6 +28,7 @@ from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.conditions.stated import stated
 from andon.explain.evidence.reasons import TROUBLE_FROM, ReasonKind
 from andon.model.alert import Level
+from andon.model.codec import Index, Name, Number, Text, Wrong, read_schema
 from andon.model.device import Device, DeviceStatus
 from andon.model.naming import device_labels
 from andon.model.shapes import Doc, names_of, plain, to_json
@@ -46,29 +48,29 @@ NEVER_AN_ALERT = "never an alert: only andon why mentions it"
 class OnDevice(Struct, frozen=True):
     """A rule's threshold for one device, and the limit that the device itself reports."""
 
-    uuid: str
-    index: int
-    label: str
-    threshold: float | None
-    limit: float | None
+    uuid: Name
+    index: Index
+    label: Name
+    threshold: Number | None
+    limit: Number | None
     disabled: bool
 
 
 class RuleRow(Struct, frozen=True):
     """One alert rule."""
 
-    name: str
-    title: str
-    subject_kind: str
+    name: Name
+    title: Text
+    subject_kind: Name
     level: Level
-    for_seconds: float
-    clear_seconds: float
-    threshold: float | None
-    unit: str
-    why: str
-    advice: str
+    for_seconds: Seconds
+    clear_seconds: Seconds
+    threshold: Number | None
+    unit: Name
+    why: Text
+    advice: Text
     active: bool
-    inactive_reason: str | None
+    inactive_reason: Text | None
     levels: list[Rung]
     devices: list[OnDevice]
 
@@ -76,9 +78,9 @@ class RuleRow(Struct, frozen=True):
 class ConditionRow(Struct, frozen=True):
     """A condition that is never an alert: only `andon why` mentions it."""
 
-    name: str
-    title: str
-    why: str
+    name: Name
+    title: Text
+    why: Text
 
 
 class RuleList(Struct, frozen=True):
@@ -93,65 +95,65 @@ class RuleList(Struct, frozen=True):
 class FigureRow(Struct, frozen=True):
     """A threshold of a rule, its value in force, and the setting that changes it."""
 
-    name: str
-    setting: Annotated[str, Doc("its place in the file: alerts.thermal_celsius")]
-    variable: str
-    help: str
-    value: Annotated[float | None, Doc("null if it is off")]
-    default: float
-    least: float
-    most: float
+    name: Name
+    setting: Annotated[Name, Doc("its place in the file: alerts.thermal_celsius")]
+    variable: Name
+    help: Text
+    value: Annotated[Number | None, Doc("null if it is off")]
+    default: Number
+    least: Number
+    most: Number
     can_be_off: bool
-    unit: str
+    unit: Name
 
 
 class OverrideRow(Struct, frozen=True):
     """A threshold that is different for one device, and the table that sets it."""
 
-    uuid: str
-    label: str
-    figure: str
-    value: Annotated[float | None, Doc("null if the rule is off for it")]
-    place: Annotated[str, Doc('[[alerts.override]] model = "H200"')]
+    uuid: Name
+    label: Name
+    figure: Name
+    value: Annotated[Number | None, Doc("null if the rule is off for it")]
+    place: Annotated[Text, Doc('[[alerts.override]] model = "H200"')]
 
 
 class ReasonRow(Struct, frozen=True):
     """A reason that `andon why` may give."""
 
-    code: str
-    means: str
+    code: Name
+    means: Text
     problem: Annotated[bool, Doc("whether something is wrong then")]
 
 
 class QueryRow(Struct, frozen=True):
     """One level in PromQL, and the name of its alert in the rule file."""
 
-    alert: str
+    alert: Name
     level: Level
-    query: str
+    query: Text
 
 
 class RulePage(Struct, frozen=True):
     """andon.rule/1: everything about one condition, with the thresholds in effect here."""
 
-    name: str
-    title: str
-    group: str
-    subject_kind: str
+    name: Name
+    title: Text
+    group: Name
+    subject_kind: Name
     level: Annotated[Level | None, Doc("the highest it can reach; null if it is never an alert")]
-    label: Annotated[str, Doc("the word under its lamp; empty if it lights none")]
-    why: str
-    advice: str
+    label: Annotated[Name, Doc("the word under its lamp; empty if it lights none")]
+    why: Text
+    advice: Text
     active: bool
-    inactive_reason: str | None
+    inactive_reason: Text | None
     levels: list[Rung]
-    behind: Annotated[list[str], Doc("rules that explain it: while one fires, it is not sent")]
+    behind: Annotated[list[Name], Doc("rules that explain it: while one fires, it is not sent")]
     figures: list[FigureRow]
     devices: list[OnDevice]
     overrides: list[OverrideRow]
     reasons: list[ReasonRow]
     queries: list[QueryRow]
-    no_query_reason: Annotated[str | None, Doc("why PromQL cannot express it")]
+    no_query_reason: Annotated[Text | None, Doc("why PromQL cannot express it")]
 
 
 class RuleContext(NamedTuple):
@@ -328,3 +330,29 @@ def _on_device(rule: Condition, device: Device, label: str, rulebook: Rulebook) 
 def _threshold(rule: Condition, figures: Thresholds) -> float | None:
     found: float | None = None if rule.threshold is None else getattr(figures, rule.threshold)
     return found
+
+
+# The same from a server.
+
+
+def rules_from_json(payload: Json) -> Json:
+    """The rules of a server, with the fields known here."""
+    found = read_schema(RuleList, payload, RULES_SCHEMA)
+    for place, rule in enumerate(found.rules):
+        _check_reason(rule, f"rules[{place}].")
+    levels = [[plain(rung, _RUNG) for rung in rule.levels] for rule in found.rules]
+    rules = [to_json(rule) | {"levels": of} for rule, of in zip(found.rules, levels, strict=True)]
+    return {"schema": RULES_SCHEMA, **to_json(found), "rules": rules}
+
+
+def rule_from_json(payload: Json) -> Json:
+    """One rule of a server in full, with the fields known here."""
+    found = read_schema(RulePage, payload, RULE_SCHEMA)
+    _check_reason(found, "")
+    levels = [plain(rung, _RUNG) for rung in found.levels]
+    return {"schema": RULE_SCHEMA, **to_json(found), "levels": levels}
+
+
+def _check_reason(rule: RuleRow | RulePage, place: str) -> None:
+    if not rule.active and rule.inactive_reason is None:
+        raise Wrong(f"{place}inactive_reason", "is None, not a string")

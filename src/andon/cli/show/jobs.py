@@ -30,17 +30,28 @@ def render_jobs(views: Sequence[JobView], now: float, width: int) -> list[Text]:
     """One line per job."""
     least = 20 if any(view.simulated for view in views) else 8  # the mark must not be cut
     several = len({view.user for view in views}) > 1
-    return draw(_columns(now, least, several), [TableRow(view) for view in views], width)
+    mixed = any(view.engine is not None for view in views)
+    columns = _columns(now, least, several, mixed)
+    return draw(columns, [TableRow(view) for view in views], width)
 
 
-def _columns(now: float, least: int, several: bool) -> tuple[TableColumn[JobView], ...]:
+def _columns(
+    now: float, least: int, several: bool, mixed: bool
+) -> tuple[TableColumn[JobView], ...]:
+    """Returns the columns; with jobs of clusters too (`mixed`) they say where each one is."""
     user: TableColumn[JobView] = TableColumn("USER", lambda view: say(view.user), elastic=6)
+    place: tuple[TableColumn[JobView], ...] = (TableColumn("GPU", _devices, rank=1),)
+    if mixed:
+        place = (
+            TableColumn("WHERE", _where, rank=1, elastic=8),
+            TableColumn("GPUS", lambda view: say(view.gpus or UNKNOWN), rank=1),
+        )
     return (
-        TableColumn("JOB", lambda view: say(view.label), lead=True, right=True),
+        TableColumn("JOB", lambda view: say(view.label), lead=True, right=not mixed),
         *([user] if several else ()),
         TableColumn("NAME", _name, elastic=least),
         TableColumn("STATE", lambda view: say(view.state.words, STYLES.get(view.state, "red"))),
-        TableColumn("GPU", _devices, rank=1),
+        *place,
         TableColumn("TIME", lambda view: _took(view, now), rank=1, right=True),
         TableColumn("WHY", lambda view: say(why(view, now)), rank=2, elastic=12),
     )
@@ -56,6 +67,14 @@ def _devices(view: JobView) -> Text:
     if view.devices and view.state is not JobState.WAITING:
         return say(",".join(view.devices))
     return say(f"({view.gpus})", "dim")
+
+
+def _where(view: JobView) -> Text:
+    """Returns the node and its devices: `n1 GPU 2`, `here GPU 3`."""
+    if view.engine is not None:
+        return say(view.where or UNKNOWN)
+    shown = view.devices and view.state is not JobState.WAITING
+    return say(f"here GPU {','.join(view.devices)}" if shown else "here")
 
 
 def _took(view: JobView, now: float) -> Text:
@@ -110,7 +129,7 @@ def render_job(view: JobView, now: float) -> list[Text]:
 def _facts(view: JobView, now: float) -> list[tuple[str, str]]:
     from andon.model.naming import title  # not for the list, which must be quick
 
-    asked = f"{view.gpus} GPU{'' if view.gpus == '1' else 's'}"
+    asked = f"{view.gpus} GPU{'' if view.gpus == '1' else 's'}" if view.gpus else ""
     if view.memory_bytes is not None:
         asked += f" with {human_bytes(view.memory_bytes)}"
     took = "" if view.seconds is None else human_seconds(view.seconds)
@@ -128,7 +147,7 @@ def _facts(view: JobView, now: float) -> list[tuple[str, str]]:
         ("took", took),
         ("limit", "" if view.for_seconds is None else human_seconds(view.for_seconds)),
         ("attempt", str(view.attempt) if view.attempt > 1 else ""),
-        ("on", title(", ".join(view.devices)) if view.devices else ""),
+        ("on", view.where or (title(", ".join(view.devices)) if view.devices else "")),
         ("lease", view.lease or ""),
         ("run", view.run or ""),
         ("record", view.record or ""),

@@ -1,6 +1,7 @@
 """Which GPUs a model fits on, now and when they are empty, and the smallest size that fits."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Annotated
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,6 +19,7 @@ from andon.estimate.rules.serving import (
 from andon.estimate.rules.shape import ModelFacts
 from andon.model.device import Snapshot
 from andon.model.naming import device_labels
+from andon.model.shapes import Doc
 from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.units import fixed, human_bytes
 
@@ -44,19 +46,19 @@ class GpuRoom(Struct, frozen=True):
 
 
 class GpuFit(Struct, frozen=True):
-    """Whether the need fits on one GPU; None is not known."""
+    """Whether it fits on one GPU; null is not known."""
 
     uuid: str
     label: str
     name: str
-    fits_now: bool | None
-    fits_empty: bool | None
+    now: bool | None
+    empty: bool | None
     needed_bytes: int  # what it must have free
+    claim_bytes: int | None = None
     free_bytes: int | None = None
     total_bytes: int | None = None
-    claim_bytes: int | None = None
-    at_once: int | None = None  # requests of full length
-    reason: str | None = None  # why not now
+    requests_at_once: int | None = None  # of full length
+    reason: Annotated[str | None, Doc("why not now")] = None
     vendor: str = ""
 
 
@@ -136,10 +138,10 @@ def fit_of(
         return _judged(room, least, least, usable)
     fitting = requests_at_once(need, claim, options)
     judged = _judged(room, least, max(least, claim), claim)
-    if not judged.fits_empty:
+    if not judged.empty:
         may = f"{TITLES[options.engine]} may use {part_words(claim, total)}"
         judged = replace(judged, reason=f"needs {human_bytes(least)}; {may}")
-    return replace(judged, claim_bytes=claim, at_once=fitting)
+    return replace(judged, claim_bytes=claim, requests_at_once=fitting)
 
 
 def part_words(part: int, total: int) -> str:
@@ -173,8 +175,8 @@ def _judged(room: GpuRoom, least: int, needed: int, limit: int) -> GpuFit:
         uuid=room.uuid,
         label=room.label,
         name=room.name,
-        fits_now=now,
-        fits_empty=empty,
+        now=now,
+        empty=empty,
         needed_bytes=needed,
         free_bytes=free,
         total_bytes=room.total_bytes,
@@ -188,11 +190,7 @@ def together(fits: Sequence[GpuFit], count: int, *, now: bool) -> tuple[GpuFit, 
     smallest of those. Empty if there are not enough."""
     best: tuple[float, int, tuple[GpuFit, ...]] | None = None
     for vendor in dict.fromkeys(fit.vendor for fit in fits):
-        fitting = [
-            fit
-            for fit in fits
-            if fit.vendor == vendor and (fit.fits_now if now else fit.fits_empty)
-        ]
+        fitting = [fit for fit in fits if fit.vendor == vendor and (fit.now if now else fit.empty)]
         fitting.sort(key=lambda fit: _room(fit, now))
         for place in range(len(fitting) - count + 1):
             group = tuple(fitting[place : place + count])
@@ -245,6 +243,6 @@ def _varied(options: EstimateOptions, most: int) -> tuple[str, Iterator[int]]:
 
 def is_balanced(fits: Sequence[GpuFit]) -> bool:
     """Whether `andon run` takes these devices together by default."""
-    now = all(fit.fits_now for fit in fits)
+    now = all(fit.now for fit in fits)
     rooms = [_room(fit, now) for fit in fits]
     return not rooms or min(rooms) >= BALANCE * max(rooms)

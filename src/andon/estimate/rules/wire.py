@@ -2,14 +2,17 @@
 
 from andon.estimate.rules.engines import TITLES
 from andon.estimate.rules.estimating import Estimate, verdict_words
-from andon.estimate.rules.fits import GpuFit, SmallestSize
+from andon.estimate.rules.fits import GpuFit
 from andon.estimate.rules.learned import LearnedPeak
 from andon.estimate.rules.options import PARALLEL, ServingEngine
 from andon.estimate.rules.serving import stored_as
 from andon.estimate.rules.shape import FactSource
+from andon.model.shapes import names_of, plain, to_json
 from andon.model.wire import Json
 
 ESTIMATE = "andon.estimate/1"
+FIT_WITHOUT = ("vendor",)
+_FIT = names_of(GpuFit, without=FIT_WITHOUT)
 
 
 def estimate_to_json(found: Estimate) -> Json:
@@ -44,10 +47,10 @@ def estimate_to_json(found: Estimate) -> Json:
         "elsewhere": found.is_elsewhere,
         "fits_now": found.fits_now,
         "fits_empty": found.fits_empty,
-        "fits": [_fit(fit) for fit in found.fits],
+        "fits": [plain(fit, _FIT) for fit in found.fits],
         "smallest": {
-            "now": _smallest(found.smallest_now),
-            "empty": _smallest(found.smallest_empty),
+            "now": to_json(found.smallest_now),
+            "empty": to_json(found.smallest_empty),
         },
         "learned": _learned(found.learned),
         "run": found.run,
@@ -75,36 +78,8 @@ def _per_gpu(found: Estimate) -> Json | None:
 
 def _at_once(found: Estimate) -> int | None:
     """Returns how many requests run at once on the GPU that holds the fewest."""
-    known = [fit.at_once for fit in found.fits if fit.at_once is not None and fit.fits_empty]
-    return min(known) if known else None
-
-
-def _fit(fit: GpuFit) -> Json:
-    return {
-        "uuid": fit.uuid,
-        "label": fit.label,
-        "name": fit.name,
-        "now": fit.fits_now,
-        "empty": fit.fits_empty,
-        "needed_bytes": fit.needed_bytes,
-        "claim_bytes": fit.claim_bytes,
-        "free_bytes": fit.free_bytes,
-        "total_bytes": fit.total_bytes,
-        "requests_at_once": fit.at_once,
-        "reason": fit.reason,
-    }
-
-
-def _smallest(found: SmallestSize | None) -> Json | None:
-    if found is None:
-        return None
-    return {
-        "option": found.option,
-        "size": found.size,
-        "world_size": found.world_size,
-        "minimum_bytes": found.minimum_bytes,
-        "devices": list(found.devices),
-    }
+    known = (fit.requests_at_once for fit in found.fits if fit.empty)
+    return min((count for count in known if count is not None), default=None)
 
 
 def _learned(found: LearnedPeak | None) -> Json | None:

@@ -6,15 +6,16 @@ A module in a folder beside this one that defines `CONDITION` is a condition. Th
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from andon.explain.conditions.judgement import Judgement
 from andon.explain.conditions.judging import Judged
 from andon.explain.conditions.promql import Query
 from andon.explain.evidence.reasons import Explanation, FaultExplanation
 from andon.model.alert import Level
+from andon.model.codec import Text
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot
 from andon.model.lamp import Lamp
 from andon.model.thresholds import Figure, Thresholds
@@ -48,14 +49,17 @@ SERVED = frozenset({Precondition.READINGS, Precondition.LEASES})
 """What a server provides: it also follows the lease book."""
 
 
+Seconds = Annotated[float, Meta(ge=0.0, le=1e10)]
+
+
 class Rung(Struct, frozen=True):
     """One step of a condition: a level, when it holds, and how long it must hold and be clear."""
 
     level: Level
-    condition: str  # as text for people, with the names of figures and numbers in braces
-    for_seconds: float
-    clear_condition: str
-    clear_seconds: float
+    condition: Text  # as text for people, with the names of figures and numbers in braces
+    for_seconds: Seconds
+    clear_condition: Text
+    clear_seconds: Seconds
     notify: bool = True
     for_figure: str | None = None  # the figure that sets `for_seconds`, if any
     lamp: Lamp | None = None  # where it is not that of the level

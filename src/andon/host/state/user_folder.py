@@ -1,4 +1,4 @@
-"""The state folder of a user, and the token in it: used only by the user who owns it.
+"""The state folder of a user with the token in it, and where the configuration file is.
 
 A machine's own state is below it: see node_folder.
 """
@@ -14,9 +14,11 @@ from andon.host.files import (
     NotRegular,
     expanded,
     home_folder,
+    is_regular,
     make_private,
     open_regular,
     others_may_write,
+    read_regular,
 )
 from andon.host.machine_id import node_key
 from andon.host.users import is_root
@@ -160,3 +162,48 @@ def _check_owner(path: Path, owner: int, allowed: set[int]) -> None:
 
 def _uid() -> int:
     return os.geteuid() if hasattr(os, "geteuid") else 0
+
+
+# The configuration file; apart from the settings, which most commands need not read.
+
+LONGEST_CONFIG_BYTES = 1 << 20
+
+
+def config_path(explicit: str | None = None) -> Path | None:
+    """The configuration file in use: named, the user's, the system's, or none."""
+    named = explicit or os.environ.get("ANDON_CONFIG")
+    if named:
+        return expanded(named)
+    for path in (users_file(), Path("/etc/andon/andon.toml")):
+        if is_regular(path) and foreign_owner(path) is None:
+            return path
+    return None
+
+
+def users_file() -> Path:
+    """The user's own configuration file, whether it exists or not."""
+    folder = os.environ.get("XDG_CONFIG_HOME")
+    return (expanded(folder) if folder else home_folder() / ".config") / "andon" / "andon.toml"
+
+
+def foreign_owner(path: Path) -> int | None:
+    """Returns the user whose settings root would load, with notifier commands: root may have
+    that user's HOME (`sudo -E`)."""
+    try:
+        owner = path.stat().st_uid
+    except OSError:
+        return None
+    return owner if hasattr(os, "geteuid") and os.geteuid() == 0 != owner else None
+
+
+def config_mentions(explicit: str | None, word: bytes) -> bool:
+    """Whether this word is in the file: only then is it worth reading the settings. Also true for
+    a file that cannot be read, because the settings explain that."""
+    path = config_path(explicit)
+    if path is None or str(path) == os.devnull:
+        return False
+    try:
+        content = read_regular(path, LONGEST_CONFIG_BYTES, follow=True)
+    except (OSError, ValueError):
+        return True
+    return word in content

@@ -89,8 +89,8 @@ def _check_names(jobs: list[FileJob], mistakes: Mistakes) -> None:
 
 
 def is_job_word(word: str) -> bool:
-    """Whether the text is a number, `@` or `12_3`, and not a name."""
-    return word == "@" or word.replace("_", "", 1).isdecimal()
+    """Whether the text is a number, `@`, `12_3` or `lab:4711`, and not a name."""
+    return word == "@" or ":" in word or word.replace("_", "", 1).isdecimal()
 
 
 def _job(

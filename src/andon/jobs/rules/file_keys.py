@@ -48,6 +48,8 @@ class FileJob(Struct, frozen=True):
     unique: bool = False
     simulate: int | None = None
     image: str = ""
+    on: str = ""
+    engine_options: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     group: str = ""
     params: Mapping[str, str | int | float | bool] = field(default_factory=dict)
@@ -206,6 +208,8 @@ KEYS: Mapping[str, tuple[str, Reader, str]] = {
     ),
     "simulate": ("simulate", _whole(1, 64), "this many simulated devices instead of real ones"),
     "image": ("image", _text, "a container image to run it in"),
+    "on": ("on", _text, "the cluster it runs on; else jobs.on of the settings; here: this machine"),
+    "engine_options": ("engine_options", words_of, "with on: options in the cluster's own words"),
     "tags": ("tags", words_of, "of its run"),
     "group": ("group", _text, "the group of its run: andon runs compare --group"),
     "params": ("params", _params, "parameters that its run is recorded with"),

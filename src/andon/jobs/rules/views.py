@@ -1,12 +1,14 @@
 """A job as every view shows it: its state with its reason, its position, and its devices."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
 
 from andon.jobs.rules.order import OrderKey
 from andon.jobs.rules.states import JobStatus, is_running, left_devices
 from andon.model.job import AttemptFacts, Holdup, JobFacts, JobState, JobView
 from andon.model.job.device_request import DeviceRequest
-from andon.model.job.spec import MOST_JOBS
+from andon.model.job.spec import MOST_JOBS, JobSpec
 from andon.model.redaction import is_secret_name, redact
 
 JUST_QUEUED = "just queued"
@@ -56,7 +58,7 @@ def view_of(
         name=spec.name,
         state=state,
         command=redact(spec.argv),
-        folder=_text(spec.folder),
+        folder=text_of(spec.folder),
         user=spec.user,
         submitted_at=spec.submitted_at,
         gpus=count_text(spec.request),
@@ -91,8 +93,12 @@ def view_of(
         environment=shown_environment(facts, environment or {}),
         tags=spec.tags,
         group=spec.group,
-        params={n: "…" if is_secret_name(n) else str(value) for n, value in spec.params.items()},
+        params=shown_params(spec),
     )
+
+
+def shown_params(spec: JobSpec) -> dict[str, str]:
+    return {n: "…" if is_secret_name(n) else str(value) for n, value in spec.params.items()}
 
 
 def _unexamined(position: int | None) -> str:
@@ -119,7 +125,7 @@ def _shown_attempt(facts: JobFacts, state: JobState) -> AttemptFacts | None:
 
 def shown_environment(facts: JobFacts, environment: Mapping[str, str]) -> dict[str, str]:
     names = (name for name in facts.spec.shown if name in environment)
-    return {name: "…" if is_secret_name(name) else _text(environment[name]) for name in names}
+    return {name: "…" if is_secret_name(name) else text_of(environment[name]) for name in names}
 
 
 def count_text(request: DeviceRequest) -> str:
@@ -131,15 +137,32 @@ def count_text(request: DeviceRequest) -> str:
     return f"{request.least}..{request.most}"
 
 
-def _text(word: str) -> str:
+def text_of(word: str) -> str:
     """Returns valid text: a path or a value may have bytes that are none."""
     return word.encode(errors="replace").decode()
 
 
-def in_list_order(views: Iterable[JobView]) -> tuple[JobView, ...]:
-    """Running jobs first, then waiting ones by their position, held ones, and the latest that
-    ended."""
-    return tuple(sorted(views, key=_list_order))
+class JobListing(Struct, frozen=True):
+    """Jobs in the order of a list, and what is said below it."""
+
+    views: tuple[JobView, ...]
+    paused: bool = False
+    notes: tuple[str, ...] = ()  # clusters that do not answer, and jobs that are left out
+
+    @classmethod
+    def of(
+        cls, views: Iterable[JobView], paused: bool = False, notes: Iterable[str] = ()
+    ) -> "JobListing":
+        """Running jobs first, then waiting ones by their position, held ones, and the latest that
+        ended."""
+        return cls(tuple(sorted(views, key=_list_order)), paused, tuple(notes))
+
+
+def latest_last(views: Sequence[JobView], most_ended: int) -> list[JobView]:
+    """Returns the latest jobs that ended, then those that run, then those that wait: in a list
+    that scrolls the interesting ones are at the end."""
+    ended = [one for one in views if one.state.is_settled]
+    return [*reversed(ended[:most_ended]), *(one for one in views if not one.state.is_settled)]
 
 
 def _list_order(view: JobView) -> tuple[bool, int, int]:

@@ -162,8 +162,8 @@ class Holdup(Struct, frozen=True):
 class JobView(Struct, frozen=True):
     """A job as it is shown: CLI, REST and the board."""
 
-    number: SomeJob
-    label: Id
+    number: SomeJob  # 0 for a job of a cluster
+    label: Name  # 12, 12_3, or lab:4711_7 for a job of a cluster
     name: Text
     state: JobState
     command: Text  # without secrets
@@ -204,6 +204,9 @@ class JobView(Struct, frozen=True):
     tags: Names = ()
     group: Text | None = None  # of its run
     params: Texts = field(default_factory=dict)  # of its run
+    engine: Name | None = None  # the cluster it is on; None: this machine
+    engine_id: Name | None = None  # what the cluster calls it
+    where: Text | None = None  # on which node of the cluster, or in which of its queues
 
 
 # JSON of the files in the folders of jobs, and of jobs as they are shown; all untrusted.

@@ -72,6 +72,14 @@ class LocalNode:
     def __init__(self, here: Here) -> None:
         self._here = here
 
+    @property
+    def simulated(self) -> bool:
+        return bool(self._here.settings.simulate)
+
+    @property
+    def recording(self) -> bool:
+        return bool(self._here.settings.replay)
+
     @cached_property
     def live(self) -> "LocalLive":
         from andon.node.local.live import LocalLive
@@ -106,7 +114,7 @@ class LocalNode:
     def jobs(self) -> "LocalJobs":
         from andon.node.local.jobs import LocalJobs
 
-        return LocalJobs()
+        return LocalJobs(self._here)
 
     def shared(self) -> "RemoteNode | None":
         return self._here.watching_server()

@@ -1,21 +1,33 @@
-"""The jobs of this user on this machine."""
+"""The jobs of this user on this machine, and on the clusters of the settings."""
 
-from collections.abc import Sequence
+import time
+from typing import TYPE_CHECKING
 
 from andon.jobs.queue import Queue
-from andon.jobs.rules.views import in_list_order
-from andon.model.job import JobView
+from andon.jobs.rules.views import JobListing
+
+if TYPE_CHECKING:
+    from andon.node.local import Here
 
 
 class LocalJobs:
-    """Keeps the queue open: each call reads only what changed."""
+    """Keeps the queue open: each call reads only what changed. A cluster that does not answer in
+    time costs a line."""
 
-    def __init__(self) -> None:
+    def __init__(self, here: "Here") -> None:
         self._queue: Queue | None = None
+        clustered = bool(here.settings.clusters)
+        self._clusters = here.parts.configured_clusters(here.settings) if clustered else ()
 
-    def views(self) -> Sequence[JobView]:
+    def page(self) -> JobListing:
         if self._queue is None:
             self._queue = Queue()
         else:
             self._queue.refresh()
-        return in_list_order(self._queue.views())
+        views, paused = self._queue.views(), self._queue.paused
+        if not self._clusters:
+            return JobListing.of(views, paused)
+        from andon.jobs.clusters.pages import listed, pages_now
+
+        there = listed(pages_now(self._clusters), time.time())
+        return JobListing.of([*views, *there.views], paused, there.notes)

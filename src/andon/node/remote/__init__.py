@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 class RemoteNode:
-    """The server decides what this user may see."""
+    """The server decides what this user may see. Its devices may be simulated there: its snapshots
+    and its history say so."""
+
+    simulated = recording = False
 
     def __init__(
         self, server: Server, rulebook: "Callable[[], Rulebook]", notify: Notify = lambda _: None

@@ -7,11 +7,12 @@ from urllib.parse import quote, urlencode
 
 from msgspec.structs import replace
 
-from andon.alerts.rules.overview import AlertOverview
+from andon.alerts.rules.overview import AlertOverview, Outcomes
 from andon.errors import Invalid
 from andon.model.alert import Alert, Made
 from andon.model.alert_wire import ALERTS, AlertList, alert_from_json
 from andon.model.codec import Text, Wrong, read, read_schema
+from andon.model.shapes import to_json
 from andon.model.wire import Json
 from andon.node.server import Server
 
@@ -53,12 +54,12 @@ class RemoteAlerts:
         return self._read(alert_from_json, self.server.get(_at(number)))
 
     def rules(self) -> Json:
-        from andon.node.remote.alert_rules import rules_from_json
+        from andon.alerts.rules.rule_page import rules_from_json
 
         return self._read(rules_from_json, self.server.get("/api/alerts/rules"))
 
     def rule(self, name: str) -> Json:
-        from andon.node.remote.alert_rules import rule_from_json
+        from andon.alerts.rules.rule_page import rule_from_json
 
         payload = self.server.get(f"/api/alerts/rules/{quote(name, safe='')}")
         return self._read(rule_from_json, payload)
@@ -78,11 +79,8 @@ class RemoteAlerts:
         self.server.delete(f"/api/silences/{quote(number, safe='')}")
 
     def test(self, notifier: str | None) -> Json:
-        from andon.node.remote.alert_rules import results_from_json
-
-        return self._read(
-            results_from_json, self.server.post("/api/alerts/test", {"notifier": notifier})
-        )
+        payload = self.server.post("/api/alerts/test", {"notifier": notifier})
+        return self._read(lambda said: to_json(read(Outcomes, said)), payload)
 
     def _page(self, payload: Json) -> AlertOverview:
         return self._read(page_from_json, payload)

@@ -1,13 +1,27 @@
 """The jobs that a server shows."""
 
-from collections.abc import Sequence
+from msgspec import Struct
 
-from andon.jobs.rules.views import in_list_order
-from andon.model.codec import Wrong, read
+from andon.jobs.rules.views import JobListing
+from andon.model.codec import Name, Text, Wrong, read
 from andon.model.job import JobView
 from andon.node.server import Server
 
 SHOWN_JOBS = 200
+
+
+class _Cluster(Struct, frozen=True):
+    name: Name
+    trouble: Text | None = None
+
+
+class _Page(Struct, frozen=True):
+    """The fields of a server's page that a list shows."""
+
+    jobs: list[JobView]
+    paused: bool
+    clusters: list[_Cluster] = []
+    note: Text | None = None
 
 
 class RemoteJobs:
@@ -16,9 +30,11 @@ class RemoteJobs:
     def __init__(self, server: Server) -> None:
         self._server = server
 
-    def views(self) -> Sequence[JobView]:
-        page = self._server.get("/api/jobs", limit=SHOWN_JOBS)
+    def page(self) -> JobListing:
         try:
-            return in_list_order(read(list[JobView], page.get("jobs")))
+            found = read(_Page, self._server.get("/api/jobs", limit=SHOWN_JOBS))
         except Wrong as exc:
             raise self._server.of_another_version(f"a job is not as expected: {exc}") from exc
+        notes = [f"{one.name}: {one.trouble}" for one in found.clusters if one.trouble]
+        notes += [found.note] if found.note else []
+        return JobListing.of(found.jobs, found.paused, notes)

@@ -26,9 +26,8 @@ PastPoints = dict[tuple[str, str], list[Point]]
 class PastReader:
     """Reads the past of one device after the other, beginning with the one that is shown."""
 
-    def __init__(self, node: "Node", simulated: bool) -> None:
-        """`simulated` devices and recordings have no past, except on a server."""
-        self._node, self._has_past = node, node.url is not None or not simulated
+    def __init__(self, node: "Node") -> None:
+        self._node, self._has_past = node, not node.simulated and not node.recording
         self._read: set[tuple[str, float]] = set()
 
     def next(
@@ -88,8 +87,8 @@ class HistoryOnDisk:
 
     def _is_recorded(self) -> bool:
         """Whether this user has a history on this machine; a server's memory is read elsewhere."""
-        settings = settings_of(self._choices)
-        if node_of(self._choices).url is not None or settings.simulate or settings.replay:
+        settings, node = settings_of(self._choices), node_of(self._choices)
+        if node.url is not None or node.simulated or node.recording:
             return False
         if self._feed.is_server:
             return False

@@ -57,16 +57,14 @@ class BackgroundReader:
         self._choices, self._feed, self._needs, self._on_update = choices, feed, needs, on_update
         self._settings = settings_of(choices)
         self._node = node_of(choices)
-        self._is_here = self._node.url is None and not self._settings.replay
+        self._is_here = self._node.url is None and not self._node.recording
         self._woken, self._closed = threading.Condition(), False
         self._snapshot: Snapshot | None = None
         self._table: ProcessTable | None = None
         self._counters: tuple[float, Mapping[int, ProcessCounters]] | None = None
         self._leases = LeaseReader(self._node, feed)
         self._has_more = False  # devices whose past is not read yet
-        self.past = PastReader(
-            self._node, simulated=bool(self._settings.simulate or self._settings.replay)
-        )
+        self.past = PastReader(self._node)
         self._thread = threading.Thread(target=self._run, name="background reader", daemon=True)
 
     def start(self) -> None:
@@ -130,7 +128,7 @@ class BackgroundReader:
             self._on_update({"notes": {name: str(error)}}, False)
 
     def _read_leases(self, snapshot: Snapshot) -> None:
-        if self._settings.replay and self._node.url is None:
+        if self._node.recording:
             self._on_update({"notes": {"leases": NO_LEASES}}, False)
             return
         first = "leases_read" not in self._needs.done
@@ -199,7 +197,7 @@ class BackgroundReader:
         self._on_update({"runs": rows}, True)
 
     def _read_jobs(self, snapshot: Snapshot) -> None:
-        self._on_update({"jobs": tuple(self._node.jobs.views())}, True)
+        self._on_update({"jobs": self._node.jobs.page().views}, True)
 
     def _read_past(self, snapshot: Snapshot) -> None:
         needs = self._needs

@@ -185,7 +185,7 @@ def open_source(choices: Choices, interval_seconds: float) -> SnapshotSource:
     """The named server, a recording, simulated devices, the server that watches this machine, or
     this node's own sampler."""
     settings, node = settings_of(choices), node_of(choices)
-    if node.url is None and settings.replay:
+    if node.recording:
         return Player(settings)
     return _of_server(choices, interval_seconds) or OwnSampler(settings, interval_seconds)
 

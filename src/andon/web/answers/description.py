@@ -7,8 +7,10 @@ from fastapi.openapi.utils import get_openapi
 from msgspec.structs import replace
 
 from andon.alerts.rules import rule_page
+from andon.alerts.rules.overview import Outcomes
 from andon.alerts.rules.rule_page import RULE_SCHEMA, RULES_SCHEMA, RUNG_WITHOUT
-from andon.estimate.rules.wire import ESTIMATE
+from andon.estimate.rules.fits import GpuFit, SmallestSize
+from andon.estimate.rules.wire import ESTIMATE, FIT_WITHOUT
 from andon.explain.conditions.condition import Rung
 from andon.explain.evidence.reasons import Reason
 from andon.explain.wire import REASON_SHAPE, WHY, Explained
@@ -47,6 +49,8 @@ KNOWN: dict[type, JsonShape] = {
     Rung: shape_of(Rung, without=RUNG_WITHOUT),
     schemas.BoardDevice: shape_of(schemas.BoardDevice, "LampShape"),
     Holder: shape_of(Holder, "HolderShape"),
+    GpuFit: shape_of(GpuFit, "EstimatedFit", without=FIT_WITHOUT),
+    SmallestSize: shape_of(SmallestSize, "EstimatedSize"),
 }
 """The values whose JSON is not simply their fields, or whose type has another name."""
 SNAPSHOT_SHAPE = shape_of(Snapshot, schema=SNAPSHOT, without=("events",))
@@ -93,7 +97,7 @@ ANSWERS: dict[tuple[str, str], JsonShape] = {
     ("get", "/api/alerts/{alert}"): ALERT,
     ("post", ACKNOWLEDGED): ALERT,
     ("delete", ACKNOWLEDGED): ALERT,
-    ("post", "/api/alerts/test"): shape_of(schemas.Outcomes),
+    ("post", "/api/alerts/test"): shape_of(Outcomes),
     ("get", "/api/silences"): SILENCE_LIST,
     ("post", "/api/silences"): SILENCE,
     ("delete", "/api/silences/{silence}"): shape_of(schemas.Ended),

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from andon.errors import Invalid
 from andon.estimate.rules.command_line import in_words, is_container, own_command, understood
 from andon.estimate.rules.config_json import config_facts
+from andon.estimate.rules.fits import GpuFit, SmallestSize
 from andon.estimate.rules.names import name_facts, parameters_in_name
 from andon.estimate.rules.options import EstimateOptions, option_named, options_of, read_options
 from andon.estimate.rules.safetensors import is_header, stored_tensors
@@ -169,37 +170,11 @@ class EstimatedGpu(Struct, frozen=True):
     claim_bytes: Annotated[int | None, Doc("what the server takes of the smallest chosen GPU")]
 
 
-class EstimatedFit(Struct, frozen=True):
-    """Whether it fits on one GPU; null is not known."""
-
-    uuid: str
-    label: str
-    name: str
-    now: bool | None
-    empty: bool | None
-    needed_bytes: int
-    claim_bytes: int | None
-    free_bytes: int | None
-    total_bytes: int | None
-    requests_at_once: int | None
-    reason: Annotated[str | None, Doc("why not now")]
-
-
-class EstimatedSize(Struct, frozen=True):
-    """The smallest number of GPUs on which it fits."""
-
-    option: str
-    size: int
-    world_size: int
-    minimum_bytes: int
-    devices: list[str]
-
-
 class EstimatedSizes(Struct, frozen=True):
     """The same now, and when the GPUs are empty."""
 
-    now: EstimatedSize | None
-    empty: EstimatedSize | None
+    now: SmallestSize | None
+    empty: SmallestSize | None
 
 
 class RefusedSize(Struct, frozen=True):
@@ -247,7 +222,7 @@ class EstimateAnswer(Struct, frozen=True):
     elsewhere: Annotated[bool, Doc("whether the GPUs are those of on_gpus, not this node's")]
     fits_now: bool | None
     fits_empty: bool | None
-    fits: list[EstimatedFit]
+    fits: list[GpuFit]
     smallest: EstimatedSizes
     learned: EstimatedPeak | None
     run: Annotated[str | None, Doc("the command to type")]

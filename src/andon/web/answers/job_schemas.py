@@ -37,8 +37,21 @@ class JobCounts(Struct, frozen=True):
     ended: int = 0
 
 
+class ClusterState(Struct, frozen=True):
+    """One cluster: when it last answered, and what is wrong if it does not answer now."""
+
+    name: str
+    at: Annotated[float | None, Doc("when its jobs were as listed; null: never")]
+    failing_since: float | None
+    trouble: Annotated[str | None, Doc("why it does not answer; null while it does")]
+
+
+JobName = Annotated[int | str, Doc("its number, or NAME:ID of a job of a cluster")]
+
+
 class JobPage(Struct, frozen=True):
-    """Jobs, the newest first, and the queue of the machine: everyone's, without names."""
+    """Jobs of this machine and of clusters, the newest first, and the queue of the machine:
+    everyone's, without names."""
 
     at: float
     user: Annotated[str, Doc("whose jobs are listed; for root of everyone, the server's user")]
@@ -50,13 +63,14 @@ class JobPage(Struct, frozen=True):
     counts: JobCounts
     jobs: tuple[JobView, ...] = ()
     queue: tuple[QueuePlace, ...] = ()
+    clusters: tuple[ClusterState, ...] = ()
     note: str | None = None
 
 
 class JobLog(Struct, frozen=True):
     """The end of a job's output; `start` and `end` are the positions of the text in the file."""
 
-    job: int
+    job: JobName
     attempt: int | None
     start: int
     end: int
@@ -67,7 +81,7 @@ class JobLog(Struct, frozen=True):
 class JobDone(Struct, frozen=True):
     """The result of a request to cancel, retry, requeue or move a job."""
 
-    job: int
+    job: JobName
     outcome: str
     note: Annotated[str | None, Doc("what is still needed, if anything")] = None
 

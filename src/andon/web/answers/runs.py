@@ -8,6 +8,7 @@ from typing import Any
 from andon.access.roles import Sight
 from andon.model.naming import models_in_words, short_model
 from andon.model.run.record import RunRow, RunState
+from andon.model.shapes import plain
 from andon.model.wire import dumps
 from andon.runs.rules.matching import RunCounts, RunQuery, seen_by
 from andon.web.answers.run_schemas import Plain, RunChoice, RunChoices, RunEntry, RunPage
@@ -17,6 +18,11 @@ NO_DEVICES = "it used no GPU of this node"
 NOT_SAMPLED = "the run ended before its devices were read"
 MOST_LISTED = 100
 MOST_CHOICES = 100  # of a kind: a menu with more is no help
+_AS_RECORDED = (
+    "id", "kind", "state", "node", "user", "began", "ended", "samples", "parent", "group", "rank",
+    "world_size", "simulated", "waited_seconds", "exit_code", "mean_utilization_percent",
+    "peak_memory_bytes", "energy_joules", "energy_source", "idle_share",
+)  # fmt: skip
 
 
 def page_of(
@@ -70,34 +76,15 @@ def entry_of(sight: Sight, row: RunRow, now: float) -> RunEntry:
     sampled = bool(row.samples) or (row.samples is None and row.state is RunState.RUNNING)
     telemetry = sampled and bool(row.devices)
     return RunEntry(
-        id=row.id,
+        **plain(row, _AS_RECORDED),
         name=seen_by(sight, row).name,
-        kind=row.kind,
-        state=row.state,
-        node=row.node,
-        user=row.user,
-        began=row.began,
-        ended=row.ended,
         duration_seconds=_duration(row, now),
         gpus=models_in_words(device.name for device in row.devices) or None,
         models=models_of(row),
         devices=list(row.devices),
         telemetry=telemetry,
         telemetry_reason=None if telemetry else why_unsampled(row),
-        samples=row.samples,
-        parent=row.parent,
-        group=row.group,
-        rank=row.rank,
-        world_size=row.world_size,
-        simulated=row.simulated,
-        waited_seconds=row.waited_seconds,
-        exit_code=row.exit_code,
         message=row.message if shown else None,
-        mean_utilization_percent=row.mean_utilization_percent,
-        peak_memory_bytes=row.peak_memory_bytes,
-        energy_joules=row.energy_joules,
-        energy_source=row.energy_source,
-        idle_share=row.idle_share,
         tags=list(row.tags) if shown else [],
         note=row.note if shown else None,
         last_values=row.last_values if shown else {},

@@ -202,22 +202,6 @@ class Board(Struct, frozen=True):
     holders_note: Annotated[str | None, Doc("why the leases are unknown, if they are")]
 
 
-class Outcome(Struct, frozen=True):
-    """The result of one test message."""
-
-    notifier: str
-    ok: bool
-    reason: str | None
-    hint: str | None
-
-
-class Outcomes(Struct, frozen=True):
-    """The results of all test messages."""
-
-    results: list[Outcome]
-    note: str | None
-
-
 class Ended(Struct, frozen=True):
     """Whether it has ended."""
 

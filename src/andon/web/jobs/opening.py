@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from andon.app.leases import labels_of
+from andon.errors import Invalid
 from andon.host.files import home_folder
 from andon.jobs.queue import Queue, possible_here, refuse_too_many, same_as, submit, wake
+from andon.settings.clusters import HERE
 from andon.settings.resolution import Settings
 
 if TYPE_CHECKING:
@@ -31,20 +33,26 @@ def open_server_jobs(
     latest: "Callable[[], Snapshot]",
     *,
     encrypted: bool,
-) -> "ServerJobs | None":
-    """The jobs; None if there is no queue, as in a recording or on a system without locks."""
+) -> "tuple[ServerJobs | None, Callable[[], None]]":
+    """The jobs, and what closes them; None if there is no queue, as in a recording or on a system
+    without locks."""
     if settings.replay or sys.platform == "win32":
-        return None
+        return None, lambda: None
+    from andon.app.clusters import open_pollers
+    from andon.web.jobs.clusters import ServerClusters
     from andon.web.jobs.folder import FolderJobs
     from andon.web.jobs.shown import ServerJobs
 
-    return ServerJobs(
+    clusters = ServerClusters(open_pollers(settings, everyone=users is not None), user)
+    jobs = ServerJobs(
         FolderJobs(Queue, user, wake),
         book,
         lambda: why_not_submit(settings.jobs_submit_over_http, os.getuid(), encrypted),
         lambda document: submit_document(document, latest, labels_of(settings)),
         users,
+        clusters,
     )
+    return jobs, clusters.close
 
 
 def open_dispatcher_guard(sampler: "Sampler") -> "DispatcherGuard":
@@ -78,6 +86,11 @@ def submit_document(
 
     read = older_jobs_in if is_older(document) else jobs_in
     jobs, home = read(dict(document), REQUEST, {}), home_folder()
+    if any(job.on not in ("", HERE) for job in jobs):
+        raise Invalid(
+            "jobs for a cluster are not accepted over the network",
+            hint="in a terminal: andon submit --on NAME",
+        )
     made = [possible_here(specs_of(job, home, {}, _known), latest, labels) for job in jobs]
     refuse_too_many(open_jobs_folder(), sum(map(len, made)))
     queue = JobQueue(_known, lambda specs: submit(possible_here(specs, latest, labels)), same_as)

@@ -1,4 +1,5 @@
-"""The jobs that a server shows: its own user's; a server of root shows each user their own."""
+"""The jobs that a server shows, of this machine and of clusters: its own user's; a server of root
+shows each user their own."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from andon.web.answers.job_schemas import (
     QueuePlace,
 )
 from andon.web.answers.sights import not_seen
+from andon.web.jobs.clusters import ServerClusters
 from andon.web.jobs.folder import WAITS, FolderJobs
 from andon.web.users.files import SharedFiles, UserFiles
 
@@ -49,8 +51,10 @@ class ServerJobs:
         why_not: Callable[[], str | None],
         submit: "Callable[[dict[str, Any]], Sequence[int]]",
         users: SharedFiles | None = None,
+        clusters: ServerClusters | None = None,
     ) -> None:
         self._own, self.user, self._book = own, own.user, book
+        self._clusters = clusters or ServerClusters()
         self._why_not, self._submit, self._users = why_not, submit, users
 
     def listed(self, sight: Sight, user: str = "") -> ListedJobs:
@@ -59,7 +63,8 @@ class ServerJobs:
         if files is not None or not sight.everything or self._users is None or user:
             found = (files or self._own).jobs()
             scope = PageScope.OWN if files is not None else PageScope.SERVER
-            return ListedJobs(found.views, found.paused, scope)
+            there = self._clusters.views((files or self._own).user)
+            return ListedJobs(_merged(found.views, there), found.paused, scope)
         found, notes = self._own.jobs(), list[str]()
         views = list(found.views)
         for one in self._users.known():
@@ -67,6 +72,7 @@ class ServerJobs:
                 views += one.jobs().views
             except AndonError as error:
                 notes.append(error.reason)
+        views += self._clusters.views(None)
         views.sort(key=lambda view: (view.submitted_at, view.user, view.number))
         return ListedJobs(views, found.paused, PageScope.EVERYONE, "; ".join(notes) or None)
 
@@ -77,23 +83,27 @@ class ServerJobs:
         if len(wanted) > limit:
             notes.append(f"{len(wanted):,} jobs; {limit:,} are shown")
         whose = sight.user if found.scope is PageScope.OWN else self.user
+        whole = found.scope is not PageScope.SERVER or sight.shows(self.user)
         return JobPage(
             at=time.time(),
             user=user or whose or self.user,
             scope=found.scope,
             shared=self._users is not None,
-            whole=found.scope is not PageScope.SERVER or sight.shows(self.user),
+            whole=whole,
             paused=found.paused,
             may_submit=self._why_not() is None,
             counts=counts_of(found.views),
             jobs=tuple(shown_to(sight, one) for one in wanted[:limit]),
             queue=self._queue(),
+            clusters=self._clusters.states() if whole else (),
             note="; ".join(notes) or None,
         )
 
-    def details(self, sight: Sight, number: int, user: str = "") -> JobView:
+    def details(self, sight: Sight, number: int | str, user: str = "") -> JobView:
         files = self._files(sight, user)
         try:
+            if isinstance(number, str):
+                return self._there(sight, number, (files or self._own).user)
             return shown_to(sight, (files or self._own).job(number))
         except Gone as exc:
             if user:
@@ -101,20 +111,38 @@ class ServerJobs:
             shared = self._users is not None
             raise not_seen(f"job {number}", sight, shared, "andon jobs --all") from exc
 
+    def _there(self, sight: Sight, label: str, user: str) -> JobView:
+        """Returns a job of a cluster as it is shown; Gone unless it is on the caller's list."""
+        view = self._clusters.view(label)
+        if view.user != user and not sight.everything:
+            raise Gone(f"there is no job {label[:80]}")
+        return shown_to(sight, view)
+
     def log(
-        self, sight: Sight, number: int, attempt: int | None, start: int | None, user: str = ""
+        self,
+        sight: Sight,
+        number: int | str,
+        attempt: int | None,
+        start: int | None,
+        user: str = "",
     ) -> JobLog:
         """Returns the last part of the output, or what came after `start`."""
         files = self._files(sight, user) or self._own
+        if isinstance(number, str):
+            self.details(sight, number, user)
+            return self._clusters.log(sight, number, start)
         if not sight.shows(files.user):
             raise Denied(
                 f"the output of a job is for {files.user} alone", hint="sign in: andon open"
             )
         return files.log(number, attempt, start)
 
-    def act(self, who: Identity, number: int, act: str, user: str = "") -> JobDone:
+    def act(self, who: Identity, number: int | str, act: str, user: str = "") -> JobDone:
         """Cancels, retries, requeues or moves a job; never one of another user."""
         files = self._files(sight_of(who), user)
+        if isinstance(number, str):
+            self.details(sight_of(who), number, user)
+            return self._clusters.act(number, act)
         if files is not None and files.user != who.user:
             raise Denied(
                 f"a server changes the jobs of {files.user} only for {files.user}",
@@ -165,6 +193,13 @@ class ServerJobs:
             )
             for row, why in zip(found.waiting, queue_reasons(found), strict=True)
         )
+
+
+def _merged(here: Sequence[JobView], there: Sequence[JobView]) -> Sequence[JobView]:
+    """Returns both, oldest first; jobs of this machine stay in the order of their numbers."""
+    if not there:
+        return here
+    return sorted([*here, *there], key=lambda view: view.submitted_at)
 
 
 def shown_to(sight: Sight, view: JobView) -> JobView:

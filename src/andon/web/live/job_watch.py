@@ -25,7 +25,7 @@ class JobWatch:
 
     def __init__(self, jobs: ServerJobs, reader: HistoryReader) -> None:
         self._jobs, self._reader = jobs, reader
-        self._told: dict[Sight, dict[tuple[str, int], JobView]] = {}
+        self._told: dict[Sight, dict[tuple[str, str], JobView]] = {}
 
     def forget(self) -> None:
         """Forgets the jobs, because no client is subscribed any more."""
@@ -47,7 +47,7 @@ class JobWatch:
             raise failed
 
     async def _publish(self, sight: Sight, found: ListedJobs, emit: Emit) -> None:
-        now = {(view.user, view.number): view for view in found.views}
+        now = {(view.user, view.label): view for view in found.views}
         before, self._told[sight] = self._told.get(sight), now
         if before is None:
             return
@@ -57,7 +57,7 @@ class JobWatch:
             return
         value = {
             "jobs": [to_json(shown_to(sight, view)) for view in changed[:MOST_EVENTS]],
-            "gone": [{"user": user, "number": number} for user, number in gone[:MOST_EVENTS]],
+            "gone": [{"user": user, "label": label} for user, label in gone[:MOST_EVENTS]],
             "whole": len(changed) <= MOST_EVENTS,
             "paused": found.paused,
             "counts": to_json(counts_of(found.views)),

@@ -18,8 +18,14 @@ from andon.web.transport.auth import add_notes, caller_of, sight_in
 if TYPE_CHECKING:
     from andon.web.jobs.shown import ServerJobs
 
-MOST_NUMBER = 10_000_000
-_Job = Annotated[int, Path(ge=1, le=MOST_NUMBER, description="a job's number")]
+_Job = Annotated[
+    str,
+    Path(
+        pattern=r"^([1-9][0-9]{0,6}|[a-z][a-z0-9-]{0,31}:[^\s\x00-\x1f]{1,320})$",
+        description="a job's number, or NAME:ID of a job of a cluster",
+    ),
+]
+THERE_THREADS = 4
 _STATES = "|".join(("active", *JobState))
 _User = Annotated[
     str, Query(max_length=64, description="whose jobs; for root, where root runs the server")
@@ -28,6 +34,7 @@ _User = Annotated[
 
 def job_routes(router: APIRouter, jobs: "ServerJobs | None", reader: HistoryReader) -> None:
     """Adds the routes of jobs; a hung folder delays only requests for jobs."""
+    there = HistoryReader(THERE_THREADS, what="cluster")
 
     @router.get("/api/jobs", tags=["share"])
     async def job_list(
@@ -44,16 +51,7 @@ def job_routes(router: APIRouter, jobs: "ServerJobs | None", reader: HistoryRead
             await reader.read(request, key, lambda: _json(found.page(sight, state, limit, user)))
         )
 
-    @router.get("/api/jobs/{job}", tags=["share"])
-    async def job_details(request: Request, job: _Job, user: _User = "") -> Response:
-        """One job: its state and reason, its position, its devices, how it ended."""
-        found, sight = _there(jobs), sight_in(request.scope)
-        key = ("job", sight, job, user)
-        return _sent(
-            await reader.read(request, key, lambda: _json(found.details(sight, job, user)))
-        )
-
-    @router.get("/api/jobs/{job}/log", tags=["share"])
+    @router.get("/api/jobs/{job:path}/log", tags=["share"])
     async def job_log(
         request: Request,
         job: _Job,
@@ -63,11 +61,21 @@ def job_routes(router: APIRouter, jobs: "ServerJobs | None", reader: HistoryRead
     ) -> Response:
         """The end of a job's output, or what follows `start`; for its user."""
         found, sight = _there(jobs), sight_in(request.scope)
-        key = ("job log", sight, job, attempt, start, user)
+        key, name = ("job log", sight, job, attempt, start, user), _named(job)
+        used = reader if isinstance(name, int) else there  # a cluster may take its time
         return _sent(
-            await reader.read(
-                request, key, lambda: _json(found.log(sight, job, attempt, start, user))
+            await used.read(
+                request, key, lambda: _json(found.log(sight, name, attempt, start, user))
             )
+        )
+
+    @router.get("/api/jobs/{job:path}", tags=["share"])
+    async def job_details(request: Request, job: _Job, user: _User = "") -> Response:
+        """One job: its state and reason, its position, its devices, how it ended."""
+        found, sight = _there(jobs), sight_in(request.scope)
+        key = ("job", sight, job, user)
+        return _sent(
+            await reader.read(request, key, lambda: _json(found.details(sight, _named(job), user)))
         )
 
     _changing(router, jobs)
@@ -76,7 +84,7 @@ def job_routes(router: APIRouter, jobs: "ServerJobs | None", reader: HistoryRead
 def _changing(router: APIRouter, jobs: "ServerJobs | None") -> None:
     pool = BlockingPool()
 
-    async def done(request: Request, job: int, act: str, action: Action, user: str) -> Response:
+    async def done(request: Request, job: str, act: str, action: Action, user: str) -> Response:
         """Changes one of the caller's own jobs; a server of root does it as that user."""
         found, who = _there(jobs), caller_of(request.scope)
 
@@ -84,28 +92,28 @@ def _changing(router: APIRouter, jobs: "ServerJobs | None") -> None:
             whose = found.whose(who, user)
             if (refused := refusal_for(who, action, who.user == whose, whose)) is not None:
                 raise refused
-            return found.act(who, job, act, user)
+            return found.act(who, _named(job), act, user)
 
         outcome = await pool.do(request, change)
-        add_notes(request.scope, job=job, outcome=outcome.outcome)
+        add_notes(request.scope, job=_named(job), outcome=outcome.outcome)
         return _sent(_json(outcome))
 
-    @router.post("/api/jobs/{job}/cancel", tags=["share"])
+    @router.post("/api/jobs/{job:path}/cancel", tags=["share"])
     async def cancel_job(request: Request, job: _Job, user: _User = "") -> Response:
         """Cancel a job: it never starts, or its command is asked to end; needs a key."""
         return await done(request, job, "cancel", Action.CANCEL, user)
 
-    @router.post("/api/jobs/{job}/retry", tags=["share"])
+    @router.post("/api/jobs/{job:path}/retry", tags=["share"])
     async def retry_job(request: Request, job: _Job, user: _User = "") -> Response:
         """Queue a job that has ended again; needs a key."""
         return await done(request, job, "retry", Action.RETRY, user)
 
-    @router.post("/api/jobs/{job}/requeue", tags=["share"])
+    @router.post("/api/jobs/{job:path}/requeue", tags=["share"])
     async def requeue_job(request: Request, job: _Job, user: _User = "") -> Response:
         """Stop a running job and queue it again; needs a key."""
         return await done(request, job, "requeue", Action.REQUEUE, user)
 
-    @router.post("/api/jobs/{job}/move", tags=["share"])
+    @router.post("/api/jobs/{job:path}/move", tags=["share"])
     async def move_job(
         request: Request,
         job: _Job,
@@ -125,6 +133,10 @@ def _changing(router: APIRouter, jobs: "ServerJobs | None") -> None:
         numbers = await pool.do(request, lambda _: found.submit(given))
         add_notes(request.scope, jobs=list(numbers))
         return Response(_json(JobsQueued(tuple(numbers))), 201, media_type="application/json")
+
+
+def _named(job: str) -> int | str:
+    return int(job) if job.isdecimal() else job
 
 
 def _there(jobs: "ServerJobs | None") -> "ServerJobs":

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -20,7 +21,7 @@ from andon.model.execution import (
 )
 from andon.ports import ContainerEngine
 from andon.work.containers.rules.arguments import WITH_FILES
-from andon.work.launcher import CommandEnd
+from andon.work.launcher import CommandEnd, Launcher
 
 MEMORY = Path("/proc/meminfo")
 RENDER_NODES = Path("/dev/dri/by-path")
@@ -157,6 +158,24 @@ def follow_container(
     with suppress(AndonError):
         contained.clean()
     return finished
+
+
+def run_container(
+    contained: ContainedCommand,
+    grace_seconds: float,
+    check: Callable[[], str | None],
+    notify: Callable[[str], None],
+    command: Sequence[str] | None = None,
+    **more: Any,
+) -> tuple[CommandEnd, bool]:
+    """Follows a container with a client of ours; `more` are options of the launcher."""
+
+    def launch(client: Sequence[str]) -> CommandEnd:
+        return Launcher(client, os.environ, grace_seconds, elsewhere=contained.send, **more).run(
+            check, notify
+        )
+
+    return follow_container(contained, launch, command)
 
 
 def sweep(engine: ContainerEngine) -> None:

@@ -6,7 +6,6 @@ Never by fork: a child of a process that has used CUDA, or has threads, cannot u
 import os
 import select
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -19,10 +18,8 @@ from andon.errors import AndonError
 from andon.host.interpreter import module_environment, process_command
 from andon.work.functions.carrying import carried, carry_function, carry_value
 from andon.work.functions.child import read_frame, write_frame
+from andon.work.output_tail import OutputTail
 from andon.work.process_group import ProcessGroup
-
-TAIL_BYTES = 64 * 1024
-OUTPUT_SECONDS = 1.0  # how long the rest of its output is waited for
 
 
 class CallOutcome(Struct, frozen=True):
@@ -73,10 +70,7 @@ class FunctionWorker:
         self._environment, self._grace_seconds = dict(environment), grace_seconds
         self._group: ProcessGroup | None = None
         self._requests = self._answers = -1
-        self._reader: threading.Thread | None = None
-        self._output, self._drained = -1, threading.Lock()
-        self._tail = b""
-        self.written = 0  # bytes that its processes have written
+        self._output: OutputTail | None = None
 
     @property
     def pid(self) -> int | None:
@@ -92,9 +86,7 @@ class FunctionWorker:
             return
         theirs, self._requests = os.pipe()
         self._answers, answer = os.pipe()
-        self._output, entrance = os.pipe()
-        os.set_blocking(self._output, False)
-        self._tail = b""
+        output = self._output = OutputTail()
         try:
             self._group = ProcessGroup(
                 process_command("function", str(theirs), str(answer)),
@@ -102,18 +94,17 @@ class FunctionWorker:
                 self._grace_seconds,
                 pass_fds=(theirs, answer),
                 stdin=DEVNULL,
-                stdout=entrance,
-                stderr=entrance,
+                stdout=output.entrance,
+                stderr=output.entrance,
             )
         except BaseException:
-            for descriptor in (self._requests, self._answers, self._output):
+            for descriptor in (self._requests, self._answers):
                 os.close(descriptor)
             raise
         finally:
-            for descriptor in (theirs, answer, entrance):
+            output.started()
+            for descriptor in (theirs, answer):
                 os.close(descriptor)
-        self._reader = threading.Thread(target=self._read_output, args=(self._output,), daemon=True)
-        self._reader.start()
         setup = {"function": self._function, "path": [p for p in sys.path if p]}
         self._begin(carry_value(setup))
 
@@ -154,14 +145,17 @@ class FunctionWorker:
 
     def output(self) -> str:
         """Returns the end of what the process has written so far."""
-        self._drain(self._output)
-        return self._tail.decode(errors="replace")
+        return "" if self._output is None else self._output.text()
 
-    def output_since(self, written: int) -> bytes:
-        """Returns the end of what was written after this many bytes."""
-        self._drain(self._output)
-        new = min(len(self._tail), self.written - written)
-        return self._tail[len(self._tail) - new :]
+    def mark(self) -> Callable[[], bytes]:
+        """Returns a function that returns the end of what is written from now on."""
+        before, written = self._output, 0 if self._output is None else self._output.written
+
+        def since() -> bytes:
+            now = self._output
+            return b"" if now is None else now.since(written if now is before else 0)
+
+        return since
 
     def end(self, number: int) -> None:
         """Asks the process to end, or kills it; from any thread. The next call notices."""
@@ -177,8 +171,8 @@ class FunctionWorker:
         self._group = None
         for descriptor in (self._requests, self._answers):
             os.close(descriptor)
-        if self._reader is not None:
-            self._reader.join(OUTPUT_SECONDS)
+        if self._output is not None:
+            self._output.close()
         return code
 
     def __enter__(self) -> Self:
@@ -199,30 +193,6 @@ class FunctionWorker:
                 raise TimeoutError
         frame = read_frame(self._answers)
         return None if frame is None else carried(frame)
-
-    def _read_output(self, source: int) -> None:
-        watched = select.poll()
-        watched.register(source, select.POLLIN)
-        while watched.poll() and self._drain(source):
-            pass
-        with self._drained:
-            self._output = -1
-            os.close(source)
-
-    def _drain(self, source: int) -> bool:
-        """Reads what is available; returns False at the end. Thread and caller both use it."""
-        with self._drained:
-            if source < 0 or source != self._output:
-                return False
-            while True:
-                try:
-                    piece = os.read(source, 65536)
-                except BlockingIOError:
-                    return True
-                if not piece:
-                    return False
-                self.written += len(piece)
-                self._tail = (self._tail + piece)[-TAIL_BYTES:]
 
 
 def _outcome(answer: Mapping[str, Any], seconds: float) -> CallOutcome:

@@ -10,11 +10,23 @@ from msgspec.structs import replace
 from andon.errors import Conflict
 from andon.leases.availability import Availability
 from andon.leases.book.lease_book import Book
-from andon.leases.granter import Granter, LeaseTerms, Progress
+from andon.leases.granter import Progress
 from andon.leases.placement import Placement
 from andon.model.lease import DeviceRequest
 
 AT_ONCE_SECONDS = 0.0
+
+
+class TakeDevices(Protocol):
+    """Takes a lease, as `Granter.grant` does."""
+
+    def __call__(
+        self,
+        request: DeviceRequest,
+        timeout_seconds: float | None = None,
+        waiting: Callable[[Progress], None] | None = None,
+        unwanted: Callable[[], bool] = lambda: False,
+    ) -> Placement: ...
 
 
 class WorkPlaces(Protocol):
@@ -54,7 +66,7 @@ class LeasedPlaces(Struct):
 
     availability: Availability
     request: DeviceRequest
-    terms: LeaseTerms
+    grant: TakeDevices
     most_devices: int | None = None  # None: all that there are
     per_device: int = 1
     wait_seconds: float = 0.0  # for the first
@@ -74,7 +86,7 @@ class LeasedPlaces(Struct):
         return self._most
 
     def first(self) -> Placement:
-        return self._granter().grant(self.request, self.terms, self.wait_seconds, self.waiting)
+        return self.grant(self.request, self.wait_seconds, self.waiting)
 
     def at_once(self, taken: Sequence[Placement]) -> Placement | None:
         if len(taken) >= self.most:
@@ -83,17 +95,14 @@ class LeasedPlaces(Struct):
         if not offer.choice.chosen:
             return None
         try:
-            return self._granter().grant(self._wanted(taken), self.terms, AT_ONCE_SECONDS)
+            return self.grant(self._wanted(taken), AT_ONCE_SECONDS)
         except Conflict:  # someone took it meanwhile: `later` waits for the next
             return None
 
     def later(self, taken: Sequence[Placement], unwanted: Callable[[], bool]) -> Placement | None:
         if len(taken) >= self.most:
             return None
-        return self._granter().grant(self._wanted(taken), self.terms, None, None, unwanted)
-
-    def _granter(self) -> Granter:
-        return Granter(self._book, self.availability)
+        return self.grant(self._wanted(taken), None, None, unwanted)
 
     def _wanted(self, taken: Sequence[Placement]) -> DeviceRequest:
         """Leaves out devices that have all the workers they may have."""

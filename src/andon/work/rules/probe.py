@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from andon.errors import Conflict, Gone, Invalid
 from andon.model.probe import MemoryLine, ProbeResult, Trial, TrialState
-from andon.model.run.record import RunState
+from andon.model.run.record import RunDevice, RunState
 from andon.runs.rules.oom import MemoryBeforeEnd, complaint, verdict
 from andon.units import human_seconds
 
@@ -192,6 +192,32 @@ class ProbePlan(Struct, frozen=True):
 
     def search(self, trials: Sequence[Trial]) -> Search:
         return searched(begin_search(self.low, self.high), trials)
+
+
+class ProbeRequest(Struct, frozen=True):
+    """What is probed: its name and command, the range of sizes, the margin below the largest."""
+
+    name: str
+    command: str
+    low: int
+    high: int
+    margin_percent: float
+
+    def plan(self, devices: Sequence[RunDevice], node: str, simulated: bool) -> ProbePlan:
+        """Returns the plan on these devices."""
+        totals = [one.memory_total_bytes for one in devices if one.memory_total_bytes]
+        return ProbePlan(
+            name=self.name,
+            command=self.command,
+            model=" + ".join(dict.fromkeys(device.name for device in devices)),
+            devices=len(devices),
+            node=node,
+            low=self.low,
+            high=self.high,
+            margin_percent=self.margin_percent,
+            memory_total_bytes=min(totals, default=None),
+            simulated=simulated,
+        )
 
 
 def probe_of(plan: ProbePlan, trials: Sequence[Trial], at: float) -> ProbeResult:

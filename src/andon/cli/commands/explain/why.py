@@ -55,10 +55,15 @@ def why(devices: list[str], as_json: bool, seconds: float, job: str | None) -> i
 
     Without DEVICE (index, 3:0, UUID or its prefix, PCI address) the one that most needs attention
     is explained, and the others get a line each. Each reason comes with its evidence; a value that
-    cannot be read counts as unknown.
+    cannot be read counts as unknown. For a job of a cluster: andon why lab:4711
     """
+    if job is None and len(devices) == 1 and ":" in devices[0]:
+        from andon.cli.commands.explain.why_job import why_elsewhere
+
+        if (code := why_elsewhere(chosen(), devices[0], as_json)) is not None:
+            return code
     if job is not None:
-        if devices or chosen().url is not None:
+        if devices or node_of(chosen()).url is not None:
             raise click.UsageError("--job explains a job of this machine; leave out the GPU")
         from andon.cli.commands.explain.why_job import why_job
 

@@ -22,6 +22,8 @@ def why_job(choices: Choices, word: str, as_json: bool) -> int:
     from andon.jobs.queue import Queue
     from andon.model.shapes import to_json
 
+    if ":" in word and (code := why_elsewhere(choices, word, as_json)) is not None:
+        return code
     queue, terminal = Queue(), Terminal.of(choices)
     view = queue.views([one_job(queue, word)])[0]
     ahead, others = _ahead(queue, view), _others(view)
@@ -37,6 +39,18 @@ def why_job(choices: Choices, word: str, as_json: bool) -> int:
     for line in _lines(view, ahead, others):
         terminal.say(line)
     return 0
+
+
+def why_elsewhere(choices: Choices, word: str, as_json: bool) -> int | None:
+    """Explains a job of a cluster; None if the word names no cluster."""
+    from andon.cli.commands.jobs.clusters import one_apart
+
+    there = one_apart(choices, word)
+    if there is None:
+        return None
+    from andon.cli.commands.jobs.elsewhere import why_there
+
+    return why_there(choices, *there, as_json)
 
 
 def _lines(view: "JobView", ahead: "list[JobView]", others: "tuple[WaitingRow, ...]") -> list[Text]:

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from andon.cli.commands.completing import complete_job
+from andon.cli.commands.jobs.clusters import apart, refuse_elsewhere
 from andon.cli.commands.jobs.common import (
     JOB_FORMS,
+    QUEUE_JOB_FORMS,
     job_words,
     meant_jobs,
     one_job,
@@ -35,9 +37,15 @@ if TYPE_CHECKING:
 def show(jobs: tuple[str, ...], as_json: bool) -> int:
     """Show jobs: what they ask for, why they wait, on which GPUs they run, how they ended."""
     choices = chosen()
+    here, elsewhere = apart(choices, jobs)
     queue = open_queue(choices)
-    found, code = meant_jobs(queue, jobs)
+    found, code = meant_jobs(queue, here)
     views = [queue.view(facts.spec.number) for facts in found]
+    if elsewhere:
+        from andon.cli.commands.jobs.elsewhere import show_there
+
+        others, failed = show_there(elsewhere)
+        views, code = [*views, *others], max(code, failed)
     terminal = Terminal.of(choices)
     if as_json:
         from andon.model.job.facts import views_to_json
@@ -59,8 +67,9 @@ def show(jobs: tuple[str, ...], as_json: bool) -> int:
 def wait(jobs: tuple[str, ...], timeout: float | None) -> int:
     """Wait until jobs have ended; the exit code is that of the worst one."""
     choices = chosen()
+    here, elsewhere = apart(choices, jobs)
     queue = open_queue(choices)
-    found, code = meant_jobs(queue, jobs)
+    found, code = meant_jobs(queue, here)
     numbers = [facts.spec.number for facts in found]
     until = None if timeout is None else time.monotonic() + timeout
 
@@ -69,7 +78,12 @@ def wait(jobs: tuple[str, ...], timeout: float | None) -> int:
             several = len(numbers) > 1
             raise TimedOut(f"{'not all jobs have' if several else 'the job has not'} ended in time")
 
-    return max(code, worst_code(queue, numbers, wait_settled(queue, numbers, each=late)))
+    code = max(code, worst_code(queue, numbers, wait_settled(queue, numbers, each=late)))
+    for cluster, ids in elsewhere.values():
+        from andon.cli.commands.jobs.elsewhere import code_of, wait_there
+
+        code = max(code, *map(code_of, wait_there(cluster, ids, until)))
+    return code
 
 
 def _is_settled(state: JobState) -> bool:
@@ -104,7 +118,7 @@ def _requeued(facts: "JobFacts") -> str:
 def _acting(name: str, about: str, done: "Callable[[JobFacts], str]") -> click.Command:
     """Makes a command that does the same to each job; a failure on one does not stop the others."""
 
-    @click.command(name, help=about, epilog=JOB_FORMS)
+    @click.command(name, help=about, epilog=QUEUE_JOB_FORMS)
     @job_words
     @shared
     def command(jobs: tuple[str, ...]) -> int:
@@ -113,6 +127,7 @@ def _acting(name: str, about: str, done: "Callable[[JobFacts], str]") -> click.C
         from andon.jobs.queue import wake
 
         choices = chosen()
+        refuse_elsewhere(choices, jobs)
         queue = open_queue(choices, wake=False)
         act: Any = getattr(acts, "remove" if name == "rm" else name)
         found, code = meant_jobs(queue, jobs, name in ("rm", "requeue"), FITTING.get(name))
@@ -160,7 +175,7 @@ rm = _acting(
 )
 
 
-@click.command(epilog=JOB_FORMS)
+@click.command(epilog=QUEUE_JOB_FORMS)
 @click.argument("job", metavar="JOB", shell_complete=complete_job)
 @click.option("--first", is_flag=True, help="Move it to the front.")
 @click.option("--last", is_flag=True, help="Move it to the end.")
@@ -174,6 +189,7 @@ def move(job: str, first: bool, last: bool, before: str | None) -> int:
     if first + last + (before is not None) != 1:
         raise click.UsageError("use one of --first, --last and --before JOB")
     choices = chosen()
+    refuse_elsewhere(choices, [job, before or ""])
     queue = open_queue(choices, wake=False)
     facts = queue.jobs[one_job(queue, job)]
     target = None if before is None else one_job(queue, before)

@@ -1,7 +1,10 @@
 """`andon cancel`: ends jobs, whether they wait or run."""
 
+from collections.abc import Sequence
+
 import click
 
+from andon.cli.commands.jobs.clusters import apart
 from andon.cli.commands.jobs.common import (
     JOB_FORMS,
     deleted_meanwhile,
@@ -27,10 +30,20 @@ def cancel(jobs: tuple[str, ...], no_wait: bool) -> int:
 
     The job's --grace is the time between the two. A process that survives both is named.
     """
+    choices = chosen()
+    here, elsewhere = apart(choices, jobs)
+    codes = [_cancel_here(choices, here, no_wait)] if here else []
+    if elsewhere:
+        from andon.cli.commands.jobs.elsewhere import cancel_there
+
+        codes += [cancel_there(choices, one, ids) for one, ids in elsewhere.values()]
+    return max(codes)
+
+
+def _cancel_here(choices: Choices, jobs: Sequence[str], no_wait: bool) -> int:
     from andon.jobs import acts
     from andon.jobs.queue import wake
 
-    choices = chosen()
     queue = open_queue(choices, wake=False)
     found, code = meant_jobs(queue, jobs, True, lambda state: not state.is_settled)
     outcomes = []

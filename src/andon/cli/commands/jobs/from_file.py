@@ -7,44 +7,121 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from andon.cli.commands.jobs.clusters import target_of
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import Invalid
 
 if TYPE_CHECKING:
+    from andon.jobs.clusters.asking import OpenCluster
     from andon.jobs.rules.file_keys import FileJob
     from andon.model.job import JobFacts
+    from andon.model.job.cluster import Submission
 
 
 def submit_file(
     choices: Choices, path: str, asked: Mapping[str, Any], *, dry_run: bool, wait: bool
 ) -> int:
-    """Queues the jobs one after the other: a later one may name an earlier one in `after`."""
+    """Queues the jobs one after the other: a later one may name an earlier one in `after`. Those
+    for a cluster come last."""
     from andon.cli.commands.jobs.submit import possible, sampled, say_same
     from andon.jobs.file import JobQueue, queue_all, read_job_file, specs_of
 
     _refuse_options(asked)
-    jobs = read_job_file(path)
+    every = read_job_file(path)
     base, simulate = Path(path).resolve().parent, choices.simulate
+    targets = [target_of(choices, {"on": job.on or None, "engine_options": ()}) for job in every]
+    jobs = [job for job, target in zip(every, targets, strict=True) if target is None]
+    pairs = zip(every, targets, strict=True)
+    there = _Elsewhere(base, [(job, target) for job, target in pairs if target is not None])
+    there.check(jobs)
     sample = cache(lambda: sampled(choices))
     checked = [possible(choices, specs_of(job, base, {}, _known, simulate), sample) for job in jobs]
     _check_images(jobs)
     if dry_run:
         from andon.cli.commands.jobs.submit import show_dry
 
-        show_dry(checked)
+        if checked:
+            show_dry(checked)
+        there.preview(choices)
         return 0
     from andon.jobs.folder import open_jobs_folder
     from andon.jobs.queue import refuse_too_many, same_as, submit
 
-    refuse_too_many(open_jobs_folder(), sum(map(len, checked)))
+    if jobs:
+        refuse_too_many(open_jobs_folder(), sum(map(len, checked)))
     queue = JobQueue(_known, lambda specs: submit(possible(choices, specs, sample)), same_as)
     made = queue_all(jobs, base, queue, simulate)
     labels = [one.spec.label.partition("_")[0] for one in made]
-    _say(choices, labels, [one.spec.name for one in made])
+    if labels:
+        _say(choices, labels, [one.spec.name for one in made])
     for filed in made:
         if not filed.is_new:
             say_same(choices, filed.spec.label)
-    return _waited(choices, labels) if wait else 0
+    submitted = there.submit(choices)
+    if not wait:
+        return 0
+    code = _waited(choices, labels) if labels else 0
+    return max([code, *(there.waited(choices, *one) for one in submitted)])
+
+
+class _Elsewhere:
+    """The jobs of a file that run on clusters, each with its cluster."""
+
+    def __init__(self, base: Path, jobs: "Sequence[tuple[FileJob, OpenCluster]]") -> None:
+        self._base, self._jobs = base, jobs
+
+    def check(self, here: "Sequence[FileJob]") -> None:
+        """Refuses what cannot be submitted, before anything is."""
+        names = {job.name for job, _ in self._jobs if job.name}
+        for job in here:
+            if wrong := names & {*job.after, *job.after_any}:
+                raise Invalid(
+                    f"{job.name or 'a job'} runs here and cannot wait for {min(wrong)}, which runs "
+                    "on a cluster"
+                )
+        named: dict[str, str] = {}
+        for job, cluster in self._jobs:
+            self._submission(job, cluster, named)
+            named[job.name] = f"{cluster.name}:?"
+
+    def preview(self, choices: Choices) -> None:
+        from andon.cli.commands.jobs.elsewhere import preview_there
+
+        for job, cluster in self._jobs:
+            named = {other.name: f"{cluster.name}:?" for other, _ in self._jobs}
+            preview_there(choices, cluster, self._submission(job, cluster, named))
+
+    def submit(self, choices: Choices) -> "list[tuple[OpenCluster, str]]":
+        """Submits the jobs one after the other; returns where each is and what it is called."""
+        from andon.cli.commands.jobs.elsewhere import say_submitted, submit_there
+
+        named: dict[str, str] = {}
+        out = []
+        for job, cluster in self._jobs:
+            submission = self._submission(job, cluster, named)
+            label = named[job.name] = submit_there(cluster, submission)
+            say_submitted(choices, label, submission)
+            out.append((cluster, label))
+        return out
+
+    def waited(self, choices: Choices, cluster: "OpenCluster", label: str) -> int:
+        from andon.cli.commands.jobs.elsewhere import waited_there
+
+        return waited_there(choices, cluster, label)
+
+    def _submission(
+        self, job: "FileJob", cluster: "OpenCluster", named: Mapping[str, str]
+    ) -> "Submission":
+        from msgspec.structs import replace
+
+        from andon.cli.commands.jobs.elsewhere import submission_of
+        from andon.jobs.file import specs_of
+
+        plain = replace(job, after=(), after_any=(), array="")
+        (spec,) = specs_of(plain, self._base, {}, _known)
+        after = [named.get(word, word) for word in job.after]
+        after_any = [named.get(word, word) for word in job.after_any]
+        return submission_of(cluster, spec, job.engine_options, after, after_any, job.array)
 
 
 def _known() -> "Mapping[int, JobFacts]":

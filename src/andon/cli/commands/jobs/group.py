@@ -1,21 +1,24 @@
 """`andon jobs`: lists jobs; its commands act on them."""
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from andon.cli.commands.command_group import CommandGroup
-from andon.cli.options import chosen, shared
+from andon.cli.options import chosen, elsewhere, shared
 from andon.cli.show.text import say
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.model.job import JobState
 
 if TYPE_CHECKING:
+    from andon.cli.commands.jobs.clusters import ClusterJobs
     from andon.jobs.queue import Queue
     from andon.model.job import JobView
 
 MOST_WAITING, MOST_ENDED = 50, 10
+FOLLOW_SECONDS = 1.0
 COMMANDS = {
     "show": ("acts:show", "One job: what it asks for, why it waits, how it ended."),
     "wait": ("acts:wait", "Wait until jobs have ended."),
@@ -53,42 +56,91 @@ COMMANDS = {
 )
 @click.option("-f", "--follow", is_flag=True, help="Then print each change until all have ended.")
 @click.option("--json", "as_json", is_flag=True, help="Print andon.jobs/1: UTC, bytes.")
+@elsewhere
 @shared
 @click.pass_context
 def jobs(
     context: click.Context, everything: bool, state: str | None, follow: bool, as_json: bool
 ) -> int | None:
-    """List your jobs on this machine: running, waiting, and the last that ended.
+    """List your jobs on this machine and on clusters: running, waiting, the last that ended.
 
     For a waiting job it shows why it waits, and its position among yours. With --all it also shows
     who waits for GPUs on this machine, without names and commands; root sees everyone's jobs.
     """
+    if chosen().url is not None:  # a list of jobs here needs no settings to find a node
+        return _of_server(context, everything or follow, state, as_json)
     if context.invoked_subcommand is not None:
         return None
-    from andon.cli.commands.jobs.common import open_queue, wait_settled
+    from andon.cli.commands.jobs.clusters import cluster_list
+    from andon.cli.commands.jobs.common import open_queue
 
     choices = chosen()
     queue = open_queue(choices)
     numbers, left = _shown(queue, everything, state)
     terminal = Terminal.of(choices)
+    there = cluster_list(choices, state, everything)
     views = queue.views(numbers)
     if everything and not follow:
-        return _show_machine(choices, queue, views, state, as_json)
+        return _show_machine(choices, queue, views, there, state, as_json)
+    if as_json:
+        _show_json(terminal, [*views, *there.views], queue.paused, there)
+        return 0
+    _show(queue.paused, [*views, *there.views], left, terminal, there.notes)
+    if follow:
+        _follow(choices, queue, terminal, there)
+    return 0
+
+
+def _of_server(context: click.Context, more: bool, state: str | None, as_json: bool) -> int:
+    """Prints the jobs that a server shows this user, in the order of those here."""
+    if context.invoked_subcommand is not None or more:
+        raise click.UsageError("--url lists the jobs of a server: leave out --all, -f and commands")
+    from andon.cli.sources import node_of
+    from andon.jobs.rules.views import latest_last
+
+    found = node_of(chosen()).jobs.page()
+    wanted = [one for one in found.views if state is None or one.state == state]
+    terminal, views = Terminal.of(chosen()), latest_last(wanted, MOST_ENDED)
     if as_json:
         from andon.cli.json_text import as_json_text
         from andon.model.job.facts import views_to_json
 
-        terminal.show(as_json_text(views_to_json(views, queue.paused), terminal.live))
-        return 0
-    _show(queue, views, left, terminal)
-    if follow:
-        active = [n for n, found in queue.statuses.items() if not found.state.is_settled]
-        wait_settled(queue, active, lambda view: _changed(terminal, view))
+        terminal.show(as_json_text(views_to_json(views, found.paused), terminal.live))
+    else:
+        _show(found.paused, views, 0, terminal, found.notes)
     return 0
 
 
+def _show_json(
+    terminal: Terminal, views: "Sequence[JobView]", paused: bool, there: "ClusterJobs", **more: Any
+) -> None:
+    from andon.cli.json_text import as_json_text
+    from andon.model.job.facts import views_to_json
+
+    said = {**views_to_json(views, paused), "clusters": there.to_json(), **more}
+    terminal.show(as_json_text(said, terminal.live))
+
+
+def _follow(choices: Choices, queue: "Queue", terminal: Terminal, there: "ClusterJobs") -> None:
+    """Prints each change until all jobs have ended, those of clusters included."""
+    from andon.cli.commands.jobs.clusters import ClusterFollower
+    from andon.cli.commands.jobs.common import wait_settled
+
+    follower = ClusterFollower(choices, there, lambda view: _changed(terminal, view))
+    active = [n for n, found in queue.statuses.items() if not found.state.is_settled]
+    wait_settled(queue, active, lambda view: _changed(terminal, view), follower.look)
+    while follower.active:
+        time.sleep(FOLLOW_SECONDS)
+        follower.look()
+
+
 def _show_machine(
-    choices: Choices, queue: "Queue", views: "list[JobView]", state: str | None, as_json: bool
+    choices: Choices,
+    queue: "Queue",
+    views: "list[JobView]",
+    there: "ClusterJobs",
+    state: str | None,
+    as_json: bool,
 ) -> int:
     """Prints all of the user's own jobs, the machine's queue, and for root everyone's jobs."""
     from andon.cli.commands.jobs import everyone
@@ -96,17 +148,14 @@ def _show_machine(
     terminal = Terminal.of(choices)
     book, unknown = everyone.machine_queue(choices)
     others, notes = everyone.others_jobs(book)
-    views = [*views, *(one for one in others if state is None or one.state == state)]
+    more = [one for one in others if state is None or one.state == state]
+    views = [*views, *more, *there.views]
     for note in filter(None, (unknown, *notes)):
         notice(note, choices)
     if as_json:
-        from andon.cli.json_text import as_json_text
-        from andon.model.job.facts import views_to_json
-
-        said = {**views_to_json(views, queue.paused), "queue": everyone.queue_to_json(book)}
-        terminal.show(as_json_text(said, terminal.live))
+        _show_json(terminal, views, queue.paused, there, queue=everyone.queue_to_json(book))
         return 0
-    _show(queue, views, 0, terminal)
+    _show(queue.paused, views, 0, terminal, there.notes)
     for line in everyone.queue_lines(book, terminal.width):
         terminal.say(line)
     return 0
@@ -127,19 +176,23 @@ def _shown(queue: "Queue", everything: bool, state: str | None) -> tuple[list[in
     return shown, len(wanted) - len(shown) - (len(ended) - len(last) if state is None else 0)
 
 
-def _show(queue: "Queue", views: "list[JobView]", left: int, terminal: Terminal) -> None:
+def _show(
+    paused: bool, views: "Sequence[JobView]", left: int, terminal: Terminal, notes: "Sequence[str]"
+) -> None:
     from andon.cli.show.jobs import render_jobs
 
     if not views:
         terminal.say(say("no jobs; andon submit -- COMMAND queues one", "dim"))
-        return
-    for line in render_jobs(views, time.time(), terminal.width):
-        terminal.say(line)
-    if terminal.quiet:
+    else:
+        for line in render_jobs(views, time.time(), terminal.width):
+            terminal.say(line)
+    for note in notes:
+        terminal.say(say(f"– {note}", "yellow"))
+    if terminal.quiet or not views:
         return
     if left:
         terminal.say(say(f"{left} more: andon jobs --all", "dim"))
-    if queue.paused:
+    if paused:
         terminal.say(say("paused: nothing starts until andon jobs start", "yellow"))
 
 

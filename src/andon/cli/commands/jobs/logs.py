@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from andon.cli.commands.completing import complete_job
+from andon.cli.commands.jobs.clusters import one_apart
 from andon.cli.commands.jobs.common import JOB_FORMS, one_job, open_queue
 from andon.cli.options import MOST, chosen, shared
 from andon.cli.terminal import Choices, notice, write
-from andon.errors import Gone
+from andon.errors import Gone, Invalid
 from andon.host.files import open_regular
 from andon.model.job import JobState
 
@@ -49,6 +50,13 @@ def count(text: str | int) -> int:
 def logs(job: str, follow: bool, lines: int | None, attempt: int | None) -> int:
     """Print the output of a job, standard output and standard error together."""
     choices = chosen()
+    there = one_apart(choices, job)
+    if there is not None:
+        from andon.cli.commands.jobs.following import logs_there
+
+        if attempt is not None:
+            raise Invalid("--attempt is for jobs on this machine")
+        return logs_there(choices, *there, LINES if lines is None else lines, follow)
     queue = open_queue(choices)
     number = one_job(queue, job)
     begun = [one.number for one in queue.jobs[number].attempts]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from andon.cli.commands.completing import complete_command
+from andon.cli.commands.jobs.clusters import on_options, target_of
 from andon.cli.commands.share.container_options import (
     contained,
     container_from,
@@ -27,6 +28,7 @@ from andon.errors import Invalid
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from andon.jobs.clusters.asking import OpenCluster
     from andon.model.device import Snapshot
     from andon.model.execution import ContainerOptions
     from andon.model.job.spec import Checkpoint, JobSpec
@@ -104,6 +106,7 @@ def checkpoint(text: str) -> "Checkpoint":
 @click.option("--unique", is_flag=True, help="Not if the same job already waits or runs.")
 @click.option("--dry-run", is_flag=True, help="Check everything and queue nothing.")
 @click.option("--wait", is_flag=True, help="Wait for the end; the exit code is the job's.")
+@on_options
 @container_options
 @click.argument(
     "command", nargs=-1, type=click.UNPROCESSED, required=True, shell_complete=complete_command
@@ -122,6 +125,9 @@ def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) ->
 
         return submit_file(choices, command[0], asked, dry_run=dry_run, wait=wait)
     _refuse_words_after_a_file(command)
+    target = target_of(choices, asked)
+    if target is not None:
+        return _submit_there(choices, target, command, asked, dry_run=dry_run, wait=wait)
     specs = possible(choices, _specs(choices, command, asked))
     if not specs[0].container:
         _say_missing(choices, command)
@@ -141,14 +147,31 @@ def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) ->
     return _waited(choices, number) if wait else 0
 
 
+def _submit_there(
+    choices: Choices,
+    cluster: "OpenCluster",
+    command: tuple[str, ...],
+    asked: dict[str, Any],
+    *,
+    dry_run: bool,
+    wait: bool,
+) -> int:
+    """Submits the command to a cluster; what that cannot do it refuses itself."""
+    from andon.cli.commands.jobs import elsewhere
+
+    spec = _spec(choices, command, asked, container_from(asked))
+    submission = elsewhere.submission_of(
+        cluster, spec, asked["engine_options"], asked["after"], asked["after_any"], asked["array"]
+    )
+    if dry_run:
+        elsewhere.preview_there(choices, cluster, submission)
+        return 0
+    label = elsewhere.submit_there(cluster, submission)
+    elsewhere.say_submitted(choices, label, submission)
+    return elsewhere.waited_there(choices, cluster, label) if wait else 0
+
+
 def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) -> "list[JobSpec]":
-    from andon.jobs.git_commit import GitCommitLookup
-
-    commit = GitCommitLookup()
-    import andon.jobs.queue  # noqa: F401 - needed below; imported while git looks for the commit
-    from andon.jobs.submitting import here_spec
-    from andon.model.job.spec import ArrayPlace, NotifyWhen
-
     if choices.replay is not None:
         raise Invalid("the devices of a recorded file cannot be used by jobs")
     indices, limit = _array(asked["array"])
@@ -156,7 +179,31 @@ def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) ->
     image = container_from(asked)
     refuse_bind(asked["bind"], image)
     contained(image, command)
-    spec = here_spec(
+    spec = _spec(choices, command, asked, image, after=after, after_any=after_any)
+    if not indices:
+        return [spec]
+    from msgspec.structs import replace
+
+    from andon.model.job.spec import ArrayPlace
+
+    return [replace(spec, array=ArrayPlace(0, index, len(indices), limit)) for index in indices]
+
+
+def _spec(
+    choices: Choices,
+    command: tuple[str, ...],
+    asked: dict[str, Any],
+    image: "ContainerOptions | None",
+    **more: Any,
+) -> "JobSpec":
+    from andon.jobs.git_commit import GitCommitLookup
+
+    commit = GitCommitLookup()
+    import andon.jobs.queue  # noqa: F401 - needed below; imported while git looks for the commit
+    from andon.jobs.submitting import here_spec
+    from andon.model.job.spec import NotifyWhen
+
+    return here_spec(
         command,
         request_to_take(asked, choices),
         commit=commit,
@@ -166,8 +213,6 @@ def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) ->
         bind=asked["bind"],
         grace_seconds=asked["grace"],
         timeout_seconds=asked["timeout"],
-        after=after,
-        after_any=after_any,
         begin_at=asked["begin"],
         retries=asked["retries"] or 0,
         retry_lost=asked["retry_lost"],
@@ -177,12 +222,8 @@ def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) ->
         unique=asked["unique"],
         tags=tuple(asked["tags"]),
         container=_container(image),
+        **more,
     )
-    if not indices:
-        return [spec]
-    from msgspec.structs import replace
-
-    return [replace(spec, array=ArrayPlace(0, index, len(indices), limit)) for index in indices]
 
 
 def possible(

@@ -22,8 +22,8 @@ from andon.cli.terminal import Choices, report
 from andon.errors import Invalid
 
 if TYPE_CHECKING:
-    from andon.cli.commands.probing.session import ProbeSpan
     from andon.work.probe.command_trials import TrialLimits
+    from andon.work.rules.probe import ProbeRequest
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -63,22 +63,7 @@ if TYPE_CHECKING:
     "command", nargs=-1, type=click.UNPROCESSED, required=True, shell_complete=complete_command
 )
 @shared
-def probe(
-    command: tuple[str, ...],
-    low: int,
-    high: int,
-    margin: float,
-    ready: str | None,
-    seconds: float | None,
-    trial_timeout: float,
-    metric: str | None,
-    name: str | None,
-    as_json: bool,
-    length: float | None,
-    lease_id: str | None,
-    bind: bool,
-    **asked: Any,
-) -> int:
+def probe(command: tuple[str, ...], **asked: Any) -> int:
     """Find the largest size that fits: andon probe -- python train.py --batch {n}
 
     Runs the command with different sizes in place of {n}, on GPUs that are reserved once. It
@@ -87,26 +72,36 @@ def probe(
     --seconds.
     """
     choices = chosen()
-    from andon.cli.commands.probing.session import ProbeSpan
+    from andon.model.redaction import redact
+    from andon.runs.header import LONGEST_NAME
+    from andon.units import command_name
     from andon.work.preparing import CannotStart, find
     from andon.work.probe.command_trials import TrialLimits
-    from andon.work.rules.probe import begin_search, check_margin, check_pattern, check_template
+    from andon.work.rules.probe import (
+        ProbeRequest,
+        begin_search,
+        check_margin,
+        check_pattern,
+        check_template,
+    )
 
     check_template(command)
+    low, high, ready, metric = (asked[name] for name in ("low", "high", "ready", "metric"))
     begin_search(low, high)
-    if ready is not None and seconds is not None:
+    if ready is not None and asked["seconds"] is not None:
         raise Invalid("--ready and --seconds cannot be combined", hint="choose one of them")
     limits = TrialLimits(
-        trial_timeout,
-        seconds,
+        asked["trial_timeout"],
+        asked["seconds"],
         None if ready is None else check_pattern("--ready", ready),
         None if metric is None else check_pattern("--metric", metric),
     )
-    span = ProbeSpan(low, high, check_margin(margin))
+    name = (asked["name"] or command_name(command))[:LONGEST_NAME]
+    margin = check_margin(asked["margin"])
+    wanted = ProbeRequest(name, redact(tuple(command)), low, high, margin)
     try:
         find(command)
-        result = (name, as_json, bind)
-        return _probe(choices, command, span, limits, result, (length, lease_id), asked)
+        return _probe(choices, command, wanted, limits, asked)
     except CannotStart as error:
         report(error)
         return error.code
@@ -115,10 +110,8 @@ def probe(
 def _probe(
     choices: Choices,
     command: Sequence[str],
-    span: "ProbeSpan",
+    wanted: "ProbeRequest",
     limits: "TrialLimits",
-    result: tuple[str | None, bool, bool],
-    lease: tuple[float | None, str | None],
     asked: dict[str, Any],
 ) -> int:
     request = request_to_take(asked, choices)
@@ -127,16 +120,16 @@ def _probe(
     if request.most == 0:
         raise Invalid("probing needs at least one GPU", hint="request 1 GPU or more")
     with sampling_ahead(choices) as sampler:
-        if result[-1]:
+        if asked["bind"]:
             sampler.ask_places()
         from andon.cli.commands.probing.session import Probing
         from andon.leases.granter import LeaseTerms
         from andon.leases.placement import on_lease
 
         availability = availability_of(choices, sampler)
-        probing = Probing(choices, command, sampler, span, limits, *result)
-        length, lease_id = lease[0], lease[1] or os.environ.get("ANDON_LEASE")
-        if lease_id:
-            return probing.run(on_lease(lease_id, availability.view(), request))
-        terms = LeaseTerms(command=probing.words, seconds=length)
+        result = asked["as_json"], asked["bind"]
+        probing = Probing(choices, command, sampler, wanted, limits, *result)
+        if lease := asked["lease_id"] or os.environ.get("ANDON_LEASE"):
+            return probing.run(on_lease(lease, availability.view(), request))
+        terms = LeaseTerms(command=wanted.command, seconds=asked["length"])
         return probing.run(take(choices, availability, request, terms, wait_seconds(asked)))

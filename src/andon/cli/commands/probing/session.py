@@ -4,8 +4,6 @@ import os
 import sys
 from collections.abc import Sequence
 
-from msgspec import Struct
-
 from andon.cli.json_text import as_json_text
 from andon.cli.show.probe import RESULTS, render_probe, trial_line
 from andon.cli.show.text import without_commands
@@ -13,31 +11,19 @@ from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, Terminal, notice, write
 from andon.errors import AndonError, Invalid, TimedOut
 from andon.leases.placement import Placement
-from andon.model.device import Snapshot
 from andon.model.probe import Trial, TrialState, probe_to_json
-from andon.model.redaction import redact
-from andon.model.run.record import RunDevice
-from andon.runs.header import LONGEST_NAME
 from andon.runs.rules.sampled import run_devices
 from andon.sampling.sampler import Sampler
-from andon.units import command_name, human_bytes
+from andon.units import human_bytes
 from andon.work.lease_watch import LeaseWatch
 from andon.work.preparing import bound_to
 from andon.work.probe.command_trials import CommandTrials, TrialLimits
 from andon.work.probe.prober import NO_MATCH, NO_METRIC, ProbeOutcome, Prober
 from andon.work.probe.shelf import keep
-from andon.work.rules.probe import ProbePlan
+from andon.work.rules.probe import ProbeRequest
 
 INTERRUPTED = 130
 SHOWN_LINES = 40  # of the output of a trial that failed
-
-
-class ProbeSpan(Struct, frozen=True):
-    """The range of sizes, and the margin below the largest."""
-
-    low: int
-    high: int
-    margin_percent: float
 
 
 class Probing:
@@ -48,16 +34,13 @@ class Probing:
         choices: Choices,
         command: Sequence[str],
         sampler: Sampler,
-        span: ProbeSpan,
+        asked: ProbeRequest,
         limits: TrialLimits,
-        name: str | None = None,
-        as_json: bool = False,
-        bind: bool = False,
+        as_json: bool,
+        bind: bool,
     ) -> None:
         self._choices, self._command, self._sampler = choices, list(command), sampler
-        self._span, self._limits, self._as_json, self._bind = span, limits, as_json, bind
-        self._name = (name or command_name(command))[:LONGEST_NAME]
-        self.words = redact(tuple(command))
+        self._asked, self._limits, self._as_json, self._bind = asked, limits, as_json, bind
         self._total: int | None = None
 
     def run(self, placement: Placement) -> int:
@@ -79,7 +62,8 @@ class Probing:
         held, where, snapshot = placement.held, placement.title, placement.snapshot
         assert snapshot is not None
         devices = run_devices(snapshot, placement.uuids)
-        plan = self._plan(devices, snapshot)
+        plan = self._asked.plan(devices, snapshot.node, snapshot.simulated)
+        self._total = plan.memory_total_bytes
         bound = bound_to(placement.devices) if self._bind else None
         trials = CommandTrials(
             self._command,
@@ -105,22 +89,6 @@ class Probing:
         outcome = prober.run()
         placement.release()  # before anything is shown: others may be waiting for it
         return self._shown(outcome, where)
-
-    def _plan(self, devices: Sequence[RunDevice], snapshot: Snapshot) -> ProbePlan:
-        totals = [one.memory_total_bytes for one in devices if one.memory_total_bytes]
-        self._total = min(totals, default=None)
-        return ProbePlan(
-            name=self._name,
-            command=self.words,
-            model=" + ".join(dict.fromkeys(device.name for device in devices)),
-            devices=len(devices),
-            node=snapshot.node,
-            low=self._span.low,
-            high=self._span.high,
-            margin_percent=self._span.margin_percent,
-            memory_total_bytes=self._total,
-            simulated=snapshot.simulated,
-        )
 
     def _told(self, trial: Trial) -> None:
         self._notify(trial_line(trial, self._total))

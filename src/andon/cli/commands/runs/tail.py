@@ -49,7 +49,7 @@ def tail(run: str | None, log: str | None, most: int, follow: bool) -> int:
     """
     if (run is None) == (log is None):
         raise click.UsageError("name either a RUN or --log FILE")
-    if chosen().url is not None and (follow or log is not None):
+    if node_of(chosen()).url is not None and (follow or log is not None):
         raise click.UsageError("--url cannot be combined with --follow or --log")
     from andon.runs.follower import RecordFollower
 

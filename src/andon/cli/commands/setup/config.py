@@ -141,7 +141,7 @@ def _tables(resolved: Resolved, width: int) -> list[Text]:
     for name, rows in tables.items():
         for row in rows:
             said = ", ".join(f"{key} = {_word(value)}" for key, value in row.items() if value)
-            place = f"alerts.{name.removesuffix('s')}"
+            place = "cluster" if name == "clusters" else f"alerts.{name.removesuffix('s')}"
             lines += paragraph(f"{place}  {said}", width, indent=4)
     return lines
 
@@ -152,8 +152,17 @@ def _word(value: object) -> str:
 
 def _tables_to_json(resolved: Resolved) -> dict[str, list[dict[str, object]]]:
     settings = resolved.settings
+    clusters: list[dict[str, object]] = [
+        {
+            "name": one.name,
+            "kind": one.kind,
+            "timeout_seconds": one.timeout_seconds,
+            "options": sorted(one.options),  # their values may be secrets
+        }
+        for one in settings.clusters
+    ]
     if not settings.alerts_overrides and not settings.alerts_notifiers:
-        return {"overrides": [], "notifiers": []}
+        return {"overrides": [], "notifiers": [], "clusters": clusters}
     from andon.settings.alerts import shown
 
     overrides: list[dict[str, object]] = [
@@ -165,7 +174,8 @@ def _tables_to_json(resolved: Resolved) -> dict[str, list[dict[str, object]]]:
         }
         for one in settings.alerts_overrides
     ]
-    return {"overrides": overrides, "notifiers": [shown(one) for one in settings.alerts_notifiers]}
+    notifiers = [shown(one) for one in settings.alerts_notifiers]
+    return {"overrides": overrides, "notifiers": notifiers, "clusters": clusters}
 
 
 def _shown(resolved: Resolved, row: SettingRow) -> str:

@@ -1,7 +1,6 @@
 """`andon lease adopt`: takes over a lease whose `andon run` was killed while its container runs."""
 
 import os
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -44,8 +43,7 @@ def _followed(adopted: "AdoptedWork", choices: Choices) -> "tuple[int, Verdict]"
     """Wait for the container, and release the lease whatever happens."""
     from andon.model.execution import ContainerOptions
     from andon.runs.rules.oom import verdict
-    from andon.work.containers.running import ContainedCommand, follow_container
-    from andon.work.launcher import CommandEnd, Launcher
+    from andon.work.containers.running import ContainedCommand, run_container
     from andon.work.lease_watch import LeaseWatch
 
     held, notify = adopted.held, partial(notice, choices=choices)
@@ -53,20 +51,17 @@ def _followed(adopted: "AdoptedWork", choices: Choices) -> "tuple[int, Verdict]"
     contained = ContainedCommand(adopted.engine, ContainerOptions(adopted.work.image), ())
     contained.adopt(adopted.work)
 
-    def launch(client: Sequence[str]) -> CommandEnd:
-        launcher = Launcher(
-            client,
-            os.environ,
+    try:
+        end, killed = run_container(
+            contained,
             settings_of(choices).work_grace_seconds,
-            held.hold,
+            watch.check,
+            notify,
+            contained.follow(adopted.since),
+            hold=held.hold,
             tapped=True,
             asked_by=watch.released,
-            elsewhere=contained.send,
         )
-        return launcher.run(watch.check, notify)
-
-    try:
-        end, killed = follow_container(contained, launch, contained.follow(adopted.since))
     finally:
         held.release()
     judged = verdict(end.code, end.signal, end.tail, (), 0, end.ended_for, end.interrupted, killed)

@@ -88,7 +88,8 @@ def container_from(asked: dict[str, Any]) -> "ContainerOptions | None":
 def _mounts(texts: Sequence[str], model_folder: str | None) -> "tuple[ContainerMount, ...]":
     from pathlib import Path
 
-    from andon.model.execution import ContainerMount, parse_mount
+    from andon.model.execution import ContainerMount
+    from andon.work.containers.rules.options import parse_mount
 
     folder = str(Path.cwd())
     found = [parse_mount(text, folder) for text in texts]

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from andon.cli.commands.completing import complete_command
+from andon.cli.commands.jobs.clusters import on_options, target_of
 from andon.cli.commands.share.container_options import container_from, container_options
 from andon.cli.commands.share.run import OURS, RunCommand
 from andon.cli.device_request import bind_option, queue_options, refuse_bind, request_options_but
@@ -76,6 +77,7 @@ def _counts(text: str) -> tuple[int, ...]:
 @click.option(
     "--telemetry-dir", metavar="DIR", help="Folder of the run record [default: the state folder]."
 )
+@on_options
 @container_options
 @click.argument(
     "command", nargs=-1, type=click.UNPROCESSED, required=True, shell_complete=complete_command
@@ -90,7 +92,7 @@ def map_(command: tuple[str, ...], telemetry_dir: str | None, **asked: Any) -> i
     command; without any, the item is its last argument. Each worker has its own lease and sees its
     GPU as 0; more workers start as GPUs become free. After Ctrl-C no further items start; a second
     Ctrl-C kills the running ones. The exit code is 0 if all items succeeded and 1 if not; 125 means
-    that andon itself failed.
+    that andon itself failed. With --on each call is a job of that cluster.
     """
     choices = chosen()
     try:
@@ -101,9 +103,15 @@ def map_(command: tuple[str, ...], telemetry_dir: str | None, **asked: Any) -> i
 
         from andon.cli.map_session import MapRequest, run_map
 
+        options, target = asked["engine_options"], target_of(choices, asked)
         folder = None if telemetry_dir is None else Path(telemetry_dir)
         image = container_from(asked)
         refuse_bind(asked["bind"], image)
+        if target is not None:
+            from andon.cli.commands.share.map_there import map_there
+
+            request = MapRequest.of(command, folder, asked, image)
+            return map_there(choices, target, request, asked, options)
         return run_map(choices, MapRequest.of(command, folder, asked, image), asked)
     except AndonError as error:
         report(error)

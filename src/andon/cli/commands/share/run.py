@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from andon.cli.commands.completing import complete_command
+from andon.cli.commands.jobs.clusters import on_options, target_of
 from andon.cli.commands.share.container_options import (
     contained,
     container_from,
@@ -33,10 +34,11 @@ from andon.cli.sources import (
     take,
 )
 from andon.cli.terminal import Choices, notice, report
-from andon.errors import AndonError, Conflict, Unavailable
+from andon.errors import AndonError, Conflict, Invalid, Unavailable
 
 if TYPE_CHECKING:
     from andon.cli.csv_copy import CsvCopy
+    from andon.jobs.clusters.asking import OpenCluster
     from andon.leases.availability import Availability
     from andon.model.lease import DeviceRequest
     from andon.model.run.record import RunBegin
@@ -90,6 +92,7 @@ class RunCommand(click.Command):
     "--telemetry-dir", metavar="DIR", help="Folder of the run record [default: the state folder]."
 )
 @click.option("--csv", "as_csv", is_flag=True, help="Also write the samples as CSV next to it.")
+@on_options
 @container_options
 @click.argument(
     "command", nargs=-1, type=click.UNPROCESSED, required=True, shell_complete=complete_command
@@ -108,6 +111,9 @@ def run(command: tuple[str, ...], **asked: Any) -> int:
         from andon.work.preparing import CannotStart, find
 
         try:
+            target = target_of(choices, asked)
+            if target is not None:
+                return _run_there(choices, target, command, asked)
             image, bind = container_from(asked), asked.pop("bind")
             refuse_bind(bind, image)
             if image is None:
@@ -119,6 +125,28 @@ def run(command: tuple[str, ...], **asked: Any) -> int:
     except AndonError as error:
         report(error)
         return OURS
+
+
+def _run_there(
+    choices: Choices, cluster: "OpenCluster", command: Sequence[str], asked: dict[str, Any]
+) -> int:
+    """Runs the command on a cluster, with its output and exit code here."""
+    from andon.cli.commands.jobs.elsewhere import submission_of
+    from andon.cli.commands.jobs.following import run_there
+    from andon.jobs.submitting import here_spec
+    from andon.work.containers.rules.options import options_to_json
+
+    if asked["lease_id"]:
+        raise Invalid("a lease is on this machine", hint="leave out --lease or --on")
+    image = container_from(asked)
+    spec = here_spec(
+        command,
+        request_to_take(asked, choices),
+        name=(asked["name"] or "")[:200],
+        for_seconds=asked["length"],
+        container={} if image is None else options_to_json(image),
+    )
+    return run_there(choices, cluster, submission_of(cluster, spec, asked["engine_options"]))
 
 
 def _run(
@@ -220,21 +248,10 @@ def _without_device(
 
     grace = settings_of(choices).work_grace_seconds
     if inside is not None:
-        return _container_without_device(inside, grace)
+        from andon.model.execution import UNLEASED
+        from andon.work.containers.running import run_container
+
+        inside.create(f"{UNLEASED}{os.urandom(4).hex()}", (), {}, lambda identity: None)
+        return run_container(inside, grace, lambda: None, notice)[0].code
     launcher = Launcher(command, {**os.environ, **NO_DEVICE}, grace)
     return launcher.run(lambda: None, notice).code
-
-
-def _container_without_device(inside: "ContainedCommand", grace_seconds: float) -> int:
-    from andon.model.execution import UNLEASED
-    from andon.work.containers.running import follow_container
-    from andon.work.launcher import Launcher
-
-    inside.create(f"{UNLEASED}{os.urandom(4).hex()}", (), {}, lambda identity: None)
-    end, _ = follow_container(
-        inside,
-        lambda client: Launcher(client, os.environ, grace_seconds, elsewhere=inside.send).run(
-            lambda: None, notice
-        ),
-    )
-    return end.code

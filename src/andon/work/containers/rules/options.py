@@ -1,5 +1,6 @@
 """The options of a container: which are refused, and the JSON that a job keeps until it starts."""
 
+import posixpath
 from collections.abc import Mapping, Sequence
 
 from andon.errors import Invalid
@@ -86,3 +87,18 @@ def _texts(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise Invalid("container: a list of texts is expected")
     return tuple(value)
+
+
+def parse_mount(text: str, folder: str) -> ContainerMount:
+    """Parses `DIR`, `DIR:/target`, `DIR:/target:ro`; a relative DIR counts from the folder."""
+    parts = text.split(":")
+    mode = parts.pop() if len(parts) > 1 and parts[-1] in ("ro", "rw") else "rw"
+    if not 1 <= len(parts) <= 2 or not all(parts):
+        raise Invalid(
+            f"--mount {text[:80]!r} is not SOURCE[:TARGET[:ro]]", hint="for example ./data:/data:ro"
+        )
+    source = posixpath.normpath(posixpath.join(folder, parts[0]))
+    target = parts[1] if len(parts) == 2 else source
+    if not target.startswith("/"):
+        raise Invalid(f"--mount {text[:80]!r}: the target {target[:40]!r} is not an absolute path")
+    return ContainerMount(source, target, mode == "ro")

@@ -1,0 +1,82 @@
+"""The clusters of the settings, opened by their kinds."""
+
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+from andon.errors import AndonError, Invalid
+from andon.jobs.clusters.asking import OpenCluster
+from andon.registry import CLUSTERS, known_names, load
+from andon.settings.clusters import HERE, ClusterSettings, is_cluster_name
+from andon.settings.resolution import Settings
+
+if TYPE_CHECKING:
+    from andon.jobs.clusters.poller import ClusterPoller
+    from andon.ports import Cluster
+
+
+def open_cluster(settings: ClusterSettings) -> "Cluster":
+    """Opens a cluster; its kind checks its own options. Nothing is asked yet."""
+    try:
+        found: Cluster = load(CLUSTERS, settings.kind)(settings)
+    except AndonError as exc:
+        raise type(exc)(f"cluster {settings.name}: {exc.reason}", exc.hint) from exc
+    return found
+
+
+def configured_clusters(settings: Settings) -> list[OpenCluster]:
+    """The clusters of the settings, each opened when it is first asked."""
+    return [
+        OpenCluster(one.name, one.timeout_seconds, cache(partial(open_cluster, one)))
+        for one in settings.clusters
+    ]
+
+
+def check_clusters(settings: Settings) -> None:
+    """Opens every cluster; Invalid lists all that cannot be used."""
+    mistakes = []
+    for one in settings.clusters:
+        try:
+            open_cluster(one)
+        except AndonError as exc:
+            mistakes.append(f"{exc.reason} ({exc.hint})" if exc.hint else exc.reason)
+    if settings.jobs_on:
+        try:
+            cluster_named(settings, settings.jobs_on)
+        except Invalid as exc:
+            mistakes.append(f"jobs.on: {exc.reason} ({exc.hint})")
+    if mistakes:
+        count = len(mistakes)
+        reason = mistakes[0] if count == 1 else f"there are {count} mistakes about clusters"
+        raise Invalid(reason, hint="andon config lists the settings", mistakes=tuple(mistakes))
+
+
+def cluster_named(settings: Settings, name: str) -> OpenCluster | None:
+    """Returns a configured cluster; None for this machine."""
+    if name == HERE:
+        return None
+    for one in configured_clusters(settings):
+        if one.name == name:
+            return one
+    shown = name if is_cluster_name(name) else ascii(name[:40])
+    raise Invalid(f"no cluster is named {shown}", hint=_how_to(settings))
+
+
+def _how_to(settings: Settings) -> str:
+    here = f"without --on, or with --on {HERE}, it runs on this machine"
+    if settings.clusters:
+        return f"configured: {', '.join(one.name for one in settings.clusters)}; {here}"
+    kinds = ", ".join(known_names(CLUSTERS)) or "none; install a package that provides one"
+    write = 'write [clusters.NAME] with kind = "…" into the settings (andon config path)'
+    return f"none is configured: {write}; kinds in this installation: {kinds}; {here}"
+
+
+def open_pollers(settings: Settings, everyone: bool) -> "list[ClusterPoller]":
+    """Returns a running poller for each cluster."""
+    if not settings.clusters:
+        return []
+    from andon.jobs.clusters.poller import ClusterPoller
+
+    pollers = [ClusterPoller(one, everyone) for one in configured_clusters(settings)]
+    for one in pollers:
+        one.start()
+    return pollers

@@ -1,0 +1,135 @@
+"""The output of a cluster's job, and a job that is followed as if it ran here."""
+
+import os
+import sys
+import time
+from contextlib import suppress
+
+from andon.cli.commands.jobs.elsewhere import (
+    cancel_there,
+    code_of,
+    jobs_there,
+    submit_there,
+    views_there,
+    wait_there,
+)
+from andon.cli.show.waiting import LineInPlace, waited_words
+from andon.cli.terminal import Choices, notice, write
+from andon.errors import AndonError, Gone, Invalid
+from andon.jobs.clusters.asking import OpenCluster
+from andon.jobs.rules.cluster_views import named
+from andon.jobs.rules.polling import FRESH_SECONDS
+from andon.model.job import JobState
+from andon.model.job.cluster import ClusterLog, Submission
+from andon.ports import Foreground
+
+LOG_BYTES = 1 << 20
+LOG_POLL_SECONDS = 1.0
+
+
+def logs_there(choices: Choices, cluster: OpenCluster, job: str, lines: int, follow: bool) -> int:
+    """Prints the output of a job: its last lines, or all; then what comes, until it ends."""
+    try:
+        part = _log(cluster, job, None if lines else 0)
+    except Gone:
+        elements = jobs_there(cluster, [job])
+        hint = f"name one of them: {named(cluster.name, elements[0].id)}"
+        raise Invalid(f"{named(cluster.name, job)} is an array", hint=hint) from None
+    if lines:
+        kept = part.text.splitlines(keepends=True)[-lines:]
+        part = ClusterLog(part.start, part.end, "".join(kept), part.ended)
+    if not part.text and not follow:
+        (view,) = views_there(cluster, [job])
+        if view.started is None:
+            why = f": {view.reason}" if view.reason else ""
+            notice(f"job {view.label} has not started: it is {view.state.words}{why}", choices)
+    write(sys.stdout, part.text)
+    if follow or not lines:
+        follow_log(choices, cluster, job, part, follow)
+    return 0
+
+
+def _log(cluster: OpenCluster, job: str, start: int | None) -> ClusterLog:
+    return cluster.ask(lambda there: there.log(job, start, LOG_BYTES))
+
+
+def log_of(cluster: OpenCluster, job: str) -> str:
+    """Returns all of a job's output."""
+    texts, end = list[str](), 0
+    while (part := _log(cluster, job, end)).text:
+        texts.append(part.text)
+        end = part.end
+    return "".join(texts)
+
+
+def follow_log(
+    choices: Choices, cluster: OpenCluster, job: str, part: ClusterLog, wait: bool
+) -> None:
+    """Prints what follows this part; with `wait`, until the job has ended, and why it waits."""
+    waiting = _WaitingJob(choices, cluster, job)
+    try:
+        while True:
+            try:
+                part = _log(cluster, job, part.end)
+            except AndonError as error:
+                if not wait or isinstance(error, Gone | Invalid):
+                    raise
+                part = ClusterLog(part.end, part.end, "", False)  # it may come back
+            if part.text:
+                waiting.clear()
+                write(sys.stdout, part.text)
+            elif part.ended or not wait:
+                return
+            else:
+                waiting.look(started=part.end > 0)
+                time.sleep(LOG_POLL_SECONDS)
+    finally:
+        waiting.clear()
+
+
+class _WaitingJob(LineInPlace):
+    """The line that says why a job has not started yet."""
+
+    def __init__(self, choices: Choices, cluster: OpenCluster, job: str) -> None:
+        super().__init__(choices)
+        self._cluster, self._job, self._looked = cluster, job, float("-inf")
+
+    def look(self, started: bool) -> None:
+        """Asks why it waits, now and then, until it has started."""
+        now = time.monotonic()
+        if started or now - self._looked < FRESH_SECONDS:
+            return
+        self._looked = now
+        with suppress(AndonError):
+            (view,) = views_there(self._cluster, [self._job])
+            if view.started is not None or view.state.is_settled:
+                self.clear()
+                return
+            waited = waited_words(max(0.0, time.time() - view.submitted_at))
+            why = f" · {view.reason}" if view.reason else ""
+            self.show(f"job {view.label} {waited}{why}", (view.state, view.reason))
+
+
+def run_there(choices: Choices, cluster: OpenCluster, submission: Submission) -> int:
+    """Runs a job and returns its exit code: at this terminal if the cluster can do that, else it
+    is submitted and its output followed; Ctrl-C cancels it."""
+    opened = cluster.open()
+    if isinstance(opened, Foreground):
+        from andon.cli.sources import settings_of
+        from andon.work.launcher import Launcher
+
+        command = cluster.ask(lambda _: opened.foreground(submission))
+        grace = settings_of(choices).work_grace_seconds
+        return Launcher(command, os.environ, grace).run(lambda: None, notice).code
+    label = submit_there(cluster, submission)
+    job = label.removeprefix(f"{cluster.name}:")
+    notice(f"running as {label}", choices)
+    try:
+        follow_log(choices, cluster, job, ClusterLog(0, 0, "", False), wait=True)
+        (ended,) = wait_there(cluster, [job])
+    except KeyboardInterrupt:
+        cancel_there(choices, cluster, [job])
+        raise
+    if ended.state is not JobState.SUCCEEDED and ended.reason:
+        notice(f"job {label} {ended.state.words}: {ended.reason}", choices)
+    return code_of(ended)

@@ -1,0 +1,76 @@
+"""Asks a cluster with a time limit: it may hang whatever it promises."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from andon.errors import AndonError, Unavailable
+from andon.model.codec import Wrong
+from andon.ports import Cluster
+from andon.units import human_seconds
+
+T = TypeVar("T")
+GRACE_SECONDS = 1.0
+"""Beyond a cluster's own time limit, which should end a call first."""
+
+
+class OpenCluster(Struct, frozen=True):
+    """A configured cluster: its name, its time limit, and how it is opened."""
+
+    name: str
+    timeout_seconds: float
+    open: Callable[[], Cluster]
+
+    def ask(self, question: Callable[[Cluster], T]) -> T:
+        """Asks it within its time limit; the error names it."""
+        try:
+            return within(self.timeout_seconds, self.name, lambda: question(self.open()))
+        except AndonError as error:
+            if error.reason.startswith(f"{self.name}:"):
+                raise
+            raise type(error)(f"{self.name}: {error.reason}", error.hint, error.mistakes) from error
+
+
+def within(seconds: float, name: str, call: Callable[[], T]) -> T:
+    """Returns what the call returns; raises Unavailable if it takes longer than the cluster's
+    limit. Its thread is then left behind."""
+    (found,) = all_within(seconds, {name: call}).values()
+    if isinstance(found, AndonError):
+        raise found
+    return found
+
+
+def all_within(seconds: float, calls: Mapping[str, Callable[[], T]]) -> dict[str, T | AndonError]:
+    """Makes all calls at the same time; returns for each what it returned or raised."""
+    found: dict[str, Any] = {}
+
+    def ask(name: str, call: Callable[[], T]) -> None:
+        try:
+            found[name] = call()
+        except Exception as exc:  # noqa: BLE001 - an adapter may be another package's
+            found[name] = as_ours(exc)
+
+    threads = [
+        threading.Thread(target=ask, args=pair, name=f"ask {pair[0]}", daemon=True)
+        for pair in calls.items()
+    ]
+    for thread in threads:
+        thread.start()
+    until = time.monotonic() + seconds + GRACE_SECONDS
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
+    late = Unavailable(
+        f"no answer within {human_seconds(seconds)}", hint="its timeout is in [clusters.NAME]"
+    )
+    return {name: found.get(name, late) for name in calls}
+
+
+def as_ours(exc: Exception) -> AndonError:
+    """Returns an unexpected error of an adapter as one that can be shown."""
+    if isinstance(exc, AndonError):
+        return exc
+    reason = f"unexpected: {exc}" if isinstance(exc, Wrong) else f"{type(exc).__name__}: {exc}"
+    return Unavailable(reason[:200], hint="this is a mistake in the kind of cluster: report it")

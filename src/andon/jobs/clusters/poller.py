@@ -1,0 +1,93 @@
+"""Asks one cluster for its jobs again and again, for a server: in a thread, with back-off."""
+
+import logging
+import threading
+
+from andon.failures.retrying import REAL, Clocks, Retrying, RetryTexts
+from andon.jobs.clusters.asking import GRACE_SECONDS, OpenCluster, as_ours
+from andon.jobs.clusters.pages import keep_page, kept_page, valid
+from andon.jobs.rules.cluster_views import ClusterPage
+from andon.jobs.rules.polling import BACK_OFF, PAST_SECONDS, WATCHED_SECONDS, wait_seconds
+from andon.units import human_seconds
+
+CLOSE_SECONDS = 1.0
+log = logging.getLogger("andon.clusters")
+
+
+class ClusterPoller:
+    """The jobs of one cluster, as it last answered. A question that hangs holds up this thread
+    alone; `page` never waits. With `everyone` the jobs of all users are asked for, and not kept in
+    this user's file."""
+
+    def __init__(self, cluster: OpenCluster, everyone: bool = False, clocks: Clocks = REAL) -> None:
+        self.opened, self._everyone, self._clocks = cluster, everyone, clocks
+        texts = RetryTexts(
+            lambda reason: f"the cluster {cluster.name} does not answer: {reason}",
+            lambda lasted: f"the cluster {cluster.name} answers again, after {lasted}",
+        )
+        self._retrying = Retrying(log.warning, texts, as_ours, BACK_OFF, clocks)
+        self._page = ClusterPage(cluster.name) if everyone else kept_page(cluster.name)
+        self._watched, self._urgent = float("-inf"), False
+        self._wake, self._stopped = threading.Event(), threading.Event()
+        self._thread = threading.Thread(
+            target=self._run, name=f"cluster {cluster.name}", daemon=True
+        )
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def page(self) -> ClusterPage:
+        """Returns what is known now, and notes that someone looks."""
+        now = self._clocks.steady()
+        before, self._watched = self._watched, now
+        if now - before > WATCHED_SECONDS:
+            self._wake.set()
+        stuck = self._retrying.stuck_seconds(self.opened.timeout_seconds + GRACE_SECONDS)
+        if stuck is None:
+            return self._page
+        asked = self._clocks.wall() - stuck
+        return self._page.failed(f"it was asked {human_seconds(stuck)} ago", asked)
+
+    def look_again(self) -> None:
+        """Ask the cluster now: one of its jobs was changed."""
+        self._urgent = True
+        self._wake.set()
+
+    def close(self) -> None:
+        """Stop asking; a question that hangs is left behind."""
+        self._stopped.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(CLOSE_SECONDS)
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            self._urgent = False
+            began = self._clocks.steady()
+            self.ask()
+            self._wait(began, self._clocks.steady() - began)
+
+    def ask(self) -> None:
+        """Asks once, and keeps the answer or why there is none."""
+        trouble = self._retrying.attempt(self._ask)
+        if trouble is None:
+            self._retrying.succeeded()
+        else:
+            self._page = self._page.failed(trouble.reason, self._clocks.wall())
+        if not self._everyone:
+            keep_page(self._page)
+
+    def _ask(self) -> None:
+        now = self._clocks.wall()
+        found = self.opened.open().jobs(now - PAST_SECONDS, self._everyone)
+        self._page = self._page.answered(*valid(found), now)
+
+    def _wait(self, began: float, took: float) -> None:
+        while not self._stopped.is_set() and not self._urgent:
+            now = self._clocks.steady()
+            failures = self._retrying.failures.count
+            left = began + wait_seconds(took, now - self._watched, failures) - now
+            if left <= 0:
+                return
+            self._wake.wait(left)
+            self._wake.clear()

@@ -1,0 +1,144 @@
+"""Jobs of clusters as every view shows them, beside those of this machine."""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from andon.jobs.rules.views import count_text, shown_params, text_of
+from andon.model.codec import Name, Text, Time
+from andon.model.job import JobState, JobView
+from andon.model.job.cluster import ClusterJob, Submission
+from andon.model.job.spec import JobSpec
+from andon.model.redaction import redact
+from andon.units import human_seconds
+
+PAGE_SCHEMA = "andon.cluster-page/1"
+SEPARATOR = ":"
+"""Between the name of a cluster and the id of a job: lab:4711."""
+
+
+class ClusterPage(Struct, frozen=True):
+    """What is known of one cluster's jobs, and what is wrong if it does not answer."""
+
+    name: Name
+    tried: Time = 0.0  # when it was last asked
+    at: Time | None = None  # when it last answered; None: never
+    jobs: tuple[ClusterJob, ...] = ()  # as of then
+    failing_since: Time | None = None
+    trouble: Text | None = None  # why it does not answer; None while it does
+    invalid: Text | None = None  # what is wrong with a job that is left out
+
+    def answered(
+        self, jobs: Iterable[ClusterJob], invalid: str | None, now: float
+    ) -> "ClusterPage":
+        return ClusterPage(self.name, now, now, tuple(jobs), invalid=invalid)
+
+    def failed(self, trouble: str, now: float) -> "ClusterPage":
+        since = now if self.failing_since is None else self.failing_since
+        return replace(self, tried=now, failing_since=since, trouble=trouble)
+
+
+class SubmissionNote(Struct, frozen=True):
+    """What was written before a job was submitted to a cluster, and the id that came back."""
+
+    cluster: Name
+    at: Time
+    submission: Submission
+    id: Text | None = None  # None: no answer came
+
+
+def page_line(page: ClusterPage, now: float, clock: str) -> str | None:
+    """The line at the foot of a list about a cluster that does not answer, or not as it should;
+    `clock` is the local time of its last answer. None while all is well."""
+    if page.trouble is None:
+        if page.invalid is None:
+            return None
+        return f"{page.name}: not all its jobs are shown, because {page.invalid}"
+    since = page.failing_since if page.at is None else page.at
+    lasted = human_seconds(max(0.0, now - (now if since is None else since)))
+    known = "its jobs are not known" if page.at is None else f"its jobs are as of {clock}"
+    return f"{page.name}: no answer for {lasted} ({page.trouble}); {known}"
+
+
+def named(cluster: str, job: str) -> str:
+    """Returns `lab:4711`."""
+    return f"{cluster}{SEPARATOR}{job}"
+
+
+def of_id(jobs: Iterable[ClusterJob], wanted: str) -> list[ClusterJob]:
+    """The job with this id, or the elements of that array."""
+    return [one for one in jobs if wanted in (one.id, one.array)]
+
+
+def cluster_views(page: ClusterPage, notes: Sequence[SubmissionNote]) -> list[JobView]:
+    """Returns the jobs of a cluster; those that were submitted and that it does not list last."""
+    labels = {one.submission.label: one for one in notes if one.cluster == page.name}
+    known = {name for job in page.jobs for name in (job.id, job.array, job.label)}
+    missing = [
+        _job_of(page, note)
+        for label, note in labels.items()
+        if label not in known and (note.id is None or note.id not in known)
+    ]
+    return [view_of(page.name, job, labels.get(job.label or "")) for job in (*page.jobs, *missing)]
+
+
+def _job_of(page: ClusterPage, note: SubmissionNote) -> ClusterJob:
+    """Returns a job that was submitted and that the cluster does not list."""
+    spec, label = note.submission.job, note.submission.label
+    answered = page.at is not None and page.at > note.at
+    if not answered:
+        reason = f"{page.name} has not confirmed it yet"
+    elif note.id is None:
+        reason = f"it did not reach {page.name}: submit it again"
+    else:
+        reason = f"{page.name} no longer knows it: how it ended is not known"
+    state = JobState.LOST if answered else JobState.WAITING
+    id_ = note.id or label
+    return ClusterJob(id_, spec.name, state, spec.user, note.at, reason=reason, label=label)
+
+
+def view_of(cluster: str, job: ClusterJob, note: SubmissionNote | None = None) -> JobView:
+    """Returns one job of a cluster; what it does not know about a job is taken from the note."""
+    ran = None if job.started is None or job.ended is None else job.ended - job.started
+    ended_badly = job.state.is_settled and job.state is not JobState.SUCCEEDED
+    found = JobView(
+        number=0,
+        label=named(cluster, job.id),
+        name=job.name,
+        state=job.state,
+        command=job.command or "",
+        folder="",
+        user=job.user,
+        submitted_at=job.submitted_at,
+        gpus="" if job.gpus is None else str(job.gpus),
+        reason=job.reason,
+        attempts=0 if job.started is None else 1,
+        for_seconds=job.for_seconds,
+        array_index=job.array_index,
+        expected_start=job.expected_start,
+        run=job.run,
+        started=job.started,
+        ended=job.ended,
+        seconds=None if ran is None else max(0.0, ran),
+        exit_code=job.exit_code,
+        signal=job.signal,
+        error=job.reason if ended_badly else None,
+        engine=cluster,
+        engine_id=job.id,
+        where=job.where,
+    )
+    return found if note is None else _with_note(found, note.submission.job)
+
+
+def _with_note(view: JobView, spec: JobSpec) -> JobView:
+    return replace(
+        view,
+        command=view.command or redact(spec.argv),
+        folder=text_of(spec.folder),
+        gpus=view.gpus or count_text(spec.request),
+        for_seconds=spec.for_seconds if view.for_seconds is None else view.for_seconds,
+        tags=spec.tags,
+        group=spec.group,
+        params=shown_params(spec),
+    )

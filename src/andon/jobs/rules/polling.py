@@ -1,0 +1,28 @@
+"""When a cluster is asked for its jobs again, and how long one answer is used."""
+
+from andon.failures.rules.backoff import BackOff
+
+FRESH_SECONDS = 5.0
+"""A cluster is asked no more often than this, whoever wants to know."""
+UNWATCHED_SECONDS = 60.0
+"""Between two questions while nobody looks."""
+WATCHED_SECONDS = 30.0
+"""Someone who looked this recently may look again."""
+SHARE = 10
+"""A slow cluster is left alone for this many times as long as its answer took."""
+PAST_SECONDS = 86_400.0
+"""Jobs that ended this long ago are still listed."""
+BACK_OFF = BackOff(FRESH_SECONDS, UNWATCHED_SECONDS, at_once=0)
+
+
+def wait_seconds(took_seconds: float, unwatched_seconds: float, failures: int) -> float:
+    """The wait until the next question, from how long the last answer took, how long ago someone
+    looked, and how many questions in a row had no answer."""
+    calm = FRESH_SECONDS if unwatched_seconds <= WATCHED_SECONDS else UNWATCHED_SECONDS
+    slow = min(UNWATCHED_SECONDS, SHARE * took_seconds)
+    return max(calm, slow, BACK_OFF.seconds(failures))
+
+
+def is_fresh(tried: float, now: float) -> bool:
+    """Whether the cluster was asked so recently that it is not asked again; both UTC."""
+    return 0.0 <= now - tried < FRESH_SECONDS

@@ -1,0 +1,98 @@
+"""Jobs and nodes of a cluster: what is submitted to one, and what it answers."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct, field
+
+from andon.model.codec import (
+    Count,
+    ExitCode,
+    Id,
+    Name,
+    Names,
+    Percent,
+    Signed,
+    Text,
+    Texts,
+    Time,
+)
+from andon.model.job.facts import JobState, SignalNumber
+from andon.model.job.spec import MOST_ARRAY, Elements, JobSpec, Seconds
+
+ClusterId = Annotated[str, Meta(max_length=320, pattern=r"\A[^\s\x00-\x1f\ud800-\udfff]+\Z")]
+"""What the cluster itself calls a job: `4711_7`, `default/andon-k3fh2m`."""
+Ids = Annotated[tuple[ClusterId, ...], Meta(max_length=MOST_ARRAY)]
+
+
+class Submission(Struct, frozen=True):
+    """A job for a cluster, or an array of them. The cluster keeps the label with it, so that it is
+    found again: the same label never makes a second job.
+
+    The job has no number, no array and no jobs that it waits for: those are here.
+    """
+
+    label: Id
+    job: JobSpec
+    after: Ids = ()  # these must have succeeded
+    after_any: Ids = ()  # these must have ended
+    indices: Annotated[tuple[Elements, ...], Meta(max_length=MOST_ARRAY)] = ()  # of an array
+    limit: Elements | None = None  # how many of the array may run at once
+    options: Names = ()  # in the cluster's own words, passed on unchanged
+
+
+class ClusterJob(Struct, frozen=True):
+    """A job as its cluster knows it; for an array, one of these for each element."""
+
+    id: ClusterId
+    name: Text
+    state: JobState
+    user: Name
+    submitted_at: Time
+    gpus: Count | None = None  # None: not known
+    where: Text | None = None  # the node and its devices; of one that waits, the queue it is in
+    command: Text | None = None  # without secrets
+    reason: Text | None = None  # why it waits, or how it ended
+    label: Id | None = None  # of its submission; None: another program's
+    array: ClusterId | None = None  # the id of all elements together
+    array_index: Count | None = None
+    started: Time | None = None
+    ended: Time | None = None
+    exit_code: ExitCode | None = None
+    signal: SignalNumber | None = None
+    expected_start: Time | None = None
+    for_seconds: Seconds | None = None
+    run: Id | None = None  # its record, where andon runs inside
+    has_log: bool = True  # whether `log` may find output
+
+
+class ClusterLog(Struct, frozen=True):
+    """A part of a job's output; `start` and `end` are positions in bytes."""
+
+    start: Count
+    end: Count
+    text: str
+    ended: bool  # nothing more will come
+
+
+class ClusterReason(Struct, frozen=True):
+    """Why a job waits, or how it ended, and what would help."""
+
+    text: Text
+    advice: Text = ""
+
+
+class ClusterNode(Struct, frozen=True):
+    """One machine of a cluster. A value that is not known is None, and `missing` says why."""
+
+    name: Name
+    state: Name  # in one word, the cluster's own: ready, drained
+    usable: bool  # whether it takes jobs now
+    gpus: Count
+    allocated: Count  # given to jobs by the cluster, whatever they do with them
+    free: Count
+    model: Name | None = None
+    utilization_percent: Percent | None = None
+    memory_percent: Percent | None = None
+    temperature_celsius: Signed | None = None
+    note: Text | None = None  # why it takes no jobs, or who leaves its GPUs idle
+    missing: Texts = field(default_factory=dict)

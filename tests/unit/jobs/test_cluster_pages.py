@@ -1,0 +1,209 @@
+"""Clusters are asked with limits, their answers are kept, and submissions leave notes."""
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from andon.errors import Gone, Invalid, Unavailable
+from andon.failures.retrying import Clocks
+from andon.jobs.clusters import asking, notes, pages
+from andon.jobs.clusters.asking import OpenCluster
+from andon.jobs.clusters.poller import ClusterPoller
+from andon.jobs.folder import jobs_path, open_jobs_folder
+from andon.model.job import JobState
+from andon.model.job.cluster import ClusterJob, Submission
+from andon.model.job.device_request import DeviceRequest
+from andon.model.job.spec import JobSpec
+from andon.settings.clusters import ClusterSettings
+from andon.testing.fake_cluster import FakeCluster, PlayedNode
+from tests.support.homes import own_folders
+
+AT = 1_763_250_000.0
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+    for name, value in own_folders(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(asking, "GRACE_SECONDS", 0.0)
+    open_jobs_folder()
+    return FakeCluster.make(tmp_path / "lab", PlayedNode("n1", 1), now=time.time())
+
+
+def opened(fake: FakeCluster, name: str = "lab", seconds: float = 30.0) -> OpenCluster:
+    return OpenCluster(name, seconds, lambda: fake)
+
+
+def submission(script: str = "sleep 10", label: str = "a1", gpus: int = 1) -> Submission:
+    request = DeviceRequest(gpus, gpus)
+    job = JobSpec(0, "train", ("sh", "-c", script), "/", request, time.time(), user="ada",
+                  environment={"A": "1"})  # fmt: skip
+    return Submission(label, job, options=("--fast",))
+
+
+class Hanging(FakeCluster):
+    """Breaks its promise: it answers when the test lets it."""
+
+    def __init__(self) -> None:
+        self.asked, self.go = threading.Event(), threading.Event()
+
+    def jobs(self, since: float, everyone: bool = False) -> list[object]:  # type: ignore[override]
+        self.asked.set()
+        self.go.wait(60)
+        return []
+
+
+@pytest.fixture
+def hanging() -> Iterator[Hanging]:
+    made = Hanging()
+    yield made
+    made.go.set()
+
+
+def test_a_cluster_that_hangs_delays_no_other(fake: FakeCluster, hanging: Hanging) -> None:
+    fake.submit(submission())
+    slow, quick = pages.pages_now([opened(hanging, "slow", 0.05), opened(fake, "lab", 0.05)])
+    assert (slow.name, slow.trouble, slow.at) == ("slow", "no answer within 0 s", None)
+    assert [job.state for job in quick.jobs] == [JobState.RUNNING]
+    assert quick.trouble is None
+
+
+def test_an_error_of_an_adapter_is_said_in_one_sentence() -> None:
+    def fails() -> None:
+        raise KeyError("x")
+
+    with pytest.raises(Unavailable, match="KeyError: 'x'"):
+        asking.within(10, "lab", fails)
+    with pytest.raises(Gone):
+        asking.within(10, "lab", lambda: (_ for _ in ()).throw(Gone("no")))
+
+
+def test_an_answer_is_used_by_whoever_asks_next(
+    fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake.submit(submission())
+    (first,) = pages.pages_now([opened(fake)])
+    fake.break_(away="connection refused")
+    assert pages.pages_now([opened(fake)]) == [first]  # it was not asked
+    pages.forget_answer("lab")
+    (away,) = pages.pages_now([opened(fake)])
+    assert (away.jobs, away.at, away.trouble) == (first.jobs, first.at, "connection refused")
+    assert pages.pages_now([opened(fake)]) == [away]
+    (line,) = pages.listed([away], away.tried).notes
+    assert line.startswith("lab: no answer for")
+    assert "(connection refused); its jobs are as of " in line
+
+
+def test_a_job_with_impossible_values_hides_no_other(fake: FakeCluster) -> None:
+    fake.submit(submission())
+    (good,) = fake.jobs(0.0)
+    bad = [replace(good, id="a b"), replace(good, name="\ud800"), replace(good, exit_code=2**99)]
+
+    class Odd(FakeCluster):
+        def __init__(self) -> None: ...
+
+        def jobs(self, since: float, everyone: bool = False) -> list[ClusterJob]:
+            return [bad[0], good, *bad[1:]]
+
+    (page,) = pages.pages_now([opened(Odd())])
+    assert page.jobs == (good,)
+    assert pages.kept_page("lab") == page
+    (line,) = pages.listed([page], time.time()).notes
+    assert line.startswith("lab: not all its jobs are shown, because id is 'a b'")
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"schema":"andon.cluster-page/1"}', "\0"])
+def test_a_damaged_file_is_not_used(fake: FakeCluster, text: str) -> None:
+    folder = jobs_path() / pages.FOLDER
+    folder.mkdir()
+    (folder / "lab.json").write_text(text)
+    assert pages.kept_page("lab").at is None
+    (found,) = pages.pages_now([opened(fake)])
+    assert found.at is not None
+    assert pages.kept_page("lab") == found
+
+
+def test_a_submission_leaves_a_note_with_its_id(fake: FakeCluster) -> None:
+    wanted = submission()
+    assert notes.submit_once("lab", fake, wanted) == "4711"
+    (note,) = notes.recent_notes(0.0)
+    assert (note.cluster, note.id) == ("lab", "4711")
+    assert (note.submission.label, note.submission.options) == ("a1", ("--fast",))
+    assert note.submission.job.argv == wanted.job.argv
+    assert dict(note.submission.job.environment) == {}
+    notes.sweep_notes(time.time() + 10)
+    assert notes.recent_notes(0.0) == []
+
+
+def test_what_is_refused_leaves_no_note_and_what_is_not_answered_does(fake: FakeCluster) -> None:
+    with pytest.raises(Invalid, match="no node has 9 GPUs"):
+        notes.submit_once("lab", fake, submission(gpus=9))
+    assert notes.recent_notes(0.0) == []
+    fake.break_(away="connection refused")
+    with pytest.raises(Unavailable, match="connection refused"):
+        notes.submit_once("lab", fake, submission())
+    fake.break_()
+    (note,) = notes.recent_notes(0.0)
+    assert note.id is None
+    (page,) = pages.pages_now([opened(fake)])
+    (view,) = pages.listed([page], time.time()).views
+    assert (view.state, view.reason) == (JobState.LOST, "it did not reach lab: submit it again")
+
+
+def test_a_damaged_note_is_passed_over(fake: FakeCluster) -> None:
+    notes.submit_once("lab", fake, submission())
+    folder = jobs_path() / notes.FOLDER
+    (folder / "b.json").write_text('{"schema":"andon.submission/1"}')
+    (folder / "c.json").write_text("no")
+    assert [note.submission.label for note in notes.recent_notes(0.0)] == ["a1"]
+
+
+def test_a_poller_keeps_what_it_knew_while_the_cluster_is_away(fake: FakeCluster) -> None:
+    now = [1000.0]
+    poller = ClusterPoller(opened(fake), clocks=Clocks(lambda: now[0], lambda: AT + now[0]))
+    fake.submit(submission())
+    poller.ask()
+    good = poller.page()
+    assert ([job.name for job in good.jobs], good.trouble) == (["train"], None)
+    fake.break_(away="connection refused")
+    now[0] += 10
+    poller.ask()
+    assert poller.page().trouble == "connection refused"
+    assert (poller.page().jobs, poller.page().at) == (good.jobs, good.at)
+    fake.break_()
+    poller.ask()
+    assert poller.page().trouble is None
+    assert pages.kept_page("lab") == poller.page()
+
+
+def test_a_poller_that_hangs_says_since_when_and_never_waits(
+    fake: FakeCluster, hanging: Hanging
+) -> None:
+    now = [1000.0]
+    clocks = Clocks(lambda: now[0], lambda: AT + now[0])
+    poller = ClusterPoller(opened(hanging, "slow", 5.0), clocks=clocks)
+    poller.start()
+    assert hanging.asked.wait(60)
+    assert poller.page().trouble is None
+    now[0] += 40
+    page = poller.page()
+    assert (page.trouble, page.at) == ("it was asked 40 s ago", None)
+    hanging.go.set()
+    poller.close()
+
+
+def test_root_asks_for_everyone_and_keeps_that_to_itself(fake: FakeCluster) -> None:
+    fake.submit(submission())
+    options = {"folder": str(fake._folder), "user": "somebody-else"}
+    other = FakeCluster(ClusterSettings("lab", "fake", 10.0, options))
+    assert other.jobs(0.0) == []
+    poller = ClusterPoller(opened(other), everyone=True)
+    poller.ask()
+    assert len(poller.page().jobs) == 1
+    (page,) = pages.pages_now([opened(other)], everyone=True)
+    assert len(page.jobs) == 1
+    assert pages.kept_page("lab").at is None

@@ -1,0 +1,157 @@
+"""Jobs of clusters on a server: one list, each user's own, and never more than its user may do."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from andon.access.roles import ALL_SEEING, BLIND, Identity, Role, Sight
+from andon.errors import Denied, Gone, Invalid
+from andon.jobs.clusters.asking import OpenCluster
+from andon.jobs.clusters.poller import ClusterPoller
+from andon.jobs.folder import JobsFolder
+from andon.jobs.queue import Queue
+from andon.model.job import JobSpec
+from andon.model.job.cluster import Submission
+from andon.model.lease import DeviceRequest
+from andon.settings.clusters import ClusterSettings
+from andon.testing.fake_cluster import FakeCluster, PlayedNode
+from andon.web.answers.job_schemas import JobCounts
+from andon.web.bindings.live_server import Prepared
+from andon.web.history_reader import HistoryReader
+from andon.web.jobs.clusters import ServerClusters
+from andon.web.jobs.folder import FolderJobs
+from andon.web.jobs.shown import ServerJobs
+from andon.web.live.job_watch import JobWatch
+from tests.support.homes import own_folders
+
+OWNER = Identity(Role.OWNER, 1000, "ada")
+
+
+class Served:
+    """A server of ada with a job of this machine, and a cluster with jobs of ada and bob."""
+
+    def __init__(self, path: Path) -> None:
+        self.fake = FakeCluster.make(path / "lab", PlayedNode("n1", 4), now=time.time())
+        for user in ("ada", "bob"):
+            options = {"folder": str(path / "lab"), "user": user}
+            mine = FakeCluster(ClusterSettings("lab", "fake", 10.0, options))
+            script = f"echo of {user}; sleep 9"
+            job = JobSpec(0, f"train-{user}", ("sh", "-c", script), "/", DeviceRequest(), 0.0)
+            mine.submit(Submission(f"l{user}", job))
+            setattr(self, user, mine)
+        self.poller = ClusterPoller(OpenCluster("lab", 10.0, lambda: self.fake), everyone=True)
+        self.poller.ask()
+        folder = JobsFolder(path)
+        folder.submit([JobSpec(0, "here", ("true",), "/", DeviceRequest(), 1.0, user="ada")])
+        self.jobs = ServerJobs(
+            FolderJobs(lambda: Queue(folder), "ada", lambda: None),
+            lambda: None,
+            lambda: None,
+            lambda document: [],
+            clusters=ServerClusters([self.poller], "ada"),
+        )
+
+
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Served:
+    for name, value in own_folders(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    return Served(tmp_path)
+
+
+def test_both_are_one_list_the_newest_first(served: Served) -> None:
+    page = served.jobs.page(ALL_SEEING)
+    assert [job.label for job in page.jobs] == ["lab:4711", "1"]
+    assert [job.engine for job in page.jobs] == ["lab", None]
+    assert page.counts == JobCounts(waiting=1, running=1)
+    (state,) = page.clusters
+    assert (state.name, state.trouble) == ("lab", None)
+
+
+def test_a_cluster_that_is_away_is_said_and_its_jobs_stay(served: Served) -> None:
+    served.fake.break_(away="connection refused")
+    served.poller.ask()
+    page = served.jobs.page(ALL_SEEING)
+    assert [job.label for job in page.jobs] == ["lab:4711", "1"]
+    assert page.clusters[0].trouble == "connection refused"
+    assert served.jobs.details(ALL_SEEING, "lab:4711").name == "train-ada"
+
+
+def test_one_who_may_not_see_commands_sees_that_a_job_exists(served: Served) -> None:
+    page = served.jobs.page(BLIND)
+    there = page.jobs[0]
+    assert (there.label, there.state, there.where) == ("lab:4711", "running", "n1 GPU 0")
+    assert (there.name, there.command, there.folder, there.reason) == ("hidden", "hidden", "", None)
+    assert page.clusters == ()
+    assert served.jobs.details(BLIND, "lab:4711").command == "hidden"
+    with pytest.raises(Denied, match="for ada alone"):
+        served.jobs.log(BLIND, "lab:4711", None, None)
+
+
+def test_the_output_is_read_from_a_position_for_the_servers_user(served: Served) -> None:
+    part = served.jobs.log(ALL_SEEING, "lab:4711", None, None)
+    assert (part.job, part.text, part.ended) == ("lab:4711", "of ada\n", False)
+    assert served.jobs.log(ALL_SEEING, "lab:4711", None, part.end).text == ""
+
+
+def test_it_is_cancelled_by_its_user(served: Served) -> None:
+    done = served.jobs.act(OWNER, "lab:4711", "cancel")
+    assert (done.job, done.outcome) == ("lab:4711", "is asked to end")
+    served.poller.ask()
+    assert served.jobs.details(ALL_SEEING, "lab:4711").state == "cancelled"
+
+
+def test_live_events_tell_what_changes_there_and_what_is_gone(served: Served) -> None:
+    watch, heard = JobWatch(served.jobs, HistoryReader()), list[dict[str, Any]]()
+
+    async def emit(event: str, text: Prepared, what: str, sight: Sight) -> None:
+        assert (event, what, sight) == ("job", "jobs", ALL_SEEING)
+        heard.append(json.loads(str(text)))
+
+    async def rounds() -> None:
+        await watch.publish([ALL_SEEING], emit)
+        served.fake.advance(9)
+        served.poller.ask()
+        await watch.publish([ALL_SEEING], emit)
+        served.fake.forget("4711")
+        served.poller.ask()
+        await watch.publish([ALL_SEEING], emit)
+
+    asyncio.run(rounds())
+    changed, gone = heard
+    assert [(one["label"], one["state"]) for one in changed["jobs"]] == [("lab:4711", "succeeded")]
+    assert gone["gone"] == [{"user": "ada", "label": "lab:4711"}]
+    assert gone["counts"] == {"waiting": 1, "running": 0, "ended": 0}
+
+
+@pytest.mark.parametrize("act", ["retry", "requeue", "first", "last"])
+def test_nothing_else_is_done_to_it(served: Served, act: str) -> None:
+    with pytest.raises(Invalid, match="it can be cancelled, and no more"):
+        served.jobs.act(OWNER, "lab:4711", act)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda jobs: jobs.log(ALL_SEEING, "lab:4712", None, None),
+        lambda jobs: jobs.act(OWNER, "lab:4712", "cancel"),
+    ],
+)
+def test_jobs_of_others_are_neither_read_nor_changed(
+    served: Served, ask: Callable[[ServerJobs], object]
+) -> None:
+    with pytest.raises(Denied, match="only for jobs of ada"):
+        ask(served.jobs)
+
+
+@pytest.mark.parametrize("label", ["lab:99", "other:4711", "lab:"])
+def test_an_unknown_one_is_gone(served: Served, label: str) -> None:
+    with pytest.raises(Gone):
+        served.jobs.details(ALL_SEEING, label)
+    with pytest.raises(Gone):
+        served.jobs.details(Sight(user="eve", uid=7), "lab:4712")
