@@ -1,12 +1,10 @@
 """andon watches, explains, shares and records GPUs."""
 
 import sys
-from importlib import import_module
-from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 from andon.version import __version__
 
+TYPE_CHECKING = False  # as in `typing`, whose import takes longer than many commands
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from importlib.machinery import ModuleSpec
@@ -153,6 +151,8 @@ def __getattr__(name: str) -> object:
     """Import a public name when it is first used: `import andon` itself stays light."""
     if name not in _WHERE:
         raise AttributeError(f"module 'andon' has no attribute {name!r}")
+    from importlib import import_module
+
     value = getattr(import_module(_WHERE[name]), name)
     globals()[name] = value
     return value
@@ -162,17 +162,20 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-def _find_old_module(
-    name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
-) -> "ModuleSpec | None":
+class _OldModules:
     """Finds a module that a running process of an older version starts by its former name.
 
-    Python calls it last, for modules that it does not find."""
-    if not name.startswith("andon."):
-        return None
-    from andon.process import old_module_spec
+    Python asks it last, for modules that it does not find."""
 
-    return old_module_spec(name)
+    @staticmethod
+    def find_spec(
+        name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
+    ) -> "ModuleSpec | None":
+        if not name.startswith("andon."):
+            return None
+        from andon.process import old_module_spec
+
+        return old_module_spec(name)
 
 
-sys.meta_path.append(SimpleNamespace(find_spec=_find_old_module))
+sys.meta_path.append(_OldModules())

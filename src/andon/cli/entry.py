@@ -1,11 +1,14 @@
-"""Where `andon` starts: the reader process starts first, while the rest is imported."""
+"""Where `andon` starts: a table that a server has drawn needs nothing else; otherwise the reader
+process starts first, while the rest is imported."""
 
 import gc
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from typing import NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import NoReturn
 
 SAMPLING_COMMANDS = frozenset(
     (
@@ -25,30 +28,40 @@ INTERRUPTED = 130
 FEWER_COLLECTIONS = 50_000  # new objects between two collections: imported modules are not garbage
 
 
-def main() -> NoReturn:
+def main() -> "NoReturn":
     """Run the command line and exit.
 
     Skips the interpreter's own cleanup: what must be closed is closed by then, and the rest would
     take longer than many commands.
     """
     gc.set_threshold(FEWER_COLLECTIONS)
-    args, code = sys.argv[1:], INTERRUPTED
-    with suppress(KeyboardInterrupt):  # also during the imports
-        import andon.host.bare_imports  # noqa: F401 - before anything that imports the whole
-
-        # If a standard stream is closed, a pipe to the reader would get its descriptor.
-        open_ = None not in (sys.stdin, sys.stdout, sys.stderr)
-        if open_ and will_sample(args, os.environ):
-            _start_reader(args)
+    args = sys.argv[1:]
+    try:
         code = _run(args)
-    with suppress(OSError, ValueError):
+    except KeyboardInterrupt:  # also during the imports
+        code = INTERRUPTED
+    try:
         sys.stdout.flush()
         sys.stderr.flush()
+    except (OSError, ValueError):
+        pass
     os._exit(code)
 
 
 def _run(args: list[str]) -> int:
-    if args in ([], ["status"]) and COMPLETE not in os.environ:
+    # If a standard stream is closed, a socket or a pipe would get its descriptor.
+    open_ = None not in (sys.stdin, sys.stdout, sys.stderr)
+    plain = args in ([], ["status"]) and COMPLETE not in os.environ
+    if plain and open_:
+        from andon.cli.drawn_table import print_drawn
+
+        if (code := print_drawn(bare=not args)) is not None:
+            return code
+    import andon.host.bare_imports  # noqa: F401 - before anything that imports the whole
+
+    if open_ and will_sample(args, os.environ):
+        _start_reader(args)
+    if plain:
         from andon.cli.status_table import run_without_options
 
         return run_without_options(bare=not args)
@@ -57,10 +70,12 @@ def _run(args: list[str]) -> int:
     return run(args)
 
 
-def _start_reader(args: Sequence[str]) -> None:
+def _start_reader(args: "Sequence[str]") -> None:
     """Start a reader and let it open the driver, while the rest is imported."""
     if _may_be_told(args):
         return
+    from contextlib import suppress
+
     from andon.sampling.spawning import start_ahead
 
     start_ahead(fork=not LASTING_COMMANDS.intersection(args))
@@ -74,10 +89,12 @@ def _start_reader(args: Sequence[str]) -> None:
         open_ahead(load_settings({}).settings)
 
 
-def _may_be_told(args: Sequence[str]) -> bool:
+def _may_be_told(args: "Sequence[str]") -> bool:
     """Whether a server may have the answer; the reader starts later if it has not."""
     if TAKING_COMMANDS.intersection(args) or "--fresh" in args:
         return False
+    from contextlib import suppress
+
     from andon.errors import Invalid
     from andon.node.usual_server import may_be_running
 
@@ -86,7 +103,7 @@ def _may_be_told(args: Sequence[str]) -> bool:
     return False
 
 
-def will_sample(args: Sequence[str], env: Mapping[str, str]) -> bool:
+def will_sample(args: "Sequence[str]", env: "Mapping[str, str]") -> bool:
     """Whether this node's devices will most likely be sampled; a wrong guess costs little."""
     own = list(args[: args.index("--")] if "--" in args else args)
     if any(word.partition("=")[0] in _ELSEWHERE for word in own) or env.get(COMPLETE):

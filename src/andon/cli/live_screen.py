@@ -9,8 +9,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 from typing import Any, Self
 
+from andon.cli.screen import size
 from andon.cli.show.text import without_commands
-from andon.cli.terminal import size, write
+from andon.cli.terminal import write
 
 try:
     import select

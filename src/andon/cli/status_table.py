@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from andon.cli.screen import LEAST_WIDTH
 from andon.cli.show.cells import WITHHELD
 from andon.cli.show.entries import NO_VERDICTS
-from andon.cli.show.text import UNKNOWN, WIDE, Text, say
+from andon.cli.show.text import UNKNOWN, WIDE, Text, say, without_commands
 from andon.cli.sources import node_of, rulebook_of
 from andon.cli.terminal import Choices, Terminal, guarded, reopen_closed
 from andon.errors import AndonError
@@ -21,8 +22,12 @@ from andon.model.naming import device_labels, narrowed, range_of
 from andon.model.verdict import DeviceVerdict, VerdictKind
 
 if TYPE_CHECKING:
+    from andon.access.look import Asked
     from andon.cli.show.render import Mask
+    from andon.explain.conditions.rulebook import Rulebook
+    from andon.model.lamp import DeviceLamp
     from andon.node.port import Node
+    from andon.sampling.rules.told import ServerSnapshot
 
 NO_DEVICE = 3
 SHOWN_WITH = (
@@ -109,29 +114,57 @@ def _show(
     terminal: Terminal,
     verbose: bool,
 ) -> None:
+    mask = mask_of(whole, node, len(named.devices) - len(shown.devices))
+    book, known = rulebook_of(choices), _verdicts(node, whole)
+    lit, bare = node.live.lamps(whole), choices.bare
+    terminal.show(_text(terminal, shown, mask, book, lit, known, bare, verbose))
+
+
+def drawn_here(asked: "Asked", told: "ServerSnapshot") -> tuple[int, str] | None:
+    """Returns exit code and table as `andon status` of a user without settings and masks prints
+    it; None where that needs more than a server's latest snapshot."""
+    from andon.app.thresholds import rulebook
+    from andon.host.machine_id import node_name
+    from andon.leases.book.places import has_changed
+    from andon.node.latest_snapshot import masked
+    from andon.settings.resolution import Settings
+
+    width, color, live, bare = asked
+    snapshot = masked(told.snapshot, {})
+    foreign = snapshot.simulated or "replay" in snapshot.versions or snapshot.node != node_name()
+    hidden = not all(status.visible for status in snapshot.devices)
+    fits = LEAST_WIDTH <= width < WIDE  # a wide table shows what only this user may see
+    if foreign or hidden or not fits or told.is_old(time.time()) or told.lamps is None:
+        return None
+    if not told.verdicts or has_changed(os.environ, told.listed_at):
+        return None
+    known = KnownVerdicts({one.uuid: one for one in told.verdicts})
+    terminal, mask = Terminal(width, 0, color, live), _mask(snapshot, {})
+    text = _text(terminal, snapshot, mask, rulebook(Settings()), told.lamps, known, bare)
+    return exit_code(snapshot), without_commands(text)
+
+
+def _text(
+    terminal: Terminal,
+    shown: Snapshot,
+    mask: "Mask",
+    book: "Rulebook",
+    lit: "Sequence[DeviceLamp]",
+    known: KnownVerdicts,
+    bare: bool,
+    verbose: bool = False,
+) -> str:
+    """Returns all lines; the last is for `andon` alone on a terminal."""
     from andon.cli.show.render import paragraph, render_status
 
-    mask = mask_of(whole, node, len(named.devices) - len(shown.devices))
-    book, now = rulebook_of(choices), time.time()
-    known, lit = _verdicts(node, whole), node.live.lamps(whole)
-    terminal.show(
-        render_status(
-            shown,
-            terminal.width,
-            terminal.color,
-            now,
-            verbose,
-            mask,
-            book,
-            lit,
-            known.verdicts,
-        )
+    width, color = terminal.width, terminal.color
+    table = render_status(
+        shown, width, color, time.time(), verbose, mask, book, lit, known.verdicts
     )
-    for line in availability_lines(known, shown):
-        terminal.say(line.fit(terminal.width))
-    if choices.bare and terminal.live and not choices.quiet and shown.devices:
-        for text in paragraph(HINT, terminal.width, "dim"):
-            terminal.say(text)
+    lines = [line.fit(width) for line in availability_lines(known, shown)]
+    if bare and terminal.live and not terminal.quiet and shown.devices:
+        lines += paragraph(HINT, width, "dim")
+    return table + "".join(line.paint(color) + "\n" for line in lines)
 
 
 def _verdicts(node: "Node", snapshot: Snapshot) -> KnownVerdicts:
@@ -152,9 +185,14 @@ def mask_of(snapshot: Snapshot, node: "Node", left_out: int = 0) -> "Mask":
 
     if node.url is not None:
         return Mask(left_out=left_out)
+    return _mask(snapshot, os.environ, left_out)
+
+
+def _mask(snapshot: Snapshot, environment: Mapping[str, str], left_out: int = 0) -> "Mask":
+    from andon.cli.show.render import Mask
     from andon.sampling.rules.masks import visibility
 
-    found = visibility([status.device for status in snapshot.devices], os.environ)
+    found = visibility([status.device for status in snapshot.devices], environment)
     return Mask(found.source, found.note, left_out, found.container)
 
 

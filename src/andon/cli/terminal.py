@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from msgspec import Struct, field
 
+from andon.cli.screen import in_color, is_terminal, size
 from andon.cli.show.text import Text, harmless, say, without_commands, without_unicode
 from andon.errors import AndonError
 
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from andon.node.port import Node
 
 INTERRUPTED = 130  # the exit code after Ctrl-C
-PIPE_WIDTH = 120  # for a file or a pipe without a terminal
-LEAST_WIDTH, MOST_WIDTH = 20, 1000  # a heading is this wide: COLUMNS must not fill a disk
 
 
 class Choices(Struct):
@@ -62,7 +61,7 @@ class Terminal(Struct, frozen=True):
     def of(cls, choices: Choices) -> "Terminal":
         width, height = size()
         color = in_color(choices.color or "auto", sys.stdout)
-        return cls(width, height, color, _is_terminal(sys.stdout), choices.quiet)
+        return cls(width, height, color, is_terminal(sys.stdout), choices.quiet)
 
     def show(self, text: str) -> None:
         """Print text that ends in a newline, without anything that moves the cursor."""
@@ -70,28 +69,6 @@ class Terminal(Struct, frozen=True):
 
     def say(self, text: Text) -> None:
         write(sys.stdout, text.paint(self.color) + "\n")
-
-
-def size() -> tuple[int, int]:
-    """Columns and lines: from COLUMNS and LINES, else from the first standard stream with any."""
-    found = (PIPE_WIDTH, 50)
-    for stream in (sys.__stdout__, sys.__stderr__, sys.__stdin__):
-        try:
-            seen = os.get_terminal_size(stream.fileno() if stream else -1)
-        except (OSError, ValueError):
-            continue
-        found = (seen.columns or PIPE_WIDTH, seen.lines or 50)
-        break
-    width = _number("COLUMNS") or found[0]
-    return min(max(width, LEAST_WIDTH), MOST_WIDTH), _number("LINES") or found[1]
-
-
-def in_color(choice: str, stream: TextIO) -> bool:
-    """`--color` decides; else a terminal gets colours unless NO_COLOR or TERM=dumb is set."""
-    if choice != "auto":
-        return choice == "always"
-    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return _is_terminal(stream) and not plain
 
 
 def write(stream: TextIO, text: str) -> None:
@@ -106,13 +83,18 @@ def write(stream: TextIO, text: str) -> None:
     try:
         stream.write(text)
         stream.flush()
-    except OSError as exc:
-        _let_go(stream)
-        if stream is sys.stderr:
-            return
-        if isinstance(exc, BrokenPipeError):
-            raise
-        raise AndonError(f"standard output: {exc.strerror or exc}") from exc
+    except OSError as error:
+        failed_write(stream, error)
+
+
+def failed_write(stream: TextIO, error: OSError) -> None:
+    """Raises what a write to this stream failed with, if it is standard output."""
+    _let_go(stream)
+    if stream is sys.stderr:
+        return
+    if isinstance(error, BrokenPipeError):
+        raise error
+    raise AndonError(f"standard output: {error.strerror or error}") from error
 
 
 def _let_go(stream: TextIO) -> None:
@@ -178,12 +160,3 @@ def guarded(call: Callable[[], int]) -> int:
             raise
         report(found)
         return found.exit_code
-
-
-def _is_terminal(stream: TextIO) -> bool:
-    return bool(stream.isatty())
-
-
-def _number(name: str) -> int | None:
-    text = os.environ.get(name, "")
-    return int(text) if text.isdecimal() and len(text) < 10 and int(text) > 0 else None

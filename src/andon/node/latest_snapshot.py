@@ -43,19 +43,25 @@ def latest_snapshot(
 def as_seen_here(snapshot: Snapshot, root: Path, commands: bool = True) -> Snapshot:
     """Returns the snapshot with this process's masks, and the command lines that /proc shows to
     this user."""
+    seen = masked(snapshot, os.environ)
+    if not commands or not any(_lacks_commands(status) for status in seen.devices):
+        return seen
+    from andon.host.processes.facts import ProcessTable
+
+    return filled(seen, ProcessTable(root))
+
+
+def masked(snapshot: Snapshot, environment: Mapping[str, str]) -> Snapshot:
+    """Returns the snapshot with the masks of an environment."""
     from andon.sampling.rules.masks import visibility
 
-    seen = visibility([status.device for status in snapshot.devices], os.environ).visible
+    seen = visibility([status.device for status in snapshot.devices], environment).visible
     devices = tuple(
         replace(status, visible=status.device.uuid in seen,
                 cuda_index=seen.get(status.device.uuid))
         for status in snapshot.devices
     )  # fmt: skip
-    if not commands or not any(_lacks_commands(status) for status in devices):
-        return replace(snapshot, devices=devices)
-    from andon.host.processes.facts import ProcessTable
-
-    return filled(replace(snapshot, devices=devices), ProcessTable(root))
+    return replace(snapshot, devices=devices)
 
 
 def filled(snapshot: Snapshot, table: "ProcessTable") -> Snapshot:

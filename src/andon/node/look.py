@@ -7,13 +7,14 @@ The kernel identifies the listener, so that neither side needs a proof. No HTTP 
 import os
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
 
 from andon.access.look import SCHEMA, is_trusted, look_names
 from andon.errors import AndonError
-from andon.host.port_listeners import SYSTEM_UIDS
+from andon.host.socket_peers import SYSTEM_UIDS
 from andon.host.state.user_folder import SERVER_FILE, is_own, node_path
 from andon.model.lamp import DeviceLamp
 from andon.model.verdict import DeviceVerdict
@@ -84,7 +85,7 @@ def _asked(name: str, deadline: float) -> bytes | None:
     """Returns what a trusted listener sends; None from any other."""
     from andon.host.socket_peers import connect, peer_uid
 
-    with connect(name, max(0.01, deadline - time.monotonic())) as connection:
+    with closing(connect(name, max(0.01, deadline - time.monotonic()))) as connection:
         if not is_trusted(peer_uid(connection), os.geteuid(), SYSTEM_UIDS):
             return None
         pieces, size = list[bytes](), 0

@@ -9,7 +9,7 @@ import json
 import os
 import socket
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -27,9 +27,9 @@ from andon.access.sign_in import (
     socket_doubt,
 )
 from andon.errors import AndonError, Denied, Unavailable
-from andon.host.port_listeners import SYSTEM_UIDS, listeners
+from andon.host.port_listeners import listeners
 from andon.host.processes.kin import user_name
-from andon.host.socket_peers import connect, is_known, peer_uid
+from andon.host.socket_peers import SYSTEM_UIDS, connect, is_known, peer_uid
 from andon.node.calls import (
     FAILURES,
     Answer,
@@ -84,7 +84,7 @@ def request_code(url: str, limits: CallLimits) -> tuple[SignInAnswer, int]:
     name = _socket_name(answer)
     if name is None or not peer.listeners:
         raise nowhere
-    with connect(name, left(deadline)) as connection:
+    with closing(connect(name, left(deadline))) as connection:
         uid = peer_uid(connection)
         doubt = socket_doubt(-1 if uid is None else uid, peer.listeners)
         if uid is None or doubt is not None:

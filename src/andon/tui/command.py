@@ -7,8 +7,8 @@ import click
 from msgspec.structs import replace
 
 from andon.cli.options import chosen, duration, elsewhere, shared, with_devices
+from andon.cli.screen import in_color
 from andon.cli.sources import node_of, settings_of
-from andon.cli.terminal import in_color
 from andon.errors import Invalid, Unavailable
 from andon.tui.scene import SORT_NAMES
 from andon.tui.state import TopState

@@ -35,7 +35,7 @@ from andon.web.transport import logs
 from andon.web.transport.audit import Audit
 from andon.web.transport.headers import App
 from andon.web.transport.keys import Keys, make_token
-from andon.web.transport.local_sockets import LookSocket, local_sign_in, local_socket
+from andon.web.transport.local_sockets import Draw, LookSocket, local_sign_in, local_socket
 from andon.web.transport.session_file import SessionFile
 from andon.web.users.opening import open_shared_files
 
@@ -53,8 +53,14 @@ FIRST_SNAPSHOT_SECONDS = 5.0
 log = logging.getLogger("andon.serve")
 
 
-def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started], None]) -> None:
-    """Serve until a signal; invalid options are reported before anything starts."""
+def serve(
+    settings: Settings,
+    place: ServeOptions,
+    on_ready: Callable[[Started], None],
+    draw: Draw | None = None,
+) -> None:
+    """Serve until a signal; invalid options are reported before anything starts. `draw` makes
+    the table of `andon status` for this machine's users."""
     if place.history:
         store_kind(store_url(settings))  # raises Invalid for one that does not exist
     folder, person = open_node_folder(), state_folder()
@@ -98,7 +104,7 @@ def serve(settings: Settings, place: ServeOptions, on_ready: Callable[[Started],
 
         stack.enter_context(
             local_socket(
-                lambda: LookSocket(port, keys.owner.uid or 0, feed, watcher, remote_leases),
+                lambda: LookSocket(port, keys.owner.uid or 0, feed, watcher, remote_leases, draw),
                 "commands read the devices themselves",
                 settings.server_sign_in,
             )

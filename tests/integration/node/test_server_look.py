@@ -5,16 +5,18 @@ import os
 import re
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from msgspec.structs import replace
 
-from tests.integration.parts import wait_until
+from tests.integration.parts import free_port, need_root, wait_until
 from tests.integration.serving import serving
-from tests.standin import StandIn, StandInProcess
+from tests.standin import StandIn, StandInProcess, lost
 from tests.support.homes import own_folders
 from tests.support.snapshots import GOLDEN
 
@@ -23,7 +25,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the stand-in is
 GIB = 1 << 30
 LEAN = GOLDEN / "loaded_told.json"  # what of ours a told status loads
 MOVING = re.compile(
-    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+|\d+:\d\d:\d\d|^CPU .*?load [\d.]+|"
+    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+|\d+:\d\d:\d\d|"
+    r"^(?:\x1b\[2m)?CPU [\s\S]*?load (?:\x1b\[0m)?[\d.]+|"
     r" *\((?:\d+ (?:h|min|s) )+ago\)| *(?:for )?(?:\d+ (?:h|min|s)\b *)+",
     re.MULTILINE,
 )
@@ -63,10 +66,16 @@ def left(code):
     sys.stderr.flush()
     leave(code)
 os._exit = left
-sys.argv[1:] = ["status"]
 from andon.cli.entry import main
 main()
 """
+ORDINARY = {"ANDON_COLOR": "auto"}  # a setting, so that the command draws by itself
+DRAWING = {
+    "andon", "andon.access", "andon.access.look", "andon.cli", "andon.cli.drawn_table",
+    "andon.cli.entry", "andon.cli.screen", "andon.host", "andon.host.socket_peers",
+    "andon.version", "_socket", "gc",
+}  # fmt: skip
+"""All that is loaded to print a table that the server has drawn."""
 NOT_NEEDED = {
     "argparse", "click", "http", "ipaddress", "json", "platform", "selectors", "socket", "struct",
     "subprocess", "textwrap", "threading", "typing_extensions", "urllib.parse", "msgspec.inspect",
@@ -87,6 +96,7 @@ class Node(NamedTuple):
     """A machine with four GPUs of all kinds, and its server."""
 
     environment: Mapping[str, str]
+    standin: StandIn
 
     @property
     def url(self) -> str:
@@ -124,7 +134,7 @@ def node(tmp_path_factory: pytest.TempPathFactory, library: Path) -> Iterator[No
         }
         try:
             with serving(folder / "state", simulate=None, **surroundings) as served:
-                found = Node({**surroundings, "ANDON_PORT": str(served.port)})
+                found = Node({**surroundings, "ANDON_PORT": str(served.port)}, standin)
                 found.run("cordon", "3", "--reason", "loud")
                 found.run("jobs", "pause")
                 found.run("submit", "--name", "later", "--gpus", "1", "--", "true")
@@ -134,6 +144,60 @@ def node(tmp_path_factory: pytest.TempPathFactory, library: Path) -> Iterator[No
         finally:
             work.kill()
             work.wait()
+
+
+class Shown(NamedTuple):
+    """What a command wrote to standard output, its exit code, and every module it loaded."""
+
+    text: str
+    code: int
+    modules: frozenset[str]
+
+    @property
+    def is_drawn(self) -> bool:
+        """Whether a server has drawn it."""
+        return "msgspec" not in self.modules
+
+
+def show(
+    node: Node, *words: str, width: int | str = 120, screen: str = "pipe", **more: str
+) -> Shown:
+    """Runs a command of a user without settings, on a pipe or on a terminal of this width."""
+    given = {**os.environ, **node.environment, "COLUMNS": str(width), **more}
+    env = {name: text for name, text in given.items() if not name.startswith("ANDON_ALERTS_")}
+    read, write = os.pipe()
+    if screen != "pipe":
+        os.close(read)
+        os.close(write)
+        del env["COLUMNS"]
+        env |= {"TERM": "xterm", "NO_COLOR": "1" if screen == "plain" else ""}
+        read, write = os.openpty()
+        termios.tcsetwinsize(write, (50, int(width)))
+    with (
+        os.fdopen(read, "rb", 0) as output,
+        subprocess.Popen(
+            [sys.executable, "-c", LOADED, *words], stdout=write, stderr=subprocess.PIPE, env=env
+        ) as process,
+    ):
+        os.close(write)
+        text = b""
+        with suppress(OSError):  # a terminal without a program
+            while piece := output.read(1 << 16):
+                text += piece
+        assert process.stderr is not None
+        loaded = process.stderr.read().decode().split()
+    return Shown(MOVING.sub("", text.decode()), process.returncode, frozenset(loaded))
+
+
+def drawn(
+    node: Node, *words: str, width: int | str = 120, screen: str = "pipe", **more: str
+) -> Shown:
+    """The same, drawn by the server: it does not if this machine keeps it from reading in time."""
+    for _ in range(20):
+        found = show(node, *words, width=width, screen=screen, **more)
+        if found.is_drawn:
+            return found
+    pytest.fail("the server does not draw")
 
 
 def _reads_the_book(node: Node) -> bool:
@@ -201,15 +265,10 @@ def test_status_asks_once_and_loads_neither_book_nor_alerts_nor_http(node: Node)
 
 def test_status_loads_little_for_a_servers_answer(node: Node) -> None:
     """It takes the time of its imports: no module of ours is added without a reason."""
-    given = {**os.environ, **node.environment, "COLUMNS": "120"}
-    usual = {name: text for name, text in given.items() if not name.startswith("ANDON_ALERTS_")}
-    done = subprocess.run(
-        [sys.executable, "-c", LOADED], capture_output=True, text=True, timeout=120,
-        env=usual, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "H200" in done.stdout or "H100" in done.stdout
-    found = set(done.stderr.split())
+    told = show(node, "status", **ORDINARY)
+    assert told.code == 0
+    assert "H200" in told.text or "H100" in told.text
+    found = told.modules
     assert not NOT_NEEDED & found
     ours = sorted(name for name in found if name.partition(".")[0] == "andon")
     kept = json.loads(LEAN.read_text())
@@ -222,3 +281,140 @@ def test_why_takes_what_the_server_remembers(node: Node) -> None:
     told = node.run("why")
     assert "uncorrectable memory errors" in told.text.lower()
     assert told.processes == 0
+
+
+@pytest.mark.parametrize("screen", ["pipe", "coloured", "plain"])
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_a_table_that_the_server_draws_is_the_commands_own(
+    node: Node, width: int, screen: str
+) -> None:
+    for words in ((), ("status",)):
+        by_server = drawn(node, *words, width=width, screen=screen)
+        own = show(node, *words, width=width, screen=screen, **ORDINARY)
+        assert not own.is_drawn
+        assert by_server[:2] == own[:2]
+        assert ("Next: andon watch" in own.text) == (screen != "pipe" and not words)
+        assert ("\x1b[" in own.text) == (screen == "coloured")
+    read = show(node, "status", "--fresh", width=width, screen=screen)
+    assert by_server[:2] == read[:2]
+    assert by_server.code == 0
+
+
+def test_to_print_a_drawn_table_next_to_nothing_is_loaded(node: Node) -> None:
+    command = [sys.executable, "-c", "import sys; print(*sys.modules)"]
+    before = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    for words in ((), ("status",)):
+        assert drawn(node, *words).modules - set(before) <= DRAWING
+
+
+def test_a_drawn_table_shows_a_silent_device_a_lease_and_a_cordon(node: Node) -> None:
+    hold = ("lease", "--devices", "0", "--for", "1h", "--", "sleep", "600")
+    holding = subprocess.Popen(
+        [sys.executable, "-m", "andon.cli", *hold], stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, env={**os.environ, **node.environment},
+    )  # fmt: skip
+    try:
+        wait_until(lambda: "held by" in drawn(node).text, "the server to list the lease")
+        by_server = drawn(node)
+        assert "cordoned" in by_server.text
+        assert by_server[:2] == show(node, **ORDINARY)[:2]
+        assert by_server[:2] == show(node, "status", "--fresh")[:2]
+        with node.standin.broken(lost(2)):
+            wait_until(lambda: "lost" in drawn(node).text, "the server to miss the device")
+            assert drawn(node)[:2] == show(node, **ORDINARY)[:2]
+    finally:
+        holding.terminate()
+        holding.wait()
+    wait_until(lambda: "lost" not in drawn(node).text, "the device to be back")
+
+
+def test_a_change_of_the_book_is_shown_at_once(node: Node) -> None:
+    for number in range(3):
+        node.run("cordon", "0", "--reason", str(number))
+        assert "GPU 0, 3 (cordoned)" in show(node).text
+        node.run("uncordon", "0")
+        assert "GPU 3 (cordoned)" in show(node).text
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"CUDA_VISIBLE_DEVICES": "1"}, {"COLUMNS": "200"}, {"TZ": "JST-9"},
+        {"PYTHONIOENCODING": "ascii"}, {"ANDON_LEASE_DIR": "/nonexistent/book"},
+        {"XDG_CONFIG_HOME": "x"},
+    ],
+    ids=lambda given: next(iter(given)),
+)  # fmt: skip
+def test_where_the_table_could_be_another_the_command_draws_it(
+    node: Node, given: Mapping[str, str]
+) -> None:
+    assert not show(node, **given).is_drawn
+
+
+def test_a_setting_of_the_user_is_kept(node: Node, tmp_path: Path) -> None:
+    (tmp_path / "andon").mkdir()
+    assert drawn(node, XDG_CONFIG_HOME=str(tmp_path)).code == 0
+    (tmp_path / "andon" / "andon.toml").write_text('[display]\ncolor = "always"\n')
+    assert not show(node, XDG_CONFIG_HOME=str(tmp_path)).is_drawn
+
+
+def test_what_a_container_runtime_was_asked_for_changes_nothing(node: Node) -> None:
+    asked = {"NVIDIA_VISIBLE_DEVICES": "all"}
+    assert drawn(node, **asked)[:2] == show(node, **asked, **ORDINARY)[:2]
+
+
+def test_a_full_disk_and_a_closed_pipe_are_met_as_on_the_ordinary_way(node: Node) -> None:
+    usual = {**os.environ, **node.environment, "COLUMNS": "120"}
+    del usual["ANDON_ALERTS_NODE_CPU_PERCENT"]
+    command = [sys.executable, "-m", "andon.cli", "status"]
+
+    def met(more: Mapping[str, str], full: bool) -> tuple[int, str]:
+        read, write = os.pipe()
+        os.close(read)
+        with Path("/dev/full").open("wb") as disk, os.fdopen(write, "wb") as closed:
+            done = subprocess.run(
+                command, stdout=disk if full else closed, stderr=subprocess.PIPE, text=True,
+                env={**usual, **more}, check=False,
+            )  # fmt: skip
+        return done.returncode, done.stderr
+
+    assert met({}, full=True) == met(ORDINARY, full=True)
+    assert "No space left" in met({}, full=True)[1]
+    assert met({}, full=False) == met(ORDINARY, full=False) == (0, "")
+
+
+STRANGER = r"""
+import os, socket, sys
+from andon.access.look import drawn_answer, look_name
+from andon.host.socket_peers import code_stamp, surroundings
+said = drawn_answer(surroundings(code_stamp()), (), 0, "\x1b]0;evil\x07 all is well\n")
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+with socket.socket(socket.AF_UNIX) as door:
+    door.bind("\0" + look_name(int(sys.argv[1]), "0" * 32))
+    door.listen(8)
+    print("listening", flush=True)
+    while True:
+        caller, _ = door.accept()
+        with caller:
+            caller.sendall(said)
+"""
+
+
+def test_a_strangers_table_is_not_printed(node: Node) -> None:
+    need_root()
+    port = str(free_port())
+    environment = {**os.environ, **node.environment}
+    command = [sys.executable, "-c", STRANGER, port]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as stranger:
+        try:
+            assert stranger.stdout is not None
+            assert stranger.stdout.readline() == b"listening\n"
+            beside = show(node, "status", ANDON_PORT=port, XDG_STATE_HOME="/nonexistent")
+            before = show(node, "status", ANDON_PORT=port)
+        finally:
+            stranger.kill()
+    assert not beside.is_drawn
+    assert "evil" not in beside.text + before.text
+    assert "H200" in beside.text

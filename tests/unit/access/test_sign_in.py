@@ -4,7 +4,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import pytest
@@ -111,7 +111,7 @@ def door() -> Iterator[SignInSocket]:
 
 
 def knock(name: str) -> SignInAnswer | None:
-    with connect(name, 20) as caller:
+    with closing(connect(name, 20)) as caller:
         content = b""
         while part := caller.recv(LARGEST_BYTES):
             content += part
@@ -164,14 +164,14 @@ def test_an_account_that_cannot_be_looked_up_does_not_lock_the_others_out() -> N
 def test_hundreds_who_say_nothing_keep_nobody_waiting(door: SignInSocket) -> None:
     with ExitStack() as stack:
         for _ in range(600):
-            stack.enter_context(connect(door.name, 20))
+            stack.enter_context(closing(connect(door.name, 20)))
         assert knock(door.name) is not None
     assert len(door._keys._codes) <= 256
 
 
 def test_garbage_and_those_who_leave_at_once_end_nothing(door: SignInSocket) -> None:
     for _ in range(20):
-        with connect(door.name, 20) as caller, suppress(OSError):
+        with closing(connect(door.name, 20)) as caller, suppress(OSError):
             caller.send(b"GET / HTTP/1.1\r\n" * 500)
     assert knock(door.name) is not None
 

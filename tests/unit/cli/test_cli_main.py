@@ -15,8 +15,9 @@ from andon.cli.catalogue import COMMANDS, JOBS
 from andon.cli.commands.setup.cost import Cost, render_cost, report_to_json
 from andon.cli.main import cli, run
 from andon.cli.options import MOST_SIMULATED, whole
+from andon.cli.screen import in_color, size
 from andon.cli.sources import settings_of
-from andon.cli.terminal import Choices, in_color, report, size, write
+from andon.cli.terminal import Choices, report, write
 from andon.errors import Conflict, Denied, Gone, Invalid, Unavailable
 from andon.model.device import Snapshot
 from andon.settings.resolution import FIELDS, Settings

@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
+from andon.cli.screen import in_color, size
 from andon.cli.show.cells import bar
 from andon.cli.show.text import Text, say
-from andon.cli.terminal import Choices, in_color, notice, size, write
+from andon.cli.terminal import Choices, notice, write
 from andon.leases.rules.environment import NO_GPU
 from andon.model.run.record import ItemState
 from andon.units import fixed, human_seconds, measured_seconds

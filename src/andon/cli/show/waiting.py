@@ -4,8 +4,9 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from andon.cli.screen import size
 from andon.cli.show.text import say
-from andon.cli.terminal import Choices, notice, size, write
+from andon.cli.terminal import Choices, notice, write
 from andon.units import human_bytes, human_seconds
 
 if TYPE_CHECKING:

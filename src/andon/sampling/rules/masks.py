@@ -28,6 +28,8 @@ NOT_A_MASK = "is for the container runtime; programs do not read it, so it hides
 _SLURM = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
 VARIABLES = (*dict.fromkeys(name for vendor in MASKED for name in vendor.environment), *_SLURM)
 """All variables that are read: if these are unchanged, so is the answer."""
+MASKS = tuple(name for name in VARIABLES if name != _CONTAINER)
+"""Without these every device is visible that can be used."""
 
 _NUMBER = r"\s*([+-]?)0*([0-9]+)"
 _SLURM_ENTRY = r"\s*([0-9]{1,5})(?:-([0-9]{1,5}))?\s*"

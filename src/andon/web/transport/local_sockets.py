@@ -6,18 +6,21 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from andon.access.look import SCHEMA, look_name
+from andon.access.look import SCHEMA, Asked, asked_by, drawn_answer, look_name
 from andon.access.roles import identity_of, sight_of
 from andon.access.sign_in import SignInAnswer, dump_answer, socket_name
 from andon.alerts.rules.lamps import lamps_of
 from andon.failures.log import FailureLog
 from andon.host.processes.kin import account_name
-from andon.host.socket_peers import code_stamp, is_known, peer_uid
+from andon.host.socket_peers import code_stamp, is_known, peer_uid, surroundings
 from andon.model.lamp import DeviceLamp
+from andon.model.wire_in import own_snapshot_from_json
+from andon.sampling.rules.masks import MASKS
+from andon.sampling.rules.told import ServerSnapshot
 from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.web.answers.alert_payloads import seen_by
 from andon.web.answers.texts import SnapshotTexts
@@ -34,14 +37,19 @@ if TYPE_CHECKING:
 #
 # It has no file: no one can put a link in its place, nothing is left behind, and it is seen
 # exactly where the server's loopback port is (both belong to a network namespace). The server
-# reads nothing, so no client can keep it waiting for long; how often it answers is limited.
+# reads nothing but the client's name, so no client can keep it waiting for long; it answers at
+# most half of the time.
 
 BACKLOG = 128
 PAUSE_SECONDS = 0.002  # after each answer: a flood costs the server little
 SEND_SECONDS = 0.25  # most answers fit into the kernel's buffer
 
-Say = Callable[[int | None], bytes]
-"""What is said to the user with this uid; None is one that this machine does not know."""
+Say = Callable[[int | None, object], bytes]
+"""What is said to the user with this uid, None for one that this machine does not know, and to
+a client of this name."""
+Draw = Callable[[Asked, ServerSnapshot], tuple[int, str] | None]
+"""Draws the table that was asked for: the exit code and the text; None where the client has to
+draw by itself."""
 
 
 class LocalSocket:
@@ -74,21 +82,22 @@ class LocalSocket:
     def _follow(self) -> None:
         while not self._closed.is_set():
             try:
-                connection, _ = self._socket.accept()
+                connection, name = self._socket.accept()
             except OSError as error:
                 if not self._closed.is_set():
                     self._failures.add(error)
                     self._closed.wait(1.0)  # no file is left: connections wait meanwhile
                 continue
+            before = time.thread_time()
             try:
-                self._serve(connection)
+                self._serve(connection, name)
             except Exception as error:  # noqa: BLE001 - the next user must be answered
                 self._failures.add(error)
-            time.sleep(self._pause_seconds)
+            time.sleep(max(self._pause_seconds, time.thread_time() - before))
 
-    def _serve(self, connection: socket.socket) -> None:
+    def _serve(self, connection: socket.socket, name: object) -> None:
         with connection, suppress(OSError):  # it may have gone
-            said = self._say(peer_uid(connection))
+            said = self._say(peer_uid(connection), name)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, len(said))
             connection.settimeout(SEND_SECONDS)
             connection.sendall(said)
@@ -119,7 +128,8 @@ def local_socket(
 
 
 class LookSocket(LocalSocket):
-    """Sends `/api/snapshot`, `/api/board` and `/api/leases`, as far as status shows them."""
+    """Sends `/api/snapshot`, `/api/board` and `/api/leases`, as far as status shows them; or the
+    table of status, drawn from the same."""
 
     def __init__(
         self,
@@ -128,29 +138,38 @@ class LookSocket(LocalSocket):
         feed: SnapshotFeed,
         watcher: "Watcher | None" = None,
         leases: "NetworkLeases | None" = None,
+        draw: Draw | None = None,
         name_of: Callable[[int], str | None] = account_name,
         pause_seconds: float = PAUSE_SECONDS,
     ) -> None:
-        self._server_uid, self._name_of = server_uid, name_of
+        self._server_uid, self._name_of, self._draw = server_uid, name_of, draw
         self._feed, self._watcher, self._leases = feed, watcher, leases
         self._texts, self._code = SnapshotTexts(), code_stamp()
         failures = FailureLog("andon.web", "the latest snapshot could not be given")
         name = look_name(port, secrets.token_hex(16))
         super().__init__(name, self._look, failures, pause_seconds)
 
-    def _look(self, uid: int | None) -> bytes:
-        """Returns the message; empty for a uid without an account here."""
+    def _look(self, uid: int | None, name: object) -> bytes:
+        """Returns the message; empty for a uid without an account here, and where a table was
+        asked for that must be drawn elsewhere."""
         user = None if uid is None else self._name_of(uid)
         if uid is None or user is None:
             return b""
         sight, snapshot = sight_of(identity_of(uid, user, self._server_uid)), self._feed.latest()
+        text, lamps = self._texts.of(snapshot, sight).encode(), self._lamps(snapshot, sight)
+        interval = self._feed.settings.interval_seconds
+        if (asked := asked_by(name)) is not None:
+            read = own_snapshot_from_json(msgspec.json.decode(text))  # as the client would
+            told = ServerSnapshot(read, interval, lamps, **self._verdicts())
+            drawn = None if self._draw is None else self._draw(asked, told)
+            return b"" if drawn is None else drawn_answer(surroundings(self._code), MASKS, *drawn)
         return msgspec.json.encode(
             {
                 "schema": SCHEMA,
                 "code": self._code,
-                "interval_seconds": self._feed.settings.interval_seconds,
-                "snapshot": msgspec.Raw(self._texts.of(snapshot, sight).encode()),
-                "lamps": self._lamps(snapshot, sight),
+                "interval_seconds": interval,
+                "snapshot": msgspec.Raw(text),
+                "lamps": lamps,
                 **self._verdicts(),
             }
         )
@@ -160,7 +179,7 @@ class LookSocket(LocalSocket):
             return None
         return lamps_of(snapshot, [seen_by(sight, alert) for alert in self._watcher.alerts()])
 
-    def _verdicts(self) -> "dict[str, object]":
+    def _verdicts(self) -> "dict[str, Any]":
         """Returns the verdicts; empty if they depend on the user, because someone is in the
         queue, or are unknown."""
         found = None if self._leases is None else self._leases.listed()
@@ -186,7 +205,10 @@ class SignInSocket(LocalSocket):
         self._keys, self._url, self._port, self._name_of = keys, url, port, name_of
         failures = FailureLog("andon.web", "a user could not be signed in")
         name = socket_name(port, secrets.token_hex(16))
-        super().__init__(name, lambda uid: dump_answer(self._answer(uid)), failures, pause_seconds)
+        super().__init__(name, self._code_for, failures, pause_seconds)
+
+    def _code_for(self, uid: int | None, name: object) -> bytes:
+        return dump_answer(self._answer(uid))
 
     def _answer(self, uid: int | None) -> SignInAnswer:
         user = None if uid is None else self._name_of(uid)

@@ -10,11 +10,12 @@ import click
 from andon.cli.commands.completing import complete_job
 from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, duration, elsewhere, fresh_option, shared, with_devices
+from andon.cli.screen import in_color
 from andon.cli.show.text import say
 from andon.cli.show.why import answer, answer_to_json, render_why
 from andon.cli.sources import node_of, rulebook_of
 from andon.cli.status_table import exit_code
-from andon.cli.terminal import Choices, Terminal, in_color, write
+from andon.cli.terminal import Choices, Terminal, write
 from andon.model.device import Snapshot
 from andon.model.naming import device_named
 from andon.units import human_seconds

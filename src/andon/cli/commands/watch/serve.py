@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from andon.access.look import PORT_VARIABLE, USUAL_PORT, Asked
 from andon.cli.options import chosen, shared, thresholds_option
 from andon.cli.show.text import say
 from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Unavailable
-from andon.settings.table import PORT_VARIABLE, USUAL_PORT
 
 if TYPE_CHECKING:
+    from andon.sampling.rules.told import ServerSnapshot
     from andon.web.listening import Started
 
 NEEDED = ("fastapi", "uvicorn", "socketio", "wsproto")
@@ -61,8 +62,14 @@ def serve(
     resolved = resolved_of(choices)
     asked = resolved.origin.get("simulate") == "flag"
     place = ServeOptions(host, port, tls_cert, tls_key, allow_host, not no_history, asked)
-    serve(resolved.settings, place, lambda started: _announce(started, choices))
+    serve(resolved.settings, place, lambda started: _announce(started, choices), _draw)
     return 0
+
+
+def _draw(asked: Asked, told: "ServerSnapshot") -> tuple[int, str] | None:
+    from andon.cli.status_table import drawn_here  # when first asked for
+
+    return drawn_here(asked, told)
 
 
 def _check_packages() -> None:

@@ -10,12 +10,13 @@ import click
 from andon.cli.live_screen import LiveScreen, is_capable
 from andon.cli.options import chosen, duration, elsewhere, shared, whole, with_devices
 from andon.cli.outfile import LineFile
+from andon.cli.screen import size
 from andon.cli.show import csv_rows
 from andon.cli.show.entries import only_visible as keep_visible
 from andon.cli.show.watch import LiveTable, Stream
 from andon.cli.sources import node_of, rulebook_of, settings_of
 from andon.cli.status_table import NO_DEVICE, exit_code
-from andon.cli.terminal import Choices, Terminal, notice, size
+from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid
 from andon.model import wire
 from andon.model.device import Snapshot
