@@ -6,7 +6,7 @@ from pathlib import Path
 from andon.model.run.record import RunRow
 from andon.runs.files import read_ends
 from andon.runs.rules.fold import row_of
-from andon.stores.memory_runs import MemoryRunIndex
+from andon.stores.memory import MemoryRunIndex
 from andon.web.runs.shown import FoundRuns, ServerRuns
 from tests.support.run_records import BEGAN
 

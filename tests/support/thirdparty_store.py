@@ -6,8 +6,7 @@ from typing import Any, ClassVar, TypeVar
 from andon.errors import Gone
 from andon.ports import AlertStore, RunIndex, Store
 from andon.settings.store_url import StoreUrl
-from andon.stores.memory import MemoryAlertStore, MemoryStore
-from andon.stores.memory_runs import MemoryRunIndex
+from andon.stores.memory import MemoryAlertStore, MemoryRunIndex, MemoryStore
 
 T = TypeVar("T")
 

@@ -9,8 +9,8 @@ from andon.alerts.rules import EMPTY, AlertState, StepResult
 from andon.alerts.rules.lamps import board
 from andon.alerts.rules.validity import validate
 from andon.errors import AndonError
-from andon.explain.conditions.catalogue import BY_NAME, FIGURES, thresholds
-from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.conditions.catalogue import BY_NAME, FIGURES
+from andon.explain.conditions.rulebook import Rulebook, thresholds
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase, Silence
 from tests.timelines.grammar import Row, Timeline, labels, seconds, settings
 from tests.timelines.world import World, uuid_of

@@ -9,12 +9,14 @@ import logging
 import time
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Generic, Literal, TypeVar
 
 from andon.callbacks.cord import AlertFilter, Cord, this_node
 from andon.errors import Invalid
 from andon.explain.conditions.catalogue import BY_NAME
 from andon.model.alert import Alert, Level
+from andon.units import measured_seconds
 
 T = TypeVar("T")
 Action = Literal["pause", "stop"] | Callable[[Alert], object]
@@ -29,7 +31,30 @@ WAITING_HELPS = (
 LONGEST_PAUSE_SECONDS = 300.0  # less than NCCL's default timeout of ten minutes for a collective
 
 
-class Guard(Generic[T]):
+class LoopHook:
+    """Pauses and stops a loop between two of its steps, in the loop's own thread."""
+
+    def __init__(self, longest_pause_seconds: float) -> None:
+        self._longest = longest_pause_seconds
+        self.stopped = False  # the loop is asked to stop
+        self.paused_seconds = 0.0
+
+    def _stop(self, message: str) -> None:
+        self.stopped = True
+        log.warning("stopping the loop: %s", message)
+
+    def _pause(self, message: str, calm: Callable[[float], bool], over: str, still: str) -> str:
+        """Waits with `calm`, which returns whether the alert is over; returns why it resumes."""
+        log.warning("pausing the loop: %s", message)
+        began = time.monotonic()
+        why = over if calm(self._longest) else still
+        lasted = time.monotonic() - began
+        self.paused_seconds += lasted
+        log.warning("resuming the loop after %s: %s", measured_seconds(lasted), why)
+        return why
+
+
+class Guard(LoopHook, Generic[T]):
     """Yields the batches and checks the alerts between them, in the loop's own thread.
 
     If nothing can be read it only yields the batches: monitoring must not stop training.
@@ -45,13 +70,10 @@ class Guard(Generic[T]):
     ) -> None:
         if not callable(action) and action not in ("pause", "stop"):
             raise Invalid(f"{action!r} is not an action", hint='"pause", "stop" or a function')
-        self._batches, self._cord, self._wanted = batches, cord, wanted
-        self._action, self._longest = action, longest_pause_seconds
+        super().__init__(longest_pause_seconds)
+        self._batches, self._cord, self._wanted, self._action = batches, cord, wanted, action
         self._called: set[str] = set()
         self.alert: Alert | None = None  # the one that stopped it, or paused it last
-        self.stopped = False
-        self.paused_seconds = 0.0
-
         self._finalizer = weakref.finalize(self, cord.stop)
 
     def __iter__(self) -> Iterator[T]:
@@ -84,20 +106,15 @@ class Guard(Generic[T]):
                     self._action(alert)
             return False
         if self._action == "stop":
-            self.stopped = True
-            log.warning("stopping the loop: %s", worst.message)
+            self._stop(worst.message)
             return True
-        self._pause(worst)
+        self._pause(
+            worst.message,
+            partial(self._cord.wait_until_calm, self._wanted),
+            "the alert is resolved",
+            "it is still firing; waiting longer may not help",
+        )
         return False
-
-    def _pause(self, alert: Alert) -> None:
-        log.warning("pausing the loop: %s", alert.message)
-        began = time.monotonic()
-        calm = self._cord.wait_until_calm(self._wanted, self._longest)
-        lasted = time.monotonic() - began
-        self.paused_seconds += lasted
-        why = "the alert is resolved" if calm else "it is still firing; waiting longer may not help"
-        log.warning("resuming the loop after %.0f s: %s", lasted, why)
 
 
 def _pausing(rules: Collection[str] | None) -> Collection[str]:

@@ -8,7 +8,6 @@ with andon.GpuMonitorCallback().with_thermal_threshold(80).on_alert(print_it) as
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -25,13 +24,12 @@ from andon.api.compat.alerts import (
 )
 from andon.api.compat.metrics import GpuMetrics
 from andon.api.run import RecordedRun
-from andon.callbacks.guard import LONGEST_PAUSE_SECONDS
+from andon.callbacks.guard import LONGEST_PAUSE_SECONDS, LoopHook
 from andon.errors import Invalid
 from andon.failures.log import FailureLog
 from andon.model.device import Snapshot
 from andon.model.run.record import RunKind
 from andon.sampling.follower import Follower
-from andon.units import measured_seconds
 
 log = logging.getLogger("andon")
 
@@ -43,7 +41,7 @@ PAUSING_HELPS = (ThermalThrottling, PowerLimit)
 """Memory stays full and a device stays idle while the program that holds it waits."""
 
 
-class GpuMonitorCallback:
+class GpuMonitorCallback(LoopHook):
     """Records the loop as a run, checks its devices at an interval, and may pause or stop it.
 
     `on_alert` functions are called in a thread of the callback when an alert begins; one that
@@ -69,7 +67,8 @@ class GpuMonitorCallback:
             raise Invalid(f"{action!r} is not an action", hint='"pause" or "stop"')
         self._config, self._interval = config or AlertConfig(), float(interval_secs)
         self._calls = [] if on_alert is None else [on_alert]
-        self._action, self._longest = action, longest_pause_seconds
+        super().__init__(longest_pause_seconds)
+        self._action = action
         self._run = RecordedRun(name, params, kind=RunKind.CALLBACK, quiet=quiet)
         self._system = AndonSystem(self._config)
         self._current: dict[AlertKey, GpuAlert] = {}
@@ -77,8 +76,6 @@ class GpuMonitorCallback:
         self._changed = threading.Condition()
         self._follower: Follower | None = None
         self._uuids: frozenset[str] = frozenset()
-        self.stopped = False  # the loop is asked to stop
-        self.paused_seconds = 0.0
         if thermal_threshold is not None:
             self.with_thermal_threshold(thermal_threshold)
 
@@ -130,7 +127,7 @@ class GpuMonitorCallback:
         if values:
             self._run.log(step, **values)
         if self._pausing and not self.stopped:
-            self._pause()
+            self._wait()
         return not self.stopped
 
     def alerts(self) -> list[GpuAlert]:
@@ -170,26 +167,23 @@ class GpuMonitorCallback:
             if "pause" in wanted:
                 self._pausing.add((type(alert), alert.device))
             if "stop" in wanted and not self.stopped:
-                self.stopped = True
-                log.warning("stopping the loop: %s", alert.message())
+                self._stop(alert.message())
             self._changed.notify_all()
 
-    def _pause(self) -> None:
-        log.warning("pausing the loop: %s", self._why_paused())
-        began = time.monotonic()
-        with self._changed:
-            calm = self._changed.wait_for(lambda: self.stopped or not self._pausing, self._longest)
-            self._pausing.clear()
-        lasted = time.monotonic() - began
-        self.paused_seconds += lasted
-        why = "the alert is over" if calm else "it has waited for long enough"
-        log.warning("resuming the loop after %s: %s", measured_seconds(lasted), why)
-        self._run.event("paused", seconds=round(lasted, 3), resumed_because=why)
+    def _wait(self) -> None:
+        message = "; ".join(a.message() for key, a in self._current.items() if key in self._pausing)
+        before, over = self.paused_seconds, "the alert is over"
+        why = self._pause(message, self._wait_until_calm, over, "it has waited for long enough")
+        seconds = round(self.paused_seconds - before, 3)
+        self._run.event("paused", seconds=seconds, resumed_because=why)
 
-    def _why_paused(self) -> str:
-        return "; ".join(
-            alert.message() for key, alert in self._current.items() if key in self._pausing
-        )
+    def _wait_until_calm(self, longest_seconds: float) -> bool:
+        with self._changed:
+            calm = self._changed.wait_for(
+                lambda: self.stopped or not self._pausing, longest_seconds
+            )
+            self._pausing.clear()
+        return calm
 
     def __enter__(self) -> Self:
         return self.begin()

@@ -248,3 +248,15 @@ def _ctypes() -> Any:
 @lru_cache(maxsize=1)
 def _statx() -> Any:
     return getattr(_ctypes().CDLL(None), "statx", None)
+
+
+def is_locked(descriptor: int) -> bool:
+    """Whether a file is locked; tested with a shared lock, which looks like no holder's."""
+    import fcntl  # not every system has it
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    return False

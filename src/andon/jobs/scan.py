@@ -4,7 +4,6 @@ What a job's folder holds is kept with the folder's time. While an attempt is ru
 folder is read each time. `index.json` keeps the same between commands; it is only a cache.
 """
 
-import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from andon.host.files import open_regular, read_regular
+from andon.host.files import is_locked, open_regular, read_regular
 from andon.jobs.folder import (
     ADOPTED,
     AGAIN,
@@ -321,16 +320,6 @@ def _unknown_claim(folder: Path) -> AttemptClaim:
     except OSError:
         at = 0.0
     return AttemptClaim(pid=0, started_ticks=0, boot=None, group=0, group_ticks=0, at=at)
-
-
-def is_locked(descriptor: int) -> bool:
-    """Whether a file is locked; tested with a shared lock, which looks like no holder's."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    fcntl.flock(descriptor, fcntl.LOCK_UN)
-    return False
 
 
 def group_lives(claim: AttemptClaim) -> bool:

@@ -66,8 +66,8 @@ def to_json(value: Any) -> Any:
 
 
 def types_of(kind: type[Struct]) -> dict[str, Any]:
-    """The types of its fields, with their descriptions, in their order."""
-    return {one.name: one.type for one in fields(kind)}
+    """The types of its fields by their names in JSON, with their descriptions, in their order."""
+    return {one.encode_name: one.type for one in fields(kind)}
 
 
 def members_of(kind: type[Struct], without: Sequence[str] = ()) -> dict[str, Member]:

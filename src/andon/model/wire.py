@@ -89,7 +89,6 @@ PROCESS_ORDER = (*_PROCESS, "program")
 PROGRAM = Member(
     str | None, "what people call it, such as `train.py` or `vllm serve`; `name` without `command`"
 )
-MOST_INDEX = 65_535
 NODE_ORDER = names_of(Snapshot, without=("devices", "faults", "events"))
 _SAMPLE_BLANK = dict.fromkeys(SAMPLE_ORDER)
 _SAMPLE_READ = tuple(name for name in SAMPLE_ORDER if name not in (*SHARES, "read_at"))

@@ -22,6 +22,7 @@ from andon.history.rules.tiers import (
 from andon.model.device import Device
 from andon.stores import sqlite_upkeep
 from andon.stores.sqlite_database import Database
+from andon.stores.sqlite_file import used_bytes
 from andon.stores.sqlite_head import NameTable, find, pack_body, values_in
 from andon.stores.statements import statements
 
@@ -94,7 +95,7 @@ class SqliteStore:
             return StoreContents(
                 tuple(_head_windows(connection, self._node)),
                 _extents(connection, self._node),
-                sqlite_upkeep.used_bytes(connection),
+                used_bytes(connection),
             )
 
     def load(self, devices: Sequence[Device], blocks: Iterable[StoredBlock]) -> None:
@@ -135,6 +136,14 @@ class SqliteStore:
     def forget(self, before: float) -> Maintenance:
         with self._transaction() as connection:
             return sqlite_upkeep.forget(connection, self._node, before)
+
+    def drop_oldest(self, share: float) -> None:
+        """Drops this share of the time of the ticks that are not packed yet."""
+        with self._transaction() as connection:
+            first, last = connection.execute(SQL["head_span"], (self._node,)).fetchone()
+            if first is not None:
+                end = first + round((last - first) * share) + 1
+                connection.execute(SQL["clear_head"], (self._node, first, end))
 
     def compact(self, fully: bool = False) -> int:
         freed = self._vacuum(1 if fully else sqlite_upkeep.MOST_PAGES)

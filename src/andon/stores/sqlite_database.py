@@ -107,6 +107,9 @@ def _forms(kind: FileKind) -> list[Form]:
 
 log = logging.getLogger("andon.history")
 
+IN_MEMORY = Path(":memory:")
+"""A database without a file: one connection both reads and writes, and closing keeps it."""
+
 _MOVING = threading.Lock()
 """Several parts of one process may use one file and find it damaged at the same time."""
 
@@ -126,7 +129,8 @@ class Database:
         self.path, self._name, self._kind = path, node, kind
         self.node = 0  # its number in the file that is open now
         self._readonly, self._forget = readonly, forget or _nothing
-        self._writing, self._reading = threading.RLock(), threading.RLock()
+        self._in_memory, self._writing = path == IN_MEMORY, threading.RLock()
+        self._reading = self._writing if self._in_memory else threading.RLock()
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self._identity = (0, 0)
@@ -171,11 +175,15 @@ class Database:
         raise self._failed(error) from error
 
     def size_bytes(self) -> int:
+        if self._in_memory:
+            with self.guarded() as connection:
+                return sqlite_file.used_bytes(connection)
         return sum(sqlite_file.length(part) for part in sqlite_file.parts(self.path))
 
     def close(self) -> None:
-        with self._writing, self._reading:
-            self._disconnect()
+        if not self._in_memory:
+            with self._writing, self._reading:
+                self._disconnect()
 
     def _present(self) -> sqlite3.Connection:
         if self._readonly:
@@ -212,7 +220,7 @@ class Database:
 
     def _has_changed(self) -> bool:
         try:
-            return sqlite_file.identity(self.path) != self._identity
+            return not self._in_memory and sqlite_file.identity(self.path) != self._identity
         except Gone:
             return True
 
@@ -235,13 +243,16 @@ class Database:
             raise
 
     def _begin(self) -> None:
-        sqlite_file.make_file(self.path, self._kind)
-        refuse_untouched(self.path, self._kind)
-        self._writer = sqlite_file.connect(self.path)
+        if self._in_memory:
+            self._reader = self._writer = sqlite_file.in_memory()
+        else:
+            sqlite_file.make_file(self.path, self._kind)
+            refuse_untouched(self.path, self._kind)
+            self._writer = sqlite_file.connect(self.path)
         bring_up_to_date(self._writer, self._kind)
         self.node = claim_node(self._writer, self._name)
         self._forget()
-        self._identity = sqlite_file.identity(self.path)
+        self._identity = (0, 0) if self._in_memory else sqlite_file.identity(self.path)
 
     def _set_aside(self) -> None:
         try:
@@ -263,7 +274,7 @@ class Database:
                 self._disconnect()
                 if not replaced:
                     self._set_aside()
-        elif not isinstance(failure, Conflict):
+        elif not isinstance(failure, Conflict) and not self._in_memory:
             # A connection to a read-only or removed file never recovers.
             with self._writing, self._reading:
                 self._disconnect()

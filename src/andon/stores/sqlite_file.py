@@ -90,6 +90,22 @@ def connect(path: Path, readonly: bool = False) -> sqlite3.Connection:
     return connection
 
 
+def in_memory() -> sqlite3.Connection:
+    """A new database without a file."""
+    connection = _opened(":memory:")
+    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    return connection
+
+
+def used_bytes(connection: sqlite3.Connection) -> int:
+    """The size in use, without free pages."""
+    pages, free, size = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("page_count", "freelist_count", "page_size")
+    )
+    return int((pages - free) * size)
+
+
 def is_unwritten(path: Path) -> bool:
     """Whether nothing was ever written: the file is new, or the disk was full."""
     try:

@@ -96,13 +96,6 @@ def forget(connection: sqlite3.Connection, node: int, before: float) -> Maintena
     return Maintenance(deleted_uses=connection.execute(SQL["drop_usage"], (node, before)).rowcount)
 
 
-def used_bytes(connection: sqlite3.Connection) -> int:
-    """The size in use, without free pages."""
-    return (_pragma(connection, "page_count") - _free(connection)) * _pragma(
-        connection, "page_size"
-    )
-
-
 def vacuum(connection: sqlite3.Connection, least_pages: int = MOST_PAGES) -> int:
     """Returns some free pages to the file system, if there are so many; returns the bytes."""
     free = _free(connection)

@@ -21,11 +21,11 @@ from andon.alerts.rules import (
 )
 from andon.alerts.rules.validity import validate
 from andon.errors import Conflict, Gone, Invalid
-from andon.explain.conditions.catalogue import BY_NAME, RULES, thresholds
+from andon.explain.conditions.catalogue import BY_NAME, RULES
 from andon.explain.conditions.condition import SERVED, AlertFacts, inactive_reason, severity
 from andon.explain.conditions.judgement import HOLDS, Judgement
 from andon.explain.conditions.memory.memory_leak import Filling
-from andon.explain.conditions.rulebook import Override, Rulebook
+from andon.explain.conditions.rulebook import Override, Rulebook, thresholds
 from andon.explain.evidence.forecast import Arrival, Trend
 from andon.model.alert import Level, NoticeKind, Phase, Silence
 from andon.model.device import (

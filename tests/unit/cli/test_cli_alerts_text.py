@@ -21,9 +21,9 @@ from andon.cli.show.alerts import (
     short_name,
 )
 from andon.cli.show.text import display_width
-from andon.explain.conditions.catalogue import BY_NAME, CONDITIONS, thresholds
+from andon.explain.conditions.catalogue import BY_NAME, CONDITIONS
 from andon.explain.conditions.condition import SERVED
-from andon.explain.conditions.rulebook import Override, Rulebook
+from andon.explain.conditions.rulebook import Override, Rulebook, thresholds
 from andon.model.alert import Level, Phase
 from andon.model.wire import Json
 from tests.support import alert_pages

@@ -39,7 +39,7 @@ def of(name: str, *rooms: GpuRoom, **sizes: Any) -> Estimate:
 
 def test_it_fits_where_the_share_that_a_server_takes_is_free() -> None:
     found = of("Llama-3.1-8B", room("0", H200), room("1", H200, 100 * GIB), room("2", 16 * GIB))
-    assert [(fit.now, fit.empty) for fit in found.fits] == [
+    assert [(fit.fits_now, fit.fits_empty) for fit in found.fits] == [
         (True, True), (False, True), (False, False)
     ]  # fmt: skip
     assert found.fits[1].reason == "needs 126 GiB free, has 100 GiB"
@@ -69,11 +69,11 @@ def test_a_type_of_packed_weights_names_its_option() -> None:
 
 def test_what_is_not_available_does_not_fit_now() -> None:
     found = of("Llama-3.1-8B", room("0", H200, obstacle="held by alice"), room("1", H200, None))
-    assert [(fit.now, fit.empty) for fit in found.fits] == [(False, True), (None, True)]
+    assert [(fit.fits_now, fit.fits_empty) for fit in found.fits] == [(False, True), (None, True)]
     assert found.fits[0].reason == "held by alice"
     assert (found.fits_now, found.fits_empty) == (False, True)
     unknown = of("Llama-3.1-8B", replace(room("0", H200), total_bytes=None)).fits[0]
-    assert (unknown.now, unknown.empty, unknown.reason) == (
+    assert (unknown.fits_now, unknown.fits_empty, unknown.reason) == (
         None,
         None,
         "its memory is not known",
@@ -232,7 +232,7 @@ def test_peaks_of_earlier_runs_win_over_the_estimate() -> None:
     training = EstimateOptions(ServingEngine.TRAINING)
     plain = estimate(facts, training, [room("0", 48 * GIB)])
     found = estimate(facts, training, [room("0", 48 * GIB)], learned)
-    assert (plain.fits[0].empty, found.fits[0].empty) == (False, True)
+    assert (plain.fits[0].fits_empty, found.fits[0].fits_empty) == (False, True)
     assert found.fits[0].needed_bytes == 30 * GIB
     assert found.need is not None
     assert found.need.minimum_bytes > 100 * GIB

@@ -13,9 +13,9 @@ from andon.cli.main import run
 from andon.cli.show import cells
 from andon.cli.show.entries import entries, lit_entries
 from andon.cli.show.text import say
-from andon.explain.conditions.catalogue import DEFAULTS, thresholds
+from andon.explain.conditions.catalogue import DEFAULTS
 from andon.explain.conditions.heat.limits import HeatThrottling, heat_limits, heat_throttling
-from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.conditions.rulebook import Rulebook, thresholds
 from andon.explain.evidence.blame import unattributed_bytes
 from andon.explain.why import explain
 from andon.model.device import DeviceStatus, Limits, MemoryKind, Process, Snapshot

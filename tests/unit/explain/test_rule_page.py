@@ -14,9 +14,9 @@ from andon.alerts.rules.rule_page import (
     rules_to_json,
 )
 from andon.errors import Gone, Invalid
-from andon.explain.conditions.catalogue import BY_NAME, CONDITIONS, condition_named, thresholds
+from andon.explain.conditions.catalogue import BY_NAME, CONDITIONS, condition_named
 from andon.explain.conditions.condition import SERVED
-from andon.explain.conditions.rulebook import Override, Rulebook
+from andon.explain.conditions.rulebook import Override, Rulebook, thresholds
 from andon.model.wire import Json
 from tests.support.rows import rows
 from tests.support.snapshots import farm

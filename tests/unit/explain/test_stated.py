@@ -13,11 +13,10 @@ from andon.explain.conditions.catalogue import (
     FIGURES,
     RULES,
     RULES_OF,
-    thresholds,
 )
 from andon.explain.conditions.condition import Condition
 from andon.explain.conditions.judging import OnReport
-from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.conditions.rulebook import Rulebook, thresholds
 from andon.explain.conditions.stated import stated
 from andon.model.thresholds import Thresholds
 from tests.support.rows import rows

@@ -10,8 +10,8 @@ import pytest
 from andon import app
 from andon.cli.main import run
 from andon.errors import Invalid
-from andon.explain.conditions.catalogue import FIGURES, thresholds
-from andon.explain.conditions.rulebook import RENOTIFY_SECONDS
+from andon.explain.conditions.catalogue import FIGURES
+from andon.explain.conditions.rulebook import RENOTIFY_SECONDS, thresholds
 from andon.model.alert import Level
 from andon.model.device import Device
 from andon.registry import NOTIFIERS

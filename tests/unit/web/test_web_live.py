@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from andon.access.roles import BLIND
-from andon.explain.conditions.catalogue import thresholds
-from andon.explain.conditions.rulebook import Rulebook
+from andon.explain.conditions.rulebook import Rulebook, thresholds
 from andon.model.device import Snapshot
 from andon.web.answers.payloads import busy_uuids
 from andon.web.answers.sights import HIDDEN, seen_by

@@ -6,7 +6,7 @@ from msgspec.structs import fields, replace
 
 from andon.access.roles import ALL_SEEING, BLIND
 from andon.history.rules.series import Bucket
-from andon.web.answers.single_flight import SingleFlight
+from andon.web.answers.sights import SingleFlight
 from andon.web.server_history import _bucket
 from tests.support import snapshots as drawn
 

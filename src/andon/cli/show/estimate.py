@@ -175,12 +175,12 @@ def _columns(found: Estimate) -> tuple[TableColumn[GpuFit], ...]:
     served = any(fit.requests_at_once is not None for fit in found.fits)
     at_once: TableColumn[GpuFit] = TableColumn("AT ONCE", _at_once, rank=2, right=True)
     is_here: tuple[TableColumn[GpuFit], ...] = (
-        TableColumn("NOW", lambda fit: _yes(fit.now)),
-        TableColumn("EMPTY", lambda fit: _yes(fit.empty)),
+        TableColumn("NOW", lambda fit: _yes(fit.fits_now)),
+        TableColumn("EMPTY", lambda fit: _yes(fit.fits_empty)),
         TableColumn("FREE GiB", lambda fit: say(cells.gib(fit.free_bytes)), rank=1, right=True),
     )
     elsewhere: tuple[TableColumn[GpuFit], ...] = (
-        TableColumn("FITS", lambda fit: _yes(fit.empty)),
+        TableColumn("FITS", lambda fit: _yes(fit.fits_empty)),
         TableColumn("HAS GiB", lambda fit: say(cells.gib(fit.total_bytes)), rank=1, right=True),
     )
     return (
@@ -194,14 +194,14 @@ def _columns(found: Estimate) -> tuple[TableColumn[GpuFit], ...]:
 
 
 def _why_not(fit: GpuFit) -> Text:
-    return say("too small" if fit.empty is False else fit.reason or "")
+    return say("too small" if fit.fits_empty is False else fit.reason or "")
 
 
 def _too_small(fits: Sequence[GpuFit], width: int) -> Iterator[Text]:
     """Yields why GPUs are too small even when they are empty; equal reasons once."""
     labels: dict[str, list[str]] = {}
     for fit in fits:
-        if fit.empty is False and fit.reason:
+        if fit.fits_empty is False and fit.reason:
             labels.setdefault(fit.reason, []).append(fit.label)
     for reason, those in list(labels.items())[:_MOST_REASONS]:
         more = "" if len(those) <= _MOST_LABELS else f" and {len(those) - _MOST_LABELS} more"

@@ -23,6 +23,15 @@ from andon.model.lamp import DeviceLamp
 TREND = 12
 TRY = "try: andon watch --simulate 4"
 _NUMBERS = re.compile(r"\d+")
+Trends = dict[str, deque[float | None]]
+
+
+def _remember(trends: Trends, entry: NamedDevice) -> deque[float | None]:
+    """Adds a device's utilisation to its trend."""
+    trend = trends.setdefault(entry.status.device.uuid, deque(maxlen=TREND))
+    sample = entry.status.sample if entry.status.answered else None
+    trend.append(sample.utilization_percent if sample else None)
+    return trend
 
 
 class StreamLine(Struct, frozen=True):
@@ -42,7 +51,7 @@ class Stream:
     ) -> None:
         self.width, self.height, self.color = width, height, color
         self._rulebook = rulebook
-        self._trends: dict[str, deque[int | None]] = {}
+        self._trends: Trends = {}
         self._columns: list[TableColumn[StreamLine]] = []
         self._sizes: list[int] = []
         self._since_heading: int | None = None
@@ -80,9 +89,7 @@ class Stream:
         return [*lines, say(TRY, "dim").fit(self.width)] if first else lines
 
     def _seen(self, entry: NamedDevice, snapshot: Snapshot) -> StreamLine:
-        trend = self._trends.setdefault(entry.status.device.uuid, deque(maxlen=TREND))
-        sample = entry.status.sample if entry.status.answered else None
-        trend.append(sample.utilization_percent if sample else None)
+        trend = _remember(self._trends, entry)
         return StreamLine(entry, snapshot.at, sparkline(list(trend)), is_masked(snapshot))
 
     def _settle(self, rows: list[TableRow[StreamLine]]) -> bool:
@@ -166,7 +173,7 @@ class LiveTable:
 
     def __init__(self, color: bool, rulebook: Rulebook | None = None) -> None:
         self._color, self._rulebook = color, rulebook
-        self._trends: dict[str, deque[float | None]] = {}
+        self._trends: Trends = {}
 
     def frame(
         self, snapshot: Snapshot, width: int, height: int, lit: Sequence[DeviceLamp] | None = None
@@ -174,18 +181,13 @@ class LiveTable:
         """Lines for a window of this size, none wider and no more than fit above the cursor."""
         seen = lit_entries(snapshot, self._rulebook, lit)
         for entry in seen:
-            self._remember(entry)
+            _remember(self._trends, entry)
         lines = [header(snapshot, width)]
         body, rest = self._body(snapshot, seen, width), self._below(snapshot, seen, width)
         room = max(1, height - 1 - len(lines))
         lines += _fitted(body, max(1, room - len(rest)), len(seen))
         lines = (lines + rest)[: height - 1]
         return [line.fit(width).paint(self._color) for line in lines]
-
-    def _remember(self, entry: NamedDevice) -> None:
-        trend = self._trends.setdefault(entry.status.device.uuid, deque(maxlen=TREND))
-        sample = entry.status.sample if entry.status.answered else None
-        trend.append(sample.utilization_percent if sample else None)
 
     def _body(self, snapshot: Snapshot, seen: list[NamedDevice], width: int) -> list[Text]:
         if not seen:

@@ -1,6 +1,5 @@
 """Gathers the contents of a lease book, without trusting or changing them."""
 
-import fcntl
 import os
 import stat
 import time
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from andon.doctor.rules.facts import Contents, StrayFiles, StrayReason
 from andon.errors import Invalid
+from andon.host.files import is_locked
 from andon.model import lease_wire, wire
 
 MOST_FILES = 16_384  # of one part; twice what a lease command would read
@@ -107,10 +107,10 @@ class _Examination:
             return None  # it was removed or replaced meanwhile
         try:
             if name.startswith("."):  # a draft: still being written
-                return StrayReason.UNLOCKED if old and not _is_locked(descriptor) else None
+                return StrayReason.UNLOCKED if old and not is_locked(descriptor) else None
             if not self._is_entry(descriptor, seen.st_size, parse):
                 return StrayReason.MALFORMED
-            return StrayReason.UNLOCKED if lockable and old and not _is_locked(descriptor) else None
+            return StrayReason.UNLOCKED if lockable and old and not is_locked(descriptor) else None
         except OSError:
             return None
         finally:
@@ -129,14 +129,3 @@ class _Examination:
         except Invalid:
             return False
         return True
-
-
-def _is_locked(descriptor: int) -> bool:
-    """Whether another process holds a lock; tested with a shared lock, because an exclusive one
-    would look like a holder."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    fcntl.flock(descriptor, fcntl.LOCK_UN)
-    return False

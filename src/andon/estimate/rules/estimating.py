@@ -186,7 +186,7 @@ def run_line(found: Estimate, chosen: Sequence[GpuFit], command: Sequence[str]) 
     request is what the smallest GPU must have, never what a larger one has."""
     if not chosen and (found.fits or found.learned is None):
         return None
-    rooms = [(fit.free_bytes if fit.now else fit.total_bytes) or 0 for fit in chosen]
+    rooms = [(fit.free_bytes if fit.fits_now else fit.total_bytes) or 0 for fit in chosen]
     least = min(rooms, default=None)
     asked = min((_asked(found, fit) for fit in chosen), default=0)
     if not chosen and found.learned is not None:
@@ -205,7 +205,7 @@ def _asked(found: Estimate, fit: GpuFit) -> int:
     the comfortable size as far as the GPU has it."""
     if fit.claim_bytes is not None or found.learned is not None or found.need is None:
         return fit.needed_bytes
-    room = fit.free_bytes if fit.now else fit.total_bytes
+    room = fit.free_bytes if fit.fits_now else fit.total_bytes
     comfortable = found.need.comfortable_bytes
     return comfortable if room is None or comfortable <= room else fit.needed_bytes
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from andon.estimate.rules.engines import TITLES, refusal, world_size
@@ -51,8 +51,8 @@ class GpuFit(Struct, frozen=True):
     uuid: str
     label: str
     name: str
-    now: bool | None
-    empty: bool | None
+    fits_now: bool | None = field(name="now")
+    fits_empty: bool | None = field(name="empty")
     needed_bytes: int  # what it must have free
     claim_bytes: int | None = None
     free_bytes: int | None = None
@@ -138,7 +138,7 @@ def fit_of(
         return _judged(room, least, least, usable)
     fitting = requests_at_once(need, claim, options)
     judged = _judged(room, least, max(least, claim), claim)
-    if not judged.empty:
+    if not judged.fits_empty:
         may = f"{TITLES[options.engine]} may use {part_words(claim, total)}"
         judged = replace(judged, reason=f"needs {human_bytes(least)}; {may}")
     return replace(judged, claim_bytes=claim, requests_at_once=fitting)
@@ -175,8 +175,8 @@ def _judged(room: GpuRoom, least: int, needed: int, limit: int) -> GpuFit:
         uuid=room.uuid,
         label=room.label,
         name=room.name,
-        now=now,
-        empty=empty,
+        fits_now=now,
+        fits_empty=empty,
         needed_bytes=needed,
         free_bytes=free,
         total_bytes=room.total_bytes,
@@ -190,7 +190,11 @@ def together(fits: Sequence[GpuFit], count: int, *, now: bool) -> tuple[GpuFit, 
     smallest of those. Empty if there are not enough."""
     best: tuple[float, int, tuple[GpuFit, ...]] | None = None
     for vendor in dict.fromkeys(fit.vendor for fit in fits):
-        fitting = [fit for fit in fits if fit.vendor == vendor and (fit.now if now else fit.empty)]
+        fitting = [
+            fit
+            for fit in fits
+            if fit.vendor == vendor and (fit.fits_now if now else fit.fits_empty)
+        ]
         fitting.sort(key=lambda fit: _room(fit, now))
         for place in range(len(fitting) - count + 1):
             group = tuple(fitting[place : place + count])
@@ -243,6 +247,6 @@ def _varied(options: EstimateOptions, most: int) -> tuple[str, Iterator[int]]:
 
 def is_balanced(fits: Sequence[GpuFit]) -> bool:
     """Whether `andon run` takes these devices together by default."""
-    now = all(fit.now for fit in fits)
+    now = all(fit.fits_now for fit in fits)
     rooms = [_room(fit, now) for fit in fits]
     return not rooms or min(rooms) >= BALANCE * max(rooms)

@@ -1,5 +1,7 @@
 """An estimate as JSON, `andon.estimate/1`."""
 
+from msgspec import to_builtins
+
 from andon.estimate.rules.engines import TITLES
 from andon.estimate.rules.estimating import Estimate, verdict_words
 from andon.estimate.rules.fits import GpuFit
@@ -7,12 +9,11 @@ from andon.estimate.rules.learned import LearnedPeak
 from andon.estimate.rules.options import PARALLEL, ServingEngine
 from andon.estimate.rules.serving import stored_as
 from andon.estimate.rules.shape import FactSource
-from andon.model.shapes import names_of, plain, to_json
+from andon.model.shapes import to_json
 from andon.model.wire import Json
 
 ESTIMATE = "andon.estimate/1"
 FIT_WITHOUT = ("vendor",)
-_FIT = names_of(GpuFit, without=FIT_WITHOUT)
 
 
 def estimate_to_json(found: Estimate) -> Json:
@@ -47,7 +48,7 @@ def estimate_to_json(found: Estimate) -> Json:
         "elsewhere": found.is_elsewhere,
         "fits_now": found.fits_now,
         "fits_empty": found.fits_empty,
-        "fits": [plain(fit, _FIT) for fit in found.fits],
+        "fits": [_fit(fit) for fit in found.fits],
         "smallest": {
             "now": to_json(found.smallest_now),
             "empty": to_json(found.smallest_empty),
@@ -78,8 +79,12 @@ def _per_gpu(found: Estimate) -> Json | None:
 
 def _at_once(found: Estimate) -> int | None:
     """Returns how many requests run at once on the GPU that holds the fewest."""
-    known = (fit.requests_at_once for fit in found.fits if fit.empty)
+    known = (fit.requests_at_once for fit in found.fits if fit.fits_empty)
     return min((count for count in known if count is not None), default=None)
+
+
+def _fit(fit: GpuFit) -> Json:
+    return {k: v for k, v in to_builtins(fit).items() if k not in FIT_WITHOUT}
 
 
 def _learned(found: LearnedPeak | None) -> Json | None:

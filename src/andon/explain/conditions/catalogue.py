@@ -10,7 +10,7 @@ from andon.explain import conditions
 from andon.explain.conditions.condition import Condition, Subject
 from andon.explain.conditions.state.phrases import ALERT, HEALTHY
 from andon.explain.evidence.reasons import Explanation, FaultExplanation, ReasonKind
-from andon.model.thresholds import NOTHING_OFF, Thresholds
+from andon.model.thresholds import Thresholds
 
 _ORDER = tuple(Subject)
 
@@ -83,13 +83,6 @@ FIGURES = {figure.name: figure for condition in CONDITIONS for figure in conditi
 RULES_OF = {rule.threshold: rule.name for rule in RULES if rule.threshold is not None}
 """The rule of each main figure: setting the figure to "off" turns its rule off."""
 DEFAULTS = Thresholds({figure.name: figure.default for figure in FIGURES.values()})
-
-
-def thresholds(off: frozenset[str] = NOTHING_OFF, **figures: float) -> Thresholds:
-    """The defaults with these figures instead."""
-    if unknown := figures.keys() - FIGURES.keys():
-        raise TypeError(f"there is no figure {', '.join(sorted(unknown))}")
-    return DEFAULTS.changed(figures, off)
 
 
 def condition_named(name: str) -> Condition:

@@ -172,13 +172,6 @@ def _expired(now_ms: int, extents: Extents, retention: Retention) -> Iterator[tu
             yield tier, before
 
 
-def widened(extent: Extent | None, since_ms: int, until_ms: int) -> Extent:
-    """A tier's extent with one more span."""
-    if extent is None:
-        return Extent(since_ms, until_ms)
-    return Extent(min(extent.since_ms, since_ms), max(extent.until_ms, until_ms))
-
-
 def rolled_until(due: DueRoll, next_below: int | None = None) -> int:
     """Returns up to when a tier is complete once a window of it was made.
 

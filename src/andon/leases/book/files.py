@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from andon.errors import AndonError, Conflict, Denied, Unavailable
-from andon.host.files import born
+from andon.host.files import born, is_locked
 from andon.host.processes.kin import user_name
 from andon.leases.book.locks import holders_of
 from andon.model.lease_wire import MOST_OF_ONE_USER as MOST_OF_ONE_USER
@@ -230,7 +230,7 @@ def _open(descriptor: int, name: str, facts: os.stat_result, known: Known) -> Bo
     if facts.st_size <= LARGEST_BYTES and not known(name, facts):
         text = _text(descriptor)
         made = born(descriptor) if facts.st_uid != os.geteuid() else None
-    return _found(name, facts, _is_locked(descriptor), text, made)
+    return _found(name, facts, is_locked(descriptor), text, made)
 
 
 def _found(
@@ -251,16 +251,6 @@ def _found(
 
 def _failed(exc: OSError) -> AndonError:
     return Unavailable(f"the lease book cannot be read: {exc.strerror}")
-
-
-def _is_locked(descriptor: int) -> bool:
-    """Whether a file is locked; checked with a shared lock, which looks like no holder's."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    fcntl.flock(descriptor, fcntl.LOCK_UN)
-    return False
 
 
 def _closed(folder: int, name: str) -> BookFile | None:
@@ -287,7 +277,7 @@ def _is_left_over(folder: int, name: str, uid: int) -> bool:
     try:
         facts = os.fstat(descriptor)
         ours = uid in (0, facts.st_uid)
-        return stat.S_ISREG(facts.st_mode) and ours and not _is_locked(descriptor)
+        return stat.S_ISREG(facts.st_mode) and ours and not is_locked(descriptor)
     finally:
         os.close(descriptor)
 

@@ -1,9 +1,11 @@
 """Reads leases, runs, reasons and the past in its own thread: a hanging file system delays no
 key."""
 
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +19,6 @@ from andon.explain.why import explain
 from andon.model.device import Process, Snapshot
 from andon.tui.scene import ProcessEnvironment
 from andon.tui.sources.feed import Feed
-from andon.tui.sources.leases import LeaseReader
 from andon.tui.sources.past import PastReader
 from andon.tui.sources.snapshots import ServerSnapshots
 from andon.tui.state import TopView
@@ -25,11 +26,16 @@ from andon.tui.state import TopView
 if TYPE_CHECKING:
     from andon.host.processes.facts import ProcessTable
     from andon.host.processes.procfs import ProcessCounters
+    from andon.model.lease_list import LeaseList
+    from andon.node.port import Node
 
 SHOWN_RUNS = 200
 EVERY_SECONDS = {"leases": 1.0, "alerts": 2.0, "hosts": 3.0, "tree": 2.0, "why": 2.0, "runs": 5.0,
                  "jobs": 2.0, "past": 0.2, "environment": 0.2}  # fmt: skip
 NO_LEASES = "a recording has no leases"
+SHOWN_SECONDS = 3.0  # while they are what is looked at
+AT_LEAST_SECONDS = 10.0  # a lock or the use of a device may change without a trace here
+Traces = tuple[frozenset[tuple[str, int]], tuple[int, ...]]
 
 
 class ScreenNeeds(Struct):
@@ -222,3 +228,37 @@ class BackgroundReader:
             except AndonError as error:
                 seen = ProcessEnvironment(pid, reason=error.reason)
         self._on_update({"environment": seen}, True)
+
+
+class LeaseReader:
+    """Reads when the books or the processes have changed, and otherwise every ten seconds."""
+
+    def __init__(self, node: "Node", feed: Feed) -> None:
+        self._node, self._feed = node, feed
+        self._traces: Traces | None = None
+        self._read_at = 0.0
+
+    def read(self, snapshot: Snapshot, looked_at: bool) -> "LeaseList | None":
+        """Returns the leases; None if nothing has changed since the last reading."""
+        source, now = self._feed.source, time.monotonic()
+        traces = _traces(snapshot)
+        age = now - self._read_at
+        fresh = age < (SHOWN_SECONDS if looked_at else AT_LEAST_SECONDS)
+        if traces == self._traces and fresh:
+            return None
+        self._traces, self._read_at = traces, now
+        node = source.node if isinstance(source, ServerSnapshots) else self._node
+        return node.leases.listing(snapshot=snapshot)[1]
+
+
+def _traces(snapshot: Snapshot) -> Traces:
+    """What changes with almost every grant and release: processes, and the books' folders."""
+    from andon.leases.book import places
+
+    pids = frozenset((s.device.uuid, p.pid) for s in snapshot.devices for p in s.processes)
+    stamps = []
+    for book in places.books(os.environ):
+        for part in places.MODES:
+            with suppress(OSError):
+                stamps.append((book / part).stat().st_mtime_ns)
+    return pids, tuple(stamps)

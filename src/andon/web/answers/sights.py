@@ -1,6 +1,7 @@
 """Hides what callers may not see: the command lines of others."""
 
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -80,3 +81,22 @@ def _seen(sight: Sight, status: DeviceStatus) -> DeviceStatus:
         processes=without_commands(sight, status.processes),
         missing={**status.missing, COMMANDS_MISSING: why_hidden(sight)},
     )
+
+
+# Expensive answers, computed once per snapshot for all callers.
+
+
+class SingleFlight:
+    """The last answer for each sight; concurrent callers wait for it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[Sight, tuple[Snapshot, bytes]] = {}
+
+    def answer(self, latest: Snapshot, sight: Sight, make: Callable[[], bytes]) -> bytes:
+        with self._lock:
+            known = self._kept.get(sight)
+            if known is None or known[0] is not latest:
+                self._kept = {s: one for s, one in self._kept.items() if one[0] is latest}
+                known = self._kept[sight] = (latest, make())
+            return known[1]

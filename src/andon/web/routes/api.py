@@ -27,8 +27,7 @@ from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.web.answers import payloads
 from andon.web.answers.description import PROBLEMS
 from andon.web.answers.health import HealthPart, health
-from andon.web.answers.sights import all_seen_by, narrowed, seen_by, uses_seen_by
-from andon.web.answers.single_flight import SingleFlight
+from andon.web.answers.sights import SingleFlight, all_seen_by, narrowed, seen_by, uses_seen_by
 from andon.web.answers.texts import SnapshotTexts, dumped
 from andon.web.history_reader import HistoryReader
 from andon.web.routes.alerts import alert_routes

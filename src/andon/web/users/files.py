@@ -21,7 +21,6 @@ MOST_ROWS = 2000
 """Jobs and runs of one user, the newest; more are not asked for."""
 FRESH_SECONDS = 0.5
 PIECE_BYTES = 256 * 1024
-LOG_CHARACTERS = 128 * 1024
 T = TypeVar("T")
 
 

@@ -166,13 +166,8 @@ def _family(
 
 def _say_what_is_missing(snapshot: Snapshot, terminal: Terminal) -> None:
     """Print why the process list, or names in it, are missing."""
-    words = {
-        "processes": "processes",
-        NAMES_MISSING: "processes",
-        COMMANDS_MISSING: "command lines",
-    }
     missing = (status.missing.items() for status in snapshot.devices)
-    found = [f"– {words[key]}: {why}" for each in missing for key, why in each if key in words]
+    found = [f"– {MISSING[key]}: {why}" for each in missing for key, why in each if key in MISSING]
     for text in dict.fromkeys(found):
         for line in paragraph(text, terminal.width, "dim"):
             terminal.say(line)

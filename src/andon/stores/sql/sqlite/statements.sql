@@ -29,6 +29,9 @@ SELECT at, body FROM head WHERE node = ? AND at >= ? AND at < ? ORDER BY at;
 -- name: oldest_head
 SELECT min(at) FROM head WHERE node = ? AND at >= ?;
 
+-- name: head_span
+SELECT min(at), max(at) FROM head WHERE node = ?;
+
 -- name: clear_head
 DELETE FROM head WHERE node = ? AND at >= ? AND at < ?;
 
