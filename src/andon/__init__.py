@@ -8,7 +8,7 @@ TYPE_CHECKING = False  # as in `typing`, whose import takes longer than many com
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from importlib.machinery import ModuleSpec
-    from types import ModuleType
+    from types import ModuleType, SimpleNamespace
 
     from andon.api.compat.alerts import (
         AlertConfig,
@@ -162,20 +162,18 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-class _OldModules:
+def _find_old_module(
+    name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
+) -> "ModuleSpec | None":
     """Finds a module that a running process of an older version starts by its former name.
 
-    Python asks it last, for modules that it does not find."""
+    Python calls it last, for modules that it does not find."""
+    if not name.startswith("andon."):
+        return None
+    from andon.process import old_module_spec
 
-    @staticmethod
-    def find_spec(
-        name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
-    ) -> "ModuleSpec | None":
-        if not name.startswith("andon."):
-            return None
-        from andon.process import old_module_spec
-
-        return old_module_spec(name)
+    return old_module_spec(name)
 
 
-sys.meta_path.append(_OldModules())
+_SimpleNamespace: "type[SimpleNamespace]" = type(sys.implementation)  # type: ignore[assignment]
+sys.meta_path.append(_SimpleNamespace(find_spec=_find_old_module))

@@ -19,8 +19,6 @@ PREFIX = "andon-look/"
 LETTERS = 32
 MOST_NAMES = 4  # of one port: anyone can choose such a name
 DRAWN = "andon.drawn/1"
-USUAL_PORT = 26366  # A-N-D-O-N on a phone
-PORT_VARIABLE = "ANDON_PORT"
 
 Asked = tuple[int, bool, bool, bool]
 """A table: its width; whether it has colours, is on a terminal, is for `andon` alone."""

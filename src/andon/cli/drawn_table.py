@@ -9,17 +9,12 @@ import os
 import sys
 import time
 
-from andon.access.look import (
-    PORT_VARIABLE,
-    USUAL_PORT,
-    asking_name,
-    is_trusted,
-    look_names,
-    read_drawn,
-)
+from andon.access.look import asking_name, is_trusted, look_names, read_drawn
 from andon.cli.screen import in_color, is_terminal, size
-from andon.host.socket_peers import SYSTEM_UIDS, code_stamp, connect, peer_uid, surroundings
+from andon.host.socket_peers import code_stamp, connect, peer_uid, surroundings
 
+PORT_VARIABLE, USUAL_PORT = "ANDON_PORT", 26366  # as in settings/table.py, which imports more
+SYSTEM_UIDS = 1000  # as in host/port_listeners.py
 TIMEOUT_SECONDS = 0.5
 MOST_BYTES = 4 << 20
 PIECE_BYTES = 1 << 16

@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import takewhile
 from pathlib import Path
 
-from andon.host.socket_peers import SYSTEM_UIDS
-
+SYSTEM_UIDS = 1000  # below are root and service accounts
 _LISTENING, _HALF_OPEN = "0A", "03"
 _MAPPED = bytes(10) + b"\xff\xff"  # what an IPv4 address begins with as IPv6
 

@@ -12,7 +12,6 @@ from andon.version import __version__
 if sys.platform == "linux":
     from _socket import AF_UNIX, SO_PEERCRED, SO_SNDTIMEO, SOCK_STREAM, SOL_SOCKET, socket
 
-SYSTEM_UIDS = 1000  # below are root and service accounts
 OVERFLOW = "/proc/sys/kernel/overflowuid"
 _INT_BYTES = 4
 _SENT = (

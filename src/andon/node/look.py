@@ -14,7 +14,7 @@ import msgspec
 
 from andon.access.look import SCHEMA, is_trusted, look_names
 from andon.errors import AndonError
-from andon.host.socket_peers import SYSTEM_UIDS
+from andon.host.port_listeners import SYSTEM_UIDS
 from andon.host.state.user_folder import SERVER_FILE, is_own, node_path
 from andon.model.lamp import DeviceLamp
 from andon.model.verdict import DeviceVerdict

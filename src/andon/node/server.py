@@ -7,7 +7,6 @@ from typing import Self
 from urllib.parse import urlencode, urlsplit
 
 from andon.access.gate import is_loopback
-from andon.access.look import USUAL_PORT
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.failures.rules.backoff import BackOff
 from andon.host.files import expanded
@@ -25,6 +24,7 @@ from andon.node.calls import (
     Trust,
     call,
 )
+from andon.settings.table import USUAL_PORT
 from andon.version import __version__
 
 LIMITS = CallLimits(timeout_seconds=10.0, most_bytes=32 << 20)

@@ -27,9 +27,9 @@ from andon.access.sign_in import (
     socket_doubt,
 )
 from andon.errors import AndonError, Denied, Unavailable
-from andon.host.port_listeners import listeners
+from andon.host.port_listeners import SYSTEM_UIDS, listeners
 from andon.host.processes.kin import user_name
-from andon.host.socket_peers import SYSTEM_UIDS, connect, is_known, peer_uid
+from andon.host.socket_peers import connect, is_known, peer_uid
 from andon.node.calls import (
     FAILURES,
     Answer,

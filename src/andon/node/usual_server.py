@@ -3,10 +3,10 @@
 import os
 from pathlib import Path
 
-from andon.access.look import PORT_VARIABLE, USUAL_PORT
 from andon.errors import Invalid
 from andon.host.port_listeners import listeners
 from andon.host.state.user_folder import SERVER_FILE, node_path
+from andon.settings.table import PORT_VARIABLE, USUAL_PORT
 
 _HIGHEST_PORT = 65535
 _HOST = "127.0.0.1"

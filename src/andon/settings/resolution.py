@@ -10,9 +10,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from andon.access.look import PORT_VARIABLE
 from andon.errors import Invalid
-from andon.settings.table import FIELDS, Field, Settings
+from andon.settings.table import FIELDS, PORT_VARIABLE, Field, Settings
 
 __all__ = [
     "FIELDS",

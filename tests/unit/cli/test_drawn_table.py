@@ -13,7 +13,6 @@ import pytest
 from msgspec.structs import replace
 
 from andon.access.look import (
-    PORT_VARIABLE,
     SCHEMA,
     Asked,
     asked_by,
@@ -25,7 +24,7 @@ from andon.access.look import (
 from andon.cli import drawn_table, entry
 from andon.cli.drawn_table import print_drawn
 from andon.cli.status_table import drawn_here
-from andon.host import socket_peers
+from andon.host import port_listeners, socket_peers
 from andon.host.machine_id import node_key, node_name
 from andon.host.socket_peers import code_stamp, connect, surroundings
 from andon.leases.book import places
@@ -33,6 +32,7 @@ from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp, Lamp
 from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.sampling.rules.told import ServerSnapshot
+from andon.settings import table
 from andon.settings.resolution import Settings
 from andon.web.transport.local_sockets import Draw, LookSocket
 from tests.support.homes import made_node_state
@@ -177,9 +177,11 @@ def test_any_other_answer_leads_to_the_ordinary_way(
     assert capsys.readouterr().out == ""
 
 
-def test_the_lease_books_that_are_compared_are_those_of_the_machine() -> None:
+def test_what_it_knows_without_an_import_is_what_the_others_know() -> None:
     assert (str(places.SYSTEM_BOOK), str(places.COMMON_BOOK)) == socket_peers._BOOKS
-    assert (PORT_VARIABLE, places.VARIABLE) == drawn_table.COMPARED
+    assert (table.PORT_VARIABLE, places.VARIABLE) == drawn_table.COMPARED
+    assert table.USUAL_PORT == drawn_table.USUAL_PORT
+    assert port_listeners.SYSTEM_UIDS == drawn_table.SYSTEM_UIDS
 
 
 def test_one_that_says_nothing_is_left_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,11 +5,11 @@ import socket
 
 import pytest
 
-from andon.access.look import USUAL_PORT
 from andon.cli.main import run
 from andon.errors import Invalid
 from andon.host.state.user_folder import SERVER_FILE, node_path
 from andon.node.usual_server import may_be_running, usual_port, usual_url
+from andon.settings.table import USUAL_PORT
 
 
 def test_it_is_the_usual_port_unless_a_variable_names_another(

@@ -5,11 +5,11 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from andon.access.look import USUAL_PORT
 from andon.host.rules.nvml_library import Library
 from andon.jobs.rules.log_out import LogOutFacts
 from andon.leases.rules.policy import POLICY_PATH
 from andon.model.device import DeviceStatus, Snapshot, State
+from andon.settings.table import USUAL_PORT
 
 # Facts about who could read, forge or replace what, gathered by doctor/inspection/security.
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import click
 
-from andon.access.look import USUAL_PORT
 from andon.cli.options import chosen, shared
 from andon.cli.terminal import Terminal, notice
 from andon.errors import Unavailable
+from andon.settings.table import USUAL_PORT
 
 URL = f"http://127.0.0.1:{USUAL_PORT}"
 PAGE = "open.html"

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.access.look import PORT_VARIABLE, USUAL_PORT, Asked
 from andon.cli.options import chosen, shared, thresholds_option
 from andon.cli.show.text import say
 from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Unavailable
+from andon.settings.table import PORT_VARIABLE, USUAL_PORT
 
 if TYPE_CHECKING:
+    from andon.access.look import Asked
     from andon.sampling.rules.told import ServerSnapshot
     from andon.web.listening import Started
 
@@ -66,7 +67,7 @@ def serve(
     return 0
 
 
-def _draw(asked: Asked, told: "ServerSnapshot") -> tuple[int, str] | None:
+def _draw(asked: "Asked", told: "ServerSnapshot") -> tuple[int, str] | None:
     from andon.cli.status_table import drawn_here  # when first asked for
 
     return drawn_here(asked, told)
