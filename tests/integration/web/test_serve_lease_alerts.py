@@ -246,7 +246,9 @@ def test_a_book_that_hangs_delays_no_look_and_is_told(own_places: Path) -> None:
         assert said["sampler"]["state"] == "ok"
         assert said["sampler"]["snapshots"] >= 8
         board = served.ask("/api/board").json()
-        assert (board["holders"], board["holders_note"]) == ({}, said["leases"]["reason"])
+        notes = (board["holders_note"], said["leases"]["reason"])  # seconds pass between the two
+        assert board["holders"] == {}
+        assert len({note.rpartition(" for ")[0] for note in notes}) == 1
         served.process.terminate()
         assert served.process.wait(60) == 0, "and nothing holds up its end"
 
