@@ -15,7 +15,8 @@ def key_of(facts: os.stat_result) -> FileKey:
 def read_locks() -> str | None:
     """Returns the kernel's list of locks; None if it does not show one."""
     try:
-        return Path("/proc/locks").read_text("ascii", errors="replace")
+        # As bytes: a codec that is not loaded yet may not be readable for whoever gave up root.
+        return Path("/proc/locks").read_bytes().decode("ascii", "replace")
     except OSError:
         return None
 
