@@ -308,9 +308,9 @@ class ContainerEngine(Protocol):
 class Cluster(Protocol):
     """Places jobs on the machines of a cluster, which chooses their devices, elsewhere and later.
 
-    Calls may block, though not for ever: each is bounded by `timeout_seconds` of the settings it
-    was made with. Raises `Unavailable` when the cluster does not answer, `Denied`, `Gone` for an
-    id that it does not know, and `Invalid` for what it cannot do, in one sentence with a hint.
+    A call may block until the `timeout_seconds` of the cluster's settings. Raises `Unavailable`
+    when the cluster does not answer, `Denied`, `Gone` for an id that it does not know, and
+    `Invalid` for what it cannot do, in one sentence with a hint.
     """
 
     def submit(self, submission: Submission) -> str:

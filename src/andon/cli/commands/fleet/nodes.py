@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli.commands.jobs.clusters import VARIABLE, clusters_of, target_of
+from andon.cli.commands.jobs.clusters import clusters_of, target_of
 from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, shared
 from andon.cli.show.table import TableColumn, TableRow, draw
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from andon.model.job.cluster import ClusterNode
 
 SCHEMA = "andon.cluster_nodes/1"
+NONE_CONFIGURED = (
+    "none is configured: [clusters.NAME] in the settings names one (andon config path)"
+)
 
 
 @click.command()
@@ -34,7 +37,7 @@ def nodes(on: str | None, as_json: bool) -> int:
         known = ", ".join(one.name for one in clusters_of(choices))
         raise Invalid(
             "nodes needs the name of a cluster: --on NAME",
-            hint=f"configured: {known}" if known else f"none is configured; see also {VARIABLE}",
+            hint=f"configured: {known}" if known else NONE_CONFIGURED,
         )
     found = cluster.ask(lambda there: list(there.nodes()))
     terminal = Terminal.of(choices)
