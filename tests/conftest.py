@@ -19,6 +19,7 @@ from types import ModuleType
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 from andon.leases.book.lease_book import Book
 from tests.standin import StandIn
@@ -81,6 +82,9 @@ class _Report:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--hypothesis-profile", None) == "quick":
+        # Three examples hit no constant of a thousand modules, which take seconds to look through.
+        providers._get_local_constants = providers.Constants  # type: ignore[assignment]
     if file := os.environ.get("TEST_REPORT"):
         config.pluginmanager.register(_Report(Path(file)))
 
