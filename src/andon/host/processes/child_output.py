@@ -66,7 +66,7 @@ def _given(text: str) -> IO[bytes]:
         return Path(os.devnull).open("rb")
     from tempfile import TemporaryFile
 
-    file = TemporaryFile()
+    file = TemporaryFile()  # noqa: SIM115 - the caller closes it
     file.write(text.encode("utf-8", "surrogateescape"))
     file.seek(0)
     return file
