@@ -7,7 +7,6 @@ import shutil
 import socket
 import subprocess
 import tarfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -28,11 +27,8 @@ def need_root() -> None:
 
 
 def wait_until(holds: Callable[[], object], what: str) -> None:
-    """Look again until it holds; each look takes its own time, and the end is a failure."""
-    end = time.monotonic() + READY_SECONDS
-    while not holds():
-        assert time.monotonic() < end, f"{what} never came"
-        time.sleep(0.05)
+    """Look again until it holds; that it never does is a failure."""
+    wait_for(holds, READY_SECONDS, what=what)
 
 
 @contextmanager
