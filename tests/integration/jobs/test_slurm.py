@@ -1,0 +1,51 @@
+"""Jobs on a real Slurm of two nodes with four GPUs each, which no driver knows."""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import pytest
+
+from andon.clusters.slurm import SlurmCluster
+from andon.ports import Cluster
+from andon.settings.clusters import ClusterSettings
+from andon.testing.cluster_contract import ClusterContract
+from tests.conftest import need
+from tests.integration.parts import need_root, wait_until
+from tests.integration.slurm import Slurm, slurm_cluster
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+    need_root()
+    need("slurmctld", "slurmd", "sbatch", "munged")
+    with slurm_cluster(tmp_path_factory.mktemp("slurm"), nodes=2, gpus=4) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def configured(slurm: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_CONF", str(slurm.configuration))
+
+
+class TestSlurm(ClusterContract):
+    @pytest.fixture
+    def reopen(self, slurm: Slurm, tmp_path: Path) -> Iterator[Callable[[], Cluster]]:
+        self._slurm = slurm
+        settings = ClusterSettings("slurm", "slurm", 3.0, {"logs": str(tmp_path / "logs")})
+        yield lambda: SlurmCluster(settings)
+        slurm("scancel", "--quiet", "--user=root")
+        wait_until(lambda: not slurm("squeue", "-h"), "the end of its jobs")
+
+    def away(self) -> AbstractContextManager[object]:
+        return self._slurm.without_controller()
+
+    @contextmanager
+    def slow(self) -> Iterator[None]:
+        controller = self._slurm.daemons["slurmctld"]
+        controller.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            controller.send_signal(signal.SIGCONT)
