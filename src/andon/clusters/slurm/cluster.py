@@ -19,8 +19,8 @@ from andon.clusters.slurm.rules.answers import SEPARATOR, SlurmJob
 from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
 from andon.host.files import make_private
 from andon.host.processes.child_output import ask_command
+from andon.host.state.user_folder import state_folder
 from andon.host.users import user_name
-from andon.jobs.folder import jobs_path
 from andon.model.job import JobState
 from andon.model.job.cluster import (
     ClusterJob,
@@ -33,7 +33,7 @@ from andon.sampling.rules.masks import VARIABLES as MASKS
 from andon.settings.clusters import ClusterSettings
 from andon.units import human_seconds
 
-LOGS = "slurm"
+LOGS = "clusters"
 MOST_PLACED = 200
 """Running jobs whose devices are looked up for one list."""
 _AWAY = (
@@ -56,7 +56,9 @@ class SlurmCluster:
     def __init__(self, settings: ClusterSettings) -> None:
         self._options = commands.read_options(settings)
         self._seconds = settings.timeout_seconds
-        self._logs = Path(self._options.logs).expanduser() if self._options.logs else None
+        logs = self._options.logs
+        # The same on all login nodes, which share a home.
+        self._logs = Path(logs).expanduser() if logs else state_folder() / LOGS / settings.name
         self._user = user_name(os.getuid())
 
     # The port.
@@ -92,7 +94,7 @@ class SlurmCluster:
     def log(self, job: str, start: int | None, most_bytes: int) -> ClusterLog:
         ended = self._find(job).state.is_settled  # before the file is read: nothing comes after
         try:
-            with (self._logs_folder / f"{job}.out").open("rb") as file:
+            with (self._logs / f"{job}.out").open("rb") as file:
                 size = file.seek(0, os.SEEK_END)
                 begin = max(0, size - most_bytes) if start is None else min(start, size)
                 file.seek(begin)
@@ -141,7 +143,7 @@ class SlurmCluster:
         at = submission.job.begin_at
         begin = None if at is None else datetime.fromtimestamp(at).strftime("%Y-%m-%dT%H:%M:%S")
         return commands.sbatch_arguments(
-            submission, self._options, str(self._logs_folder).replace("%", "%%"), begin
+            submission, self._options, str(self._logs).replace("%", "%%"), begin
         )
 
     def _present(self, everyone: bool) -> list[SlurmJob]:
@@ -269,13 +271,9 @@ class SlurmCluster:
 
     # Outputs.
 
-    @property
-    def _logs_folder(self) -> Path:
-        return self._logs or jobs_path() / LOGS
-
     def _make_logs(self) -> None:
         """Makes the folder of outputs: Slurm would start a job and throw its output away."""
-        folder = self._logs_folder
+        folder = self._logs
         try:
             make_private(folder)
         except OSError as exc:

@@ -40,7 +40,7 @@ _STATES: Final = {
 _HOLDS: Final = ("JobHeldUser", "JobHeldAdmin")
 _GPUS: Final = re.compile(r"\bgpu(?::[\w.-]+)?[:=](\d+)")
 _GRES: Final = re.compile(r"\bgpu:(?:([A-Za-z][\w.-]*):)?(\d+)")
-_DEVICES: Final = re.compile(r"Nodes=(\S+) .*?GRES=\S*?gpu\S*?\(IDX:([\d,-]+)\)")
+_DEVICES: Final = re.compile(r" Nodes=(\S+) .*?GRES=\S*?gpu\S*?\(IDX:([\d,-]+)\)")
 _USABLE: Final = frozenset({"idle", "mixed", "allocated", "completing", "reserved"})
 
 

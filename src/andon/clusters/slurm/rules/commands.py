@@ -20,7 +20,7 @@ _OURS = {
     "--kill-on-invalid-dep": "--after", "--open-mode": "andon logs", "--output": "andon logs",
     "--error": "andon logs", "--parsable": "andon jobs", "--requeue": "--retry-lost",
     "--no-requeue": "--retry-lost", "--test-only": "--dry-run", "--time": "--for",
-    "--wait": "andon wait", "--wrap": "a command after --",
+    "--wait": "andon jobs wait", "--wrap": "a command after --",
 }  # fmt: skip
 _SHORT = {
     "-a": "--array", "-b": "--begin", "-D": "--chdir", "-d": "--dependency", "-e": "--error",
@@ -36,7 +36,7 @@ class SlurmOptions(Struct, frozen=True):
     qos: str = ""
     constraint: str = ""
     options: tuple[str, ...] = ()
-    logs: str = ""  # a folder that this machine and the nodes share; empty: beside the jobs
+    logs: str = ""  # a folder that this machine and the nodes share; empty: in the state folder
 
 
 def read_options(settings: ClusterSettings) -> SlurmOptions:
