@@ -1,7 +1,8 @@
-/** All charts of one device; what draws them is loaded after the first page. */
-import { LaterPage } from "../pages/LaterPage";
+/** All charts of one device; what draws them is loaded after the first page, whose other parts do not wait. */
+import { useLater } from "../pages/LaterPage";
 import type { Props } from "./ChartsOfDevice";
 
 export function DeviceCharts(props: Props) {
-  return <LaterPage show={({ ChartsOfDevice }) => <ChartsOfDevice {...props} />} />;
+  const pages = useLater();
+  return pages ? <pages.ChartsOfDevice {...props} /> : <p className="dim charts-to-come">The charts are being loaded.</p>;
 }
