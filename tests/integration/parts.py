@@ -34,13 +34,16 @@ def wait_until(holds: Callable[[], object], what: str) -> None:
 
 @contextmanager
 def daemon(*command: str, log: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A program in the foreground, asked to end and then made to."""
+    """A program in the foreground, asked to end and then made to. Its input ends with the tests,
+    also where they are killed."""
     with log.open("wb") as out:
         env = {**os.environ, "PATH": PATH, **environment}
-        process = subprocess.Popen(command, stdout=out, stderr=out, env=env)
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=out, env=env)
+    assert process.stdin is not None
     try:
         yield process
     finally:
+        process.stdin.close()
         process.terminate()
         try:
             process.wait(READY_SECONDS)
@@ -100,6 +103,20 @@ class Docker(Struct, frozen=True):
             self("rm", "--force", name)
 
 
+# Runs an engine until its own input ends, and removes every container before it ends the engine:
+# they would outlive it. In a session of its own, so that it outlives a killed group of tests.
+_ENGINE = """
+host=$1; shift
+trap : TERM
+"$@" & engine=$!
+read -r _
+docker -H "$host" ps --all --quiet |
+    xargs --no-run-if-empty timeout 30 docker -H "$host" rm --force --volumes
+kill $engine
+wait $engine
+"""
+
+
 @contextmanager
 def docker_engine(folder: Path, storage: str = "vfs") -> Iterator[Docker]:
     """No bridge, no firewall rules, no registry; cgroups by hand, since systemd may not run.
@@ -109,6 +126,7 @@ def docker_engine(folder: Path, storage: str = "vfs") -> Iterator[Docker]:
     engine = Docker(str(folder / "docker.sock"), folder / "hooked")
     path = f"{_gpu_hook(folder)}:{PATH}"
     command = (
+        "setsid", "sh", "-c", _ENGINE, "engine", f"unix://{engine.socket}",
         "dockerd", "--iptables=false", "--ip6tables=false", "--bridge=none",
         f"--storage-driver={storage}", "--exec-opt=native.cgroupdriver=cgroupfs",
         f"--data-root={folder / 'data'}", f"--exec-root={folder / 'exec'}",
