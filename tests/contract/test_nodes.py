@@ -15,7 +15,7 @@ from andon.app.settings import load_settings
 from andon.node.port import Node
 from andon.testing.fake_node import FakeNode
 from andon.testing.node_contract import NodeContract
-from andon.web.serving_node import ServingNode
+from andon.web.served.node import ServingNode
 from tests.support.snapshots import farm
 from tests.support.web_parts import Parts
 

@@ -17,7 +17,7 @@ from andon.web.answers.requests import (
 )
 from andon.web.answers.texts import dumped
 from andon.web.routes.picked import Picked
-from andon.web.serving_node import MOST_ALERTS
+from andon.web.served.alerts import MOST_ALERTS
 from andon.web.transport.auth import add_notes
 
 FURTHEST = 32_503_680_000.0

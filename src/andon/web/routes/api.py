@@ -33,7 +33,7 @@ from andon.web.routes.picked import Picked
 from andon.web.routes.runs import run_routes
 from andon.web.routes.sessions import session_routes
 from andon.web.routes.topology import estimate_routes, topology_routes
-from andon.web.serving_node import METRICS, ServingNode
+from andon.web.served.node import METRICS, ServingNode
 
 MAX_POINTS = 10_000
 DAY_SECONDS = 86_400.0

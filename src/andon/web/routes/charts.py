@@ -36,7 +36,7 @@ from andon.web.routes.api import (
     sent,
 )
 from andon.web.routes.picked import Picked
-from andon.web.serving_node import METRICS, ServingNode
+from andon.web.served.node import METRICS, ServingNode
 
 DRAWN = (
     "utilization_percent", "memory_used_bytes", "temperature_celsius", "power_watts",

@@ -13,7 +13,7 @@ from andon.web.blocking_pool import BlockingPool
 from andon.web.history_reader import HistoryReader
 from andon.web.jobs.shown import MOST_LISTED
 from andon.web.routes.picked import Picked
-from andon.web.serving_node import ServingNode
+from andon.web.served.node import ServingNode
 from andon.web.transport.auth import add_notes
 
 _Job = Annotated[

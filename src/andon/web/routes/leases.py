@@ -21,7 +21,7 @@ from andon.web.answers.requests import (
 )
 from andon.web.blocking_pool import BlockingPool
 from andon.web.routes.picked import Picked
-from andon.web.serving_node import ServingNode
+from andon.web.served.node import ServingNode
 from andon.web.transport.auth import add_notes
 
 if TYPE_CHECKING:  # locks are not on every system

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from andon.web.app_state import AppState
-from andon.web.serving_node import ServingNode
+from andon.web.served.node import ServingNode
 from andon.web.transport.auth import caller_of
 
 

@@ -12,7 +12,7 @@ from andon.web.answers.estimates import EstimateRequest, requested
 from andon.web.blocking_pool import BlockingPool
 from andon.web.history_reader import HistoryReader
 from andon.web.routes.picked import Picked
-from andon.web.serving_node import ServingNode
+from andon.web.served.node import ServingNode
 
 
 def topology_routes(router: APIRouter, reader: HistoryReader) -> None:

@@ -3,48 +3,28 @@
 It is what routes ask. Its parts also have what only REST shows, such as pages with counts.
 """
 
-import secrets
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
-from andon.access.roles import (
-    BLIND,
-    Action,
-    Identity,
-    Role,
-    check_silence,
-    refusal_for,
-    sight_of,
-    signature,
-)
+from andon.access.roles import BLIND, Identity, Role, sight_of, signature
 from andon.alerts.rules.glance import lamps_now
 from andon.alerts.rules.lamps import lamps_of
-from andon.alerts.rules.messages import NO_NOTIFIER
-from andon.alerts.rules.overview import AlertOverview
-from andon.alerts.rules.past import Query, matches
-from andon.alerts.rules.rule_page import RuleContext, rule_to_json, rules_to_json
-from andon.errors import AndonError, Conflict, Gone, Invalid, Unavailable
-from andon.explain.conditions.catalogue import condition_named
+from andon.errors import AndonError, Invalid, Unavailable
 from andon.explain.conditions.rulebook import Rulebook
 from andon.history.rules.series import HOST, HOST_METRICS
 from andon.history.rules.throttle_shares import throttle_shares
 from andon.leases.rules.occupants import Holder, holders
 from andon.leases.rules.offer import Offer, offer_by
-from andon.model.alert import Alert, Phase, Silence
 from andon.model.device import SAMPLE_VALUES
-from andon.model.naming import device_named
-from andon.node.following import PolledSession, followed
+from andon.node.following import PolledSession
 from andon.web.answers import alert_payloads, lease_payloads
 from andon.web.answers.sights import all_seen_by, narrowed, seen_by, uses_seen_by
-from andon.web.serving_work import ServedJobs, ServedRuns
+from andon.web.served.alerts import ServedAlerts
+from andon.web.served.work import ServedJobs, ServedRuns
 
 if TYPE_CHECKING:
     from andon.access.roles import Sight
-    from andon.alerts.watcher import Watcher
     from andon.history.rules.intervals import UsageInterval
     from andon.history.rules.series import Bucket
     from andon.leases.network import NetworkLeases
@@ -55,7 +35,6 @@ if TYPE_CHECKING:
     from andon.model.verdict import DeviceVerdict
     from andon.web.app_state import AppState
 
-MOST_ALERTS = 1000
 METRICS = tuple(name for name in SAMPLE_VALUES if name != "throttle")
 """The readings with a minimum, mean and maximum."""
 
@@ -81,7 +60,7 @@ class ServingNode:
         return ServedLive(self._state, self.sight)
 
     @cached_property
-    def alerts(self) -> "ServedAlerts":
+    def alerts(self) -> ServedAlerts:
         return ServedAlerts(self._state, self.who, self.sight)
 
     @cached_property
@@ -173,117 +152,6 @@ class ServedLive:
             return lamps_now(snapshot, Rulebook())
         shown = [alert_payloads.seen_by(self._sight, alert) for alert in watcher.alerts()]
         return lamps_of(snapshot, shown)
-
-
-class ServedAlerts:
-    """The alerts that the server judges. What a caller changes is signed with their name."""
-
-    notifies = True
-
-    def __init__(self, state: "AppState", who: Identity, sight: "Sight") -> None:
-        self._feed, self._watching = state.feed, state.watcher
-        self._who, self._sight = who, sight
-
-    @property
-    def _watcher(self) -> "Watcher":
-        if self._watching is None:
-            raise Unavailable("alerts are not available on this server", hint="start: andon serve")
-        return self._watching
-
-    @property
-    def rulebook(self) -> Rulebook:
-        return Rulebook() if self._watching is None else self._watching.rulebook
-
-    def current(self) -> list[Alert]:
-        """Returns the pending and the firing alerts."""
-        return [self._seen(alert) for alert in self._watcher.alerts()]
-
-    def page(
-        self, since: float | None = None, devices: Sequence[str] = (), wanted: Query | None = None
-    ) -> AlertOverview:
-        """`wanted` has more conditions, such as a level."""
-        snapshot, wanted = self._feed.latest(), wanted or Query(since, limit=MOST_ALERTS)
-        each = [replace(wanted, subject=_subject(snapshot, name)) for name in devices]
-        found, note = dict[str, Alert](), None
-        for one in each or [wanted]:
-            alerts, note = _found(self._watcher, one)
-            found |= {alert.id: self._seen(alert) for alert in alerts}
-        silences, simulated = self._watcher.silences(), snapshot.simulated
-        return AlertOverview(
-            snapshot.node, time.time(), tuple(found.values()), silences, simulated, note
-        )
-
-    def silences(self) -> tuple[Silence, ...]:
-        return self._watcher.silences()
-
-    def pages(self, devices: Sequence[str] = ()) -> Iterator[AlertOverview]:
-        return followed(self, devices)
-
-    def check_server(self) -> None:
-        """Does nothing: it is one."""
-
-    def alert(self, number: str) -> Alert:
-        return self._seen(self._watcher.find(number))
-
-    def rules(self) -> dict[str, Any]:
-        watcher = self._watcher
-        return rules_to_json(watcher.rulebook, self._feed.latest().devices, watcher.awake)
-
-    def rule(self, name: str) -> dict[str, Any]:
-        watcher, prefix = self._watcher, self._feed.settings.exporter_prefix
-        devices = self._feed.latest().devices
-        here = RuleContext(watcher.rulebook, devices, watcher.awake, prefix)
-        return rule_to_json(condition_named(name), here)
-
-    def acknowledge(self, number: str, by: str, note: str) -> Alert:
-        who = self._who
-        by, earlier = signature(who, by), self._watcher.find(number).acknowledged
-        if earlier is not None and who.role is Role.USER and earlier.by != by:
-            raise Conflict(
-                f"this alert is already acknowledged by {earlier.by or 'another'}",
-                hint=f"ask {earlier.by or 'root'}, or root",
-            )
-        return self._seen(self._watcher.acknowledge(number, by, note))
-
-    def unacknowledge(self, number: str) -> Alert:
-        found = self._watcher.find(number).acknowledged
-        self._refuse(Action.UNACKNOWLEDGE, "" if found is None else found.by)
-        return self._seen(self._watcher.unacknowledge(number))
-
-    def silence(self, body: Mapping[str, Any]) -> Silence:
-        subject, device, seconds = body.get("subject"), body.get("device"), body["seconds"]
-        if device is not None and subject is not None:
-            raise Invalid("device and subject cannot be combined", hint="give only one of them")
-        if device is not None:
-            subject = device_named(str(device), self._feed.latest().devices).device.uuid
-        at, rule = time.time(), body.get("rule")
-        refused = check_silence(self._who, seconds, (rule or subject) is not None)
-        if refused is not None:
-            raise refused
-        by, note = signature(self._who, body.get("by", "")), body.get("note", "")
-        made = Silence(secrets.token_hex(4), at + seconds, rule, subject, by, note, since=at)
-        return self._watcher.silence(made)
-
-    def unsilence(self, number: str) -> None:
-        for one in self._watcher.silences():
-            if one.id == number:
-                self._refuse(Action.UNSILENCE, one.by)
-        self._watcher.unsilence(number)
-
-    def test(self, notifier: str | None) -> Mapping[str, Any]:
-        outcomes = self._watcher.test(notifier)
-        results = [_outcome(name, error) for name, error in outcomes.items()]
-        return {"results": results, "note": None if results else NO_NOTIFIER}
-
-    def _seen(self, alert: Alert) -> Alert:
-        return alert_payloads.seen_by(self._sight, alert)
-
-    def _refuse(self, action: Action, by: str) -> None:
-        """Raises Denied unless the caller may change what the user `by` has done."""
-        who = self._who
-        refused = refusal_for(who, action, bool(by) and by == who.user, by)
-        if refused is not None:
-            raise refused
 
 
 class ServedLeases:
@@ -384,36 +252,3 @@ class ServedPast:
 def _check_span(since: float, until: float) -> None:
     if since >= until:
         raise Invalid("the time range is empty", hint="from must be less than to")
-
-
-def _found(watcher: "Watcher", wanted: Query) -> tuple[list[Alert], str | None]:
-    """Returns current alerts from memory and past ones from the store, if it can be read."""
-    now = [alert for alert in watcher.alerts() if matches(wanted, alert)]
-    room = wanted.limit - len(now)
-    if wanted.state not in (None, Phase.RESOLVED) or room <= 0:
-        return now[: wanted.limit], None
-    ids = {alert.id for alert in now}
-    try:
-        past = watcher.past(replace(wanted, state=Phase.RESOLVED, limit=room))
-    except AndonError as error:
-        return now, f"past alerts cannot be read: {error.reason}"
-    return now + [alert for alert in past if alert.id not in ids], None
-
-
-def _subject(snapshot: "Snapshot", device: str) -> str:
-    """Returns the subject: a present device, a removed one, or node, store, sampler."""
-    try:
-        return device_named(device, snapshot.devices).device.uuid
-    except Gone:
-        if device.isdecimal():
-            raise
-        return device
-
-
-def _outcome(name: str, error: AndonError | None) -> dict[str, Any]:
-    return {
-        "notifier": name,
-        "ok": error is None,
-        "reason": None if error is None else error.reason,
-        "hint": (error.hint or None) if error is not None else None,
-    }
