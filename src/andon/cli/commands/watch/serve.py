@@ -55,7 +55,7 @@ def serve(
     (~/.local/state/andon/token). On any other address everything needs it. `andon open` signs
     a browser in.
     """
-    _check_packages()
+    check_packages()
     from andon.web.listening import ServeOptions
     from andon.web.server import serve
 
@@ -73,7 +73,7 @@ def _draw(asked: "Asked", told: "ServerSnapshot") -> tuple[int, str] | None:
     return drawn_here(asked, told)
 
 
-def _check_packages() -> None:
+def check_packages() -> None:
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise Unavailable(
