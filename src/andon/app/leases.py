@@ -62,8 +62,7 @@ def open_lease_tracker(
     if settings.replay or sys.platform == "win32":
         return None
     pace = max(settings.interval_seconds, POLL_SECONDS)
-    more = {} if open_book is None else {"open_book": open_book}
-    ledger = LeaseTracker(sampler.subscribe(pace, size=2), **more)
+    ledger = LeaseTracker(sampler.subscribe(pace, size=2), open_book=open_book)
     sampler.mark_by(ledger.marked)
     return ledger
 

@@ -64,10 +64,10 @@ class NetworkLeases:
         env: Mapping[str, str] | None = None,
         longest_wait_seconds: float = LONGEST_WAIT_SECONDS,
         follows: Callable[[], str | None] = lambda: None,
-        open_book: Callable[..., Book] = Book,
+        open_book: Callable[..., Book] | None = None,
     ) -> None:
         """`follows` returns why the book cannot be read, or None."""
-        self._open_book = open_book
+        self._open_book = open_book or Book
         self._availability, self._latest = availability, latest
         self._longest_wait_seconds, self._follows = longest_wait_seconds, follows
         self._env = os.environ if env is None else env

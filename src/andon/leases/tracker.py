@@ -57,9 +57,9 @@ class LeaseTracker:
         self,
         subscription: Subscription,
         env: Mapping[str, str] | None = None,
-        open_book: Callable[..., Book] = Book,
+        open_book: Callable[..., Book] | None = None,
     ) -> None:
-        self._env, self._open_book = os.environ if env is None else env, open_book
+        self._env, self._open_book = os.environ if env is None else env, open_book or Book
         self._paths: tuple[Path, ...] = ()
         self._watched: tuple[str, ...] = ()
         self._warned: list[str] = []

@@ -18,6 +18,7 @@ from andon.app.leases import (
     open_usage_meter,
     refuse_ambiguous_names,
 )
+from andon.app.runs import open_run_finder
 from andon.app.sampler import open_sampler
 from andon.errors import Unavailable
 from andon.host.state import server_file
@@ -124,7 +125,8 @@ def serve(
         if users is not None:
             stack.callback(users.close)
         files = users if demo is None else demo.users
-        runs, close_runs = open_server_runs(keys.owner.user or "this user", files)
+        found = open_run_finder if demo is None else demo.open_finder
+        runs, close_runs = open_server_runs(keys.owner.user or "this user", files, found)
         stack.callback(close_runs)
         jobs, close_jobs = open_server_jobs(
             settings,
@@ -233,8 +235,9 @@ def _remote_leases(
         broken=watcher.broken_devices,
         ask_places=sampler.ask_places,
     )
-    more = {} if open_book is None else {"open_book": open_book}
-    remote_leases = NetworkLeases(availability, feed.latest, follows=leases.why_not, **more)
+    remote_leases = NetworkLeases(
+        availability, feed.latest, follows=leases.why_not, open_book=open_book
+    )
     leases.listen(remote_leases.changed)
     return remote_leases
 

@@ -51,6 +51,7 @@ class Simulation:
         )
         self._lab_seed = seed if scenario == LAB else None
         self._lab: Lab | None = None
+        self._read: set[int] = set()
         self._origin = origin
         self._opened_seconds = 0.0
         self._report: Callable[[Sequence[Event]], None] | None = None
@@ -86,6 +87,7 @@ class Simulation:
         self._refuse_when_unavailable(elapsed)
         self._report_when_due(specimen, at, elapsed)
         self._refuse_when_lost(specimen.index, elapsed)
+        self._read.add(specimen.index)
         self._delay(specimen.index, elapsed)
         return [self._reading(specimen, at, elapsed, watched)]
 
@@ -133,6 +135,8 @@ class Simulation:
                 self._report([xid])
 
     def _refuse_when_lost(self, device: int, elapsed: float) -> None:
+        if self._lab is not None and device not in self._read:
+            return  # it was there before the lab was opened, so what it is is known
         for script in self._active(ScriptedFault.LOST, elapsed, device):
             raise Gone("the simulated device has fallen off the bus", hint=_scripted(script))
 

@@ -1,6 +1,6 @@
 """The last day of a simulated lab, as a recorder would have written it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from andon.drivers.sim.rules import behaviour
 from andon.drivers.sim.rules.lab import Lab, LabWork
@@ -12,8 +12,11 @@ from andon.history.rules.tiers import DAY_SECONDS, WINDOW_MS, StoredBlock, Tier,
 from andon.model.programs import program_of
 
 MINUTE = 60_000
-PARTS = 6  # minutes between two readings of the past
-STEP, RAW_STEP, LAST_STEP = PARTS * MINUTE, 40_000, 5_000  # milliseconds between two readings
+ROW, PARTS = 2 * MINUTE, 3  # a row of the past, and how many of them come from one reading
+STEP = PARTS * ROW
+RAW_MS = 120 * MINUTE
+PACES = ((6 * MINUTE, 4_000, 2), (32 * MINUTE, 15_000, 3), (RAW_MS * 2, MINUTE, 3))
+"""Up to which age a reading is made every so many milliseconds, and in how many parts."""
 KEPT = frozenset({
     "utilization_percent", "memory_used_bytes", "temperature_celsius", "power_watts",
     "sm_clock_mhz", "memory_clock_mhz", "sm_active_percent", "tensor_active_percent",
@@ -24,19 +27,23 @@ KEPT = frozenset({
 
 
 def blocks(lab: Lab, now: float) -> Iterator[StoredBlock]:
-    """Yields the blocks of the day: minutes first, and raw ones that are not rolled up yet."""
+    """Yields the blocks of the day by minutes, and raw ones of the last hours."""
     now_ms = int(now * 1000)
     rolled, packed = window(Tier.MINUTE, now_ms), window(Tier.RAW, now_ms)
     first = window(Tier.MINUTE, now_ms - int(DAY_SECONDS * 1000))
-    yield from _blocks(lab, Tier.MINUTE, first, rolled, STEP)
-    yield from _blocks(lab, Tier.RAW, rolled, packed, RAW_STEP)
+    for start in range(first, rolled, WINDOW_MS[Tier.MINUTE]):
+        times = range(start, start + WINDOW_MS[Tier.MINUTE], STEP)
+        made = _columns((reading(lab, at / 1000) for at in times), start)
+        yield from ((*key, Tier.MINUTE, start, _minutes(*column)) for key, column in made.items())
+    for start in range(window(Tier.RAW, now_ms - RAW_MS), packed, WINDOW_MS[Tier.RAW]):
+        made = _columns(_between(lab, start, start + WINDOW_MS[Tier.RAW], now_ms), start)
+        yield from ((*key, Tier.RAW, start, pack_points(*column)) for key, column in made.items())
 
 
 def last_ticks(lab: Lab, now: float) -> list[NodeReadings]:
     """Returns the readings that are not packed yet."""
     now_ms = int(now * 1000)
-    begin = window(Tier.RAW, now_ms)
-    return [reading(lab, at / 1000) for at in range(begin, now_ms, LAST_STEP)]
+    return list(_between(lab, window(Tier.RAW, now_ms), now_ms, now_ms))
 
 
 def uses(lab: Lab, now: float) -> list[UsageInterval]:
@@ -62,28 +69,57 @@ def _peak_bytes(lab: Lab, work: LabWork, gpu: int) -> int:
     return max((process.memory_bytes or 0 for process in on), default=0)
 
 
-def _blocks(lab: Lab, tier: Tier, begin: int, end: int, step: int) -> Iterator[StoredBlock]:
-    for start in range(begin, end, WINDOW_MS[tier]):
-        columns: dict[Key, tuple[list[int], list[int]]] = {}
-        for at in range(start, start + WINDOW_MS[tier], step):
-            for device, metrics, values in reading(lab, at / 1000).readings:
-                for metric, value in zip(metrics, values, strict=True):
-                    if metric in KEPT or metric.startswith("throttle"):
-                        times, column = columns.setdefault((device, metric), ([], []))
-                        times.append(at - start)
-                        column.append(value)
-        for (device, metric), (times, column) in columns.items():
-            made = pack_points if tier is Tier.RAW else _minutes
-            yield device, metric, tier, start, made(times, column)
+def _columns(ticks: Iterable[NodeReadings], start: int) -> dict[Key, tuple[list[int], list[int]]]:
+    """Returns times and values of each series, since the start of a block."""
+    rows: dict[tuple[str, tuple[str, ...]], list[tuple[int, tuple[int, ...]]]] = {}
+    for one in ticks:
+        for device, metrics, values in one.readings:
+            rows.setdefault((device, metrics), []).append((one.at_ms - start, values))
+    found: dict[Key, list[tuple[int, int]]] = {}
+    for (device, metrics), told in rows.items():
+        times = [at for at, _ in told]
+        for metric, column in zip(metrics, zip(*(v for _, v in told), strict=True), strict=True):
+            if metric in KEPT or metric.startswith("throttle"):
+                found.setdefault((device, metric), []).extend(zip(times, column, strict=True))
+    return {key: _split(sorted(points)) for key, points in found.items()}
+
+
+def _split(points: list[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    return [at for at, _ in points], [value for _, value in points]
+
+
+def _between(lab: Lab, begin: int, end: int, now: int) -> Iterator[NodeReadings]:
+    """Yields readings as often as a chart of their age needs them; most are interpolated."""
+    at, first = begin, reading(lab, begin / 1000)
+    while at < end:
+        step, parts = next(found for age, *found in PACES if now - at <= age)
+        after = reading(lab, (at + step) / 1000)
+        for part in range(parts):
+            if at + step * part // parts < end:
+                yield _mixed(first, after, part / parts)
+        at, first = at + step, after
+
+
+def _mixed(first: NodeReadings, after: NodeReadings, share: float) -> NodeReadings:
+    if not share:
+        return first
+    known = {device: (metrics, values) for device, metrics, values in after.readings}
+    found = []
+    for device, metrics, values in first.readings:
+        there, then = known.get(device, ((), ()))
+        pairs = zip(values, then if there == metrics else values, strict=True)
+        mixed = tuple([int(value + (later - value) * share) for value, later in pairs])
+        found.append((device, metrics, mixed))
+    return NodeReadings(first.at + (after.at - first.at) * share, tuple(found))
 
 
 def _minutes(times: list[int], values: list[int]) -> bytes:
-    """Returns a row for every minute, between two readings on the line that joins them."""
+    """Returns rows, between two readings on the line that joins them."""
     rows = []
     for place, (at, value) in enumerate(zip(times, values, strict=True)):
         follows = place + 1 < len(times) and times[place + 1] == at + STEP
         rise = values[place + 1] - value if follows else 0
         for part in range(PARTS):
             mean = value + rise * part // PARTS
-            rows.append(SeriesRow(at + part * MINUTE, 1, mean, mean, mean))
+            rows.append(SeriesRow(at + part * ROW, 1, mean, mean, mean))
     return pack_rows(rows)

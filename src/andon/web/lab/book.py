@@ -9,11 +9,12 @@ from msgspec.structs import replace
 
 from andon.drivers.sim.rules.lab import ME, Lab, LabWork
 from andon.errors import Denied
+from andon.host.processes.kin import here
 from andon.leases.book.files import BookFile
 from andon.leases.book.lease_book import Book
 from andon.leases.rules.queue import Waiting
 from andon.leases.rules.usage import NO_USAGE, RecentUsage
-from andon.model.lease import BookEntry, Lease, LeaseKind, Need, Owner, Share, Ticket
+from andon.model.lease import BookEntry, Cordon, Lease, LeaseKind, Need, Owner, Share, Ticket
 
 LARGE = 4  # the first GPUs have the most memory: those that wait need it
 FIRST_UID = 4_000_000_000  # of no account
@@ -50,6 +51,9 @@ class LabBook(Book):
             for work in self._lab.works
             if work.queues and work.submitted <= now < work.began
         ] + super().waiting()
+
+    def cordons(self) -> tuple[Cordon, ...]:
+        return tuple(replace(cordon, by=ME) for cordon in super().cordons())
 
     def usage(self) -> RecentUsage:
         return NO_USAGE
@@ -97,4 +101,4 @@ def lease_id(work: LabWork) -> str:
 
 def _owner(work: LabWork) -> Owner:
     uid = FIRST_UID + sum(work.user.encode())
-    return Owner(uid, work.user, os.getpid(), 0, 0)
+    return Owner(uid, work.user, os.getpid(), 0, 0, pid_namespace=here().pid_namespace)

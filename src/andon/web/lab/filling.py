@@ -13,7 +13,7 @@ from andon.alerts.rules.state import EMPTY, AlertState
 from andon.alerts.rules.state_machine import step
 from andon.app.alerts import open_alert_store
 from andon.app.history import open_store
-from andon.app.runs import runs_folder
+from andon.app.runs import open_run_index, runs_folder
 from andon.app.thresholds import rulebook
 from andon.drivers.sim.rules import behaviour
 from andon.drivers.sim.rules.lab import (
@@ -21,6 +21,7 @@ from andon.drivers.sim.rules.lab import (
     HOT,
     HOUR_SECONDS,
     LOST_SECONDS,
+    ME,
     Lab,
 )
 from andon.drivers.sim.rules.scenarios import LAB_DEVICES
@@ -35,9 +36,10 @@ from andon.leases.rules.occupants import BLANK, page_of
 from andon.model.alert import Alert, Phase, Silence
 from andon.model.device import DeviceStatus, Snapshot, State
 from andon.model.lease import Cordon
+from andon.runs.index import RunFinder
 from andon.web.lab.book import LabBook, entry_of, open_book
 from andon.web.lab.jobs import LabJobs, LabUsers
-from andon.web.lab.runs import NODE, LabRuns
+from andon.web.lab.runs import NODE, LabFinder, LabRuns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from andon.settings.resolution import Settings
 
 STEP_SECONDS = 30.0
+STARTING_SECONDS = 2.0
 WATCHED: tuple[tuple[float, float, Sequence[int]], ...] = (
     (-8.05, -7.35, (HOT,)),
     (-0.6, 0.0, range(LAB_DEVICES)),
@@ -60,6 +63,9 @@ class OpenLab(Struct, frozen=True):
     users: LabUsers
     runs: LabRuns
 
+    def open_finder(self) -> RunFinder:
+        return LabFinder(open_run_index(), runs_folder())
+
     @property
     def open_book(self) -> "Callable[..., Book]":
         return open_book(self.lab)
@@ -70,17 +76,19 @@ def open_lab(settings: "Settings") -> OpenLab:
     now = time.time()
     devices = specimens(LAB_DEVICES, settings.simulate_seed, settings.simulate_scenario)
     lab = Lab(settings.simulate_seed, now, devices)
-    with closing(open_store(settings)) as store:
-        store.load([behaviour.describe(one) for one in devices], day.blocks(lab, now))
-        store.write(day.last_ticks(lab, now), day.uses(lab, now))
     _fill_alerts(settings, lab)
     reason = "a fan is replaced on Thursday"
-    cordon = Cordon(devices[CORDONED].uuid, now - 2 * HOUR_SECONDS, "dora", reason)
+    cordon = Cordon(devices[CORDONED].uuid, now - 2 * HOUR_SECONDS, ME, reason)
     LabBook(lab).cordon(cordon)
     folder = runs_folder()
     folder.mkdir(parents=True, exist_ok=True)
     runs = LabRuns(lab, folder)
     runs.write(now)
+    with closing(open_store(settings)) as store:
+        facts, now = [behaviour.describe(one) for one in devices], time.time()
+        store.load(facts, day.blocks(lab, now))
+        now = time.time() + STARTING_SECONDS  # until the server records them
+        store.write(day.last_ticks(lab, now), day.uses(lab, now))
     return OpenLab(lab, LabJobs(lab), LabUsers(lab), runs)
 
 

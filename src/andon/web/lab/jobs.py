@@ -145,6 +145,8 @@ def view_of(lab: Lab, work: LabWork, now: float) -> JobView:
         array=arrays[0].number if arrays else None, array_index=index, group=work.group,
         params={name: str(value) for name, value in work.params.items()},
     )  # fmt: skip
+    if now < work.began and work.begins_later:
+        return replace(view, state=JobState.LATER, begin_at=work.began, reason="until its --begin")
     if now < work.began:
         after = tuple(w.number for w in lab.running(now) if work.why.endswith(w.name))[:1]
         return replace(view, reason=work.why or "just queued", after=after,

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from andon.drivers.sim.rules import behaviour
 from andon.drivers.sim.rules.lab import Lab, LabOutcome, LabWork
 from andon.host.processes.kin import here, started_ticks
@@ -21,10 +23,13 @@ from andon.model.run.record import (
     RunKind,
     RunLine,
     RunLogged,
+    RunRow,
     RunSample,
     RunState,
 )
 from andon.model.run.wire import line_to_text
+from andon.runs.files import RecordRead
+from andon.runs.index import RunFinder
 from andon.runs.rules.fold import RunFold
 from andon.units import GIB
 from andon.web.lab.jobs import OUT_OF_MEMORY, is_recorded, progress_of, run_id, values_of
@@ -38,6 +43,13 @@ _ENDS = {
     LabOutcome.OUT_OF_MEMORY: (RunState.DEVICE_OUT_OF_MEMORY, 1, OUT_OF_MEMORY),
     LabOutcome.CANCELLED: (RunState.STOPPED, None, "cancelled by its user"),
 }
+
+
+class LabFinder(RunFinder):
+    """Finds the lab's runs; of them, the record's own word for its user counts."""
+
+    def row_of(self, read: RecordRead) -> RunRow:
+        return replace(super().row_of(read), user=read.begin.user)
 
 
 class LabRuns:

@@ -54,6 +54,7 @@ class LabWork(Struct, frozen=True):
     array: str | None = None  # the works with this name are one array
     why: str = ""  # why it waits
     queues: bool = False  # whether it waits for GPUs
+    begins_later: bool = False  # at a time that was named
     number: int = 0
 
 
@@ -101,13 +102,14 @@ class Lab:
 
 
 def _work(
-    user: str, name: str, more: str, workload: Workload, gpus: Sequence[int], *hours: float,
-    **rest: Any,
+    user: str, name: str, more: str, workload: Workload, gpus: Sequence[int], submitted: float,
+    began: float, ended: float, **rest: Any,
 ) -> LabWork:  # fmt: skip
     """Returns a work; its times are hours since the lab was opened."""
     launcher = f"torchrun --nproc-per-node {len(gpus)}" if len(gpus) > 1 else "python"
     command = f"{launcher} {name} {more}" if name.endswith(".py") else f"{name} {more}"
-    return LabWork(user, name, command, workload, tuple(gpus), *hours, **rest)
+    times = (submitted, began, ended)
+    return LabWork(user, name, command, workload, tuple(gpus), *times, **rest)
 
 
 _NOW = {
@@ -145,6 +147,8 @@ _WAITING = (
           queues=True),
     _work("alice", "evaluate.py", "--checkpoint llama-1b/last", Workload.INFERENCE, (1,),
           -3.4, 1.2, 1.6, why="waits for the end of pretrain.py"),
+    _work("dora", "backup.py", "--embeddings", Workload.INFERENCE, (FREE,), -4.0, 7.0, 7.5,
+          begins_later=True),
 )  # fmt: skip
 
 

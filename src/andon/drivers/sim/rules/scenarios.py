@@ -51,7 +51,7 @@ SCENARIOS = {
         ("RTX 3090", Workload.OVERHEATING),
         ("H100", Workload.OVERHEATING),
     )),
-    LAB: Scenario((*[("H200", Workload.IDLE)] * 4, *[("H100", Workload.IDLE)] * 4), ("lost:6@4",)),
+    LAB: Scenario((*[("H200", Workload.IDLE)] * 4, *[("H100", Workload.IDLE)] * 4), ("lost:6@0",)),
 }  # fmt: skip
 
 # Fault scripts: KIND[:DEVICE][@START[..END]][=VALUE], in seconds since the simulation was opened.
