@@ -11,6 +11,7 @@ from andon.cli.commands.watch.serve import check_packages
 from andon.cli.options import chosen, shared, whole
 from andon.cli.show.text import say
 from andon.cli.terminal import Terminal
+from andon.errors import Invalid
 
 
 @click.command()
@@ -25,9 +26,11 @@ def demo(port: int, seed: int, opens: bool) -> int:
     history, jobs, runs, leases and alerts.
 
     Everything is marked SIMULATED, made from the seed, and kept in a temporary folder that is
-    removed at the end: nothing of this machine is shown, and no setting is read.
+    removed at the end. No GPU, job or setting of this machine is read.
     """
     check_packages()
+    if chosen().simulate is not None or chosen().replay is not None:
+        raise Invalid("andon demo brings its own devices", hint="andon serve --simulate 4")
     with tempfile.TemporaryDirectory(prefix="andon-demo-", ignore_cleanup_errors=True) as folder:
         _move_into(Path(folder))
         _serve(Path(folder), port, seed, opens)
