@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
+from tests.support.waiting import wait_for
+
 READY_SECONDS = 60.0
 ANSWER_SECONDS = 120.0  # an engine on a busy machine imports an image
 PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
