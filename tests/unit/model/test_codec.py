@@ -60,10 +60,21 @@ def golden(name: str) -> dict[str, Any]:
     return found
 
 
+def shape(value: Any) -> object:
+    """The names of the fields, whatever their values are."""
+    if isinstance(value, dict):
+        return tuple((key, shape(item)) for key, item in sorted(value.items()))
+    return frozenset(map(shape, value)) if isinstance(value, list) else None
+
+
 def places(value: Any, path: str = "") -> Iterator[tuple[Any, Any, str]]:
-    """Every node, with what holds it and what a message calls it."""
-    pairs = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, item in list(pairs):
+    """Every node, with what holds it and what a message calls it; of the items of a list, the
+    first of each shape, since every change reads the whole document."""
+    if isinstance(value, dict):
+        pairs: list[tuple[Any, Any]] = list(value.items())
+    else:
+        pairs = list({shape(one): (n, one) for n, one in reversed(list(enumerate(value)))}.values())
+    for key, item in pairs:
         joint = "." if path and isinstance(key, str) else ""
         here = f"{path}{joint}{key}" if isinstance(key, str) else f"{path}[{key}]"
         yield value, key, here
