@@ -9,7 +9,6 @@ import click
 import pytest
 from msgspec.structs import replace
 
-from andon import app
 from andon.app.node import NodeChoice
 from andon.cli.catalogue import COMMANDS, JOBS
 from andon.cli.commands.setup.cost import Cost, render_cost, report_to_json
@@ -158,11 +157,15 @@ def test_a_flag_beats_the_variable_of_the_other_kind(monkeypatch: pytest.MonkeyP
     assert (settings.simulate, settings.replay) == (0, "look.jsonl")
 
 
+def sample(monkeypatch: pytest.MonkeyPatch, *snapshots: Snapshot) -> None:
+    monkeypatch.setattr("andon.app.open_sampler", lambda settings: FakeSampler(*snapshots))
+
+
 def test_a_strange_variable_is_told_once_and_does_not_end_the_command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("ANDON_SIMULTE", "4")
-    monkeypatch.setattr(app, "open_sampler", lambda settings: FakeSampler(golden.farm()))
+    sample(monkeypatch, golden.farm())
     assert run(["watch", "-n", "1"]) == 0
     assert capsys.readouterr().err == (
         "andon: ANDON_SIMULTE: there is no such setting: did you mean ANDON_SIMULATE?\n"
@@ -259,17 +262,11 @@ def test_cost_speaks_json() -> None:
     assert value["nvidia_smi"]["wall_seconds"] == 0.2
 
 
-def sample(monkeypatch: pytest.MonkeyPatch, *snapshots: Snapshot) -> None:
-    monkeypatch.setattr("andon.app.open_sampler", lambda settings: FakeSampler(*snapshots))
-
-
 def test_cost_without_nvidia_smi_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr(
-        "andon.app.open_sampler", lambda settings: FakeSampler(*[golden.farm()] * 3)
-    )
+    sample(monkeypatch, *[golden.farm()] * 3)
     assert run(["cost", "--count", "2"]) == 0
     assert "nvidia-smi is not installed" in capsys.readouterr().out
 
@@ -282,9 +279,7 @@ def test_cost_runs_nvidia_smi_as_often(
     script.write_text(f"#!/bin/sh\necho run >> {tmp_path}/runs\n")
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(
-        "andon.app.open_sampler", lambda settings: FakeSampler(*[golden.farm()] * 3)
-    )
+    sample(monkeypatch, *[golden.farm()] * 3)
     assert run(["cost", "--count", "2", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["nvidia_smi"]["wall_seconds"] > 0
     assert (tmp_path / "runs").read_text() == "run\nrun\n"
@@ -298,9 +293,7 @@ def test_cost_survives_an_nvidia_smi_that_fails(
     script.write_text("#!/bin/sh\nexit 9\n")
     script.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(
-        "andon.app.open_sampler", lambda settings: FakeSampler(*[golden.farm()] * 3)
-    )
+    sample(monkeypatch, *[golden.farm()] * 3)
     assert run(["cost", "--count", "1"]) == 0
     assert "nvidia-smi does not work here" in capsys.readouterr().out
 

@@ -115,7 +115,6 @@ def test_ps_without_a_gpu_says_why(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ask_node(monkeypatch, FakeNode(golden.no_gpu()))
-    monkeypatch.setattr(ps, "host_use", lambda *_: {})
     assert run(["ps"]) == 3
     assert "libnvidia-ml.so.1 is not installed" in " ".join(capsys.readouterr().out.split())
 
@@ -126,7 +125,6 @@ def test_processes_that_cannot_be_listed_are_explained(
     odd = replace(golden.h200(0, 9.0), missing={"processes": "no permission"})
     snapshot = replace(golden.farm(), devices=(odd,))
     ask_node(monkeypatch, FakeNode(snapshot))
-    monkeypatch.setattr(ps, "host_use", lambda *_: {})
     assert run(["ps"]) == 0
     assert capsys.readouterr().out == "no process is using a GPU\n– processes: no permission\n"
 
@@ -181,7 +179,6 @@ def test_devices_that_do_not_respond_are_named(
     )
     snapshot = replace(golden.farm(), devices=(golden.h200(0, 9.0), *silent))
     ask_node(monkeypatch, FakeNode(snapshot))
-    monkeypatch.setattr(ps, "host_use", lambda *_: {})
     assert run(["ps"]) == 0
     said = capsys.readouterr().out
     assert said.endswith(
