@@ -5,8 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -91,11 +90,3 @@ def records(folder: Path) -> list[list[dict[str, Any]]]:
 
 def kill(pid: int, number: int = signal.SIGKILL) -> None:
     os.kill(pid, number)
-
-
-def soon(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    """As `wait_for`, for conditions that are dear to ask: commands, mostly."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.3)

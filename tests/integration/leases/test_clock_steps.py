@@ -19,8 +19,9 @@ import pytest
 from andon.host.clock import boot_seconds
 from tests.conftest import need
 from tests.integration.conftest import andon
-from tests.integration.leasing import FOREVER, end_of, entries, held, line, running, soon
+from tests.integration.leasing import FOREVER, end_of, entries, held, line, running
 from tests.standin import StandIn
+from tests.support.waiting import wait_for
 from tests.support.wall_clock import WallClock
 
 HOUR, DAY = 3600, 86_400
@@ -48,7 +49,7 @@ def left_of(clock: WallClock) -> float:
 
 
 def shows(clock: WallClock, seconds: float) -> None:
-    soon(lambda: abs(left_of(clock) - seconds) < 60)
+    wait_for(lambda: abs(left_of(clock) - seconds) < 60)
 
 
 def test_the_clock_of_these_tests_really_steps(clock: WallClock) -> None:
@@ -108,7 +109,7 @@ def test_a_lease_of_a_program_lasts_as_long_as_it_was_given(clock: WallClock, st
         shows(clock, HOUR)
         process.stdin.close()
         assert process.wait(30) == 0
-    soon(lambda: entries() == [])
+    wait_for(lambda: entries() == [])
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -134,7 +135,7 @@ def waiter(clock: WallClock) -> Iterator[None]:
     with running("run", "--gpus", "8", "--", PYTHON, "-c", FOREVER) as holder:
         assert line(holder) == "started"
         with running("run", "--timeout", "5m", "--", PYTHON, "-c", FOREVER):
-            soon(lambda: len(waiting()) == 1)
+            wait_for(lambda: len(waiting()) == 1)
             yield
 
 
@@ -147,9 +148,9 @@ def waiting() -> list[Any]:
 def test_a_place_in_the_queue_is_kept(clock: WallClock, step: int) -> None:
     [before] = waiting()
     clock.step(step)
-    soon(lambda: [one["since"] for one in waiting()] == [before["since"]])
+    wait_for(lambda: [one["since"] for one in waiting()] == [before["since"]])
     with running("run", "--timeout", "5m", "--", PYTHON, "-c", FOREVER):
-        soon(lambda: len(waiting()) == 2)
+        wait_for(lambda: len(waiting()) == 2)
         assert waiting()[0]["since"] == before["since"], "who came first stays first"
 
 

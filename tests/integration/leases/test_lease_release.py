@@ -18,7 +18,7 @@ from andon.leases.releaser import overdue
 from andon.model import lease_wire, wire
 from andon.model.lease import Claim, Lease, LeaseKind, LeaseState
 from tests.integration.conftest import andon, is_alive
-from tests.integration.leasing import FOREVER, end_of, line, running, soon, work_pid
+from tests.integration.leasing import FOREVER, end_of, line, running, work_pid
 from tests.integration.lending import children, lending
 from tests.support.sharing_parts import lease, owner
 from tests.support.waiting import wait_for
@@ -313,7 +313,7 @@ def test_a_run_whose_lease_is_gone_says_so_and_is_in_the_book_again(
         pid = work_pid()
         [first] = locked_files(book)
         lose(book, first)
-        soon(lambda: book.path.is_dir() and locked_files(Book(make=False)))
+        wait_for(lambda: book.path.is_dir() and locked_files(Book(make=False)))
         [entry] = Book(make=False).entries()
         assert entry.file != first
         assert entry.lease is not None
@@ -367,14 +367,14 @@ with andon.lease(simulated=True) as held:
         assert line(started) == "held"
         [first] = locked_files(book)
         remove(book, first)
-        soon(lambda: locked_files(book))
+        wait_for(lambda: locked_files(book))
         assert locked_files(book) != [first]
         started.stdin.write("\n")
         started.stdin.flush()
         assert line(started) == "True True"
         assert line(started) == "True"
         assert started.wait(60) == 0
-        soon(lambda: not files_of(book))
+        wait_for(lambda: not files_of(book))
     finally:
         started.kill()
         started.wait()

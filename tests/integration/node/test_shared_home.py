@@ -12,10 +12,10 @@ import pytest
 
 from tests.conftest import need
 from tests.integration.conftest import Outcome
-from tests.integration.leasing import soon
 from tests.integration.parts import free_port
 from tests.integration.serving import Served, andon, serving
 from tests.support.homes import node_state
+from tests.support.waiting import wait_for
 
 IDS = ("1111111111111111aaaaaaaaaaaaaaaa", "2222222222222222bbbbbbbbbbbbbbbb")
 ON_MACHINE = 'mount --bind "$1" /etc/machine-id && shift && exec "$@"'
@@ -54,7 +54,7 @@ def test_two_machines_on_one_home_serve_record_and_find_their_own(
         for on, own in zip(machines, served, strict=True):
             link = andon_on(on, state, "open", "--print")
             assert link.out.startswith(f"{own.url}/#code="), link.err
-            soon(partial(written, own))
+            wait_for(partial(written, own))
     for on, name in zip(machines, IDS, strict=True):
         folder = state / "andon" / "nodes" / name[:12]
         assert {"audit.jsonl", "history.db", "server.lock"} <= {p.name for p in folder.iterdir()}

@@ -29,7 +29,7 @@ from tests.integration.board import (
 )
 from tests.integration.browser import Window, chromium
 from tests.integration.conftest import andon, is_alive
-from tests.integration.leasing import FOREVER, kill, line, running, soon, work_pid
+from tests.integration.leasing import FOREVER, kill, line, running, work_pid
 from tests.integration.serving import Served, serving
 from tests.standin import StandIn, StandInProcess
 from tests.support.waiting import wait_for
@@ -314,7 +314,7 @@ def test_who_waits_and_what_is_cordoned_is_listed(seen: Window, home: Served) ->
         process = stack.enter_context(running("run", *SIMULATED, *everything, *WORK))
         assert line(process) == "started"  # the next must not come first
         stack.enter_context(running("run", *SIMULATED, "--memory", "1GiB", *WORK))
-        soon(lambda: home.ask("/api/leases").json()["waiting"])
+        wait_for(lambda: home.ask("/api/leases").json()["waiting"])
         show(page, home)
         waiting = page.locator("ol.waiting li")
         expect(waiting).to_have_count(1)

@@ -19,7 +19,7 @@ import socketio
 from andon.leases.book.lease_book import Book
 from tests.conftest import REPOSITORY, need
 from tests.integration.conftest import andon, is_alive
-from tests.integration.leasing import FOREVER, end_of, line, running, soon
+from tests.integration.leasing import FOREVER, end_of, line, running
 from tests.integration.lending import Counter, children, lending
 from tests.integration.serving import READY_SECONDS
 from tests.support.waiting import wait_for
@@ -98,7 +98,7 @@ def test_a_lease_ends_in_time_and_leaves_nothing_not_even_a_zombie(counter: Coun
     lease = counter.lend(seconds=600)
     assert set(children(server)) - before == {lease["pid"]}
     assert andon("lease", "extend", lease["id"], "--for", "100ms").code == 0
-    soon(lambda: not Path(f"/proc/{lease['pid']}").exists())
+    wait_for(lambda: not Path(f"/proc/{lease['pid']}").exists())
     assert counter.book.entries() == []
     assert set(children(server)) == before
     for answer in (counter.renew(lease), counter.release(lease)):
@@ -111,7 +111,7 @@ def test_no_refusal_leaves_a_process_or_a_file(counter: Counter) -> None:
     lease = counter.lend(gpus=4)
     for asked in ({"gpus": 1}, {"gpus": 9}, {"memory": "9TiB"}, {"devices": ["nowhere"]}):
         assert counter.ask("POST", "/api/leases", asked).status in (409, 422, 503, 404)
-    soon(lambda: set(children(server)) == before | {lease["pid"]})
+    wait_for(lambda: set(children(server)) == before | {lease["pid"]})
     assert counter.held() == [lease["id"]]
     assert list((counter.book.path / "tickets").iterdir()) == []
 
@@ -119,7 +119,7 @@ def test_no_refusal_leaves_a_process_or_a_file(counter: Counter) -> None:
 def test_a_killed_holder_frees_its_devices_and_is_reaped(counter: Counter) -> None:
     lease = counter.lend(gpus=4)
     os.kill(lease["pid"], signal.SIGKILL)
-    soon(lambda: not Path(f"/proc/{lease['pid']}").exists())
+    wait_for(lambda: not Path(f"/proc/{lease['pid']}").exists())
     assert counter.release(lease).status == 404
     again = counter.lend(gpus=4)
     assert again["fence"] > lease["fence"]
@@ -133,7 +133,7 @@ def test_who_waits_gets_what_comes_free(counter: Counter) -> None:
         target=lambda: found.put(counter.lend(gpus=2, wait_seconds=30, command="patient"))
     )
     waiting.start()
-    soon(lambda: counter.listed()["waiting"])
+    wait_for(lambda: counter.listed()["waiting"])
     [place] = counter.listed()["waiting"]
     assert (place["position"], place["gpus"]) == (1, 2)
     assert counter.release(first).status == 200
@@ -153,8 +153,8 @@ def test_who_leaves_while_waiting_gets_nothing(counter: Counter) -> None:
     )
     with socket.create_connection(("127.0.0.1", counter.served.port)) as connection:
         connection.sendall(head.encode())
-        soon(lambda: counter.book.waiting())
-    soon(lambda: not counter.book.waiting())
+        wait_for(lambda: counter.book.waiting())
+    wait_for(lambda: not counter.book.waiting())
     assert counter.release(first).status == 200
     assert counter.held() == []
 
@@ -193,7 +193,7 @@ def test_a_server_that_ends_waits_for_nobody(tmp_path: Path) -> None:
 
         thread = threading.Thread(target=wait)
         thread.start()
-        soon(lambda: counter.book.waiting())
+        wait_for(lambda: counter.book.waiting())
         counter.served.process.terminate()
         assert counter.served.process.wait(60) == 0
         thread.join()
@@ -300,7 +300,7 @@ def test_the_example_of_the_docs_does_what_it_says(counter: Counter, tmp_path: P
 
 def test_health_and_features_name_the_book(counter: Counter) -> None:
     counter.lend()
-    soon(lambda: counter.ask("GET", "/api/health").json()["leases"]["count"] == 1)
+    wait_for(lambda: counter.ask("GET", "/api/health").json()["leases"]["count"] == 1)
     said = counter.ask("GET", "/api/health").json()["leases"]
     assert (said["state"], said["readable"]) == ("ok", True)
     assert said["path"] == str(counter.book.path)

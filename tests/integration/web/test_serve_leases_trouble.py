@@ -20,11 +20,11 @@ from andon.host.processes.kin import myself
 from andon.leases.book.lease_book import Book
 from andon.model import lease_wire
 from tests.conftest import REPOSITORY, need
-from tests.integration.leasing import soon
 from tests.integration.lending import Counter, children, lending
 from tests.integration.parts import need_root
 from tests.standin import StandIn, StandInProcess
 from tests.support.sharing_parts import lease
+from tests.support.waiting import wait_for
 from tests.support.web_parts import end_holders
 
 NOBODY = 65534
@@ -124,7 +124,7 @@ def test_a_book_that_is_full_or_read_only_refuses_and_nothing_is_half_done(
         assert words in answer.json()["error"]["reason"]
         assert counter.listed()["leases"] == []
         assert list((disk / "book" / "leases").iterdir()) == []
-        soon(lambda: set(children(counter.served.process.pid)) == before)
+        wait_for(lambda: set(children(counter.served.process.pid)) == before)
         if trouble == "ro":
             mount("-o", "remount,rw", str(disk))
         else:
@@ -145,7 +145,7 @@ def test_a_hostile_file_withholds_and_breaks_nothing(folder: Path) -> None:
         evil.write_bytes(b"\xff" * 100)
         with evil.open("rb") as held:
             fcntl.flock(held, fcntl.LOCK_EX)
-            soon(lambda: len(counter.listed()["leases"]) == 2)
+            wait_for(lambda: len(counter.listed()["leases"]) == 2)
             row = next(row for row in counter.listed()["leases"] if row["id"] is None)
             assert (row["state"], row["kind"], row["devices"]) == ("unreadable", None, [])
             assert row["releasable"] is False
@@ -171,7 +171,7 @@ def test_a_forged_lease_is_shown_as_it_is_and_harms_no_other(folder: Path) -> No
             os.chown(path, NOBODY, NOBODY)
         with path.open("rb") as held:
             fcntl.flock(held, fcntl.LOCK_EX)
-            soon(lambda: len(counter.listed()["leases"]) == 2)
+            wait_for(lambda: len(counter.listed()["leases"]) == 2)
             assert counter.ask("GET", "/api/leases", token=False).status == 200
             other = counter.lend(gpus=1)
             assert lent["fence"] < other["fence"] < 2**53
@@ -199,7 +199,7 @@ def test_a_book_on_a_bad_place_is_told_and_never_used(folder: Path) -> None:
         answer = counter.ask("POST", "/api/leases", {"gpus": 1})
         assert (answer.status, answer.json()["error"]["kind"]) == (503, "unavailable")
         assert "relative/book" in counter.listed()["note"]
-        soon(lambda: counter.ask("GET", "/api/health").json()["leases"]["reason"])
+        wait_for(lambda: counter.ask("GET", "/api/health").json()["leases"]["reason"])
         said = counter.ask("GET", "/api/health").json()
         assert (said["status"], said["leases"]["readable"]) == ("degraded", False)
 
@@ -244,7 +244,7 @@ def test_what_runs_on_lent_devices_is_the_leases_and_a_stranger_is_named(
                         replace(second, processes=(after,), used=9 << 30),
                     ]
                 )
-                soon(lambda: counter.listed()["leases"][0]["used_bytes"] == 9 << 30)
+                wait_for(lambda: counter.listed()["leases"][0]["used_bytes"] == 9 << 30)
             assert counter.release(lent).status == 200
 
 
@@ -288,7 +288,7 @@ def test_a_server_that_is_killed_at_any_moment_leaves_whole_leases_or_none(
                 process.stdout.readline()
             time.sleep(chance.uniform(0, 0.2))  # any moment, and the same ones each time
             process.kill()
-        soon(lambda: holders(book.path) == locked(book))
+        wait_for(lambda: holders(book.path) == locked(book))
         held[len(locked(book))] += 1
         end_holders(book)
     with capsys.disabled():

@@ -27,7 +27,6 @@ from tests.integration.leasing import (
     line,
     records,
     running,
-    soon,
     work_pid,
 )
 from tests.standin import StandIn, StandInProcess
@@ -209,7 +208,7 @@ def test_work_that_outlives_its_lock_is_orphaned_and_withheld() -> None:
         refused = andon("run", "--no-wait", "--", "true")
         assert "whose job is still running" in refused.err
         os.killpg(pid, signal.SIGKILL)
-        soon(lambda: leases() == [])
+        wait_for(lambda: leases() == [])
     assert andon("run", "--gpus", "8", "--no-wait", "--", "true").code == 0
     assert entries() == []
 
@@ -416,7 +415,7 @@ def test_a_record_survives_a_killed_holder(tmp_path: Path) -> None:
     with running("run", "--", PYTHON, "-c", FOREVER) as process:
         assert line(process) == "started"
         pid = work_pid()
-        soon(lambda: [e["event"] for e in records(tmp_path / "state")[0]].count("sample") >= 2)
+        wait_for(lambda: [e["event"] for e in records(tmp_path / "state")[0]].count("sample") >= 2)
         kill(process.pid)
         process.wait()
         kill(pid)

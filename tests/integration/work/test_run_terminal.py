@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import andon
-from tests.integration.leasing import entries, held, soon
+from tests.integration.leasing import entries, held
+from tests.support.waiting import wait_for
 
 PYTHON = sys.executable
 ECHOING, EDITING = termios.ECHO, termios.ICANON
@@ -138,7 +139,7 @@ def test_ctrl_c_leaves_the_line_at_once() -> None:
             shown.press(b"\x03")
             assert shown.process.wait(30) == 130
         tickets = Path(os.environ["ANDON_LEASE_DIR"]) / "tickets"
-        soon(lambda: list(tickets.iterdir()) == [])
+        wait_for(lambda: list(tickets.iterdir()) == [])
     for name in held():
         andon("release", name)
 
