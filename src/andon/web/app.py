@@ -15,7 +15,7 @@ from andon.version import __version__
 from andon.web.answers.description import describe
 from andon.web.answers.problems import UNEXPECTED, problem, problem_of
 from andon.web.history_reader import Busy
-from andon.web.routes import charts
+from andon.web.routes import charts, users
 from andon.web.routes.api import AppState, routes
 from andon.web.routes.pages import add_api_page, add_board
 from andon.web.routes.parameters import refuse_unknown_parameters
@@ -66,6 +66,7 @@ def _api(state: AppState, run: Callable[[], AbstractAsyncContextManager[None]]) 
     )
     api.include_router(routes(state))
     api.include_router(charts.routes(state))
+    api.include_router(users.routes(state))
     describe(api)
     add_api_page(api)
     add_board(api)

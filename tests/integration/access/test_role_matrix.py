@@ -58,6 +58,7 @@ ROUTES: dict[str, str | tuple[str, Any]] = {
     "POST /api/alerts/{alert}/acknowledge": (KEY, {"by": "x"}),
     "GET /api/board": READ,
     "GET /api/charts": NO_HISTORY,
+    "GET /api/users": NO_HISTORY,
     "GET /api/devices": OWN,
     "GET /api/devices/{device}": OWN,
     "GET /api/devices/{device}/charts": NO_HISTORY,
