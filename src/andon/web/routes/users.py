@@ -13,7 +13,8 @@ from andon.ports import Store
 from andon.settings.resolution import Settings
 from andon.web.answers.schemas import UserDay, UserShare, UserShares
 from andon.web.answers.texts import dumped
-from andon.web.routes.api import ERRORS, AppState, Moment, sent
+from andon.web.app_state import AppState
+from andon.web.routes.api import ERRORS, Moment, sent
 
 WEEK_SECONDS = 7 * 86_400.0
 PART_SECONDS = 300.0
