@@ -1,0 +1,40 @@
+"""What the tables of every database are used through: a connection with its dialect's statements."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+Given = Sequence[object] | Mapping[str, object]
+
+
+class Session:
+    """A connection in use, the statements of its dialect by name, and the number of a node."""
+
+    def __init__(self, connection: Any, sql: Mapping[str, str], node: int) -> None:
+        self.connection, self._sql, self.node = connection, sql, node
+
+    def run(self, name: str, given: Given = ()) -> Any:
+        """Executes a statement; returns its cursor."""
+        return self.connection.execute(self._sql[name], given)
+
+    def many(self, name: str, rows: Iterable[Given]) -> None:
+        """Executes a statement for each of these."""
+        self.connection.executemany(self._sql[name], rows)
+
+
+class Database(Protocol):
+    """The connections to a database; each may be used from any thread."""
+
+    def transaction(self) -> AbstractContextManager[Session]:
+        """Commits all changes of the block, or none. No one else changes this node's rows
+        meanwhile."""
+
+    def guarded(self) -> AbstractContextManager[Session]:
+        """Yields the writing connection without a transaction."""
+
+    def reading(self) -> AbstractContextManager[Session]:
+        """Yields one consistent view of the database, whatever is written meanwhile."""
+
+    def size_bytes(self) -> int: ...
+
+    def close(self) -> None: ...
