@@ -169,8 +169,8 @@ def _list(texts: Sequence[str]) -> str | None:
 
 
 def _searched(text: str | None) -> str | None:
-    """The text without lone surrogates, which a command line may have and a database refuses."""
-    return None if text is None else text.encode("utf-8", "replace").decode()
+    """The text without lone surrogates and zeros, which no database takes."""
+    return None if text is None else text.encode("utf-8", "replace").decode().replace("\0", "�")
 
 
 def _read(reader: Any, body: str) -> Any:

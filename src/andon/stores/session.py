@@ -1,4 +1,4 @@
-"""What the tables of every database are used through: a connection with its dialect's statements."""
+"""How the tables of any database are used: a connection with the statements of its dialect."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager

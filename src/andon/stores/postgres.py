@@ -1,0 +1,128 @@
+"""History in a PostgreSQL database, which any number of nodes may share."""
+
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+
+from andon.errors import Conflict
+from andon.history.rules.tiers import Maintenance, StoredBlock, Tier, window
+from andon.model.device import Device
+from andon.settings.store_url import StoreUrl
+from andon.stores.history import Head, HistoryTables
+from andon.stores.postgres_database import PostgresDatabase
+from andon.stores.session import Session
+
+KEPT_HOURS = 2  # of partitions with ticks: what is packed later is moved
+MEASURE_SECONDS = 600.0  # between two measurements of a node's blocks
+VACUUM = "VACUUM (ANALYZE) block, use, unpacked, extent, episode, outbox, runs, run_tags"
+
+
+class PostgresStore(HistoryTables):
+    """Readings and usage intervals of one node; calls may come from any thread."""
+
+    def __init__(self, url: StoreUrl, node: str, readonly: bool = False) -> None:
+        super().__init__()
+        self.place = str(url)
+        self._hour: int | None = None  # whose partition is there
+        self._used: tuple[float, int] | None = None
+        self._database = PostgresDatabase(url, node, readonly, self._forget)
+
+    def load(self, devices: Sequence[Device], blocks: Iterable[StoredBlock]) -> None:
+        super().load(devices, blocks)
+        self._used = None
+
+    def delete(self, tier: Tier, before: int) -> Maintenance:
+        self._used = None
+        return super().delete(tier, before)
+
+    def compact(self, fully: bool = False) -> int:
+        """Drops old partitions, of all nodes; fully, it also tidies the tables. Other space is
+        used again rather than returned: that is PostgreSQL's own work."""
+        freed = 0
+        with suppress(Conflict):  # someone reads: next time
+            freed = self._drop_partitions()
+        if fully:
+            before = self.size_bytes()
+            self._database.vacuum(VACUUM)
+            freed += max(0, before - self.size_bytes())
+        return freed
+
+    def _forget(self) -> None:
+        self._names.forget()
+        self._hour = None
+
+    def _put_heads(self, session: Session, heads: Iterable[Head]) -> None:
+        rows = list(heads)
+        if not rows:
+            return
+        hour, written = session.run("begin_write").fetchone()
+        if hour != self._hour:
+            _make_partition(session, hour)
+            self._hour = hour
+        windows = {window(Tier.RAW, at) for _, at, _, _ in rows}
+        session.many("put_unpacked", [(session.node, since, written - 1) for since in windows])
+        session.many(
+            "put_head",
+            [
+                {
+                    "hour": hour,
+                    "node": node,
+                    "since": window(Tier.RAW, at),
+                    "at": at,
+                    "device": device,
+                    "written": written,
+                    "body": body,
+                }
+                for node, at, device, body in rows
+            ],
+        )
+
+    def _unpacked(self, session: Session) -> list[int]:
+        return [since for (since,) in session.run("unpacked", (session.node,))]
+
+    def _used_bytes(self, session: Session) -> int:
+        """Returns the size of this node's blocks: the limit is for each node. They are measured
+        rarely, because that reads them all."""
+        now = time.monotonic()
+        if self._used is None or now - self._used[0] > MEASURE_SECONDS:
+            self._used = now, session.run("used_bytes", (session.node,)).fetchone()[0]
+        return self._used[1]
+
+    def _drop_partitions(self) -> int:
+        with self._transaction() as session:
+            hour, _ = session.run("begin_write").fetchone()
+            names = [name for (name,) in session.run("partitions")]
+            old = [name for name in names if _hour_of(name) <= hour - KEPT_HOURS]
+            if not old:
+                return 0
+            session.connection.execute("SET LOCAL lock_timeout = '1s'")
+            _make_partition(session, hour)
+            session.connection.execute("LOCK TABLE head IN ACCESS EXCLUSIVE MODE")
+            freed = 0
+            for name in old:
+                freed += session.run("size_of", (name,)).fetchone()[0]
+                session.connection.execute(MOVE.format(hour=hour, name=name))
+                session.connection.execute(f"DROP TABLE {name}")
+            return freed
+
+
+MOVE = """
+INSERT INTO head SELECT {hour}, node, since, at, device, written, body
+FROM {name} JOIN unpacked USING (node, since) WHERE written > after
+"""
+"""Takes along what a node has not packed, such as one that ended in the middle of a window."""
+
+
+def _make_partition(session: Session, hour: int) -> None:
+    """Makes the partition of an hour if no one has. Attached and not created as a partition: that
+    would wait for everyone who reads."""
+    session.run("lock_partitions")
+    if f"head_{hour}" not in {name for (name,) in session.run("partitions")}:
+        session.connection.execute(f"CREATE TABLE head_{hour} (LIKE head INCLUDING STORAGE)")
+        session.connection.execute(
+            f"ALTER TABLE head ATTACH PARTITION head_{hour} FOR VALUES IN ({hour})"
+        )
+
+
+def _hour_of(partition: str) -> int:
+    return int(partition.removeprefix("head_"))
