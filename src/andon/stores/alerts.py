@@ -45,7 +45,7 @@ class AlertTables:
     ) -> None:
         with self._database.transaction() as session:
             node = session.node
-            session.run("put_state", (node, _text(state)))
+            session.put("put_state", (node, _text(state)))
             kept = [(node, *_row(alert)) for alert in changed if is_kept(alert)]
             session.many("put_episode", kept)
             known = {(row[0], row[1]) for row in session.run("outbox", (node,))}

@@ -150,19 +150,19 @@ class NameTable:
                     "vendor": device.vendor,
                     "name": device.name,
                 }
-                session.run("describe_device", facts)
+                session.put("describe_device", facts)
                 self._described[device.uuid] = device
 
     def device(self, session: Session, uuid: str) -> int:
         if uuid not in self._devices:
-            session.run("add_device", (session.node, uuid))
+            session.put("add_device", (session.node, uuid))
             self._devices = self._listed(session)
         return self._devices[uuid]
 
     def series(self, session: Session, uuid: str, metric: str) -> int:
         key = uuid, metric
         if key not in self._series:
-            session.run("add_series", (self.device(session, uuid), metric))
+            session.put("add_series", (self.device(session, uuid), metric))
             found = session.run("find_series", (session.node, *key)).fetchone()
             self._series[key] = Ids(*found).series
         return self._series[key]

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
-from typing import TypeVar
 
 from andon.history.rules.blocks import rows_between
 from andon.history.rules.codec import SeriesRow, grouped
@@ -25,7 +23,6 @@ from andon.stores.session import Database, Session
 
 Head = tuple[int, int, int, bytes]
 """A tick as a row: node, time, first device, series and values."""
-T = TypeVar("T")
 
 
 class HistoryTables:
@@ -103,14 +100,10 @@ class HistoryTables:
         with self._transaction() as session:
             names.describe(session, devices)
             windows = set[tuple[Tier, int]]()
-
-            def rows() -> Iterator[tuple[int, Tier, int, bytes]]:
-                for device, metric, tier, since, body in blocks:
-                    windows.add((tier, since))
-                    yield names.series(session, device, metric), tier, since, body
-
-            for some in batched(rows()):
-                session.many("put_block", some)
+            for device, metric, tier, since, body in blocks:
+                series = names.series(session, device, metric)
+                session.put("put_block", (series, tier, since, body))
+                windows.add((tier, since))
             for tier, since in windows:
                 upkeep.widen(session, tier, since, since + WINDOW_MS[tier])
 
@@ -198,12 +191,6 @@ class HistoryTables:
 def _extents(session: Session) -> dict[Tier, Extent]:
     found = session.run("extents", (session.node,)).fetchall()
     return {Tier(tier): Extent(since, until) for tier, since, until in found}
-
-
-def batched(rows: Iterator[T], count: int = 1000) -> Iterator[list[T]]:
-    """Yields lists of at most this many: all blocks of a history may not fit into memory."""
-    while some := list(islice(rows, count)):
-        yield some
 
 
 def _use_row(device: int, use: UsageInterval) -> dict[str, object]:

@@ -25,7 +25,8 @@ class PostgresStore(HistoryTables):
         self.place = str(url)
         self._hour: int | None = None  # whose partition is there
         self._used: tuple[float, int] | None = None
-        self._database = PostgresDatabase(url, node, readonly, self._forget)
+        self._postgres = PostgresDatabase(url, node, readonly, self._forget)
+        self._database = self._postgres
 
     def load(self, devices: Sequence[Device], blocks: Iterable[StoredBlock]) -> None:
         super().load(devices, blocks)
@@ -43,7 +44,7 @@ class PostgresStore(HistoryTables):
             freed = self._drop_partitions()
         if fully:
             before = self.size_bytes()
-            self._database.vacuum(VACUUM)
+            self._postgres.vacuum(VACUUM)
             freed += max(0, before - self.size_bytes())
         return freed
 
@@ -55,7 +56,7 @@ class PostgresStore(HistoryTables):
         rows = list(heads)
         if not rows:
             return
-        hour, written = session.run("begin_write").fetchone()
+        hour, written = session.run("next_write").fetchone()
         if hour != self._hour:
             _make_partition(session, hour)
             self._hour = hour
@@ -78,7 +79,7 @@ class PostgresStore(HistoryTables):
         )
 
     def _unpacked(self, session: Session) -> list[int]:
-        return [since for (since,) in session.run("unpacked", (session.node,))]
+        return [since for (since,) in session.run("unpacked", (session.node,)).fetchall()]
 
     def _used_bytes(self, session: Session) -> int:
         """Returns the size of this node's blocks: the limit is for each node. They are measured
@@ -89,17 +90,17 @@ class PostgresStore(HistoryTables):
         return self._used[1]
 
     def _drop_partitions(self) -> int:
+        with self._database.guarded() as session:
+            hour, names = _partitions(session)
+        old = [name for name in names if int(name.removeprefix("head_")) <= hour - KEPT_HOURS]
+        if not old:
+            return 0
         with self._transaction() as session:
-            hour, _ = session.run("begin_write").fetchone()
-            names = [name for (name,) in session.run("partitions")]
-            old = [name for name in names if _hour_of(name) <= hour - KEPT_HOURS]
-            if not old:
-                return 0
+            freed = 0
             session.connection.execute("SET LOCAL lock_timeout = '1s'")
             _make_partition(session, hour)
             session.connection.execute("LOCK TABLE head IN ACCESS EXCLUSIVE MODE")
-            freed = 0
-            for name in old:
+            for name in set(old).intersection(_partitions(session)[1]):
                 freed += session.run("size_of", (name,)).fetchone()[0]
                 session.connection.execute(MOVE.format(hour=hour, name=name))
                 session.connection.execute(f"DROP TABLE {name}")
@@ -117,12 +118,14 @@ def _make_partition(session: Session, hour: int) -> None:
     """Makes the partition of an hour if no one has. Attached and not created as a partition: that
     would wait for everyone who reads."""
     session.run("lock_partitions")
-    if f"head_{hour}" not in {name for (name,) in session.run("partitions")}:
-        session.connection.execute(f"CREATE TABLE head_{hour} (LIKE head INCLUDING STORAGE)")
-        session.connection.execute(
-            f"ALTER TABLE head ATTACH PARTITION head_{hour} FOR VALUES IN ({hour})"
-        )
+    name = f"head_{hour}"
+    if name not in _partitions(session)[1]:
+        session.connection.execute(f"CREATE TABLE {name} (LIKE head INCLUDING STORAGE)")
+        attach = f"ALTER TABLE head ATTACH PARTITION {name} FOR VALUES IN ({hour})"
+        session.connection.execute(attach)
 
 
-def _hour_of(partition: str) -> int:
-    return int(partition.removeprefix("head_"))
+def _partitions(session: Session) -> tuple[int, list[str]]:
+    """Returns the present hour, by the clock of the server, and the names of all partitions."""
+    found = session.run("partitions").fetchone()
+    return found[0], found[1]

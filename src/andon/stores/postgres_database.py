@@ -1,9 +1,10 @@
 """A PostgreSQL database and its two connections: transactions, queries, migrations."""
 
 import os
+import select
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -19,14 +20,13 @@ from andon.stores.session import Given, Session
 from andon.stores.statements import migrations, statements
 
 CONNECT_SECONDS = 5
+MOST_CHARACTERS = 1_000_000  # of changes that are sent together: about 100 ms of work
 ANSWER_SECONDS = 15.0  # ticks wait in memory meanwhile, the queue before it holds a minute
 SETTINGS = """
 SET lock_timeout = '5s';
 SET idle_in_transaction_session_timeout = '60s';
 SET synchronous_commit = on
 """  # what returns has been committed, and no stopped process blocks the others
-IDLE = TransactionStatus.IDLE
-IN_TRANSACTION, FAILED = TransactionStatus.INTRANS, TransactionStatus.INERROR
 READER, WRITER = "reader", "writer"
 READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
@@ -63,14 +63,37 @@ def _limited(gen: Generator[Any, Any, Any], seconds: float) -> Generator[Any, An
 
 
 class PostgresSession(Session):
-    """Takes the values of a row in binary form, and sends many rows without waiting for each."""
+    """Sends changes in one go: before the next query, and with the commit. A wait for each would
+    cost more than the work, the more so over a network."""
+
+    def __init__(self, connection: Connection, sql: Mapping[str, str], node: int) -> None:
+        super().__init__(connection, sql, node)
+        self._cursor = psycopg.ClientCursor(connection)
+        self._waiting: list[str] = []
+        self._length = 0
 
     def run(self, name: str, given: Given = ()) -> Any:
+        self.send()
         return self.connection.execute(self._sql[name], given or None, binary=True)
 
+    def put(self, name: str, given: Given = ()) -> None:
+        self.add(self._cursor.mogrify(self._sql[name], given))
+
     def many(self, name: str, rows: Iterable[Given]) -> None:
-        with self.connection.cursor() as cursor:
-            cursor.executemany(self._sql[name], rows)
+        for given in rows:
+            self.put(name, given)
+
+    def add(self, statement: str) -> None:
+        """Lets a statement without values wait for the others."""
+        self._waiting.append(statement)
+        self._length += len(statement)
+        if self._length > MOST_CHARACTERS:
+            self.send()
+
+    def send(self) -> None:
+        waiting, self._waiting, self._length = self._waiting, [], 0
+        if waiting:
+            self.connection.execute(";\n".join(waiting))
 
 
 class PostgresDatabase:
@@ -97,20 +120,19 @@ class PostgresDatabase:
     def transaction(self) -> Iterator[Session]:
         """Commits all changes of the block, or none. No one else has the node's lock, also not a
         connection that was given up and whose last commit is still under way."""
-        with self._using(WRITER, "BEGIN", "COMMIT") as session:
-            session.run("lock_node", (session.node,))
+        with self._using(WRITER, "BEGIN", "lock_node") as session:
             yield session
 
     @contextmanager
     def guarded(self) -> Iterator[Session]:
         """Yields the writing connection without a transaction."""
-        with self._using(WRITER, "SELECT 1") as session:
+        with self._using(WRITER) as session:
             yield session
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
         """Yields one consistent view of the database, whatever is written meanwhile."""
-        with self._using(READER, READ, "COMMIT") as session:
+        with self._using(READER, READ) as session:
             yield session
 
     def size_bytes(self) -> int:
@@ -118,13 +140,16 @@ class PostgresDatabase:
             return int(session.run("size_bytes").fetchone()[0])
 
     def vacuum(self, statement: str) -> None:
-        """Tidies tables, which may take long."""
-        with self.guarded() as session:
-            session.connection.patience_seconds = None
+        """Tidies tables, which may take long and is not possible beside other statements."""
+        with self._locks[WRITER]:
             try:
-                session.connection.execute(statement)
-            finally:
-                session.connection.patience_seconds = ANSWER_SECONDS
+                connection = self._ready(WRITER)
+                connection.patience_seconds = None
+                connection.execute(statement)
+                connection.patience_seconds = ANSWER_SECONDS
+            except psycopg.Error as exc:
+                self._drop(WRITER)
+                raise translated(exc, self.place) from exc
 
     def close(self) -> None:
         for purpose, lock in self._locks.items():
@@ -132,16 +157,22 @@ class PostgresDatabase:
                 self._drop(purpose)
 
     @contextmanager
-    def _using(self, purpose: str, begin: str, end: str = "") -> Iterator[PostgresSession]:
+    def _using(self, purpose: str, begin: str = "", lock: str = "") -> Iterator[PostgresSession]:
         if purpose == WRITER and self._readonly:
             raise Unavailable(f"{self.place} was opened read-only")
         with self._locks[purpose]:
             try:
-                connection = self._begun(purpose, begin)
+                connection = self._ready(purpose)
                 try:
-                    yield PostgresSession(connection, statements("postgres"), self._node)
-                    if end:
-                        connection.execute(end)
+                    session = PostgresSession(connection, statements("postgres"), self._node)
+                    if begin:
+                        session.add(begin)
+                    if lock:
+                        session.put(lock, (self._node,))
+                    yield session
+                    if begin:
+                        session.add("COMMIT")
+                    session.send()
                 except BaseException:
                     self._abandon(purpose)
                     raise
@@ -154,31 +185,23 @@ class PostgresDatabase:
         """Ends a transaction without a commit; a connection that cannot do that is closed."""
         if purpose == WRITER:
             self._forget()
-        connection = self._open.get(purpose)
-        if connection is None or connection.info.transaction_status == IDLE:
-            return
-        if connection.info.transaction_status in (IN_TRANSACTION, FAILED):
+        status = self._open[purpose].info.transaction_status
+        if status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
             with suppress(psycopg.Error):
-                connection.execute("ROLLBACK")
+                self._open[purpose].execute("ROLLBACK")
                 return
-        self._drop(purpose)
+        if status != TransactionStatus.IDLE:
+            self._drop(purpose)
 
-    def _begun(self, purpose: str, begin: str) -> Connection:
-        """Returns a connection on which this was executed. One that broke since it was last used
-        is replaced: a restart of the server in between is no failure."""
+    def _ready(self, purpose: str) -> Connection:
+        """Returns a connection. One that the server has closed since it was last used is replaced:
+        a restart in between is no failure."""
         known = self._open.get(purpose)
-        if known is not None:
-            try:
-                known.execute(begin)
-            except Silent:
-                raise
-            except psycopg.OperationalError:
-                self._drop(purpose)
-            else:
-                return known
-        connection = self._open[purpose] = self._connected()
-        connection.execute(begin)
-        return connection
+        if known is not None and (known.closed or _is_readable(known.fileno())):
+            self._drop(purpose)
+        if purpose not in self._open:
+            self._open[purpose] = self._connected()
+        return self._open[purpose]
 
     def _connected(self) -> Connection:
         connection = Connection.connect(**self._options, autocommit=True)
@@ -234,6 +257,13 @@ class PostgresDatabase:
                 connection.close()
 
 
+def _is_readable(fileno: int) -> bool:
+    """Whether the server sent something that no one asked for: that it ends the connection."""
+    waiting = select.poll()
+    waiting.register(fileno, select.POLLIN)
+    return bool(waiting.poll(0))
+
+
 def _options(url: StoreUrl, readonly: bool) -> dict[str, Any]:
     try:
         options = conninfo_to_dict(url.text)
@@ -249,10 +279,11 @@ def _options(url: StoreUrl, readonly: bool) -> dict[str, Any]:
 
 def _version(connection: Connection) -> int:
     """Returns the number of the last migration; 0 before the first."""
-    (known,) = connection.execute("SELECT to_regclass('andon_schema') IS NOT NULL").fetchone()
-    if not known:
+    known = connection.execute("SELECT to_regclass('andon_schema')").fetchone()
+    if known is None or known[0] is None:
         return 0
-    return int(connection.execute("SELECT max(version) FROM andon_schema").fetchone()[0] or 0)
+    found = connection.execute("SELECT max(version) FROM andon_schema").fetchone()
+    return int(found[0]) if found and found[0] else 0
 
 
 def _migrate(connection: Connection) -> None:

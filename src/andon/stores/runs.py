@@ -95,7 +95,7 @@ class RunTables:
     def put_baseline(self, baseline: RunBaseline) -> None:
         body = json.dumps(baseline_to_json(baseline))
         with self._database.transaction() as session:
-            session.run("put_baseline", (session.node, baseline.name, baseline.at, body))
+            session.put("put_baseline", (session.node, baseline.name, baseline.at, body))
 
     def drop_baseline(self, name: str) -> bool:
         with self._database.transaction() as session:
@@ -135,7 +135,7 @@ class RunTables:
 def write_row(session: Session, node: int, row: RunRow) -> None:
     """Writes a run and its tags, in place of what was known of it."""
     others = seen_by(BLIND, row)
-    session.run(
+    session.put(
         "put",
         {
             "node": node,
@@ -154,7 +154,7 @@ def write_row(session: Session, node: int, row: RunRow) -> None:
             "body": json.dumps(row_to_json(row), separators=(",", ":")),
         },
     )
-    session.run("drop_tags", (node, row.id))
+    session.put("drop_tags", (node, row.id))
     session.many("put_tag", [(node, row.id, tag) for tag in row.tags])
 
 

@@ -17,8 +17,12 @@ class Session:
         """Executes a statement; returns its cursor."""
         return self.connection.execute(self._sql[name], given)
 
+    def put(self, name: str, given: Given = ()) -> None:
+        """Executes a statement whose result nobody needs; it may be sent later, in order."""
+        self.connection.execute(self._sql[name], given)
+
     def many(self, name: str, rows: Iterable[Given]) -> None:
-        """Executes a statement for each of these."""
+        """Likewise, for each of these rows."""
         self.connection.executemany(self._sql[name], rows)
 
 

@@ -21,10 +21,10 @@ def pack(session: Session, begin: int) -> Maintenance:
     span = (session.node, begin, begin + RAW_WINDOW_MS)
     ticks = session.run("heads", span).fetchall()
     columns = columns_in(ticks, begin)
-    earlier = dict(session.run("window_blocks", (session.node, Tier.RAW, begin)))
+    earlier = dict(session.run("window_blocks", (session.node, Tier.RAW, begin)).fetchall())
     made = [(series, packed(*points, earlier.get(series))) for series, points in columns.items()]
     session.many("put_block", [(series, Tier.RAW, begin, body) for series, body in made])
-    session.run("clear_head", span)
+    session.put("clear_head", span)
     widen(session, Tier.RAW, begin, begin + RAW_WINDOW_MS)
     return Maintenance(packed_ticks=len(ticks), packed_blocks=len(columns))
 
@@ -33,11 +33,10 @@ def rolled_blocks(session: Session, tier: Tier, begin: int) -> tuple[Made, int]:
     """The blocks of a coarser window, and how many of the finer ones could not be read."""
     made: Made = []
     damaged = 0
+    earlier = dict(session.run("window_blocks", (session.node, tier, begin)).fetchall())
     for _, _, series in session.run("list_series", (session.node,)).fetchall():
-        span = (series, tier - 1, begin, begin + WINDOW_MS[tier])
-        earlier = session.run("blocks", (series, tier, begin, begin + 1)).fetchone()
-        finer = session.run("blocks", span)
-        body, lost = rolled_up(tier, begin, finer, earlier and earlier[1])
+        finer = session.run("blocks", (series, tier - 1, begin, begin + WINDOW_MS[tier]))
+        body, lost = rolled_up(tier, begin, finer, earlier.get(series))
         damaged += lost
         if body is not None:
             made.append((series, body))
@@ -60,25 +59,23 @@ def keep(session: Session, due: DueRoll, made: Made, damaged: int) -> Maintenanc
 def widen(session: Session, tier: Tier, since: int, until: int) -> None:
     """Extend a tier's extent by this span."""
     span = {"node": session.node, "tier": int(tier), "since": since, "until": until}
-    session.run("put_extent", span)
+    session.put("put_extent", span)
 
 
 def shorten(session: Session, tier: Tier, now: int) -> Maintenance:
     """Let a tier's extent end with its last window that is over; without one, remove it."""
     length = WINDOW_MS[tier]
     asked = {"node": session.node, "tier": int(tier), "last": now - length, "length": length}
-    session.run("end_extent", asked)
-    session.run("drop_extent", {"node": session.node, "tier": int(tier)})
+    session.put("end_extent", asked)
+    session.put("drop_extent", {"node": session.node, "tier": int(tier)})
     return Maintenance(shortened_tiers=1)
 
 
 def delete(session: Session, tier: Tier, before: int) -> Maintenance:
     """Delete what is older than its tier's retention."""
-    count = 0
-    for _, _, series in session.run("list_series", (session.node,)).fetchall():
-        count += session.run("drop_blocks", (series, tier, before)).rowcount
+    count = session.run("drop_blocks", (session.node, tier, before)).rowcount
     held = {"node": session.node, "tier": int(tier), "since": before}
-    session.run("shorten_extent", held)
+    session.put("shorten_extent", held)
     return Maintenance(deleted_blocks=count)
 
 

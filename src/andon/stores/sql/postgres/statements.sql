@@ -24,12 +24,14 @@ WHERE device.node = %s
 SELECT series.device, series.id FROM series JOIN device ON device.id = series.device
 WHERE device.node = %s AND device.uuid = %s AND series.metric = %s
 
--- name: begin_write
+-- name: next_write
 SELECT floor(extract(epoch FROM now()) / 3600)::integer, nextval('head_write')
 
 -- name: partitions
-SELECT relname::text FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid
-WHERE inhparent = 'head'::regclass
+SELECT floor(extract(epoch FROM now()) / 3600)::integer, ARRAY(
+    SELECT relname::text FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid
+    WHERE inhparent = 'head'::regclass
+)
 
 -- name: size_of
 SELECT pg_total_relation_size(%s::text::regclass)
@@ -77,7 +79,9 @@ SELECT min(since) FROM block WHERE tier = %(tier)s AND since >= %(after)s AND se
 )
 
 -- name: drop_blocks
-DELETE FROM block WHERE series = %s AND tier = %s AND since < %s
+DELETE FROM block WHERE series IN (
+    SELECT series.id FROM series JOIN device ON device.id = series.device WHERE device.node = %s
+) AND tier = %s AND since < %s
 
 -- name: used_bytes
 -- A row has 28 bytes of its own and 14 of numbers, its place in the index about 24.

@@ -52,7 +52,9 @@ SELECT min(since) FROM block WHERE tier = :tier AND since >= :after AND series I
 );
 
 -- name: drop_blocks
-DELETE FROM block WHERE series = ? AND tier = ? AND since < ?;
+DELETE FROM block WHERE series IN (
+    SELECT series.id FROM series JOIN device ON device.id = series.device WHERE device.node = ?
+) AND tier = ? AND since < ?;
 
 -- name: extents
 SELECT tier, since, until FROM extent WHERE node = ?;
