@@ -116,7 +116,9 @@ def serve(
         users = open_shared_files(keys.signed_in, book)
         if users is not None:
             stack.callback(users.close)
-        runs, close_runs = open_server_runs(keys.owner.user or "this user", users)
+        runs, close_runs = open_server_runs(
+            keys.owner.user or "this user", users, settings if place.history else None
+        )
         stack.callback(close_runs)
         jobs, close_jobs = open_server_jobs(
             settings,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from andon.cli.options import chosen
+from andon.cli.sources import settings_of
 from andon.cli.terminal import notice
 from andon.model.run.record import RunState
 
@@ -23,7 +24,8 @@ def finding() -> "Iterator[RunFinder]":
     """Opens the index of this machine and closes it afterwards."""
     from andon.app.runs import open_run_finder
 
-    finder = open_run_finder(lambda words: notice(words, chosen()))
+    choices = chosen()
+    finder = open_run_finder(lambda words: notice(words, choices), settings_of(choices))
     try:
         yield finder
     finally:
