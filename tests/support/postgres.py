@@ -1,15 +1,13 @@
-"""A real PostgreSQL in a temporary folder: started once when a test needs it, one schema per test."""
+"""A real PostgreSQL in a temporary folder, started when a test needs it: a schema for each test."""
 
 import atexit
 import functools
-import glob
 import os
 import pwd
 import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 from urllib.parse import quote
 from zlib import crc32
@@ -25,7 +23,8 @@ QUICK = ("fsync=off", "full_page_writes=off", "shared_buffers=16MB", "autovacuum
 
 def binary(name: str) -> str:
     """Debian keeps the server's programs out of PATH."""
-    found = sorted(glob.glob(f"/usr/lib/postgresql/*/bin/{name}")) or [shutil.which(name) or ""]
+    here = sorted(str(file) for file in Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
+    found = here or [shutil.which(name) or ""]
     if not found[-1]:
         need(name)
     return found[-1]
@@ -42,7 +41,8 @@ class Server:
 
     def __init__(self, folder: Path, port: int = 5432, settings: tuple[str, ...] = QUICK) -> None:
         self.folder, self.data, self.port = folder, folder / "data", port
-        self._settings, self._process = settings, None  # type: subprocess.Popen[bytes] | None
+        self._settings = settings
+        self._process: subprocess.Popen[bytes] | None = None
         if os.geteuid() == 0:
             os.chown(folder, pwd.getpwnam(USER).pw_uid, -1)
 
@@ -90,6 +90,12 @@ class Server:
             self._process.wait(60)
             self._process = None
 
+    def start_again(self) -> None:
+        """Starts it unless it runs; one that was killed leaves its number behind."""
+        if self._process is None:
+            (self.data / "postmaster.pid").unlink(missing_ok=True)
+            self.start()
+
     def send(self, number: signal.Signals) -> None:
         """Signals the postmaster and its own children, by their pids."""
         children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
@@ -107,9 +113,10 @@ class Server:
         query = "&".join(f"{name}={quote(value, safe='')}" for name, value in asked.items())
         return f"postgresql:///{database}?{query}"
 
-    def sql(self, statement: str, *given: object) -> list[tuple[object, ...]]:
-        with psycopg.connect(self.url(connect_timeout="5"), autocommit=True) as connection:
-            found = connection.execute(statement, given or None)  # type: ignore[arg-type]
+    def sql(self, statement: str, url: str = "") -> list[tuple[object, ...]]:
+        asked = url or self.url(connect_timeout="5")
+        with psycopg.connect(asked, autocommit=True) as connection:
+            found = connection.execute(statement)
             return found.fetchall() if found.description else []
 
     def schema(self, name: str) -> str:

@@ -97,13 +97,13 @@ class PostgresStore(HistoryTables):
             return 0
         with self._transaction() as session:
             freed = 0
-            session.connection.execute("SET LOCAL lock_timeout = '1s'")
+            session.execute("SET LOCAL lock_timeout = '1s'")
             _make_partition(session, hour)
-            session.connection.execute("LOCK TABLE head IN ACCESS EXCLUSIVE MODE")
+            session.execute("LOCK TABLE head IN ACCESS EXCLUSIVE MODE")
             for name in set(old).intersection(_partitions(session)[1]):
                 freed += session.run("size_of", (name,)).fetchone()[0]
-                session.connection.execute(MOVE.format(hour=hour, name=name))
-                session.connection.execute(f"DROP TABLE {name}")
+                session.execute(MOVE.format(hour=hour, name=name))
+                session.execute(f"DROP TABLE {name}")
             return freed
 
 
@@ -120,9 +120,9 @@ def _make_partition(session: Session, hour: int) -> None:
     session.run("lock_partitions")
     name = f"head_{hour}"
     if name not in _partitions(session)[1]:
-        session.connection.execute(f"CREATE TABLE {name} (LIKE head INCLUDING STORAGE)")
+        session.execute(f"CREATE TABLE {name} (LIKE head INCLUDING STORAGE)")
         attach = f"ALTER TABLE head ATTACH PARTITION {name} FOR VALUES IN ({hour})"
-        session.connection.execute(attach)
+        session.execute(attach)
 
 
 def _partitions(session: Session) -> tuple[int, list[str]]:

@@ -76,6 +76,10 @@ class PostgresSession(Session):
         self.send()
         return self.connection.execute(self._sql[name], given or None, binary=True)
 
+    def execute(self, statement: str) -> Any:
+        self.send()
+        return self.connection.execute(statement)
+
     def put(self, name: str, given: Given = ()) -> None:
         self.add(self._cursor.mogrify(self._sql[name], given))
 
@@ -287,12 +291,14 @@ def _version(connection: Connection) -> int:
 
 
 def _migrate(connection: Connection) -> None:
-    """Brings the database up to date: all of it or nothing, and only one andon at a time."""
+    """Brings the database up to date: all of it or nothing, and only one andon at a time. The lock
+    is taken before the transaction: what another one made meanwhile would not be seen in it."""
+    connection.execute("SELECT pg_advisory_lock(hashtext('andon migrations'))")
     with connection.transaction():
-        connection.execute("SELECT pg_advisory_xact_lock(hashtext('andon migrations'))")
-        version = _version(connection)  # another andon may have been first
+        version = _version(connection)
         if not version:
             connection.execute("CREATE TABLE andon_schema (version integer NOT NULL)")
         for number, step in enumerate(migrations("postgres")[version:], version + 1):
             connection.execute(step)
             connection.execute("INSERT INTO andon_schema VALUES (%s)", [number])
+    connection.execute("SELECT pg_advisory_unlock(hashtext('andon migrations'))")

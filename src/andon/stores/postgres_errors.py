@@ -8,7 +8,7 @@ from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
 
 BUSY = ("55P03", "40001", "40P01")  # a lock that was not to be had, or had by both
 _NO_DATABASE = re.compile(r'database "([^"]*)" does not exist')
-_PREFIX = re.compile(r"^(?:connection failed: |connection to server |consuming input failed: )+")
+_PREFIX = re.compile(r"^(?:connection failed: |connection is bad: |connection to server )+")
 _PASSWORDS = "use ~/.pgpass, a service (?service=NAME) or PGPASSWORD"
 
 
@@ -35,10 +35,12 @@ def _unconnected(text: str, place: str) -> AndonError:
     if found := _NO_DATABASE.search(text):
         name = found[1]
         return Unavailable(f'{place}: there is no database "{name}"', hint=f"createdb {name}")
-    if "no password supplied" in text or "authentication failed" in text:
+    if re.search('no password supplied|authentication failed|role "[^"]*" does not exist', text):
         return Denied(f"{place}: {text}", hint=_PASSWORDS)
     if "pg_hba.conf" in text or "permission denied for database" in text:
         return Denied(f"{place}: {text}", hint="the administrator of PostgreSQL must let it in")
+    if re.search("invalid .* value:", text):
+        return Invalid(f"{place}: {text}", hint="see docs/postgres.md")
     if "read-only" in text or "hot standby" in text:
         return Unavailable(f"{place}: only a standby responds", hint=_STANDBY)
     if "No such file or directory" in text and "socket" in text:

@@ -17,6 +17,10 @@ class Session:
         """Executes a statement; returns its cursor."""
         return self.connection.execute(self._sql[name], given)
 
+    def execute(self, statement: str) -> Any:
+        """Executes a statement that is not among the named ones."""
+        return self.connection.execute(statement)
+
     def put(self, name: str, given: Given = ()) -> None:
         """Executes a statement whose result nobody needs; it may be sent later, in order."""
         self.connection.execute(self._sql[name], given)

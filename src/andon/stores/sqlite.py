@@ -37,7 +37,7 @@ class SqliteStore(HistoryTables):
         if fully:
             # Moves the write-ahead log into the file, unless another process reads it now.
             with self._database.guarded() as session:
-                session.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                session.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         return freed
 
     def _unpacked(self, session: Session) -> Iterator[int]:
