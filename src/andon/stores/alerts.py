@@ -18,7 +18,7 @@ from andon.alerts.rules.past import (
 from andon.errors import Invalid
 from andon.model import alert_wire
 from andon.model.alert import Alert, Phase
-from andon.stores.session import Database, Session
+from andon.stores.session import Database, TableSession
 
 log = logging.getLogger("andon.history")
 Row = tuple[Any, ...]
@@ -98,7 +98,7 @@ def _state(row: Row) -> Mapping[str, Any]:
     return found
 
 
-def _excess(session: Session) -> Iterator[tuple[int, str]]:
+def _excess(session: TableSession) -> Iterator[tuple[int, str]]:
     """The oldest ones beyond the maximum number or size."""
     weight = 0
     found = session.run("weigh_episodes", (session.node,)).fetchall()

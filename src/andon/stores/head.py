@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import NamedTuple, Self
 
 from andon.model.device import Device
-from andon.stores.session import Session
+from andon.stores.session import TableSession
 
 _COUNT = struct.Struct("<H")
 _VALUE = struct.Struct("<q")
@@ -126,7 +126,7 @@ class NameTable:
         self._layouts: dict[tuple[tuple[str, tuple[str, ...]], ...], HeadLayout] = {}
         self._described: dict[str, Device] = {}
 
-    def load(self, session: Session) -> None:
+    def load(self, session: TableSession) -> None:
         """Reads a node's part of the table from the database and drops other cached entries."""
         self.known = True
         self._layouts.clear()
@@ -139,7 +139,7 @@ class NameTable:
         """Drops the cache after a failed transaction: what it added does not exist."""
         self.known = False
 
-    def describe(self, session: Session, devices: Sequence[Device]) -> None:
+    def describe(self, session: TableSession, devices: Sequence[Device]) -> None:
         """Store a device's name and index where they are new."""
         for device in devices:
             if self._described.get(device.uuid) != device:
@@ -153,13 +153,13 @@ class NameTable:
                 session.put("describe_device", facts)
                 self._described[device.uuid] = device
 
-    def device(self, session: Session, uuid: str) -> int:
+    def device(self, session: TableSession, uuid: str) -> int:
         if uuid not in self._devices:
             session.put("add_device", (session.node, uuid))
             self._devices = self._listed(session)
         return self._devices[uuid]
 
-    def series(self, session: Session, uuid: str, metric: str) -> int:
+    def series(self, session: TableSession, uuid: str, metric: str) -> int:
         key = uuid, metric
         if key not in self._series:
             session.put("add_series", (self.device(session, uuid), metric))
@@ -167,12 +167,12 @@ class NameTable:
             self._series[key] = Ids(*found).series
         return self._series[key]
 
-    def _listed(self, session: Session) -> dict[str, int]:
+    def _listed(self, session: TableSession) -> dict[str, int]:
         found = session.run("list_devices", (session.node,))
         return {uuid: number for number, uuid, *_ in found}
 
     def layout(
-        self, session: Session, given: tuple[tuple[str, tuple[str, ...]], ...]
+        self, session: TableSession, given: tuple[tuple[str, tuple[str, ...]], ...]
     ) -> HeadLayout:
         """The series of a tick's values, by its devices and their metrics."""
         found = self._layouts.get(given)
@@ -185,7 +185,7 @@ class NameTable:
         return found
 
 
-def find(session: Session, uuid: str, metric: str) -> Ids | None:
+def find(session: TableSession, uuid: str, metric: str) -> Ids | None:
     """Returns the ids for a reading session, which may see what another process added."""
     found = session.run("find_series", (session.node, uuid, metric)).fetchone()
     return Ids(*found) if found else None

@@ -19,7 +19,7 @@ from andon.history.rules.tiers import (
 from andon.model.device import Device
 from andon.stores import upkeep
 from andon.stores.head import NameTable, find, pack_body, values_in
-from andon.stores.session import Database, Session
+from andon.stores.session import Database, TableSession
 
 Head = tuple[int, int, int, bytes]
 """A tick as a row: node, time, first device, series and values."""
@@ -136,18 +136,18 @@ class HistoryTables:
 
     # Helpers.
 
-    def _put_heads(self, session: Session, heads: Iterable[Head]) -> None:
+    def _put_heads(self, session: TableSession, heads: Iterable[Head]) -> None:
         session.many("put_head", heads)
 
-    def _unpacked(self, session: Session) -> Iterable[int]:
+    def _unpacked(self, session: TableSession) -> Iterable[int]:
         """Returns the windows that have ticks."""
         raise NotImplementedError
 
-    def _used_bytes(self, session: Session) -> int:
+    def _used_bytes(self, session: TableSession) -> int:
         """Returns the size that counts against the limit, without free space."""
         raise NotImplementedError
 
-    def _heads(self, session: Session, ticks: Sequence[NodeReadings]) -> Iterator[Head]:
+    def _heads(self, session: TableSession, ticks: Sequence[NodeReadings]) -> Iterator[Head]:
         for tick in ticks:
             if tick.readings:
                 given = tuple([(device, metrics) for device, metrics, _ in tick.readings])
@@ -157,7 +157,7 @@ class HistoryTables:
 
     def _rows(
         self,
-        session: Session,
+        session: TableSession,
         device: str,
         metric: str,
         since: float,
@@ -180,7 +180,7 @@ class HistoryTables:
         yield from grouped(*values_in(found, ids.series), begin, step)
 
     @contextmanager
-    def _transaction(self) -> Iterator[Session]:
+    def _transaction(self) -> Iterator[TableSession]:
         """Commits all changes of the block, or none."""
         with self._database.transaction() as session:
             if not self._names.known:
@@ -188,7 +188,7 @@ class HistoryTables:
             yield session
 
 
-def _extents(session: Session) -> dict[Tier, Extent]:
+def _extents(session: TableSession) -> dict[Tier, Extent]:
     found = session.run("extents", (session.node,)).fetchall()
     return {Tier(tier): Extent(since, until) for tier, since, until in found}
 

@@ -10,7 +10,7 @@ from andon.model.device import Device
 from andon.settings.store_url import StoreUrl
 from andon.stores.history import Head, HistoryTables
 from andon.stores.postgres_database import PostgresDatabase
-from andon.stores.session import Session
+from andon.stores.session import TableSession
 
 KEPT_HOURS = 2  # of partitions with ticks: what is packed later is moved
 MEASURE_SECONDS = 600.0  # between two measurements of a node's blocks
@@ -52,7 +52,7 @@ class PostgresStore(HistoryTables):
         self._names.forget()
         self._hour = None
 
-    def _put_heads(self, session: Session, heads: Iterable[Head]) -> None:
+    def _put_heads(self, session: TableSession, heads: Iterable[Head]) -> None:
         rows = list(heads)
         if not rows:
             return
@@ -78,10 +78,10 @@ class PostgresStore(HistoryTables):
             ],
         )
 
-    def _unpacked(self, session: Session) -> list[int]:
+    def _unpacked(self, session: TableSession) -> list[int]:
         return [since for (since,) in session.run("unpacked", (session.node,)).fetchall()]
 
-    def _used_bytes(self, session: Session) -> int:
+    def _used_bytes(self, session: TableSession) -> int:
         """Returns the size of this node's blocks: the limit is for each node. They are measured
         rarely, because that reads them all."""
         now = time.monotonic()
@@ -114,7 +114,7 @@ FROM {name} JOIN unpacked USING (node, since) WHERE written > after
 """Takes along what a node has not packed, such as one that ended in the middle of a window."""
 
 
-def _make_partition(session: Session, hour: int) -> None:
+def _make_partition(session: TableSession, hour: int) -> None:
     """Makes the partition of an hour if no one has. Attached and not created as a partition: that
     would wait for everyone who reads."""
     session.run("lock_partitions")
@@ -125,7 +125,7 @@ def _make_partition(session: Session, hour: int) -> None:
         session.execute(attach)
 
 
-def _partitions(session: Session) -> tuple[int, list[str]]:
+def _partitions(session: TableSession) -> tuple[int, list[str]]:
     """Returns the present hour, by the clock of the server, and the names of all partitions."""
     found = session.run("partitions").fetchone()
     return found[0], found[1]

@@ -16,7 +16,7 @@ from psycopg.types.string import StrDumper
 from andon.errors import Gone, Invalid, Unavailable
 from andon.settings.store_url import StoreUrl
 from andon.stores.postgres_errors import BUSY, Silent, translated
-from andon.stores.session import Given, Session
+from andon.stores.session import Given, TableSession
 from andon.stores.statements import migrations, statements
 
 CONNECT_SECONDS = 5
@@ -38,7 +38,7 @@ class _Text(StrDumper):
         return super().dump(obj.encode("utf-8", "replace").decode().replace("\0", "�"))
 
 
-class Connection(psycopg.Connection[Any]):
+class LimitedConnection(psycopg.Connection[Any]):
     """A connection whose calls end when the server does not answer, for example because it is
     stopped: a socket alone would wait for ever."""
 
@@ -62,11 +62,11 @@ def _limited(gen: Generator[Any, Any, Any], seconds: float) -> Generator[Any, An
     raise Silent(f"no answer for {seconds:.0f} s")
 
 
-class PostgresSession(Session):
+class PostgresSession(TableSession):
     """Sends changes in one go: before the next query, and with the commit. A wait for each would
     cost more than the work, the more so over a network."""
 
-    def __init__(self, connection: Connection, sql: Mapping[str, str], node: int) -> None:
+    def __init__(self, connection: LimitedConnection, sql: Mapping[str, str], node: int) -> None:
         super().__init__(connection, sql, node)
         self._cursor = psycopg.ClientCursor(connection)
         self._waiting: list[str] = []
@@ -115,26 +115,26 @@ class PostgresDatabase:
         self.place, self._name, self._readonly, self._forget = str(url), node, readonly, forget
         self._options = _options(url, readonly)
         self._locks = {READER: threading.RLock(), WRITER: threading.RLock()}
-        self._open: dict[str, Connection] = {}
+        self._open: dict[str, LimitedConnection] = {}
         self._node = 0
         with self.reading() if readonly else self.guarded():
             pass
 
     @contextmanager
-    def transaction(self) -> Iterator[Session]:
+    def transaction(self) -> Iterator[TableSession]:
         """Commits all changes of the block, or none. No one else has the node's lock, also not a
         connection that was given up and whose last commit is still under way."""
         with self._using(WRITER, "BEGIN", "lock_node") as session:
             yield session
 
     @contextmanager
-    def guarded(self) -> Iterator[Session]:
+    def guarded(self) -> Iterator[TableSession]:
         """Yields the writing connection without a transaction."""
         with self._using(WRITER) as session:
             yield session
 
     @contextmanager
-    def reading(self) -> Iterator[Session]:
+    def reading(self) -> Iterator[TableSession]:
         """Yields one consistent view of the database, whatever is written meanwhile."""
         with self._using(READER, READ) as session:
             yield session
@@ -197,7 +197,7 @@ class PostgresDatabase:
         if status != TransactionStatus.IDLE:
             self._drop(purpose)
 
-    def _ready(self, purpose: str) -> Connection:
+    def _ready(self, purpose: str) -> LimitedConnection:
         """Returns a connection. One that the server has closed since it was last used is replaced:
         a restart in between is no failure."""
         known = self._open.get(purpose)
@@ -207,8 +207,8 @@ class PostgresDatabase:
             self._open[purpose] = self._connected()
         return self._open[purpose]
 
-    def _connected(self) -> Connection:
-        connection = Connection.connect(**self._options, autocommit=True)
+    def _connected(self) -> LimitedConnection:
+        connection = LimitedConnection.connect(**self._options, autocommit=True)
         try:
             connection.adapters.register_dumper(str, _Text)
             connection.execute(SETTINGS)
@@ -220,7 +220,7 @@ class PostgresDatabase:
         self._forget()
         return connection
 
-    def _bring_up_to_date(self, connection: Connection) -> None:
+    def _bring_up_to_date(self, connection: LimitedConnection) -> None:
         encoding = connection.info.parameter_status("server_encoding")
         if encoding != "UTF8":
             hint = "createdb -T template0 -E UTF8 NAME"
@@ -239,7 +239,7 @@ class PostgresDatabase:
         if version < known:
             _migrate(connection)
 
-    def _found_node(self, connection: Connection) -> int:
+    def _found_node(self, connection: LimitedConnection) -> int:
         asked = "SELECT id FROM node WHERE name = %s"
         found = connection.execute(asked, [self._name]).fetchone()
         if found is None and self._readonly:
@@ -281,7 +281,7 @@ def _options(url: StoreUrl, readonly: bool) -> dict[str, Any]:
     return options
 
 
-def _version(connection: Connection) -> int:
+def _version(connection: LimitedConnection) -> int:
     """Returns the number of the last migration; 0 before the first."""
     known = connection.execute("SELECT to_regclass('andon_schema')").fetchone()
     if known is None or known[0] is None:
@@ -290,7 +290,7 @@ def _version(connection: Connection) -> int:
     return int(found[0]) if found and found[0] else 0
 
 
-def _migrate(connection: Connection) -> None:
+def _migrate(connection: LimitedConnection) -> None:
     """Brings the database up to date: all of it or nothing, and only one andon at a time. The lock
     is taken before the transaction: what another one made meanwhile would not be seen in it."""
     connection.execute("SELECT pg_advisory_lock(hashtext('andon migrations'))")

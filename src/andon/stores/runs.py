@@ -22,7 +22,7 @@ from andon.runs.rules.matching import (
     terms_of,
     words_of,
 )
-from andon.stores.session import Database, Session
+from andon.stores.session import Database, TableSession
 
 REBUILD = "move it away: andon runs add makes it again from the records"
 _LAST_CHARACTER = "\U0010ffff"
@@ -132,7 +132,7 @@ class RunTables:
         }
 
 
-def write_row(session: Session, node: int, row: RunRow) -> None:
+def write_row(session: TableSession, node: int, row: RunRow) -> None:
     """Writes a run and its tags, in place of what was known of it."""
     others = seen_by(BLIND, row)
     session.put(

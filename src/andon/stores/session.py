@@ -7,7 +7,7 @@ from typing import Any, Protocol
 Given = Sequence[object] | Mapping[str, object]
 
 
-class Session:
+class TableSession:
     """A connection in use, the statements of its dialect by name, and the number of a node."""
 
     def __init__(self, connection: Any, sql: Mapping[str, str], node: int) -> None:
@@ -33,14 +33,14 @@ class Session:
 class Database(Protocol):
     """The connections to a database; each may be used from any thread."""
 
-    def transaction(self) -> AbstractContextManager[Session]:
+    def transaction(self) -> AbstractContextManager[TableSession]:
         """Commits all changes of the block, or none. No one else changes this node's rows
         meanwhile."""
 
-    def guarded(self) -> AbstractContextManager[Session]:
+    def guarded(self) -> AbstractContextManager[TableSession]:
         """Yields the writing connection without a transaction."""
 
-    def reading(self) -> AbstractContextManager[Session]:
+    def reading(self) -> AbstractContextManager[TableSession]:
         """Yields one consistent view of the database, whatever is written meanwhile."""
 
     def size_bytes(self) -> int: ...

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from andon.history.rules.tiers import Tier, window
 from andon.stores.history import HistoryTables
-from andon.stores.session import Session
+from andon.stores.session import TableSession
 from andon.stores.sqlite_database import SqliteDatabase
 from andon.stores.sqlite_file import used_bytes
 from andon.stores.upkeep import RAW_WINDOW_MS
@@ -40,7 +40,7 @@ class SqliteStore(HistoryTables):
                 session.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         return freed
 
-    def _unpacked(self, session: Session) -> Iterator[int]:
+    def _unpacked(self, session: TableSession) -> Iterator[int]:
         """Yields the windows that have ticks, found without reading each tick."""
         at = -(1 << 62)
         while (found := session.run("oldest_head", (session.node, at)).fetchone()[0]) is not None:
@@ -48,7 +48,7 @@ class SqliteStore(HistoryTables):
             yield begin
             at = begin + RAW_WINDOW_MS
 
-    def _used_bytes(self, session: Session) -> int:
+    def _used_bytes(self, session: TableSession) -> int:
         return used_bytes(session.connection)
 
     def _vacuum(self, least_pages: int) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from andon.errors import AndonError, Conflict, Gone, Invalid, Unavailable
 from andon.stores import sqlite_file
-from andon.stores.session import Session
+from andon.stores.session import TableSession
 from andon.stores.sqlite_file import (
     HISTORY_FILE,
     FileKind,
@@ -138,7 +138,7 @@ class SqliteDatabase:
         self._open()
 
     @contextmanager
-    def transaction(self) -> Iterator[Session]:
+    def transaction(self) -> Iterator[TableSession]:
         """Commits all changes of the block, or none."""
         with self.guarded() as session:
             try:
@@ -149,7 +149,7 @@ class SqliteDatabase:
                 raise
 
     @contextmanager
-    def guarded(self) -> Iterator[Session]:
+    def guarded(self) -> Iterator[TableSession]:
         """Yields the writing connection to the file that is at the path now."""
         with self._writing:
             try:
@@ -158,7 +158,7 @@ class SqliteDatabase:
                 raise self._failed(exc) from exc
 
     @contextmanager
-    def reading(self) -> Iterator[Session]:
+    def reading(self) -> Iterator[TableSession]:
         """Yields one consistent view of the file, whatever is written meanwhile."""
         with self._reading:
             try:
@@ -186,8 +186,8 @@ class SqliteDatabase:
             with self._writing, self._reading:
                 self._disconnect()
 
-    def _session(self, connection: sqlite3.Connection) -> Session:
-        return Session(connection, statements(self._kind.dialect), self.node)
+    def _session(self, connection: sqlite3.Connection) -> TableSession:
+        return TableSession(connection, statements(self._kind.dialect), self.node)
 
     def _present(self) -> sqlite3.Connection:
         if self._readonly:

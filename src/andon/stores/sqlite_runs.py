@@ -6,7 +6,7 @@ from sqlite3 import Connection
 from andon.errors import Unavailable
 from andon.runs.rules.matching import glob_of
 from andon.stores.runs import REBUILD, RunTables, read_row, write_row
-from andon.stores.session import Session
+from andon.stores.session import TableSession
 from andon.stores.sqlite_database import SqliteDatabase
 from andon.stores.sqlite_file import FileKind
 from andon.stores.statements import statements
@@ -27,7 +27,7 @@ class SqliteRunIndex(RunTables):
 def _fill(connection: Connection) -> None:
     """Fills the columns that came with the second form. What cannot be read is dropped: its
     record is found again."""
-    session = Session(connection, statements("sqlite_runs"), 0)
+    session = TableSession(connection, statements("sqlite_runs"), 0)
     for node, run, body in connection.execute("SELECT node, id, body FROM runs").fetchall():
         try:
             write_row(session, node, read_row(body))

@@ -9,14 +9,14 @@ from andon.history.rules.tiers import (
     rolled_until,
 )
 from andon.stores.head import columns_in
-from andon.stores.session import Session
+from andon.stores.session import TableSession
 
 RAW_WINDOW_MS = WINDOW_MS[Tier.RAW]
 
 Made = list[tuple[int, bytes]]
 
 
-def pack(session: Session, begin: int) -> Maintenance:
+def pack(session: TableSession, begin: int) -> Maintenance:
     """Turn one window's ticks into blocks; late ticks join the existing block."""
     span = (session.node, begin, begin + RAW_WINDOW_MS)
     ticks = session.run("heads", span).fetchall()
@@ -29,7 +29,7 @@ def pack(session: Session, begin: int) -> Maintenance:
     return Maintenance(packed_ticks=len(ticks), packed_blocks=len(columns))
 
 
-def rolled_blocks(session: Session, tier: Tier, begin: int) -> tuple[Made, int]:
+def rolled_blocks(session: TableSession, tier: Tier, begin: int) -> tuple[Made, int]:
     """The blocks of a coarser window, and how many of the finer ones could not be read."""
     made: Made = []
     damaged = 0
@@ -43,7 +43,7 @@ def rolled_blocks(session: Session, tier: Tier, begin: int) -> tuple[Made, int]:
     return made, damaged
 
 
-def keep(session: Session, due: DueRoll, made: Made, damaged: int) -> Maintenance:
+def keep(session: TableSession, due: DueRoll, made: Made, damaged: int) -> Maintenance:
     """Write a rolled-up window."""
     tier, begin = due.tier, due.begin
     rows = [(series, tier, begin, body) for series, body in made]
@@ -56,13 +56,13 @@ def keep(session: Session, due: DueRoll, made: Made, damaged: int) -> Maintenanc
     return Maintenance(rolled_blocks=len(rows), empty_windows=int(not rows), damaged_blocks=damaged)
 
 
-def widen(session: Session, tier: Tier, since: int, until: int) -> None:
+def widen(session: TableSession, tier: Tier, since: int, until: int) -> None:
     """Extend a tier's extent by this span."""
     span = {"node": session.node, "tier": int(tier), "since": since, "until": until}
     session.put("put_extent", span)
 
 
-def shorten(session: Session, tier: Tier, now: int) -> Maintenance:
+def shorten(session: TableSession, tier: Tier, now: int) -> Maintenance:
     """Let a tier's extent end with its last window that is over; without one, remove it."""
     length = WINDOW_MS[tier]
     asked = {"node": session.node, "tier": int(tier), "last": now - length, "length": length}
@@ -71,7 +71,7 @@ def shorten(session: Session, tier: Tier, now: int) -> Maintenance:
     return Maintenance(shortened_tiers=1)
 
 
-def delete(session: Session, tier: Tier, before: int) -> Maintenance:
+def delete(session: TableSession, tier: Tier, before: int) -> Maintenance:
     """Delete what is older than its tier's retention."""
     count = session.run("drop_blocks", (session.node, tier, before)).rowcount
     held = {"node": session.node, "tier": int(tier), "since": before}
@@ -79,6 +79,6 @@ def delete(session: Session, tier: Tier, before: int) -> Maintenance:
     return Maintenance(deleted_blocks=count)
 
 
-def forget(session: Session, before: float) -> Maintenance:
+def forget(session: TableSession, before: float) -> Maintenance:
     """Delete usage intervals older than the coarsest tier."""
     return Maintenance(deleted_uses=session.run("drop_usage", (session.node, before)).rowcount)

@@ -15,7 +15,7 @@ import pytest
 from andon.alerts.writer import AlertWriter
 from andon.settings.store_url import parse_store_url
 from andon.stores.postgres import PostgresStore
-from andon.stores.postgres_database import Connection
+from andon.stores.postgres_database import LimitedConnection
 from andon.stores.postgres_kind import PostgresKind
 from andon.testing.alert_store_contract import delivery
 from andon.testing.notices import HOT
@@ -90,7 +90,7 @@ def test_a_frozen_server_does_not_freeze_andon(
 ) -> None:
     """The commit under way may still happen when it wakes up: the ticks are there once."""
     retry_soon(monkeypatch)
-    monkeypatch.setattr(Connection, "patience_seconds", 0.5)
+    monkeypatch.setattr(LimitedConnection, "patience_seconds", 0.5)
     url = f"{url_of(tmp_path)}&connect_timeout=2"
     recording = begun(url)
     own.send(signal.SIGSTOP)
