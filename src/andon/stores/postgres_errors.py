@@ -8,7 +8,8 @@ from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
 
 BUSY = ("55P03", "40001", "40P01")  # a lock that was not to be had, or had by both
 _NO_DATABASE = re.compile(r'database "([^"]*)" does not exist')
-_PREFIX = re.compile(r"^(?:connection failed: |connection is bad: |connection to server )+")
+_NO_ROLE = re.compile(r'role "([^"]*)" does not exist')
+_PREFIX = re.compile(r"^.*FATAL:\s*|^.*connection to server |^.*connection (?:failed|is bad): ")
 _PASSWORDS = "use ~/.pgpass, a service (?service=NAME) or PGPASSWORD"
 
 
@@ -35,7 +36,10 @@ def _unconnected(text: str, place: str) -> AndonError:
     if found := _NO_DATABASE.search(text):
         name = found[1]
         return Unavailable(f'{place}: there is no database "{name}"', hint=f"createdb {name}")
-    if re.search('no password supplied|authentication failed|role "[^"]*" does not exist', text):
+    if found := _NO_ROLE.search(text):
+        hint = "name another: postgresql://ROLE@HOST/DATABASE; or: createuser " + found[1]
+        return Denied(f"{place}: {text}", hint=hint)
+    if "no password supplied" in text or "authentication failed" in text:
         return Denied(f"{place}: {text}", hint=_PASSWORDS)
     if "pg_hba.conf" in text or "permission denied for database" in text:
         return Denied(f"{place}: {text}", hint="the administrator of PostgreSQL must let it in")
@@ -53,9 +57,10 @@ def _sentence(error: psycopg.Error) -> str:
     """The message in one line; of several hosts, that of each."""
     primary = error.diag.message_primary
     lines = [line.strip(" -\t") for line in (primary or str(error)).splitlines()]
-    told = [line for line in lines if line and not line.startswith(("HINT", "Is the server"))]
-    text = "; ".join(dict.fromkeys(told)) or type(error).__name__
-    return _PREFIX.sub("", text)[:300]
+    hosts = [line for line in lines if line.startswith("host: ")]
+    told = [line for line in hosts or lines if not line.startswith(("HINT", "Is the server"))]
+    texts = dict.fromkeys(_PREFIX.sub("", line) for line in told if line)
+    return "; ".join(texts)[:300] or type(error).__name__
 
 
 _STANDBY = "name all servers, PostgreSQL finds the primary: postgresql://a,b/andon"
