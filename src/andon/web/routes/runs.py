@@ -16,6 +16,7 @@ from andon.runs.rules.matching import RunQuery
 from andon.web.answers.runs import MOST_LISTED
 from andon.web.answers.texts import dumped
 from andon.web.history_reader import HistoryReader
+from andon.web.runs.courses import CourseReader
 from andon.web.transport.auth import sight_in
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ _RunName = Annotated[str, Path(max_length=64, description="an id, or its prefix"
 
 def run_routes(router: APIRouter, runs: "ServerRuns | None", reader: HistoryReader) -> None:
     """Adds the routes of runs; a hung folder delays only requests for runs."""
+    courses = None if runs is None else CourseReader(runs)
 
     @router.get("/api/runs", tags=["record"])
     async def run_list(
@@ -50,6 +52,17 @@ def run_routes(router: APIRouter, runs: "ServerRuns | None", reader: HistoryRead
         return _sent(
             await reader.read(request, key, lambda: _json(found.page(sight, query, search)))
         )
+
+    @router.get("/api/run-courses", tags=["record"])
+    async def run_courses(
+        request: Request,
+        runs: Annotated[str, Query(max_length=8000, description="ids, with commas")],
+    ) -> Response:
+        """The utilisation of up to 100 runs over their time, in at most 48 points each."""
+        read, sight = _courses(courses), sight_in(request.scope)
+        names = tuple(filter(None, runs.split(",")))
+        key = ("courses", sight, names)
+        return _sent(await reader.read(request, key, lambda: _json(read.of(sight, names))))
 
     @router.get("/api/runs/{run}", tags=["record"])
     async def run_details(request: Request, run: _RunName) -> Response:
@@ -105,6 +118,12 @@ def _there(runs: "ServerRuns | None") -> "ServerRuns":
     if runs is None:
         raise Unavailable("this server has no runs", hint="andon runs lists those of this machine")
     return runs
+
+
+def _courses(courses: CourseReader | None) -> CourseReader:
+    if courses is None:
+        raise Unavailable("this server has no runs", hint="andon runs lists those of this machine")
+    return courses
 
 
 def _json(value: Any) -> bytes:

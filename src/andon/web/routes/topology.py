@@ -11,9 +11,10 @@ from andon.estimate.rules.gpu_sizes import rooms_on
 from andon.estimate.rules.wire import estimate_to_json
 from andon.model.device import Snapshot
 from andon.model.links import topology_to_json
+from andon.model.shapes import to_json
 from andon.model.wire import dumps
 from andon.sampling.snapshot_feed import SnapshotFeed
-from andon.web.answers.estimates import EstimateRequest, requested
+from andon.web.answers.estimates import EstimateRequest, known_names, requested
 from andon.web.blocking_pool import BlockingPool
 from andon.web.history_reader import HistoryReader
 
@@ -61,6 +62,11 @@ def estimate_routes(
         if remote_leases is not None:
             verdicts = {one.uuid: one for one in remote_leases.listed().devices}
         return rooms_of(feed.latest(), verdicts)
+
+    @router.get("/api/estimate", tags=["share"])
+    async def estimate_names() -> Response:
+        """The models and GPUs that can be named in an estimate."""
+        return Response(dumps(to_json(known_names())), media_type="application/json")
 
     @router.post("/api/estimate", tags=["share"])
     async def estimated(request: Request, given: EstimateRequest) -> Response:
