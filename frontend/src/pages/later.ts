@@ -1,4 +1,5 @@
 /** Pages that the first one does without: a script of their own, loaded right after it. */
+export { DayAhead } from "./DayAhead";
 export { EstimatePage } from "./EstimatePage";
 export { HealthPage } from "./HealthPage";
 export { ItemsPage } from "./ItemsPage";
