@@ -32,7 +32,7 @@ export function Scatter({ runs, fields, query }: { runs: RunEntry[]; fields: Run
 function Field({ dots, x, y }: { dots: Dot[]; x: RunField; y: RunField }) {
   const [at, setAt] = useState<number | null>(null);
   const box = useRef<HTMLDivElement>(null);
-  const [across, up] = [scaleOf(dots.map((dot) => dot.x)), scaleOf(dots.map((dot) => dot.y))];
+  const [across, up] = [scaleOf(dots.map((dot) => dot.x), x.bases), scaleOf(dots.map((dot) => dot.y), y.bases)];
   const of = (run: RunEntry) => run.group ?? run.user ?? run.name;
   const colours = coloursOf(dots.map((dot) => of(dot.run)));
   const seen = at === null ? null : dots[at];
@@ -46,6 +46,7 @@ function Field({ dots, x, y }: { dots: Dot[]; x: RunField; y: RunField }) {
   return (
     <>
       <div className="field-of" ref={box} onKeyDown={pressed} onMouseLeave={() => setAt(null)}>
+        {up.ticks.map((tick) => <i key={tick} className="grid-line" style={{ bottom: `${100 * up.at(tick)}%` }} />)}
         {up.ticks.map((tick) => <span key={tick} className="y-tick" style={{ bottom: `${100 * up.at(tick)}%` }}>{y.text(tick)}</span>)}
         {across.ticks.map((tick) => <span key={tick} className="x-tick" style={{ left: `${100 * across.at(tick)}%` }}>{x.text(tick)}</span>)}
         {dots.map((dot, place) => (

@@ -10,25 +10,28 @@ export interface RunField {
   of: (run: RunEntry) => number | string | null;
   text: (value: number | string, run?: RunEntry) => string;
   number: boolean;
+  /** Of which its axis has round numbers: seconds of hours, joules of kWh. */
+  bases?: number[];
 }
 
 const GIB = 1024 ** 3;
 const asText = (value: number | string): string => String(value);
 const digits = (value: number): string => String(Number(value.toPrecision(4)));
 const word = (id: string, of: (run: RunEntry) => string | null, title = id): RunField => ({ id, title, of, text: asText, number: false });
-const amount = (id: string, of: (run: RunEntry) => number | null, text: (value: number, run?: RunEntry) => string, title = id): RunField => ({ id, title, of, text: (value, run) => text(Number(value), run), number: true });
+const amount = (id: string, of: (run: RunEntry) => number | null, text: (value: number, run?: RunEntry) => string, title = id, bases = [1]): RunField => ({ id, title, of, text: (value, run) => text(Number(value), run), number: true, bases });
+const TIMES = [1, 60, 3600, 86_400];
 
 const OWN: RunField[] = [
   word("state", (run) => stateOf(run.state).word),
-  word("GPUs", (run) => run.gpus),
-  word("user", (run) => run.user),
-  amount("began", (run) => run.began, (value) => hourOf(value)),
-  amount("duration", (run) => run.duration_seconds, measured),
+  amount("began", (run) => run.began, (value) => hourOf(value), "began", TIMES),
+  amount("duration", (run) => run.duration_seconds, measured, "duration", TIMES),
   amount("util", (run) => run.mean_utilization_percent, percent),
   amount("peak", (run) => (run.peak_memory_bytes === null ? null : run.peak_memory_bytes / GIB), (value) => `${gib(value * GIB)}\u00a0GiB`, "peak memory"),
-  amount("energy", (run) => run.energy_joules, (value, run) => energy(value, run?.energy_source ?? null)),
+  amount("energy", (run) => run.energy_joules, (value, run) => energy(value, run?.energy_source ?? null), "energy", [1, 3600, 3_600_000]),
   amount("idle", (run) => (run.idle_share === null ? null : 100 * run.idle_share), percent),
-  amount("waited", (run) => run.waited_seconds, measured),
+  amount("waited", (run) => run.waited_seconds, measured, "waited", TIMES),
+  word("GPUs", (run) => run.gpus),
+  word("user", (run) => run.user),
   word("group", (run) => run.group),
   word("tags", (run) => run.tags.join(", ") || null),
   word("command", (run) => run.command),
@@ -45,7 +48,8 @@ export function fieldsOf(runs: RunEntry[]): RunField[] {
     const isNumber = runs.every((run) => typeof (of(run) ?? 0) === "number");
     return { id: `param:${name}`, title: values.some((one) => one.title === name) ? `${name} (parameter)` : name, of, text: (value) => (typeof value === "number" ? digits(value) : value), number: isNumber };
   });
-  return [...own, ...values, ...params];
+  const split = own.findIndex((field) => field.id === "util") + 1; // what a run was for comes before what it cost
+  return [...own.slice(0, split), ...values, ...own.slice(split), ...params];
 }
 
 function plainly(value: string | number | boolean | null | undefined): number | string | null {
@@ -114,7 +118,14 @@ export interface Scale {
 }
 
 /** Round ticks around all values; logarithmic where they are positive and span more than two powers of ten. */
-export function scaleOf(values: number[]): Scale {
+export function scaleOf(given: number[], bases: number[] = [1]): Scale {
+  const spread = Math.max(...given) - Math.min(...given);
+  const base = bases.filter((one) => one <= spread / 2).at(-1) ?? bases[0] ?? 1;
+  const { at, ticks, log } = plainScale(given.map((value) => value / base));
+  return { at: (value) => at(value / base), ticks: ticks.map((tick) => tick * base), log };
+}
+
+function plainScale(values: number[]): Scale {
   const [low, high] = [Math.min(...values), Math.max(...values)];
   if (low > 0 && high / low >= 100) {
     const [first, last] = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(high))];
