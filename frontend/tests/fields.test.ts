@@ -32,7 +32,7 @@ test("conditions are read by name, all must hold, and an unknown value meets non
   assert.deepEqual(kept("loss<=2 opt=SGD"), ["a"]);
   assert.deepEqual(kept("lr=0.0003"), ["b"]);
   assert.deepEqual(kept("opt~adam"), ["b"]);
-  assert.deepEqual(kept("peak memory>1"), ["b"]);
+  assert.deepEqual(kept("peak>1"), ["b"]);
   assert.deepEqual(kept("util!=0"), ["a"]);
   assert.match(conditionsOf("speed>2", FIELDS).wrong ?? "", /no column is called speed/);
   assert.match(conditionsOf("loss", FIELDS).wrong ?? "", /such as util<50/);
