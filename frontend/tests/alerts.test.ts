@@ -124,7 +124,7 @@ test("silence is noticed by the page's own clock, and a new snapshot ends it", (
 
 test("health begins with a sentence about what is wrong, what it means and what to do", () => {
   const part = (name: string, state: string, reason: string | null = null, hint: string | null = null): PartState => ({ name, title: name, state, reason, hint, told: [] });
-  assert.equal(healthHeadline([part("store", "ok"), part("nvidia", "absent")], "ok"), "Everything works");
+  assert.equal(healthHeadline([part("store", "ok"), part("nvidia", "absent")], "ok"), "andon works as it should");
   const full = part("store", "failing", "the disk is full", "delete something");
   assert.equal(healthHeadline([full], "failing"), "store: the disk is full");
   assert.deepEqual(troublesOf([full, part("alerts", "ok")]), [{ title: "store", says: "store: the disk is full", means: "what is shown now is right, but charts will have a gap", hint: "delete something" }]);

@@ -142,7 +142,7 @@ export function healthHeadline(parts: PartState[], status: string): string {
   const wrong = troublesOf(parts);
   if (wrong.length === 1) return wrong[0]?.says ?? status;
   if (wrong.length > 1) return `${wrong.length} parts do not work: ${wrong.map((one) => one.title).join(", ")}`;
-  return status === "ok" ? "Everything works" : words(status);
+  return status === "ok" ? "andon works as it should" : words(status);
 }
 
 const MUCH_MISSED = 0.02; // of the readings

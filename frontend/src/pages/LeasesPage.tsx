@@ -70,7 +70,7 @@ function FreeNow({ list }: { list: Leases }) {
   const free = list.devices.filter((one) => one.kind === "free").flatMap((one) => live.device(one.uuid) ?? []);
   return (
     <div className="free-now">
-      {free.length === 0 ? <span>No GPU is free now. <Command label="wait for one" text="andon run -- python train.py" /></span> : (
+      {free.length === 0 ? <span><b>No GPU is free now.</b> <Command label="wait for one" text="andon run -- python train.py" /></span> : (
         <span><b>Free now:</b> {free.map((one, place) => <span key={one.uuid}>{place > 0 && ", "}<a href={deviceLink(one.uuid)} aria-label={`GPU ${live.label(one.uuid)}`}>{live.label(one.uuid)}</a></span>)}</span>
       )}
       <Take free={free} />

@@ -36,7 +36,7 @@ const OWN: RunField[] = [
   word("tags", (run) => run.tags.join(", ") || null),
   word("command", (run) => run.command),
 ];
-const FIRST = new Set(["state", "GPUs", "user", "began", "duration", "util", "peak", "energy", "group", "tags"]);
+const FIRST = new Set(["state", "GPUs", "user", "began", "duration", "util", "peak", "energy", "group", "tags", "command"]);
 
 /** The fields that any of these runs has. */
 export function fieldsOf(runs: RunEntry[]): RunField[] {
