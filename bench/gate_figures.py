@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.request import urlopen
 
 from msgspec import Struct
 
@@ -139,10 +140,23 @@ def _wait_for_port() -> None:
         time.sleep(0.1)
 
 
+def _wait_for_readings() -> None:
+    """A server listens before it has imported everything that it uses."""
+    while True:
+        with (
+            suppress(OSError),
+            urlopen(f"http://127.0.0.1:{PORT}/api/snapshot", timeout=5) as answer,
+        ):
+            if answer.status == 200:
+                return
+        time.sleep(0.1)
+
+
 def _serve_memory(version: Version) -> Measure:
     def measure() -> float:
         with _running(version, "serve", "--port", str(PORT)) as tree:
             _wait_for_port()
+            _wait_for_readings()
             time.sleep(WARM_UP_SECONDS)
             return sum(map(_resident_bytes, _pids(tree))) / MIB
 

@@ -119,7 +119,7 @@ export function spread(kind: ChartKind, found: Summary | null): string {
   const mean = text(kind, found.mean);
   const low = text(kind, found.min);
   const high = text(kind, found.max);
-  const unit = / .*/.exec(mean)?.[0] ?? "";
+  const unit = /\s.*/.exec(mean)?.[0] ?? "";
   const bare = low.endsWith(unit) && high.endsWith(unit) ? -unit.length || undefined : undefined;
   return low === high ? mean : `mean ${mean} (${low.slice(0, bare)}–${high.slice(0, bare)})`;
 }

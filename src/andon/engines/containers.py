@@ -4,14 +4,12 @@ The command line knows contexts, credentials, rootless sockets and terminals, an
 both engines. Each call has a time limit; one that passes output lasts as long as the container.
 """
 
-import ctypes
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -22,7 +20,7 @@ from msgspec.structs import replace
 from andon.engines.rules import answers as answers
 from andon.errors import AndonError, Conflict, Gone, Invalid, Unavailable
 from andon.host.files import read
-from andon.host.processes.child_output import read_outputs
+from andon.host.processes.child_output import ask_command
 from andon.model.execution import (
     UNLEASED,
     ContainerOptions,
@@ -38,41 +36,6 @@ from andon.work.containers.rules.arguments import (
     without_files,
 )
 from andon.work.preparing import CannotStart
-
-# Runs a command that answers: within a time, and with an answer of bounded size.
-
-PR_SET_PDEATHSIG = 1
-_prctl = getattr(ctypes.CDLL(None), "prctl", None)
-
-
-def _die_with_parent() -> None:
-    """Lets the kernel kill the command with its parent: a hanging client would outlive it."""
-    if _prctl is not None:
-        _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def ask_command(command: Sequence[str], seconds: float) -> tuple[int, str, str]:
-    """Returns exit code, output and error output. Raises TimeoutError after that time, with the
-    command's whole session killed; OutputTooLong and other OSError if it cannot be run. The
-    command dies with this process."""
-    until = time.monotonic() + seconds
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,  # so that Ctrl-C does not reach it
-        preexec_fn=_die_with_parent,  # one call into libc, found before the fork
-    )
-    with process:
-        try:
-            out, said = read_outputs(process, until)
-        except BaseException:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            raise
-    return process.returncode, out.decode(errors="replace"), said.decode(errors="replace")
-
 
 ANSWER_SECONDS = 30.0
 CREATE_SECONDS = 120.0  # a storage driver that copies takes its time

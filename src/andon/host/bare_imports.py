@@ -31,7 +31,7 @@ def _module(name: str, contents: Contents) -> ModuleType | None:
 
 
 @contextmanager
-def _stand_ins(wanted: Mapping[str, Contents]) -> Iterator[None]:
+def stand_ins(wanted: Mapping[str, Contents]) -> Iterator[None]:
     """Puts modules with these contents in place of those that are not imported yet; for None an
     import of it fails."""
     used = [name for name in wanted if name not in sys.modules]
@@ -65,7 +65,7 @@ def _import_msgspec() -> None:
     wanted |= {_SCHEMAS: dict.fromkeys(_SCHEMA_NAMES), "typing_extensions": None}
     if sys.platform == "linux":  # its module uuid asks for nothing else
         wanted["platform"] = {"system": lambda: os.uname().sysname}
-    with _stand_ins(wanted):
+    with stand_ins(wanted):
         import msgspec
     _find_later(msgspec, {part: f"msgspec.{part}" for part in _PARTS})
     _find_later(msgspec.json, dict.fromkeys(_SCHEMA_NAMES, _SCHEMAS))
@@ -79,7 +79,7 @@ def _import_pathlib() -> None:
 
         return quote_from_bytes(*given)
 
-    with _stand_ins({"urllib.parse": {"quote_from_bytes": quote_from_bytes}}):
+    with stand_ins({"urllib.parse": {"quote_from_bytes": quote_from_bytes}}):
         import pathlib  # noqa: F401
 
 

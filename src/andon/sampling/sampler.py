@@ -37,6 +37,8 @@ SHORTEST_SECONDS, LONGEST_SECONDS = 0.05, 86_400.0
 LONG_WAIT_SECONDS = 2.0
 NUDGE_SECONDS = 0.02  # an answer takes a few milliseconds; after this a card may be stuck
 LEFTOVER_SECONDS = 0.5
+UNWATCHED_HOST_SECONDS = 5.0  # the machine itself, while nobody watches: a fifth of a sample's cost
+EARLY_SECONDS = 0.1  # intervals are never exact: what is almost due is due now
 
 Heard = tuple[Vendor, ReaderProcess, Messages]
 Mark = Callable[[tuple[DeviceStatus, ...]], tuple[DeviceStatus, ...]]
@@ -99,6 +101,8 @@ class Sampler:
         self._sampler_cpu = self._sampler_wall = 0.0
         self._began: float | None = None
         self._own_start = 0.0
+        self._known_host = Host()
+        self._host_due = 0.0
         self._mark: Mark | None = None
         self._account = RunAccount.NONE
         self._places = self._asked_ahead = False
@@ -125,7 +129,8 @@ class Sampler:
         driver long may be missing; without `with_host`, the values of the machine itself are."""
         with self._ticking:
             self.account(account)
-            return self._safe_tick(expensive_fields or self._bus.is_watched, with_host)
+            host = self._new_host if with_host else Host
+            return self._safe_tick(expensive_fields or self._bus.is_watched, host)
 
     def account(self, wanted: RunAccount) -> None:
         """Asks for these counters with the next sample, also if another caller takes it."""
@@ -218,13 +223,16 @@ class Sampler:
     def _loop(self) -> None:
         while not self._closed and self._wait_for_due():
             with self._ticking:
-                snapshot = self._safe_tick(self._bus.is_watched)
+                watched = self._bus.is_watched
+                snapshot = self._safe_tick(
+                    watched, self._new_host if watched else self._recent_host
+                )
             self._bus.publish(snapshot, time.monotonic())
 
-    def _safe_tick(self, expensive_fields: bool, with_host: bool = True) -> Snapshot:
+    def _safe_tick(self, expensive_fields: bool, read_host: Callable[[], Host]) -> Snapshot:
         """Return a snapshot in any case: a caller must not wait forever."""
         try:
-            snapshot = self._tick(expensive_fields, with_host)
+            snapshot = self._tick(expensive_fields, read_host)
             self._latest = snapshot.devices
         except Exception as exc:  # noqa: BLE001 - logged, reported as a fault, and retried
             self._failures.add(exc)
@@ -258,7 +266,7 @@ class Sampler:
                 self._woken.wait(due - now)
         return False
 
-    def _tick(self, expensive_fields: bool, with_host: bool = True) -> Snapshot:
+    def _tick(self, expensive_fields: bool, read_host: Callable[[], Host]) -> Snapshot:
         cpu, wall = time.thread_time(), time.perf_counter()
         self._begin()
         self._ticks += 1
@@ -274,7 +282,7 @@ class Sampler:
             for vendor in self._vendors:
                 vendor.ask(self._ticks, expensive_fields, time.monotonic(), places=True)
             waited += self._collect()
-        snapshot = self._snapshot(at, with_host, self._new_events())
+        snapshot = self._snapshot(at, read_host, self._new_events())
         self._sampler_cpu += time.thread_time() - cpu
         self._sampler_wall += time.perf_counter() - wall - waited
         return snapshot
@@ -352,7 +360,9 @@ class Sampler:
                 return with_parties(named, vendor.roster.ran_on(named.uuid, named.at))
         return report
 
-    def _snapshot(self, at: float, with_host: bool, events: "tuple[Event, ...]") -> Snapshot:
+    def _snapshot(
+        self, at: float, read_host: Callable[[], Host], events: "tuple[Event, ...]"
+    ) -> Snapshot:
         now = time.monotonic()
         for vendor in self._vendors:
             vendor.settle(time.time(), now)
@@ -366,7 +376,7 @@ class Sampler:
             simulated=any(device.vendor == "sim" for device in devices),
             boot=self._node.boot,
             versions={n: t for vendor in self._vendors for n, t in vendor.versions.items()},
-            host=self._read_host() if with_host else Host(),
+            host=read_host(),
             devices=shown if self._mark is None else self._mark(shown),
             faults=(
                 *self._standing_faults,
@@ -374,6 +384,16 @@ class Sampler:
             ),
             events=events,
         )
+
+    def _recent_host(self) -> Host:
+        """Returns the host's values, a few seconds old at most: for sessions without a watcher."""
+        is_known = self._ticks > 1 and time.monotonic() + EARLY_SECONDS < self._host_due
+        return self._known_host if is_known else self._new_host()
+
+    def _new_host(self) -> Host:
+        self._known_host = self._read_host()
+        self._host_due = time.monotonic() + UNWATCHED_HOST_SECONDS
+        return self._known_host
 
     def _read_host(self) -> Host:
         """Reads the host; CPU use needs two readings some time apart: the first sample waits for

@@ -101,7 +101,7 @@ def test_the_keyboard_reads_and_zooms_a_chart(reader: Window, home: Served) -> N
     chart = reader.page.get_by_role("slider", name="Power of GPU 0: instant")
     chart.focus()
     reader.page.keyboard.press("End")
-    expect(chart).to_have_attribute("aria-valuetext", re.compile(r"power (mean )?\d+ W"))
+    expect(chart).to_have_attribute("aria-valuetext", re.compile(r"power (mean )?\d+\sW"))
     expect(reader.page.locator(".readout")).to_be_visible()
     last = int(chart.get_attribute("aria-valuenow") or 0)
     reader.page.keyboard.press("ArrowLeft")
@@ -203,7 +203,7 @@ def test_a_title_tells_the_reading_of_now_from_the_mean_of_the_range(
     device(reader.page, home)
     caption = reader.page.locator("figure.chart figcaption").nth(1)
     expect(caption).to_have_text(re.compile(r"Memory[\d.]+ GiB now · mean [\d.]+ GiB"))
-    shown = re.findall(r"([\d.]+) GiB now", caption.inner_text())[0]
+    shown = re.findall(r"([\d.]+)\sGiB now", caption.inner_text())[0]
     strip = reader.page.locator(".strip.large div", has_text="memory").locator("dd").inner_text()
     assert round(float(shown)) == round(float(strip.split(" / ")[0]))
     swatches = reader.page.locator("figure.chart").nth(4).locator(".legend i")
@@ -227,8 +227,8 @@ def test_all_gpus_stand_on_one_page_by_a_reading(reader: Window, home: Served) -
     expect(page.get_by_role("heading", level=1)).to_have_text("All GPUs: power")
     drag(page, 0.2, 0.7)
     expect(page).to_have_url(re.compile("until="))
-    expect(page.get_by_text(re.compile("andon history --metric power_watts --since .* --until")
-                            )).to_be_visible()  # fmt: skip
+    command = re.compile("copy: andon history --metric power_watts --since .* --until")
+    expect(page.get_by_role("button", name=command)).to_be_visible()
     page.locator("figure.small a").first.click()
     expect(page).to_have_url(re.compile(r"device/.*until="))
     assert reader.complaints == []

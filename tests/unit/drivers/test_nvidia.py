@@ -117,7 +117,7 @@ TIERS = {
     "nvmlDeviceGetEncoderUtilization": 12,
     "nvmlDeviceGetDecoderUtilization": 12,
     "nvmlDeviceGetCurrPcieLinkGeneration": 12,
-    "nvmlDeviceGetCurrPcieLinkWidth": 12,
+    "nvmlDeviceGetCurrPcieLinkWidth": 1,
     "nvmlDeviceGetTotalEnergyConsumption": 1,
     "nvmlDeviceGetTotalEccErrors": 1,
     "nvmlDeviceGetProcessUtilization": 4,  # two readings: the library asks for the length first

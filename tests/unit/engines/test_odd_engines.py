@@ -14,9 +14,9 @@ from types import ModuleType
 import pytest
 
 from andon.app import container_work
-from andon.engines.containers import DockerEngine, ask_command
+from andon.engines.containers import DockerEngine
 from andon.errors import AndonError
-from andon.host.processes.child_output import MOST_BYTES
+from andon.host.processes.child_output import MOST_BYTES, ask_command
 from andon.model.execution import ContainerOptions, CreatedWork, WorkEnd, WorkOrder
 from andon.standalone import STANDALONE
 from tests.support.waiting import wait_for
@@ -93,7 +93,8 @@ def test_one_that_hangs_dies_with_the_process_that_asked(tmp_path: Path) -> None
     pid = tmp_path / "pid"
     hangs = f"echo $$ > {pid}.new; mv {pid}.new {pid}; exec sleep 600"
     asks = (
-        f"from andon.engines.containers import ask_command; ask_command(['sh', '-c', {hangs!r}], 9)"
+        "from andon.host.processes.child_output import ask_command; "
+        f"ask_command(['sh', '-c', {hangs!r}], 9)"
     )
     with subprocess.Popen([sys.executable, "-c", asks]) as asker:
         wait_for(pid.exists)

@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,14 @@ from andon.host import driver_versions
 from andon.host.processes.facts import ProcessTable
 from andon.host.system import System
 from andon.model import wire
+from andon.model.device import Host
 from andon.model.request import ReaderRequest
 from andon.sampling import readers
 from andon.sampling.bus import Bus
 from andon.sampling.readers import Vendor
+from andon.sampling.rules.masks import visibility
 from andon.sampling.rules.roster import BackendChoice
-from andon.sampling.sampler import Costs
+from andon.sampling.sampler import Costs, NodeIdentity, Sampler
 from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.settings.resolution import Settings
 from tests.standin import StandIn, StandInProcess
@@ -165,3 +168,28 @@ def test_the_latest_snapshot_is_kept_without_a_thread() -> None:
     assert threading.active_count() == before
     assert calls.total() <= 6, calls
     feed.close()
+
+
+class CountedHost:
+    """Counts how often the machine itself was read."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+
+    def read(self) -> Host:
+        self.reads += 1
+        return Host(load_1m=float(self.reads))
+
+
+@pytest.mark.parametrize(("watching", "reads"), [(True, 6), (False, 0)])
+def test_the_machine_itself_is_read_with_each_sample_only_while_someone_watches(
+    watching: bool, reads: int
+) -> None:
+    host = CountedHost()
+    with Sampler({}, host, NodeIdentity("n", None), lambda found: visibility(found, {})) as sampler:
+        sampler.once()  # the baseline and the first share of the processors
+        before = host.reads
+        with sampler.subscribe(0.05, watching=watching) as session:
+            shown = [one.host.load_1m for one in islice(session, 6)]
+        assert (host.reads > before) is watching
+        assert len(set(shown)) == max(1, reads)

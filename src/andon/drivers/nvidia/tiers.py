@@ -55,7 +55,7 @@ PROBES: Final = (
     _one("encoder_percent", OFTEN, nvml.encoder_percent),
     _one("decoder_percent", OFTEN, nvml.decoder_percent),
     _one("pcie_generation", OFTEN, nvml.pcie_generation),
-    _one("pcie_width", OFTEN, nvml.pcie_width),
+    _one("pcie_width", SELDOM, nvml.pcie_width),
     _one("energy_joules", SELDOM, nvml.energy_joules),
     _one("ecc_uncorrected", SELDOM, nvml.ecc_uncorrected),
 )

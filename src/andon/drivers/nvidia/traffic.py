@@ -16,10 +16,10 @@ from andon.drivers.nvidia.trouble import ErrorScope, survivable
 from andon.host.rules.rates import FIRST, NARROW, steady_rate, wrapping_rate
 
 TRAFFIC_SECONDS: Final = 60.0  # they take longer than all other calls of a reading together
-TRAFFIC_FIRST_SECONDS: Final = 10.0  # a command that looks once or a few times does not pay for it
+TRAFFIC_FIRST_SECONDS: Final = 30.0  # a command that looks once or a few times does not pay for it
 TRAFFIC_WATCHED_SECONDS: Final = 5.0
 LONGEST_MOMENT_SECONDS: Final = 1.0  # by the driver's clock, which somebody may set
-NOT_YET: Final = "read after 10 s, or while someone watches"
+NOT_YET: Final = "read after 30 s, or while someone watches"
 NO_MOMENT: Final = "the counter may have wrapped, and it is unknown how often"
 _DUE: Final = "traffic"
 _NONE: Final[Mapping[str, float]] = {}

@@ -1,12 +1,20 @@
-"""Reads what a child process prints, both outputs at once, within a time and a size."""
+"""Runs a command that answers, and reads both of its outputs at once, within a time and a size."""
 
+import ctypes
 import os
 import selectors
+import signal
 import subprocess
 import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
 
 MOST_BYTES = 16 << 20
 _PIECE_BYTES = 1 << 16
+PR_SET_PDEATHSIG = 1
+_prctl = getattr(ctypes.CDLL(None), "prctl", None)
 
 
 class OutputTooLong(OSError):
@@ -14,6 +22,54 @@ class OutputTooLong(OSError):
 
     def __init__(self) -> None:
         super().__init__(0, f"it printed more than {MOST_BYTES >> 20} MiB")
+
+
+def _die_with_parent() -> None:
+    """Lets the kernel kill the command with its parent: a hanging client would outlive it."""
+    if _prctl is not None:
+        _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def ask_command(
+    command: Sequence[str],
+    seconds: float,
+    text: str = "",
+    environment: Mapping[str, str] | None = None,
+) -> tuple[int, str, str]:
+    """Returns exit code, output and error output; `text` is its input. Raises TimeoutError after
+    that time, with the command's whole session killed; OutputTooLong and other OSError if it cannot
+    be run. The command dies with this process."""
+    until = time.monotonic() + seconds
+    with _given(text) as given:
+        process = subprocess.Popen(
+            command,
+            stdin=given,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            start_new_session=True,  # so that Ctrl-C does not reach it
+            preexec_fn=_die_with_parent,  # one call into libc, found before the fork
+        )
+    with process:
+        try:
+            out, said = read_outputs(process, until)
+        except BaseException:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return process.returncode, out.decode(errors="replace"), said.decode(errors="replace")
+
+
+def _given(text: str) -> IO[bytes]:
+    """Returns a file with this text: a pipe would block on a command that does not read it."""
+    if not text:
+        return Path(os.devnull).open("rb")
+    from tempfile import TemporaryFile
+
+    file = TemporaryFile()  # noqa: SIM115 - the caller closes it
+    file.write(text.encode("utf-8", "surrogateescape"))
+    file.seek(0)
+    return file
 
 
 def read_outputs(process: "subprocess.Popen[bytes]", deadline: float) -> tuple[bytes, bytes]:

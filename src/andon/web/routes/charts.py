@@ -50,8 +50,10 @@ MOST_POINTS_OF_ALL = 400
 MOST_METRICS = 16
 MOST_USES = 1_000
 PAST_SECONDS = 120
-MOST_RECENT_SECONDS = 300
+MINUTES_SECONDS = 300
+MOST_RECENT_SECONDS = 3 * 3600
 RECENT_STEP_SECONDS = 5
+HOURS_STEP_SECONDS = 120
 _USAGE_ROW = names_of(UsageInterval, without=USAGE_WITHOUT)
 
 
@@ -121,7 +123,8 @@ def routes(state: AppState) -> APIRouter:
         metric: Annotated[str, Query(max_length=60)] = "utilization_percent",
         seconds: Annotated[int, Query(ge=PAST_SECONDS, le=MOST_RECENT_SECONDS)] = PAST_SECONDS,
     ) -> Response:
-        """One reading of every device over the last two minutes; more where there is a history."""
+        """One reading of every device over the last two minutes; more where there is a history,
+        beyond five minutes as means of two."""
         return sent(await _recent(state, request, _names(metric)[0], seconds))
 
     @router.get("/api/features")
@@ -137,7 +140,8 @@ async def _recent(state: AppState, request: Request, name: str, seconds: int) ->
     key = ("recent", name, past[-1].at, seconds)
 
     def whole() -> bytes:
-        return dumped(with_recorded(lately(past, name), state.history.store(), seconds))
+        own = past if seconds <= MINUTES_SECONDS else past[-1:]
+        return dumped(with_recorded(lately(own, name), state.history.store(), seconds))
 
     if seconds > PAST_SECONDS:
         with suppress(Unavailable):  # there is no history, or too many read it now
@@ -208,13 +212,14 @@ def lately(past: Sequence[Snapshot], metric: str) -> wire.Json:
 
 def with_recorded(recent: wire.Json, store: Store, seconds: int) -> wire.Json:
     """Adds readings older than the snapshots in memory from the history, as means of a few
-    seconds: a tile's chart is complete soon after the board is opened."""
+    seconds or, of hours, of two minutes: a tile's line is complete once the board is opened."""
     at, devices = recent["at"], recent["devices"]
-    points = int((seconds - (at[-1] - at[0])) // RECENT_STEP_SECONDS) if at else 0
+    step = RECENT_STEP_SECONDS if seconds <= MINUTES_SECONDS else HOURS_STEP_SECONDS
+    points = int((seconds - (at[-1] - at[0])) // step) if at else 0
     if points < 1:
         return recent
     until = at[0]
-    since = until - points * RECENT_STEP_SECONDS
+    since = until - points * step
 
     def before(uuid: str) -> list[float | None]:
         found = store.history(uuid, recent["metric"], since, until, points)
