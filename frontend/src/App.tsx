@@ -16,7 +16,6 @@ import { Help } from "./parts/Help";
 import { Notice, Trouble } from "./parts/Notice";
 import { AlertsPage } from "./pages/AlertsPage";
 import { BoardPage } from "./pages/BoardPage";
-import { ChartsPage } from "./pages/ChartsPage";
 import { DevicePage } from "./pages/DevicePage";
 import { LaterPage, loadLater } from "./pages/LaterPage";
 import { LeasesPage } from "./pages/LeasesPage";
@@ -145,7 +144,7 @@ function Page({ route, search, judged }: { route: Route; search: string; judged:
         <DevicePage key={route.name} uuid={route.name ?? ""} query={route.query} judged={judged} />
       );
     case "charts":
-      return <ChartsPage query={route.query} judged={judged} search={search} />;
+      return <LaterPage show={({ ChartsPage }) => <ChartsPage query={route.query} judged={judged} search={search} />} />;
     case "processes":
       return <ProcessesPage search={search} query={route.query} />;
     case "alerts":
