@@ -17,15 +17,15 @@ export function daySpans(list: Pick<Leases, "leases" | "at">, jobs: Job[]): Span
 function spanOf(lease: Lease, uuid: string, job: Job | undefined, now: number): Span {
   const end = lease.until === null && job ? expectedEnd(job, now) : null;
   const to = lease.until ?? end?.at ?? null;
-  const until = to === null ? (lease.command ? "until its command ends" : "no end was said") : lease.until !== null ? `until ${hourOf(to, now)}` : `expected to end about ${hourOf(to, now)} (${end?.from})`;
+  const until = to === null ? (lease.command ? "until its command ends" : "no end was said") : lease.until !== null ? `until ${hourOf(to, now)}` : `until about ${hourOf(to, now)}`;
   return {
     id: `${lease.id ?? "unreadable"} ${uuid}`, row: uuid, from: lease.since ?? now, to, sure: lease.until !== null ? lease.until : now, tone: lease.state, who: lease.user,
-    label: `${lease.user} · ${until}`, says: `${lease.user} · ${until}; since ${lease.since === null ? "an unknown time" : hourOf(lease.since, now)}${lease.command ? `, ${lease.command}` : ""}`,
+    label: `${lease.user} · ${until}`, says: `${lease.user} · ${until}${end === null ? "" : ` (${end.from})`}; since ${lease.since === null ? "an unknown time" : hourOf(lease.since, now)}${lease.command ? `, ${lease.command}` : ""}`,
   };
 }
 
 export function notesOf(list: Leases): Map<string, string> {
-  const notes = list.devices.flatMap((one): [string, string][] => (one.kind === "free" ? [[one.uuid, "free"]] : one.code === "unleased_process" && one.by ? [[one.uuid, `in use by ${one.by}, without a lease: until when is not known`]] : []));
+  const notes = list.devices.flatMap((one): [string, string][] => (one.kind === "free" ? [[one.uuid, "free"]] : one.code === "unleased_process" && one.by ? [[one.uuid, `in use by ${one.by}, without a lease: until when is not known`]] : one.lease === null && one.reason ? [[one.uuid, one.reason]] : []));
   for (const one of list.cordons) notes.push([one.uuid, `out of service${one.reason ? `: ${one.reason}` : ""}`]);
   return new Map(notes);
 }

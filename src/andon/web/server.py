@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from andon.leases.network import NetworkLeases
     from andon.leases.tracker import LeaseTracker
     from andon.model.lease_list import LeaseList
+    from andon.web.app_state import AppState
     from andon.web.jobs.shown import ServerJobs
     from andon.web.lab.filling import OpenLab
-    from andon.web.routes.api import AppState
     from andon.web.runs.shown import ServerRuns
 
 FIRST_SNAPSHOT_SECONDS = 5.0
@@ -192,7 +192,7 @@ def _app_state(
     runs: "ServerRuns",
     jobs: "ServerJobs | None",
 ) -> "AppState":
-    from andon.web.routes.api import AppState
+    from andon.web.app_state import AppState
 
     parts: dict[str, HealthPart] = {"store": history, "alerts": watcher}
     if leases is not None:

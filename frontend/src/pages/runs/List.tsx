@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useState } from "react";
 import type { RunEntry, RunList } from "../../api/types";
 import { useTrusted } from "../../lib/access";
-import { DASH } from "../../lib/format";
+import { DASH, percent } from "../../lib/format";
 import { briefProgress, progressText } from "../../lib/progress";
 import { go, keep, orderIn, runLink, withQuery } from "../../lib/router";
 import { Command } from "../../parts/Command";
@@ -170,13 +170,15 @@ function columnsOf(fields: RunField[], courses: Record<string, (number | null)[]
     },
     { name: "run", by: (run) => run.name, cell: (run) => <><a className="name" title={run.name} href={runLink(run.id)}>{run.name}</a> <code className="dim">{run.id}</code>{run.rank !== null && <span className="dim"> rank {run.rank}</span>}</> },
     { name: "utilisation", cell: (run) => <Course run={run} values={courses[run.id]} /> },
-    ...fields.map((field): Column<RunEntry> => ({ name: field.title, by: field.of, cell: (run) => cellOf(field, run), number: field.number, wide: !NARROW.has(field.id), rest: field.id === "command" })),
+    ...fields.map((field): Column<RunEntry> => ({ name: field.title, by: field.of, cell: (run) => cellOf(field, run, courses[run.id]), number: field.number, wide: !NARROW.has(field.id), rest: field.id === "command" })),
   ];
 }
 
 const NARROW = new Set(["state", "GPUs", "user", "began", "duration", "util"]); // shown on a phone
 
-function cellOf(field: RunField, run: RunEntry) {
+function cellOf(field: RunField, run: RunEntry, course: (number | null)[] = []) {
+  const read = course.flatMap((value) => value ?? []);
+  if (field.id === "util" && run.mean_utilization_percent === null && read.length) return <span title="so far">{percent(read.reduce((a, b) => a + b, 0) / read.length)}</span>;
   if (field.id === "state") return <><State run={run} />{run.progress && <span className="dim" title={progressText(run.progress, Date.now() / 1000)}> {briefProgress(run.progress, Date.now() / 1000)}</span>}</>;
   if (field.id === "GPUs") return <Gpus run={run} />;
   return field.id === "command" ? <code>{textOf(field, run)}</code> : textOf(field, run);
