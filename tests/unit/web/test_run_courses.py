@@ -33,12 +33,12 @@ def test_a_run_without_samples_or_of_one_has_an_empty_or_short_course() -> None:
 def test_what_is_not_read_in_time_is_left_for_the_next_request(tmp_path: Path) -> None:
     runs = runs_of([row_at(write_record(tmp_path / "train.jsonl"))])
     clock = iter([0.0, 2 * BUDGET_SECONDS]).__next__
-    found = CourseReader(runs, clock).of(ALL_SEEING, ("kqzvmtra", "another"))
+    found = CourseReader(runs.details, clock).of(ALL_SEEING, ("kqzvmtra", "another"))
     assert (list(found.runs), found.left) == (["kqzvmtra"], 1)
 
 
 def test_a_run_that_is_not_there_has_none(tmp_path: Path) -> None:
     runs = runs_of([row_at(write_record(tmp_path / "train.jsonl"))])
-    found = CourseReader(runs).of(ALL_SEEING, ("gone", "kqzvmtra"))
+    found = runs.courses(ALL_SEEING, ("gone", "kqzvmtra"))
     assert (list(found.runs), found.left) == (["kqzvmtra"], 0)
     assert any(found.runs["kqzvmtra"])

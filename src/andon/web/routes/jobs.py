@@ -1,11 +1,7 @@
 """Routes for jobs: the list, one job, its output, what can be done to it, and submit."""
 
-<<<<<<< HEAD
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, Any
-=======
 from typing import Annotated, Any
->>>>>>> main
 
 from fastapi import APIRouter, Body, Path, Query, Request, Response
 
@@ -35,14 +31,10 @@ _User = Annotated[
 ]
 
 
-<<<<<<< HEAD
-_Changed = Callable[[Request, str, str, Action, str], Awaitable[Response]]
+_Changed = Callable[[Request, ServingNode, str, str, Action, str], Awaitable[Response]]
 
 
-def job_routes(router: APIRouter, jobs: "ServerJobs | None", reader: HistoryReader) -> None:
-=======
 def job_routes(router: APIRouter, reader: HistoryReader) -> None:
->>>>>>> main
     """Adds the routes of jobs; a hung folder delays only requests for jobs."""
     there = HistoryReader(THERE_THREADS, what="cluster")
 
@@ -142,14 +134,14 @@ def _changing(router: APIRouter) -> None:
 
 def _holding(router: APIRouter, done: _Changed) -> None:
     @router.post("/api/jobs/{job:path}/hold", tags=["share"])
-    async def hold_job(request: Request, job: _Job, user: _User = "") -> Response:
+    async def hold_job(request: Request, node: Picked, job: _Job, user: _User = "") -> Response:
         """Keep a waiting job from starting until it is resumed; needs a key."""
-        return await done(request, job, "hold", Action.MOVE, user)
+        return await done(request, node, job, "hold", Action.MOVE, user)
 
     @router.post("/api/jobs/{job:path}/resume", tags=["share"])
-    async def resume_job(request: Request, job: _Job, user: _User = "") -> Response:
+    async def resume_job(request: Request, node: Picked, job: _Job, user: _User = "") -> Response:
         """Let a held job wait for its turn again; needs a key."""
-        return await done(request, job, "resume", Action.MOVE, user)
+        return await done(request, node, job, "resume", Action.MOVE, user)
 
 
 def _named(job: str) -> int | str:

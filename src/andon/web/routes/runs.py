@@ -16,12 +16,7 @@ from andon.runs.rules.matching import RunQuery
 from andon.web.answers.runs import MOST_LISTED
 from andon.web.answers.texts import dumped
 from andon.web.history_reader import HistoryReader
-<<<<<<< HEAD
-from andon.web.runs.courses import CourseReader
-from andon.web.transport.auth import sight_in
-=======
 from andon.web.routes.picked import Picked
->>>>>>> main
 
 if TYPE_CHECKING:
     from andon.web.runs.shown import Download
@@ -33,7 +28,6 @@ _RunName = Annotated[str, Path(max_length=64, description="an id, or its prefix"
 
 def run_routes(router: APIRouter, reader: HistoryReader) -> None:
     """Adds the routes of runs; a hung folder delays only requests for runs."""
-    courses = None if runs is None else CourseReader(runs)
 
     @router.get("/api/runs", tags=["record"])
     async def run_list(
@@ -59,13 +53,13 @@ def run_routes(router: APIRouter, reader: HistoryReader) -> None:
     @router.get("/api/run-courses", tags=["record"])
     async def run_courses(
         request: Request,
+        node: Picked,
         runs: Annotated[str, Query(max_length=8000, description="ids, with commas")],
     ) -> Response:
         """The utilisation of up to 100 runs over their time, in at most 48 points each."""
-        read, sight = _courses(courses), sight_in(request.scope)
-        names = tuple(filter(None, runs.split(",")))
-        key = ("courses", sight, names)
-        return _sent(await reader.read(request, key, lambda: _json(read.of(sight, names))))
+        read, names = node.runs, tuple(filter(None, runs.split(",")))
+        key = ("courses", node.sight, names)
+        return _sent(await reader.read(request, key, lambda: _json(read.courses(names))))
 
     @router.get("/api/runs/{run}", tags=["record"])
     async def run_details(request: Request, node: Picked, run: _RunName) -> Response:
@@ -115,21 +109,6 @@ async def _pieces(record: "Download", reader: HistoryReader) -> AsyncIterator[by
         record.file.close()
 
 
-<<<<<<< HEAD
-def _there(runs: "ServerRuns | None") -> "ServerRuns":
-    if runs is None:
-        raise Unavailable("this server has no runs", hint="andon runs lists those of this machine")
-    return runs
-
-
-def _courses(courses: CourseReader | None) -> CourseReader:
-    if courses is None:
-        raise Unavailable("this server has no runs", hint="andon runs lists those of this machine")
-    return courses
-
-
-=======
->>>>>>> main
 def _json(value: Any) -> bytes:
     return dumped(to_json(value))
 

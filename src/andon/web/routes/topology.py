@@ -9,12 +9,7 @@ from andon.estimate.rules.wire import estimate_to_json
 from andon.model.links import topology_to_json
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
-<<<<<<< HEAD
-from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.web.answers.estimates import EstimateRequest, known_names, requested
-=======
-from andon.web.answers.estimates import EstimateRequest, requested
->>>>>>> main
 from andon.web.blocking_pool import BlockingPool
 from andon.web.history_reader import HistoryReader
 from andon.web.routes.picked import Picked

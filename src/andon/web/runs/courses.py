@@ -8,8 +8,7 @@ from contextlib import suppress
 from andon.access.roles import Sight
 from andon.errors import AndonError
 from andon.model.run.record import RunState
-from andon.web.answers.run_schemas import RunColumns, RunCourses
-from andon.web.runs.shown import ServerRuns
+from andon.web.answers.run_schemas import RunColumns, RunCourses, RunDetails
 
 POINTS = 48
 MOST_RUNS = 100
@@ -23,8 +22,12 @@ Course = list[float | None]
 class CourseReader:
     """Reads the courses of runs; those of ended ones are kept. For the threads of a pool."""
 
-    def __init__(self, runs: ServerRuns, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._runs, self._monotonic = runs, monotonic
+    def __init__(
+        self,
+        details: Callable[[Sight, str], RunDetails],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._details, self._monotonic = details, monotonic
         self._kept: dict[tuple[Sight, str], Course] = {}
         self._lock = threading.Lock()
 
@@ -45,7 +48,7 @@ class CourseReader:
             kept = self._kept.get((sight, name))
         if kept is not None:
             return kept
-        details = self._runs.details(sight, name)
+        details = self._details(sight, name)
         course = course_of(details.series)
         if details.state is not RunState.RUNNING and details.read.bytes >= details.read.of_bytes:
             with self._lock:
