@@ -106,9 +106,9 @@ class LocalNode:
 
     @cached_property
     def runs(self) -> "LocalRuns":
-        from andon.node.local.runs import LocalRuns
+        from andon.node.local.runs import open_runs
 
-        return LocalRuns(self._here.parts.open_run_finder(self._here.notify))
+        return open_runs(self._here)
 
     @cached_property
     def jobs(self) -> "LocalJobs":
