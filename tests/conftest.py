@@ -19,6 +19,8 @@ from types import ModuleType
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 from andon.leases.book.lease_book import Book
 from tests.standin import StandIn
@@ -36,6 +38,8 @@ from tests.support.homes import no_other_book, own_folders  # noqa: E402
 settings.register_profile("quick", max_examples=3, deadline=None, database=None)
 settings.register_profile("usual", max_examples=20, deadline=None)
 settings.load_profile("usual")
+# A few examples hit no constant of a thousand modules, which take seconds to look through.
+providers._get_local_constants = Constants
 
 
 FAST = tuple(f"{REPOSITORY}/tests/{suite}/" for suite in ("unit", "contract"))

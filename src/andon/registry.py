@@ -39,6 +39,7 @@ STORES = AdapterTable(
     "andon.stores",
     {
         "memory": "andon.stores.memory:MemoryStore",
+        "postgresql": "andon.stores.postgres_kind:PostgresKind",
         "sqlite": "andon.stores.sqlite_kind:SqliteKind",
     },
 )
@@ -68,7 +69,9 @@ ENGINES = AdapterTable(
 )
 
 
-CLUSTERS = AdapterTable("kind of cluster", "andon.clusters", {})
+CLUSTERS = AdapterTable(
+    "kind of cluster", "andon.clusters", {"slurm": "andon.clusters.slurm:SlurmCluster"}
+)
 
 
 def is_known(table: AdapterTable, name: str) -> bool:

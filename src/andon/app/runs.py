@@ -33,12 +33,17 @@ def recording(
     return RunRecording(source, lambda: rulebook(settings), notify, folder)
 
 
-def open_run_index(in_memory: bool = False) -> "RunIndex":
-    """The index of this machine, in its state folder; or an empty one in memory."""
-    from andon.app.history import store_kind
+def open_run_index(settings: "Settings | None" = None, in_memory: bool = False) -> "RunIndex":
+    """The index of this machine: in its state folder, or where the settings keep the history if
+    that is a database of several machines and not a file; or an empty one in memory."""
+    from andon.app.history import store_kind, store_node, store_url
     from andon.host.state.node_folder import open_node_folder
     from andon.settings.store_url import MEMORY, parse_store_url, url_of_file
 
+    if settings is not None and settings.history_store and not in_memory:
+        url = store_url(settings)
+        if url.scheme not in ("sqlite", "memory"):
+            return store_kind(url).open_runs(url, store_node(settings))
     file = None if in_memory else str(open_node_folder() / INDEX)
     url = parse_store_url(MEMORY) if file is None else url_of_file(file)
     return store_kind(url).open_runs(url, "")
@@ -56,14 +61,16 @@ def load_run_index() -> None:
 
 
 def open_run_finder(
-    tell: "Callable[[str], None]" = lambda words: None, in_memory: bool = False
+    tell: "Callable[[str], None]" = lambda words: None,
+    settings: "Settings | None" = None,
+    in_memory: bool = False,
 ) -> "RunFinder":
     """Opens a finder of runs, by the index and in the folder of records; `close` its index
     afterwards. `tell` is called when a name means the newest of several runs. With `in_memory`
     the index of this machine is neither read nor written."""
     from andon.runs.index import RunFinder
 
-    index = open_run_index(in_memory)
+    index = open_run_index(settings, in_memory)
     return RunFinder(index, runs_folder(), tell=tell, printed=printed_progress)
 
 

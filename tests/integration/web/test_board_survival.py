@@ -127,6 +127,11 @@ class Upgrade:
             f"{url}/static/assets/{self._new}",
             lambda route: route.fulfill(body=script, content_type="text/javascript"),
         )
+        self._page.route(f"{url}/static/assets/later-*.js", self._later)
+
+    def _later(self, route: Route) -> None:
+        script = route.fetch().text().replace(self._old, self._new)  # it imports the first one
+        route.fulfill(body=script, content_type="text/javascript")
 
     def _index(self, route: Route, answer: str) -> None:
         self.loads += route.request.is_navigation_request()

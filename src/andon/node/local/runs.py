@@ -21,12 +21,12 @@ def open_runs(here: "Here") -> "LocalRuns":
 
     def by_records(trouble: AndonError) -> RunFinder:
         here.notify(f"{trouble.reason}; runs are read from their records, without tags and notes")
-        finder = here.parts.open_run_finder(here.notify, in_memory=True)
+        finder = here.parts.open_run_finder(here.notify, here.settings, in_memory=True)
         finder.refresh()
         return finder
 
     try:
-        return LocalRuns(here.parts.open_run_finder(here.notify), by_records)
+        return LocalRuns(here.parts.open_run_finder(here.notify, here.settings), by_records)
     except (Unavailable, Denied) as exc:
         folder = state_folder()
         if isinstance(exc, Denied) and not (folder.is_dir() and is_read_only(folder)):

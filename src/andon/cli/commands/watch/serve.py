@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli.options import chosen, shared, thresholds_option
+from andon.cli.options import chosen, shared, store_option, thresholds_option
 from andon.cli.show.text import say
 from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices, Terminal, notice
@@ -40,6 +40,7 @@ _FILE = click.Path(path_type=Path)
 @click.option(
     "--allow-host", multiple=True, metavar="NAME", help="Also accept this host name (a proxy's)."
 )
+@store_option
 @click.option("--no-history", is_flag=True, help="Keep nothing on disk.")
 @thresholds_option("Alert at this value, e.g. thermal_celsius=75; off turns the rule off.")
 @shared
@@ -57,7 +58,7 @@ def serve(
     (~/.local/state/andon/token). On any other address everything needs it. `andon open` signs
     a browser in.
     """
-    _check_packages()
+    check_packages()
     from andon.host.bare_imports import stand_ins
 
     with stand_ins(CLIENTS_LIBRARIES):
@@ -78,7 +79,7 @@ def _draw(asked: "Asked", told: "ServerSnapshot") -> tuple[int, str] | None:
     return drawn_here(asked, told)
 
 
-def _check_packages() -> None:
+def check_packages() -> None:
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise Unavailable(
