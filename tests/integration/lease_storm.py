@@ -90,7 +90,7 @@ def slow_down(board: Board, luck: random.Random) -> None:
         board.say(state)
         time.sleep(luck.uniform(0, 0.001))
 
-    rename, remove, wait = os.rename, files.remove, lock_holders._wait
+    rename, remove, one = os.rename, files.remove, lock_holders._one
     clean, doze = Granter._is_clean, Granter._doze
 
     def renaming(*args: object, **kwargs: object) -> None:
@@ -104,10 +104,13 @@ def slow_down(board: Board, luck: random.Random) -> None:
             pause("unlinked")
         return gone
 
-    def knocking(*args: object) -> None:
+    @contextmanager
+    def knocking(path: Path) -> Iterator[bool]:
         board.say("knocking")
-        wait(*args)  # type: ignore[arg-type]
-        pause("inside")
+        with one(path) as free:
+            if free:
+                pause("inside")
+            yield free
 
     def cleaning(self: Granter, *args: object) -> bool:
         pause("second_look")
@@ -119,7 +122,7 @@ def slow_down(board: Board, luck: random.Random) -> None:
 
     files.os.rename = renaming  # type: ignore[attr-defined]
     files.remove = removing
-    lock_holders._wait = knocking  # type: ignore[assignment]
+    lock_holders._one = knocking
     Granter._is_clean = cleaning  # type: ignore[method-assign, assignment]
     Granter._doze = dozing  # type: ignore[method-assign, assignment]
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from andon.alerts import rules as alerting
 from andon.alerts.rules import EMPTY, AlertState, StepResult
 from andon.alerts.rules.lamps import board
-from andon.alerts.rules.validity import validate
 from andon.errors import AndonError
 from andon.explain.conditions.catalogue import BY_NAME, FIGURES
 from andon.explain.conditions.rulebook import Rulebook, thresholds
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase, Silence
+from tests.support.invariants import check_alerts
 from tests.timelines.grammar import Row, Timeline, labels, seconds, settings
 from tests.timelines.world import World, uuid_of
 
@@ -99,7 +99,7 @@ class Player:
         self.state = outcome.state
         if not outcome.changed and not outcome.notices:
             return
-        validate(self.state)
+        check_alerts(self.state)
         for alert in outcome.changed:
             if alert.state is Phase.RESOLVED and alert.fired is not None:
                 if alert.id not in {one.id for one in self.resolved} | self.episodes:
@@ -176,7 +176,7 @@ class Player:
             if match[3] is not None:
                 self.world.clock += float(match[3]) - lasts
         self.state = alerting.restore(dumped, self.world.moment(at + lasts), self.world.boot)
-        validate(self.state)
+        check_alerts(self.state)
         return lasts
 
     def _check(self, row: Row) -> None:

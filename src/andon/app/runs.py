@@ -33,18 +33,19 @@ def recording(
     return RunRecording(source, lambda: rulebook(settings), notify, folder)
 
 
-def open_run_index(settings: "Settings | None" = None) -> "RunIndex":
+def open_run_index(settings: "Settings | None" = None, in_memory: bool = False) -> "RunIndex":
     """The index of this machine: in its state folder, or where the settings keep the history if
-    that is a database of several machines and not a file."""
+    that is a database of several machines and not a file; or an empty one in memory."""
     from andon.app.history import store_kind, store_node, store_url
     from andon.host.state.node_folder import open_node_folder
-    from andon.settings.store_url import url_of_file
+    from andon.settings.store_url import MEMORY, parse_store_url, url_of_file
 
-    if settings is not None and settings.history_store:
+    if settings is not None and settings.history_store and not in_memory:
         url = store_url(settings)
         if url.scheme not in ("sqlite", "memory"):
             return store_kind(url).open_runs(url, store_node(settings))
-    url = url_of_file(str(open_node_folder() / INDEX))
+    file = None if in_memory else str(open_node_folder() / INDEX)
+    url = parse_store_url(MEMORY) if file is None else url_of_file(file)
     return store_kind(url).open_runs(url, "")
 
 
@@ -60,13 +61,17 @@ def load_run_index() -> None:
 
 
 def open_run_finder(
-    tell: "Callable[[str], None]" = lambda words: None, settings: "Settings | None" = None
+    tell: "Callable[[str], None]" = lambda words: None,
+    settings: "Settings | None" = None,
+    in_memory: bool = False,
 ) -> "RunFinder":
     """Opens a finder of runs, by the index and in the folder of records; `close` its index
-    afterwards. `tell` is called when a name means the newest of several runs."""
+    afterwards. `tell` is called when a name means the newest of several runs. With `in_memory`
+    the index of this machine is neither read nor written."""
     from andon.runs.index import RunFinder
 
-    return RunFinder(open_run_index(settings), runs_folder(), tell=tell, printed=printed_progress)
+    index = open_run_index(settings, in_memory)
+    return RunFinder(index, runs_folder(), tell=tell, printed=printed_progress)
 
 
 def printed_progress() -> "Mapping[str, WorkProgress]":

@@ -252,5 +252,5 @@ class LocalParts(Protocol):
     def configured_clusters(self, settings: Settings) -> Sequence[OpenCluster]: ...
 
     def open_run_finder(
-        self, tell: Callable[[str], None], settings: Settings | None
+        self, tell: Callable[[str], None], settings: Settings | None, in_memory: bool = False
     ) -> RunFinder: ...

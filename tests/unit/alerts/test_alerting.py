@@ -19,7 +19,6 @@ from andon.alerts.rules import (
     PreviousLease,
     Sharing,
 )
-from andon.alerts.rules.validity import validate
 from andon.errors import Conflict, Gone, Invalid
 from andon.explain.conditions.catalogue import BY_NAME, RULES
 from andon.explain.conditions.condition import SERVED, AlertFacts, inactive_reason, severity
@@ -39,6 +38,7 @@ from andon.model.device import (
 )
 from andon.model.device import State as DeviceState
 from andon.model.event import Event, EventKind
+from tests.support.invariants import check_alerts
 from tests.support.rows import rows
 from tests.support.snapshots import h200
 
@@ -130,7 +130,7 @@ def test_any_looks_leave_a_valid_state_and_sensible_notices(
         steady += passed
         outcome = alerting.step(state, seen, Moment(AT + steady, steady), book)
         state = outcome.state
-        validate(state)
+        check_alerts(state)
         for notice in outcome.notices:
             before = told.setdefault(notice.alert.id, [])
             assert (notice.kind is NoticeKind.FIRING) == (not before)
@@ -294,7 +294,7 @@ def test_an_alert_of_another_versions_rule_ends_and_the_others_go_on(
     state = alerting.restore(data, moment, "one")
     seen = Observation(snapshot(AT + 300, temperature_celsius=40))
     outcome = alerting.step(state, seen, moment, Rulebook())
-    validate(outcome.state)
+    check_alerts(outcome.state)
     assert [(n.kind, n.alert.id) for n in outcome.notices] == [(NoticeKind.RESOLVED, alert["id"])]
 
 

@@ -4,10 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.alerts.rules.outbox import MOST_AGE_SECONDS, MOST_DELIVERIES, Outbox, validate
+from andon.alerts.rules.outbox import MOST_AGE_SECONDS, MOST_DELIVERIES, Outbox
 from andon.alerts.rules.routes import Route
 from andon.model.alert import Level, Notice, NoticeKind
 from andon.settings.moments import QuietHours
+from tests.support.invariants import check_outbox
 from tests.support.route_parts import HOT, HOUR, MIDNIGHT, utc
 
 FIRING, RESOLVED = NoticeKind.FIRING, NoticeKind.RESOLVED
@@ -23,7 +24,7 @@ def told(number: str, kind: NoticeKind = FIRING, at: float = MIDNIGHT, alert: st
 
 def box(*notices: Notice, routes: tuple[Route, ...] = (PHONE,), at: float = MIDNIGHT) -> Outbox:
     found = Outbox().add(notices, routes, at, utc)
-    validate(found)
+    check_outbox(found)
     return found
 
 
@@ -146,7 +147,7 @@ def test_it_is_always_sound_and_the_end_is_told_to_whoever_heard_the_beginning(
     for number, (kind, alert, hour) in enumerate(sorted(steps, key=lambda step: step[2])):
         at = MIDNIGHT + hour * HOUR
         found = found.add([told(str(number), kind, at, alert)], [ASLEEP], at, utc)
-        validate(found)
+        check_outbox(found)
         ready = found.ready("phone", at)
         for delivery in ready:
             name = delivery.notice.alert.id
@@ -184,5 +185,5 @@ def test_what_was_accepted_is_bounded(alerts: list[int]) -> None:
     for number, alert in enumerate(alerts):
         found = found.add([told(str(number), alert=str(alert))], [PHONE], MIDNIGHT, utc)
         found = found.done({one.key for one in found.deliveries}, MIDNIGHT)
-        validate(found)
+        check_outbox(found)
     assert sum(one.times for one in found.accepted.values()) == len(alerts)

@@ -18,7 +18,7 @@ from andon.cli.commands.command_group import CommandGroup
 from andon.cli.commands.runs.group import COMMANDS, runs
 from andon.cli.commands.runs.opened import complete_run
 from andon.cli.main import run
-from andon.errors import Unavailable
+from andon.errors import Denied, Unavailable
 from andon.host.processes.kin import here, started_ticks
 from andon.host.system import node_name
 from andon.jobs.folder import open_jobs_folder
@@ -32,6 +32,8 @@ from andon.model.run.record import (
     RunLine,
     RunState,
 )
+from andon.settings.store_url import StoreUrl, file_of
+from andon.stores.sqlite_runs import SqliteRunIndex
 from tests.support.run_records import BEGAN, FULL, HAPPENINGS, begin, end, sample, write_record
 from tests.support.snapshots import assert_golden
 
@@ -423,6 +425,36 @@ def test_gc_deletes_jobs_although_the_index_of_runs_cannot_be_written(
     assert "1 job deleted" in said.out
     assert "the disk is full" in said.err
     assert "andon gc" not in said.err
+
+
+@pytest.mark.parametrize("when", ["opened", "written"])
+def test_runs_are_listed_although_their_index_cannot_be(
+    when: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise Unavailable("runs.db: the disk is full")
+
+    def opened(url: StoreUrl, node: str) -> SqliteRunIndex:
+        made = SqliteRunIndex(Path(file_of(url)), node)
+        monkeypatch.setattr(made, "put", full)
+        return made
+
+    three()
+    made = full if when == "opened" else opened
+    monkeypatch.setattr("andon.stores.sqlite_kind.SqliteKind.open_runs", made)
+    assert run(["runs", "--json"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["total"] == 3
+    assert "the disk is full; runs are read from their records" in said.err
+    assert run(["runs", "show", "last"]) == 0
+    assert run(["runs", "tag", "last", "x"]) == Unavailable.exit_code  # it would be lost
+
+
+def test_runs_are_not_read_from_a_folder_of_others(capsys: pytest.CaptureFixture[str]) -> None:
+    three()
+    runs_folder().parent.chmod(0o777)
+    assert run(["runs"]) == Denied.exit_code
+    assert "can write to the state folder" in capsys.readouterr().err
 
 
 def test_the_index_can_be_made_again_from_the_records(told: Told, tmp_path: Path) -> None:

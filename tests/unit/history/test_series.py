@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.history.rules.backlog import MOST_TICKS, Backlog, validate
+from andon.history.rules.backlog import MOST_TICKS, Backlog
 from andon.history.rules.codec import SeriesRow, point
 from andon.history.rules.intervals import JOIN_SECONDS, OpenIntervals, UsageInterval, joined
 from andon.history.rules.series import (
@@ -48,6 +48,7 @@ from andon.model.device import (
     State,
 )
 from tests.support.history_parts import snapshot
+from tests.support.invariants import check_backlog
 from tests.support.rows import rows
 
 HOUR_MS = 3_600_000
@@ -369,7 +370,7 @@ def test_a_backlog_is_bounded_and_counts_what_it_dropped() -> None:
     backlog = Backlog()
     for at in range(MOST_TICKS + 5):
         backlog = backlog.add(NodeReadings(at, ()), (), ())
-        validate(backlog)
+        check_backlog(backlog)
     assert (len(backlog.ticks), backlog.dropped) == (MOST_TICKS, 5)
     assert backlog.ticks[0].at == 5
     done = backlog.flushed(1.0)
@@ -378,7 +379,7 @@ def test_a_backlog_is_bounded_and_counts_what_it_dropped() -> None:
 
 def test_a_write_is_due_at_the_next_flush_or_when_it_may_be_tried_again() -> None:
     backlog = Backlog().failed(100.0)
-    validate(backlog)
+    check_backlog(backlog)
     assert backlog.due(5.0, retry_at=101.0) == 105.0
     assert backlog.due(5.0, retry_at=160.0) == 160.0
     assert backlog.flushed(200.0).due(5.0, retry_at=float("-inf")) == 205.0

@@ -10,19 +10,18 @@ from msgspec.structs import replace
 
 from andon.jobs.rules.dispatch import (
     DispatchPlan,
-    PlanError,
     PlannedStart,
     QueuedJob,
     could_start,
     leaving,
     plan,
-    validate,
 )
 from andon.jobs.rules.expected import DeviceBusy, Learned, expected_starts
 from andon.leases.rules.capacity import DeviceCapacity
 from andon.leases.rules.choice import rank
 from andon.model.job import JobFacts, JobSpec
 from andon.model.lease import DeviceRequest
+from tests.support.invariants import PlanError, check_plan
 from tests.support.sharing_parts import capacities_of, claim, gpu, lease, need
 
 AT = 1000.0
@@ -104,7 +103,7 @@ def test_ten_thousand_alike_are_considered_once() -> None:
 def test_validate_finds_what_breaks_a_rule() -> None:
     capacities = node("free", AT + 100)
     jobs = [queued(1, 2), queued(2, 1, 200.0), queued(3, 1, 50.0)]
-    validate(DispatchPlan((PlannedStart(3, ("GPU-0",)),)), jobs, capacities, AT)
+    check_plan(DispatchPlan((PlannedStart(3, ("GPU-0",)),)), jobs, capacities, AT)
     for starts, words in (
         ((PlannedStart(2, ("GPU-0",)),), "delays job 1"),
         ((PlannedStart(3, ("GPU-1",)),), "not available"),
@@ -112,7 +111,7 @@ def test_validate_finds_what_breaks_a_rule() -> None:
         ((PlannedStart(3, ()),), "gets 0 devices"),
     ):
         with pytest.raises(PlanError, match=words):
-            validate(DispatchPlan(starts), jobs, capacities, AT)
+            check_plan(DispatchPlan(starts), jobs, capacities, AT)
 
 
 devices = st.lists(st.sampled_from(["free", None, 5.0, 10.0, 20.0, 40.0]), min_size=1, max_size=5)
@@ -135,7 +134,7 @@ def jobs_of(given: Sequence[Shape]) -> list[QueuedJob]:
 @given(devices, shapes)
 def test_every_plan_keeps_the_rules(ends: list[float | str | None], given: list[Shape]) -> None:
     capacities, jobs = node(*_from(ends)), jobs_of(given)
-    validate(plan(jobs, capacities, AT), jobs, capacities, AT)
+    check_plan(plan(jobs, capacities, AT), jobs, capacities, AT)
 
 
 @given(devices, shapes)

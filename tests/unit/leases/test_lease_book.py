@@ -304,6 +304,35 @@ def test_a_mutex_that_is_never_given_back_is_named_and_not_waited_for_for_ever(b
         pass
 
 
+def test_who_waits_for_a_second_book_does_not_keep_the_first(
+    book: Book, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second, waits, done = tmp_path / "second", threading.Event(), threading.Event()
+    second.mkdir()
+    pause = time.sleep
+
+    def waited(seconds: float) -> None:
+        waits.set()
+        pause(seconds)
+
+    monkeypatch.setattr("andon.leases.book.lock_holders.time.sleep", waited)
+
+    def both() -> None:
+        with mutex([book.path, second], 60):
+            done.set()
+
+    holder = os.open(second, os.O_RDONLY)
+    fcntl.flock(holder, fcntl.LOCK_EX)
+    waiting = threading.Thread(target=both)
+    waiting.start()
+    assert waits.wait(60)
+    with mutex([book.path], 10):
+        assert not done.is_set()
+    os.close(holder)
+    waiting.join(60)
+    assert done.is_set()
+
+
 def test_threads_exclude_each_other(book: Book) -> None:
     inside, most = [0], [0]
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from andon.errors import AndonError, Denied, Unavailable
 from andon.failures.retrying import Clocks, Retrying, RetryTexts
-from andon.failures.rules.backoff import BackOff, Failures, doubled_seconds, validate
+from andon.failures.rules.backoff import BackOff, Failures, doubled_seconds
+from tests.support.invariants import check_failures
 
 FULL = Unavailable("the disk is full", hint="free some space")
 
@@ -46,7 +47,7 @@ def test_the_first_of_many_failures_is_when_it_began(many: list[tuple[str, float
     found = Failures()
     for reason, at in many:
         found = found.failed(Unavailable(reason), at, at + 1e9)
-        validate(found)
+        check_failures(found)
     assert found.count == len(many)
     if many:
         assert (found.first, found.since) == (many[0][1], many[0][1] + 1e9)

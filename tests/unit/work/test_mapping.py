@@ -31,10 +31,11 @@ from andon.work.rules.map.items import (
     left,
     outcomes,
 )
-from andon.work.rules.map.plan import MapPlan, MapPolicy, MapUnit, validate
+from andon.work.rules.map.plan import MapPlan, MapPolicy, MapUnit
 from andon.work.rules.map.scaling import ScalingStep, efficiency, held_back_by, step_of
 from andon.work.rules.map.template import stem, template_of
 from andon.work.rules.map.worker_lines import answer_of, request_line
+from tests.support.invariants import check_map
 
 AT_ONCE = BackOff(first_seconds=0.0, most_seconds=0.0, at_once=0)
 
@@ -109,7 +110,7 @@ def test_every_item_is_somewhere_and_none_is_tried_too_often(
     tried: dict[int, int] = {}
     running: list[MapUnit] = []
     for place, ok, returned in steps:
-        validate(plan)
+        check_map(plan)
         if place % 2 and running:
             unit = running.pop(place % len(running))
             if returned:
@@ -121,7 +122,7 @@ def test_every_item_is_somewhere_and_none_is_tried_too_often(
             running.append(unit_or_none)
             first = unit_or_none.items[0].index
             tried[first] = tried.get(first, 0) + 1
-    validate(plan)
+    check_map(plan)
     assert all(times <= retries + 1 for times in tried.values())
     assert plan.over == (not running and (plan.stopped is not None or plan.untouched == 0))
 

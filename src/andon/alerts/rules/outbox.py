@@ -196,12 +196,3 @@ def _is_old(seconds: float) -> bool:
 
 def _without(informed: Mapping[str, tuple[str, ...]], alert: str) -> dict[str, tuple[str, ...]]:
     return {known: names for known, names in informed.items() if known != alert}
-
-
-def validate(box: Outbox) -> None:
-    """Check the invariants of an outbox."""
-    keys = [delivery.key for delivery in box.deliveries]
-    assert len(keys) == len(set(keys)), "duplicate delivery"
-    assert all(box.count(e.notifier) <= MOST_DELIVERIES for e in box.deliveries)
-    assert box.dropped >= 0
-    assert max(len(box.informed), len(box.accepted)) <= MOST_OPEN

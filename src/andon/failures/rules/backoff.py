@@ -48,12 +48,3 @@ class Failures(Struct, frozen=True):
     def due(self, back_off: BackOff) -> float:
         """When the next attempt is due, on the monotonic clock."""
         return self.last + back_off.seconds(self.count)
-
-
-def validate(failures: Failures) -> None:
-    """Checks that failure fields are all set or all unset."""
-    if failures.count:
-        assert failures.trouble is not None
-        assert failures.since is not None
-    else:
-        assert failures == Failures()

@@ -75,10 +75,3 @@ class Backlog(Struct, frozen=True):
     def failed(self, now: float) -> "Backlog":
         """The backlog after a failed attempt."""
         return replace(self, tried=now)
-
-
-def validate(backlog: Backlog) -> None:
-    """Checks the invariants of a backlog."""
-    assert len(backlog.ticks) <= MOST_TICKS
-    assert len(backlog.uses) <= MOST_USES
-    assert min(backlog.dropped, backlog.written) >= 0

@@ -48,6 +48,11 @@ def runs_folder() -> Path:
     return state_folder() / RUNS
 
 
+def is_read_only(folder: Path) -> bool:
+    """Whether its whole file system is."""
+    return bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+
+
 def open_state_folder() -> Path:
     """The folder, created if necessary, accessible only to this user."""
     folder = state_folder()
@@ -56,8 +61,7 @@ def open_state_folder() -> Path:
         _check_place(folder)
         make_private(folder)
         if not os.access(folder, os.W_OK | os.X_OK):
-            readonly = os.statvfs(folder).f_flag & os.ST_RDONLY
-            number = errno.EROFS if readonly else errno.EACCES
+            number = errno.EROFS if is_read_only(folder) else errno.EACCES
             raise OSError(number, os.strerror(number))
     except OSError as exc:
         raise Denied(

@@ -5,7 +5,7 @@ that the first cannot use, or with a time limit that ends before the first could
 of the leases in its way. If no such moment is known, no job overtakes it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from math import inf
 
@@ -68,10 +68,6 @@ class DispatchPlan(Struct, frozen=True):
 
     starts: tuple[PlannedStart, ...] = ()
     blocked: tuple[BlockedJob, ...] = ()
-
-
-class PlanError(AssertionError):
-    """A plan that breaks a rule; never raised unless there is a bug."""
 
 
 def plan(
@@ -222,56 +218,3 @@ def _free_at(capacity: DeviceCapacity, need: Need, at: float) -> float:
         return inf
     ends = (t.claim.lease.until if t.claim.lease else None for t in capacity.tenants)
     return max(at, min(inf if end is None else end for end in ends))
-
-
-def validate(
-    found: DispatchPlan,
-    jobs: Sequence[QueuedJob],
-    capacities: Sequence[DeviceCapacity],
-    at: float,
-    reserved: AbstractSet[str] = frozenset(),
-) -> None:
-    """Raise PlanError if a plan gives a device twice, gives what is not free, or delays a job."""
-    by_number = {job.number: (place, job) for place, job in enumerate(jobs)}
-    spaces = {capacity.uuid: capacity for capacity in capacities}
-    given: set[str] = set()
-    for start in found.starts:
-        place, job = by_number[start.number]
-        _check_start(start, job, spaces, given, reserved)
-        given |= set(start.uuids)
-        _check_order(start, job, jobs[:place], found, capacities, at)
-
-
-def _check_start(
-    start: PlannedStart,
-    job: QueuedJob,
-    spaces: Mapping[str, DeviceCapacity],
-    given: AbstractSet[str],
-    reserved: AbstractSet[str],
-) -> None:
-    if not job.need.least <= len(start.uuids) <= job.need.most:
-        raise PlanError(f"job {start.number} gets {len(start.uuids)} devices")
-    for uuid in start.uuids:
-        if uuid in given or uuid in reserved or start.uuids.count(uuid) > 1:
-            raise PlanError(f"{uuid} is given twice, the second time to job {start.number}")
-        if uuid not in job.need.eligible or obstacle(spaces[uuid], job.need) is not None:
-            raise PlanError(f"{uuid} is not available to job {start.number}")
-
-
-def _check_order(
-    start: PlannedStart,
-    job: QueuedJob,
-    ahead: Sequence[QueuedJob],
-    found: DispatchPlan,
-    capacities: Sequence[DeviceCapacity],
-    at: float,
-) -> None:
-    """Checks that no waiting job ahead could use the devices before this job ends."""
-    started = {one.number for one in found.starts}
-    waiting: list[BlockedJob] = []
-    for other in ahead:
-        if other.number not in started:
-            waiting.append(blocked_job(other, waiting, capacities, at))
-    for one in barring(waiting, job.lasts_seconds, at):
-        if one.hoped & set(start.uuids):
-            raise PlanError(f"job {start.number} delays job {one.number}")

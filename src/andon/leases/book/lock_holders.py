@@ -172,46 +172,42 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.0005, 0.03
 
 @contextmanager
 def mutex(books: Sequence[Path], timeout_seconds: float = TIMEOUT_SECONDS) -> Iterator[None]:
-    """Holds every book at once, always in the same order."""
-    with ExitStack() as held:
-        for path in books:
-            held.enter_context(_one(path, timeout_seconds))
-        yield
-
-
-@contextmanager
-def _one(path: Path, timeout_seconds: float) -> Iterator[None]:
-    end = time.monotonic() + timeout_seconds
+    """Holds every book at once. While another process has one of them none is held: a book that
+    stays locked does not lock the others."""
+    end, pause = time.monotonic() + timeout_seconds, FIRST_PAUSE_SECONDS
     while True:
-        # A new descriptor each time: two threads with one descriptor would both hold it.
-        descriptor = open_folder(path)
-        try:
-            _wait(descriptor, path, end, timeout_seconds)
-            if _is_still(path, descriptor):
+        with ExitStack() as held:
+            locked = next((p for p in books if not held.enter_context(_one(p))), None)
+            if locked is None:
                 yield
                 return
-        finally:
-            # Unlocked explicitly, not by closing: a child forked meanwhile has it too.
-            with suppress(OSError):
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
-            os.close(descriptor)
-
-
-def _wait(descriptor: int, path: Path, end: float, timeout_seconds: float) -> None:
-    pause = FIRST_PAUSE_SECONDS
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() >= end:
-                raise _stuck(path, descriptor, timeout_seconds) from None
+        if time.monotonic() >= end:
+            raise _stuck(locked, timeout_seconds)
         time.sleep(pause * (0.5 + os.urandom(1)[0] / 255))  # jitter, so that waiters do not collide
         pause = min(pause * 1.5, LONGEST_PAUSE_SECONDS)
 
 
+@contextmanager
+def _one(path: Path) -> Iterator[bool]:
+    """Yields whether the book could be locked, until the end of the block."""
+    # A new descriptor each time: two threads with one descriptor would both hold it.
+    descriptor = open_folder(path)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            free = _is_still(path, descriptor)
+        except BlockingIOError:
+            free = False
+        yield free
+    finally:
+        # Unlocked explicitly, not by closing: a child forked meanwhile has it too.
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
+
+
 def _is_still(path: Path, descriptor: int) -> bool:
-    """Whether the directory was not replaced while we waited."""
+    """Whether the directory was not replaced meanwhile."""
     try:
         here, there = path.stat(), os.fstat(descriptor)
     except OSError:
@@ -219,8 +215,12 @@ def _is_still(path: Path, descriptor: int) -> bool:
     return (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino)
 
 
-def _stuck(path: Path, descriptor: int, seconds: float) -> Conflict:
-    who, pids = named_holders(descriptor)
+def _stuck(path: Path, seconds: float) -> Conflict:
+    descriptor = open_folder(path)
+    try:
+        who, pids = named_holders(descriptor)
+    finally:
+        os.close(descriptor)
     hint = f"if it is stopped, resume it: kill -CONT {pids[0]}" if pids else "try again"
     return Conflict(
         f"the lease book {path} has been locked for {human_seconds(seconds)} by {who}", hint

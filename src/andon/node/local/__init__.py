@@ -106,10 +106,9 @@ class LocalNode:
 
     @cached_property
     def runs(self) -> "LocalRuns":
-        from andon.node.local.runs import LocalRuns
+        from andon.node.local.runs import open_runs
 
-        here = self._here
-        return LocalRuns(here.parts.open_run_finder(here.notify, here.settings))
+        return open_runs(self._here)
 
     @cached_property
     def jobs(self) -> "LocalJobs":

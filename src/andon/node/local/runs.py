@@ -1,38 +1,81 @@
 """The runs of this machine, by its index and the folder of records."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
+from andon.errors import AndonError, Denied, Unavailable
+from andon.host.state.user_folder import is_read_only, state_folder
 from andon.model.run.record import RunRow
 from andon.runs.index import RunFinder
 from andon.runs.rules.matching import RunListing, RunQuery
+
+if TYPE_CHECKING:
+    from andon.node.local import Here
+
+T = TypeVar("T")
+
+
+def open_runs(here: "Here") -> "LocalRuns":
+    """Returns the runs by the index of this machine. Where it cannot be opened or written, as on
+    a full disk, by the records themselves, which have no tags and notes."""
+
+    def by_records(trouble: AndonError) -> RunFinder:
+        here.notify(f"{trouble.reason}; runs are read from their records, without tags and notes")
+        finder = here.parts.open_run_finder(here.notify, here.settings, in_memory=True)
+        finder.refresh()
+        return finder
+
+    try:
+        return LocalRuns(here.parts.open_run_finder(here.notify, here.settings), by_records)
+    except (Unavailable, Denied) as exc:
+        folder = state_folder()
+        if isinstance(exc, Denied) and not (folder.is_dir() and is_read_only(folder)):
+            raise  # it is another user's, or others can write to it
+        return LocalRuns(by_records(exc))
 
 
 class LocalRuns:
     """This user's records; others' are private."""
 
-    def __init__(self, finder: RunFinder) -> None:
-        self.finder = finder
+    def __init__(
+        self, finder: RunFinder, instead: Callable[[AndonError], RunFinder] | None = None
+    ) -> None:
+        """`instead` makes a finder for when this one fails."""
+        self.finder, self._instead = finder, instead
 
     def listed(self, query: RunQuery) -> RunListing:
-        finder = self.finder
-        left = finder.refresh()
-        rows = list(finder.index.find(query))
-        total = len(rows) if query.limit is None else finder.index.count(query)
-        more = f"{left} more records are not read yet; to read them all: andon runs add"
-        return RunListing(rows, total, f"{more} {finder.folder}" if left else None)
+        return self._asked(lambda finder: _listed(finder, query))
 
     def find(self, query: RunQuery) -> Sequence[RunRow]:
-        self.finder.refresh()
-        return self.finder.index.find(query)
+        return self.listed(query).rows
 
     def is_id(self, word: str) -> bool:
-        return any(row.id == word for row in self.finder.index.beginning(word, 1))
+        found = self._asked(lambda finder: finder.index.beginning(word, 1))
+        return any(row.id == word for row in found)
 
     def resolve(self, word: str) -> RunRow:
-        return self.finder.resolve(word)
+        return self._asked(lambda finder: finder.resolve(word))
 
     def with_record(self, row: RunRow) -> RunRow:
         return row
 
     def close(self) -> None:
         self.finder.index.close()
+
+    def _asked(self, ask: Callable[[RunFinder], T]) -> T:
+        try:
+            return ask(self.finder)
+        except Unavailable as exc:
+            if self._instead is None:
+                raise
+            self.close()
+            self.finder, self._instead = self._instead(exc), None
+            return ask(self.finder)
+
+
+def _listed(finder: RunFinder, query: RunQuery) -> RunListing:
+    left = finder.refresh()
+    rows = list(finder.index.find(query))
+    total = len(rows) if query.limit is None else finder.index.count(query)
+    more = f"{left} more records are not read yet; to read them all: andon runs add"
+    return RunListing(rows, total, f"{more} {finder.folder}" if left else None)

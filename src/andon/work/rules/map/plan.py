@@ -106,12 +106,3 @@ class MapPlan(Struct):
     def stop(self, why: str) -> None:
         """Start no further items; running ones continue."""
         self.stopped = self.stopped or why
-
-
-def validate(plan: MapPlan) -> None:
-    """Checks that every item is in exactly one place."""
-    queued = [*plan._next, *(unit for _, _, unit in plan._later)]
-    indices = [item.index for unit in queued for item in unit.items]
-    assert len(indices) == len(set(indices))
-    assert plan.done + plan.failed + plan.running + len(indices) == len(plan.items)
-    assert min(plan.done, plan.failed, plan.running) >= 0
