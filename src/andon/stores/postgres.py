@@ -15,7 +15,7 @@ from andon.stores.session import TableSession
 
 KEPT_HOURS = 2  # of partitions with ticks: what is packed later is moved
 MEASURE_SECONDS = 600.0  # between two measurements of a node's blocks
-VACUUM = "VACUUM (ANALYZE) block, use, unpacked, extent, episode, outbox, runs, run_tags"
+VACUUM = "VACUUM (ANALYZE) block, use, unpacked"
 
 
 class PostgresStore(HistoryTables):
