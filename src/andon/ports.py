@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # imported at every start; history and alerts are not
     from andon.model.alert import Alert, Notice
     from andon.model.event import Event
     from andon.model.execution import CreatedWork, WorkEnd, WorkOrder
+    from andon.model.fleet import FleetNode, Heartbeat
     from andon.model.job.cluster import (
         ClusterJob,
         ClusterLog,
@@ -220,6 +221,45 @@ class StoreKind(Protocol):
     def files(self, url: StoreUrl) -> Mapping[str, Path]:
         """The files it may have on this machine, by purpose, so that doctor can check who may read
         them; none for a store without."""
+
+
+class NodeStore(Protocol):
+    """Stores which nodes may report to a hub, and their heartbeats. Several hubs may use one. A
+    call that returns has been committed.
+
+    Raises `Unavailable`, `Denied` or `Conflict` when it cannot; then nothing was written, and the
+    same call may be made again.
+    """
+
+    def nodes(self) -> Sequence[FleetNode]:
+        """Returns all nodes, by name, each with the digest of its last heartbeat."""
+
+    def put(self, node: FleetNode) -> None:
+        """Adds a node, or changes its token and its marks; heartbeats are not touched. `Conflict`
+        if another node has the token."""
+
+    def remove(self, name: str) -> bool:
+        """Removes a node, which then has no heartbeat; returns whether there was one. Its history
+        stays."""
+
+    def take(self, heartbeats: Sequence[Heartbeat]) -> Sequence[Heartbeat]:
+        """Stores heartbeats in this order; returns those that are new. One that is not newer than
+        the last of its session, or of a node that may not report, is left out."""
+
+    def last(self, name: str) -> Heartbeat | None:
+        """Returns a node's last heartbeat with all its parts; None without one, or if its parts
+        are no longer kept."""
+
+    def close(self) -> None:
+        """Close files and connections. May be called twice."""
+
+
+@runtime_checkable
+class FleetKind(Protocol):
+    """A kind of store that a hub can use."""
+
+    def open_nodes(self, url: StoreUrl) -> NodeStore:
+        """Opens the nodes of the hub at this URL."""
 
 
 class Notifier(Protocol):
