@@ -20,7 +20,6 @@ if TYPE_CHECKING:  # imported at every start; history and alerts are not
     from andon.model.alert import Alert, Notice
     from andon.model.event import Event
     from andon.model.execution import CreatedWork, WorkEnd, WorkOrder
-    from andon.model.fleet import FleetNode, Heartbeat
     from andon.model.job.cluster import (
         ClusterJob,
         ClusterLog,
@@ -29,6 +28,7 @@ if TYPE_CHECKING:  # imported at every start; history and alerts are not
         Submission,
     )
     from andon.model.run.record import RunRow
+    from andon.node.fleet import FleetNode, Heartbeat
     from andon.runs.rules.baselines import RunBaseline
     from andon.runs.rules.matching import RunCounts, RunQuery
     from andon.settings.store_url import StoreUrl
@@ -252,14 +252,6 @@ class NodeStore(Protocol):
 
     def close(self) -> None:
         """Close files and connections. May be called twice."""
-
-
-@runtime_checkable
-class FleetKind(Protocol):
-    """A kind of store that a hub can use."""
-
-    def open_nodes(self, url: StoreUrl) -> NodeStore:
-        """Opens the nodes of the hub at this URL."""
 
 
 class Notifier(Protocol):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.ports import FleetKind, NodeStore
+from andon.ports import NodeStore
 from andon.settings.store_url import parse_store_url
 from andon.stores.postgres_kind import PostgresKind
 from andon.testing.node_store_contract import AT, ONE, NodeStoreContract, OpenNodeStore, beat
@@ -29,10 +29,6 @@ def reopen(tmp_path: Path) -> Iterator[OpenNodeStore]:
 
 class TestPostgresNodes(NodeStoreContract):
     """On a real server."""
-
-
-def test_postgresql_is_a_kind_for_a_hub() -> None:
-    assert isinstance(PostgresKind, FleetKind)
 
 
 def test_heartbeats_of_past_hours_are_dropped(reopen: OpenNodeStore, tmp_path: Path) -> None:

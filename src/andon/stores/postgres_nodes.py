@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from andon.errors import Conflict
-from andon.model.fleet import FleetNode, Heartbeat
+from andon.node.fleet import FleetNode, Heartbeat
 from andon.settings.store_url import StoreUrl
 from andon.stores.postgres_database import PostgresDatabase
 from andon.stores.postgres_partitions import drop_partitions, make_partition, old_partitions

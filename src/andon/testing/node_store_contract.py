@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from andon.errors import Conflict
-from andon.model.fleet import FleetNode, Heartbeat
+from andon.node.fleet import FleetNode, Heartbeat
 from andon.ports import NodeStore
 
 AT = 1_794_000_000.0
