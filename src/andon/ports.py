@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # imported at every start; history and alerts are not
         Submission,
     )
     from andon.model.run.record import RunRow
+    from andon.node.fleet import FleetNode, Heartbeat
     from andon.runs.rules.baselines import RunBaseline
     from andon.runs.rules.matching import RunCounts, RunQuery
     from andon.settings.store_url import StoreUrl
@@ -220,6 +221,37 @@ class StoreKind(Protocol):
     def files(self, url: StoreUrl) -> Mapping[str, Path]:
         """The files it may have on this machine, by purpose, so that doctor can check who may read
         them; none for a store without."""
+
+
+class NodeStore(Protocol):
+    """Stores which nodes may report to a hub, and their heartbeats. Several hubs may use one. A
+    call that returns has been committed.
+
+    Raises `Unavailable`, `Denied` or `Conflict` when it cannot; then nothing was written, and the
+    same call may be made again.
+    """
+
+    def nodes(self) -> Sequence[FleetNode]:
+        """Returns all nodes, by name, each with the digest of its last heartbeat."""
+
+    def put(self, node: FleetNode) -> None:
+        """Adds a node, or changes its token and its marks; heartbeats are not touched. `Conflict`
+        if another node has the token."""
+
+    def remove(self, name: str) -> bool:
+        """Removes a node, which then has no heartbeat; returns whether there was one. Its history
+        stays."""
+
+    def take(self, heartbeats: Sequence[Heartbeat]) -> Sequence[Heartbeat]:
+        """Stores heartbeats in this order; returns those that are new. One that is not newer than
+        the last of its session, or of a node that may not report, is left out."""
+
+    def last(self, name: str) -> Heartbeat | None:
+        """Returns a node's last heartbeat with all its parts; None without one, or if its parts
+        are no longer kept."""
+
+    def close(self) -> None:
+        """Close files and connections. May be called twice."""
 
 
 class Notifier(Protocol):

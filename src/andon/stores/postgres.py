@@ -11,11 +11,11 @@ from andon.settings.store_url import StoreUrl
 from andon.stores.head import cut_values, series_bytes
 from andon.stores.history import Head, HistoryTables
 from andon.stores.postgres_database import PostgresDatabase
+from andon.stores.postgres_partitions import drop_partitions, make_partition, old_partitions
 from andon.stores.session import TableSession
 
-KEPT_HOURS = 2  # of partitions with ticks: what is packed later is moved
 MEASURE_SECONDS = 600.0  # between two measurements of a node's blocks
-VACUUM = "VACUUM (ANALYZE) block, use, unpacked, extent, episode, outbox, runs, run_tags"
+VACUUM = "VACUUM (ANALYZE) block, use, unpacked"
 
 
 class PostgresStore(HistoryTables):
@@ -59,7 +59,7 @@ class PostgresStore(HistoryTables):
             return
         hour, written = session.run("next_write").fetchone()
         if hour != self._hour:
-            _make_partition(session, hour)
+            make_partition(session, "head", hour)
             self._hour = hour
         windows = {window(Tier.RAW, at) for _, at, _, _ in rows}
         session.many("put_unpacked", [(session.node, since, written - 1) for since in windows])
@@ -99,41 +99,16 @@ class PostgresStore(HistoryTables):
 
     def _drop_partitions(self) -> int:
         with self._database.guarded() as session:
-            hour, names = _partitions(session)
-        old = [name for name in names if int(name.removeprefix("head_")) <= hour - KEPT_HOURS]
+            hour, old = old_partitions(session, "head")
         if not old:
             return 0
         with self._transaction() as session:
-            freed = 0
-            session.execute("SET LOCAL lock_timeout = '1s'")
-            _make_partition(session, hour)
-            session.execute("LOCK TABLE head IN ACCESS EXCLUSIVE MODE")
-            for name in set(old).intersection(_partitions(session)[1]):
-                freed += session.run("size_of", (name,)).fetchone()[0]
-                session.execute(MOVE.format(hour=hour, name=name))
-                session.execute(f"DROP TABLE {name}")
-            return freed
+            make_partition(session, "head", hour)
+            return drop_partitions(session, "head", old, lambda name: MOVE.format(hour, name))
 
 
 MOVE = """
-INSERT INTO head SELECT {hour}, node, since, at, device, written, body
-FROM {name} JOIN unpacked USING (node, since) WHERE written > after
+INSERT INTO head SELECT {}, node, since, at, device, written, body
+FROM {} JOIN unpacked USING (node, since) WHERE written > after
 """
 """Takes along what a node has not packed, such as one that ended in the middle of a window."""
-
-
-def _make_partition(session: TableSession, hour: int) -> None:
-    """Makes the partition of an hour if no one has. Attached and not created as a partition: that
-    would wait for everyone who reads."""
-    session.run("lock_partitions")
-    name = f"head_{hour}"
-    if name not in _partitions(session)[1]:
-        session.execute(f"CREATE TABLE {name} (LIKE head INCLUDING STORAGE)")
-        attach = f"ALTER TABLE head ATTACH PARTITION {name} FOR VALUES IN ({hour})"
-        session.execute(attach)
-
-
-def _partitions(session: TableSession) -> tuple[int, list[str]]:
-    """Returns the present hour, by the clock of the server, and the names of all partitions."""
-    found = session.run("partitions").fetchone()
-    return found[0], found[1]

@@ -72,6 +72,7 @@ _KNOWN: tuple[tuple[str | tuple[str, ...], type[AndonError], str, str], ...] = (
     ("28", Denied, "{}", _PASSWORDS),
     ("53100", Unavailable, "the disk of the database is full", "free some space there"),
     ("53300", Unavailable, "{}", "raise max_connections of PostgreSQL"),
+    ("23505", Conflict, "{}", "it is another one's"),
     (BUSY, Conflict, "locked by another session: {}", "see pg_stat_activity"),
     ("42P07", Invalid, "{}, and it is another program's", "name a database of andon's own"),
     ("57P", Unavailable, "the server stops or starts: {}", "it is tried again"),

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from andon.errors import Unavailable
-from andon.ports import AlertStore, RunIndex, Store
+from andon.ports import AlertStore, NodeStore, RunIndex, Store
 from andon.settings.store_url import StoreUrl
 
 try:
@@ -37,6 +37,12 @@ class PostgresKind:
         from andon.stores.postgres_runs import PostgresRunIndex
 
         return PostgresRunIndex(url, node)
+
+    @classmethod
+    def open_nodes(cls, url: StoreUrl) -> NodeStore:
+        from andon.stores.postgres_nodes import PostgresNodeStore
+
+        return PostgresNodeStore(url)
 
     @classmethod
     def files(cls, url: StoreUrl) -> Mapping[str, Path]:

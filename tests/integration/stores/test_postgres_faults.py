@@ -90,15 +90,16 @@ def test_a_frozen_server_does_not_freeze_andon(
 ) -> None:
     """The commit under way may still happen when it wakes up: the ticks are there once."""
     retry_soon(monkeypatch)
-    monkeypatch.setattr(LimitedConnection, "patience_seconds", 0.5)
     url = f"{url_of(tmp_path)}&connect_timeout=2"
     recording = begun(url)
-    own.send(signal.SIGSTOP)
-    try:
-        recording.fails_with("does not respond: no answer for 0 s")
-        recording.goes_on_until(lambda: recording.recorder.health().buffered_snapshots > 30)
-    finally:
-        own.send(signal.SIGCONT)
+    with monkeypatch.context() as hasty:
+        hasty.setattr(LimitedConnection, "patience_seconds", 0.5)
+        own.send(signal.SIGSTOP)
+        try:
+            recording.fails_with("does not respond: no answer for 0 s")
+            recording.goes_on_until(lambda: recording.recorder.health().buffered_snapshots > 30)
+        finally:
+            own.send(signal.SIGCONT)
     recording.recovers()
     assert count(url) == recording.ticks
 

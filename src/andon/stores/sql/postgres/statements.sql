@@ -30,7 +30,7 @@ SELECT floor(extract(epoch FROM now()) / 3600)::integer, nextval('head_write')
 -- name: partitions
 SELECT floor(extract(epoch FROM now()) / 3600)::integer, ARRAY(
     SELECT relname::text FROM pg_inherits JOIN pg_class ON pg_class.oid = inhrelid
-    WHERE inhparent = 'head'::regclass
+    WHERE inhparent = %s::text::regclass
 )
 
 -- name: size_of
@@ -286,3 +286,44 @@ SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class
 WHERE relkind = 'r' AND relnamespace = (
     SELECT relnamespace FROM pg_class WHERE oid = 'andon_schema'::regclass
 )
+
+-- name: fleet_nodes
+SELECT name, token_hash, added, drained, revoked, heard, digest
+FROM fleet_node JOIN node ON node.id = fleet_node.node ORDER BY name COLLATE "C"
+
+-- name: add_node
+INSERT INTO node (name) VALUES (%s) ON CONFLICT DO NOTHING
+
+-- name: put_fleet_node
+INSERT INTO fleet_node (node, token_hash, added, drained, revoked)
+SELECT id, %(token_hash)s, %(added)s, %(drained)s, %(revoked)s FROM node WHERE name = %(name)s
+ON CONFLICT (node) DO UPDATE SET
+    token_hash = excluded.token_hash, drained = excluded.drained, revoked = excluded.revoked
+
+-- name: remove_fleet_node
+DELETE FROM fleet_node WHERE node = (SELECT id FROM node WHERE name = %s)
+
+-- name: reporters
+SELECT name, node, session, sequence FROM fleet_node JOIN node ON node.id = fleet_node.node
+WHERE NOT revoked AND name = ANY(%s::text[]) ORDER BY node FOR UPDATE OF fleet_node
+
+-- name: last_of_session
+SELECT coalesce(max(sequence), 0) FROM beat WHERE node = %s AND session = %s
+
+-- name: present_hour
+SELECT floor(extract(epoch FROM now()) / 3600)::integer
+
+-- name: put_beat
+INSERT INTO beat (hour, node, session, sequence, at, sent, snapshot, ticks)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s)
+
+-- name: hear
+UPDATE fleet_node SET session = %(session)s, sequence = %(sequence)s, heard = %(at)s,
+    sent = %(sent)s, digest = %(digest)s
+WHERE node = %(node)s
+
+-- name: last_beat
+SELECT name, beat.session, beat.sequence, at, beat.sent, digest, snapshot, ticks
+FROM node JOIN fleet_node ON fleet_node.node = node.id JOIN beat ON beat.node = node.id
+    AND beat.session = fleet_node.session AND beat.sequence = fleet_node.sequence
+WHERE name = %s LIMIT 1

@@ -1,0 +1,33 @@
+"""What a hub knows of its nodes: which may report, and what each reported last."""
+
+from msgspec import Struct
+
+
+class FleetNode(Struct, frozen=True):
+    """A node that was added to a hub."""
+
+    name: str
+    token_hash: str
+    added: float
+    drained: bool = False
+    revoked: bool = False
+    heard: float | None = None
+    """When its last heartbeat came, on the hub's clock."""
+    digest: bytes = b""
+    """The small part of that heartbeat, which a hub reads."""
+
+
+class Heartbeat(Struct, frozen=True):
+    """One report of a node. Only the digest is read when it comes."""
+
+    node: str
+    session: str
+    """Of one start of the agent: it counts its heartbeats from 1."""
+    sequence: int
+    at: float
+    """When it came, on the hub's clock."""
+    sent: float
+    """When it was sent, on the node's clock."""
+    digest: bytes
+    snapshot: bytes = b""
+    ticks: bytes = b""

@@ -1,0 +1,90 @@
+"""The nodes of a hub and their heartbeats in a PostgreSQL database."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from andon.errors import Conflict
+from andon.node.fleet import FleetNode, Heartbeat
+from andon.settings.store_url import StoreUrl
+from andon.stores.postgres_database import PostgresDatabase
+from andon.stores.postgres_partitions import drop_partitions, make_partition, old_partitions
+from andon.stores.session import TableSession
+
+HUB = "hub"  # the name under which a hub itself has rows
+
+
+class PostgresNodeStore:
+    """Beside the history of the nodes; calls may come from any thread."""
+
+    def __init__(self, url: StoreUrl) -> None:
+        self._hour: int | None = None  # whose partition is there
+        self._database = PostgresDatabase(url, HUB, forget=self._forget)
+
+    def nodes(self) -> Sequence[FleetNode]:
+        with self._database.reading() as session:
+            return [FleetNode(*row) for row in session.run("fleet_nodes").fetchall()]
+
+    def put(self, node: FleetNode) -> None:
+        with self._database.transaction() as session:
+            session.put("add_node", (node.name,))
+            facts = {name: getattr(node, name) for name in _FACTS}
+            session.put("put_fleet_node", facts)
+
+    def remove(self, name: str) -> bool:
+        with self._database.transaction() as session:
+            return bool(session.run("remove_fleet_node", (name,)).rowcount)
+
+    def take(self, heartbeats: Sequence[Heartbeat]) -> Sequence[Heartbeat]:
+        self._drop_old()
+        with self._database.transaction() as session:
+            names = sorted({beat.node for beat in heartbeats})
+            known = {n: tuple(more) for n, *more in session.run("reporters", (names,)).fetchall()}
+            hour = self._present_hour(session)
+            new = []
+            for beat in heartbeats:
+                if beat.node not in known:
+                    continue
+                node, run, sequence = known[beat.node]
+                if run != beat.session:
+                    sequence = session.run("last_of_session", (node, beat.session)).fetchone()[0]
+                if beat.sequence <= sequence:
+                    continue
+                known[beat.node] = node, beat.session, beat.sequence
+                new.append(beat)
+                row = (beat.session, beat.sequence, beat.at, beat.sent, beat.snapshot, beat.ticks)
+                session.put("put_beat", (hour, node, *row))
+            for beat in {beat.node: beat for beat in new}.values():
+                facts = {name: getattr(beat, name) for name in _HEARD}
+                session.put("hear", {**facts, "node": known[beat.node][0]})
+        return new
+
+    def last(self, name: str) -> Heartbeat | None:
+        with self._database.reading() as session:
+            found = session.run("last_beat", (name,)).fetchone()
+        return None if found is None else Heartbeat(*found)
+
+    def close(self) -> None:
+        self._database.close()
+
+    def _forget(self) -> None:
+        self._hour = None
+
+    def _drop_old(self) -> None:
+        """Drops heartbeats whose time is over, when an hour has begun and nobody reads them."""
+        with self._database.guarded() as session:
+            hour, old = old_partitions(session, "beat")
+        if old and hour != self._hour:
+            with suppress(Conflict), self._database.transaction() as session:
+                drop_partitions(session, "beat", old, None)
+
+    def _present_hour(self, session: TableSession) -> int:
+        """Returns the hour of the server, whose partition is there then."""
+        hour: int = session.run("present_hour").fetchone()[0]
+        if hour != self._hour:
+            make_partition(session, "beat", hour)
+            self._hour = hour
+        return hour
+
+
+_FACTS = ("name", "token_hash", "added", "drained", "revoked")
+_HEARD = ("session", "sequence", "at", "sent", "digest")

@@ -1,0 +1,107 @@
+"""The contract of every store of a hub's nodes, as a pytest suite for other packages, too."""
+
+from typing import Protocol
+
+import pytest
+from msgspec.structs import replace
+
+from andon.errors import Conflict
+from andon.node.fleet import FleetNode, Heartbeat
+from andon.ports import NodeStore
+
+AT = 1_794_000_000.0
+ONE = FleetNode("n1", "hash-1", AT)
+TWO = FleetNode("n2", "hash-2", AT + 1)
+OTHER = "hash-3"
+
+
+def beat(sequence: int, node: str = "n1", session: str = "a") -> Heartbeat:
+    at = AT + 5 * sequence
+    mark = f"{node} {session} {sequence}".encode()
+    return Heartbeat(node, session, sequence, at, at - 7200, mark, b"\0" + mark, b"\xff" * 3000)
+
+
+class OpenNodeStore(Protocol):
+    """Opens the nodes, each time as another hub would."""
+
+    def __call__(self) -> NodeStore: ...
+
+
+class NodeStoreContract:
+    """Subclass it with a fixture `reopen`: opens the store, each time as another hub would."""
+
+    def test_there_are_no_nodes_at_first(self, reopen: OpenNodeStore) -> None:
+        store = reopen()
+        assert list(store.nodes()) == []
+        assert store.last("n1") is None
+        assert not store.remove("n1")
+        assert list(store.take([beat(1)])) == [], "a node that was not added may not report"
+        assert list(store.nodes()) == []
+
+    def test_nodes_are_there_for_every_hub(self, reopen: OpenNodeStore) -> None:
+        store = reopen()
+        store.put(TWO)
+        store.put(ONE)
+        assert list(reopen().nodes()) == [ONE, TWO]
+        store.put(replace(ONE, token_hash=OTHER, drained=True, added=AT + 99))
+        assert list(reopen().nodes()) == [replace(ONE, token_hash=OTHER, drained=True), TWO]
+
+    def test_a_token_is_one_nodes(self, reopen: OpenNodeStore) -> None:
+        store = reopen()
+        store.put(ONE)
+        with pytest.raises(Conflict):
+            store.put(replace(TWO, token_hash=ONE.token_hash))
+        assert list(store.nodes()) == [ONE]
+
+    def test_the_last_heartbeat_is_there_whole(self, reopen: OpenNodeStore) -> None:
+        store = reopen()
+        store.put(ONE)
+        store.put(TWO)
+        beats = [beat(1), beat(1, "n2"), beat(2)]
+        assert list(store.take(beats)) == beats
+        assert (reopen().last("n1"), reopen().last("n2")) == (beat(2), beat(1, "n2"))
+        heard = [(node.heard, node.digest) for node in reopen().nodes()]
+        assert heard == [(AT + 10, b"n1 a 2"), (AT + 5, b"n2 a 1")]
+        store.put(replace(ONE, drained=True))
+        assert reopen().last("n1") == beat(2), "a mark changes no heartbeat"
+
+    def test_what_comes_again_or_late_is_left_out(self, reopen: OpenNodeStore) -> None:
+        store = reopen()
+        store.put(ONE)
+        store.take([beat(1), beat(2), beat(3)])
+        assert list(reopen().take([beat(2), beat(3), beat(4), beat(4)])) == [beat(4)]
+        assert store.last("n1") == beat(4)
+
+    def test_a_new_start_of_an_agent_counts_anew(self, reopen: OpenNodeStore) -> None:
+        store = reopen()
+        store.put(ONE)
+        store.take([beat(8), beat(9)])
+        assert list(store.take([beat(1, session="b")])) == [beat(1, session="b")]
+        assert list(store.take([beat(9), beat(1, session="b")])) == [], "a replay of either"
+        assert store.last("n1") == beat(1, session="b")
+
+    def test_a_revoked_node_may_not_report(self, reopen: OpenNodeStore) -> None:
+        store = reopen()
+        store.put(ONE)
+        store.take([beat(1)])
+        store.put(replace(ONE, revoked=True))
+        assert list(reopen().take([beat(2)])) == []
+        assert store.last("n1") == beat(1)
+        store.put(ONE)
+        assert list(store.take([beat(2)])) == [beat(2)]
+
+    def test_a_removed_node_is_gone_and_may_come_back(self, reopen: OpenNodeStore) -> None:
+        store = reopen()
+        store.put(ONE)
+        store.take([beat(5)])
+        assert store.remove("n1")
+        assert (list(reopen().nodes()), reopen().last("n1")) == ([], None)
+        assert list(store.take([beat(6)])) == []
+        store.put(replace(ONE, token_hash=OTHER))
+        assert store.last("n1") is None
+        assert list(store.take([beat(1, session="c")])) == [beat(1, session="c")]
+
+    def test_it_may_be_closed_twice(self, reopen: OpenNodeStore) -> None:
+        store = reopen()
+        store.close()
+        store.close()
