@@ -65,7 +65,7 @@ class Figures:
 
 def main() -> int:
     options = _options()
-    with tempfile.TemporaryDirectory(prefix="bench-board.") as folder:
+    with tempfile.TemporaryDirectory(prefix="bench-board.", ignore_cleanup_errors=True) as folder:
         boards = [Board("now")]
         if options.old:
             boards.insert(0, earlier(options.old, Path(folder) / "old"))

@@ -40,7 +40,7 @@ class Picture(NamedTuple):
     whole: bool = True
 
 
-DOCS = (
+DOCS: tuple[Picture, ...] = (
     Picture("board", "", whole=False),
     Picture("board-dark", "", "dark", whole=False),
     Picture("charts", "charts?seconds=86400", whole=False),

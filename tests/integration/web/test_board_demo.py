@@ -18,7 +18,7 @@ PAGES = {
     "runs": "pretrain.py",
     "jobs": "pretrain.py",
     "leases": "carol",
-    "health": "store",
+    "health": "Health",
 }
 
 

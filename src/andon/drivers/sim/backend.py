@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from andon.drivers.sim.rules.lab import Lab
     from andon.model.event import Event
 
+DESCRIBED_SECONDS = 60.0  # a reader that starts later need not describe a lost device again
+
 
 class Simulation:
     """Plays a scenario. `origin` is second zero of the scripts; by default the first `open`.
@@ -135,7 +137,8 @@ class Simulation:
                 self._report([xid])
 
     def _refuse_when_lost(self, device: int, elapsed: float) -> None:
-        if self._lab is not None and device not in self._read:
+        is_new = device not in self._read and elapsed < DESCRIBED_SECONDS
+        if self._lab is not None and is_new:
             return  # it was there before the lab was opened, so what it is is known
         for script in self._active(ScriptedFault.LOST, elapsed, device):
             raise Gone("the simulated device has fallen off the bus", hint=_scripted(script))
