@@ -139,7 +139,7 @@ def test_a_run_that_goes_on_has_its_numbers_beside_others_too(
         page.goto(f"{served.url}/#/runs/gggggggg,hhhhhhhh")
         row = page.get_by_role("row").filter(has_text="going.py")
         expect(row).to_contain_text("running")
-        expect(row).to_contain_text(re.compile(r"\d+ %"))
+        expect(row).to_contain_text(re.compile(r"\d+\s%"))
         expect(row).to_contain_text("90.0")
 
 
@@ -200,7 +200,7 @@ def test_a_run_has_its_box_its_table_and_four_charts_with_events(
     head = page.get_by_label("GPUs of this run", exact=True).locator("th")
     expect(head).to_have_text(["GPU ID", "Model", "Utilisation", "Memory", "Temperature", "Power"])
     first = page.locator('td[data-name="Utilisation"]').first
-    expect(first).to_have_text(re.compile(r"^\d+ % \(\d+–\d+\)$"))
+    expect(first).to_have_text(re.compile(r"^\d+\s% \(\d+–\d+\)$"))
     expect(page.locator("figure.chart")).to_have_count(4)
     expect(page.locator("figure.chart canvas")).to_have_count(4)
     expect(page.locator(".happened li")).to_have_count(2)
