@@ -45,6 +45,8 @@ export function gib(bytes: Value): string {
   return size >= 99.95 ? size.toFixed(0) : size.toFixed(1);
 }
 
+export const inGib = (bytes: Value): string => `${gib(bytes)}${NB}GiB`;
+
 export function used(part: Value, all: Value, unit: string, text = whole): string {
   if (!known(part)) return DASH;
   return known(all) ? `${text(part)} / ${text(all)}${NB}${unit}` : `${text(part)}${NB}${unit}`;

@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { get, Problem, send } from "../api/client";
 import type { Estimate, EstimateFit, EstimateNames } from "../api/types";
 import { alike, optionsOf, parameterText, partsOf, requestOf, suggested } from "../lib/estimating";
-import { count, gib } from "../lib/format";
+import { count, gib, inGib } from "../lib/format";
 import type { Colour } from "../lib/lamps";
 import { keep, useRoute } from "../lib/router";
 import { Command } from "../parts/Command";
@@ -121,7 +121,7 @@ function Form({ fields, set, names }: { fields: Fields; set: (name: string, valu
       <Field name="on GPUs">
         <input aria-label="on GPUs" maxLength={200} spellCheck={false} list="gpu-names" placeholder="these; or others: 4xH100" value={fields["gpus"] ?? ""} onChange={(event) => set("gpus", event.target.value)} />
       </Field>
-      <datalist id="gpu-names">{names?.gpus.map((one) => <option key={one.name} value={`1x${one.name}`}>{gib(one.memory_bytes)} GiB</option>)}</datalist>
+      <datalist id="gpu-names">{names?.gpus.map((one) => <option key={one.name} value={`1x${one.name}`}>{inGib(one.memory_bytes)}</option>)}</datalist>
       <p className="buttons chips" role="group" aria-label="what if it ran on">
         <button type="button" aria-pressed={!fields["gpus"]} onClick={() => set("gpus", "")}>these GPUs</button>
         {ELSEWHERE.map((text) => <button key={text} type="button" aria-pressed={fields["gpus"] === text} onClick={() => set("gpus", text)}>{text.replace("x", " × ")}</button>)}
@@ -152,9 +152,9 @@ function Answer({ found }: { found: Estimate }) {
       {found.understood && <p className="dim">{found.understood}</p>}
       {needs && (
         <dl className="numbers">
-          <div className="large"><dt>{found.world_size > 1 ? `needs on each of ${found.world_size} GPUs` : "needs"}</dt><dd>{gib(needs.minimum_bytes)} GiB</dd></div>
-          {(partsOf({ total_bytes: 1, free_bytes: 1, needed_bytes: 0 } as EstimateFit, needs)?.parts ?? []).map((part) => <div key={part.name}><dt><i className="swatch" style={{ background: `var(${part.colour})` }} />{part.name}</dt><dd>{gib(part.bytes)} GiB</dd></div>)}
-          <div><dt>comfortable</dt><dd>{gib(needs.comfortable_bytes)} GiB</dd></div>
+          <div className="large"><dt>{found.world_size > 1 ? `needs on each of ${found.world_size} GPUs` : "needs"}</dt><dd>{inGib(needs.minimum_bytes)}</dd></div>
+          {(partsOf({ total_bytes: 1, free_bytes: 1, needed_bytes: 0 } as EstimateFit, needs)?.parts ?? []).map((part) => <div key={part.name}><dt><i className="swatch" style={{ background: `var(${part.colour})` }} />{part.name}</dt><dd>{inGib(part.bytes)}</dd></div>)}
+          <div><dt>comfortable</dt><dd>{inGib(needs.comfortable_bytes)}</dd></div>
         </dl>
       )}
       {needs && needs.kv_bytes === null && found.engine !== "training" && <p className="dim">The KV cache is not known from this: paste its config.json.</p>}
@@ -175,7 +175,7 @@ function Answer({ found }: { found: Estimate }) {
 function FitRow({ fit, number, found, widest }: { fit: EstimateFit; number: number; found: Estimate; widest: number }) {
   const drawn = partsOf(fit, found.per_gpu);
   const word = fit.now ? (found.elsewhere ? "fits" : "fits now") : fit.empty ? "fits when empty" : fit.empty === false ? "does not fit" : "not known";
-  const says = drawn ? `${drawn.parts.map((part) => `${part.name} ${gib(part.bytes)} GiB`).join(", ")}${drawn.over ? `, ${gib(drawn.over)} GiB too much` : `, ${gib(drawn.free)} GiB free`} of ${gib(fit.total_bytes)} GiB` : "its memory is not known";
+  const says = drawn ? `${drawn.parts.map((part) => `${part.name} ${inGib(part.bytes)}`).join(", ")}${drawn.over ? `, ${inGib(drawn.over)} too much` : `, ${inGib(drawn.free)} free`} of ${inGib(fit.total_bytes)}` : "its memory is not known";
   const wide = (bytes: number) => `${(100 * bytes) / widest}%`;
   return (
     <li className={fit.now ? "fit now" : fit.empty ? "fit later" : "fit never"}>
@@ -190,7 +190,7 @@ function FitRow({ fit, number, found, widest }: { fit: EstimateFit; number: numb
         )}
       </span>
       <span className="word">{word}</span>
-      <span className="dim">{fit.reason ?? (drawn && drawn.over === 0 ? `${gib(drawn.free)} of ${gib(fit.total_bytes)} GiB stay free` : `needs ${gib(fit.needed_bytes)} of ${gib(fit.free_bytes)} GiB free`)}</span>
+      <span className="dim">{fit.reason ?? (drawn && drawn.over === 0 ? `${gib(drawn.free)} of ${inGib(fit.total_bytes)} stay free` : `needs ${gib(fit.needed_bytes)} of ${inGib(fit.free_bytes)} free`)}</span>
     </li>
   );
 }

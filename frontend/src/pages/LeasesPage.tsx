@@ -2,7 +2,7 @@
 import type { Cordon, Lease, Leases, Waiting } from "../api/types";
 import { useFeatures, useLeases } from "../api/queries";
 import { useTrusted } from "../lib/access";
-import { count, duration, gib } from "../lib/format";
+import { count, duration, inGib } from "../lib/format";
 import { deviceLink } from "../lib/router";
 import { live, useLive } from "../live/store";
 import { Command } from "../parts/Command";
@@ -116,7 +116,7 @@ function Queue({ waiting, at }: { waiting: Waiting[]; at: number }) {
         {waiting.map((one) => (
           <li key={`${one.position}-${one.user}-${one.since}`}>
             <b className="place">{one.position}</b> <b>{one.user}</b> requests {count(one.gpus, "GPU")}
-            {one.memory_bytes !== null && ` with ${gib(one.memory_bytes)} GiB${one.gpus === 1 ? "" : " each"}`}
+            {one.memory_bytes !== null && ` with ${inGib(one.memory_bytes)}${one.gpus === 1 ? "" : " each"}`}
             <span className="dim"> · waiting {duration(at - one.since)}{one.jobs_behind ? ` · ${count(one.jobs_behind, "more job")} behind it` : ""}{one.gpu_hours ? ` · ${one.gpu_hours} recent GPU hours` : ""}{one.priority !== 0 && ` · priority ${one.priority}`}</span>
           </li>
         ))}

@@ -12,6 +12,7 @@ const KEYS: [string, string][] = [
   ["[  ]", "charts: earlier, later"],
   ["+  -  0  Esc", "charts: zoom in and out (around the cursor), reset"],
   ["← →  Home End", "on a focused chart: from reading to reading; Enter zooms in"],
+  ["x  y  m  f  e  o", "on a chosen job: cancel, retry, move to other GPUs, to the front, to the end, hold or resume"],
   ["t", "light or dark theme"],
   ["?", "this help; Esc closes it"],
 ];

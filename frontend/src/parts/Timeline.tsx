@@ -2,7 +2,7 @@
 import { useRef, useState } from "react";
 import { coloursOf, neighbour, placed, type Span, ticksOf, tickText } from "../lib/timeline";
 
-const NEAR_NOW = 0.045; // of the width: the label "now" stands there
+const NEAR_NOW = 0.07; // of the width: the label "now" stands there
 
 interface Props {
   caption: string;

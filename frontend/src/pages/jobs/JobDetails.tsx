@@ -1,7 +1,7 @@
 /** One job: how it stands, what it waits for, what it got, and its output as it grows. */
 import { useEffect, useRef } from "react";
 import type { Job } from "../../api/types";
-import { count, DASH, dateOf, duration, gib, measured } from "../../lib/format";
+import { count, DASH, dateOf, duration, inGib, measured } from "../../lib/format";
 import { jobLink, leaseLink, runLink } from "../../lib/router";
 import { Command } from "../../parts/Command";
 import { Loading } from "../../parts/Loading";
@@ -45,7 +45,7 @@ function Facts({ job, hidden }: { job: Job; hidden: boolean }) {
   if (job.position !== null) rows.push(["place in the queue", job.position]);
   if (job.progress !== null) rows.push(["progress", progressText(job.progress, Date.now() / 1000)]);
   if (job.expected_start !== null) rows.push(["expected start", expected(job)]);
-  if (job.gpus) rows.push(["requests", `${job.gpus === "1" ? "1 GPU" : `${job.gpus} GPUs`}${job.memory_bytes !== null ? ` with ${gib(job.memory_bytes)} GiB each` : ""}${job.for_seconds !== null ? `, for ${duration(job.for_seconds)} at most` : ""}`]);
+  if (job.gpus) rows.push(["requests", `${job.gpus === "1" ? "1 GPU" : `${job.gpus} GPUs`}${job.memory_bytes !== null ? ` with ${inGib(job.memory_bytes)} each` : ""}${job.for_seconds !== null ? `, for ${duration(job.for_seconds)} at most` : ""}`]);
   if (job.where !== null) rows.push(["where", job.where]);
   if (job.devices.length) rows.push(["GPU", <>{job.devices.join(", ")}{job.lease && job.state === "running" && <> in <a href={leaseLink(job.lease)}>lease {job.lease}</a></>}</>]);
   if (job.after.length || job.after_any.length) rows.push(["after", [...job.after, ...job.after_any].map((one, place) => <span key={one}>{place > 0 && ", "}<a href={jobLink(one)}>job {one}</a></span>)]);

@@ -2,7 +2,7 @@
 import { useSession } from "../../api/queries";
 import type { Device, Job, JobPage, QueuePlace } from "../../api/types";
 import { useTrusted } from "../../lib/access";
-import { count, DASH, duration, gib, hourOf } from "../../lib/format";
+import { count, DASH, duration, hourOf, inGib } from "../../lib/format";
 import { deviceLink, jobLink, keep, orderIn, withQuery } from "../../lib/router";
 import { live, useLive } from "../../live/store";
 import { Command } from "../../parts/Command";
@@ -117,7 +117,7 @@ function Queue({ page }: { page: JobPage }) {
   const columns: Column<QueuePlace>[] = [
     { name: "place", cell: (one) => one.position, number: true },
     { name: "user", cell: (one) => <>{one.user}{one.user === session?.user && <span className="dim"> (you)</span>}</> },
-    { name: "GPUs", cell: (one) => `${one.gpus}${one.memory_bytes !== null ? ` with ${gib(one.memory_bytes)} GiB` : ""}`, number: true },
+    { name: "GPUs", cell: (one) => `${one.gpus}${one.memory_bytes !== null ? ` with ${inGib(one.memory_bytes)}` : ""}`, number: true },
     { name: "waiting", cell: (one) => duration(Math.max(0, page.at - one.since)), number: true },
     { name: "why it waits", cell: (one) => <>{one.reason}{one.jobs_behind ? <span className="dim"> · {count(one.jobs_behind, "more job")} behind it</span> : null}</>, rest: true },
   ];
