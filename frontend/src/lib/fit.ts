@@ -26,7 +26,7 @@ interface Size {
 
 const SIZES: Size[] = [
   { density: "grand", width: 400, height: 250, maxHeight: 640, gap: 12 },
-  { density: "roomy", width: 270, height: 184, maxHeight: 400, gap: 12 },
+  { density: "roomy", width: 270, height: 216, maxHeight: 400, gap: 12 },
   { density: "medium", width: 188, height: 122, maxHeight: 168, gap: 12 },
   { density: "compact", width: 108, height: 56, maxHeight: 112, gap: 8 },
 ];

@@ -87,11 +87,10 @@ export function connect(onAlert: (alert: Alert) => void, onLeases: () => void, o
 /** Loads what can be shown before the first live event: the readings, then the lines of the tiles. */
 export async function fetchInitial(): Promise<void> {
   try {
-    const hours = get<Recent>(`/api/recent?seconds=${HOURS_SECONDS}`).catch(() => null);
     const snapshot = await get<Snapshot>("/api/snapshot");
     live.received(snapshot);
     const again = () => live.received({ ...snapshot, devices: snapshot.devices.map((device) => ({ ...device })) }); // rendered again, with its history
-    const long = await hours;
+    const long = await get<Recent>(`/api/recent?seconds=${HOURS_SECONDS}`).catch(() => null);
     if (long) live.hours.seed(long);
     if (live.hours.enough) again();
     for (const more of live.hours.enough ? [""] : ["", "?seconds=300"]) {

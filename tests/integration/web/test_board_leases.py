@@ -325,7 +325,8 @@ def test_who_waits_and_what_is_cordoned_is_listed(seen: Window, home: Served) ->
         cordoned = page.locator("ul.cordons li")
         expect(cordoned).to_contain_text("GPU 2")
         expect(cordoned).to_contain_text("new fan")
-        expect(cordoned.get_by_text("andon uncordon 2")).to_be_visible()
+        command = re.compile("copy: andon uncordon 2")
+        expect(cordoned.get_by_role("button", name=command)).to_be_visible()
         assert violations(page) == []
 
 

@@ -146,8 +146,9 @@ def test_a_link_shares_what_is_searched(seen: Window, home: Served) -> None:
 
 def test_the_wall_is_dark_and_survives_its_server(seen: Window, tmp_path: Path) -> None:
     page, port = seen.page, free_port()
-    faulty = {"ANDON_SIMULATE_FAULTS": "lost:1@0"}
-    with serving(tmp_path, "--no-history", simulate=2, port=port, **faulty) as first:
+    with serving(
+        tmp_path, "--no-history", simulate=2, port=port, ANDON_SIMULATE_FAULTS="lost:1@0"
+    ) as first:
         page.goto(first.url)
         light = page.evaluate(GROUND)
         expect(tiles(page)).to_have_count(2)
