@@ -176,7 +176,7 @@ function Lately({ wanted, there }: { wanted: Identity; there: There[] }) {
   return (
     <section>
       <h2>Its own memory and use, last minutes</h2>
-      <Frame room={stage} cursor={cursor}>
+      <Frame room={stage} cursor={cursor} label="the last minutes">
         <div className="charts">
           {drawn.map(({ kind, title, lines: all }) => (all.length ? (
             <Chart key={title} name={title} kind={{ ...kind, title }} at={own.at} widths={own.at.map(() => 1)} readings={[]} lines={all} limit={null} room={stage} theme={theme} brief />

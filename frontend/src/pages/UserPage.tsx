@@ -5,7 +5,7 @@ import { get, type Problem } from "../api/client";
 import { useFeatures } from "../api/queries";
 import type { Device, Job, JobPage, Process, RunEntry, RunList } from "../api/types";
 import { useTrusted } from "../lib/access";
-import { count, DASH, duration, energy, gib, hourOf, percent } from "../lib/format";
+import { count, DASH, duration, energy, gib, hourOf, percent, withUnit } from "../lib/format";
 import { deviceLink, jobLink, processLink, runLink } from "../lib/links";
 import { costOf } from "../lib/people";
 import { live, useLive } from "../live/store";
@@ -38,7 +38,7 @@ const MINUTE_MS = 60_000;
 const HOUR = 3600;
 const RANGE_DAYS = 7;
 const DAY = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric" });
-const hours = (seconds: number): string => `${(seconds / HOUR).toFixed(seconds < 10 * HOUR ? 1 : 0)} h`;
+const hours = (seconds: number): string => withUnit(seconds / HOUR, "h", seconds < 10 * HOUR ? 1 : 0);
 
 export function UserPage({ name }: { name: string }) {
   const snapshot = useLive((now) => now.snapshot);
@@ -71,7 +71,7 @@ function Sums({ own, week, problem }: { own: Week["items"][number] | undefined; 
   if (problem) return <p className="dim">The week is not known: {problem.oneLine}</p>;
   if (!week) return <Loading what="the week" />;
   if (!own) return <p className="dim">No GPU use of theirs is recorded in the last {RANGE_DAYS} days.</p>;
-  const share = (value: number | null) => (value === null ? "not known" : `${Math.round(100 * value)} %`);
+  const share = (value: number | null) => (value === null ? "not known" : percent(100 * value));
   const cost = costOf(own.energy_joules, week.price_per_kwh);
   const facts: [string, string, string][] = [
     ["GPU time", hours(own.device_seconds), "the time of each GPU on which a process of theirs was"],
