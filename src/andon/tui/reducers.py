@@ -26,7 +26,7 @@ from andon.units import human_seconds
 
 NOTICE_SECONDS = 4.0
 PAGE = 10
-FEW_DEVICES = 8
+FEW_DEVICES = 16
 
 
 def act(frame: Frame, action: str) -> Outcome:
