@@ -3,7 +3,7 @@ import { useMemo } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { get, type Problem } from "../api/client";
 import { useFeatures } from "../api/queries";
-import type { Device, Job, JobPage, Process, RunEntry, RunList } from "../api/types";
+import type { Device, Job, JobPage, Process, RunEntry, RunList, Week } from "../api/types";
 import { useTrusted } from "../lib/access";
 import { count, DASH, duration, energy, gib, hourOf, percent, withUnit } from "../lib/format";
 import { deviceLink, jobLink, processLink, runLink } from "../lib/links";
@@ -15,18 +15,7 @@ import { type Column, Table } from "../parts/Table";
 import { jobName, jobState, timeText } from "./jobs/words";
 import { stateOf } from "./runs/words";
 
-interface Week {
-  price_per_kwh: number | null;
-  currency: string | null;
-  items: {
-    user: string;
-    device_seconds: number;
-    idle_share: number | null;
-    held_idle_share: number | null;
-    energy_joules: number | null;
-    days: { day: string; device_seconds: number; energy_joules: number | null }[];
-  }[];
-}
+type Share = Week["items"][number];
 
 interface There {
   device: Device;
@@ -67,7 +56,7 @@ export function UserPage({ name }: { name: string }) {
 }
 
 /** Of a value that is not known, why. */
-function Sums({ own, week, problem }: { own: Week["items"][number] | undefined; week: Week | undefined; problem: Problem | null }) {
+function Sums({ own, week, problem }: { own: Share | undefined; week: Week | undefined; problem: Problem | null }) {
   if (problem) return <p className="dim">The week is not known: {problem.oneLine}</p>;
   if (!week) return <Loading what="the week" />;
   if (!own) return <p className="dim">No GPU use of theirs is recorded in the last {RANGE_DAYS} days.</p>;
@@ -108,7 +97,7 @@ function Now({ there, at }: { there: There[]; at: number }) {
 }
 
 /** GPU hours by day, all on one scale. */
-function Days({ own }: { own: Week["items"][number] }) {
+function Days({ own }: { own: Share }) {
   const most = Math.max(1, ...own.days.map((one) => one.device_seconds));
   return (
     <section>
