@@ -24,6 +24,8 @@ import { LeasesPage } from "./pages/LeasesPage";
 import { ProcessesPage } from "./pages/ProcessesPage";
 import { SignInPage } from "./pages/SignInPage";
 
+/** Pages that belong to one of the menu. */
+const PARTS: Record<string, string> = { device: "board", process: "processes", user: "processes" };
 const KEYS: Record<string, string> = { b: "#/", c: "#/charts", p: "#/processes", a: "#/alerts", l: "#/leases", r: "#/runs", h: "#/health", w: "#/wall" };
 const loadPalette = () => import("./parts/Palette");
 const loadWall = () => import("./pages/WallPage");
@@ -113,7 +115,7 @@ function Bar({ route, search, field, onHelp, onFind, simulated }: BarProps) {
   const features = useFeatures();
   const firing = badge(useAlerts(false).data);
   const dark = useTheme() === "dark";
-  const here = route.page === "device" ? "board" : route.page;
+  const here = PARTS[route.page] ?? route.page;
   const nav = useRef<HTMLElement>(null);
   useEffect(() => {
     nav.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
@@ -180,6 +182,10 @@ function Page({ route, search, judged }: { route: Route; search: string; judged:
       return <LaterPage show={({ ChartsPage }) => <ChartsPage query={route.query} judged={judged} search={search} />} />;
     case "processes":
       return <ProcessesPage search={search} query={route.query} />;
+    case "process":
+      return <LaterPage show={({ ProcessPage }) => <ProcessPage name={route.name ?? ""} query={route.query} />} />;
+    case "user":
+      return <LaterPage show={({ UserPage }) => <UserPage name={route.name ?? ""} />} />;
     case "alerts":
       return <AlertsPage name={route.name} search={search} />;
     case "leases":

@@ -13,6 +13,7 @@ export type Charts = Schemas["Charts"];
 export type NodeCharts = Schemas["NodeCharts"];
 export type Usage = Schemas["Usage"];
 export type UsageRow = Schemas["UsageRow"];
+export type Week = Schemas["UserShares"];
 export type Recent = Schemas["Recent"];
 export type Session = Schemas["SessionState"];
 export type Features = Schemas["Features"];

@@ -94,7 +94,7 @@ export function Chart(props: Props) {
       <figcaption>
         <b>{kind.title}</b>
         <span className="legend">
-          {props.lines.map((one) => (
+          {(!props.brief || props.lines.length > 1) && props.lines.map((one) => (
             <span key={one.label}>
               <i style={{ background: `var(${one.colour})` }} />
               {props.lines.length > 1 && `${one.label} `}

@@ -36,7 +36,7 @@ export function Scope({ query, command, most, step, className = "", title = "GPU
 }
 
 /** One cursor line through all charts in it. */
-export function Frame({ room, cursor, className = "", place: given, children }: { room: Stage; cursor: Cursor; className?: string; place?: RefObject<HTMLElement | null>; children: ReactNode }) {
+export function Frame({ room, cursor, className = "", label = "over time", place: given, children }: { room: Stage; cursor: Cursor; className?: string; label?: string; place?: RefObject<HTMLElement | null>; children: ReactNode }) {
   const own = useRef<HTMLElement>(null);
   const place = given ?? own;
   const { since, until } = room;
@@ -52,7 +52,7 @@ export function Frame({ room, cursor, className = "", place: given, children }: 
   }, [cursor, since, until, place]);
   return (
     <CursorContext.Provider value={cursor}>
-      <section ref={place} className={`scope ${className}`} aria-label="over time">{children}</section>
+      <section ref={place} className={`scope ${className}`} aria-label={label}>{children}</section>
     </CursorContext.Provider>
   );
 }

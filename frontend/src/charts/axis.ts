@@ -42,3 +42,11 @@ export function padded(top: number, pixels: number): [number, number] {
   const edge = (top * EDGE_PIXELS) / Math.max(1, pixels - 2 * EDGE_PIXELS);
   return [-edge, top + edge];
 }
+
+const LEAST_WIDTH = 280;
+
+/** How many charts stand side by side: as many as fit, in rows of about the same length. */
+export function columnsOf(width: number, count: number): number {
+  const most = Math.max(1, Math.floor(width / LEAST_WIDTH));
+  return Math.max(1, Math.ceil(count / Math.ceil(count / most)));
+}

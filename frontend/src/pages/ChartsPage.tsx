@@ -2,7 +2,7 @@
 import { type RefObject, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { useNodeCharts } from "../api/queries";
 import type { Device } from "../api/types";
-import { roundTop } from "../charts/axis";
+import { columnsOf, roundTop } from "../charts/axis";
 import { columnFrom, scaleOf } from "../charts/data";
 import { useHappened } from "../charts/happened";
 import { CHOICES, topOf } from "../charts/metrics";
@@ -112,7 +112,9 @@ function Smalls({ room, devices, choice, judged }: SmallsProps) {
   const wanted = Math.max(...devices.map((one) => topOf(kind, kind.limit(one)) ?? 0)) || (seen / scaleOf(metric)) * 1.08;
   const top = roundTop(wanted);
   const grid = useRef<HTMLDivElement>(null);
-  const columns = useColumns(grid);
+  const many = devices.length > MANY;
+  const columns = useColumns(grid, devices.length, many);
+  const shape = many ? undefined : { gridTemplateColumns: `repeat(${columns}, minmax(0, 1fr))`, "--rows": Math.ceil(devices.length / columns) } as React.CSSProperties;
   useEffect(() => {
     for (const { uuid, label } of devices) {
       sheets.set(uuid, () => {
@@ -129,7 +131,7 @@ function Smalls({ room, devices, choice, judged }: SmallsProps) {
   return (
     <>
       {charts.error && <Trouble problem={charts.error} what="History cannot be read; showing only what this page has received" />}
-      <div ref={grid} className={`smalls${devices.length > MANY ? " many" : ""}`}>
+      <div ref={grid} className={`smalls${many ? " many" : ""}`} style={shape}>
         {devices.map((device, place) => (
           <Small
             key={device.uuid} uuid={device.uuid} metric={metric} kind={kind} colour={choice.colour}
@@ -149,15 +151,17 @@ function prefixed<T>(found: Record<string, T>): Record<string, T> {
   return Object.fromEntries(Object.entries(found).map(([uuid, one]) => [`before ${uuid}`, one]));
 }
 
-/** How many columns a grid has: the last of each has the time below it. */
-function useColumns(grid: RefObject<HTMLElement | null>): number {
+/** How many columns the grid has: the last of each has the time below it. A few stand in rows of the same length. */
+function useColumns(grid: RefObject<HTMLElement | null>, count: number, many: boolean): number {
   const [columns, setColumns] = useState(1);
   useLayoutEffect(() => {
     const element = grid.current;
     if (!element) return undefined;
-    const observer = new ResizeObserver(() => setColumns(getComputedStyle(element).gridTemplateColumns.split(" ").length));
+    const fit = () => setColumns(many ? getComputedStyle(element).gridTemplateColumns.split(" ").length : columnsOf(element.clientWidth, count));
+    const observer = new ResizeObserver(fit);
+    fit();
     observer.observe(element);
     return () => observer.disconnect();
-  }, [grid]);
+  }, [grid, count, many]);
   return columns;
 }

@@ -4,7 +4,7 @@ import { useFeatures } from "../api/queries";
 import type { Device, Process } from "../api/types";
 import { useTrusted } from "../lib/access";
 import { count, DASH, duration, gib, known, percent } from "../lib/format";
-import { deviceLink, keep, leaseLink } from "../lib/router";
+import { deviceLink, keep, leaseLink, processLink, userLink } from "../lib/router";
 import { live, useLive } from "../live/store";
 import { Command } from "../parts/Command";
 import { Loading } from "../parts/Loading";
@@ -24,8 +24,8 @@ const where = (process: Process) => process.container ?? process.job ?? null;
 
 const COLUMNS: Column<Row>[] = [
   { name: "GPU", by: (r) => r.device.index, cell: (r) => <a href={deviceLink(r.device.uuid)}>{r.label}</a>, number: true },
-  { name: "user", by: (r) => r.process.user, cell: (r) => r.process.user ?? DASH },
-  { name: "program", by: (r) => r.process.program, cell: (r) => r.process.program ?? DASH },
+  { name: "user", by: (r) => r.process.user, cell: (r) => (r.process.user ? <a href={userLink(r.process.user)}>{r.process.user}</a> : DASH) },
+  { name: "program", by: (r) => r.process.program, cell: (r) => <a href={processLink(r.process)}>{r.process.program ?? `pid ${r.process.pid}`}</a> },
   { name: "memory GiB", by: (r) => r.process.memory_bytes, cell: (r) => gib(r.process.memory_bytes), number: true },
   { name: "util", by: (r) => r.process.utilization_percent, cell: (r) => percent(r.process.utilization_percent), number: true },
   { name: "running", by: (r) => r.age, cell: (r) => (r.age === null ? DASH : duration(r.age)), number: true },

@@ -6,4 +6,6 @@ export { EstimatePage } from "./EstimatePage";
 export { HealthPage } from "./HealthPage";
 export { ItemsPage } from "./ItemsPage";
 export { JobsPages } from "./jobs";
+export { ProcessPage } from "./ProcessPage";
 export { RunsPages } from "./runs";
+export { UserPage } from "./UserPage";

@@ -1,6 +1,7 @@
 /** The processes that are on a device now. */
 import type { Device } from "../api/types";
 import { duration, gib, hourOf, known } from "../lib/format";
+import { processLink, userLink } from "../lib/links";
 import { lastSeen } from "../live/faces";
 import { live, useLive } from "../live/store";
 import { Command } from "./Command";
@@ -24,7 +25,7 @@ export function Users({ device }: { device: Device }) {
       <ul className="plain holders">
         {device.processes.map((one) => (
           <li key={`${one.pid}-${one.started}-${one.kind}`}>
-            <span><b>{one.user ?? "?"}</b> {one.program ?? `pid ${one.pid}`}</span>
+            <span><b>{one.user ? <a href={userLink(one.user)}>{one.user}</a> : "?"}</b> <a href={processLink(one)}>{one.program ?? `pid ${one.pid}`}</a></span>
             <span className="number">{gib(one.memory_bytes)}&nbsp;GiB</span>
             <span className="dim">
               {[`pid ${one.pid}`, one.started === null ? null : duration(at - one.started), one.container ?? one.job, known(one.utilization_percent) ? `${one.utilization_percent} %` : null]

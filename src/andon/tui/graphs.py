@@ -10,8 +10,10 @@ _CELLS = tuple(
     tuple(chr(0x2800 | left | right) if left or right else " " for right in _RIGHT)
     for left in _LEFT
 )
+_DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))  # of each half, from the bottom
 _LEVELS = 4
 _ASCII = " .:|"  # empty, a third, two thirds, full
+_ASCII_LINE = "_-'"  # a line in the lower, middle and upper third of a row
 
 Values = Sequence[float | None]
 
@@ -40,6 +42,57 @@ def graph(
         _column(left, right, height) for left, right in zip(levels[::2], levels[1::2], strict=True)
     ]
     return ["".join(row) for row in zip(*columns, strict=True)]
+
+
+def line(
+    values: Values, width: int, height: int, top: float, ascii_only: bool = False
+) -> list[str]:
+    """The same as a line, for graphs of several rows: a steady load is not a wall of dots."""
+    if width < 1 or height < 1:
+        return []
+    across = values_across(width, ascii_only)
+    shown = [None] * (across - len(values)) + list(values[-across:] if across else ())
+    steps = 3 if ascii_only else _LEVELS
+    runs = _runs(_levels(shown, top, height * steps))
+    if ascii_only:
+        floors = [(height - 1 - row) * steps for row in range(height)]
+        return ["".join(_ascii_cell(run, floor) for run in runs) for floor in floors]
+    columns = [
+        _line_column(left, right, height) for left, right in zip(runs[::2], runs[1::2], strict=True)
+    ]
+    return ["".join(row) for row in zip(*columns, strict=True)]
+
+
+def _runs(levels: Sequence[int]) -> list[tuple[int, int]]:
+    """The lowest and highest dot of each value: it reaches to the one before it."""
+    found, before = [], 0
+    for level in levels:
+        if not level or not before:
+            found.append((level, level))
+        else:
+            found.append((min(level, before + 1), max(level, before - 1)))
+        before = level
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _line_column(left: tuple[int, int], right: tuple[int, int], height: int) -> tuple[str, ...]:
+    cells = []
+    for row in range(height):
+        floor = (height - 1 - row) * _LEVELS
+        bits = 0
+        for (low, high), dots in zip((left, right), _DOTS, strict=True):
+            if high:
+                bits |= sum(dot for n, dot in enumerate(dots) if low <= floor + n + 1 <= high)
+        cells.append(chr(0x2800 | bits) if bits else " ")
+    return tuple(cells)
+
+
+def _ascii_cell(run: tuple[int, int], floor: int) -> str:
+    low, high = max(run[0], floor + 1), min(run[1], floor + 3)
+    if not run[1] or low > high:
+        return " "
+    return "|" if high > low else _ASCII_LINE[low - floor - 1]
 
 
 def _levels(values: Values, top: float, most: int) -> list[int]:

@@ -26,6 +26,7 @@ from andon.units import human_seconds
 
 NOTICE_SECONDS = 4.0
 PAGE = 10
+FEW_DEVICES = 16
 
 
 def act(frame: Frame, action: str) -> Outcome:
@@ -90,12 +91,21 @@ def in_help(state: TopState, key: str, rows: int) -> TopState:
     return replace(state, help=False, rows={**state.rows, "help": 0})
 
 
+def _first(scene: Scene) -> str:
+    """Returns the device that is selected before anyone moves: of many, the one in most trouble."""
+    entries = scene.entries
+    if len(entries) <= FEW_DEVICES:
+        return entries[0].status.device.uuid
+    worst = max(entries, key=lambda entry: 0 if entry.lamp is None else entry.lamp.lamp.rank)
+    return worst.status.device.uuid
+
+
 def settled(state: TopState, scene: Scene, now: float) -> TopState:
     """Returns the state for a new snapshot: if the row under the cursor is gone, its neighbour
     is selected; if a followed process has ended, a notice says so."""
     uuids = [entry.status.device.uuid for entry in scene.entries]
     if uuids and state.device not in uuids and state.view is not TopView.DEVICE:
-        state = replace(state, device=uuids[0])
+        state = replace(state, device=_first(scene))
     rows = process_entries(scene, state.processes)
     if state.view is not TopView.PROCESS:
         state = with_cursor(state, rows)

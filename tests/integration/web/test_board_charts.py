@@ -352,7 +352,7 @@ def test_what_is_shown_is_saved_as_values_and_as_a_picture(
         page.goto("about:blank")
         page.goto(f"{served.url}/#/{place}?seconds={HOUR}&until={end}")
         figure = page.locator("figure.small, figure.chart").first
-        expect(figure).to_have_attribute("aria-label", re.compile("80 %"))
+        expect(figure).to_have_attribute("aria-label", re.compile(r"80\s%"))
         with page.expect_download() as csv:
             page.get_by_role("button", name="CSV").click()
         assert csv.value.suggested_filename.startswith("andon_SIMULATED_")

@@ -6,12 +6,13 @@ from andon.cli.show import cells
 from andon.cli.show.entries import NamedDevice
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.model.device import Sample
-from andon.tui.graphs import graph, values_across
+from andon.tui.graphs import line, values_across
 from andon.tui.page import Frame, Page
-from andon.units import fixed, human_seconds
+from andon.units import GIB, fixed, human_seconds
 
 GAP = 2
 LEAST_WIDTH = 22
+LEAST_HALVED = 3
 
 
 class Chart(NamedTuple):
@@ -23,6 +24,16 @@ class Chart(NamedTuple):
     top: float
     style: str
     more: str = ""  # where there is room
+    unit: float = 1.0  # of its scale
+
+    def scale(self, height: int) -> list[str]:
+        """What stands beside each row: 0, the middle and the end of the scale."""
+        marks = {0: self.top, height - 1: 0.0}
+        if height >= LEAST_HALVED:
+            marks[height // 2 if height % 2 else height // 2 - 1] = self.top / 2
+        texts = {row: fixed(value / self.unit) for row, value in marks.items()}
+        wide = max(map(len, texts.values()))
+        return [f"{texts.get(row, ''):>{wide}} " for row in range(height)]
 
 
 def charts_of(entry: NamedDevice, frame: Frame) -> list[Chart]:
@@ -35,7 +46,8 @@ def charts_of(entry: NamedDevice, frame: Frame) -> list[Chart]:
         Chart("utilization_percent", "utilisation", _with(reading.utilization_percent, " %"), 100.0,
               "green"),
         Chart("memory_used_bytes", "memory", _memory(reading, total),
-              float(total or _peak(frame, device.uuid, "memory_used_bytes")), "cyan"),
+              float(total or _peak(frame, device.uuid, "memory_used_bytes")), "cyan",
+              unit=float(GIB)),
         Chart("temperature_celsius", "temperature",
               _with(reading.temperature_celsius, " °C"),
               float(slowdown or 100), cells.heat_style(entry) or "yellow",
@@ -82,7 +94,9 @@ def chart_rows(page: Page, frame: Frame, entry: NamedDevice, height: int) -> Non
     for row in range(height):
         text = Text()
         for number, (chart, lines) in enumerate(zip(shown, columns, strict=True)):
-            text = text + say(" " * GAP if number else "") + say(lines[row], chart.style)
+            side, drawn = lines[row]
+            text = text + say(" " * GAP if number else "") + say(side, "dim")
+            text = text + say(drawn, chart.style)
         page.add(text)
 
 
@@ -100,9 +114,15 @@ def _titles(shown: list[Chart], entry: NamedDevice, widths: list[int], span: str
     return text
 
 
-def _graph(chart: Chart, frame: Frame, entry: NamedDevice, width: int, height: int) -> list[str]:
-    count = values_across(width, frame.ascii_only)
+def _graph(
+    chart: Chart, frame: Frame, entry: NamedDevice, width: int, height: int
+) -> list[tuple[str, str]]:
+    """The scale and the line of each row."""
+    scale = chart.scale(height)
+    room = width - len(scale[0])
+    count = values_across(room, frame.ascii_only)
     values = frame.histories.values(
         entry.status.device.uuid, chart.metric, frame.scene.at, frame.state.span_seconds, count
     )
-    return graph(values, width, height, chart.top, frame.ascii_only)
+    drawn = line(values, room, height, chart.top, frame.ascii_only)
+    return list(zip(scale, drawn, strict=True))

@@ -12,7 +12,7 @@ from andon.cli.show.why import reason_lines
 from andon.model.device import Limits
 from andon.model.programs import program_of
 from andon.model.verdict import DeviceVerdict, VerdictKind
-from andon.tui.graphs import graph, values_across
+from andon.tui.graphs import line, values_across
 from andon.tui.page import Frame, Page
 from andon.tui.scene import ProcessEntry, process_entries
 from andon.tui.views.charts import chart_rows
@@ -163,7 +163,7 @@ def _memory_graph(page: Page, frame: Frame, pid: int, started: float | None, hei
     top = max((value for value in values if value is not None), default=1.0) * 1.1 or 1.0
     title = f"its GPU memory over {human_seconds(span)}, as far as top has recorded it"
     page.add(say(title, "dim"))
-    for text in graph(values, frame.width, height, top, frame.ascii_only):
+    for text in line(values, frame.width, height, top, frame.ascii_only):
         page.add(say(text, "cyan"))
 
 

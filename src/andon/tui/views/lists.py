@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from andon.alerts.rules import listing
 from andon.cli.commands.share.leases import lease_columns
-from andon.cli.show.alerts import about, lamp, names_of
+from andon.cli.show.alerts import about, lamp, names_of, people
 from andon.cli.show.jobs import render_job, render_jobs
 from andon.cli.show.render import paragraph
 from andon.cli.show.runs.listing import render_runs
@@ -41,6 +41,8 @@ def _alerts(page: Page, frame: Frame, room: int) -> None:
     chosen = alerts[cursor]
     details = paragraph(chosen.message, frame.width, "bold", indent=0)
     details += paragraph(" · ".join(about(chosen, now)), frame.width, "dim", indent=0)
+    if chosen.affected:
+        details += paragraph(f"affected: {people(chosen.affected)}", frame.width, indent=2)
     if chosen.advice:
         details += paragraph(f"what to do: {chosen.advice}", frame.width, indent=2)
     related = [alert.message for alert in entries[cursor].related]

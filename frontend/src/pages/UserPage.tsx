@@ -1,0 +1,179 @@
+/** One user: their GPUs now, their week, jobs and runs, and what that used. */
+import { useMemo } from "react";
+import { useQuery } from "@tanstack/react-query";
+import { get, type Problem } from "../api/client";
+import { useFeatures } from "../api/queries";
+import type { Device, Job, JobPage, Process, RunEntry, RunList, Week } from "../api/types";
+import { useTrusted } from "../lib/access";
+import { count, DASH, duration, energy, gib, hourOf, percent, withUnit } from "../lib/format";
+import { deviceLink, jobLink, processLink, runLink } from "../lib/links";
+import { costOf } from "../lib/people";
+import { live, useLive } from "../live/store";
+import { Loading } from "../parts/Loading";
+import { SignInLink } from "../parts/SignIn";
+import { type Column, Table } from "../parts/Table";
+import { jobName, jobState, timeText } from "./jobs/words";
+import { stateOf } from "./runs/words";
+
+type Share = Week["items"][number];
+
+interface There {
+  device: Device;
+  process: Process;
+}
+
+const MOST_ROWS = 30;
+const MINUTE_MS = 60_000;
+const HOUR = 3600;
+const RANGE_DAYS = 7;
+const DAY = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric" });
+const hours = (seconds: number): string => withUnit(seconds / HOUR, "h", seconds < 10 * HOUR ? 1 : 0);
+
+export function UserPage({ name }: { name: string }) {
+  const snapshot = useLive((now) => now.snapshot);
+  const week = useQuery<Week, Problem>({
+    queryKey: ["users"],
+    queryFn: ({ signal }) => get<Week>("/api/users", signal),
+    refetchInterval: MINUTE_MS,
+  });
+  const there = useMemo(() => (snapshot?.devices ?? []).flatMap((device) => device.processes.filter((one) => one.user === name).map((process) => ({ device, process }))), [snapshot, name]);
+  if (!snapshot) return <Loading what="this user" />;
+  const own = week.data?.items.find((one) => one.user === name);
+  const gpus = new Set(there.map((one) => one.device.uuid)).size;
+  return (
+    <article className="person">
+      <div className="page-head">
+        <h1>{name}</h1>
+        <p className="dim">{gpus ? `on ${count(gpus, "GPU")} now` : "on no GPU now"}, and the last {RANGE_DAYS} days</p>
+      </div>
+      <Sums own={own} week={week.data} problem={week.error} />
+      <Now there={there} at={snapshot.at} />
+      {own && <Days own={own} />}
+      <Jobs name={name} at={snapshot.at} />
+      <Runs name={name} />
+    </article>
+  );
+}
+
+/** Of a value that is not known, why. */
+function Sums({ own, week, problem }: { own: Share | undefined; week: Week | undefined; problem: Problem | null }) {
+  if (problem) return <p className="dim">The week is not known: {problem.oneLine}</p>;
+  if (!week) return <Loading what="the week" />;
+  if (!own) return <p className="dim">No GPU use of theirs is recorded in the last {RANGE_DAYS} days.</p>;
+  const share = (value: number | null) => (value === null ? "not known" : percent(100 * value));
+  const cost = costOf(own.energy_joules, week.price_per_kwh);
+  const facts: [string, string, string][] = [
+    ["GPU time", hours(own.device_seconds), "the time of each GPU on which a process of theirs was"],
+    ["idle", share(own.idle_share), own.idle_share === null ? "their GPUs did not report utilisation" : "of that time, at 0 % utilisation"],
+    ["held idle", share(own.held_idle_share), own.held_idle_share === null ? "their GPUs did not report utilisation" : "of that time, idle for half an hour or longer"],
+    ["energy", own.energy_joules === null ? "not known" : energy(own.energy_joules), own.energy_joules === null ? "their GPUs did not report power" : "of those GPUs meanwhile"],
+    ["cost", cost === null ? "not known" : `${cost.toFixed(2)} ${week.currency ?? ""}`, cost === null ? (week.price_per_kwh === null ? "no price is set (runs.price_per_kwh)" : "the energy is not known") : `at ${week.price_per_kwh} ${week.currency ?? ""} per kWh`],
+  ];
+  return (
+    <dl className="strip large sums">
+      {facts.map(([label, value, why]) => <div key={label}><dt>{label} <span>{why}</span></dt><dd>{value}</dd></div>)}
+    </dl>
+  );
+}
+
+const PROCESSES: Column<There & { at: number }>[] = [
+  { name: "GPU", by: (one) => one.device.index, cell: (one) => <a href={deviceLink(one.device.uuid)}>{live.label(one.device.uuid)}</a>, number: true },
+  { name: "program", by: (one) => one.process.program, cell: (one) => <a href={processLink(one.process)}>{one.process.program ?? `pid ${one.process.pid}`}</a> },
+  { name: "memory GiB", by: (one) => one.process.memory_bytes, cell: (one) => gib(one.process.memory_bytes), number: true },
+  { name: "GPU busy", by: (one) => one.device.sample?.utilization_percent ?? null, cell: (one) => percent(one.device.state === "ok" ? one.device.sample?.utilization_percent : null), number: true },
+  { name: "running", by: (one) => one.process.started, cell: (one) => (one.process.started === null ? DASH : duration(one.at - one.process.started)), number: true },
+];
+
+function Now({ there, at }: { there: There[]; at: number }) {
+  const rows = useMemo(() => there.map((one) => ({ ...one, at })), [there, at]);
+  return (
+    <section>
+      <h2>GPUs now</h2>
+      {rows.length === 0 ? <p className="dim">No process of theirs is on a GPU.</p> : (
+        <Table caption="GPUs now" columns={PROCESSES} rows={rows} rowKey={(one) => `${one.device.uuid}-${one.process.pid}-${one.process.started}`} sort="memory GiB" />
+      )}
+    </section>
+  );
+}
+
+/** GPU hours by day, all on one scale. */
+function Days({ own }: { own: Share }) {
+  const most = Math.max(1, ...own.days.map((one) => one.device_seconds));
+  return (
+    <section>
+      <h2>GPU time by day</h2>
+      <ul className="plain days">
+        {own.days.map((one) => (
+          <li key={one.day}>
+            <span>{DAY.format(new Date(`${one.day}T12:00`))}</span>
+            <i aria-hidden="true"><b style={{ width: `${(100 * one.device_seconds) / most}%` }} /></i>
+            <span>{hours(one.device_seconds)} <span className="dim">{one.energy_joules === null ? "energy not known" : energy(one.energy_joules)}</span></span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+const RUNS: Column<RunEntry>[] = [
+  { name: "run", by: (run) => run.name, cell: (run) => <a href={runLink(run.id)}>{run.name}</a> },
+  { name: "state", by: (run) => run.state, cell: (run) => { const { sign, word, tone } = stateOf(run.state); return <span className={tone}>{sign} {word}</span>; } },
+  { name: "began", by: (run) => run.began, cell: (run) => hourOf(run.began), number: true },
+  { name: "util", by: (run) => run.mean_utilization_percent, cell: (run) => percent(run.mean_utilization_percent), number: true },
+  { name: "energy", by: (run) => run.energy_joules, cell: (run) => energy(run.energy_joules, run.energy_source), number: true },
+];
+
+function Runs({ name }: { name: string }) {
+  const there = useFeatures()["runs"] === true;
+  const found = useQuery<RunList, Problem>({
+    queryKey: ["runs", "of everyone"],
+    queryFn: ({ signal }) => get<RunList>("/api/runs?limit=100", signal),
+    enabled: there,
+    refetchInterval: MINUTE_MS,
+  });
+  const rows = found.data?.items.filter((run) => run.user === name).slice(0, MOST_ROWS) ?? [];
+  return <Listed title="Runs" there={there} loading={found.isPending} problem={found.error} empty={`No run of ${name} is among those that you may see.`} filled={rows.length > 0}>
+    <Table caption="runs" columns={RUNS} rows={rows} rowKey={(run) => run.id} sort="began" />
+  </Listed>;
+}
+
+function Jobs({ name, at }: { name: string; at: number }) {
+  const there = useFeatures()["jobs"] === true;
+  const found = useQuery<JobPage, Problem>({
+    queryKey: ["jobs", ""],
+    queryFn: ({ signal }) => get<JobPage>("/api/jobs?state=&limit=500", signal),
+    enabled: there,
+    refetchInterval: MINUTE_MS,
+  });
+  const page = found.data;
+  const rows = page?.jobs.filter((job) => job.user === name).slice(0, MOST_ROWS) ?? [];
+  const columns: Column<Job>[] = [
+    { name: "job", by: (job) => job.number, cell: (job) => <a href={jobLink(jobName(job), page?.scope === "everyone" && job.user !== page.user ? job.user : undefined)}>{job.label} {job.name}</a> },
+    { name: "state", by: (job) => job.state, cell: (job) => { const { sign, word, tone } = jobState(job.state); return <span className={tone}>{sign} {word}</span>; } },
+    { name: "GPUs", by: (job) => job.gpus, cell: (job) => (job.devices.length ? `GPU ${job.devices.join(", ")}` : job.gpus) },
+    { name: "time", by: (job) => job.seconds, cell: (job) => timeText(job, at), number: true },
+  ];
+  return <Listed title="Jobs" there={there} loading={found.isPending} problem={found.error} empty={`No job of ${name} is among those that you may see.`} filled={rows.length > 0}>
+    <Table caption="jobs" columns={columns} rows={rows} rowKey={(job) => job.label} />
+  </Listed>;
+}
+
+interface ListedProps {
+  title: string;
+  there: boolean;
+  loading: boolean;
+  problem: Problem | null;
+  empty: string;
+  filled: boolean;
+  children: React.ReactNode;
+}
+
+function Listed({ title, there, loading, problem, empty, filled, children }: ListedProps) {
+  const trusted = useTrusted();
+  let said: React.ReactNode = null;
+  if (!there) said = `This server has no ${title.toLowerCase()}.`;
+  else if (problem) said = `Not known: ${problem.oneLine}`;
+  else if (loading) said = "Loading…";
+  else if (!filled) said = <>{empty} {!trusted && <SignInLink to="to see your own." />}</>;
+  return <section><h2>{title}</h2>{said ? <p className="dim">{said}</p> : children}</section>;
+}

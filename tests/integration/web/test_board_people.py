@@ -1,0 +1,73 @@
+"""The pages of a process and of a user: what they did, and what is not known about it."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Route, expect
+
+from tests.integration.board import opened, violations_in_both_themes
+from tests.integration.browser import Window, chromium
+from tests.integration.serving import Served, serving
+
+DAY = {"day": "2026-11-16", "device_seconds": 7200.0, "energy_joules": None}
+SHARE = {"user": "alice", "device_seconds": 7200.0, "idle_share": 0.25, "held_idle_share": None,
+         "energy_joules": 3.6e6, "days": [DAY]}  # fmt: skip
+WEEK = {"since": 0, "until": 1, "price_per_kwh": None, "currency": None, "items": [SHARE]}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(tmp_path_factory.mktemp("home"), simulate=8) as served:
+        yield served
+
+
+@pytest.fixture
+def seen(browser: Browser) -> Iterator[Window]:
+    with opened(browser) as found:
+        yield found
+
+
+def test_a_process_has_a_page_with_its_memory_and_use_over_time(seen: Window, home: Served) -> None:
+    page = seen.page
+    page.goto(f"{home.url}/#/processes")
+    row = page.get_by_role("row").filter(has=page.get_by_role("cell", name="vllm")).first
+    user = row.get_by_role("cell").nth(2).inner_text()
+    row.get_by_role("link", name="vllm").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("vllm")
+    expect(page).to_have_url(re.compile(r"#/process/\d+-[\d.]+$"))
+    expect(page.locator(".cards dd").first).to_have_text(re.compile(r"[\d.]+ GiB"))
+    expect(page.get_by_role("slider", name="Its memory: instant")).to_be_visible()
+    expect(page.locator("canvas")).to_have_count(4)
+    expect(page.get_by_text(re.compile("used it meanwhile|shared meanwhile with"))).to_be_visible()
+    assert violations_in_both_themes(page) == []
+    page.get_by_role("link", name=user, exact=True).first.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(user)
+    page.goto(f"{home.url}/#/process/1-5")
+    expect(page.get_by_text("Process 1 is not known")).to_be_visible()
+
+
+def test_a_user_has_a_page_and_what_is_not_known_says_why(seen: Window, home: Served) -> None:
+    page = seen.page
+
+    def week(route: Route) -> None:
+        route.fulfill(json=WEEK)
+
+    page.route("**/api/users", week)
+    page.goto(f"{home.url}/#/user/alice")
+    sums = page.locator(".sums")
+    expect(sums).to_contain_text(re.compile(r"2\.0\sh.*25\s%.*1\.00\skWh"))
+    expect(sums).to_contain_text("no price is set (runs.price_per_kwh)")
+    expect(sums.locator("dd").nth(2)).to_have_text("not known")
+    expect(page.locator(".days li")).to_have_text(re.compile(r"2\.0\sh energy not known"))
+    expect(page.get_by_role("region", name="GPUs now").get_by_role("link").first).to_be_visible()
+    assert violations_in_both_themes(page) == []
+    page.goto(f"{home.url}/#/user/nobody-here")
+    expect(page.get_by_text("No GPU use of theirs is recorded")).to_be_visible()
+    expect(page.get_by_text("No process of theirs is on a GPU")).to_be_visible()
