@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 SERVER_THRESHOLDS = "a server uses its own settings: andon serve --threshold NAME=VALUE"
 
+SSH_SECONDS = 10.0  # for all that is asked of hosts
+
 
 class NodeChoice(Struct, frozen=True):
     """What a command line says about the node."""
@@ -24,6 +26,8 @@ class NodeChoice(Struct, frozen=True):
     replay: str | None = None
     fresh: bool = False
     own_thresholds: bool = False
+    until: float | None = None  # all questions over SSH together end then, in monotonic time
+    timeout_seconds: float = SSH_SECONDS
 
 
 def find_node(
@@ -50,6 +54,12 @@ def find_node(
         raise Invalid("--url cannot be combined with --fresh", hint="the server reads its devices")
     if choice.own_thresholds:
         raise Invalid("--threshold and --url cannot be combined", hint=SERVER_THRESHOLDS)
+    if choice.url.startswith("ssh:"):
+        from andon.node.ssh import SshNode
+        from andon.node.ssh.client import SshHost
+
+        host = SshHost(choice.url, settings.ssh_andon, choice.until, choice.timeout_seconds)
+        return SshNode(host, lambda: app.rulebook(settings))
     from andon.node.remote import RemoteNode
     from andon.node.server import connect
 

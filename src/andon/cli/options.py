@@ -83,7 +83,7 @@ def chosen(context: click.Context | None = None) -> Choices:
 
 def _remember(context: click.Context, parameter: click.Parameter, value: object) -> None:
     choices = chosen(context)
-    if value is not None and parameter.name is not None:
+    if value not in (None, ()) and parameter.name is not None:  # () of an option given earlier
         setattr(choices, parameter.name, value)
     if choices.simulate is not None and choices.replay is not None:
         raise click.UsageError("--simulate and --replay cannot be combined", context)
@@ -99,19 +99,60 @@ def shared(command: F) -> F:
     return command
 
 
+def _complete_host(context: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
+    from andon.cli.hosts import known_hosts
+
+    return known_hosts(context, typed)
+
+
+_ELSEWHERE: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
+    (("--url",), {"metavar": "URL", "help": "Ask an andon server instead of this node."}),
+    (("--token-file",), {"metavar": "FILE", "help": "File with the token; or set ANDON_TOKEN."}),
+)
+_SSH: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
+    (
+        ("--ssh",),
+        {
+            "multiple": True,
+            "metavar": "HOST,…",
+            "shell_complete": _complete_host,
+            "help": "Ask these hosts, or @group, over SSH.",
+        },
+    ),
+    (("--hosts-file",), {"metavar": "FILE", "help": "The same: one host a line."}),
+    (
+        ("--timeout",),
+        {
+            "metavar": "SECONDS",
+            "type": lambda text: duration(text),
+            "help": "For all hosts together [default: 10].",
+        },
+    ),
+)
+
+
 def elsewhere(command: F) -> F:
-    """Add --url and --token-file: a server's devices instead of this node's."""
-    options = (
-        (("--url",), {"metavar": "URL", "help": "Ask an andon server instead of this node."}),
-        (
-            ("--token-file",),
-            {"metavar": "FILE", "help": "File with the token; or set ANDON_TOKEN."},
-        ),
-    )
-    for names, settings in reversed(options):
-        add = click.option(*names, expose_value=False, callback=_remember, **settings)  # type: ignore[arg-type]
-        command = add(command)
-    return command
+    """Adds --url and --token-file, a server's devices instead of this node's, and --ssh, those of
+    hosts: over several of them a command is called once for each."""
+    for names, settings in reversed(_ELSEWHERE):
+        command = click.option(*names, expose_value=False, callback=_remember, **settings)(command)
+    return over_ssh(command)
+
+
+def over_ssh(command: F) -> F:
+    """Adds --ssh, --hosts-file and --timeout."""
+
+    @wraps(command)
+    def called(*args: Any, **more: Any) -> Any:
+        if not chosen().ssh and chosen().hosts_file is None:
+            return command(*args, **more)
+        from andon.cli.hosts import over_hosts
+
+        return over_hosts(command, args, more)
+
+    for names, settings in reversed(_SSH):
+        called = click.option(*names, expose_value=False, callback=_remember, **settings)(called)
+    return called  # type: ignore[return-value]
 
 
 def fresh_option(command: F) -> F:

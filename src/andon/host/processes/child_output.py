@@ -6,7 +6,7 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -72,9 +72,14 @@ def _given(text: str) -> IO[bytes]:
     return file
 
 
-def read_outputs(process: "subprocess.Popen[bytes]", deadline: float) -> tuple[bytes, bytes]:
-    """Reads both outputs to their ends, and waits for its exit. Raises TimeoutError at the
-    deadline, which is monotonic time, and OutputTooLong; the caller must then end the process."""
+def read_outputs(
+    process: "subprocess.Popen[bytes]",
+    deadline: float,
+    heard: Callable[[bytearray], None] = lambda _: None,
+) -> tuple[bytes, bytes]:
+    """Reads both outputs to their ends, and waits for its exit; `heard` is called with all that it
+    has printed whenever that is more. Raises TimeoutError at the deadline, which is monotonic time,
+    and OutputTooLong; the caller must then end the process."""
     assert process.stdout is not None
     assert process.stderr is not None
     texts = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
@@ -89,6 +94,7 @@ def read_outputs(process: "subprocess.Popen[bytes]", deadline: float) -> tuple[b
                     selector.unregister(key.fd)
             if sum(map(len, texts.values())) > MOST_BYTES:
                 raise OutputTooLong
+            heard(texts[process.stdout.fileno()])
     try:
         process.wait(_left(deadline))
     except subprocess.TimeoutExpired as exc:
