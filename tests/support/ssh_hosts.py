@@ -7,11 +7,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from andon.node.ssh.script import ssh_command
 from tests.support.nvidia_smi import H200
 
 SSHD = "/usr/sbin/sshd"
@@ -45,6 +44,36 @@ class SshHosts:
     def environment(self) -> dict[str, str]:
         """What a command needs in order to reach them."""
         return {"PATH": f"{self.bin}:{os.environ['PATH']}"}
+
+    def surroundings(self) -> dict[str, str]:
+        """The environment of a command here, with folders of its own."""
+        folder = self.folder / "here"
+        return {
+            **os.environ, **self.environment(), "XDG_STATE_HOME": str(folder / "state"),
+            "XDG_CONFIG_HOME": str(folder / "config"), "ANDON_LEASE_DIR": str(folder / "book"),
+            "ANDON_PORT": "28999", "COLUMNS": "110",
+        }  # fmt: skip
+
+    @contextmanager
+    def begun(self, *words: str) -> "Iterator[subprocess.Popen[str]]":
+        """A command here while it runs."""
+        with subprocess.Popen(
+            [sys.executable, "-m", "andon.cli", *words], stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, text=True, env=self.surroundings(),
+        ) as process:  # fmt: skip
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    def cut(self, name: str) -> None:
+        """Ends the sessions of a host's sshd, which itself goes on."""
+        server = self._servers[name].pid
+        children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
+        for child in children:
+            for one in (*Path(f"/proc/{child}/task/{child}/children").read_text().split(), child):
+                if b"sshd" in Path(f"/proc/{one}/cmdline").read_bytes():
+                    os.kill(int(one), signal.SIGKILL)
 
     def script(self, path: Path, text: str) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -89,10 +118,10 @@ class SshHosts:
         return found
 
     def start(self, name: str, port: int) -> None:
-        self._servers[name] = subprocess.Popen(
-            [SSHD, "-D", "-e", "-f", str(self.folder / f"sshd-{name}")],
-            stderr=(self.folder / f"log-{name}").open("wb"),
-        )
+        with (self.folder / f"log-{name}").open("wb") as log:
+            self._servers[name] = subprocess.Popen(
+                [SSHD, "-D", "-e", "-f", str(self.folder / f"sshd-{name}")], stderr=log
+            )
         _wait_for(port)
 
     def stop(self, name: str) -> None:
@@ -146,15 +175,9 @@ def _wait_for(port: int) -> None:
 
 def andon(hosts: SshHosts, *words: str, **more: str) -> "subprocess.CompletedProcess[str]":
     """Runs a command here, whose ssh knows only these hosts."""
-    folder = hosts.folder / "here"
-    given = {
-        **os.environ, **hosts.environment(), "XDG_STATE_HOME": str(folder / "state"),
-        "XDG_CONFIG_HOME": str(folder / "config"), "ANDON_LEASE_DIR": str(folder / "book"),
-        "ANDON_PORT": "28999", "COLUMNS": "110", **more,
-    }  # fmt: skip
     return subprocess.run(
-        [sys.executable, "-m", "andon.cli", *words], capture_output=True, text=True, timeout=60,
-        env=given, check=False,
+        [sys.executable, "-m", "andon.cli", *words], capture_output=True, text=True, timeout=90,
+        env={**hosts.surroundings(), **more}, check=False,
     )  # fmt: skip
 
 
@@ -179,4 +202,12 @@ def running_ssh(hosts: SshHosts) -> list[int]:
     return found
 
 
-__all__ = ["SshHosts", "andon", "running_ssh", "silent_port", "signal", "ssh_command", "Sequence"]
+def command_line(word: str) -> list[int]:
+    """The processes that have this word on their command line."""
+    found = list[int]()
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdecimal() else ()
+            if word.encode() in words:
+                found.append(int(entry.name))
+    return found

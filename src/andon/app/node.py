@@ -10,11 +10,10 @@ from andon.errors import Invalid
 
 if TYPE_CHECKING:
     from andon.node.port import Node
+    from andon.node.ssh.client import SshTerms
     from andon.settings.resolution import Settings
 
 SERVER_THRESHOLDS = "a server uses its own settings: andon serve --threshold NAME=VALUE"
-
-SSH_SECONDS = 10.0  # for all that is asked of hosts
 
 
 class NodeChoice(Struct, frozen=True):
@@ -26,8 +25,7 @@ class NodeChoice(Struct, frozen=True):
     replay: str | None = None
     fresh: bool = False
     own_thresholds: bool = False
-    until: float | None = None  # all questions over SSH together end then, in monotonic time
-    timeout_seconds: float = SSH_SECONDS
+    ssh: "SshTerms | None" = None
 
 
 def find_node(
@@ -58,7 +56,7 @@ def find_node(
         from andon.node.ssh import SshNode
         from andon.node.ssh.client import SshHost
 
-        host = SshHost(choice.url, settings.ssh_andon, choice.until, choice.timeout_seconds)
+        host = SshHost(choice.url, settings.ssh_andon, choice.ssh)
         return SshNode(host, lambda: app.rulebook(settings))
     from andon.node.remote import RemoteNode
     from andon.node.server import connect

@@ -50,7 +50,7 @@ def main() -> "NoReturn":
 
 def _run(args: list[str]) -> int:
     if args == ["asked"]:
-        from andon.cli.asked import answer
+        from andon.cli.ssh.asked import answer
 
         return answer()
     return run_command(args)

@@ -166,8 +166,9 @@ def _called(args: Sequence[str]) -> int:
 def _usage(mistake: click.ClickException, args: Sequence[str]) -> AndonError:
     from andon.cli.commands.suggestions import mistake_text
 
-    if isinstance(mistake, click.NoSuchOption) and mistake.option_name in HOST_OPTIONS:
-        from andon.cli.hosts import there
+    cause = mistake.__cause__ if mistake.__cause__ is not None else mistake
+    if isinstance(cause, click.NoSuchOption) and cause.option_name in HOST_OPTIONS:
+        from andon.cli.ssh.hosts import there
 
         return there(args)
     context = getattr(mistake, "ctx", None)

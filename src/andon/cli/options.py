@@ -100,7 +100,7 @@ def shared(command: F) -> F:
 
 
 def _complete_host(context: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
-    from andon.cli.hosts import known_hosts
+    from andon.cli.ssh.hosts import known_hosts
 
     return known_hosts(context, typed)
 
@@ -146,7 +146,7 @@ def over_ssh(command: F) -> F:
     def called(*args: Any, **more: Any) -> Any:
         if not chosen().ssh and chosen().hosts_file is None:
             return command(*args, **more)
-        from andon.cli.hosts import over_hosts
+        from andon.cli.ssh.hosts import over_hosts
 
         return over_hosts(command, args, more)
 

@@ -42,7 +42,7 @@ def resolved_of(choices: Choices) -> "Resolved":
 def node_of(choices: Choices) -> "Node":
     """The node that the command is about; closed when the command ends."""
     if choices.node is None:
-        from andon.app.node import SSH_SECONDS, NodeChoice, find_node
+        from andon.app.node import NodeChoice, find_node
 
         own_thresholds = any(name.startswith("alerts_") for name in choices.overrides)
         choice = NodeChoice(
@@ -52,8 +52,7 @@ def node_of(choices: Choices) -> "Node":
             choices.replay,
             choices.fresh,
             own_thresholds,
-            choices.until,
-            choices.timeout or SSH_SECONDS,
+            choices.terms,
         )
         settings = settings_of(choices)
         choices.node = find_node(choice, settings, lambda text: notice(text, choices))

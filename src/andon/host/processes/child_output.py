@@ -24,7 +24,7 @@ class OutputTooLong(OSError):
         super().__init__(0, f"it printed more than {MOST_BYTES >> 20} MiB")
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """Lets the kernel kill the command with its parent: a hanging client would outlive it."""
     if _prctl is not None:
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -48,7 +48,7 @@ def ask_command(
             stderr=subprocess.PIPE,
             env=environment,
             start_new_session=True,  # so that Ctrl-C does not reach it
-            preexec_fn=_die_with_parent,  # one call into libc, found before the fork
+            preexec_fn=die_with_parent,  # one call into libc, found before the fork
         )
     with process:
         try:

@@ -7,12 +7,19 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import IO
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
+from msgspec import Struct
+
 from andon.errors import AndonError, Invalid, Unavailable
-from andon.host.processes.child_output import MOST_BYTES, OutputTooLong, read_outputs
+from andon.host.processes.child_output import (
+    MOST_BYTES,
+    OutputTooLong,
+    die_with_parent,
+    read_outputs,
+)
 from andon.model import wire
 from andon.node.ssh import failures
 from andon.node.ssh.names import checked_host
@@ -35,19 +42,26 @@ _COMMANDS: dict[str, Sequence[str]] = {
 """Requests to a server, and the commands that print the same."""
 
 
+class SshTerms(Struct, frozen=True):
+    """How hosts are asked."""
+
+    timeout_seconds: float = TIMEOUT_SECONDS
+    until: float | None = None  # when all questions together end, in monotonic time
+    turn: "threading.Lock | None" = None
+    """A lock that whoever asks has: it is let go while a host is waited for."""
+
+
 class SshHost:
     """A host whose andon answers as a server's REST interface would, in one connection each."""
 
-    def __init__(
-        self, name: str, andon: str = "", deadline: float | None = None,
-        timeout_seconds: float = TIMEOUT_SECONDS,
-    ) -> None:  # fmt: skip
-        """`deadline`: of all questions together, in monotonic time."""
+    def __init__(self, name: str, andon: str = "", terms: SshTerms | None = None) -> None:
+        """`andon`: where it is there, if not where it is looked for."""
         self.name = checked_host(name.removeprefix("ssh:") if "://" not in name else name)
         self.url = name if "://" in name else f"ssh:{self.name}"
         self.version: str | None = None  # of andon there, once it has answered
         self.by: str | None = None  # `andon 0.1` or nvidia-smi
-        self._andon, self._timeout, self._deadline = andon, timeout_seconds, deadline
+        self._andon, self._terms = andon, terms or SshTerms()
+        self._timeout = self._terms.timeout_seconds
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
         self._lock = threading.Lock()
@@ -60,7 +74,7 @@ class SshHost:
 
     def get(self, path: str, **asked: object) -> wire.Json:
         given = {name: str(value) for name, value in asked.items() if value is not None}
-        return self.ask(_words(f"{path}?{urlencode(given)}"))[0]
+        return self.ask(_words(f"{path}?{urlencode(given)}" if given else path))[0]
 
     def post(self, path: str, body: wire.Json | None = None) -> wire.Json:
         raise self.refused()
@@ -79,7 +93,7 @@ class SshHost:
         there = self.version or "of another version"
         newer = _numbers(there) > _numbers(__version__)
         hint = "upgrade here" if newer else "upgrade there"
-        return Unavailable(f"runs andon {there}: {hint} ({difference})", hint=hint)
+        return Unavailable(f"runs andon {there}: {hint} ({difference})", cause="ssh")
 
     # By ssh.
 
@@ -170,7 +184,7 @@ class SshHost:
 
     def _run(self, request: wire.Json) -> tuple[str, bytes]:
         """Returns who answered and what it printed."""
-        nonce, until = secrets.token_hex(16), self._deadline or time.monotonic() + self._timeout
+        nonce, until = secrets.token_hex(16), self._terms.until or time.monotonic() + self._timeout
         told = False
 
         def heard(out: bytearray) -> None:
@@ -179,7 +193,7 @@ class SshHost:
                 told = True
                 self._send(process, request)
 
-        with self._started(nonce) as process:
+        with self._meanwhile(), self._started(nonce) as process:
             try:
                 out, said = read_outputs(process, until, heard)
             except TimeoutError as exc:
@@ -206,6 +220,19 @@ class SshHost:
             raise failures.failed_there(code, said.decode(errors="replace"))
         return kind[0], body
 
+    @contextmanager
+    def _meanwhile(self) -> Iterator[None]:
+        """Lets others have their turn."""
+        turn = self._terms.turn
+        if turn is None:
+            yield
+            return
+        turn.release()
+        try:
+            yield
+        finally:
+            turn.acquire()
+
     def _started(self, nonce: str) -> "subprocess.Popen[bytes]":
         command = ssh_command(self.name, self._timeout)
         with self._lock:
@@ -215,6 +242,7 @@ class SshHost:
                 process = self._process = subprocess.Popen(
                     command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                     start_new_session=True,  # so that all that it starts ends with it
+                    preexec_fn=die_with_parent,  # a host that hangs does not notice our end
                 )  # fmt: skip
             except OSError as exc:
                 raise Unavailable(f"ssh cannot be started: {exc.strerror}", cause="ssh") from exc

@@ -1,8 +1,8 @@
 """Why a host gives no answer, from what ssh and its shell printed; pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from andon.errors import AndonError, Denied, Unavailable
+from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.units import plain
 
 LONGEST_WORDS = 200
@@ -21,6 +21,9 @@ _KNOWN: Sequence[tuple[Sequence[str], str, str]] = (
      "the connection was lost", ""),
 )  # fmt: skip
 """What ssh prints, our words for it, and what to do."""
+_KINDS: Mapping[int, type[AndonError]] = {
+    kind.exit_code: kind for kind in (Denied, Gone, Invalid, Conflict)
+}
 NO_ANDON = "pip install andon there, or set ssh.andon to its path"
 _NO_ANDON = {
     "amd": "its AMD GPUs need andon there",
@@ -62,16 +65,18 @@ def without_andon(kind: str) -> Unavailable:
     return Unavailable(_NO_ANDON.get(kind, _NO_ANDON["nothing"]), hint=NO_ANDON, cause="ssh")
 
 
-def failed_there(code: int, said: str) -> Unavailable | Denied:
-    """The sentence of an andon that failed on the host."""
+def failed_there(code: int, said: str) -> AndonError:
+    """The sentence of an andon that failed on the host, as an error of the same kind."""
     lines = [line.removeprefix("andon: ") for line in said.splitlines() if line.strip()]
     ours = [line for line in said.splitlines() if line.startswith("andon: ")]
     words = ours[-1].removeprefix("andon: ") if ours else (lines[-1] if lines else "")
     hints = [line.removeprefix("hint: ") for line in lines if line.startswith("hint: ")]
     reason = plain(words, LONGEST_WORDS) or f"it ended with exit code {code}"
-    kind = Denied if code == Denied.exit_code else Unavailable
     hint = plain(hints[-1], LONGEST_WORDS) if hints else ""
-    return kind(f"andon there fails: {reason}", hint=hint, cause="ssh")
+    kind = _KINDS.get(code)
+    if kind is not None:  # it can answer, but not this
+        return kind(reason, hint=hint)
+    return Unavailable(f"andon there fails: {reason}", hint=hint, cause="ssh")
 
 
 def _with(words: str, text: str) -> str:

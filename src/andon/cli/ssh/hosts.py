@@ -17,12 +17,12 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.app.node import SSH_SECONDS
 from andon.cli.options import chosen
-from andon.cli.show.hosts import HostAnswer, HostTable
 from andon.cli.sources import settings_of
+from andon.cli.ssh.table import HostAnswer, HostTable
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import AndonError, Invalid, Unavailable
+from andon.node.ssh.client import TIMEOUT_SECONDS, SshTerms
 from andon.node.ssh.names import configured_hosts, hosts_of, listed_hosts
 
 AT_ONCE = 32
@@ -36,7 +36,10 @@ READING = frozenset(
     ("status", "ps", "devices", "history", "why", "alerts", "alerts show", "alerts rules", "free",
      "leases", "who", "jobs", "runs", "estimate", "doctor")
 )  # fmt: skip
-"""Commands that can be asked of hosts; `watch` and `top` keep a connection."""
+"""Commands that can be asked of hosts."""
+OPTIONS = ("--ssh", "--hosts-file", "--timeout")
+LIVE = frozenset(("watch", "top"))
+"""Those that keep a connection."""
 NONE_ANSWERED, SOME_ANSWERED, NOT_AVAILABLE = 3, 1, 6
 
 
@@ -44,23 +47,12 @@ def over_hosts(command: Callable[..., Any], args: Sequence[Any], more: dict[str,
     """Calls a command for each host that the command line names; returns the exit code."""
     context, choices = click.get_current_context(), chosen()
     path = context.command_path.partition(" ")[2]
-    if path in ("alerts",) and context.invoked_subcommand is not None:
+    if path == "alerts" and context.invoked_subcommand is not None:
         return 0  # its command has the same options
-    group = getattr(context, "invoked_subcommand", None)
-    if path not in READING | {"watch", "top"} or group is not None:
-        raise there(choices.words)
-    if choices.url is not None or choices.simulate is not None or choices.replay is not None:
-        raise Invalid("--ssh cannot be combined with --url, --simulate or --replay")
+    _check(context, path, choices, more)
     hosts = named_hosts(choices)
-    if path in ("watch", "top") and len(hosts) == 1:
-        choices.url, choices.ssh, choices.hosts_file = url_of(hosts[0]), (), None
-        return int(command(*args, **more) or 0)
-    if path == "top":
-        raise Invalid("andon top shows one host", hint="several: andon watch --ssh HOST,HOST")
-    if path == "watch":
-        from andon.cli.hosts_watch import watch_hosts
-
-        return watch_hosts(choices, hosts, more)
+    if path in LIVE:
+        return _live(path, choices, hosts, lambda: command(*args, **more), more)
     if path == "free" and not more["as_json"]:
         more, form = {**more, "as_json": True}, "free"
     else:
@@ -74,6 +66,35 @@ def over_hosts(command: Callable[..., Any], args: Sequence[Any], more: dict[str,
     if path == "free":
         return 0 if any(one.answered and one.code == 0 for one in answers) else NOT_AVAILABLE
     return 0 if all(one.answered for one in answers) else SOME_ANSWERED
+
+
+def _check(context: click.Context, path: str, choices: Choices, more: dict[str, Any]) -> None:
+    """Raises why this command line is not for hosts."""
+    if path not in READING | LIVE or context.invoked_subcommand is not None:
+        raise there(choices.words)
+    if choices.url is not None or choices.simulate is not None or choices.replay is not None:
+        raise Invalid("--ssh cannot be combined with --url, --simulate or --replay")
+    if more.get("follow"):
+        raise Invalid("--follow is for one machine", hint="live over SSH: andon watch, andon top")
+
+
+def _live(
+    path: str,
+    choices: Choices,
+    hosts: Sequence[str],
+    call: Callable[[], Any],
+    more: dict[str, Any],
+) -> int:
+    """Runs a command that stays: one host is its node."""
+    if len(hosts) == 1:
+        choices.url, choices.ssh, choices.hosts_file = url_of(hosts[0]), (), None
+        choices.terms = SshTerms(choices.timeout or TIMEOUT_SECONDS)
+        return int(call() or 0)
+    if path == "top":
+        raise Invalid("andon top shows one host", hint="several: andon watch --ssh HOST,HOST")
+    from andon.cli.ssh.watch import watch_hosts
+
+    return watch_hosts(choices, hosts, more)
 
 
 def form_of(more: dict[str, Any]) -> str:
@@ -90,16 +111,17 @@ def form_of(more: dict[str, Any]) -> str:
 
 def there(words: Sequence[str]) -> AndonError:
     """The error for a command that is not for other machines: the line to type instead."""
-    hosts, kept, taken = list[str](), list[str](), False
+    hosts, kept, option = list[str](), list[str](), ""
     for place, word in enumerate(words):
         name, sign, value = word.partition("=")
         if word == "--":
             kept += words[place:]
             break
-        if taken:
-            hosts, taken = [*hosts, word], False
-        elif name in ("--ssh", "--hosts-file", "--timeout"):
-            hosts, taken = [*hosts, value] if sign else hosts, not sign
+        if option or (sign and name in OPTIONS):
+            hosts += [value if sign and not option else word] * ((option or name) == "--ssh")
+            option = ""
+        elif word in OPTIONS:
+            option = word
         else:
             kept.append(word)
     host = hosts[0].split(",")[0] if hosts else "HOST"
@@ -133,7 +155,7 @@ def known_hosts(context: click.Context, typed: str) -> list[str]:
     return [f"{done}{comma}{name}" for name in names if name.startswith(last)]
 
 
-class Host(Struct):
+class AskedHost(Struct):
     """One host while it is asked."""
 
     place: int
@@ -149,22 +171,26 @@ class Asking:
         self, context: click.Context, choices: Choices, call: Callable[[], Any], width: int
     ) -> None:
         self._context, self._choices, self._call, self._width = context, choices, call, width
-        self._done: queue.SimpleQueue[tuple[Host, HostAnswer | BaseException]] = queue.SimpleQueue()
+        self._turn = threading.Lock()  # commands and their modules know nothing of threads
+        self._done: queue.SimpleQueue[tuple[AskedHost, HostAnswer | BaseException]] = (
+            queue.SimpleQueue()
+        )
 
     def all(self, names: Sequence[str], add: Callable[[int, HostAnswer], None]) -> list[HostAnswer]:
         """Returns the answers in the order of the hosts; `add` gets each as it comes."""
         settings_of(self._choices)  # a mistake in them is reported once
         color = "always" if Terminal.of(self._choices).color else "never"
-        seconds = self._choices.timeout or SSH_SECONDS
+        seconds = self._choices.timeout or TIMEOUT_SECONDS
         until = time.monotonic() + seconds
         own = replace(
             self._choices, ssh=(), hosts_file=None, quiet=True, color=color, width=self._width,
-            until=until, warned=True, node=None,
+            terms=SshTerms(seconds, until, self._turn), warned=True, node=None,
         )  # fmt: skip
         waiting = [
-            Host(place, name, replace(own, url=url_of(name))) for place, name in enumerate(names)
+            AskedHost(place, name, replace(own, url=url_of(name)))
+            for place, name in enumerate(names)
         ][::-1]
-        asked, found = list[Host](), dict[int, HostAnswer]()
+        asked, found = list[AskedHost](), dict[int, HostAnswer]()
         with _apart() as outputs:
             try:
                 while len(found) < len(names):
@@ -195,13 +221,13 @@ class Asking:
                         host.choices.node.close()
         return [found[place] for place in range(len(names))]
 
-    def _ask(self, host: Host, outputs: "_Outputs") -> None:
+    def _ask(self, host: AskedHost, outputs: "_Outputs") -> None:
         began = time.monotonic()
         text = outputs.begin()
         try:
             code, error = 0, None
             try:
-                with _twin(self._context, host.choices).scope(cleanup=False):
+                with self._turn, _twin(self._context, host.choices).scope(cleanup=False):
                     code = int(self._call() or 0)
             except AndonError as exc:
                 code, error = exc.exit_code, exc

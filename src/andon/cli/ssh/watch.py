@@ -7,17 +7,18 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from andon.cli.hosts import url_of
 from andon.cli.live_screen import LiveScreen, is_capable
 from andon.cli.show.csv_rows import csv_line, device_rows, header
-from andon.cli.show.hosts import HostAnswer, HostTable
 from andon.cli.show.watch import LiveTable
 from andon.cli.sources import node_of, rulebook_of, settings_of
+from andon.cli.ssh.hosts import url_of
+from andon.cli.ssh.table import HostAnswer, HostTable
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import AndonError, Invalid
 from andon.model import wire
 from andon.model.device import Snapshot
 from andon.node.port import Node
+from andon.node.ssh.client import TIMEOUT_SECONDS, SshTerms
 from andon.units import human_seconds
 
 LEAST_LINES = 8  # of each host
@@ -60,7 +61,8 @@ def watch_hosts(choices: Choices, hosts: Sequence[str], given: dict[str, Any]) -
         raise Invalid("--out and devices are for one host", hint="andon watch --ssh HOST")
     choices.interval_seconds = given["interval"]
     interval, terminal = settings_of(choices).interval_seconds, Terminal.of(choices)
-    own = replace(choices, ssh=(), hosts_file=None)
+    terms = SshTerms(choices.timeout or TIMEOUT_SECONDS)
+    own = replace(choices, ssh=(), hosts_file=None, terms=terms)
     nodes = [node_of(replace(own, url=url_of(host), node=None)) for host in hosts]
     book = rulebook_of(choices)
     watched = [
