@@ -1,12 +1,11 @@
 # The commands of this repository; each sets up what it needs, once.
 BIN := .venv/bin
-DEVICES ?= 4
 
 .PHONY: run unit test long check golden bench screenshots pictures setup setup-to-run clean
 
-# Serves this machine's GPUs, or simulated ones (which say so) where there is none.
+# Serves this machine's GPUs, or a simulated lab (which says so) where there is none.
 run: setup-to-run
-	@$(BIN)/andon serve $(shell $(BIN)/python -m andon.drivers.shared.presence || echo --simulate $(DEVICES))
+	@$(BIN)/python -m andon.drivers.shared.presence && exec $(BIN)/andon serve || exec $(BIN)/andon demo --port 26366
 
 # Units and contracts: under half a minute, no root, no apt, no browser, no processes.
 unit: setup

@@ -24,6 +24,8 @@ MOST_BYTES = 160_000
 MOST_PAINT_SECONDS = 1.0
 MOST_LIVE_SECONDS = 2.0
 MOST_CORE = 0.15
+MOST_CHARTS_SECONDS = 0.3
+CHARTED = 8
 MOST_GROWTH_BYTES = 10e6  # over the second half of the run
 STARTS = 5
 SETTLE_SECONDS = 15.0
@@ -38,6 +40,8 @@ class Figures:
     script_bytes: int = 0
     paint_seconds: list[float] = field(default_factory=list)
     live_seconds: list[float] = field(default_factory=list)
+    chart_seconds: list[float] = field(default_factory=list)
+    """From the click to the lines: a day of eight devices."""
     core_share: float = 0.0
     shares: dict[str, float] = field(default_factory=dict)
     memory_bytes: list[tuple[float, float]] = field(default_factory=list)
@@ -54,6 +58,7 @@ def main() -> int:
     ):
         for _ in range(STARTS):
             first(browser, served, found)
+        charts(browser, Path(folder), found)
         browser.close()
         with alone(served.url, Path(folder) / "profile"):
             time.sleep(SETTLE_SECONDS)
@@ -87,6 +92,29 @@ def first(browser: Browser, served: Served, found: Figures) -> None:
         )
         found.paint_seconds.append(paint / 1000)
         found.live_seconds.append(seen.page.evaluate(live) / 1000)
+
+
+def charts(browser: Browser, folder: Path, found: Figures) -> None:
+    """A page that is open goes to the charts of a day, each time of another reading."""
+    store = str(folder / "day.db")
+    seed = [sys.executable, "-m", "andon.cli", "seed", "--days", "1", "--devices", str(CHARTED)]
+    subprocess.run([*seed, "--store", store, "--quiet"], check=True)
+    readings = ("power_watts", "temperature_celsius", "memory_used_bytes", "utilization_percent")
+    with (
+        serving(folder, simulate=CHARTED, ANDON_HISTORY=store) as served,
+        opened(browser, viewport={"width": 1440, "height": 900}) as seen,
+    ):
+        shown(seen.page, served, CHARTED)
+        done = "() => performance.getEntriesByName('andon charts')[0]?.startTime"
+        for metric in readings:
+            seen.page.evaluate("location.hash = '#/'; performance.clearMarks('andon charts')")
+            expect(tiles(seen.page)).to_have_count(CHARTED)
+            place = f"#/charts?seconds=86400&metric={metric}"
+            began = seen.page.evaluate(
+                "place => { location.hash = place; return performance.now(); }", place
+            )
+            holds(seen.page, done)
+            found.chart_seconds.append((seen.page.evaluate(done) - began) / 1000)
 
 
 @contextmanager
@@ -164,6 +192,7 @@ def growth(memory: list[tuple[float, float]]) -> float | None:
 
 def table(found: Figures) -> str:
     paint, live = statistics.median(found.paint_seconds), statistics.median(found.live_seconds)
+    drawn = statistics.median(found.chart_seconds)
     more = growth(found.memory_bytes)
     minutes = found.memory_bytes[-1][0] if found.memory_bytes else 0.0
     kinds = ", ".join(f"{kind} {100 * share:.1f}" for kind, share in found.shares.items())
@@ -174,6 +203,7 @@ def table(found: Figures) -> str:
         ),
         (f"first paint: {1000 * paint:.0f} ms", paint < MOST_PAINT_SECONDS),
         (f"first live value: {1000 * live:.0f} ms", live < MOST_LIVE_SECONDS),
+        (f"charts of a day: {1000 * drawn:.0f} ms", drawn < MOST_CHARTS_SECONDS),
         (f"CPU: {100 * found.core_share:.1f} % of a core ({kinds})", found.core_share < MOST_CORE),
         (_memory(more, minutes), None if more is None else more < MOST_GROWTH_BYTES),
     ]

@@ -19,6 +19,8 @@ from types import ModuleType
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 
 from andon.leases.book.lease_book import Book
 from tests.standin import StandIn
@@ -81,6 +83,9 @@ class _Report:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--hypothesis-profile", None) == "quick":
+        # Three examples hit no constant of a thousand modules, which take seconds to look through.
+        providers._get_local_constants = Constants
     if file := os.environ.get("TEST_REPORT"):
         config.pluginmanager.register(_Report(Path(file)))
 

@@ -6,6 +6,7 @@ import { badge } from "./lib/alerting";
 import { useAlerts, useFeatures, useSession } from "./api/queries";
 import { count, duration } from "./lib/format";
 import { useJudged } from "./lib/judged";
+import { linkOf, menu } from "./lib/menu";
 import { go, type Route, useRoute } from "./lib/router";
 import { toggleTheme, useTheme } from "./lib/theme";
 import { useLive } from "./live/store";
@@ -15,14 +16,12 @@ import { Help } from "./parts/Help";
 import { Notice, Trouble } from "./parts/Notice";
 import { AlertsPage } from "./pages/AlertsPage";
 import { BoardPage } from "./pages/BoardPage";
-import { ChartsPage } from "./pages/ChartsPage";
 import { DevicePage } from "./pages/DevicePage";
 import { LaterPage, loadLater } from "./pages/LaterPage";
 import { LeasesPage } from "./pages/LeasesPage";
 import { ProcessesPage } from "./pages/ProcessesPage";
 import { SignInPage } from "./pages/SignInPage";
 
-const PLACES: [string, string][] = [["runs", "Runs"], ["jobs", "Jobs"], ["leases", "Leases"], ["nodes", "Nodes"]];
 const KEYS: Record<string, string> = { b: "#/", c: "#/charts", p: "#/processes", a: "#/alerts", l: "#/leases", r: "#/runs", h: "#/health" };
 
 export function App({ trouble }: { trouble: Problem | null }) {
@@ -40,6 +39,10 @@ export function App({ trouble }: { trouble: Problem | null }) {
   useEffect(() => {
     document.title = [simulated && "SIMULATED", judged.headline, node, "andon"].filter(Boolean).join(" · ");
   }, [simulated, judged.headline, node]);
+  useEffect(() => {
+    const icon = document.querySelector<HTMLLinkElement>('link[rel="icon"]');
+    if (icon) icon.href = `/static/icon${judged.colour === "green" ? "" : `-${judged.colour}`}.svg`;
+  }, [judged.colour]);
   const has = useLive((now) => now.snapshot !== null);
   useEffect(() => void (has && loadLater().catch(() => undefined)), [has]);
   const open = () => setHelp(true);
@@ -80,11 +83,6 @@ function Bar({ route, search, setSearch, field, onHelp, simulated }: BarProps) {
   const features = useFeatures();
   const firing = badge(useAlerts(false).data);
   const dark = useTheme() === "dark";
-  const links: [string, string][] = [
-    ["board", "Board"], ["charts", "Charts"], ["processes", "Processes"], ["alerts", "Alerts"],
-    ...PLACES.filter(([name]) => features[name]),
-    ["estimate", "Estimate"], ["health", "Health"],
-  ];
   const here = route.page === "device" ? "board" : route.page;
   const nav = useRef<HTMLElement>(null);
   useEffect(() => {
@@ -94,8 +92,8 @@ function Bar({ route, search, setSearch, field, onHelp, simulated }: BarProps) {
     <header className="bar">
       <a className="mark" href="#/" aria-label="andon board">andon</a>
       <nav ref={nav} aria-label="pages">
-        {links.map(([page, title]) => (
-          <a key={page} href={page === "board" ? "#/" : `#/${page}`} aria-current={here === page ? "page" : undefined}>
+        {menu(features).map(({ page, title, apart }) => (
+          <a key={page} className={[apart && "apart", page === "alerts" && page].filter(Boolean).join(" ") || undefined} href={linkOf(page)} aria-current={here === page ? "page" : undefined}>
             {title}
             {page === "alerts" && firing && <span className={`badge ${firing.colour}`} aria-label={`${firing.count} active`}>{firing.count}</span>}
           </a>
@@ -146,7 +144,7 @@ function Page({ route, search, judged }: { route: Route; search: string; judged:
         <DevicePage key={route.name} uuid={route.name ?? ""} query={route.query} judged={judged} />
       );
     case "charts":
-      return <ChartsPage query={route.query} judged={judged} search={search} />;
+      return <LaterPage show={({ ChartsPage }) => <ChartsPage query={route.query} judged={judged} search={search} />} />;
     case "processes":
       return <ProcessesPage search={search} query={route.query} />;
     case "alerts":
@@ -163,11 +161,10 @@ function Page({ route, search, judged }: { route: Route; search: string; judged:
       return <SignInPage />;
     case "health":
       return <LaterPage show={({ HealthPage }) => <HealthPage />} />;
-    default: {
-      const place = PLACES.find(([name]) => name === route.page);
-      if (place) return <LaterPage show={({ ItemsPage }) => <ItemsPage name={place[0]} title={place[1]} search={search} />} />;
+    case "nodes":
+      return <LaterPage show={({ ItemsPage }) => <ItemsPage name="nodes" title="Nodes" search={search} />} />;
+    default:
       return <Notice title="Page not found" whole><p>Go to the <a href="#/">board</a>.</p></Notice>;
-    }
   }
 }
 
@@ -180,7 +177,10 @@ function Foot({ here }: { here: boolean }) {
   const state = old ? "stale" : link === "live" ? "live" : link === "away" ? "reconnecting" : "connecting";
   return (
     <footer>
-      {session?.reads !== false && <span className={`link ${state}`}>{state}</span>}
+      <span className="state">
+        {session?.reads !== false && <span className={`link ${state}`}>{state}</span>}
+        <a href="#/health">Health</a>
+      </span>
       <span>
         {trusted ? (
           <>

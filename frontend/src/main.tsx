@@ -10,6 +10,7 @@ import { Boundary } from "./parts/Boundary";
 import "./styles/base.css";
 import "./styles/board.css";
 import "./styles/pages.css";
+import "./styles/charts.css";
 
 const root = createRoot(document.getElementById("root") as HTMLElement);
 

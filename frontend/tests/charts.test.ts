@@ -2,8 +2,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { placeAt } from "../src/charts/cursor";
-import { bands, drawnFrom, joined, labelBelow, shareOf, summaryOf } from "../src/charts/data";
+import { padded, roundTop, timeTicks } from "../src/charts/axis";
+import { bands, drawnFrom, joined, shareOf, summaryOf } from "../src/charts/data";
+import { gapsOf, whyGap } from "../src/charts/gaps";
+import { alertMarks, clustered, jobMarks, marksOn } from "../src/charts/marks";
 import { CHOICES, KINDS, kindsOf, nowOf, spread } from "../src/charts/metrics";
+import { csvOf, fileName } from "../src/charts/saving";
 import { commandOf, fetchSpan, moved, pointsOf, queryOf, reset, selected, stampOf, viewOf, zoomed } from "../src/charts/span";
 import { isIdle } from "../src/lib/format";
 import { Rings, spans } from "../src/live/rings";
@@ -21,13 +25,6 @@ test("a device has charts of what it reports, in round units", () => {
   assert.equal(nowOf(full, "pcie_sent_bytes_per_second"), 0);
   assert.equal(nowOf(full, "pcie_received_bytes_per_second"), null);
   assert.equal(new Set(CHOICES.map((one) => one.title)).size, CHOICES.length);
-});
-
-test("a limit's name stands where the readings are not", () => {
-  const line = (...mean: (number | null)[]) => [{ min: mean, mean, max: mean }] as never;
-  assert.equal(labelBelow(line(99, 98, null, 40), 97, 10), true);
-  assert.equal(labelBelow(line(88, 88, 88, 40), 89, 10), false);
-  assert.equal(labelBelow(line(null), 89, 10), false);
 });
 
 test("spans average what was read and leave gaps where nothing was", () => {
@@ -124,7 +121,7 @@ test("the time moves, zooms and never runs ahead of now", () => {
   assert.equal(moved({ ...view, until: now - 100 }, now, 0.5).until, null);
   assert.equal(zoomed(view, now, 0.001).seconds, 60);
   assert.ok(fetchSpan(view, now).since <= now - 300);
-  assert.equal(viewOf(new URLSearchParams("seconds=5&until=x")).seconds, 300);
+  assert.equal(viewOf(new URLSearchParams("seconds=5&until=x")).seconds, 7_200);
   assert.ok(pointsOf(31_536_000) <= 360);
 });
 
@@ -148,4 +145,66 @@ test("the command beneath asks for the range that is drawn", () => {
   const [, since = "", until = ""] = /^andon history 3 --since (\S+) --until (\S+)$/.exec(past) ?? [];
   assert.deepEqual([Date.parse(since), Date.parse(until)], [1_794_283_200_000, 1_794_286_800_000]);
   assert.match(stampOf(1_794_286_800), /^2026-11-\d\dT\d\d:\d\d:00[+-]\d\d:\d\d$/);
+});
+
+test("a gap is longer than three spans, and the silence before what is read first is one", () => {
+  const at = [100, 110, 200, 210];
+  const widths = [10, 10, 10, 10];
+  assert.deepEqual(gapsOf(at, [1, 2, 3, 4], widths, 100, 220), [{ since: 120, until: 200 }]);
+  assert.deepEqual(gapsOf(at, [null, null, 3, undefined], widths, 50, 400), [{ since: 50, until: 200 }, { since: 210, until: 400 }]);
+  assert.deepEqual(gapsOf(at, [1, 2, 3, 4], widths, 195, 225), [], "what is not written down yet is no gap");
+  assert.deepEqual(gapsOf([], [], [], 0, 60), [{ since: 0, until: 60 }]);
+});
+
+test("a gap says why: an alert of that time, the state, what else was read", () => {
+  const gap = { since: 500, until: 600 };
+  const lost = { rule: "device_lost", subject: "GPU-1", since: 400, resolved: 650, message: "GPU 1 is lost" };
+  const known = { device: device({ missing: { power_watts: "not supported" } }), alerts: [], since: 0, now: 1000, others: () => null };
+  assert.equal(whyGap(gap, "power_watts", { ...known, alerts: [lost] as never }), "GPU 1 is lost");
+  assert.match(whyGap(gap, "power_watts", { ...known, alerts: [{ ...lost, resolved: 450 }] as never }), /no server was running/);
+  assert.equal(whyGap(gap, "power_watts", { ...known, others: () => "device" }), "not supported");
+  assert.match(whyGap(gap, "power_watts", { ...known, others: () => "node" }), /others were/);
+  assert.match(whyGap(gap, "power_watts", { ...known, since: 500 }), /^nothing is recorded before 19/);
+  const stale = device({ state: "stale", reason: "not responding for 9 s" });
+  assert.equal(whyGap({ since: 500, until: 1000 }, "power_watts", { ...known, device: stale }), "not responding for 9 s");
+});
+
+test("alerts and jobs become marks of their devices, and those that lie on each other one", () => {
+  const alert = { id: "a1", rule: "thermal", subject: "GPU-1", level: "critical", message: "GPU 0 is too hot", fired: 120, resolved: 180 };
+  const marks = alertMarks([alert, { ...alert, id: "a2", fired: null }] as never);
+  assert.deepEqual(marks.map((one) => [one.at, one.bad, one.href]), [[120, true, "#/alerts/a1"], [180, false, "#/alerts/a1"]]);
+  const job = { number: 7, label: "7", name: "train", user: "bob", engine: null, state: "failed", started: 121, ended: 150, device_uuids: ["GPU-1", "GPU-2"] };
+  const jobs = jobMarks({ jobs: [job, { ...job, started: null }], scope: "everyone", user: "alice" } as never);
+  assert.deepEqual(jobs.map((one) => [one.kind, one.title, one.href]), [
+    ["start", "job 7 train started (bob)", "#/jobs/7?user=bob"], ["end", "job 7 train ended: failed", "#/jobs/7?user=bob"],
+  ]);
+  const all = marksOn([...marks, ...jobs], "GPU-1");
+  assert.equal(marksOn([...marks, ...jobs], "GPU-2").length, 2);
+  const found = clustered(all, 100, 200, 10);
+  assert.deepEqual(found.map((one) => one.share), [0.2, 0.5, 0.8]);
+  assert.match(found[0]?.text ?? "", /alert: GPU 0 is too hot\n.*job 7 train started/);
+  assert.equal(found[0]?.href, "#/alerts/a1", "the worst of them");
+  assert.equal(clustered(all, 300, 400, 10).length, 0);
+});
+
+test("an axis has round times, a round end, and room for a line at 0 and at the top", () => {
+  const ticks = timeTicks(1_794_286_810, 1_794_286_810 + 86_400, 4);
+  assert.ok(ticks.length >= 3 && ticks.length <= 5);
+  assert.ok(ticks.every((one) => new Date(one.at * 1000).getMinutes() === 0));
+  assert.deepEqual([1, 80, 101, 784, 2217].map(roundTop), [1, 80, 120, 800, 2500]);
+  const [low, high] = padded(100, 104);
+  assert.deepEqual([low, high], [-2, 102]);
+});
+
+test("a CSV has a row for each time and device, and empty cells for nothing", () => {
+  const text = csvOf([
+    { gpu: "GPU 0", at: [10, 20, 30], columns: { "power W mean": [1.23456, null, 3] } },
+    { gpu: "GPU 1, a \"b\"", at: [20], columns: { "power W mean": [undefined] } },
+  ], 15, 30);
+  const [head, first, second, third] = text.split("\n");
+  assert.equal(head, "time,gpu,power W mean");
+  assert.match(first ?? "", /^19\S+,GPU 0,$/);
+  assert.match(second ?? "", /,GPU 0,3$/);
+  assert.match(third ?? "", /,"GPU 1, a ""b""",$/);
+  assert.match(fileName("node: all GPUs", 1_794_286_800, true), /^andon_SIMULATED_node-_all_GPUs_2026-11-\d\dT\d\d-\d\d$/);
 });

@@ -1,10 +1,12 @@
 /** Numbers, times and names as the board writes them, like the commands. */
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { kindsOf } from "../src/charts/metrics";
 import { located } from "../src/lib/commands";
-import { bytes, DASH, dateOf, duration, energy, gib, hourOf, measured, ownWords, percent, readingName, throttleName, throttleTone, traffic, used, vendorName } from "../src/lib/format";
+import { bytes, DASH, dateOf, duration, energy, gib, hourOf, measured, ownWords, percent, readingName, throttleName, throttleTone, traffic, unbroken, used, vendorName } from "../src/lib/format";
 import { together } from "../src/lib/holding";
+import { linkOf, menu } from "../src/lib/menu";
 import { hostLine } from "../src/lib/totals";
 import durations from "./durations.json";
 import figures from "./figures.json";
@@ -111,4 +113,18 @@ test("a missing value has a plain name", () => {
   const named = (name: string) => readingName(name, "amd");
   assert.deepEqual(["memory_used_bytes", "sm_clock_mhz", "memory_temperature_celsius", "processes", "ecc_uncorrected"].map(named),
     ["memory", "core clock", "memory temperature", "processes", "uncorrected ECC errors"]);
+});
+
+test("no line ends between a number and its unit", () => {
+  const made = [percent(5), duration(73), duration(7_300), measured(0.067), energy(504), bytes(1_200), used(1, 2, "W"), traffic(1, null)];
+  for (const text of [...made, unbroken("It is too hot (91 °C, for 32 min): 100 % of 700 W, 1.5 kWh")]) {
+    assert.ok(!/\d (?![\d/(–])/.test(text), text);
+  }
+  assert.equal(unbroken("8 GPUs, 3 sessions, 2 hosts").includes("\u00a0"), false);
+});
+
+test("the page has its menu before its script, and loses what the server lacks", () => {
+  const first = [...readFileSync("index.html", "utf8").matchAll(/<a(?: class="[^"]*")? href="(#[^"]*)">([^<]*)<\/a>/g)].map(([, link, title]) => [link, title]);
+  assert.deepEqual(first.slice(1), menu({}).map(({ page, title }) => [linkOf(page), title]));
+  assert.deepEqual(menu({ runs: true, jobs: false }).map(({ title }) => title).slice(-3), ["Alerts", "Runs", "Estimate"]);
 });

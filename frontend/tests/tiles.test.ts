@@ -7,6 +7,7 @@ import { matches, passes } from "../src/lib/choosing";
 import { availability, brief, firstStep, heldBy, idleFor, longer, occupants, unheld, whatEnds } from "../src/lib/holding";
 import { UNKNOWN } from "../src/lib/lamps";
 import { hostLine, totals } from "../src/lib/totals";
+import { Hours, HOURS_SECONDS, STEPS } from "../src/live/hours";
 import { nobody } from "../src/parts/Users";
 import { device, snapshot } from "./made";
 
@@ -15,9 +16,15 @@ test("1 to 64 devices fit on one screen", () => {
     for (let count = 1; count <= 64; count += 1) {
       const found = fit(count, width, height);
       const rows = Math.ceil(count / found.columns);
-      assert.ok(rows * (found.height + 8) - 8 <= height, `${count} on ${width} x ${height}`);
+      assert.ok(rows * (found.height + found.gap) - found.gap <= height, `${count} on ${width} x ${height}`);
     }
   }
+});
+
+test("on a large screen the tiles grow with the type", () => {
+  const [small, large] = [fit(8, 1240, 560), fit(8, 3 * 1240, 3 * 560, 3)];
+  assert.deepEqual(large, { ...small, height: large.height, gap: 3 * small.gap });
+  assert.ok(Math.abs(large.height - 3 * small.height) < 3);
 });
 
 test("tiles are as large as they can be, and without a hole where that costs nothing", () => {
@@ -144,4 +151,21 @@ test("a card lies beside its tile and never over a lit one", () => {
   const box = { ...found, right: found.left + 200, bottom: found.top + 200 };
   assert.ok(!overlap(box, lit[0] as never) && !overlap(box, tile));
   assert.equal(placed(card, tile, [{ left: 0, top: 0, right: 1000, bottom: 600 }], page), null);
+});
+
+test("the line of a tile is of the last hours once there are some, and stays bounded", () => {
+  const hours = new Hours();
+  const uuid = "GPU-1";
+  const at = 1_700_000_040; // a step begins
+  const told = (now: number, busy: number) => hours.add(snapshot(now, [device({ sample: { utilization_percent: busy } })]));
+  told(at, 10);
+  told(at + 1, 30);
+  assert.equal(hours.enough, false);
+  hours.seed({ metric: "utilization_percent", at: [at - HOURS_SECONDS + 120, at - 240], devices: { [uuid]: [80, null] } });
+  assert.equal(hours.enough, true);
+  const line = hours.of(uuid, at + 1);
+  assert.deepEqual([line.length, line[0], line.at(-3), line.at(-1)], [STEPS, 80, null, 20]);
+  told(at + 240, 50);
+  assert.deepEqual(hours.of(uuid, at + 240).slice(-3), [20, null, 50]);
+  assert.equal(hours.of(uuid, at - 1)[0], null, "what is older is forgotten");
 });

@@ -68,7 +68,9 @@ ENGINES = AdapterTable(
 )
 
 
-CLUSTERS = AdapterTable("kind of cluster", "andon.clusters", {})
+CLUSTERS = AdapterTable(
+    "kind of cluster", "andon.clusters", {"slurm": "andon.clusters.slurm:SlurmCluster"}
+)
 
 
 def is_known(table: AdapterTable, name: str) -> bool:

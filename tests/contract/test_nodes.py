@@ -1,17 +1,23 @@
 """The contract of nodes, on this machine and on the fake; the integration tests have a real
 server."""
 
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from andon.access.roles import Identity, Role
 from andon.app.node import NodeChoice, find_node
 from andon.app.settings import load_settings
 from andon.node.port import Node
 from andon.testing.fake_node import FakeNode
 from andon.testing.node_contract import NodeContract
+from andon.web.served.node import ServingNode
 from tests.support.snapshots import farm
+from tests.support.web_parts import Parts
 
 
 class TestFake(NodeContract):
@@ -30,3 +36,24 @@ class TestLocal(NodeContract):
         node = find_node(NodeChoice(simulate=2), settings)
         yield node
         node.close()
+
+
+class TestServing(NodeContract):
+    """What the routes of a server ask, for its owner and for a user of its machine."""
+
+    @pytest.fixture(params=[Role.OWNER, Role.USER])
+    def node(
+        self, request: pytest.FixtureRequest, tmp_path: Path, book_folder: Path
+    ) -> Iterator[Node]:
+        parts, ended = Parts(tmp_path, [farm()]), threading.Event()
+
+        def go_on() -> None:
+            while not ended.wait(0.05):
+                parts.sampler.give(replace(farm(), at=time.time()))
+
+        sampling = threading.Thread(target=go_on)
+        sampling.start()
+        yield ServingNode(parts.shop, Identity(request.param, 12345, "ada"))
+        ended.set()
+        sampling.join()
+        parts.close()

@@ -2,20 +2,17 @@
 
 import json
 import os
-import secrets
 import shutil
 import socket
 import subprocess
 import tarfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from msgspec import Struct
-
-from tests.support.waiting import wait_for
 
 READY_SECONDS = 60.0
 ANSWER_SECONDS = 120.0  # an engine on a busy machine imports an image
@@ -37,13 +34,16 @@ def wait_until(holds: Callable[[], object], what: str) -> None:
 
 @contextmanager
 def daemon(*command: str, log: Path, **environment: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A program in the foreground, asked to end and then made to."""
+    """A program in the foreground, asked to end and then made to. Its input ends with the tests,
+    also where they are killed."""
     with log.open("wb") as out:
         env = {**os.environ, "PATH": PATH, **environment}
-        process = subprocess.Popen(command, stdout=out, stderr=out, env=env)
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=out, env=env)
+    assert process.stdin is not None
     try:
         yield process
     finally:
+        process.stdin.close()
         process.terminate()
         try:
             process.wait(READY_SECONDS)
@@ -103,6 +103,20 @@ class Docker(Struct, frozen=True):
             self("rm", "--force", name)
 
 
+# Runs an engine until its own input ends, and removes every container before it ends the engine:
+# they would outlive it. In a session of its own, so that it outlives a killed group of tests.
+_ENGINE = """
+host=$1; shift
+trap : TERM
+"$@" & engine=$!
+read -r _
+docker -H "$host" ps --all --quiet |
+    xargs --no-run-if-empty timeout 30 docker -H "$host" rm --force --volumes
+kill $engine
+wait $engine
+"""
+
+
 @contextmanager
 def docker_engine(folder: Path, storage: str = "vfs") -> Iterator[Docker]:
     """No bridge, no firewall rules, no registry; cgroups by hand, since systemd may not run.
@@ -112,6 +126,7 @@ def docker_engine(folder: Path, storage: str = "vfs") -> Iterator[Docker]:
     engine = Docker(str(folder / "docker.sock"), folder / "hooked")
     path = f"{_gpu_hook(folder)}:{PATH}"
     command = (
+        "setsid", "sh", "-c", _ENGINE, "engine", f"unix://{engine.socket}",
         "dockerd", "--iptables=false", "--ip6tables=false", "--bridge=none",
         f"--storage-driver={storage}", "--exec-opt=native.cgroupdriver=cgroupfs",
         f"--data-root={folder / 'data'}", f"--exec-root={folder / 'exec'}",
@@ -154,104 +169,3 @@ def busybox_image(folder: Path) -> Path:
             link.type, link.linkname = tarfile.SYMTYPE, "busybox"
             tar.addfile(link)
     return folder / "tiny.tar"
-
-
-class Slurm(Struct, frozen=True):
-    """A cluster of one node."""
-
-    node: str
-    configuration: Path
-
-    def __call__(self, *command: str) -> str:
-        env = {**os.environ, "SLURM_CONF": str(self.configuration)}
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
-
-    @contextmanager
-    def running(self, script: Path, *launcher: str) -> Iterator[tuple[str, int]]:
-        """A job that sleeps: its number, and the pid of the process that it runs."""
-        told = script.with_suffix(".pid")
-        script.write_text(f"#!/bin/sh\necho $SLURM_JOB_ID $$ > {told}.new\nmv {told}.new {told}\n"
-                          "exec sleep 600\n")  # fmt: skip
-        script.chmod(0o755)
-        env = {**os.environ, "SLURM_CONF": str(self.configuration)}
-        client = subprocess.Popen([*launcher, script], env=env, stderr=subprocess.DEVNULL)
-        try:
-            wait_until(told.exists, "the job")
-            job, pid = told.read_text().split()
-            # In the middle of exec it has neither words nor variables.
-            wait_until(lambda: b"600" in Path(f"/proc/{pid}/cmdline").read_bytes(), "its command")
-            yield job, int(pid)
-        finally:  # a job outlives the daemon that started it
-            self("scancel", "--user=root")
-            wait_for(lambda: not self("squeue", "--noheader"), READY_SECONDS, 0.3)
-            client.terminate()
-            client.wait(READY_SECONDS)
-
-
-@contextmanager
-def slurm_cluster(folder: Path, proctrack: str, task: str) -> Iterator[Slurm]:
-    """Controller, node and munge, on loopback; cgroups, where used, are of version 1."""
-    folder.chmod(0o755)
-    cluster = Slurm(f"andon{os.getpid()}", folder / "slurm.conf")
-    (folder / "munge.key").write_bytes(secrets.token_bytes(128))
-    (folder / "munge.key").chmod(0o400)
-    (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n")
-    cluster.configuration.write_text(_slurm_conf(folder, cluster.node, proctrack, task))
-    conf = {"SLURM_CONF": str(cluster.configuration)}
-    with ExitStack() as running:
-        running.callback(remove_cgroups, f"slurm_{cluster.node}")
-        for log, command in _slurm_daemons(folder, cluster.node).items():
-            running.enter_context(daemon(*command, log=folder / log, **conf))
-        wait_until((folder / "munge.sock").is_socket, "munge")
-        wait_for(lambda: _is_idle(cluster), READY_SECONDS, 0.3)
-        yield cluster
-
-
-def _is_idle(cluster: Slurm) -> bool:
-    try:
-        return cluster("sinfo", "--noheader", "--format=%t") == "idle"
-    except AssertionError:
-        return False
-
-
-def _slurm_daemons(folder: Path, node: str) -> dict[str, tuple[str, ...]]:
-    munge = {"key": "munge.key", "socket": "munge.sock", "pid": "munge.pid", "seed": "munge.seed"}
-    where = [
-        f"--{name if name == 'socket' else f'{name}-file'}={folder / path}"
-        for name, path in munge.items()
-    ]
-    return {
-        "munged.out": ("munged", "--force", "--foreground", *where,
-                       f"--log-file={folder / 'munged.log'}"),
-        "slurmctld.out": ("slurmctld", "-D", "-c"),
-        "slurmd.out": ("slurmd", "-D", "-N", node),
-    }  # fmt: skip
-
-
-def _slurm_conf(folder: Path, node: str, proctrack: str, task: str) -> str:
-    for name in ("state", "spool"):
-        (folder / name).mkdir()
-    return f"""
-ClusterName=test
-SlurmctldHost=localhost(127.0.0.1)
-SlurmctldPort={free_port()}
-AuthType=auth/munge
-AuthInfo=socket={folder / "munge.sock"}
-SlurmUser=root
-SlurmdUser=root
-StateSaveLocation={folder / "state"}
-SlurmdSpoolDir={folder / "spool"}
-SlurmctldPidFile={folder / "slurmctld.pid"}
-SlurmdPidFile={folder / "slurmd.pid"}
-ProctrackType={proctrack}
-TaskPlugin={task}
-SelectType=select/cons_tres
-SlurmdParameters=config_overrides
-ReturnToService=2
-MpiDefault=none
-KillWait=1
-NodeName={node} NodeHostname=localhost NodeAddr=127.0.0.1 Port={free_port()} CPUs=4 State=UNKNOWN
-PartitionName=all Nodes=ALL Default=YES State=UP
-"""

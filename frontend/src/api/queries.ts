@@ -131,22 +131,24 @@ function spanOf(uuid: string, what: string, span: Span): string {
   return `/api/devices/${encodeURIComponent(uuid)}/${what}?since=${span.since}&until=${span.until}`;
 }
 
-export function useCharts(uuid: string, span: Span, points: number, metrics: string[]): Found<Charts> {
+export function useCharts(uuid: string, span: Span, points: number, metrics: string[], enabled = true): Found<Charts> {
   const wanted = metrics.join(",");
   return useQuery<Charts, Problem>({
     queryKey: ["charts", uuid, span.since, span.until, points, wanted],
     queryFn: ({ signal }) => get<Charts>(`${spanOf(uuid, "charts", span)}&points=${points}&metrics=${wanted}`, signal),
     placeholderData: (before) => (before?.device === uuid ? before : undefined),
+    enabled,
     gcTime: 10_000,
   });
 }
 
 /** One reading of every device. */
-export function useNodeCharts(metric: string, span: Span, points: number): Found<NodeCharts> {
+export function useNodeCharts(metric: string, span: Span, points: number, enabled = true): Found<NodeCharts> {
   return useQuery<NodeCharts, Problem>({
     queryKey: ["node-charts", metric, span.since, span.until, points],
     queryFn: ({ signal }) => get<NodeCharts>(`/api/charts?metric=${metric}&since=${span.since}&until=${span.until}&points=${points}`, signal),
     placeholderData: (before) => (before?.metric === metric ? before : undefined),
+    enabled,
     gcTime: 10_000,
   });
 }

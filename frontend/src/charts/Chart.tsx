@@ -2,10 +2,14 @@
 import { useEffect, useLayoutEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { duration, momentOf } from "../lib/format";
+import { duration } from "../lib/format";
 import type { Theme } from "../lib/theme";
+import { padded, stamp, STEPS } from "./axis";
 import { placeAt } from "./cursor";
-import { type Columns, labelBelow, pointAt, summaryOf } from "./data";
+import { type Columns, type Point, pointAt, summaryOf } from "./data";
+import type { Gap } from "./gaps";
+import type { ChartMark } from "./marks";
+import { Marks } from "./MarkList";
 import { type ChartKind, type Limit, spread, text, topOf } from "./metrics";
 import type { Stage } from "./room";
 import { spanText } from "./Scope";
@@ -17,6 +21,8 @@ export interface Line {
   colour: string; // the name of a custom property
   /** The reading of this instant. */
   now: number | null;
+  /** The mean of an earlier time, at the times of now. */
+  before?: { at: number[]; mean: Point[] };
 }
 
 interface Props {
@@ -31,19 +37,15 @@ interface Props {
   limit: Limit | null;
   room: Stage;
   theme: Theme;
-  /** What happened, on the axis. */
+  /** What happened, on the axis; and whether the tab key stops at those that lead somewhere. */
   marks?: ChartMark[];
+  stops?: boolean;
+  /** Where nothing was read. */
+  gaps?: Gap[];
   /** The axis counts from the start of what is shown, in seconds. */
   sinceStart?: boolean;
   /** The numbers stand elsewhere: the legend has names alone. */
   brief?: boolean;
-}
-
-/** Something that happened at an instant. */
-export interface ChartMark {
-  at: number;
-  title: string;
-  bad: boolean;
 }
 
 export const LEFT = 52;
@@ -51,7 +53,7 @@ export const RIGHT = 18; // room for half of the last tick label
 const HEIGHT = 150;
 const TOP = 8;
 const AXIS = 24;
-const LABEL = 14; // the height of a limit's name
+const NO_MARKS: ChartMark[] = [];
 
 export function Chart(props: Props) {
   const place = useRef<HTMLDivElement>(null);
@@ -72,7 +74,7 @@ export function Chart(props: Props) {
       made.destroy();
       plot.current = null;
     };
-  }, [props.theme, props.lines.length]);
+  }, [props.theme, props.lines.length, props.sinceStart]);
 
   useEffect(() => {
     plot.current?.batch(() => {
@@ -83,7 +85,8 @@ export function Chart(props: Props) {
 
   const told = (at: number) => {
     const found = placeAt(props.at, at, longest(props, at));
-    const parts = props.lines.map((one) => `${one.label} ${spread(kind, pointAt(one.columns, found))}`);
+    const gap = props.gaps?.find((one) => at >= one.since && at < one.until);
+    const parts = props.lines.map((one) => `${one.label} ${spread(kind, pointAt(one.columns, found))}${gap ? ` (${gap.why})` : ""}`);
     return `${props.sinceStart ? duration(at) : spanText(at, 0)}: ${parts.join(", ")}`;
   };
   return (
@@ -105,6 +108,7 @@ export function Chart(props: Props) {
         <div ref={place} className="plot" aria-hidden="true" />
         <div className="over" style={{ left: LEFT, right: RIGHT, top: TOP, bottom: AXIS }}>
           <Surface name={props.name} room={room} at={props.at} told={told} />
+          <Marks marks={props.marks ?? NO_MARKS} since={room.since} until={room.until} stops={props.stops ?? false} />
         </div>
       </div>
     </figure>
@@ -150,7 +154,7 @@ function options(element: HTMLElement, now: () => Props): uPlot.Options {
     cursor: { show: false },
     scales: {
       x: { time: !sinceStart, auto: false, range: (_, low, high) => [low, high] },
-      y: { range: (_, low, high) => range(topOf(now().kind, now().limit), low, high) },
+      y: { range: (u, low, high) => range(now(), low, high, u.height - TOP - AXIS) },
     },
     axes: [
       sinceStart
@@ -168,11 +172,15 @@ function options(element: HTMLElement, now: () => Props): uPlot.Options {
     ],
     bands: lines.map((one, place) => ({
       series: [3 * place + 1, 3 * place + 2] as [number, number],
-      fill: `${colour(one.colour)}33`,
+      fill: `color-mix(in srgb, ${colour(one.colour)} 20%, transparent)`,
     })),
     hooks: {
-      // Before the lines: the name of a limit must not hide a reading near it.
-      drawAxes: [(u) => drawLimit(u, now(), colour("--limit"), font)],
+      // Before the lines: neither the name of a limit nor an earlier time must hide a reading.
+      drawAxes: [
+        (u) => drawGaps(u, now().gaps ?? [], colour("--dim"), font),
+        (u) => now().lines.forEach((one) => drawBefore(u, one, colour(one.colour))),
+        (u) => drawLimit(u, now(), colour("--limit"), font),
+      ],
       draw: [(u) => drawMarks(u, now().marks ?? [], colour("--ink"), colour("--limit"))],
     },
   };
@@ -181,9 +189,8 @@ function options(element: HTMLElement, now: () => Props): uPlot.Options {
 /** Between two tick labels; a narrow chart has them closer together. */
 const space = (_: uPlot, __: number, ___: number, ____: number, wide: number) => (wide < 420 ? 52 : 80);
 
-/** Steps of an axis that counts from the start: round in seconds, minutes, hours and days. */
-const STEPS = [0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800];
 const MANY_MARKS = 40;
+const HATCH = 8; // pixels between two lines
 
 /** What happened: a triangle on the axis, with a faint line while there are few. */
 function drawMarks(u: uPlot, marks: ChartMark[], colour: string, bad: string): void {
@@ -192,7 +199,7 @@ function drawMarks(u: uPlot, marks: ChartMark[], colour: string, bad: string): v
   const size = 4 * devicePixelRatio;
   const shown = marks.flatMap((mark) => {
     const x = u.valToPos(mark.at, "x", true);
-    return x >= left && x <= left + width ? [{ x, bad: mark.bad }] : [];
+    return !mark.href && x >= left && x <= left + width ? [{ x, bad: mark.bad }] : [];
   });
   ctx.save();
   for (const mark of shown) {
@@ -209,17 +216,76 @@ function drawMarks(u: uPlot, marks: ChartMark[], colour: string, bad: string): v
   ctx.restore();
 }
 
-/** A dashed line with its name: where the device slows down, or can have no more. */
-function drawLimit(u: uPlot, { limit, kind, lines }: Props, colour: string, font: string): void {
+/** Hatched where nothing was read, with the reason where it has room. */
+function drawGaps(u: uPlot, gaps: Gap[], colour: string, font: string): void {
+  const { ctx } = u;
+  const { left, width, top, height } = u.bbox;
+  const ratio = devicePixelRatio;
+  for (const gap of gaps) {
+    const from = Math.max(left, u.valToPos(gap.since, "x", true));
+    const wide = Math.min(left + width, u.valToPos(gap.until, "x", true)) - from;
+    if (wide < 1) continue;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(from, top, wide, height);
+    ctx.clip();
+    ctx.strokeStyle = ctx.fillStyle = colour;
+    ctx.lineWidth = ratio;
+    ctx.globalAlpha = 0.28;
+    ctx.beginPath();
+    for (let x = from - height; x < from + wide; x += HATCH * ratio) (ctx.moveTo(x, top + height), ctx.lineTo(x + height, top));
+    ctx.stroke();
+    ctx.globalAlpha = 1;
+    ctx.font = font.replace("11px", `${11 * ratio}px`);
+    ctx.textAlign = "center";
+    ctx.textBaseline = "middle";
+    const room = wide - 12 * ratio;
+    const text = [gap.why, "no reading"].find((one) => ctx.measureText(one).width < room);
+    if (text) {
+      const half = ctx.measureText(text).width / 2 + 6 * ratio;
+      ctx.clearRect(from + wide / 2 - half, top + height / 2 - 9 * ratio, 2 * half, 18 * ratio);
+      ctx.fillText(text, from + wide / 2, top + height / 2);
+    }
+    ctx.restore();
+  }
+}
+
+/** An earlier time as a faint dashed line. */
+function drawBefore(u: uPlot, { before }: Line, colour: string): void {
+  if (!before) return;
+  const { ctx } = u;
+  const ratio = devicePixelRatio;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(u.bbox.left, u.bbox.top, u.bbox.width, u.bbox.height);
+  ctx.clip();
+  ctx.strokeStyle = colour;
+  ctx.globalAlpha = 0.55;
+  ctx.lineWidth = ratio;
+  ctx.setLineDash([2 * ratio, 3 * ratio]);
+  ctx.beginPath();
+  let open = false;
+  before.mean.forEach((value, place) => {
+    if (typeof value !== "number") return void (open = open && value === undefined);
+    const [x, y] = [u.valToPos(before.at[place] as number, "x", true), u.valToPos(value, "y", true)];
+    if (open) ctx.lineTo(x, y);
+    else ctx.moveTo(x, y);
+    open = true;
+  });
+  ctx.stroke();
+  ctx.restore();
+}
+
+/** A dashed line with its name above it: where the device slows down, or can have no more. */
+function drawLimit(u: uPlot, { limit, kind }: Props, colour: string, font: string): void {
   if (!limit) return;
   const ratio = devicePixelRatio;
   const y = Math.round(u.valToPos(limit.value, "y", true)) + 0.5;
   const { left, width, top } = u.bbox;
   if (y < top) return;
   const { ctx } = u;
-  const label = `${limit.label} ${text(kind, limit.value)}`;
   ctx.save();
-  ctx.strokeStyle = colour;
+  ctx.strokeStyle = ctx.fillStyle = colour;
   ctx.lineWidth = ratio;
   ctx.setLineDash([5 * ratio, 4 * ratio]);
   ctx.beginPath();
@@ -228,36 +294,23 @@ function drawLimit(u: uPlot, { limit, kind, lines }: Props, colour: string, font
   ctx.stroke();
   ctx.font = font.replace("11px", `${11 * ratio}px`);
   ctx.textAlign = "right";
-  const reach = Math.abs(u.posToVal(0, "y") - u.posToVal(LABEL, "y"));
-  const below = labelBelow(lines.map((one) => one.columns), limit.value, reach);
-  ctx.textBaseline = below ? "top" : "bottom";
-  ctx.fillStyle = colour;
-  ctx.fillText(label, left + width - 2 * ratio, below ? y + 2 * ratio : y - ratio);
+  ctx.textBaseline = "bottom";
+  ctx.fillText(`${limit.label} ${text(kind, limit.value)}`, left + width - 2 * ratio, y - ratio);
   ctx.restore();
 }
-
-const DAY = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
-const MONTH = new Intl.DateTimeFormat(undefined, { month: "short", year: "numeric" });
 
 function tick(kind: ChartKind, value: number): string {
   // The title has the unit; a long one would be cut off here.
   return kind.unit.length > 3 || kind.unit === "MHz" ? String(value) : `${value} ${kind.unit}`;
 }
 
-/** A tick label as precise as the step requires; midnight shows the date. */
-function stamp(at: number, step: number): string {
-  const moment = new Date(at * 1000);
-  if (step >= 28 * 86_400) return MONTH.format(moment);
-  const midnight = momentOf(at).includes(" 00:00");
-  if (step >= 86_400 || (midnight && step >= 3_600)) return DAY.format(moment);
-  return momentOf(at).slice(11, step < 60 ? 19 : 16);
-}
-
 /** A scale starts at zero, so that small changes look small. */
-function range(top: number | null, low: number | null, high: number | null): [number, number] {
-  if (top !== null) return [0, Math.max(top, high ?? 0)];
-  if (high === null || low === null) return [0, 1];
-  return [0, high <= 0 ? 1 : high * 1.08];
+function range({ kind, limit, lines }: Props, low: number | null, high: number | null, pixels: number): [number, number] {
+  const before = Math.max(0, ...lines.flatMap((one) => (one.before?.mean ?? []).map((value) => value ?? 0)));
+  const most = Math.max(high ?? 0, before);
+  const top = topOf(kind, limit);
+  if (top !== null) return padded(Math.max(top, most), pixels);
+  return padded(low === null && !before ? 1 : most <= 0 ? 1 : most * 1.08, pixels);
 }
 
 function summary(props: Props): string {

@@ -1,10 +1,12 @@
 /** Around the charts of a page: one range, one cursor line through all of them, one readout. */
-import { type ReactNode, useEffect, useMemo, useRef } from "react";
+import { type ReactNode, type RefObject, useEffect, useMemo, useRef } from "react";
 import { dateOf, duration, momentOf } from "../lib/format";
+import { live } from "../live/store";
 import { Command } from "../parts/Command";
 import { Cursor, CursorContext, usePointed } from "./cursor";
 import { type Room, type Stage, useRoom } from "./room";
-import { commandOf, RANGES } from "./span";
+import { csvOf, fileName, pictureOf, save } from "./saving";
+import { commandOf, COMPARED, RANGES } from "./span";
 
 interface Props {
   query: URLSearchParams;
@@ -14,25 +16,29 @@ interface Props {
   most?: number;
   step?: number;
   className?: string;
+  /** What a picture or a file of it is called. */
+  title?: string;
   /** More that belongs beside the ranges. */
   tools?: ReactNode;
   children: (room: Room) => ReactNode;
 }
 
-export function Scope({ query, command, most, step, className = "", tools, children }: Props) {
+export function Scope({ query, command, most, step, className = "", title = "GPUs", tools, children }: Props) {
   const cursor = useMemo(() => new Cursor(), []);
+  const place = useRef<HTMLElement>(null);
   const room = useRoom(query, () => cursor.get()?.at ?? null, most, step);
   return (
-    <Frame room={room} cursor={cursor} className={className}>
-      <Ranges room={room} command={command}>{tools}</Ranges>
+    <Frame room={room} cursor={cursor} className={className} place={place}>
+      <Ranges room={room} command={command} first={tools}><Compare room={room} /><Saving room={room} place={place} title={title} /></Ranges>
       {children(room)}
     </Frame>
   );
 }
 
 /** One cursor line through all charts in it. */
-export function Frame({ room, cursor, className = "", children }: { room: Stage; cursor: Cursor; className?: string; children: ReactNode }) {
-  const place = useRef<HTMLElement>(null);
+export function Frame({ room, cursor, className = "", place: given, children }: { room: Stage; cursor: Cursor; className?: string; place?: RefObject<HTMLElement | null>; children: ReactNode }) {
+  const own = useRef<HTMLElement>(null);
+  const place = given ?? own;
   const { since, until } = room;
   useEffect(() => {
     const draw = () => {
@@ -43,7 +49,7 @@ export function Frame({ room, cursor, className = "", children }: { room: Stage;
     };
     draw();
     return cursor.subscribe(draw);
-  }, [cursor, since, until]);
+  }, [cursor, since, until, place]);
   return (
     <CursorContext.Provider value={cursor}>
       <section ref={place} className={`scope ${className}`} aria-label="over time">{children}</section>
@@ -51,12 +57,47 @@ export function Frame({ room, cursor, className = "", children }: { room: Stage;
   );
 }
 
-function Ranges({ room, command, children }: { room: Room; command: string; children?: ReactNode }) {
+/** Faintly behind what is shown: the same time a day or a week before. */
+function Compare({ room }: { room: Room }) {
+  const chosen = COMPARED.find(([, name]) => name === room.before?.name)?.[0] ?? "";
+  return (
+    <label className="compare">
+      <span className="hidden">compare with</span>
+      <select value={chosen} onChange={(event) => room.compare(event.target.value)}>
+        <option value="">compare with…</option>
+        {COMPARED.map(([name, words]) => <option key={name} value={name}>with {words}</option>)}
+      </select>
+    </label>
+  );
+}
+
+function Saving({ room, place, title }: { room: Room; place: RefObject<HTMLElement | null>; title: string }) {
+  const { node, simulated } = live.get().snapshot ?? { node: "", simulated: false };
+  const range = `${dateOf(room.since)} to ${dateOf(room.until)}`;
+  const name = (until: number) => fileName(`${node} ${title}`, until, simulated);
+  const picture = async () => {
+    const words = [simulated && "SIMULATED", node, title, range, room.before && `dashed: ${room.before.name}`];
+    const made = place.current && await pictureOf(place.current, words.filter(Boolean).join(" · "));
+    if (made) save(made, `${name(room.until)}.png`);
+  };
+  const values = () => {
+    const text = csvOf([...room.sheets.values()].map((sheet) => sheet()), room.since, room.until);
+    save(new Blob([text], { type: "text/csv" }), `${name(room.until)}.csv`);
+  };
+  return (
+    <span role="group" aria-label="save what is shown" className="buttons saving">
+      <button type="button" onClick={() => void picture()} title="a picture of these charts">PNG</button>
+      <button type="button" onClick={values} title="the values of these charts">CSV</button>
+    </span>
+  );
+}
+
+function Ranges({ room, command, first, children }: { room: Room; command: string; first?: ReactNode; children: ReactNode }) {
   const { view } = room;
   const past = view.until !== null;
   return (
     <div className="ranges">
-      {children}
+      {first}
       <span role="group" aria-label="range" className="buttons">
         {RANGES.map(([name, seconds]) => (
           <button key={seconds} type="button" aria-pressed={view.seconds === seconds && !past} onClick={() => room.choose(seconds)}>
@@ -72,6 +113,7 @@ function Ranges({ room, command, children }: { room: Room; command: string; chil
         <button type="button" onClick={() => room.follow()} disabled={!past}>now</button>
         <button type="button" onClick={() => room.reset()} disabled={!past && view.seconds === view.range}>reset</button>
       </span>
+      {children}
       <span className="dim">{past ? `${dateOf(room.since)} to ${dateOf(room.until)}` : `last ${duration(view.seconds)}`}</span>
       <Command text={commandOf(command, view)} />
     </div>
@@ -83,6 +125,8 @@ export interface Told {
   label: string;
   colour: string | null;
   value: string;
+  /** What it was at the time that it is compared with. */
+  then?: string;
 }
 
 /** "2026-11-11 04:12 (10 min)": when a span begins, and how long it is if that is more than a moment. */
@@ -117,7 +161,7 @@ export function Readout({ mine, told, width, when }: ReadoutProps) {
           {found.rows.map((row) => (
             <div key={row.label}>
               <dt>{row.colour && <i style={{ background: `var(${row.colour})` }} />}{row.label}</dt>
-              <dd>{row.value}</dd>
+              <dd>{row.value}{row.then && <span className="dim"> · {row.then}</span>}</dd>
             </div>
           ))}
         </dl>

@@ -112,8 +112,10 @@ function walk(
   now: Pointed | null, set: (next: Pointed | null) => void,
 ): void {
   const step = STEPS[event.key];
-  if (event.key === "Escape") set(null);
-  else if (event.key === "Enter") room.zoom(0.5, now?.at ?? null);
+  if (event.key === "Escape") {
+    if (now === null) return; // the next one resets the range
+    set(null);
+  } else if (event.key === "Enter") room.zoom(0.5, now?.at ?? null);
   else if (step === undefined) return;
   else {
     const shown = at.filter((one) => one >= room.since && one <= room.until);

@@ -175,10 +175,3 @@ export function pointAt(columns: Columns, place: number | null): Summary | null 
   if (place === null || typeof mean !== "number") return null;
   return { mean, min: columns.min[place] ?? mean, max: columns.max[place] ?? mean };
 }
-
-/** Whether a limit's name stands below its line: where fewer readings are. */
-export function labelBelow(lines: Columns[], limit: number, reach: number): boolean {
-  const values = lines.flatMap((one) => one.mean).filter((value): value is number => typeof value === "number");
-  const within = (low: number, high: number) => values.filter((value) => value >= low && value <= high).length;
-  return within(limit, limit + reach) > within(limit - reach, limit);
-}

@@ -37,21 +37,21 @@ const watts = (device: Device): number | null => device.sample?.power_limit_watt
 export const KINDS: ChartKind[] = [
   {
     title: "Utilisation", unit: "%", digits: 0, top: 100, limit: () => null,
-    lines: [{ label: "utilisation", metric: "utilization_percent", colour: "--chart-1" }],
+    lines: [{ label: "utilisation", metric: "utilization_percent", colour: "--chart-util" }],
   },
   {
     title: "Memory", unit: "GiB", digits: 1, top: null,
     limit: (device) => limitOf("total", known(device.memory_total_bytes) ? device.memory_total_bytes / GIB : null),
-    lines: [{ label: "memory", metric: "memory_used_bytes", colour: "--chart-2" }],
+    lines: [{ label: "memory", metric: "memory_used_bytes", colour: "--chart-memory" }],
   },
   {
     title: "Temperature", unit: "°C", digits: 0, top: 100,
     limit: (device) => limitOf("slowdown", device.limits.slowdown_celsius),
-    lines: [{ label: "temperature", metric: "temperature_celsius", colour: "--chart-3" }],
+    lines: [{ label: "temperature", metric: "temperature_celsius", colour: "--chart-heat" }],
   },
   {
     title: "Power", unit: "W", digits: 0, top: null, limit: (device) => limitOf("power limit", watts(device)),
-    lines: [{ label: "power", metric: "power_watts", colour: "--chart-4" }],
+    lines: [{ label: "power", metric: "power_watts", colour: "--chart-power" }],
   },
   {
     title: "Clocks", unit: "MHz", digits: 0, top: null,
@@ -119,7 +119,7 @@ export function spread(kind: ChartKind, found: Summary | null): string {
   const mean = text(kind, found.mean);
   const low = text(kind, found.min);
   const high = text(kind, found.max);
-  const unit = / .*/.exec(mean)?.[0] ?? "";
+  const unit = /\s.*/.exec(mean)?.[0] ?? "";
   const bare = low.endsWith(unit) && high.endsWith(unit) ? -unit.length || undefined : undefined;
   return low === high ? mean : `mean ${mean} (${low.slice(0, bare)}–${high.slice(0, bare)})`;
 }

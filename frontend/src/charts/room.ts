@@ -3,7 +3,8 @@ import { useCallback, useEffect, useMemo, useRef } from "react";
 import type { Span } from "../api/queries";
 import { keep, push } from "../lib/router";
 import { useLive } from "../live/store";
-import { chosen, fetchSpan, moved, pointsOf, queryOf, reset, selected, type View, viewOf, zoomed } from "./span";
+import type { Sheet } from "./saving";
+import { chosen, COMPARED, fetchSpan, moved, pointsOf, queryOf, reset, selected, type View, viewOf, zoomed } from "./span";
 
 /** The range that is shown, and what a hand on a chart does to it. */
 export interface Stage {
@@ -23,6 +24,11 @@ export interface Room extends Stage {
   /** What to fetch. */
   asked: Span;
   points: number;
+  /** What it is compared with: its name, and how many seconds before. */
+  before: { name: string; seconds: number } | null;
+  compare: (name: string) => void;
+  /** The values of what is drawn, by device. */
+  sheets: Map<string, () => Sheet>;
   choose: (seconds: number) => void;
   /** Up to now. */
   follow: () => void;
@@ -40,6 +46,9 @@ export function useRoom(query: URLSearchParams, pointedAt: () => number | null, 
   const latest = useRef({ view, now, query });
   latest.current = { view, now, query };
   const zoomedAt = useRef(0);
+  const sheets = useMemo(() => new Map<string, () => Sheet>(), []);
+  const found = COMPARED.find(([name]) => name === query.get("compare"));
+  const before = useMemo(() => (found ? { name: found[1], seconds: found[2] } : null), [found]);
   const acts = useMemo(() => {
     const show = (next: View, put = push) => put(queryOf(next, latest.current.query));
     return {
@@ -51,26 +60,35 @@ export function useRoom(query: URLSearchParams, pointedAt: () => number | null, 
         show(zoomed(latest.current.view, latest.current.now, factor, around), soon ? keep : push);
       },
       move: (share: number) => show(moved(latest.current.view, latest.current.now, share), keep),
-      reset: () => show(reset(latest.current.view)),
+      reset: () => {
+        const { until: end, seconds, range } = latest.current.view;
+        if (end !== null || seconds !== range) show(reset(latest.current.view));
+      },
+      compare: (name: string) => {
+        const next = new URLSearchParams(latest.current.query);
+        if (name) next.set("compare", name);
+        else next.delete("compare");
+        push(next);
+      },
       follow: () => show({ ...latest.current.view, until: null }),
     };
   }, []);
-  const room = { view, now, since: until - view.seconds, until, asked, points, ...acts };
+  const room = { view, now, since: until - view.seconds, until, asked, points, before, sheets, ...acts };
   useKeys(acts, pointedAt);
   return room;
 }
 
 type Acts = Pick<Stage, "zoom" | "move" | "reset">;
 
-/** Keys: [ and ] move, + and - zoom (around the cursor), 0 resets. */
+/** Keys: [ and ] move, + and - zoom (around the cursor), 0 resets, and Escape where it has nothing else to end. */
 export function useKeys(acts: Acts, pointedAt: () => number | null): void {
   const pressed = useCallback((event: KeyboardEvent) => {
-    if ((event.target as HTMLElement).closest?.("input, textarea, select, dialog") || event.ctrlKey || event.metaKey) return;
+    if ((event.target as HTMLElement).closest?.("input, textarea, select, dialog, details") || event.defaultPrevented || event.ctrlKey || event.metaKey) return;
     if (event.key === "[") acts.move(-0.5);
     else if (event.key === "]") acts.move(0.5);
     else if (event.key === "+" || event.key === "=") acts.zoom(0.5, pointedAt());
     else if (event.key === "-") acts.zoom(2, pointedAt());
-    else if (event.key === "0") acts.reset();
+    else if (event.key === "0" || event.key === "Escape") acts.reset();
   }, [acts, pointedAt]);
   useEffect(() => {
     window.addEventListener("keydown", pressed);

@@ -8,7 +8,10 @@ export const RANGES: [string, number, string][] = [
 ];
 export const SHORTEST = 60;
 export const LONGEST = 2 * 31_536_000;
-const FIRST = 300;
+const FIRST = 7_200; // the last hours, from the history
+
+/** An earlier time to compare with: its name in the address, what it is called, and how long ago. */
+export const COMPARED: [string, string, number][] = [["day", "yesterday", 86_400], ["week", "last week", 604_800]];
 
 export interface View {
   /** null: up to now. */

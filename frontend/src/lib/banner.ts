@@ -18,8 +18,8 @@ function ofHeat(lamp: Lamp, alert: Alert, device: Device, at: number): string | 
   const slowdown = alert.limit ?? device.limits.slowdown_celsius;
   const below = !known(slowdown) || celsius < slowdown; // the limit that is reached is named
   const limits = [
-    below && known(alert.threshold) && `alert above ${alert.threshold.toFixed(0)} °C`,
-    known(slowdown) && `slows down at ${slowdown.toFixed(0)} °C`,
+    below && known(alert.threshold) && `alert above ${alert.threshold.toFixed(0)}\u00a0°C`,
+    known(slowdown) && `slows down at ${slowdown.toFixed(0)}\u00a0°C`,
   ].filter(Boolean).join(", ");
-  return `${lamp.word} for ${duration(at - alert.since)} · now ${celsius.toFixed(0)} °C${limits && ` (${limits})`}`;
+  return `${lamp.word} for ${duration(at - alert.since)} · now ${celsius.toFixed(0)}\u00a0°C${limits && ` (${limits})`}`;
 }

@@ -1,7 +1,8 @@
-/** Values as text. Unknown is a dash, never a zero. */
+/** Values as text. Unknown is a dash, never a zero; a number is never parted from its unit. */
 import { LABELS, OWN_WORDS, THROTTLE, VENDORS } from "./tables";
 
 export const DASH = "–";
+const NB = "\u00a0";
 const GIB = 1024 ** 3;
 type Value = number | null | undefined;
 
@@ -14,7 +15,14 @@ export function whole(value: Value): string {
 }
 
 export function withUnit(value: Value, unit: string, digits = 0): string {
-  return known(value) ? `${value.toFixed(digits)} ${unit}` : DASH;
+  return known(value) ? `${value.toFixed(digits)}${NB}${unit}` : DASH;
+}
+
+const PARTED = /(\d) (?=(?:%|°C|k?Wh?|J|[kMGT]i?B|B|[MG]Hz|ms|s|min|h|d)(?![\w°]))/g;
+
+/** A sentence of the server, in which no line ends between a number and its unit. */
+export function unbroken(text: string): string {
+  return text.replace(PARTED, `$1${NB}`);
 }
 
 export function percent(value: Value): string {
@@ -26,8 +34,8 @@ export function energy(joules: Value, source: string | null = null): string {
   if (!known(joules)) return DASH;
   const mark = source === "power" ? "~" : "";
   const hours = joules / 3600;
-  if (hours < 1) return `${mark}${joules.toFixed(joules >= 10 || !joules ? 0 : joules >= 1 ? 1 : 2)} J`;
-  return mark + (hours < 50 ? `${hours.toFixed(1)} Wh` : `${(hours / 1000).toFixed(2)} kWh`);
+  if (hours < 1) return `${mark}${joules.toFixed(joules >= 10 || !joules ? 0 : joules >= 1 ? 1 : 2)}${NB}J`;
+  return mark + (hours < 50 ? `${hours.toFixed(1)}${NB}Wh` : `${(hours / 1000).toFixed(2)}${NB}kWh`);
 }
 
 /** GiB with up to three significant digits: 0.4, 12.1, 140. */
@@ -39,7 +47,7 @@ export function gib(bytes: Value): string {
 
 export function used(part: Value, all: Value, unit: string, text = whole): string {
   if (!known(part)) return DASH;
-  return known(all) ? `${text(part)} / ${text(all)} ${unit}` : `${text(part)} ${unit}`;
+  return known(all) ? `${text(part)} / ${text(all)}${NB}${unit}` : `${text(part)}${NB}${unit}`;
 }
 
 export function bytes(value: Value): string {
@@ -51,7 +59,7 @@ export function bytes(value: Value): string {
     size /= 1000;
     unit += 1;
   }
-  return `${size.toFixed(unit === 0 || size >= 100 ? 0 : 1)} ${units[unit]}`;
+  return `${size.toFixed(unit === 0 || size >= 100 ? 0 : 1)}${NB}${units[unit]}`;
 }
 
 /** "2.6 GB/s / 578 MB/s": what comes in and goes out; a dash where neither is known. */
@@ -61,7 +69,7 @@ export function traffic(first: Value, second: Value): string {
 }
 
 const two = (count: number, each: number, large: string, small: string) =>
-  `${Math.floor(count / each)} ${large}${count % each ? ` ${count % each} ${small}` : ""}`;
+  `${Math.floor(count / each)}${NB}${large}${count % each ? ` ${count % each}${NB}${small}` : ""}`;
 
 function hours(seconds: number): string {
   const minutes = Math.round(seconds / 60);
@@ -71,17 +79,17 @@ function hours(seconds: number): string {
 /** How long something has lasted: "45 s", "1 min 30 s", "12 min", "3 h 20 min", "5 d 2 h"; as the commands say it. */
 export function duration(seconds: number): string {
   const whole = Math.max(0, Math.round(seconds));
-  if (whole < 120) return whole < 60 ? `${whole} s` : two(whole, 60, "min", "s");
+  if (whole < 120) return whole < 60 ? `${whole}${NB}s` : two(whole, 60, "min", "s");
   const minutes = Math.round(seconds / 60);
-  return minutes < 60 ? `${minutes} min` : hours(seconds);
+  return minutes < 60 ? `${minutes}${NB}min` : hours(seconds);
 }
 
 /** How long something took, fine enough to compare: "67 ms", "1.94 s", "45.3 s", "12 min 6 s". */
 export function measured(seconds: number): string {
   const parts = (each: number) => Math.max(0, Math.round(seconds * each));
-  if (parts(1000) < 100) return parts(1000) ? `${parts(1000)} ms` : "0 s";
-  if (parts(100) < 1000) return `${parts(100) / 100} s`;
-  if (parts(10) < 600) return `${parts(10) / 10} s`;
+  if (parts(1000) < 100) return parts(1000) ? `${parts(1000)}${NB}ms` : `0${NB}s`;
+  if (parts(100) < 1000) return `${parts(100) / 100}${NB}s`;
+  if (parts(10) < 600) return `${parts(10) / 10}${NB}s`;
   return parts(1) < 3600 ? two(parts(1), 60, "min", "s") : hours(seconds);
 }
 

@@ -24,8 +24,8 @@ const readings = (number: number) => count(number, "reading");
 /** By part and fact; null says nothing, because it is as it should be. */
 const SAY: Record<string, Record<string, Say>> = {
   sampler: {
-    age_seconds: (value) => `last reading ${value < 10 ? value.toFixed(1) : value.toFixed(0)} s ago`,
-    interval_seconds: (value) => `one reading every ${value} s`,
+    age_seconds: (value) => `last reading ${value < 10 ? value.toFixed(1) : value.toFixed(0)}\u00a0s ago`,
+    interval_seconds: (value) => `one reading every ${value}\u00a0s`,
     snapshots: (value, _, { uptime }) => `${readings(value)} since the start ${duration(uptime)} ago`,
     missed: (value, facts, { uptime }) => (value ? missed(value, Number(facts["snapshots"] ?? 0), uptime) : "no reading missed"),
     sampler_cpu_seconds: (value, _, { uptime }) => `CPU of the sampling loop: ${share(value, uptime)}`,
@@ -86,7 +86,7 @@ export function sentences(part: string, facts: Facts, about: About): string[] {
 function plain(name: string, value: unknown): string {
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (typeof value !== "number") return String(value);
-  if (name.endsWith("_seconds")) return value < 120 ? `${value.toFixed(value < 10 ? 2 : 0)} s` : duration(value);
+  if (name.endsWith("_seconds")) return value < 120 ? `${value.toFixed(value < 10 ? 2 : 0)}\u00a0s` : duration(value);
   if (name.endsWith("_bytes")) return bytes(value);
   return value.toLocaleString();
 }

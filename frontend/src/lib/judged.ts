@@ -3,7 +3,7 @@ import { useMemo } from "react";
 import { useBoard } from "../api/queries";
 import type { Holder, Verdict } from "../api/types";
 import { useNow } from "../live/store";
-import { duration } from "./format";
+import { duration, unbroken } from "./format";
 import { type Colour, headline, type Lamp, lampOf, serverLamps, UNKNOWN } from "./lamps";
 
 export interface Judged {
@@ -18,6 +18,8 @@ export interface Judged {
   verdicts: Map<string, Verdict>;
 }
 
+export const LOADING = "Loading…";
+
 /** Stale data is grey: it may no longer be true. */
 export function useJudged(): Judged {
   const { snapshot, staleSeconds, link, refusal } = useNow();
@@ -25,7 +27,7 @@ export function useJudged(): Judged {
   return useMemo(() => {
     const verdicts = new Map<string, Verdict>();
     const none = { alert: null, holders: board?.holders ?? {}, verdicts };
-    if (!snapshot) return { ...none, colour: "grey", headline: refusal ?? "Loading…", lamps: new Map() };
+    if (!snapshot) return { ...none, colour: "grey", headline: refusal ?? LOADING, lamps: new Map() };
     if (staleSeconds !== null) {
       const silent = link.state === "live" ? "the server has stopped sampling" : "the server is not responding";
       const lamp: Lamp = { ...UNKNOWN, word: "stale", reason: `no data for ${duration(staleSeconds)}` };
@@ -43,7 +45,7 @@ export function useJudged(): Judged {
       const plain = headline(snapshot, lamps);
       return { ...none, colour: plain.colour, headline: plain.text, lamps };
     }
-    return { ...none, colour: board.lamp as Colour, headline: board.headline, alert: board.headline_alert, lamps };
+    return { ...none, colour: board.lamp as Colour, headline: unbroken(board.headline), alert: board.headline_alert, lamps };
   }, [snapshot, staleSeconds, link.state, refusal, board]);
 }
 

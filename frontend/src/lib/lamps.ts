@@ -1,6 +1,6 @@
 /** The lamp of a device: the server's if known, else from the device's state alone. */
 import type { Board, BoardDevice, Device, Snapshot } from "../api/types";
-import { duration, known } from "./format";
+import { duration, known, unbroken } from "./format";
 
 /** A ring calls nobody: an alert may begin or is about to end; "info" marks information. */
 export type Colour = "green" | "ring" | "amber" | "red" | "grey" | "info";
@@ -30,7 +30,7 @@ export function lampOf(device: Device, server: ServerLamps | null, at: number): 
   if (!server || !said || server.at < device.since) return plain(device, at);
   if (said.lamp === "green") return { ...plain(device, at), colour: "green", word: workOf(device) };
   const { lamp, status, lit_by: by, handled } = said;
-  return { colour: lamp as Colour, word: status, reason: soonOf(said) ?? said.reason, forWhom: said.affected_user, by, handled };
+  return { colour: lamp as Colour, word: status, reason: soonOf(said) ?? (said.reason && unbroken(said.reason)), forWhom: said.affected_user, by, handled };
 }
 
 function plain(device: Device, at: number): Lamp {
@@ -57,7 +57,7 @@ export function workOf(device: Device): string {
 /** "alert in 40 s: 91 °C (alert above 80 °C, slows down at 97 °C)". */
 function soonOf({ soon }: BoardDevice): string | null {
   const seconds = soon?.fires_in_seconds ?? null;
-  return soon && seconds !== null ? `alert in ${duration(seconds)}: ${shortened(soon.message)}` : null;
+  return soon && seconds !== null ? `alert in ${duration(seconds)}: ${unbroken(shortened(soon.message) ?? "")}` : null;
 }
 
 /** A reason without the device and the condition, which are shown beside it. */

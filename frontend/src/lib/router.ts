@@ -60,9 +60,4 @@ function placeWith(query: URLSearchParams): string {
   return text ? `${place}?${text}` : place;
 }
 
-export const deviceLink = (uuid: string): string => `#/device/${encodeURIComponent(uuid)}`;
-export const alertLink = (id: string): string => `#/alerts/${encodeURIComponent(id)}`;
-/** `user` where root looks at another user's. */
-export const jobLink = (job: number | string, user?: string): string => `#/jobs/${encodeURIComponent(job)}${user ? `?user=${encodeURIComponent(user)}` : ""}`;
-export const leaseLink = (id: string): string => `#/leases/${encodeURIComponent(id)}`;
-export const runLink = (...ids: string[]): string => `#/runs/${ids.map(encodeURIComponent).join(",")}`;
+export * from "./links";

@@ -28,7 +28,7 @@ export function totals(snapshot: Snapshot, verdicts: Map<string, Verdict>): Tota
   return {
     free: verdicts.size ? snapshot.devices.filter((one) => verdicts.get(one.uuid)?.kind === "free") : null,
     busy: busy.length ? percent(sum(busy) / busy.length) : null,
-    memory: held.length && all.length ? `${short(sum(held))} of ${short(sum(all))} GiB` : null,
+    memory: held.length && all.length ? `${short(sum(held))} of ${short(sum(all))}\u00a0GiB` : null,
     power: watts.length ? power(sum(watts)) : null,
     hottest: heat.length ? withUnit(Math.max(...heat), "°C") : null,
     silent: read.length < awake ? `${read.length} of ${awake} respond` : null,
@@ -42,7 +42,7 @@ function short(bytes: number): string {
 }
 
 function power(watts: number): string {
-  return watts >= 1000 ? `${(watts / 1000).toFixed(1)} kW` : `${watts.toFixed(0)} W`;
+  return watts >= 1000 ? `${(watts / 1000).toFixed(1)}\u00a0kW` : withUnit(watts, "W");
 }
 
 /** "disk 1.2 MB/s read, 0 B/s written"; null where nothing is known. */
@@ -53,7 +53,7 @@ function both(name: string, first: number | null | undefined, one: string, secon
 
 export function hostLine(host: Snapshot["host"]): string {
   const ram = known(host.memory_used_bytes)
-    ? `RAM ${gib(host.memory_used_bytes)}${known(host.memory_total_bytes) ? ` of ${gib(host.memory_total_bytes)}` : ""} GiB` : null;
+    ? `RAM ${gib(host.memory_used_bytes)}${known(host.memory_total_bytes) ? ` of ${gib(host.memory_total_bytes)}` : ""}\u00a0GiB` : null;
   return [
     known(host.cpu_percent) ? `CPU ${percent(host.cpu_percent)}` : null, ram,
     known(host.load_1m) ? `load ${host.load_1m.toFixed(1)}` : null,

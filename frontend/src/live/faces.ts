@@ -31,7 +31,8 @@ export interface Face {
 }
 
 const faces = new Map<string, { device: Device; face: Face }>();
-const drawn = new Map<string, { slot: number; length: number; found: Paths }>();
+const LONG_REDRAWN_SECONDS = 30;
+const drawn = new Map<string, { slot: number; length: number; long: boolean; found: Paths }>();
 
 export function useFace(uuid: string): Face | undefined {
   return useSyncExternalStore(live.subscribe, () => face(uuid));
@@ -75,14 +76,16 @@ function make(device: Device): Face {
   return { ...found, key: Object.values(found).join("|") };
 }
 
+/** Of the last hours, or of the last minutes while no more is known; seldom drawn again, to keep a full board cheap. */
 function pathsOf(uuid: string): Paths {
   const ring = live.rings.of(uuid);
   const until = ring.at.at(-1) ?? 0;
-  const slot = Math.floor(until / SPAN_SECONDS);
+  const long = live.hours.enough;
+  const slot = Math.floor(until / (long ? LONG_REDRAWN_SECONDS : SPAN_SECONDS));
   const kept = drawn.get(uuid);
-  if (kept && kept.slot === slot && ring.at.length - kept.length < 6) return kept.found;
-  const found = paths(spans(ring.at, ring.values.utilization_percent, until, SPAN_SECONDS, SPANS));
-  drawn.set(uuid, { slot, length: ring.at.length, found });
+  if (kept && kept.slot === slot && kept.long === long && (long || ring.at.length - kept.length < 6)) return kept.found;
+  const found = paths(long ? live.hours.of(uuid, until) : spans(ring.at, ring.values.utilization_percent, until, SPAN_SECONDS, SPANS));
+  drawn.set(uuid, { slot, length: ring.at.length, long, found });
   return found;
 }
 

@@ -2,6 +2,7 @@
 import { io } from "socket.io-client";
 import type { Alert, Recent, Snapshot } from "../api/types";
 import { bearer, forget, get, onAccess, Problem, secret } from "../api/client";
+import { HOURS_SECONDS } from "./hours";
 import { live } from "./store";
 
 const FIRST_DELAY_MS = 500;
@@ -83,14 +84,19 @@ export function connect(onAlert: (alert: Alert) => void, onLeases: () => void, o
   setInterval(() => live.tick(), 1000);
 }
 
-/** Loads what can be shown before the first live event. */
+/** Loads what can be shown before the first live event: the readings, then the lines of the tiles. */
 export async function fetchInitial(): Promise<void> {
   try {
+    const hours = get<Recent>(`/api/recent?seconds=${HOURS_SECONDS}`).catch(() => null);
     const snapshot = await get<Snapshot>("/api/snapshot");
     live.received(snapshot);
-    for (const more of ["", "?seconds=300"]) {
+    const again = () => live.received({ ...snapshot, devices: snapshot.devices.map((device) => ({ ...device })) }); // rendered again, with its history
+    const long = await hours;
+    if (long) live.hours.seed(long);
+    if (live.hours.enough) again();
+    for (const more of live.hours.enough ? [""] : ["", "?seconds=300"]) {
       live.rings.seed(await get<Recent>(`/api/recent${more}`));
-      live.received({ ...snapshot, devices: snapshot.devices.map((device) => ({ ...device })) }); // rendered again, with its history
+      if (!live.hours.enough) again();
     }
   } catch (error) {
     if (error instanceof Problem && error.status === 401) live.refused("Sign in to see this board: run andon open");

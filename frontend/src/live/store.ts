@@ -1,6 +1,7 @@
 /** The current state: the last snapshot, its age, and the connection. */
 import { useSyncExternalStore } from "react";
 import type { Device, Snapshot } from "../api/types";
+import { Hours } from "./hours";
 import { Rings } from "./rings";
 
 export type Link =
@@ -23,6 +24,7 @@ const LATE_SECONDS = 30;
 
 export class LiveStore {
   readonly rings = new Rings();
+  readonly hours = new Hours();
   private now: Now = { snapshot: null, link: { state: "connecting" }, staleSeconds: null, refusal: null };
   private byUuid = new Map<string, Device>();
   private labels = new Map<string, string>();
@@ -58,6 +60,7 @@ export class LiveStore {
     this.byUuid = new Map(snapshot.devices.map((device) => [device.uuid, device]));
     this.labels = new Map(snapshot.devices.map((device) => [device.uuid, device.label]));
     this.rings.add(snapshot);
+    if (!before || snapshot.at !== before.at) this.hours.add(snapshot);
     this.change({ snapshot, staleSeconds: null, refusal: null });
   }
 

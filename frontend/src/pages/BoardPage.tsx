@@ -9,11 +9,12 @@ import { useFit } from "../lib/fit";
 import { filterOf, matches, passes, type Told } from "../lib/choosing";
 import { duration, vendorName } from "../lib/format";
 import { heldBy, idleFor } from "../lib/holding";
-import type { Judged } from "../lib/judged";
+import { type Judged, LOADING } from "../lib/judged";
 import { UNKNOWN } from "../lib/lamps";
 import { useMe } from "../lib/me";
 import { briefProgress, progressText, type Work } from "../lib/progress";
 import { alertLink, deviceLink } from "../lib/router";
+import { hostLine } from "../lib/totals";
 import { live, useNow } from "../live/store";
 import { Card } from "../parts/Card";
 import { Command } from "../parts/Command";
@@ -35,18 +36,24 @@ interface Props {
 
 export function BoardPage({ judged, search, query }: Props) {
   const { snapshot, staleSeconds } = useNow();
-  const few = snapshot !== null && snapshot.devices.length <= FEW;
+  const old = staleSeconds !== null;
+  if (!snapshot) {
+    return (
+      <>
+        <Headline judged={judged} />
+        {judged.headline === LOADING && <div className="blanks" aria-hidden="true">{BLANKS.map((key) => <i key={key} />)}</div>}
+      </>
+    );
+  }
+  if (!snapshot.devices.length) return <NoDevice snapshot={snapshot} judged={judged} />;
+  const few = snapshot.devices.length <= FEW;
   return (
     <>
       <Headline judged={judged} />
-      {snapshot && <Strip snapshot={snapshot} judged={judged} old={staleSeconds !== null} />}
-      {snapshot && snapshot.devices.length > 0 && (
-        <Group snapshot={snapshot} judged={judged} search={search} query={query} old={staleSeconds !== null} few={few} />
-      )}
-      {snapshot && few && snapshot.devices.length > 0 && (
-        <Few devices={snapshot.devices} query={query} old={staleSeconds !== null} />
-      )}
-      {snapshot && <Faults snapshot={snapshot} />}
+      <Strip snapshot={snapshot} judged={judged} old={old} />
+      <Group snapshot={snapshot} judged={judged} search={search} query={query} old={old} few={few} />
+      {few && <Few devices={snapshot.devices} query={query} old={old} />}
+      <Faults snapshot={snapshot} />
     </>
   );
 }
@@ -74,7 +81,7 @@ interface GroupProps {
 
 function Group({ snapshot, judged, search, query, old, few }: GroupProps) {
   const grid = useRef<HTMLUListElement>(null);
-  const found = useFit(grid, snapshot.devices.length, few ? FEW_HEIGHT : undefined);
+  const found = useFit(grid, snapshot.devices.length, few);
   const { shown, point, show, hide } = useCard();
   const me = useMe();
   const work = useWork(isBusy(snapshot, judged));
@@ -88,6 +95,7 @@ function Group({ snapshot, judged, search, query, old, few }: GroupProps) {
     <section className={`group${old ? " old" : ""}`} aria-label={snapshot.node}>
       <div className="group-head">
         <h2>{snapshot.node}{driver && <span className="dim"> driver {driver}</span>}</h2>
+        {!few && <span className="dim">lines: last {live.hours.enough ? "3 h" : "5 min"}</span>}
         {!few && <a className="more" href="#/charts">all GPUs over time</a>}
         {!few && (
           <Filters filter={filter} all={all} me={me} found={shownOf.filter(Boolean).length} narrowed={filter !== null || search.trim() !== ""} />
@@ -95,10 +103,11 @@ function Group({ snapshot, judged, search, query, old, few }: GroupProps) {
       </div>
       <ul
         ref={grid}
-        className={`tiles${found?.narrow ? " narrow" : ""}`}
+        className={["tiles", found?.narrow && "narrow", all.some(({ device, lamp }) => lamp.colour !== "green" || work.of.has(device.uuid)) && "told"].filter(Boolean).join(" ")}
         style={{
           gridTemplateColumns: `repeat(${found?.columns ?? 1}, minmax(0, 1fr))`,
-          gridAutoRows: `${found?.height ?? 100}px`,
+          gridAutoRows: few ? "auto" : `${found?.height ?? 100}px`,
+          gap: `${found?.gap ?? 12}px`,
           visibility: found ? "visible" : "hidden",
         }}
         onPointerMove={point}
@@ -117,7 +126,7 @@ function Group({ snapshot, judged, search, query, old, few }: GroupProps) {
               uuid={device.uuid}
               density={found?.density ?? "compact"}
               narrow={found?.narrow ?? false}
-              tall={(found?.height ?? 0) >= TALL}
+              tall={(found?.height ?? 0) >= (TALL * (found?.gap ?? 8)) / 8}
               colour={lamp.colour}
               word={lamp.word}
               reason={idle ? idleFor(since(lamp.by?.since ?? snapshot.at, snapshot.at), held) : lamp.reason}
@@ -179,8 +188,8 @@ function Few({ devices, query, old }: { devices: Device[]; query: URLSearchParam
 }
 
 const NO_WORK: Work[] = [];
-const TALL = 88;
-const FEW_HEIGHT = 150;
+const TALL = 84; // of a small tile, whose gap is 8 at the usual size
+const BLANKS = [1, 2, 3, 4, 5, 6, 7, 8]; // as in index.html
 const FEW_KINDS = 4;
 
 const STEPS: Record<string, (columns: number) => number> = {
@@ -200,23 +209,28 @@ function walk(event: React.KeyboardEvent<HTMLElement>, columns: number): void {
   event.preventDefault();
 }
 
-/** What cannot be read, and what to do where there is no GPU. */
+/** What cannot be read. */
 function Faults({ snapshot }: { snapshot: Snapshot }) {
+  return snapshot.faults.map((fault) => (
+    <Notice key={fault.source} title={`${vendorName(fault.source)} cannot be read`} tone="bad">
+      <p>{fault.reason}</p>
+      {fault.hint && <p className="dim">{fault.hint}</p>}
+    </Notice>
+  ));
+}
+
+/** One card: that there is none, why, and what to do. */
+function NoDevice({ snapshot, judged }: { snapshot: Snapshot; judged: Judged }) {
   return (
-    <>
+    <section className="notice none">
+      <h1><Lamp colour={judged.colour} /> {judged.headline}</h1>
       {snapshot.faults.map((fault) => (
-        <Notice key={fault.source} title={`${vendorName(fault.source)} cannot be read`} tone="bad">
-          <p>{fault.reason}</p>
-          {fault.hint && <p className="dim">{fault.hint}</p>}
-        </Notice>
+        <p key={fault.source}>{vendorName(fault.source)} cannot be read: {fault.reason}{fault.hint && <span className="dim"> ({fault.hint})</span>}</p>
       ))}
-      {snapshot.devices.length === 0 && (
-        <Notice title={`No GPU found on ${snapshot.node}`}>
-          <p>The machine's own values above are live. A GPU appears here automatically once it responds.</p>
-          <p><Command label="find out why" text="andon doctor" /></p>
-          <p><Command label="try it with simulated GPUs" text="andon serve --simulate 8" /></p>
-        </Notice>
-      )}
-    </>
+      <p>A GPU appears here by itself once it responds. {snapshot.node} itself is read:</p>
+      <p className="dim">{hostLine(snapshot.host)}</p>
+      <p><Command label="find out why" text="andon doctor" /></p>
+      <p><Command label="try it with simulated GPUs" text="andon serve --simulate 8" /></p>
+    </section>
   );
 }

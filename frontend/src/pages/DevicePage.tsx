@@ -63,7 +63,7 @@ export function DevicePage({ uuid, query, judged }: Props) {
       <Now device={device} />
       <div className="device-page">
         <div>
-          <Scope query={query} command={`andon history ${live.label(uuid)}`}>
+          <Scope query={query} command={`andon history ${live.label(uuid)}`} title={`GPU ${live.label(uuid)}`}>
             {(room) => <DeviceCharts device={device} room={room} />}
           </Scope>
           <div className="below">

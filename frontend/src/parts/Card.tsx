@@ -85,7 +85,7 @@ function Processes({ device, at }: { device: Device; at: number }) {
         <li key={`${one.pid}-${one.started}`}>
           <span>{[one.user, one.program ?? `pid ${one.pid}`].filter(Boolean).join(" · ")}</span>
           <span className="dim">
-            {gib(one.memory_bytes)} GiB · {one.started === null ? whole(one.pid) : duration(at - one.started)}
+            {gib(one.memory_bytes)}&nbsp;GiB · {one.started === null ? whole(one.pid) : duration(at - one.started)}
           </span>
         </li>
       ))}

@@ -8,11 +8,7 @@ export function Command({ text: command, label }: { text: string; label?: string
   const node = useLive((live) => live.snapshot?.node ?? null);
   const { text, place } = located(command, window.location.origin, node);
   const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(text);
-    } catch {
-      fallback(text); // without TLS a browser offers the clipboard on loopback only
-    }
+    await toClipboard(text);
     setCopied(true);
     setTimeout(() => setCopied(false), 1500);
   };
@@ -21,11 +17,20 @@ export function Command({ text: command, label }: { text: string; label?: string
       {label && <span className="dim">{label}</span>}
       {place && <span className="dim">{place}</span>}
       <code>{text}</code>
-      <button type="button" className="quiet" onClick={() => void copy()} aria-label={`copy: ${text}`}>
-        {copied ? "copied" : "copy"}
+      <button type="button" className="quiet" onClick={() => void copy()} aria-label={`copy: ${text}`} title="copy as command">
+        <svg viewBox="0 0 16 16" aria-hidden="true"><path d="M1.5 2.5h13v11h-13zM4.5 6 6.5 8l-2 2M8.5 10.5h3" /></svg>
+        {copied && "copied"}
       </button>
     </span>
   );
+}
+
+export async function toClipboard(text: string): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    fallback(text); // without TLS a browser offers the clipboard on loopback only
+  }
 }
 
 function fallback(text: string): void {

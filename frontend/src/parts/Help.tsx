@@ -8,7 +8,7 @@ const KEYS: [string, string][] = [
   ["/", "search this page; Esc ends it"],
   ["b  c  p  a  l  r  h", "Board, Charts, Processes, Alerts, Leases, Runs, Health"],
   ["[  ]", "charts: earlier, later"],
-  ["+  -  0", "charts: zoom in and out (around the cursor), reset"],
+  ["+  -  0  Esc", "charts: zoom in and out (around the cursor), reset"],
   ["← →  Home End", "on a focused chart: from reading to reading; Enter zooms in"],
   ["t", "light or dark theme"],
   ["?", "this help; Esc closes it"],
@@ -16,11 +16,13 @@ const KEYS: [string, string][] = [
 
 const MARKS: [string, string][] = [
   ["74 %", "the large number of a tile: utilisation, the share of time in which something ran on the GPU"],
-  ["line", "utilisation over the last five minutes, from 0 to 100 %"],
+  ["line", "utilisation over the last three hours, or five minutes while no more is known; hairlines at 0, 50 and 100 %"],
   ["bar", "memory in use, of all the GPU has; dashed if unknown"],
+  ["tinted", "free: it can be taken now"],
   ["flag", "held by a lease"],
   ["idle", "utilisation is 0 %; lightly used: up to 25 %; in use: more"],
   ["dashed line", "in a chart: the device's own limit; the shaded area goes from least to most, the line is the mean"],
+  ["▲ ▶ ■", "below a chart: an alert, a job that started, one that ended; hatched: nothing was read"],
 ];
 
 export function Help({ open, onClose }: { open: boolean; onClose: () => void }) {

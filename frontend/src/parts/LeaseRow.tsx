@@ -107,7 +107,7 @@ function Memory({ lease }: { lease: Lease }) {
       <span>
         {gib(used)}
         <span className="small">
-          {known(most) && most > 0 ? ` of ${gib(most)} GiB` : " GiB"}{promised === null ? " used (exclusive)" : " reserved"}
+          {known(most) && most > 0 ? ` of ${gib(most)}\u00a0GiB` : " GiB"}{promised === null ? " used (exclusive)" : " reserved"}
         </span>
       </span>
       <Meter percent={known(most) && most > 0 ? (100 * used) / most : null} />

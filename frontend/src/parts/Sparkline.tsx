@@ -1,8 +1,9 @@
-/** The last five minutes as a line; it changes every five seconds to keep a full board cheap. */
+/** Utilisation over the last hours or minutes as a line, over hairlines at 0, 50 and 100 %. */
 import { memo } from "react";
 
 const WIDTH = 120;
 const HEIGHT = 24;
+const RULES = [1, HEIGHT / 2, HEIGHT - 1].map((y) => `M0 ${y}H${WIDTH}`).join("");
 
 export interface Paths {
   line: string;
@@ -19,7 +20,7 @@ export function paths(values: (number | null)[]): Paths {
     if (!run.length) return;
     const last = ((place - 1) * step).toFixed(1);
     found.line += `M${run.join("L")}${run.length === 1 ? "h0.01" : ""}`; // a single reading is a point
-    found.area += `M${(begin * step).toFixed(1)} ${HEIGHT}L${run.join("L")}L${last} ${HEIGHT}z`;
+    found.area += `M${(begin * step).toFixed(1)} ${HEIGHT - 1}L${run.join("L")}L${last} ${HEIGHT - 1}z`;
     run = [];
   };
   values.forEach((value, place) => {
@@ -38,6 +39,7 @@ export function paths(values: (number | null)[]): Paths {
 export const Sparkline = memo(function Sparkline({ line, area }: Paths) {
   return (
     <svg className="sparkline" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
+      <path className="rules" d={RULES} />
       <path className="area" d={area} />
       <path className="line" d={line} />
     </svg>

@@ -25,10 +25,10 @@ export function Strip({ snapshot, judged, old }: { snapshot: Snapshot; judged: J
             </li>
           )}
           {found.silent && <li><b>{found.silent}</b></li>}
-          {found.busy && <li><b>{found.busy}</b> busy</li>}
-          {found.memory && <li><b>{found.memory}</b></li>}
-          {found.power && <li><b>{found.power}</b></li>}
-          {found.hottest && <li>hottest <b>{found.hottest}</b></li>}
+          {found.busy && <li className="util"><b>{found.busy}</b> busy</li>}
+          {found.memory && <li className="memory"><b>{found.memory}</b></li>}
+          {found.power && <li className="power"><b>{found.power}</b></li>}
+          {found.hottest && <li className="heat">hottest <b>{found.hottest}</b></li>}
         </ul>
       )}
       {host && <p className="host">Host: {host}</p>}

@@ -2,7 +2,7 @@
 import { memo, type ReactNode } from "react";
 import type { Verdict } from "../api/types";
 import type { Density } from "../lib/fit";
-import { gib, percent, used, withUnit } from "../lib/format";
+import { DASH, gib, used, withUnit } from "../lib/format";
 import { availability, brief, firstStep, occupants, unheld } from "../lib/holding";
 import { acknowledgedText } from "../lib/judged";
 import { type Colour, shortened } from "../lib/lamps";
@@ -18,7 +18,7 @@ interface Props {
   density: Density;
   /** No room for the status beside the number. */
   narrow: boolean;
-  /** Room for a line of text on a small tile. */
+  /** Room for a line of text, or of readings, on a small tile. */
   tall: boolean;
   colour: Colour;
   word: string;
@@ -78,12 +78,16 @@ export const Tile = memo(function Tile(props: Props) {
                 <span className="model">{face.name}</span>
               </span>
             )}
-            <span className="busy">{face.silent ? "" : percent(face.busy)}</span>
+            {density !== "hero" && <Busy face={face} />}
           </span>
           {density === "compact" ? (
-            <Small face={face} reason={props.tall && !calm ? shortened(reason) : null} note={calm ? null : note(props)} held={held} can={can} share={props.brief?.split(",", 1)[0] ?? ""} cordoned={props.code === "cordoned"} />
+            <Small face={face} tall={props.tall} reason={props.tall && !calm ? shortened(reason) : null} note={calm ? null : note(props)} held={held} can={can} share={props.brief?.split(",", 1)[0] ?? ""} cordoned={props.code === "cordoned"} />
           ) : face.silent ? (
             <Silent {...props} face={face} handled={handled} />
+          ) : density === "hero" ? (
+            <Large face={face} reason={calm ? props.progress : [shortened(reason), handled].filter(Boolean).join(" · ")}>
+              <Who held={held !== null}>{said}</Who>
+            </Large>
           ) : (
             <Readings face={face} roomy={roomy} short={named} reason={calm ? (roomy ? props.progress : null) : [shortened(reason), handled].filter(Boolean).join(" · ")}>
               <Who held={held !== null}>{calm && roomy ? said : named ? props.brief ?? said : whoAndProgress(said, props.brief)}</Who>
@@ -95,10 +99,15 @@ export const Tile = memo(function Tile(props: Props) {
   );
 });
 
+/** The number that is read first: the unit is smaller. */
+function Busy({ face }: { face: Face }) {
+  return <span className="busy">{face.silent ? "" : face.busy === null ? DASH : <>{face.busy}<small>{"\u00a0%"}</small></>}</span>;
+}
+
 /** What a small lit tile has room for: why it is lit, before whom it affects. */
 function note({ word, reason, acknowledged, silenced }: Props): string {
   if (acknowledged !== null) return `✓ ${acknowledged || word}`;
-  return silenced ? "silenced" : (/^alert in \d+ s/.exec(reason ?? "")?.[0] ?? word);
+  return silenced ? "silenced" : (/^alert in \d+\ss/.exec(reason ?? "")?.[0] ?? word);
 }
 
 /** Its users; a flag marks a lease. */
@@ -114,7 +123,8 @@ function Who({ held, cordoned, children }: { held: boolean; cordoned?: boolean; 
 
 interface SmallProps {
   face: Face;
-  /** Instead of the chart. */
+  tall: boolean;
+  /** Instead of the chart, which is left out where it would be a few pixels high. */
   reason: string | null;
   note: string | null;
   held: string | null;
@@ -124,11 +134,11 @@ interface SmallProps {
   cordoned: boolean;
 }
 
-function Small({ face, reason, note, held, can, share, cordoned }: SmallProps) {
+function Small({ face, tall, reason, note, held, can, share, cordoned }: SmallProps) {
   const who = brief(held ?? (can === "free" || can === null ? face.who : can.replace(/^in use by /, "")));
   return (
     <>
-      {reason ? <span className="reason">{reason}</span> : <Sparkline line={face.line} area={face.area} />}
+      {reason ? <span className="reason">{reason}</span> : tall && <Sparkline line={face.line} area={face.area} />}
       {!face.silent && <Meter percent={face.memoryPercent} />}
       <span className="foot">
         {(note === null || !face.silent) && <span className="celsius">{withUnit(face.celsius, "°C")}</span>}
@@ -151,6 +161,31 @@ function Silent({ reason, word, since, advice, colour, held, handled, face, dens
       {!calm && <span className="people">{face.lastUsers ? `was on it: ${face.lastUsers}` : held ? `held by ${held}` : ""}</span>}
       {handled && <span className="people">{handled}</span>}
       {!calm && advice && density !== "medium" && <span className="advice">{firstStep(advice)}</span>}
+    </>
+  );
+}
+
+/** One or two GPUs: large numbers; their lines are in the charts below. */
+function Large({ face, reason, children }: { face: Face; reason: string | null; children: ReactNode }) {
+  const numbers: [kind: string, name: string, value: number | string | null, unit: string][] = [
+    ["util", "utilisation", face.busy, "%"],
+    ["memory", "memory", face.memoryUsed === null ? null : gib(face.memoryUsed), face.memoryTotal === null ? "GiB" : `/ ${gib(face.memoryTotal)}\u00a0GiB`],
+    ["heat", "temperature", face.celsius, "°C"],
+    ["power", "power", face.watts, face.wattsLimit === null ? "W" : `/ ${face.wattsLimit}\u00a0W`],
+  ];
+  if (face.fan !== null) numbers.push(["fan", "fan", face.fan, "%"]);
+  return (
+    <>
+      <span className="numbers">
+        {numbers.map(([kind, name, value, unit]) => (
+          <span key={kind} className={`value ${kind}`}>
+            <b>{value ?? DASH}{value !== null && <small>{`\u00a0${unit}`}</small>}</b>
+            <span>{name}</span>
+          </span>
+        ))}
+      </span>
+      {reason && <span className="reason">{reason}</span>}
+      {children}
     </>
   );
 }

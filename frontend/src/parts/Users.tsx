@@ -25,7 +25,7 @@ export function Users({ device }: { device: Device }) {
         {device.processes.map((one) => (
           <li key={`${one.pid}-${one.started}-${one.kind}`}>
             <span><b>{one.user ?? "?"}</b> {one.program ?? `pid ${one.pid}`}</span>
-            <span className="number">{gib(one.memory_bytes)} GiB</span>
+            <span className="number">{gib(one.memory_bytes)}&nbsp;GiB</span>
             <span className="dim">
               {[`pid ${one.pid}`, one.started === null ? null : duration(at - one.started), one.container ?? one.job, known(one.utilization_percent) ? `${one.utilization_percent} %` : null]
                 .filter(Boolean).join(" · ")}
@@ -34,7 +34,7 @@ export function Users({ device }: { device: Device }) {
           </li>
         ))}
       </ul>
-      {known(rest) && rest > 50e6 && <p className="dim">{gib(rest)} GiB is used by processes that are not visible.</p>}
+      {known(rest) && rest > 50e6 && <p className="dim">{gib(rest)}&nbsp;GiB is used by processes that are not visible.</p>}
       {device.state === "ok" && <Command text={`andon ps --device ${live.label(device.uuid)}`} />}
     </section>
   );

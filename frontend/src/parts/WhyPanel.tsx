@@ -23,7 +23,7 @@ export function WhyPanel({ uuid, label }: { uuid: string; label: string }) {
 function shown(value: number | string | null, unit: string): string {
   if (value === null) return DASH;
   if (typeof value === "string") return value;
-  if (unit === "bytes") return `${gib(value)} GiB`;
+  if (unit === "bytes") return `${gib(value)}\u00a0GiB`;
   return unit === "s" ? duration(value) : `${Math.round(value * 10) / 10} ${unit}`;
 }
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from andon.errors import AndonError, Invalid
 from andon.jobs.clusters.asking import OpenCluster
+from andon.jobs.folder import was_used
 from andon.registry import CLUSTERS, known_names, load
 from andon.settings.clusters import HERE, ClusterSettings, is_cluster_name
 from andon.settings.resolution import Settings
@@ -24,11 +25,15 @@ def open_cluster(settings: ClusterSettings) -> "Cluster":
 
 
 def configured_clusters(settings: Settings) -> list[OpenCluster]:
-    """The clusters of the settings, each opened when it is first asked."""
-    return [
-        OpenCluster(one.name, one.timeout_seconds, cache(partial(open_cluster, one)))
-        for one in settings.clusters
-    ]
+    """The clusters of the settings, and those that were used without one; each is opened when it
+    is first asked."""
+    tables = {one.name: one for one in settings.clusters}
+    used = [ClusterSettings(name, name) for name in CLUSTERS if was_used(name)]
+    return [_opened_later(one) for one in ({one.name: one for one in used} | tables).values()]
+
+
+def _opened_later(one: ClusterSettings) -> OpenCluster:
+    return OpenCluster(one.name, one.timeout_seconds, cache(partial(open_cluster, one)))
 
 
 def check_clusters(settings: Settings) -> None:
@@ -57,6 +62,8 @@ def cluster_named(settings: Settings, name: str) -> OpenCluster | None:
     for one in configured_clusters(settings):
         if one.name == name:
             return one
+    if name in CLUSTERS:  # it needs no table where it has no options
+        return _opened_later(ClusterSettings(name, name))
     shown = name if is_cluster_name(name) else ascii(name[:40])
     raise Invalid(f"no cluster is named {shown}", hint=_how_to(settings))
 
@@ -65,18 +72,19 @@ def _how_to(settings: Settings) -> str:
     here = f"without --on, or with --on {HERE}, it runs on this machine"
     if settings.clusters:
         return f"configured: {', '.join(one.name for one in settings.clusters)}; {here}"
-    kinds = ", ".join(known_names(CLUSTERS)) or "none; install a package that provides one"
-    write = 'write [clusters.NAME] with kind = "…" into the settings (andon config path)'
-    return f"none is configured: {write}; kinds in this installation: {kinds}; {here}"
+    kinds = ", ".join(known_names(CLUSTERS))
+    write = 'write [clusters.NAME] with kind = "…" into ~/.config/andon/andon.toml'
+    return f"kinds in this installation: {kinds}; for a cluster with options {write}; {here}"
 
 
 def open_pollers(settings: Settings, everyone: bool) -> "list[ClusterPoller]":
     """Returns a running poller for each cluster."""
-    if not settings.clusters:
+    clusters = configured_clusters(settings)
+    if not clusters:
         return []
     from andon.jobs.clusters.poller import ClusterPoller
 
-    pollers = [ClusterPoller(one, everyone) for one in configured_clusters(settings)]
+    pollers = [ClusterPoller(one, everyone) for one in clusters]
     for one in pollers:
         one.start()
     return pollers

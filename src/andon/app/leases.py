@@ -12,6 +12,7 @@ from andon.settings.resolution import Settings
 
 if TYPE_CHECKING:  # not every command shares devices
     from andon.leases.availability import Availability
+    from andon.leases.book.lease_book import Book
     from andon.leases.tracker import LeaseTracker
     from andon.leases.usage_meter import UsageMeter
     from andon.model.device import DeviceStatus, Snapshot
@@ -52,14 +53,16 @@ def open_availability(
     return found if ask_places is None else replace(found, ask_places=ask_places)
 
 
-def open_lease_tracker(settings: Settings, sampler: "Sampler") -> "LeaseTracker | None":
+def open_lease_tracker(
+    settings: Settings, sampler: "Sampler", open_book: "Callable[..., Book] | None" = None
+) -> "LeaseTracker | None":
     """Follows the lease book for this sampler; None for a recording, which has no leases."""
     from andon.leases.tracker import POLL_SECONDS, LeaseTracker
 
     if settings.replay or sys.platform == "win32":
         return None
     pace = max(settings.interval_seconds, POLL_SECONDS)
-    ledger = LeaseTracker(sampler.subscribe(pace, size=2))
+    ledger = LeaseTracker(sampler.subscribe(pace, size=2), open_book=open_book)
     sampler.mark_by(ledger.marked)
     return ledger
 

@@ -24,16 +24,19 @@ from andon.settings.resolution import Settings
 SMI_DEADLINES = 5.0  # the command takes up to a second for eight devices
 
 
-def open_sampler(settings: Settings, masks_may_change: bool = False) -> Sampler:
+def open_sampler(
+    settings: Settings, masks_may_change: bool = False, origin: float | None = None
+) -> Sampler:
     """A sampler for what the settings name: this node, a simulation or a recording.
 
-    In another program, the variables that hide devices may change at any time.
+    In another program, the variables that hide devices may change at any time. `origin` is second
+    zero of a simulation; by default now.
     """
     if settings.replay:
         return _replay(settings)
     root = Path(settings.root)
     return Sampler(
-        vendors=_vendors(settings, root),
+        vendors=_vendors(settings, root, origin),
         host=System(root, drivers=None if settings.simulate else partial(_drivers, root)),
         node=NodeIdentity(settings.node or node_name(), boot_id(root)),
         visibility=_VisibleHere(masks_may_change),
@@ -65,9 +68,11 @@ def _drivers(root: Path) -> tuple[DriverVersions, ...]:
     return driver_versions(root)
 
 
-def _vendors(settings: Settings, root: Path) -> dict[str, tuple[BackendChoice, ...]]:
+def _vendors(
+    settings: Settings, root: Path, origin: float | None = None
+) -> dict[str, tuple[BackendChoice, ...]]:
     if settings.simulate:
-        return {"sim": (BackendChoice("sim", _simulation(settings)),)}
+        return {"sim": (BackendChoice("sim", _simulation(settings, origin)),)}
     names = vendors(root) if "auto" in settings.backends else settings.backends
     missing = [name for name in names if not is_known(BACKENDS, name)]
     if missing:
@@ -112,7 +117,7 @@ def _all_visible(devices: Sequence[Device]) -> Visibility:
     return visibility(devices, {})
 
 
-def _simulation(settings: Settings) -> dict[str, object]:
+def _simulation(settings: Settings, origin: float | None) -> dict[str, object]:
     """Checks the simulation here, so that a mistake is reported to the caller."""
     from andon.drivers.sim.rules.scenarios import plan
 
@@ -122,7 +127,7 @@ def _simulation(settings: Settings) -> dict[str, object]:
         "seed": settings.simulate_seed,
         "scenario": settings.simulate_scenario,
         "faults": settings.simulate_faults,
-        "origin": time.time(),
+        "origin": time.time() if origin is None else origin,
     }
 
 

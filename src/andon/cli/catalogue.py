@@ -47,6 +47,9 @@ COMMANDS = {
     "serve": CommandEntry(
         "watch", "andon.cli.commands.watch.serve:serve", "Run the web board, REST and /metrics."
     ),
+    "demo": CommandEntry(
+        "watch", "andon.cli.commands.watch.demo:demo", "The board with a simulated lab."
+    ),
     "open": CommandEntry(
         "watch", "andon.cli.commands.watch.open:open_", "Sign a browser in to the server."
     ),

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from andon.model.job import Holdup, JobNote
 
 JOBS = "jobs"
+CLUSTER_PAGES = "clusters"
 LOCK, COUNTER, PAUSED, BELL = "lock", "counter", "paused", "bell"
 HOLDUPS, INDEX, LOG = "holdups.json", "index.json", "dispatcher.log"
 JOB, HELD, CANCELLED, AGAIN, EXPIRED, ORDER = (
@@ -48,6 +49,16 @@ _ATTEMPT = re.compile(r"attempt-([1-9]\d{0,6})", re.ASCII)
 def jobs_path() -> Path:
     """Where this user's jobs on this machine are, whether the folder exists or not."""
     return state_folder() / NODES / node_key() / JOBS
+
+
+def cluster_page_path(name: str) -> Path:
+    """Where the last answer of a cluster is kept."""
+    return jobs_path() / CLUSTER_PAGES / f"{name}.json"
+
+
+def was_used(cluster: str) -> bool:
+    """Whether a job was submitted to a cluster from here."""
+    return cluster_page_path(cluster).exists()
 
 
 def open_jobs_folder() -> "JobsFolder":

@@ -64,8 +64,10 @@ class NetworkLeases:
         env: Mapping[str, str] | None = None,
         longest_wait_seconds: float = LONGEST_WAIT_SECONDS,
         follows: Callable[[], str | None] = lambda: None,
+        open_book: Callable[..., Book] | None = None,
     ) -> None:
         """`follows` returns why the book cannot be read, or None."""
+        self._open_book = open_book or Book
         self._availability, self._latest = availability, latest
         self._longest_wait_seconds, self._follows = longest_wait_seconds, follows
         self._env = os.environ if env is None else env
@@ -212,7 +214,7 @@ class NetworkLeases:
         """Returns the same object while the same books exist, because it caches what it has
         read."""
         places.refuse_bad_place(places.book_path(self._env))  # never touch one that may hang
-        found = Book(self._env, make=False)
+        found = self._open_book(self._env, make=False)
         if self._book is None or self._book.paths != found.paths:
             self._book = found
         return self._book
@@ -220,7 +222,7 @@ class NetworkLeases:
     def _made(self) -> Book:
         """Returns the book, created if missing; a bad path is not the caller's mistake."""
         try:
-            return Book(self._env)
+            return self._open_book(self._env)
         except Invalid as error:
             raise Unavailable(error.reason, hint=error.hint) from error
 

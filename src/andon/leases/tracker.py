@@ -53,8 +53,13 @@ Listener = Callable[[], None]
 class LeaseTracker:
     """What a server knows about the book. Every call returns at once."""
 
-    def __init__(self, subscription: Subscription, env: Mapping[str, str] | None = None) -> None:
-        self._env = os.environ if env is None else env
+    def __init__(
+        self,
+        subscription: Subscription,
+        env: Mapping[str, str] | None = None,
+        open_book: Callable[..., Book] | None = None,
+    ) -> None:
+        self._env, self._open_book = os.environ if env is None else env, open_book or Book
         self._paths: tuple[Path, ...] = ()
         self._watched: tuple[str, ...] = ()
         self._warned: list[str] = []
@@ -175,7 +180,7 @@ class LeaseTracker:
         """Returns the books as they are now; a network file system is not touched."""
         own, mounts = places.book_path(self._env), file_systems.read_mounts()
         places.refuse_bad_place(own, mounts)
-        book = Book(self._env, make=False)
+        book = self._open_book(self._env, make=False)
         self._row = book_row(book)
         book.paths = tuple(p for p in book.paths if not file_systems.network_system(p, mounts))
         near = (p for p in _candidates(self._env) if not file_systems.network_system(p, mounts))

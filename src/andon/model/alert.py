@@ -74,12 +74,6 @@ class Silence(Struct, frozen=True):
     since: Time = 0.0
 
 
-class Made(Struct, frozen=True):
-    """A server's answer to what it made, such as a silence."""
-
-    id: Id
-
-
 class Alert(Struct, frozen=True):
     """One rule's state for one subject, in one episode."""
 

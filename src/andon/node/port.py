@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from andon.jobs.rules.views import JobListing
     from andon.leases.availability import Availability
     from andon.leases.rules.offer import Offer
-    from andon.model.alert import Alert
+    from andon.model.alert import Alert, Silence
     from andon.model.device import Device, Snapshot
     from andon.model.lamp import DeviceLamp
     from andon.model.lease import DeviceRequest
@@ -154,8 +154,7 @@ class NodeAlerts(Protocol):
 
     def unacknowledge(self, number: str) -> Alert: ...
 
-    def silence(self, body: Mapping[str, Any]) -> str:
-        """Adds a silence and returns its id."""
+    def silence(self, body: Mapping[str, Any]) -> Silence: ...
 
     def unsilence(self, number: str) -> None: ...
 
@@ -201,7 +200,7 @@ class NodePast(Protocol):
 
     def throttle_shares(
         self, device: str, since: float, until: float, points: int
-    ) -> tuple[Sequence[int], Mapping[str, Sequence[float | None]]]: ...
+    ) -> tuple[list[int], Mapping[str, list[float | None]]]: ...
 
 
 class NodeRuns(Protocol):

@@ -199,10 +199,10 @@ class FakeAlerts:
     def unacknowledge(self, number: str) -> Alert:
         return self._changed(replace(self.alert(number), acknowledged=None))
 
-    def silence(self, body: Mapping[str, Any]) -> str:
-        made, at = f"s{len(self._silences) + 1}", self._live.read().at
+    def silence(self, body: Mapping[str, Any]) -> Silence:
+        name, at = f"s{len(self._silences) + 1}", self._live.read().at
         rule, subject = body.get("rule"), body.get("subject")
-        self._silences[made] = Silence(made, at + body["seconds"], rule, subject, since=at)
+        made = self._silences[name] = Silence(name, at + body["seconds"], rule, subject, since=at)
         return made
 
     def unsilence(self, number: str) -> None:
@@ -279,7 +279,7 @@ class FakePast:
 
     def throttle_shares(
         self, device: str, since: float, until: float, points: int
-    ) -> tuple[Sequence[int], Mapping[str, Sequence[float | None]]]:
+    ) -> tuple[list[int], Mapping[str, list[float | None]]]:
         return [0] * points, {}
 
 

@@ -67,7 +67,7 @@ class NodeContract:
                 node.alerts.silence({"rule": "fan", "seconds": 60.0, "by": "ada", "note": ""})
             return
         node.alerts.check_server()
-        made = node.alerts.silence({"rule": "fan", "seconds": 60.0, "by": "ada", "note": ""})
+        made = node.alerts.silence({"rule": "fan", "seconds": 60.0, "by": "ada", "note": ""}).id
         assert made in {one.id for one in node.alerts.page().silences}
         node.alerts.unsilence(made)
         assert made not in {one.id for one in node.alerts.page().silences}

@@ -127,14 +127,14 @@ class StoreContract:
     ) -> None:
         """For an hour it was 25 days later; a gap of five hours follows, and a day like others."""
         store, ahead = reopen(), AT + 25 * DAY_SECONDS + 300
-        store.write([tick(AT + 60 * n, 1) for n in range(180)])
-        store.write([tick(ahead + 60 * n, 2) for n in range(60)])
+        store.write([tick(AT + 600 * n, 1) for n in range(18)])
+        store.write([tick(ahead + 600 * n, 2) for n in range(6)])
         upkeep(store, ahead + DAY_SECONDS, RETENTION)
-        store.write([tick(AT + 60 * n, 3) for n in range(8 * 60, 24 * 60)])
+        store.write([tick(AT + 600 * n, 3) for n in range(8 * 6, 24 * 6)])
         for days in (1, 2, 35):  # while it is recorded, and when only minutes are left
             upkeep(store, AT + days * DAY_SECONDS, RETENTION)
             found = counts(store, AT, AT + DAY_SECONDS, 24)
-            assert found == [60] * 3 + [0] * 5 + [60] * 16, f"{days} days"
+            assert found == [6] * 3 + [0] * 5 + [6] * 16, f"{days} days"
         ends = {t: e.until_ms / 1000 for t, e in store.contents().extents.items()}
         assert ends[Tier.MINUTE] <= AT + 35 * DAY_SECONDS
 
@@ -143,17 +143,17 @@ class StoreContract:
     ) -> None:
         store, end = reopen(), AT + 25 * DAY_SECONDS + 4800
         limit = Retention(DAY_SECONDS, 11 * DAY_SECONDS, 365 * DAY_SECONDS)
-        store.write([tick(AT + 3600 * n + 600, 1) for n in range(601)])
+        store.write([tick(AT + 14_400 * n + 600, 1) for n in range(151)])
         upkeep(store, end, limit)
         asked = [(AT, end, 25), (end - 10 * DAY_SECONDS, end, 960), (end - 43_200, end, 1440)]
         before = [counts(store, *span) for span in asked]
-        store.write([tick(30.0 + 60 * n, 3) for n in range(600)])
+        store.write([tick(30.0 + 300 * n, 3) for n in range(120)])
         upkeep(store, 15 * DAY_SECONDS, limit)
         for seconds in (60, 7200):
             upkeep(store, end + seconds, limit)
             assert [counts(store, *span) for span in asked] == before
         late = store.history(GPU, "utilization_percent", end - 300 * DAY_SECONDS, end, 1)
-        assert late[0].count == 601, "nothing is lost, and nothing counted twice"
+        assert late[0].count == 151, "nothing is lost, and nothing counted twice"
 
     def test_upkeep_that_has_nothing_to_do_says_so(self, reopen: OpenStore) -> None:
         store = reopen()
@@ -212,7 +212,8 @@ class StoreContract:
 
     def test_each_tier_answers_for_as_long_as_it_is_kept(self, reopen: OpenStore) -> None:
         store = reopen()
-        store.write([tick(AT + 3600 * n + 1800, 1) for n in range(12 * 24)])
+        hourly = (*range(48), *range(48, 264, 12), *range(264, 288))
+        store.write([tick(AT + 3600 * n + 1800, 1) for n in hourly])
         end = AT + 12 * DAY_SECONDS
         upkeep(store, end, Retention(DAY_SECONDS, 11 * DAY_SECONDS, 365 * DAY_SECONDS))
         held = store.contents()

@@ -54,6 +54,7 @@ class TopApp(App[None]):
         *,
         color: bool = True,
         ascii_only: bool = False,
+        grace_seconds: float = 10.0,
     ) -> None:
         super().__init__(driver_class=TopDriver, ansi_color=True)
         self._feed = feed
@@ -61,7 +62,7 @@ class TopApp(App[None]):
         self._background = background(self, self._needs)
         self.state, self.scene, self.histories = state, scene, histories
         self._latest = scene  # newer than what is shown while the picture is frozen
-        self._color, self._ascii = color, ascii_only
+        self._color, self._ascii, self._grace = color, ascii_only, grace_seconds
         self.canvas = Canvas(color)
         self.dialog: EndDialog | None = None
         self._looking: Timer | None = None
@@ -237,7 +238,7 @@ class TopApp(App[None]):
             self.state = noticed(self.state, found, time.time(), 8.0)
         else:
             changed = partial(self._from_thread, self.draw)
-            self.dialog = EndDialog(*found, self._close_dialog, changed)
+            self.dialog = EndDialog(*found, self._close_dialog, changed, self._grace)
             self._looking = self.set_interval(LOOK_SECONDS, self._look_at_dialog)
 
     def _close_dialog(self, words: str) -> None:

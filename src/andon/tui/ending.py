@@ -46,8 +46,10 @@ class EndDialog:
         snapshot: Snapshot,
         close: Callable[[str], None],
         changed: Callable[[], None],
+        grace_seconds: float,
     ) -> None:
         self.process, self.phase = process, EndPhase.OPENING
+        self._grace = grace_seconds
         self._close, self._changed = close, changed
         self._ending: Ending | None = None
         self._refused: tuple[AndonError, ...] = ()
@@ -103,7 +105,7 @@ class EndDialog:
         if self.phase is EndPhase.ASKING:
             return words.question(self._ending.targets, signal.SIGTERM)
         if self.phase is EndPhase.OFFERING:
-            return words.kill_question(self._ending.targets)
+            return words.kill_question(self._ending.targets, self._grace)
         if self.phase is EndPhase.INSTEAD:
             return "asking it to end…"
         name = "SIGKILL" if self.phase is EndPhase.KILLING else "SIGTERM"
@@ -169,7 +171,7 @@ class EndDialog:
         number = signal.SIGKILL if self.phase is EndPhase.KILLING else signal.SIGTERM
         if not self._ending.still_running(0.0):
             self.end(words.done(self._ending.targets, number))
-        elif time.monotonic() - self._began >= words.KILL_AFTER_SECONDS:
+        elif time.monotonic() - self._began >= self._grace:
             if self.phase is EndPhase.WAITING:
                 self.phase = EndPhase.OFFERING
             else:

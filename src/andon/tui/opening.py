@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, notice
 from andon.model.naming import chosen_uuids, only
 from andon.tui.histories import Histories
@@ -110,6 +111,7 @@ def _run_app(
         histories,
         color=color,
         ascii_only=ascii_only,
+        grace_seconds=settings_of(choices).work_grace_seconds,
     )
     guard.stops_by(app.stop_soon)
     gc.freeze()  # modules are no garbage: no collection need look at them again

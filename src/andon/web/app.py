@@ -14,9 +14,10 @@ from andon.errors import AndonError
 from andon.version import __version__
 from andon.web.answers.description import describe
 from andon.web.answers.problems import UNEXPECTED, problem, problem_of
+from andon.web.app_state import AppState
 from andon.web.history_reader import Busy
 from andon.web.routes import charts
-from andon.web.routes.api import AppState, routes
+from andon.web.routes.api import routes
 from andon.web.routes.pages import add_api_page, add_board
 from andon.web.routes.parameters import refuse_unknown_parameters
 from andon.web.transport.audit import Audit
@@ -64,6 +65,7 @@ def _api(state: AppState, run: Callable[[], AbstractAsyncContextManager[None]]) 
         redirect_slashes=False,
         dependencies=[Depends(refuse_unknown_parameters)],
     )
+    api.state.server = state
     api.include_router(routes(state))
     api.include_router(charts.routes(state))
     describe(api)

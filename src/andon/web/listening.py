@@ -60,6 +60,7 @@ class Started(Struct, frozen=True):
     token_file: Path
     snapshot: Snapshot | None
     notifiers: tuple[str, ...] = ()
+    code: str = ""  # signs a visitor of a demo in, once
 
 
 def run(

@@ -18,6 +18,7 @@ from andon.app.leases import (
     open_usage_meter,
     refuse_ambiguous_names,
 )
+from andon.app.runs import open_run_finder
 from andon.app.sampler import open_sampler
 from andon.errors import Unavailable
 from andon.host.state import server_file
@@ -42,14 +43,17 @@ from andon.web.users.opening import open_shared_files
 if TYPE_CHECKING:
     from andon.alerts.watcher import Watcher
     from andon.exporter.spreads import ServerCounts
+    from andon.leases.book.lease_book import Book
     from andon.leases.network import NetworkLeases
     from andon.leases.tracker import LeaseTracker
     from andon.model.lease_list import LeaseList
+    from andon.web.app_state import AppState
     from andon.web.jobs.shown import ServerJobs
-    from andon.web.routes.api import AppState
+    from andon.web.lab.filling import OpenLab
     from andon.web.runs.shown import ServerRuns
 
 FIRST_SNAPSHOT_SECONDS = 5.0
+DEMO_CODE_SECONDS = 86_400.0
 log = logging.getLogger("andon.serve")
 
 
@@ -58,9 +62,10 @@ def serve(
     place: ServeOptions,
     on_ready: Callable[[Started], None],
     draw: Draw | None = None,
+    demo: "OpenLab | None" = None,
 ) -> None:
     """Serve until a signal; invalid options are reported before anything starts. `draw` makes
-    the table of `andon status` for this machine's users."""
+    the table of `andon status` for this machine's users. `demo` is a simulated lab to show."""
     if place.history:
         store_kind(store_url(settings))  # raises Invalid for one that does not exist
     folder, person = open_node_folder(), state_folder()
@@ -72,12 +77,13 @@ def serve(
         listening = stack.enter_context(bound(place.host, place.port))
         token, audit = make_token(person), Audit(folder)
         sessions = SessionFile(folder, token)
-        keys = Keys(token, file=sessions)
+        keys = Keys(token, file=sessions, demo_user=None if demo is None else demo.jobs.user)
         stack.callback(sessions.close)
         address, port = listening.getsockname()[:2]
         loopback = is_loopback(address)
         say_started(audit, address, port)
-        sampler = stack.enter_context(open_sampler(settings))
+        origin = None if demo is None else demo.lab.origin
+        sampler = stack.enter_context(open_sampler(settings, origin=origin))
         feed = _feed(sampler, settings)
         stack.callback(feed.close)
         feed.wait_for_first(settings.deadline_seconds + FIRST_SNAPSHOT_SECONDS)
@@ -88,14 +94,16 @@ def serve(
         stack.callback(history.close)
         url = url_of(place, address, port)
         linked = settings if loopback else _linked(settings, url)
-        leases = open_lease_tracker(settings, sampler)
+        open_book = None if demo is None else demo.open_book
+        leases = open_lease_tracker(settings, sampler, open_book)
         if leases is not None:
             stack.callback(leases.close)
+        if leases is not None and demo is None:
             stack.callback(open_usage_meter(sampler, leases).close)
         watcher = open_watcher(linked, sampler, history.vitals, place.history, leases)
         stack.callback(watcher.close)
         remote_leases = _remote_leases(
-            sampler, feed, settings, watcher, leases, place.lends_simulated
+            sampler, feed, settings, watcher, leases, place.lends_simulated, open_book
         )
         if remote_leases is not None:
             stack.callback(remote_leases.close)
@@ -113,18 +121,21 @@ def serve(
         def book() -> "LeaseList | None":
             return None if remote_leases is None else remote_leases.listed()
 
-        users = open_shared_files(keys.signed_in, book)
+        users = None if demo else open_shared_files(keys.signed_in, book)
         if users is not None:
             stack.callback(users.close)
-        runs, close_runs = open_server_runs(keys.owner.user or "this user", users)
+        files = users if demo is None else demo.users
+        found = open_run_finder if demo is None else demo.open_finder
+        runs, close_runs = open_server_runs(keys.owner.user or "this user", files, found)
         stack.callback(close_runs)
         jobs, close_jobs = open_server_jobs(
             settings,
             keys.owner.user or "this user",
             book,
-            users,
+            files,
             feed.latest,
             encrypted=loopback or place.certificate is not None,
+            own=None if demo is None else demo.jobs,
         )
         stack.callback(close_jobs)
         placed = PlacedFeed(sampler, feed)
@@ -136,9 +147,11 @@ def serve(
         def ready() -> None:
             stack.callback(server_file.withdraw, folder)
             server_file.announce(folder, url, address)
-            if jobs is not None:
+            if jobs is not None and demo is None:
                 stack.callback(open_dispatcher_guard(sampler).close)
-            on_ready(Started(url, port, loopback, person / TOKEN, feed.last, watcher.notifiers))
+            code = "" if demo is None else keys.new_code(seconds=DEMO_CODE_SECONDS)
+            told = (url, port, loopback, person / TOKEN, feed.last, watcher.notifiers, code)
+            on_ready(Started(*told))
 
         run(built, place, listening, ready, lambda key: keys.grade(key).is_right)
 
@@ -179,7 +192,7 @@ def _app_state(
     runs: "ServerRuns",
     jobs: "ServerJobs | None",
 ) -> "AppState":
-    from andon.web.routes.api import AppState
+    from andon.web.app_state import AppState
 
     parts: dict[str, HealthPart] = {"store": history, "alerts": watcher}
     if leases is not None:
@@ -208,6 +221,7 @@ def _remote_leases(
     watcher: "Watcher",
     leases: "LeaseTracker | None",
     simulated: bool,
+    open_book: "Callable[..., Book] | None" = None,
 ) -> "NetworkLeases | None":
     """Returns remote leasing; it uses the sampler's snapshots, so this process calls no driver."""
     if leases is None:
@@ -221,7 +235,9 @@ def _remote_leases(
         broken=watcher.broken_devices,
         ask_places=sampler.ask_places,
     )
-    remote_leases = NetworkLeases(availability, feed.latest, follows=leases.why_not)
+    remote_leases = NetworkLeases(
+        availability, feed.latest, follows=leases.why_not, open_book=open_book
+    )
     leases.listen(remote_leases.changed)
     return remote_leases
 

@@ -2,21 +2,14 @@
 
 from typing import TYPE_CHECKING, Protocol
 
-from andon.access.roles import Sight
 from andon.alerts.rules.self_checks import StoreStats
-from andon.errors import Invalid, Unavailable
-from andon.history.rules.series import HOST, HOST_METRICS, Bucket
+from andon.errors import Unavailable
 from andon.model import wire
-from andon.model.device import SAMPLE_VALUES
 from andon.model.shapes import to_json
 from andon.ports import Store
-from andon.web.answers.sights import uses_seen_by
 
 if TYPE_CHECKING:
     from andon.history.writer import Recorder
-
-METRICS = tuple(name for name in SAMPLE_VALUES if name != "throttle")
-"""The readings with a minimum, mean and maximum."""
 
 
 class ServerHistory(Protocol):
@@ -25,16 +18,6 @@ class ServerHistory(Protocol):
     def health(self) -> wire.Json: ...
 
     def vitals(self) -> StoreStats: ...
-
-    def knows(self, uuid: str) -> bool: ...
-
-    def devices(self) -> wire.Json: ...
-
-    def history(
-        self, uuid: str, metric: str, since: float, until: float, points: int
-    ) -> wire.Json: ...
-
-    def usage(self, uuid: str | None, since: float, until: float, sight: Sight) -> wire.Json: ...
 
     def store(self) -> Store:
         """The store itself; raises Unavailable with the reason if there is none."""
@@ -53,18 +36,6 @@ class NoHistory:
 
     def vitals(self) -> StoreStats:
         return StoreStats()
-
-    def knows(self, uuid: str) -> bool:
-        raise Unavailable(self._reason, hint=self._hint)
-
-    def devices(self) -> wire.Json:
-        raise Unavailable(self._reason, hint=self._hint)
-
-    def history(self, uuid: str, metric: str, since: float, until: float, points: int) -> wire.Json:
-        raise Unavailable(self._reason, hint=self._hint)
-
-    def usage(self, uuid: str | None, since: float, until: float, sight: Sight) -> wire.Json:
-        raise Unavailable(self._reason, hint=self._hint)
 
     def store(self) -> Store:
         raise Unavailable(self._reason, hint=self._hint)
@@ -94,58 +65,8 @@ class Recorded:
             self._budget_bytes,
         )
 
-    def knows(self, uuid: str) -> bool:
-        """Whether the store has history of a device that is not present now."""
-        return any(device.uuid == uuid for device in self._recorder.store.devices())
-
-    def devices(self) -> wire.Json:
-        """Every device with history, including removed ones."""
-        found = self._recorder.store.devices()
-        return {
-            "items": [
-                {"uuid": d.uuid, "index": d.index, "vendor": d.vendor, "name": d.name}
-                for d in found
-            ]
-        }
-
-    def history(self, uuid: str, metric: str, since: float, until: float, points: int) -> wire.Json:
-        known = HOST_METRICS if uuid == HOST else METRICS
-        if metric not in known:
-            raise Invalid(f"{metric[:60]!r} is not recorded", hint=f"one of: {', '.join(known)}")
-        _check_span(since, until)
-        found = self._recorder.store.history(uuid, metric, since, until, points)
-        return {
-            "device": uuid,
-            "metric": metric,
-            "since": since,
-            "until": until,
-            "buckets": [_bucket(one) for one in found],
-        }
-
-    def usage(self, uuid: str | None, since: float, until: float, sight: Sight) -> wire.Json:
-        _check_span(since, until)
-        found = uses_seen_by(sight, self._recorder.store.usage(uuid, since, until))
-        return {"since": since, "until": until, "items": [to_json(use) for use in found]}
-
     def store(self) -> Store:
         return self._recorder.store
 
     def close(self) -> None:
         self._recorder.close()
-
-
-def _bucket(one: Bucket) -> wire.Json:
-    """Encodes one bucket by hand: `asdict` takes a hundred times as long."""
-    return {
-        "since": one.since,
-        "until": one.until,
-        "count": one.count,
-        "min": one.min,
-        "mean": one.mean,
-        "max": one.max,
-    }
-
-
-def _check_span(since: float, until: float) -> None:
-    if since >= until:
-        raise Invalid("the time range is empty", hint="from must be less than to")

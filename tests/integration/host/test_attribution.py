@@ -14,14 +14,8 @@ from andon.host.processes.facts import FOREIGN, HIDDEN, ProcessTable
 from andon.model.device import Process
 from tests.conftest import need
 from tests.integration.conftest import andon
-from tests.integration.parts import (
-    Docker,
-    Slurm,
-    need_root,
-    remove_cgroups,
-    slurm_cluster,
-    wait_until,
-)
+from tests.integration.parts import Docker, need_root, remove_cgroups, wait_until
+from tests.integration.slurm import Slurm, slurm_cluster
 from tests.standin import StandIn, StandInProcess
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

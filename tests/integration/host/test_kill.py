@@ -131,13 +131,16 @@ def test_no_is_no(node: StandIn) -> None:
         assert process.poll() is None
 
 
-def test_what_ignores_sigterm_is_offered_sigkill(node: StandIn) -> None:
+def test_what_ignores_sigterm_is_offered_sigkill(
+    node: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANDON_WORK_GRACE", "2s")
     with started(PYTHON, "-c", STUBBORN) as process:
         line(process)
         with dialogue("kill", str(process.pid)) as asked:
             asked.reads(r"\[y/N\]")
             asked.answers("y")
-            asked.reads(r"still running after 5 s\. Kill with SIGKILL\? \[y/N\]")
+            asked.reads(r"still running after 2 s\. Kill with SIGKILL\? \[y/N\]")
             asked.answers("y")
             asked.reads("ended")
             assert asked.code() == 0

@@ -235,6 +235,8 @@ def test_a_command_shows_the_same_rows_of_a_named_server(
     node: Node, words: tuple[str, ...]
 ) -> None:
     here, there = node.run(*words), node.run(*words, "--url", node.url)
+    if spaced(there.text) != spaced(here.text):  # an alert may begin or fire between the two
+        here = node.run(*words)
     assert spaced(there.text) == spaced(here.text)
     assert there.processes == 0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from andon.cli.commands.watch.history import history
 from andon.history.rules.seeding import specimens
@@ -55,7 +55,7 @@ def reader(readers_window: Window) -> Window:
     return readers_window
 
 
-def device(page: Page, served: Served, query: str = "") -> None:
+def device(page: Page, served: Served, query: str = "?seconds=300") -> None:
     page.goto(f"{served.url}/#/")
     expect(tiles(page)).to_have_count(DEVICES)
     page.goto(f"{served.url}/#/device/{quote(uuids(page)[0])}{query}")
@@ -101,7 +101,7 @@ def test_the_keyboard_reads_and_zooms_a_chart(reader: Window, home: Served) -> N
     chart = reader.page.get_by_role("slider", name="Power of GPU 0: instant")
     chart.focus()
     reader.page.keyboard.press("End")
-    expect(chart).to_have_attribute("aria-valuetext", re.compile(r"power (mean )?\d+ W"))
+    expect(chart).to_have_attribute("aria-valuetext", re.compile(r"power (mean )?\d+\sW"))
     expect(reader.page.locator(".readout")).to_be_visible()
     last = int(chart.get_attribute("aria-valuenow") or 0)
     reader.page.keyboard.press("ArrowLeft")
@@ -115,6 +115,10 @@ def test_the_keyboard_reads_and_zooms_a_chart(reader: Window, home: Served) -> N
     expect(reader.page).to_have_url(re.compile(r"seconds=300$"))
     reader.page.keyboard.press("Escape")
     expect(reader.page.locator(".readout")).to_have_count(0)
+    reader.page.keyboard.press("+")
+    expect(reader.page).to_have_url(re.compile("seconds=150"))
+    reader.page.keyboard.press("Escape")
+    expect(reader.page).to_have_url(re.compile(r"seconds=300$"))
 
 
 def test_back_undoes_each_zoom_and_a_double_click_all_of_them(reader: Window, home: Served) -> None:
@@ -142,7 +146,8 @@ def test_back_undoes_each_zoom_and_a_double_click_all_of_them(reader: Window, ho
 
 def test_a_drag_selects_what_it_covers(reader: Window, home: Served) -> None:
     device(reader.page, home)
-    reader.page.goto(f"{reader.page.url}?seconds=1800&until=1794770000")
+    address = reader.page.url.partition("?")[0]
+    reader.page.goto(f"{address}?seconds=1800&until=1794770000")
     expect(reader.page.get_by_text("nothing was read in this range").first).to_be_visible()
     drag(reader.page, 0.25, 0.75)
     expect(reader.page).to_have_url(re.compile("range=1800"))
@@ -203,7 +208,7 @@ def test_a_title_tells_the_reading_of_now_from_the_mean_of_the_range(
     device(reader.page, home)
     caption = reader.page.locator("figure.chart figcaption").nth(1)
     expect(caption).to_have_text(re.compile(r"Memory[\d.]+ GiB now · mean [\d.]+ GiB"))
-    shown = re.findall(r"([\d.]+) GiB now", caption.inner_text())[0]
+    shown = re.findall(r"([\d.]+)\sGiB now", caption.inner_text())[0]
     strip = reader.page.locator(".strip.large div", has_text="memory").locator("dd").inner_text()
     assert round(float(shown)) == round(float(strip.split(" / ")[0]))
     swatches = reader.page.locator("figure.chart").nth(4).locator(".legend i")
@@ -227,8 +232,8 @@ def test_all_gpus_stand_on_one_page_by_a_reading(reader: Window, home: Served) -
     expect(page.get_by_role("heading", level=1)).to_have_text("All GPUs: power")
     drag(page, 0.2, 0.7)
     expect(page).to_have_url(re.compile("until="))
-    expect(page.get_by_text(re.compile("andon history --metric power_watts --since .* --until")
-                            )).to_be_visible()  # fmt: skip
+    command = re.compile("copy: andon history --metric power_watts --since .* --until")
+    expect(page.get_by_role("button", name=command)).to_be_visible()
     page.locator("figure.small a").first.click()
     expect(page).to_have_url(re.compile(r"device/.*until="))
     assert reader.complaints == []
@@ -291,6 +296,109 @@ def test_a_share_of_time_is_the_same_share_at_every_range(seen: Window, tmp_path
             assert max(heights) <= 1
             if seconds == 604_800:
                 assert 0.4 < sum(heights) / len(heights) < 0.7, "drawn as its share, not solid"
+
+
+HOUR = 3600
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, int]]:
+    """Two GPUs at 80 % for an hour, with ten minutes missing, and at 50 % a day before."""
+    folder = tmp_path_factory.mktemp("recorded")
+    end = int(time.time()) // HOUR * HOUR - HOUR
+    store = kind_of("sqlite").open(parse_store_url(f"sqlite:{folder}/history.db"), "")
+    uuids = [one.uuid for one in specimens(2)]
+    today = [at for at in range(end - HOUR, end, 10) if not 1200 <= at - (end - HOUR) < 1800]
+    for value, times in ((80, today), (50, [at - 86_400 for at in range(end - HOUR, end, 10)])):
+        store.write([_used(uuids, float(at), value) for at in times])
+    store.close()
+    with serving(folder, simulate=2, ANDON_HISTORY=f"{folder}/history.db") as served:
+        yield served, end
+
+
+def test_a_chart_says_why_it_has_a_gap_and_what_was_yesterday(
+    seen: Window, recorded: tuple[Served, int]
+) -> None:
+    served, end = recorded
+    page = seen.page
+    page.goto(f"{served.url}/#/charts?seconds={HOUR}&until={end}")
+    gaps = page.locator("figure.small .gap")
+    expect(gaps).to_have_count(2)
+    expect(gaps.first).to_have_attribute("title", re.compile("no server was running"))
+    expect(page.locator("figure.small .times")).to_have_count(2)
+    page.get_by_label("compare with").select_option("day")
+    expect(page).to_have_url(re.compile("compare=day"))
+    expect(page.locator("figure.small .ghost[d^=M]")).to_have_count(2)
+    page.locator(".surface").first.hover(position={"x": 20, "y": 20})
+    expect(page.locator("figure.small .value").nth(1)).to_have_text("80 % · yesterday 50 %")
+    page.locator("summary", has_text="all GPUs").click()
+    page.get_by_label("1", exact=True).check()
+    expect(page.locator("figure.small")).to_have_count(1)
+    expect(page).to_have_url(re.compile("devices=1"))
+    assert violations(page) == []
+    page.reload()
+    expect(page.locator("figure.small .ghost[d^=M]")).to_have_count(1)
+    page.go_back()
+    expect(page.locator("figure.small")).to_have_count(2)
+    assert seen.complaints == []
+
+
+def test_what_is_shown_is_saved_as_values_and_as_a_picture(
+    seen: Window, recorded: tuple[Served, int]
+) -> None:
+    served, end = recorded
+    page = seen.page
+    for place in ("charts", f"device/{quote(specimens(2)[0].uuid)}"):
+        page.goto("about:blank")
+        page.goto(f"{served.url}/#/{place}?seconds={HOUR}&until={end}")
+        figure = page.locator("figure.small, figure.chart").first
+        expect(figure).to_have_attribute("aria-label", re.compile("80 %"))
+        with page.expect_download() as csv:
+            page.get_by_role("button", name="CSV").click()
+        assert csv.value.suggested_filename.startswith("andon_SIMULATED_")
+        rows = csv.value.path().read_text().splitlines()
+        assert rows[0].startswith("time,gpu,utilisation % mean,")
+        assert any(row.split(",")[1:3] == ["GPU 0", "80"] for row in rows)
+        with page.expect_download() as picture:
+            page.get_by_role("button", name="PNG").click()
+        content = picture.value.path().read_bytes()
+        assert content.startswith(b"\x89PNG")
+        assert len(content) > 10_000, "an empty one is smaller"
+    assert seen.complaints == []
+
+
+def test_an_alert_is_marked_on_the_axis_and_leads_to_its_page(
+    seen: Window, recorded: tuple[Served, int]
+) -> None:
+    served, end = recorded
+    page, uuid = seen.page, specimens(2)[0].uuid
+
+    def with_alert(route: Route) -> None:
+        alert = {"id": "a1", "rule": "thermal", "subject": uuid, "level": "critical"}
+        times = {"since": end - 1860, "fired": end - 1800, "resolved": end - 600}
+        found = {"alerts": [{**alert, **times, "message": "GPU 0 is too hot"}]}
+        route.fulfill(json=found)
+
+    page.route("**/api/alerts?since=*", with_alert)
+    page.goto(f"{served.url}/#/device/{quote(uuid)}?seconds={HOUR}&until={end}")
+    marks = page.get_by_role("list", name="what happened").get_by_role("link")
+    expect(marks).to_have_count(2)
+    expect(marks.first).to_have_attribute("aria-label", re.compile("alert: GPU 0 is too hot"))
+    marks.first.focus()
+    said = marks.first.evaluate("one => getComputedStyle(one, '::after').content")
+    assert "GPU 0 is too hot" in said
+    assert violations(page) == []
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("#/alerts/a1"))
+
+
+def _used(uuids: list[str], at: float, value: int) -> NodeReadings:
+    sample = Sample(at, utilization_percent=value, throttle=())
+    devices = tuple(
+        DeviceStatus(Device(uuid, place, "sim", "X"), State.OK, at, sample=sample)
+        for place, uuid in enumerate(uuids)
+    )
+    return tick_of(Snapshot("n", at, devices=devices))
 
 
 def _slowed(uuid: str, at: float, slowed: bool) -> NodeReadings:

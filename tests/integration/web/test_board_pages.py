@@ -284,6 +284,9 @@ def test_a_device_has_charts_reasons_processes_and_facts(reader: Window, home: S
     expect(reader.page.locator("canvas")).to_have_count(8)
     for title in ("Why", "Alerts", "Processes now", "Facts"):
         expect(reader.page.get_by_role("heading", name=title, exact=True)).to_be_visible()
+    command = reader.page.get_by_role("button", name="copy: andon why 0")
+    expect(reader.page.get_by_text("andon why 0")).to_be_hidden()
+    command.hover()
     expect(reader.page.get_by_text("andon why 0")).to_be_visible()
     expect(reader.page.get_by_role("figure", name=re.compile(r"^Utilisation.*mean \d+ %"))
            ).to_be_visible()  # fmt: skip
@@ -376,7 +379,7 @@ def test_processes_are_grouped_with_sums(seen: Window, home: Served, by: str, he
 
 def test_one_node_is_not_listed_and_health_is_told_in_words(reader: Window, home: Served) -> None:
     board(reader.page, home)
-    expect(reader.page.locator("header nav a", has_text="Health")).to_be_visible()
+    expect(reader.page.locator("footer").get_by_role("link", name="Health")).to_be_visible()
     expect(reader.page.locator("header nav a", has_text="Nodes")).to_have_count(0)
     reader.page.goto(f"{home.url}/#/health")
     expect(reader.page.get_by_text(re.compile(r"missed"))).to_be_visible()

@@ -143,6 +143,17 @@ def test_the_last_minutes_begin_in_the_history_so_that_a_tile_is_whole(tmp_path:
     assert column[-1] == 87  # the latest sample itself
 
 
+def test_the_last_hours_are_means_of_two_minutes(tmp_path: Path) -> None:
+    farm, store = drawn.farm(), MemoryStore()
+    store.write([_tick(farm.at - ago, busy, ()) for ago, busy in ((7_000, 40), (6_990, 60))], [])
+    with served(Parts(tmp_path, [farm], memory=Kept(store))) as client:
+        said = client.get("/api/recent?seconds=10800").json()
+    column = said["devices"][GPU]
+    assert len(said["at"]) == len(column) == 91
+    assert farm.at - said["at"][0] == 10_800
+    assert [value for value in column if value is not None] == [50, 87]
+
+
 def test_without_a_history_the_last_minutes_are_those_in_memory(tmp_path: Path) -> None:
     said = asked(tmp_path, "/api/recent?seconds=300", None).json()
     assert len(said["at"]) == 1

@@ -47,6 +47,7 @@ class Screen:
 @contextmanager
 def screen(*arguments: str, start: tuple[str, ...] = ("-m", "andon.cli")) -> Iterator[Screen]:
     person, terminal = os.openpty()
+    _keep_output(terminal)
     process = subprocess.Popen(
         [PYTHON, *start, *arguments],
         stdin=terminal,
@@ -64,6 +65,14 @@ def screen(*arguments: str, start: tuple[str, ...] = ("-m", "andon.cli")) -> Ite
         with suppress(OSError):
             os.close(terminal)
         os.close(person)
+
+
+def _keep_output(terminal: int) -> None:
+    """A terminal discards at Ctrl-C what nobody has read yet; the kernel does so after the signal,
+    so that on a busy machine the answer to it would be lost as well."""
+    modes = termios.tcgetattr(terminal)
+    modes[3] |= termios.NOFLSH
+    termios.tcsetattr(terminal, termios.TCSANOW, modes)
 
 
 SLOW = """

@@ -156,8 +156,8 @@ def test_the_questions_and_the_ends() -> None:
     one, two = [target()], [target(), target(8)]
     assert question(one, TERM) == "End pid 4711 with SIGTERM?"
     assert question(two, signal.SIGUSR1) == "Signal 2 processes with SIGUSR1?"
-    assert kill_question(one) == "pid 4711 is still running after 5 s. Kill with SIGKILL?"
-    assert "2 processes are still running" in kill_question(two)
+    assert kill_question(one, 5.0) == "pid 4711 is still running after 5 s. Kill with SIGKILL?"
+    assert "2 processes are still running" in kill_question(two, 5.0)
     assert done(one, TERM) == "pid 4711 ended"
     assert done(two, signal.SIGUSR1) == "SIGUSR1 sent to 2 processes"
     assert "andon kill -s KILL 4711 8" in not_ended(two, TERM).hint

@@ -13,7 +13,7 @@ from andon.failures.retrying import Clocks
 from andon.jobs.clusters import asking, notes, pages
 from andon.jobs.clusters.asking import OpenCluster
 from andon.jobs.clusters.poller import ClusterPoller
-from andon.jobs.folder import jobs_path, open_jobs_folder
+from andon.jobs.folder import CLUSTER_PAGES, jobs_path, open_jobs_folder
 from andon.model.job import JobState
 from andon.model.job.cluster import ClusterJob, Submission
 from andon.model.job.device_request import DeviceRequest
@@ -118,7 +118,7 @@ def test_a_job_with_impossible_values_hides_no_other(fake: FakeCluster) -> None:
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"schema":"andon.cluster-page/1"}', "\0"])
 def test_a_damaged_file_is_not_used(fake: FakeCluster, text: str) -> None:
-    folder = jobs_path() / pages.FOLDER
+    folder = jobs_path() / CLUSTER_PAGES
     folder.mkdir()
     (folder / "lab.json").write_text(text)
     assert pages.kept_page("lab").at is None

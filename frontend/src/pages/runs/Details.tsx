@@ -2,7 +2,7 @@
 import { type ReactNode, useState } from "react";
 import type { Problem } from "../../api/client";
 import type { RunDetails, RunMark, RunUse } from "../../api/types";
-import { count, DASH, dateOf, gib, measured, percent, used } from "../../lib/format";
+import { count, DASH, dateOf, gib, measured, momentOf, percent, used } from "../../lib/format";
 import { progressText } from "../../lib/progress";
 import { deviceLink, leaseLink, runLink } from "../../lib/router";
 import { live, useLive } from "../../live/store";
@@ -13,7 +13,7 @@ import { type Column, Table } from "../../parts/Table";
 import { energyOf, peakOf, utilizationOf } from "./data";
 import { Gpus, State } from "./List";
 import { download, useMarks, useRunsOf } from "./queries";
-import { RunCharts } from "./RunCharts";
+import { isClock, RunCharts } from "./RunCharts";
 import { nothingDrawn, readText, share, sinceStart, spreadText } from "./words";
 
 const MOST_LISTED = 200;
@@ -42,7 +42,7 @@ export function Details({ id, query }: { id: string; query: URLSearchParams }) {
       <div className="below">
         <Facts run={run} />
         <div>
-          <Happened items={happened} omitted={marks.data?.omitted ?? 0} note={marks.data?.note ?? marks.error?.reason ?? null} />
+          <Happened items={happened} omitted={marks.data?.omitted ?? 0} note={marks.data?.note ?? marks.error?.reason ?? null} time={(at) => (isClock(query) ? momentOf(run.began + at).slice(11) : sinceStart(at))} />
           <Chosen run={run} />
         </div>
       </div>
@@ -143,7 +143,7 @@ function Facts({ run }: { run: RunDetails }) {
 }
 
 /** Events, items and alerts, the latest first. */
-function Happened({ items, omitted, note }: { items: RunMark[]; omitted: number; note: string | null }) {
+function Happened({ items, omitted, note, time }: { items: RunMark[]; omitted: number; note: string | null; time: (at: number) => string }) {
   const shown = items.slice(-MOST_LISTED).reverse();
   const more = omitted + items.length - shown.length;
   return (
@@ -153,7 +153,7 @@ function Happened({ items, omitted, note }: { items: RunMark[]; omitted: number;
       <ol className="plain happened">
         {shown.map((mark, place) => (
           <li key={`${mark.at} ${place}`} className={mark.failed || mark.level === "critical" ? "wrong" : undefined}>
-            <span className="dim">{sinceStart(mark.at)}</span> <span>{mark.level && `${mark.level}: `}{mark.title}{mark.detail && <span className="dim"> {mark.detail}</span>}</span>
+            <span className="dim">{time(mark.at)}</span> <span>{mark.level && `${mark.level}: `}{mark.title}{mark.detail && <span className="dim"> {mark.detail}</span>}</span>
           </li>
         ))}
       </ol>

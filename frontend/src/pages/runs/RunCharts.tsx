@@ -7,6 +7,7 @@ import { GIB, pointAt } from "../../charts/data";
 import { KINDS, type Limit, text } from "../../charts/metrics";
 import { Frame, Readout, spanText, type Told } from "../../charts/Scope";
 import { known } from "../../lib/format";
+import { keep } from "../../lib/router";
 import { useTheme } from "../../lib/theme";
 import { chartMarks, linesOf, overlaid, READINGS, type Reading, widthsOf, withGaps } from "./data";
 import { useRunStage } from "./room";
@@ -21,28 +22,47 @@ interface Drawn {
   lines: Line[];
 }
 
-/** Of one run: a line for each of its GPUs, against the time of day. */
+/** Of one run: a line for each of its GPUs, since its start or against the time of day; everything on the page has the same. */
 export function RunCharts({ run, marks, query }: { run: RunDetails; marks: RunMark[]; query: URLSearchParams }) {
+  const clock = isClock(query);
+  const begin = clock ? run.began : 0;
   const drawn = useMemo(() => {
     const series = withGaps(run.series);
-    const at = series.at.map((moment) => run.began + moment);
+    const at = series.at.map((moment) => begin + moment);
     return READINGS.map((reading) => ({ reading, at, lines: linesOf({ ...run, series }, reading) }));
-  }, [run]);
-  const found = useMemo(() => chartMarks(marks, run.began), [marks, run.began]);
+  }, [run, begin]);
+  const found = useMemo(() => chartMarks(marks, begin), [marks, begin]);
+  const choose = (time: string) => {
+    const next = new URLSearchParams(query);
+    if (time) next.set("time", time);
+    else next.delete("time");
+    keep(next);
+  };
   const last = Math.max(run.duration_seconds ?? 0, run.series.at.at(-1) ?? 0);
   return (
     <Charts
-      drawn={drawn} marks={found} query={query} begin={run.began} last={last} limitOf={(reading) => limitOf(run, reading)}
-      when={(moment) => `${spanText(moment, 0)} · ${sinceStart(moment - run.began)} after the start`}
+      drawn={drawn} marks={found} query={query} begin={begin} last={last} limitOf={(reading) => limitOf(run, reading)}
+      when={(moment) => timeText(moment, clock)} fromStart={!clock}
+      times={(
+        <span role="group" aria-label="time" className="buttons">
+          <button type="button" aria-pressed={!clock} onClick={() => choose("")}>since start</button>
+          <button type="button" aria-pressed={clock} onClick={() => choose("clock")}>time of day</button>
+        </span>
+      )}
     />
   );
 }
+
+/** Whether times are those of the day; else they count from the start. */
+export const isClock = (query: URLSearchParams): boolean => query.get("time") === "clock";
+
+const timeText = (moment: number, clock: boolean): string => (clock ? spanText(moment, 0) : `${sinceStart(moment)} after the start`);
 
 /** Of several: a line for each, the mean of its GPUs. */
 export function OverlaidCharts({ runs, query }: { runs: RunDetails[]; query: URLSearchParams }) {
   const drawn = useMemo(() => READINGS.map((reading) => ({ reading, ...overlaid(runs.map((run) => ({ ...run, series: withGaps(run.series) })), reading, (run) => `${run.name} ${run.id}`) })), [runs]);
   const last = Math.max(1, ...runs.map((run) => Math.max(run.duration_seconds ?? 0, run.series.at.at(-1) ?? 0)));
-  return <Charts drawn={drawn} marks={[]} query={query} begin={0} last={last} limitOf={() => null} when={(moment) => `${sinceStart(moment)} after the start`} fromStart />;
+  return <Charts drawn={drawn} marks={[]} query={query} begin={0} last={last} limitOf={() => null} when={(moment) => timeText(moment, false)} fromStart named />;
 }
 
 interface Props {
@@ -54,9 +74,13 @@ interface Props {
   limitOf: (reading: Reading) => Limit | null;
   when: (at: number) => string;
   fromStart?: boolean;
+  /** The choice of times. */
+  times?: ReactNode;
+  /** Whether one line alone also has its name. */
+  named?: boolean;
 }
 
-function Charts({ drawn, marks, query, begin, last, limitOf: limit, when, fromStart = false }: Props) {
+function Charts({ drawn, marks, query, begin, last, limitOf: limit, when, fromStart = false, times, named = false }: Props) {
   const theme = useTheme();
   const cursor = useMemo(() => new Cursor(), []);
   const stage = useRunStage(query, begin, last, () => cursor.get()?.at ?? null);
@@ -72,8 +96,9 @@ function Charts({ drawn, marks, query, begin, last, limitOf: limit, when, fromSt
           <button type="button" onClick={() => stage.zoom(2)} disabled={!stage.zoomed} aria-label="zoom out">−</button>
           <button type="button" onClick={() => stage.reset()} disabled={!stage.zoomed}>all</button>
         </span>
-        <span className="dim">{sinceStart(stage.since - begin)} to {sinceStart(stage.until - begin)} after the start</span>
-        {(all.length > 1 || fromStart) && <Legend lines={all} />}
+        {times}
+        <span className="dim">{fromStart ? `${sinceStart(stage.since)} to ${sinceStart(stage.until)} after the start` : `${spanText(stage.since, 0)} to ${spanText(stage.until, 0)}`}</span>
+        {(all.length > 1 || named) && <Legend lines={all} />}
       </div>
       <div className="charts">
         {drawn.map((one, place) => {

@@ -2,7 +2,8 @@
 import type { RunDetails, RunMark, RunUpdate } from "../../api/types";
 import { type Columns, GIB } from "../../charts/data";
 import { energy } from "../../lib/format";
-import type { ChartMark, Line } from "../../charts/Chart";
+import type { Line } from "../../charts/Chart";
+import type { ChartMark } from "../../charts/marks";
 
 export const READINGS = ["utilization_percent", "memory_used_bytes", "temperature_celsius", "power_watts"] as const;
 export type Reading = (typeof READINGS)[number];

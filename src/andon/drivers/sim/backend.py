@@ -15,12 +15,13 @@ from msgspec.structs import replace
 
 from andon.drivers.sim.rules import behaviour
 from andon.drivers.sim.rules.behaviour import NOT_SIMULATED, UNSUPPORTED, Specimen
-from andon.drivers.sim.rules.scenarios import Script, ScriptedFault, plan
+from andon.drivers.sim.rules.scenarios import LAB, LAB_DEVICES, Script, ScriptedFault, plan
 from andon.errors import Gone, Unavailable
 from andon.model.device import SAMPLE_VALUES, Card, Device, Reading, Sample
 from andon.version import __version__
 
 if TYPE_CHECKING:
+    from andon.drivers.sim.rules.lab import Lab
     from andon.model.event import Event
 
 
@@ -48,6 +49,9 @@ class Simulation:
             behaviour.make_specimen(index, seed, model, workload)
             for index, (model, workload) in enumerate(played.parts)
         )
+        self._lab_seed = seed if scenario == LAB else None
+        self._lab: Lab | None = None
+        self._read: set[int] = set()
         self._origin = origin
         self._opened_seconds = 0.0
         self._report: Callable[[Sequence[Event]], None] | None = None
@@ -65,6 +69,10 @@ class Simulation:
             self._origin = now
         self._opened_seconds = now - self._origin
         self._refuse_when_unavailable(self._opened_seconds)
+        if self._lab_seed is not None and self._lab is None:
+            from andon.drivers.sim.rules.lab import Lab
+
+            self._lab = Lab(self._lab_seed, self._origin, self._specimens[:LAB_DEVICES])
         return self.glance()
 
     def describe(self, card: Card) -> Sequence[Device]:
@@ -79,6 +87,7 @@ class Simulation:
         self._refuse_when_unavailable(elapsed)
         self._report_when_due(specimen, at, elapsed)
         self._refuse_when_lost(specimen.index, elapsed)
+        self._read.add(specimen.index)
         self._delay(specimen.index, elapsed)
         return [self._reading(specimen, at, elapsed, watched)]
 
@@ -126,6 +135,8 @@ class Simulation:
                 self._report([xid])
 
     def _refuse_when_lost(self, device: int, elapsed: float) -> None:
+        if self._lab is not None and device not in self._read:
+            return  # it was there before the lab was opened, so what it is is known
         for script in self._active(ScriptedFault.LOST, elapsed, device):
             raise Gone("the simulated device has fallen off the bus", hint=_scripted(script))
 
@@ -136,6 +147,8 @@ class Simulation:
             threading.Event().wait(float(script.value))
 
     def _reading(self, specimen: Specimen, at: float, elapsed: float, watched: bool) -> Reading:
+        if self._lab is not None and specimen.index < LAB_DEVICES:
+            specimen = self._lab.device(specimen.index, at)
         missing = dict(behaviour.missing(specimen.model, watched))
         sample, processes = behaviour.sample(specimen, at), behaviour.processes(specimen, at)
         missing |= {name: NOT_SIMULATED for name in SAMPLE_VALUES if getattr(sample, name) is None}

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -12,7 +11,7 @@ from andon.errors import AndonError
 from andon.host.files import make_private, read_regular
 from andon.jobs.clusters.asking import OpenCluster, all_within
 from andon.jobs.clusters.notes import recent_notes
-from andon.jobs.folder import jobs_path, open_jobs_folder, write_whole
+from andon.jobs.folder import cluster_page_path, open_jobs_folder, write_whole
 from andon.jobs.rules.cluster_views import (
     PAGE_SCHEMA,
     ClusterPage,
@@ -26,7 +25,6 @@ from andon.model.job.cluster import ClusterJob
 from andon.model.job.spec import dumps, loads
 from andon.model.shapes import to_json
 
-FOLDER = "clusters"
 LARGEST_BYTES = 64 << 20
 
 
@@ -40,7 +38,7 @@ class ClusterList(Struct, frozen=True):
 def kept_page(name: str) -> ClusterPage:
     """Returns what is in the file; an empty page if there is none."""
     with suppress(OSError, Wrong):
-        value = loads(read_regular(_path(name), LARGEST_BYTES))
+        value = loads(read_regular(cluster_page_path(name), LARGEST_BYTES))
         page = read(ClusterPage, value)
         if value.get("schema") == PAGE_SCHEMA and page.name == name:
             return page
@@ -50,17 +48,16 @@ def kept_page(name: str) -> ClusterPage:
 def keep_page(page: ClusterPage) -> None:
     """Writes the file, if that is possible; otherwise the next command asks again."""
     with suppress(OSError, AndonError):
-        folder = open_jobs_folder().path / FOLDER
-        make_private(folder)
+        open_jobs_folder()
+        path = cluster_page_path(page.name)
+        make_private(path.parent)
         text = dumps({"schema": PAGE_SCHEMA, **to_json(page)})
-        write_whole(folder, _path(page.name).name, text, sync=False)
+        write_whole(path.parent, path.name, text, sync=False)
 
 
 def forget_answer(name: str) -> None:
     """Makes the next list ask the cluster: its jobs have just been changed."""
-    page = kept_page(name)
-    if page.tried:
-        keep_page(replace(page, tried=0.0))
+    keep_page(replace(kept_page(name), tried=0.0))
 
 
 def pages_now(clusters: Sequence[OpenCluster], everyone: bool = False) -> list[ClusterPage]:
@@ -122,7 +119,3 @@ def local_time(at: float | None) -> str:
     then, today = time.localtime(at), time.localtime()
     same = then[:3] == today[:3]
     return time.strftime("%H:%M" if same else "%a %d %b %H:%M", then)
-
-
-def _path(name: str) -> Path:
-    return jobs_path() / FOLDER / f"{name}.json"

@@ -12,7 +12,6 @@ from msgspec import Struct
 from andon.errors import AndonError, Denied, Gone, Invalid
 from andon.units import human_bytes, human_seconds
 
-KILL_AFTER_SECONDS = 5.0  # after the first signal SIGKILL is offered
 SAME_START_SECONDS = 1.5  # the kernel's boot time, from which starts are counted, moves by a second
 MOST_CHILDREN = 4  # named in one line
 ENDING_SIGNALS = frozenset(("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGKILL", "SIGABRT"))
@@ -211,9 +210,9 @@ def question(targets: Sequence[EndTarget], number: signal.Signals) -> str:
     return f"{verb} {_which(targets)} with {number.name}?"
 
 
-def kill_question(targets: Sequence[EndTarget]) -> str:
+def kill_question(targets: Sequence[EndTarget], grace_seconds: float) -> str:
     """The question if processes are still running after the first signal."""
-    return f"{still_running(targets)} after {KILL_AFTER_SECONDS:g} s. Kill with SIGKILL?"
+    return f"{still_running(targets)} after {grace_seconds:g} s. Kill with SIGKILL?"
 
 
 def still_running(targets: Sequence[EndTarget]) -> str:

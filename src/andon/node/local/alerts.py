@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from andon.alerts.rules.overview import AlertOverview
 from andon.errors import Gone, Unavailable
-from andon.model.alert import Alert, Phase
+from andon.model.alert import Alert, Phase, Silence
 from andon.model.naming import devices_named
 from andon.node.running import silent_server
 
@@ -94,7 +94,7 @@ class LocalAlerts:
     def unacknowledge(self, number: str) -> Alert:
         _refuse()
 
-    def silence(self, body: Mapping[str, Any]) -> str:
+    def silence(self, body: Mapping[str, Any]) -> Silence:
         _refuse()
 
     def unsilence(self, number: str) -> None:

@@ -16,8 +16,7 @@ class LocalJobs:
 
     def __init__(self, here: "Here") -> None:
         self._queue: Queue | None = None
-        clustered = bool(here.settings.clusters)
-        self._clusters = here.parts.configured_clusters(here.settings) if clustered else ()
+        self._clusters = here.parts.configured_clusters(here.settings)
 
     def page(self) -> JobListing:
         if self._queue is None:

@@ -42,7 +42,7 @@ class LocalPast:
 
     def throttle_shares(
         self, device: str, since: float, until: float, points: int
-    ) -> "tuple[Sequence[int], Mapping[str, Sequence[float | None]]]":
+    ) -> "tuple[list[int], Mapping[str, list[float | None]]]":
         from andon.history.rules.throttle_shares import throttle_shares
         from andon.node.remote.past import RemotePast
 

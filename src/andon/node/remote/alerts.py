@@ -1,6 +1,5 @@
 """The alerts of a server."""
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
@@ -9,17 +8,16 @@ from msgspec.structs import replace
 
 from andon.alerts.rules.overview import AlertOverview, Outcomes
 from andon.errors import Invalid
-from andon.model.alert import Alert, Made
+from andon.model.alert import Alert, Silence
 from andon.model.alert_wire import ALERTS, AlertList, alert_from_json
 from andon.model.codec import Text, Wrong, read, read_schema
 from andon.model.shapes import to_json
 from andon.model.wire import Json
+from andon.node.following import followed
 from andon.node.server import Server
 
 T = TypeVar("T")
 
-FOLLOW_SECONDS = 1.0
-OVERLAP_SECONDS = 10.0  # asked for twice, so that nothing that ended meanwhile is missed
 MOST = 1000
 
 
@@ -41,11 +39,7 @@ class RemoteAlerts:
         return replace(pages[0], alerts=tuple(found.values()))
 
     def pages(self, devices: Sequence[str] = ()) -> Iterator[AlertOverview]:
-        page = self.page(None, devices)
-        while True:
-            yield page
-            time.sleep(FOLLOW_SECONDS)
-            page = self.page(page.at - OVERLAP_SECONDS, devices)  # by the server's own clock
+        return followed(self, devices)
 
     def check_server(self) -> None:
         """Does nothing: it is one."""
@@ -71,9 +65,9 @@ class RemoteAlerts:
     def unacknowledge(self, number: str) -> Alert:
         return self._read(alert_from_json, self.server.delete(_at(number, "/acknowledge")))
 
-    def silence(self, body: Mapping[str, Any]) -> str:
+    def silence(self, body: Mapping[str, Any]) -> Silence:
         payload = self.server.post("/api/silences", {**body})
-        return self._read(lambda made: read(Made, made).id, payload)
+        return self._read(lambda made: read(Silence, made), payload)
 
     def unsilence(self, number: str) -> None:
         self.server.delete(f"/api/silences/{quote(number, safe='')}")

@@ -1,9 +1,8 @@
 """The readings of a server's devices: one snapshot, or a session of them."""
 
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from andon.alerts.rules.glance import lamps_now
 from andon.alerts.rules.lamps import lamps_of
@@ -13,6 +12,7 @@ from andon.failures.rules.backoff import BackOff
 from andon.model import wire, wire_in
 from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp
+from andon.node.following import PolledSession
 from andon.node.remote.alerts import RemoteAlerts
 from andon.node.server import MINUTES, Notify, Server
 from andon.sampling.rules.readings import checked_snapshot
@@ -66,8 +66,8 @@ class RemoteLive:
             snapshot, self._rulebook()
         )
 
-    def subscribe(self, interval_seconds: float, watching: bool = False) -> "Session":
-        return Session(self, interval_seconds)
+    def subscribe(self, interval_seconds: float, watching: bool = False) -> PolledSession:
+        return PolledSession(self.read, self.patiently, interval_seconds)
 
     def patiently(self) -> Snapshot:
         """Returns one snapshot, waiting as long as the server is down, which is reported."""
@@ -91,34 +91,6 @@ class RemoteLive:
             return checked_snapshot(wire_in.snapshot_from_json(payload))
         except Invalid as exc:
             raise self.server.of_another_version(exc.reason) from exc
-
-
-class Session:
-    """New snapshots of a server, polled at an interval; each is yielded once.
-
-    The first one must succeed; later the server may restart.
-    """
-
-    dropped = 0
-
-    def __init__(self, live: RemoteLive, interval_seconds: float) -> None:
-        self._live, self._interval = live, interval_seconds
-
-    def __iter__(self) -> Iterator[Snapshot]:
-        last: float | None = None
-        while True:
-            asked = time.monotonic()
-            snapshot = self._live.read() if last is None else self._live.patiently()
-            if snapshot.at != last:
-                last = snapshot.at
-                yield snapshot
-            time.sleep(max(0.05, asked + self._interval - time.monotonic()))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Does nothing: there is nothing to close."""
 
 
 def lamps_by(alerts: RemoteAlerts, snapshot: Snapshot) -> tuple[DeviceLamp, ...] | None:

@@ -85,13 +85,16 @@ class RunCurves(Struct):
 
     def at(self, moment: float) -> None:
         """Sets the time of the readings that follow."""
+        self.widen(moment)
         place = max(0, int((moment - self.began) / self.width))
-        while place >= self.points:
-            self._halve()
-            place = max(0, int((moment - self.began) / self.width))
         self.counts += [0] * (place + 1 - len(self.counts))
         self.counts[place] += 1
         self._open = place
+
+    def widen(self, moment: float) -> None:
+        """Makes the spans so wide that they reach this time."""
+        while int((moment - self.began) / self.width) >= self.points:
+            self._halve()
 
     def add(self, uuid: str, name: str, value: float | None) -> None:
         if value is None or self._open is None:

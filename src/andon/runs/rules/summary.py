@@ -134,6 +134,10 @@ class RunTallies:
         """Removes a device that the run has given back: what others do there does not count."""
         self._left[uuid] = at
 
+    def expect(self, until: float) -> None:
+        """Prepares for a run whose end is known, so that its curves need not be made coarser."""
+        self._curves.widen(until)
+
     @property
     def present(self) -> frozenset[str]:
         """The devices that the run has now."""

@@ -4,16 +4,15 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 
-from andon.alerts.rules.lamps import board
-from andon.alerts.rules.standing import board_now
+from andon.alerts.rules.glance import lamps_now
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.evidence.departures import NOTHING_KNOWN, EndedProcesses
 from andon.explain.why import explain, explain_absence
 from andon.explain.wire import WHY, Explained, ExplainedDevice, explained_to_json
 from andon.leases.rules.eligibility import score
 from andon.model import wire
-from andon.model.alert import Alert
 from andon.model.device import DeviceStatus, Process, Snapshot, State
+from andon.model.lamp import DeviceLamp
 from andon.model.lease_list import LeaseList
 from andon.model.naming import device_labels, device_named, titles, unread_words
 from andon.model.shapes import names_of, plain
@@ -201,14 +200,15 @@ def why(
     snapshots: Sequence[Snapshot],
     name: str,
     rulebook: Rulebook | None = None,
-    alerts: Iterable[Alert] | None = None,
+    lamps: Iterable[DeviceLamp] | None = None,
     departures: EndedProcesses = NOTHING_KNOWN,
 ) -> wire.Json:
-    """`andon.why/1` of one device, from the last minutes; its lamp by the alerts, if there are."""
+    """`andon.why/1` of one device, from the last minutes; its lamp by the latest alone, if none
+    are given."""
     latest = snapshots[-1]
     status = device_named(name, latest.devices)
-    now = board_now(latest, rulebook or Rulebook()) if alerts is None else board(latest, alerts)
-    lit = next(lamp for lamp in now.devices if lamp.uuid == status.device.uuid)
+    lamps = lamps_now(latest, rulebook or Rulebook()) if lamps is None else lamps
+    lit = next(lamp for lamp in lamps if lamp.uuid == status.device.uuid)
     reasons = explain(snapshots, status.device.uuid, rulebook, departures, lit)
     found = Explained(
         latest.at - snapshots[0].at,
@@ -267,10 +267,6 @@ def _allocated(snapshot: Snapshot, leases: LeaseList | None) -> tuple[wire.Json 
 
 def _first_known(*values: int | None) -> int | None:
     return next((value for value in values if value is not None), None)
-
-
-def to_come(what: str) -> wire.Json:
-    return {"items": [], "note": f"this version has no {what} yet"}
 
 
 def _read(status: DeviceStatus, name: str) -> float | None:

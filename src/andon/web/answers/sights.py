@@ -91,12 +91,12 @@ class SingleFlight:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: dict[Sight, tuple[Snapshot, bytes]] = {}
+        self._kept: dict[Sight, tuple[float, bytes]] = {}
 
-    def answer(self, latest: Snapshot, sight: Sight, make: Callable[[], bytes]) -> bytes:
+    def answer(self, at: float, sight: Sight, make: Callable[[], bytes]) -> bytes:
         with self._lock:
             known = self._kept.get(sight)
-            if known is None or known[0] is not latest:
-                self._kept = {s: one for s, one in self._kept.items() if one[0] is latest}
-                known = self._kept[sight] = (latest, make())
+            if known is None or known[0] != at:
+                self._kept = {s: one for s, one in self._kept.items() if one[0] == at}
+                known = self._kept[sight] = (at, make())
             return known[1]

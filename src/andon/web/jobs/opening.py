@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from andon.model.job import JobFacts
     from andon.model.lease_list import LeaseList
     from andon.sampling.sampler import Sampler
+    from andon.web.jobs.folder import FolderJobs
     from andon.web.jobs.shown import ServerJobs
     from andon.web.users.files import SharedFiles
 
@@ -33,9 +34,10 @@ def open_server_jobs(
     latest: "Callable[[], Snapshot]",
     *,
     encrypted: bool,
+    own: "FolderJobs | None" = None,
 ) -> "tuple[ServerJobs | None, Callable[[], None]]":
     """The jobs, and what closes them; None if there is no queue, as in a recording or on a system
-    without locks."""
+    without locks. `own` are the server user's jobs, if they are not in the usual folder."""
     if settings.replay or sys.platform == "win32":
         return None, lambda: None
     from andon.app.clusters import open_pollers
@@ -45,7 +47,7 @@ def open_server_jobs(
 
     clusters = ServerClusters(open_pollers(settings, everyone=users is not None), user)
     jobs = ServerJobs(
-        FolderJobs(Queue, user, wake),
+        own or FolderJobs(Queue, user, wake),
         book,
         lambda: why_not_submit(settings.jobs_submit_over_http, os.getuid(), encrypted),
         lambda document: submit_document(document, latest, labels_of(settings)),

@@ -7,92 +7,37 @@ its kind.
 
 import math
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from msgspec import Struct, field
+from msgspec.structs import asdict
 
-from andon.access.roles import BLIND, Sight
-from andon.alerts.watcher import Watcher
-from andon.errors import AndonError, Gone
-from andon.explain.evidence.departures import Usage, departures
+from andon.errors import Gone
+from andon.explain.evidence.departures import departures
 from andon.history.rules.series import HOST, HOST_METRICS
 from andon.host.processes.facts import exited
 from andon.model import wire
-from andon.model.device import Snapshot
 from andon.model.naming import FORMS, device_named
+from andon.model.shapes import to_json
 from andon.sampling.rules.told import INTERVAL_HEADER
-from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.web.answers import payloads
 from andon.web.answers.description import PROBLEMS
-from andon.web.answers.health import HealthPart, health
-from andon.web.answers.sights import SingleFlight, all_seen_by, narrowed, seen_by, uses_seen_by
-from andon.web.answers.texts import SnapshotTexts, dumped
-from andon.web.history_reader import HistoryReader
+from andon.web.answers.health import health
+from andon.web.answers.sights import SingleFlight
+from andon.web.answers.texts import dumped
+from andon.web.app_state import AppState
 from andon.web.routes.alerts import alert_routes
 from andon.web.routes.jobs import job_routes
 from andon.web.routes.leases import lease_routes
+from andon.web.routes.picked import Picked
 from andon.web.routes.runs import run_routes
 from andon.web.routes.sessions import session_routes
 from andon.web.routes.topology import estimate_routes, topology_routes
-from andon.web.server_history import METRICS, ServerHistory
-from andon.web.transport.auth import sight_in
-from andon.web.transport.keys import Keys
-
-if TYPE_CHECKING:  # locks are not on every system
-    from andon.leases.network import NetworkLeases
-    from andon.leases.tracker import LeaseTracker
-    from andon.web.jobs.shown import ServerJobs
-    from andon.web.runs.shown import ServerRuns
+from andon.web.served.node import METRICS, ServingNode
 
 MAX_POINTS = 10_000
 DAY_SECONDS = 86_400.0
-FILES_THREADS = 4  # the files of one user may hang, and must not delay another's
-PLACES = ("alerts", "leases", "jobs", "runs", "nodes")
-TO_COME: dict[str, str] = {}
-"""Routes with a tag that return nothing yet."""
 FURTHEST = 32_503_680_000.0  # the year 3000: later times are milliseconds by mistake
-
-
-class AppState(Struct, frozen=True):
-    """What the routes use."""
-
-    feed: SnapshotFeed
-    keys: Keys
-    history: ServerHistory
-    parts: dict[str, HealthPart]
-    expose: Callable[[], str] | None = None
-    texts: SnapshotTexts = field(default_factory=SnapshotTexts)
-    watcher: Watcher | None = None
-    remote_leases: "NetworkLeases | None" = None
-    leases: "LeaseTracker | None" = None
-    sign_in: str | None = None
-    """The name of the socket at which this machine's users get their links."""
-    past: HistoryReader = field(default_factory=HistoryReader)
-    """For requests that read the store."""
-    minutes: HistoryReader = field(default_factory=HistoryReader)
-    """For requests that read all of the last two minutes."""
-    runs: "ServerRuns | None" = None
-    records: HistoryReader = field(default_factory=lambda: HistoryReader(FILES_THREADS, what="run"))
-    """For requests that read the records of runs."""
-    jobs: "ServerJobs | None" = None
-    queue: HistoryReader = field(default_factory=lambda: HistoryReader(FILES_THREADS, what="job"))
-    """For requests that read the folder of jobs."""
-    placed: Callable[[], Snapshot] | None = None
-    """The latest snapshot with the places of its devices, which may have to be asked for."""
-
-    @property
-    def features(self) -> dict[str, bool]:
-        """Which of the board's pages have something to show."""
-        there = {name: name not in TO_COME for name in PLACES}
-        return there | {
-            "alerts": self.watcher is not None,
-            "leases": self.remote_leases is not None,
-            "runs": self.runs is not None,
-            "jobs": self.jobs is not None,
-            "nodes": False,  # a list of one: a server monitors only its own node
-        }
 
 
 ERRORS: dict[int | str, dict[str, Any]] = {
@@ -121,13 +66,13 @@ def routes(state: AppState) -> APIRouter:
     _kept(router, state)
     _devices(router, state)
     _past(router, state)
-    alert_routes(router, state.feed, state.watcher, state.leases, state.remote_leases)
-    lease_routes(router, state.feed, state.remote_leases, state.keys.owner.user)
-    estimate_routes(router, state.feed, state.remote_leases)
-    topology_routes(router, state.placed or state.feed.latest, state.minutes)
-    run_routes(router, state.runs, state.records)
-    job_routes(router, state.jobs, state.queue)
-    _later(router, state)
+    alert_routes(router)
+    lease_routes(router)
+    estimate_routes(router)
+    topology_routes(router, state.minutes)
+    run_routes(router, state.records)
+    job_routes(router, state.queue)
+    _nodes(router)
     session_routes(router, state.keys, state.sign_in)
     _machines(router, state)
     return router
@@ -135,19 +80,19 @@ def routes(state: AppState) -> APIRouter:
 
 def _kept(router: APIRouter, state: AppState) -> None:
     @router.get("/api/gpu/summary", tags=["kept"])
-    async def gpu_summary(request: Request) -> Response:
+    async def gpu_summary(node: Picked) -> Response:
         """The node in one table: counts, means and one entry per GPU."""
-        return _json(payloads.gpu_summary(_seen(request, state), state.feed.settings))
+        return _json(payloads.gpu_summary(node.live.latest(), state.feed.settings))
 
     @router.get("/api/gpu/metrics", tags=["kept"])
-    async def gpu_metrics(request: Request) -> Response:
+    async def gpu_metrics(node: Picked) -> Response:
         """Every device's readings and processes."""
-        return _json(payloads.gpu_metrics(_seen(request, state)))
+        return _json(payloads.gpu_metrics(node.live.latest()))
 
     @router.get("/api/gpu/processes", tags=["kept"])
-    async def gpu_processes(request: Request) -> Response:
+    async def gpu_processes(node: Picked) -> Response:
         """Every process on a device."""
-        return _json(payloads.gpu_processes(_seen(request, state)))
+        return _json(payloads.gpu_processes(node.live.latest()))
 
     @router.get("/api/health", tags=["kept"])
     async def api_health() -> Response:
@@ -159,69 +104,65 @@ def _devices(router: APIRouter, state: AppState) -> None:
     expensive = SingleFlight()
 
     @router.get("/api/snapshot", tags=["watch"])
-    async def snapshot(request: Request) -> Response:
+    async def snapshot(node: Picked) -> Response:
         """andon.snapshot/1: the whole node at one instant."""
         # In the event loop: the text is mostly cached, and a thread would cost more.
-        text = state.texts.of(state.feed.latest(), sight_in(request.scope))
         paced = {INTERVAL_HEADER: f"{state.feed.settings.interval_seconds:g}"}
-        return Response(text, media_type="application/json", headers=paced)
+        return Response(node.live.text(), media_type="application/json", headers=paced)
 
     @router.get("/api/snapshots", tags=["watch"])
-    async def snapshots(request: Request) -> Response:
+    async def snapshots(request: Request, node: Picked) -> Response:
         """The snapshots of the last two minutes, oldest first."""
-        past = state.feed.past()
-        sight = _sight_over(request, past)
+        at, sight = node.live.minutes_key
 
         def made() -> bytes:
-            shown = all_seen_by(sight, past)
-            return dumped({"items": [wire.snapshot_to_json(one) for one in shown]})
+            return dumped({"items": [wire.snapshot_to_json(one) for one in node.live.minutes()]})
 
-        key = ("snapshots", past[-1].at, sight)
+        key = ("snapshots", at, sight)
         return sent(
-            await state.minutes.read(request, key, lambda: expensive.answer(past[-1], sight, made))
+            await state.minutes.read(request, key, lambda: expensive.answer(at, sight, made))
         )
 
     @router.get("/api/system", tags=["watch"])
-    async def system(request: Request) -> Response:
+    async def system(node: Picked) -> Response:
         """The machine itself: CPU, memory, load, disks, network and versions."""
-        return _json(payloads.system(_seen(request, state)))
+        return _json(payloads.system(node.live.latest()))
 
     @router.get("/api/devices", tags=["watch"])
-    async def devices(request: Request) -> Response:
+    async def devices(node: Picked) -> Response:
         """Every device with its state and readings."""
-        return _json(payloads.devices(_seen(request, state)))
+        return _json(payloads.devices(node.live.latest()))
 
     @router.get("/api/devices/{device}", tags=["watch"])
-    async def device(request: Request, device: DeviceName) -> Response:
+    async def device(node: Picked, device: DeviceName) -> Response:
         """One device."""
-        return _json(payloads.device(_seen(request, state), device))
+        return _json(payloads.device(node.live.latest(), device))
 
     @router.get("/api/devices/{device}/why", tags=["explain"])
-    async def why(request: Request, device: DeviceName) -> Response:
+    async def why(request: Request, node: Picked, device: DeviceName) -> Response:
         """andon.why/1: why it is hot, slow, full or idle, from the last two minutes."""
-        past = state.feed.past()
-        sight = _sight_over(request, past)
-        uuid = device_named(device, past[-1].devices).device.uuid
-        book = state.watcher.rulebook if state.watcher else None
+        uuid = device_named(device, node.live.latest().devices).device.uuid
 
         def made() -> bytes:
-            shown = all_seen_by(sight, past)
-            alerts = state.watcher.alerts() if state.watcher else None
-            left = departures(shown, _usage(state, sight), None if past[-1].simulated else exited)
-            return dumped(payloads.why(shown, uuid, book, alerts, left))
+            shown, past = node.live.minutes(), node.past
+            usage = past.usage if past.recorded else None
+            left = departures(shown, usage, None if shown[-1].simulated else exited)
+            lamps = node.live.lamps(shown[-1])
+            return dumped(payloads.why(shown, uuid, node.alerts.rulebook, lamps, left))
 
-        return sent(await state.minutes.read(request, ("why", uuid, past[-1].at, sight), made))
+        return sent(await state.minutes.read(request, ("why", uuid, *node.live.minutes_key), made))
 
     @router.get("/api/processes", tags=["watch"])
-    async def processes(request: Request) -> Response:
+    async def processes(node: Picked) -> Response:
         """Every process on a device, with its user."""
-        return _json(payloads.processes(_seen(request, state)))
+        return _json(payloads.processes(node.live.latest()))
 
 
 def _past(router: APIRouter, state: AppState) -> None:
     @router.get("/api/devices/{device}/history", tags=["watch"])
     async def history(
         request: Request,
+        node: Picked,
         device: Past,
         metric: Annotated[str, Query(max_length=60, description=f"one of: {_KEPT}")],
         start: Annotated[Moment, Query(alias="since")] = None,
@@ -232,51 +173,51 @@ def _past(router: APIRouter, state: AppState) -> None:
         since, until = _span(start, end)
 
         def made() -> bytes:
-            uuid = _uuid(state, device)
-            return dumped(state.history.history(uuid, metric, since, until, points))
+            uuid = device_uuid(node, device)
+            found = node.past.history(uuid, metric, since, until, points)
+            about = {"device": uuid, "metric": metric, "since": since, "until": until}
+            return dumped({**about, "buckets": [asdict(one) for one in found]})
 
         key = ("history", device, metric, since, until, points)
         return sent(await state.past.read(request, key, made))
 
     @router.get("/api/history/devices", tags=["watch"])
-    async def recorded(request: Request) -> Response:
+    async def recorded(request: Request, node: Picked) -> Response:
         """Every device with history, including removed ones."""
-        made = await state.past.read(request, "devices", lambda: dumped(state.history.devices()))
-        return sent(made)
+
+        def made() -> bytes:
+            names = ("uuid", "index", "vendor", "name")
+            items = [{name: getattr(d, name) for name in names} for d in node.past.devices()]
+            return dumped({"items": items})
+
+        return sent(await state.past.read(request, "devices", made))
 
     @router.get("/api/usage", tags=["watch"])
     async def usage(
         request: Request,
+        node: Picked,
         device: Annotated[str | None, Query(max_length=200)] = None,
         start: Annotated[Moment, Query(alias="since")] = None,
         end: Annotated[Moment, Query(alias="until")] = None,
     ) -> Response:
         """Which processes used a device, or any, and when; by default in the last day."""
-        (since, until), sight = _span(start, end), sight_in(request.scope)
+        since, until = _span(start, end)
 
         def made() -> bytes:
-            uuid = None if device is None else _uuid(state, device)
-            return dumped(state.history.usage(uuid, since, until, sight))
+            uuid = None if device is None else device_uuid(node, device)
+            found = node.past.usage(uuid, since, until)
+            return dumped({"since": since, "until": until, "items": [to_json(u) for u in found]})
 
-        key = ("all uses", device, since, until, sight)
+        key = ("all uses", device, since, until, node.sight)
         return sent(await state.past.read(request, key, made))
 
 
-def _later(router: APIRouter, state: AppState) -> None:
+def _nodes(router: APIRouter) -> None:
     @router.get("/api/nodes", tags=["fleet"])
-    def nodes() -> Response:
+    def nodes(node: Picked) -> Response:
         """The nodes of this server, with what each has, what is allocated and how busy it is."""
-        leases = None if state.remote_leases is None else state.remote_leases.listed()
-        return _json(payloads.nodes(state.feed.latest(), leases))
-
-    for name, tag in TO_COME.items():
-        _to_come(router, name, tag)
-
-
-def _to_come(router: APIRouter, name: str, tag: str) -> None:
-    @router.get(f"/api/{name}", tags=[tag], name=name, summary=name.capitalize())
-    async def to_come() -> Response:
-        return _json(payloads.to_come(name))
+        leases = node.leases.listed() if node.leases.kept else None
+        return _json(payloads.nodes(node.live.latest(), leases))
 
 
 def _machines(router: APIRouter, state: AppState) -> None:
@@ -293,40 +234,20 @@ def _machines(router: APIRouter, state: AppState) -> None:
         return Response(state.expose(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-def _seen(request: Request, state: AppState) -> Snapshot:
-    return seen_by(sight_in(request.scope), state.feed.latest())
-
-
-def _usage(state: AppState, sight: Sight) -> Usage | None:
-    """Who used a device when, as this caller may see it; None for a server without a store."""
-    try:
-        store = state.history.store()
-    except AndonError:
-        return None
-    return lambda *asked: uses_seen_by(sight, store.usage(*asked))
-
-
-def _sight_over(request: Request, past: list[Snapshot]) -> Sight:
-    """Returns the caller's sight: a user without a process in any snapshot sees what anyone
-    sees, and shares the answer."""
-    sight = sight_in(request.scope)
-    return next((sight for one in past if narrowed(sight, one) == sight), BLIND)
-
-
 def _span(start: float | None, end: float | None) -> tuple[float, float]:
     """Returns the span; now is rounded to a second, so that concurrent requests are identical."""
     until = math.ceil(time.time()) if end is None else end
     return max(0.0, until - DAY_SECONDS) if start is None else start, until
 
 
-def _uuid(state: AppState, name: str) -> str:
+def device_uuid(node: ServingNode, name: str) -> str:
     """The UUID of a device with history: a present one, a removed one, or the node itself."""
     if name == HOST:
         return HOST
     try:
-        return device_named(name, state.feed.latest().devices).device.uuid
+        return device_named(name, node.live.latest().devices).device.uuid
     except Gone:
-        if name.isdecimal() or not state.history.knows(name):
+        if name.isdecimal() or all(one.uuid != name for one in node.past.devices()):
             raise
         return name
 
@@ -337,6 +258,3 @@ def _json(value: wire.Json) -> Response:
 
 def sent(body: bytes) -> Response:
     return Response(body, media_type="application/json")
-
-
-device_uuid = _uuid

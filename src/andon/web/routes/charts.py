@@ -8,15 +8,13 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from andon.access.roles import Sight
 from andon.errors import Invalid, Unavailable
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import Bucket
-from andon.history.rules.throttle_shares import throttle_shares
 from andon.model import wire
 from andon.model.device import Snapshot
 from andon.model.shapes import names_of, plain, to_json
-from andon.ports import Store
+from andon.node.port import NodePast
 from andon.version import __version__
 from andon.web.answers.schemas import (
     USAGE_WITHOUT,
@@ -27,19 +25,18 @@ from andon.web.answers.schemas import (
     Recent,
     Usage,
 )
-from andon.web.answers.sights import uses_seen_by
 from andon.web.answers.texts import dumped
+from andon.web.app_state import AppState
 from andon.web.routes.api import (
     DAY_SECONDS,
     ERRORS,
-    AppState,
     DeviceName,
     Moment,
     device_uuid,
     sent,
 )
-from andon.web.server_history import METRICS
-from andon.web.transport.auth import sight_in
+from andon.web.routes.picked import Picked
+from andon.web.served.node import METRICS, ServingNode
 
 DRAWN = (
     "utilization_percent", "memory_used_bytes", "temperature_celsius", "power_watts",
@@ -50,8 +47,10 @@ MOST_POINTS_OF_ALL = 400
 MOST_METRICS = 16
 MOST_USES = 1_000
 PAST_SECONDS = 120
-MOST_RECENT_SECONDS = 300
+MINUTES_SECONDS = 300
+MOST_RECENT_SECONDS = 3 * 3600
 RECENT_STEP_SECONDS = 5
+HOURS_STEP_SECONDS = 120
 _USAGE_ROW = names_of(UsageInterval, without=USAGE_WITHOUT)
 
 
@@ -62,6 +61,7 @@ def routes(state: AppState) -> APIRouter:
     @router.get("/api/devices/{device}/charts")
     async def charts(
         request: Request,
+        node: Picked,
         device: DeviceName,
         metrics: Annotated[str, Query(max_length=400)] = ",".join(DRAWN),
         start: Annotated[Moment, Query(alias="since")] = None,
@@ -72,8 +72,8 @@ def routes(state: AppState) -> APIRouter:
         names, (since, until) = _names(metrics), _span(start, end)
 
         def made() -> bytes:
-            uuid = device_uuid(state, device)
-            return dumped(drawn(state.history.store(), uuid, names, since, until, points))
+            uuid = device_uuid(node, device)
+            return dumped(drawn(node.past, uuid, names, since, until, points))
 
         key = ("charts", device, tuple(names), since, until, points)
         return sent(await state.past.read(request, key, made))
@@ -81,6 +81,7 @@ def routes(state: AppState) -> APIRouter:
     @router.get("/api/charts")
     async def every_chart(
         request: Request,
+        node: Picked,
         metric: Annotated[str, Query(max_length=60)] = "utilization_percent",
         start: Annotated[Moment, Query(alias="since")] = None,
         end: Annotated[Moment, Query(alias="until")] = None,
@@ -90,10 +91,8 @@ def routes(state: AppState) -> APIRouter:
         names, (since, until) = _names(metric), _span(start, end)
 
         def made() -> bytes:
-            uuids = [status.device.uuid for status in state.feed.latest().devices]
-            return dumped(
-                drawn_of_all(state.history.store(), uuids, names[0], since, until, points)
-            )
+            uuids = [status.device.uuid for status in node.live.latest().devices]
+            return dumped(drawn_of_all(node.past, uuids, names[0], since, until, points))
 
         return sent(
             await state.past.read(request, ("charts", names[0], since, until, points), made)
@@ -102,27 +101,30 @@ def routes(state: AppState) -> APIRouter:
     @router.get("/api/devices/{device}/usage")
     async def usage(
         request: Request,
+        node: Picked,
         device: DeviceName,
         start: Annotated[Moment, Query(alias="since")] = None,
         end: Annotated[Moment, Query(alias="until")] = None,
     ) -> Response:
         """Which processes used the device and when; by default in the last day."""
-        (since, until), sight = _span(start, end), sight_in(request.scope)
+        since, until = _span(start, end)
 
         def made() -> bytes:
-            uuid = device_uuid(state, device)
-            return dumped(used(state.history.store(), uuid, since, until, sight))
+            return dumped(used(node.past, device_uuid(node, device), since, until))
 
-        return sent(await state.past.read(request, ("usage", device, since, until, sight), made))
+        key = ("usage", device, since, until, node.sight)
+        return sent(await state.past.read(request, key, made))
 
     @router.get("/api/recent")
     async def recent(
         request: Request,
+        node: Picked,
         metric: Annotated[str, Query(max_length=60)] = "utilization_percent",
         seconds: Annotated[int, Query(ge=PAST_SECONDS, le=MOST_RECENT_SECONDS)] = PAST_SECONDS,
     ) -> Response:
-        """One reading of every device over the last two minutes; more where there is a history."""
-        return sent(await _recent(state, request, _names(metric)[0], seconds))
+        """One reading of every device over the last two minutes; more where there is a history,
+        beyond five minutes as means of two."""
+        return sent(await _recent(state, request, node, _names(metric)[0], seconds))
 
     @router.get("/api/features")
     async def features() -> Response:
@@ -132,25 +134,28 @@ def routes(state: AppState) -> APIRouter:
     return router
 
 
-async def _recent(state: AppState, request: Request, name: str, seconds: int) -> bytes:
-    past = state.feed.past()
-    key = ("recent", name, past[-1].at, seconds)
+async def _recent(
+    state: AppState, request: Request, node: ServingNode, name: str, seconds: int
+) -> bytes:
+    key = ("recent", name, node.live.minutes_key[0], seconds)
 
     def whole() -> bytes:
-        return dumped(with_recorded(lately(past, name), state.history.store(), seconds))
+        past = node.live.samples()
+        own = past if seconds <= MINUTES_SECONDS else past[-1:]
+        return dumped(with_recorded(lately(own, name), node.past, seconds))
 
     if seconds > PAST_SECONDS:
         with suppress(Unavailable):  # there is no history, or too many read it now
             return await state.past.read(request, key, whole)
-    return await state.minutes.read(request, key, lambda: dumped(lately(past, name)))
+    return await state.minutes.read(request, key, lambda: dumped(lately(node.live.samples(), name)))
 
 
 def drawn(
-    store: Store, uuid: str, names: Sequence[str], since: float, until: float, points: int
+    past: NodePast, uuid: str, names: Sequence[str], since: float, until: float, points: int
 ) -> wire.Json:
     """Readings in columns, as a chart needs them."""
-    found = {name: store.history(uuid, name, since, until, points) for name in names}
-    counts, shares = throttle_shares(store, uuid, since, until, points)
+    found = {name: past.history(uuid, name, since, until, points) for name in names}
+    counts, shares = past.throttle_shares(uuid, since, until, points)
     charts = Charts(
         device=uuid,
         since=since,
@@ -165,23 +170,20 @@ def drawn(
 
 
 def drawn_of_all(
-    store: Store, uuids: Sequence[str], metric: str, since: float, until: float, points: int
+    past: NodePast, uuids: Sequence[str], metric: str, since: float, until: float, points: int
 ) -> wire.Json:
     """Returns the same reading of each device, in spans of the same times."""
     found = {
-        uuid: plain(
-            _columns(store.history(uuid, metric, since, until, points)), names_of(ChartBand)
-        )
+        uuid: plain(_columns(past.history(uuid, metric, since, until, points)), names_of(ChartBand))
         for uuid in uuids
     }
     charts = NodeCharts(metric, since, until, _starts(since, until, points), {})
     return {**plain(charts, names_of(NodeCharts)), "devices": found}
 
 
-def used(store: Store, uuid: str, since: float, until: float, sight: Sight) -> wire.Json:
+def used(past: NodePast, uuid: str, since: float, until: float) -> wire.Json:
     """The processes on a device, latest first."""
-    seen = uses_seen_by(sight, store.usage(uuid, since, until))
-    found = sorted(seen, key=lambda use: use.last, reverse=True)
+    found = sorted(past.usage(uuid, since, until), key=lambda use: use.last, reverse=True)
     omitted = max(0, len(found) - MOST_USES)
     usage = Usage(uuid, since, until, found[:MOST_USES], omitted)
     return {
@@ -206,18 +208,19 @@ def lately(past: Sequence[Snapshot], metric: str) -> wire.Json:
     return plain(found, names_of(Recent))
 
 
-def with_recorded(recent: wire.Json, store: Store, seconds: int) -> wire.Json:
+def with_recorded(recent: wire.Json, past: NodePast, seconds: int) -> wire.Json:
     """Adds readings older than the snapshots in memory from the history, as means of a few
-    seconds: a tile's chart is complete soon after the board is opened."""
+    seconds or, of hours, of two minutes: a tile's line is complete once the board is opened."""
     at, devices = recent["at"], recent["devices"]
-    points = int((seconds - (at[-1] - at[0])) // RECENT_STEP_SECONDS) if at else 0
+    step = RECENT_STEP_SECONDS if seconds <= MINUTES_SECONDS else HOURS_STEP_SECONDS
+    points = int((seconds - (at[-1] - at[0])) // step) if at else 0
     if points < 1:
         return recent
     until = at[0]
-    since = until - points * RECENT_STEP_SECONDS
+    since = until - points * step
 
     def before(uuid: str) -> list[float | None]:
-        found = store.history(uuid, recent["metric"], since, until, points)
+        found = past.history(uuid, recent["metric"], since, until, points)
         return [_short(bucket.mean) for bucket in found]
 
     columns = {uuid: [*before(uuid), *column] for uuid, column in devices.items()}

@@ -1,22 +1,20 @@
 """Routes for jobs: the list, one job, its output, what can be done to it, and submit."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Path, Query, Request, Response
 
-from andon.access.roles import Action, refusal_for
-from andon.errors import Unavailable
+from andon.access.roles import Action
 from andon.model.job import JobState
 from andon.model.shapes import to_json
-from andon.web.answers.job_schemas import JobDone, JobsQueued
+from andon.web.answers.job_schemas import JobsQueued
 from andon.web.answers.texts import dumped
 from andon.web.blocking_pool import BlockingPool
 from andon.web.history_reader import HistoryReader
 from andon.web.jobs.shown import MOST_LISTED
-from andon.web.transport.auth import add_notes, caller_of, sight_in
-
-if TYPE_CHECKING:
-    from andon.web.jobs.shown import ServerJobs
+from andon.web.routes.picked import Picked
+from andon.web.served.node import ServingNode
+from andon.web.transport.auth import add_notes
 
 _Job = Annotated[
     str,
@@ -32,117 +30,104 @@ _User = Annotated[
 ]
 
 
-def job_routes(router: APIRouter, jobs: "ServerJobs | None", reader: HistoryReader) -> None:
+def job_routes(router: APIRouter, reader: HistoryReader) -> None:
     """Adds the routes of jobs; a hung folder delays only requests for jobs."""
     there = HistoryReader(THERE_THREADS, what="cluster")
 
     @router.get("/api/jobs", tags=["share"])
     async def job_list(
         request: Request,
+        node: Picked,
         state: Annotated[str, Query(pattern=f"^({_STATES})?$")] = "",
         limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 100,
         user: _User = "",
     ) -> Response:
         """Jobs, newest first, and the queue. A server that root runs shows each user their own and
         root everyone's; any other one those of its user."""
-        found, sight = _there(jobs), sight_in(request.scope)
-        key = ("jobs", sight, state, limit, user)
-        return _sent(
-            await reader.read(request, key, lambda: _json(found.page(sight, state, limit, user)))
-        )
+        jobs, key = node.jobs, ("jobs", node.sight, state, limit, user)
+        return _sent(await reader.read(request, key, lambda: _json(jobs.shown(state, limit, user))))
 
     @router.get("/api/jobs/{job:path}/log", tags=["share"])
     async def job_log(
         request: Request,
+        node: Picked,
         job: _Job,
         attempt: Annotated[int | None, Query(ge=1)] = None,
         start: Annotated[int | None, Query(ge=0, description="`end` of the last answer")] = None,
         user: _User = "",
     ) -> Response:
         """The end of a job's output, or what follows `start`; for its user."""
-        found, sight = _there(jobs), sight_in(request.scope)
-        key, name = ("job log", sight, job, attempt, start, user), _named(job)
+        jobs, key = node.jobs, ("job log", node.sight, job, attempt, start, user)
+        name = _named(job)
         used = reader if isinstance(name, int) else there  # a cluster may take its time
         return _sent(
-            await used.read(
-                request, key, lambda: _json(found.log(sight, name, attempt, start, user))
-            )
+            await used.read(request, key, lambda: _json(jobs.log(name, attempt, start, user)))
         )
 
     @router.get("/api/jobs/{job:path}", tags=["share"])
-    async def job_details(request: Request, job: _Job, user: _User = "") -> Response:
+    async def job_details(request: Request, node: Picked, job: _Job, user: _User = "") -> Response:
         """One job: its state and reason, its position, its devices, how it ended."""
-        found, sight = _there(jobs), sight_in(request.scope)
-        key = ("job", sight, job, user)
+        jobs, key = node.jobs, ("job", node.sight, job, user)
         return _sent(
-            await reader.read(request, key, lambda: _json(found.details(sight, _named(job), user)))
+            await reader.read(request, key, lambda: _json(jobs.details(_named(job), user)))
         )
 
-    _changing(router, jobs)
+    _changing(router)
 
 
-def _changing(router: APIRouter, jobs: "ServerJobs | None") -> None:
+def _changing(router: APIRouter) -> None:
     pool = BlockingPool()
 
-    async def done(request: Request, job: str, act: str, action: Action, user: str) -> Response:
-        """Changes one of the caller's own jobs; a server of root does it as that user."""
-        found, who = _there(jobs), caller_of(request.scope)
-
-        def change(_visit: object) -> JobDone:
-            whose = found.whose(who, user)
-            if (refused := refusal_for(who, action, who.user == whose, whose)) is not None:
-                raise refused
-            return found.act(who, _named(job), act, user)
-
-        outcome = await pool.do(request, change)
+    async def done(
+        request: Request, node: ServingNode, job: str, act: str, action: Action, user: str
+    ) -> Response:
+        jobs = node.jobs
+        outcome = await pool.do(request, lambda _: jobs.act(_named(job), act, action, user))
         add_notes(request.scope, job=_named(job), outcome=outcome.outcome)
         return _sent(_json(outcome))
 
     @router.post("/api/jobs/{job:path}/cancel", tags=["share"])
-    async def cancel_job(request: Request, job: _Job, user: _User = "") -> Response:
+    async def cancel_job(request: Request, node: Picked, job: _Job, user: _User = "") -> Response:
         """Cancel a job: it never starts, or its command is asked to end; needs a key."""
-        return await done(request, job, "cancel", Action.CANCEL, user)
+        return await done(request, node, job, "cancel", Action.CANCEL, user)
 
     @router.post("/api/jobs/{job:path}/retry", tags=["share"])
-    async def retry_job(request: Request, job: _Job, user: _User = "") -> Response:
+    async def retry_job(request: Request, node: Picked, job: _Job, user: _User = "") -> Response:
         """Queue a job that has ended again; needs a key."""
-        return await done(request, job, "retry", Action.RETRY, user)
+        return await done(request, node, job, "retry", Action.RETRY, user)
 
     @router.post("/api/jobs/{job:path}/requeue", tags=["share"])
-    async def requeue_job(request: Request, job: _Job, user: _User = "") -> Response:
+    async def requeue_job(request: Request, node: Picked, job: _Job, user: _User = "") -> Response:
         """Stop a running job and queue it again; needs a key."""
-        return await done(request, job, "requeue", Action.REQUEUE, user)
+        return await done(request, node, job, "requeue", Action.REQUEUE, user)
 
     @router.post("/api/jobs/{job:path}/move", tags=["share"])
     async def move_job(
         request: Request,
+        node: Picked,
         job: _Job,
         to: Annotated[str, Query(pattern="^(first|last)$")] = "first",
         user: _User = "",
     ) -> Response:
         """Move a waiting job to the front or the end of its user's own queue; needs a key."""
-        return await done(request, job, to, Action.MOVE, user)
+        return await done(request, node, job, to, Action.MOVE, user)
 
     @router.post("/api/jobs", tags=["share"], status_code=201)
     async def submit_job(
-        request: Request, given: Annotated[dict[str, Any], Body(description="a job file as JSON")]
+        request: Request,
+        node: Picked,
+        given: Annotated[dict[str, Any], Body(description="a job file as JSON")],
     ) -> Response:
         """Queue jobs of the server's user; off unless jobs.submit_over_http is set. Needs the
         token or the server's user."""
-        found = _there(jobs)
-        numbers = await pool.do(request, lambda _: found.submit(given))
+        jobs = node.jobs
+        numbers = await pool.do(request, lambda _: jobs.submit(given))
         add_notes(request.scope, jobs=list(numbers))
         return Response(_json(JobsQueued(tuple(numbers))), 201, media_type="application/json")
 
 
 def _named(job: str) -> int | str:
     return int(job) if job.isdecimal() else job
-
-
-def _there(jobs: "ServerJobs | None") -> "ServerJobs":
-    if jobs is None:
-        raise Unavailable("this server has no jobs", hint="andon jobs lists those of this machine")
-    return jobs
 
 
 def _json(value: Any) -> bytes:

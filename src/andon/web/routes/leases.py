@@ -1,19 +1,17 @@
 """REST for leases: list, request, renew and release them; cordon devices."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from andon.access.roles import Identity, Role, signature
-from andon.errors import Denied, Unavailable
+from andon.errors import Denied
 from andon.leases.rules.requests import options_from_rest
 from andon.model import wire
 from andon.model.lease import DeviceRequest
 from andon.model.lease_list import row_to_json
 from andon.model.lease_wire import MOST_NOTE
 from andon.model.naming import FORMS, device_named
-from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.web.answers import lease_payloads
 from andon.web.answers.requests import (
     CordonRequest,
@@ -22,51 +20,37 @@ from andon.web.answers.requests import (
     RenewRequest,
 )
 from andon.web.blocking_pool import BlockingPool
-from andon.web.transport.auth import add_notes, caller_of
+from andon.web.routes.picked import Picked
+from andon.web.served.node import ServingNode
+from andon.web.transport.auth import add_notes
 
 if TYPE_CHECKING:  # locks are not on every system
     from andon.leases.book.holder import Account
-    from andon.leases.network import NetworkLeases
 
 Named = Annotated[str, Path(min_length=1, max_length=100, description="the lease's id")]
 Device = Annotated[str, Path(max_length=200, description=FORMS)]
-Available = Callable[[], "NetworkLeases"]
 
 
-def lease_routes(
-    router: APIRouter,
-    feed: SnapshotFeed,
-    remote_leases: "NetworkLeases | None",
-    server_user: str | None = None,
-) -> None:
+def lease_routes(router: APIRouter) -> None:
     """All of /api/leases, and the cordons of devices."""
     pool = BlockingPool()
 
-    def available() -> "NetworkLeases":
-        if remote_leases is None:
-            raise Unavailable("leases are not available on this server", hint="start: andon serve")
-        return remote_leases
-
-    _reading(router, available, server_user)
-    _asking(router, available, pool)
-    _keeping(router, available, pool)
-    _cordons(router, feed, available, pool)
-
-
-def _reading(router: APIRouter, available: Available, server_user: str | None) -> None:
     @router.get("/api/leases", tags=["share"])
-    def leases(request: Request) -> Response:
+    def leases(node: Picked) -> Response:
         """andon.leases/1: leases with their actual use, the queue and the cordons."""
-        who, found = caller_of(request.scope), available().listed()
-        return _json(lease_payloads.leases(lease_payloads.shown_to(who, found, server_user)))
+        return _json(lease_payloads.leases(node.leases.listed()))
+
+    _asking(router, pool)
+    _keeping(router, pool)
+    _cordons(router, pool)
 
 
-def _asking(router: APIRouter, available: Available, pool: BlockingPool) -> None:
+def _asking(router: APIRouter, pool: BlockingPool) -> None:
     @router.post("/api/leases", tags=["share"], status_code=201)
-    async def lend(request: Request, given: LeaseBody) -> Response:
+    async def lend(request: Request, node: Picked, given: LeaseBody) -> Response:
         """Request a lease; needs a key. It outlives the server and belongs to whoever took it."""
-        wanted, leases = options_from_rest(dict(given)).request(), available()
-        account = _account(caller_of(request.scope), wanted)
+        wanted, leases = options_from_rest(dict(given)).request(), node.leases.network
+        account = _account(node.who, wanted)
         granted = await pool.do(
             request,
             lambda visit: leases.lend(
@@ -85,54 +69,53 @@ def _asking(router: APIRouter, available: Available, pool: BlockingPool) -> None
         return _json(lease_payloads.grant(granted.row, granted.environment), 201)
 
 
-def _keeping(router: APIRouter, available: Available, pool: BlockingPool) -> None:
+def _keeping(router: APIRouter, pool: BlockingPool) -> None:
     @router.post("/api/leases/{lease}/renew", tags=["share"])
-    async def renew(request: Request, lease: Named, given: RenewRequest) -> Response:
+    async def renew(request: Request, node: Picked, lease: Named, given: RenewRequest) -> Response:
         """Extend a lease, counted from now; needs a key and its fence."""
-        leases, uid = available(), _only_of(caller_of(request.scope))
-        row = await pool.do(request, lambda _: leases.renew(lease, given.seconds, given.fence, uid))
+        leases = node.leases
+        row = await pool.do(request, lambda _: leases.renew(lease, given.seconds, given.fence))
         add_notes(request.scope, lease=row.id, seconds=given.seconds)
         return _json(row_to_json(row))
 
     @router.delete("/api/leases/{lease}", tags=["share"])
     async def release(
         request: Request,
+        node: Picked,
         lease: Named,
         fence: Annotated[Fence | None, Query()] = None,
         note: Annotated[str, Query(max_length=MOST_NOTE, description="shown to its holder")] = "",
     ) -> Response:
         """Release a lease and stop its job; needs a key and its fence."""
-        who = caller_of(request.scope)
-        leases, uid, by = available(), _only_of(who), signature(who, "") or None
-        ended = await pool.do(request, lambda _: leases.release(lease, fence, note, by, uid))
-        add_notes(request.scope, lease=ended.id, note=note)
-        return _json({"id": ended.id, "released": True})
+        leases = node.leases
+        ended = await pool.do(request, lambda _: leases.release(lease, note, fence))
+        add_notes(request.scope, lease=ended, note=note)
+        return _json({"id": ended, "released": True})
 
 
-def _cordons(
-    router: APIRouter, feed: SnapshotFeed, available: Available, pool: BlockingPool
-) -> None:
+def _cordons(router: APIRouter, pool: BlockingPool) -> None:
     @router.put("/api/devices/{device}/cordon", tags=["share"])
-    async def cordon(request: Request, device: Device, given: CordonRequest) -> Response:
+    async def cordon(
+        request: Request, node: Picked, device: Device, given: CordonRequest
+    ) -> Response:
         """Take a device out of service; needs the token and a server run by the book's owner."""
-        uuid, leases = device_named(device, feed.latest().devices).device.uuid, available()
-        by = signature(caller_of(request.scope), "")
+        uuid, leases = _uuid(node, device), node.leases.network
+        by = signature(node.who, "")
         await pool.do(request, lambda _: leases.cordon(uuid, given.reason, by))
         add_notes(request.scope, device=uuid)
         return _json({"uuid": uuid, "cordoned": True})
 
     @router.delete("/api/devices/{device}/cordon", tags=["share"])
-    async def uncordon(request: Request, device: Device) -> Response:
+    async def uncordon(request: Request, node: Picked, device: Device) -> Response:
         """Return a device to service; needs the token and a server run by the book's owner."""
-        uuid, leases = device_named(device, feed.latest().devices).device.uuid, available()
+        uuid, leases = _uuid(node, device), node.leases.network
         await pool.do(request, lambda _: leases.uncordon(uuid))
         add_notes(request.scope, device=uuid)
         return _json({"uuid": uuid, "cordoned": False})
 
 
-def _only_of(who: Identity) -> int | None:
-    """The only user whose leases the caller may change; None for an owner, who may change any."""
-    return None if who.role is Role.OWNER else who.uid
+def _uuid(node: ServingNode, device: str) -> str:
+    return device_named(device, node.live.latest().devices).device.uuid
 
 
 def _account(who: Identity, wanted: DeviceRequest) -> "Account | None":

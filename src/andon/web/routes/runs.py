@@ -9,29 +9,30 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from andon.access.roles import BLIND
-from andon.errors import Denied, Unavailable
+from andon.errors import Denied
 from andon.model.run.record import RunState
 from andon.model.shapes import to_json
 from andon.runs.rules.matching import RunQuery
 from andon.web.answers.runs import MOST_LISTED
 from andon.web.answers.texts import dumped
 from andon.web.history_reader import HistoryReader
-from andon.web.transport.auth import sight_in
+from andon.web.routes.picked import Picked
 
 if TYPE_CHECKING:
-    from andon.web.runs.shown import Download, ServerRuns
+    from andon.web.runs.shown import Download
 
 PIECE_BYTES = 256 * 1024
 _Text = Annotated[str, Query(max_length=200)]
 _RunName = Annotated[str, Path(max_length=64, description="an id, or its prefix")]
 
 
-def run_routes(router: APIRouter, runs: "ServerRuns | None", reader: HistoryReader) -> None:
+def run_routes(router: APIRouter, reader: HistoryReader) -> None:
     """Adds the routes of runs; a hung folder delays only requests for runs."""
 
     @router.get("/api/runs", tags=["record"])
     async def run_list(
         request: Request,
+        node: Picked,
         search: _Text = "",
         model: _Text = "",
         tag: _Text = "",
@@ -41,29 +42,25 @@ def run_routes(router: APIRouter, runs: "ServerRuns | None", reader: HistoryRead
         offset: Annotated[int, Query(ge=0)] = 0,
     ) -> Response:
         """The runs, the latest first; `choices` is what they can be filtered by."""
-        found, sight = _there(runs), sight_in(request.scope)
+        runs = node.runs
         query = RunQuery(
             tag=tag or None, group=group or None, state=state, model=model or None, limit=limit,
             offset=offset,
         )  # fmt: skip
-        key = ("runs", sight, query, search)
-        return _sent(
-            await reader.read(request, key, lambda: _json(found.page(sight, query, search)))
-        )
+        key = ("runs", node.sight, query, search)
+        return _sent(await reader.read(request, key, lambda: _json(runs.page(query, search))))
 
     @router.get("/api/runs/{run}", tags=["record"])
-    async def run_details(request: Request, run: _RunName) -> Response:
+    async def run_details(request: Request, node: Picked, run: _RunName) -> Response:
         """One run: what it was, its devices, what it used, and its readings over time."""
-        found, sight = _there(runs), sight_in(request.scope)
-        key = ("run", sight, run)
-        return _sent(await reader.read(request, key, lambda: _json(found.details(sight, run))))
+        runs, key = node.runs, ("run", node.sight, run)
+        return _sent(await reader.read(request, key, lambda: _json(runs.details(run))))
 
     @router.get("/api/runs/{run}/events", tags=["record"])
-    async def run_events(request: Request, run: _RunName) -> Response:
+    async def run_events(request: Request, node: Picked, run: _RunName) -> Response:
         """What happened during a run: its events, items and alerts."""
-        found, sight = _there(runs), sight_in(request.scope)
-        key = ("run events", sight, run)
-        return _sent(await reader.read(request, key, lambda: _json(found.marks(sight, run))))
+        runs, key = node.runs, ("run events", node.sight, run)
+        return _sent(await reader.read(request, key, lambda: _json(runs.marks(run))))
 
     @router.get(
         "/api/runs/{run}/record",
@@ -71,14 +68,14 @@ def run_routes(router: APIRouter, runs: "ServerRuns | None", reader: HistoryRead
         response_class=StreamingResponse,
         responses={200: {"content": {"application/x-ndjson": {}}}},
     )
-    async def run_record(request: Request, run: _RunName) -> Response:
+    async def run_record(request: Request, node: Picked, run: _RunName) -> Response:
         """The record itself, andon.run/1, for those who may see the run's command."""
-        found, sight = _there(runs), sight_in(request.scope)
-        if sight == BLIND:  # before anything is read: anyone can ask
+        runs = node.runs
+        if node.sight == BLIND:  # before anything is read: anyone can ask
             raise Denied(
                 "records are only for users who have signed in", hint="sign in: andon open"
             )
-        record = await reader.do(lambda: found.download(sight, run))
+        record = await reader.do(lambda: runs.download(run))
         named = f"attachment; filename*=UTF-8''{quote(record.name)}"
         return StreamingResponse(
             _pieces(record, reader),
@@ -99,12 +96,6 @@ async def _pieces(record: "Download", reader: HistoryReader) -> AsyncIterator[by
             yield piece
     finally:
         record.file.close()
-
-
-def _there(runs: "ServerRuns | None") -> "ServerRuns":
-    if runs is None:
-        raise Unavailable("this server has no runs", hint="andon runs lists those of this machine")
-    return runs
 
 
 def _json(value: Any) -> bytes:

@@ -22,12 +22,14 @@ log = logging.getLogger("andon.runs")
 
 
 def open_server_runs(
-    user: str, users: "SharedFiles | None" = None
+    user: str,
+    users: "SharedFiles | None" = None,
+    opened: "Callable[[], RunFinder]" = open_run_finder,
 ) -> tuple["ServerRuns", Callable[[], None]]:
     """Returns the runs, and a function that closes them."""
     from andon.web.runs.shown import ServerRuns
 
-    look = OpenRuns(user)
+    look = OpenRuns(user, opened)
     look.prepare()
     whose = (
         f"The runs of {user}, who runs this server, and the records of others that {user} added "

@@ -115,19 +115,12 @@ class ServerRuns:
         seen, every = self.seen(sight), RunQuery(sight=sight)
         limit, words = query.limit or MOST_LISTED, tuple(search.split())
         query = replace(query, sight=sight, words=words, limit=limit)
-        rows, total = seen.found.find(query), seen.found.count(query)
+        rows, total = seen.rows(query)
         counts = seen.found.counts(every)
         if seen.others:
-            others = seen.rows_of_others()
-            first = replace(query, offset=0, limit=query.offset + limit)
-            rows = select([*seen.found.find(first), *others], query)
-            total, counts = total + counted(others, query).runs, counts.plus(counted(others, every))
-        unread = f"{seen.found.left} records have not been read yet" if seen.found.left else None
-        notes = [note for note in (seen.found.problem or unread, *seen.notes) if note]
+            counts = counts.plus(counted(seen.rows_of_others(), every))
         whose = self._whose_in(sight, seen.scope)
-        page = page_of(
-            sight, rows, total, counts, query, self._clock(), whose, "; ".join(notes) or None
-        )
+        page = page_of(sight, rows, total, counts, query, self._clock(), whose, seen.note)
         return replace(page, scope=seen.scope, shared=self._users is not None)
 
     def _whose_in(self, sight: Sight, scope: PageScope) -> str:
@@ -252,6 +245,22 @@ class VisibleRuns(Struct, frozen=True):
         }
         found |= {name: (row, None) for name, row in self.found.named(run).items()}
         return [found[run]] if run in found else list(found.values())
+
+    def rows(self, query: RunQuery) -> tuple[Sequence[RunRow], int]:
+        """Returns the rows of one page, and how many match the query."""
+        rows, total = self.found.find(query), self.found.count(query)
+        if not self.others:
+            return rows, total
+        others, limit = self.rows_of_others(), query.limit
+        first = replace(query, offset=0, limit=None if limit is None else query.offset + limit)
+        rows = select([*self.found.find(first), *others], query)
+        return rows, total + counted(others, query).runs
+
+    @property
+    def note(self) -> str | None:
+        """What is missing."""
+        unread = f"{self.found.left} records have not been read yet" if self.found.left else None
+        return "; ".join(filter(None, (self.found.problem or unread, *self.notes))) or None
 
     def rows_of_others(self) -> list[RunRow]:
         """Returns the runs in files of other users that the index does not have."""

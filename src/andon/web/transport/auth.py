@@ -29,7 +29,7 @@ from andon.access.gate import (
     may_read,
 )
 from andon.access.lockout import Lockout
-from andon.access.roles import ANONYMOUS, Identity, Sight, action_of, sight_of
+from andon.access.roles import ANONYMOUS, Identity, action_of
 from andon.access.server_proof import PATH as PROOF
 from andon.errors import AndonError
 from andon.failures.rules.repeats import RepeatLimiter
@@ -88,11 +88,6 @@ def add_notes(scope: Scope, **facts: object) -> None:
     notes = scope.get(NOTES)
     if isinstance(notes, dict):
         notes.update(facts)
-
-
-def sight_in(scope: Scope) -> Sight:
-    """Whose command lines the sender of a request may see."""
-    return sight_of(caller_of(scope))
 
 
 class Gate:

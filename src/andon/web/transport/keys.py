@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from andon.access import server_proof
 from andon.access.gate import ShownKey
-from andon.access.roles import ANONYMOUS, Identity, Role
+from andon.access.roles import Identity, Role
 from andon.access.saved_sessions import SavedSession
 from andon.access.server_proof import Statement
 from andon.errors import Denied
@@ -69,11 +69,14 @@ class Keys:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
         file: SessionFile | None = None,
+        demo_user: str | None = None,
     ) -> None:
+        """`demo_user` is the name of the owner of a demo, where anyone sees everything."""
         self._token, self._proof_key = _digest(token), server_proof.proof_key(token)
         self._clock, self._wall, self._file = clock, wall, file
         uid = os.getuid() if hasattr(os, "getuid") else 0
-        self.owner = Identity(Role.OWNER, uid, user_name(uid))
+        self.owner = Identity(Role.OWNER, uid, demo_user or user_name(uid))
+        self._guest = Identity(sees_all=demo_user is not None)
         self._by_token = Identity(Role.OWNER, uid, self.owner.user, by_token=True)
         self._codes: OrderedDict[bytes, _Issued] = OrderedDict()
         self._sessions: OrderedDict[bytes, _Issued] = OrderedDict()
@@ -89,19 +92,19 @@ class Keys:
     def identify(self, shown: str | None) -> tuple[ShownKey, Identity]:
         """The kind of key, and whose it is."""
         if shown is None:
-            return ShownKey.NONE, ANONYMOUS
+            return ShownKey.NONE, self._guest
         digest = _digest(shown)
         if hmac.compare_digest(digest, self._token):
             return ShownKey.TOKEN, self._by_token
         with self._lock:
             found = _valid(self._sessions, digest, self._clock())
-        return (ShownKey.WRONG, ANONYMOUS) if found is None else (ShownKey.SESSION, found.who)
+        return (ShownKey.WRONG, self._guest) if found is None else (ShownKey.SESSION, found.who)
 
     def prove(self, nonce: bytes, place: str) -> Statement:
         """Prove to a client that has not sent the token yet that this server knows it."""
         return server_proof.prove(self._proof_key, nonce, place)
 
-    def new_code(self, who: Identity | None = None) -> str:
+    def new_code(self, who: Identity | None = None, seconds: float = CODE_SECONDS) -> str:
         """Makes a code for a link: valid once and for a short time; it makes this person's
         session.
 
@@ -111,7 +114,7 @@ class Keys:
         who = who or self.owner
         for name in self._names(lambda one: one.who.uid == who.uid and one.who.user != who.user):
             self._end(name)
-        return self._new(self._codes, who, CODE_SECONDS)
+        return self._new(self._codes, who, seconds)
 
     def code_owner(self, code: str) -> Identity | None:
         """Whose session a code makes, if it is valid now; this does not use it up."""

@@ -208,8 +208,8 @@ def _read(descriptor: int, size: int, until: float) -> bytes:
     out, ready = bytearray(), select.poll()
     ready.register(descriptor, select.POLLIN)
     while len(out) < size:
-        left = until - time.monotonic()
-        if left <= 0 or not ready.poll(left * 1000):
+        left = max(0.0, until - time.monotonic())
+        if not ready.poll(left * 1000):  # what is there already is read however late it is
             raise TimeoutError
         piece = os.read(descriptor, min(size - len(out), 1 << 20))
         if not piece:

@@ -247,7 +247,7 @@ def silence(
         body |= {"rule": found.rule, "subject": found.subject}
     else:
         body |= {"rule": rule, "device": device}
-    made = source.silence(body)
+    made = source.silence(body).id
     notice(
         f"silenced for {human_seconds(seconds)}; to remove it: andon alerts unsilence {made}",
         chosen(),

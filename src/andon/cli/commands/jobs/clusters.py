@@ -60,8 +60,11 @@ def target_of(choices: Choices, asked: dict[str, Any]) -> "OpenCluster | None":
 
 
 def clusters_of(choices: Choices) -> "list[OpenCluster]":
-    """The configured clusters; settings are read only if the file may have some."""
-    if not config_mentions(choices.config, b"clusters"):
+    """The clusters; settings are read only if the file may have some, or one was used."""
+    from andon.jobs.folder import CLUSTER_PAGES, jobs_path
+
+    used = (jobs_path() / CLUSTER_PAGES).is_dir()
+    if not used and not config_mentions(choices.config, b"clusters"):
         return []
     from andon.app.clusters import configured_clusters
 

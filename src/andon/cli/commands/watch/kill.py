@@ -7,12 +7,11 @@ import click
 
 from andon.cli.options import chosen, device_option, shared, split_devices
 from andon.cli.show.text import say
-from andon.cli.sources import node_of
+from andon.cli.sources import node_of, settings_of
 from andon.cli.terminal import Choices, Terminal, ask, notice, report
 from andon.errors import AndonError, Gone, Invalid
 from andon.kill.rules.plan import (
     ENDING_SIGNALS,
-    KILL_AFTER_SECONDS,
     children_words,
     done,
     instead,
@@ -52,8 +51,8 @@ def kill(
     """End processes, by pid or by GPU.
 
     Shows user, age, device memory, command and children of each, asks, and sends SIGTERM. What
-    still runs after 5 s can then be killed with SIGKILL. The processes shown are pinned until then:
-    a new one that gets the same pid is not signalled.
+    still runs after the setting work.grace (10 s) can then be killed with SIGKILL. The processes
+    shown are pinned until then: a new one that gets the same pid is not signalled.
 
     If a process runs under a lease or a job, that is shown too: releasing the lease or cancelling
     the job ends all of it in order and gives its GPUs back.
@@ -137,12 +136,12 @@ def _end(
     if answer != "y":
         notice("nothing was ended", choices)
         return ()
-    failed = ending.send(number)
-    left = ending.still_running(KILL_AFTER_SECONDS) if number.name in ENDING_SIGNALS else ()
-    if left and not yes and number.name != "SIGKILL" and _yes(kill_question(left)):
+    failed, grace = ending.send(number), settings_of(choices).work_grace_seconds
+    left = ending.still_running(grace) if number.name in ENDING_SIGNALS else ()
+    if left and not yes and number.name != "SIGKILL" and _yes(kill_question(left, grace)):
         number = parse_signal("KILL")
         failed += ending.send(number)
-        left = ending.still_running(KILL_AFTER_SECONDS)
+        left = ending.still_running(grace)
     failed += (not_ended(left, number),) if left else ()
     for error in failed:
         report(error, choices.color or "auto")

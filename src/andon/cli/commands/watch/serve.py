@@ -57,7 +57,7 @@ def serve(
     (~/.local/state/andon/token). On any other address everything needs it. `andon open` signs
     a browser in.
     """
-    _check_packages()
+    check_packages()
     from andon.host.bare_imports import stand_ins
 
     with stand_ins(CLIENTS_LIBRARIES):
@@ -78,7 +78,7 @@ def _draw(asked: "Asked", told: "ServerSnapshot") -> tuple[int, str] | None:
     return drawn_here(asked, told)
 
 
-def _check_packages() -> None:
+def check_packages() -> None:
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise Unavailable(

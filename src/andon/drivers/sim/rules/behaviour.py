@@ -31,6 +31,7 @@ DAY_SECONDS = 86_400.0
 POWERED_ON = 1_600_000_000.0  # the energy counter starts here, so that it looks real
 IDLE_CELSIUS = 32
 RUN_SECONDS = 6 * 3600.0
+SETTLING_SECONDS = 40.0  # how fast a device warms up or cools down when its work changes
 DESKTOP_BYTES = 180 * MIB
 CONTEXT_BYTES = 6 * MIB  # overhead of a process
 TRAFFIC_SECONDS = 10.0  # how often a driver's counters would be read
@@ -46,6 +47,17 @@ _NVLINK = ("nvlink_received_bytes_per_second", "nvlink_sent_bytes_per_second")
 _WORD = 2**64 - 1
 
 
+class Stint(Struct, frozen=True):
+    """What runs on a device that has one work after another, and the device when it began."""
+
+    since: float
+    celsius: float
+    joules: float
+    user: str = ""
+    command: str = ""
+    number: int = 0
+
+
 class Specimen(Struct, frozen=True):
     """One simulated device: its model, its workload, and its own seed."""
 
@@ -54,6 +66,7 @@ class Specimen(Struct, frozen=True):
     model: Model
     workload: Workload
     seed: int
+    stint: Stint | None = None  # None: the workload has always run
 
     @property
     def profile(self) -> Profile:
@@ -89,6 +102,9 @@ def draw(*keys: int) -> float:
     return (state >> 11) / 2**53
 
 
+_constant = lru_cache(maxsize=1024)(draw)  # for what never changes on a device
+
+
 def make_specimen(index: int, seed: int, model: Model, workload: Workload) -> Specimen:
     """The device at an index; its UUID and its seed depend only on the seed and the index."""
     luck = [int(draw(seed, index, part) * 2**53) for part in range(3)]
@@ -119,7 +135,7 @@ def describe(specimen: Specimen) -> Device:
 def locate(specimen: Specimen, at: float) -> CyclePosition:
     """The position of an instant; devices are out of phase with each other."""
     period = specimen.profile.period_seconds
-    shifted = at + draw(specimen.seed, 1) * period
+    shifted = at + _constant(specimen.seed, 1) * period
     cycle = math.floor(shifted / period)
     into = shifted - cycle * period
     began = at - into
@@ -133,7 +149,11 @@ def locate(specimen: Specimen, at: float) -> CyclePosition:
 
 def utilization_percent(specimen: Specimen, at: float) -> int:
     """Returns exactly zero if nothing runs; otherwise a value that varies from second to second."""
-    load = locate(specimen, at).phase.load
+    return _busy(specimen, locate(specimen, at), at)
+
+
+def _busy(specimen: Specimen, moment: CyclePosition, at: float) -> int:
+    load = moment.phase.load
     if load == 0:
         return 0
     noise = 4.0 * draw(specimen.seed, 2, math.floor(at)) - 2.0
@@ -141,7 +161,10 @@ def utilization_percent(specimen: Specimen, at: float) -> int:
 
 
 def power_watts(specimen: Specimen, at: float) -> float:
-    moment = locate(specimen, at)
+    return _watts(specimen, locate(specimen, at))
+
+
+def _watts(specimen: Specimen, moment: CyclePosition) -> float:
     phase = moment.phase
     turn = 2 * math.pi * _swings(phase) * moment.seconds / phase.seconds
     return _level_watts(specimen, phase) * (1 + RIPPLE * math.sin(turn))
@@ -149,16 +172,29 @@ def power_watts(specimen: Specimen, at: float) -> float:
 
 def energy_joules(specimen: Specimen, at: float) -> float:
     """The integral of `power_watts` since the counter began."""
-    since = _powered_on(at)
+    stint = specimen.stint
+    if stint is None:
+        return round(_joules(specimen, _powered_on(at), at), 3)
+    return round(stint.joules + _joules(specimen, stint.since, at), 3)
+
+
+def _joules(specimen: Specimen, since: float, at: float) -> float:
     first, last = locate(specimen, since), locate(specimen, at)
     whole = sum(_level_watts(specimen, p) * p.seconds for p in _phases(specimen, last.cycle))
     parts = _partial_joules(specimen, last, at) - _partial_joules(specimen, first, since)
-    return round((last.cycle - first.cycle) * whole + parts, 3)
+    return (last.cycle - first.cycle) * whole + parts
 
 
 def temperature_celsius(specimen: Specimen, at: float) -> float:
     """Returns the temperature of a first-order body, heated by the last five time constants."""
-    profile, here = specimen.profile, locate(specimen, at)
+    warm, stint = _warmth(specimen, locate(specimen, at), at), specimen.stint
+    if stint is None:
+        return warm
+    return warm + (stint.celsius - warm) * math.exp(-max(0.0, at - stint.since) / SETTLING_SECONDS)
+
+
+def _warmth(specimen: Specimen, here: CyclePosition, at: float) -> float:
+    profile = specimen.profile
     back = math.ceil(5 * profile.inertia_seconds / profile.period_seconds)
     heat = profile.mean_power
     for cycle in range(here.cycle - back, here.cycle + 1):
@@ -170,10 +206,15 @@ def temperature_celsius(specimen: Specimen, at: float) -> float:
 
 def processes(specimen: Specimen, at: float) -> tuple[Process, ...]:
     """Processes on the device. They do not exist on the host, so all fields are set here."""
-    moment, busy = locate(specimen, at), utilization_percent(specimen, at)
-    found = _desktop(specimen, at)
+    return _processes(specimen, locate(specimen, at), at)
+
+
+def _processes(specimen: Specimen, moment: CyclePosition, at: float) -> tuple[Process, ...]:
+    busy, found = _busy(specimen, moment, at), _desktop(specimen, at)
     if not moment.phase.running:
         return found
+    if specimen.stint is not None:
+        return (*found, *_process_of(specimen, specimen.stint, moment, busy))
     run, started = _run(specimen, moment, at)
     for number, program in enumerate(specimen.profile.programs):
         luck = draw(specimen.seed, 5, run, number)
@@ -191,13 +232,28 @@ def processes(specimen: Specimen, at: float) -> tuple[Process, ...]:
     return found
 
 
+def _process_of(
+    specimen: Specimen, stint: Stint, moment: CyclePosition, busy: int
+) -> Iterator[Process]:
+    if stint.command:
+        yield Process(
+            pid=FIRST_PID + 100 * stint.number + specimen.index,
+            started=round(stint.since, 2),
+            name=stint.command.split()[0],
+            user=stint.user,
+            command=stint.command,
+            memory_bytes=int(_held_bytes(specimen, moment)),
+            utilization_percent=busy,
+        )
+
+
 def sample(specimen: Specimen, at: float) -> Sample:
     """All readings of such a device; `missing` says which ones this model lacks."""
     model, moment = specimen.model, locate(specimen, at)
-    load = utilization_percent(specimen, at)
+    load = _busy(specimen, moment, at)
     heat = temperature_celsius(specimen, at)
     throttle = _throttle(specimen, load, heat)
-    held = processes(specimen, at)
+    held = _processes(specimen, moment, at)
     used = sum(p.memory_bytes or 0 for p in held) + CONTEXT_BYTES * len(held)
     asleep = model.naps and load == 0
     bandwidth = round(specimen.profile.bandwidth * load)
@@ -210,7 +266,7 @@ def sample(specimen: Specimen, at: float) -> Sample:
         memory_reserved_bytes=model.reserved_bytes,
         temperature_celsius=round(heat),
         memory_temperature_celsius=round(heat + 3 + bandwidth / 10),
-        power_watts=round(power_watts(specimen, at), 3),
+        power_watts=round(_watts(specimen, moment), 3),
         power_limit_watts=specimen.limit_watts,
         energy_joules=energy_joules(specimen, at),
         fan_percent=_fan_percent(model, heat),
@@ -339,7 +395,7 @@ def _held_bytes(specimen: Specimen, moment: CyclePosition) -> float:
     contexts = CONTEXT_BYTES * (len(profile.programs) + 1)
     room = model.memory_bytes - model.reserved_bytes - DESKTOP_BYTES - contexts
     low, high = profile.memory
-    return room * (low + (high - low) * draw(specimen.seed, 7)) * moment.memory_share
+    return room * (low + (high - low) * _constant(specimen.seed, 7)) * moment.memory_share
 
 
 def _throttle(specimen: Specimen, load: int, heat: float) -> tuple[str, ...]:

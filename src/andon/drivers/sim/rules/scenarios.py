@@ -11,6 +11,7 @@ from andon.errors import Invalid
 from andon.model.device import SAMPLE_VALUES
 
 MAX_DEVICES = 1024
+LAB, LAB_DEVICES = "lab", 8  # its works are in `lab.py`
 
 
 class Scenario(Struct, frozen=True):
@@ -50,6 +51,7 @@ SCENARIOS = {
         ("RTX 3090", Workload.OVERHEATING),
         ("H100", Workload.OVERHEATING),
     )),
+    LAB: Scenario((*[("H200", Workload.IDLE)] * 4, *[("H100", Workload.IDLE)] * 4), ("lost:6@0",)),
 }  # fmt: skip
 
 # Fault scripts: KIND[:DEVICE][@START[..END]][=VALUE], in seconds since the simulation was opened.

@@ -1,0 +1,320 @@
+"""Submits jobs to Slurm and reads it, each command within the cluster's time limit.
+
+Slurm knows its jobs for some minutes after their end, then `sacct` does where the site has it.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import NoReturn
+
+from msgspec.structs import replace
+
+from andon.clusters.slurm.rules import answers, commands, reasons
+from andon.clusters.slurm.rules.answers import SEPARATOR, SlurmJob
+from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
+from andon.host.files import make_private
+from andon.host.processes.child_output import ask_command
+from andon.host.state.user_folder import state_folder
+from andon.host.users import user_name
+from andon.model.job import JobState
+from andon.model.job.cluster import (
+    ClusterJob,
+    ClusterLog,
+    ClusterNode,
+    ClusterReason,
+    Submission,
+)
+from andon.sampling.rules.masks import VARIABLES as MASKS
+from andon.settings.clusters import ClusterSettings
+from andon.units import human_seconds
+
+LOGS = "clusters"
+MOST_PLACED = 200
+"""Running jobs whose devices are looked up for one list."""
+_AWAY = (
+    "unable to contact slurm controller", "unable to establish configuration source",
+    "connection refused", "socket timed out", "zero bytes were transmitted", "connection timed out",
+    "communication connection failure", "unable to contact",
+)  # fmt: skip
+_DENIED = (
+    "access/permission denied", "user's group not permitted", "invalid account or",
+    "protocol authentication error", "not permitted",
+)  # fmt: skip
+_UNKNOWN = "invalid job id"
+_NO_PAST = ("accounting storage is disabled", "slurmdbd")
+_BEFORE_WORDS = ("error: ", "Batch job submission failed: ", "slurm_load_jobs ")
+
+
+class SlurmCluster:
+    """Implements ports.Cluster, Foreground and Previewing with the site's own commands."""
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        self._options = commands.read_options(settings)
+        self._seconds = settings.timeout_seconds
+        logs = self._options.logs
+        # The same on all login nodes, which share a home.
+        self._logs = Path(logs).expanduser() if logs else state_folder() / LOGS / settings.name
+        self._user = user_name(os.getuid())
+
+    # The port.
+
+    def submit(self, submission: Submission) -> str:
+        arguments = self._arguments(submission)
+        self._ping()
+        if (known := self._with_label(submission.label)) is not None:
+            return known
+        script, variables = commands.batch_script(submission.job), submission.job.environment
+        self._make_logs()
+        out = self._ask("sbatch", *arguments, script=script, variables=variables)
+        return out.strip().split(";")[0]
+
+    def jobs(self, since: float, everyone: bool = False) -> Sequence[ClusterJob]:
+        self._ping()
+        present = self._present(everyone)
+        listed = [one.job for one in self._explained(self._placed(present))]
+        known = {job.id for job in listed}
+        past = [job for job in self._past(since, everyone) if job.id not in known]
+        return [job for job in (*past, *listed) if job.ended is None or job.ended > since]
+
+    def cancel(self, ids: Sequence[str]) -> None:
+        self._ping()
+        known = [one.job for one in self._present(everyone=True)]
+        names = {name for job in known for name in (job.id, job.array) if name is not None}
+        if here := [one for one in ids if one in names]:
+            self._ask("scancel", "--quiet", *here)
+        for one in ids:
+            if one not in names:
+                self._ended_or_gone(one)
+
+    def log(self, job: str, start: int | None, most_bytes: int) -> ClusterLog:
+        ended = self._find(job).state.is_settled  # before the file is read: nothing comes after
+        try:
+            with (self._logs / f"{job}.out").open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                begin = max(0, size - most_bytes) if start is None else min(start, size)
+                file.seek(begin)
+                part = file.read(most_bytes)
+        except FileNotFoundError:
+            return ClusterLog(0, 0, "", ended)
+        except OSError as exc:
+            raise Unavailable(f"its output cannot be read: {exc.strerror}") from exc
+        whole = _whole_characters(part) if begin + len(part) < size or not ended else part
+        end = begin + len(whole)
+        return ClusterLog(begin, end, whole.decode("utf-8", "replace"), ended and end == size)
+
+    def nodes(self) -> Sequence[ClusterNode]:
+        self._ping()
+        return self._nodes()
+
+    def reasons(self, job: str) -> Sequence[ClusterReason]:
+        found = self._find(job)
+        if found.state is JobState.RUNNING or found.reason is None:
+            return []
+        if found.state.is_settled:
+            return [ClusterReason(found.reason)]
+        (one,) = [other for other in self._present(everyone=True) if other.job.id == job]
+        told = reasons.reason_of(one.reason)
+        (explained,) = self._explained([one])
+        text = explained.job.reason or told.text
+        start = explained.job.expected_start
+        advice = [told.advice] if told.advice else []
+        if start is not None and start > time.time():
+            advice.append(f"Slurm expects to start it in {human_seconds(start - time.time())}")
+        return [ClusterReason(text, "; ".join(advice))]
+
+    # What else it can do.
+
+    def foreground(self, submission: Submission) -> Sequence[str]:
+        command = commands.srun_command(submission, self._options)
+        self._ping()
+        return command
+
+    def preview(self, submission: Submission) -> str:
+        return commands.preview(submission, self._arguments(submission))
+
+    # Reading Slurm.
+
+    def _arguments(self, submission: Submission) -> list[str]:
+        at = submission.job.begin_at
+        begin = None if at is None else datetime.fromtimestamp(at).strftime("%Y-%m-%dT%H:%M:%S")
+        return commands.sbatch_arguments(
+            submission, self._options, str(self._logs).replace("%", "%%"), begin
+        )
+
+    def _present(self, everyone: bool) -> list[SlurmJob]:
+        who = () if everyone else (f"--user={self._user}",)
+        form = answers.with_separators(answers.JOB_FIELDS)
+        out = self._ask("squeue", "-h", "-r", "-a", "--states=all", *who, f"--Format={form}")
+        return answers.parse_jobs(out)
+
+    def _with_label(self, label: str) -> str | None:
+        for one in self._present(everyone=False):
+            if one.job.label == label:
+                return one.job.array or one.job.id
+        return None
+
+    def _placed(self, jobs: list[SlurmJob]) -> list[SlurmJob]:
+        """Adds the devices of running jobs, asked for by one command."""
+        running = [one.number for one in jobs if one.job.state is JobState.RUNNING][:MOST_PLACED]
+        if not running:
+            return jobs
+        questions = "".join(f"show job {number}\n" for number in running)
+        out = self._ask("scontrol", "-o", "-d", script=questions)
+        return answers.on_devices(jobs, answers.parse_devices(out))
+
+    def _explained(self, jobs: list[SlurmJob]) -> list[SlurmJob]:
+        """Adds what the jobs that wait for GPUs lack."""
+        short = [one for one in jobs if _waits(one) and one.reason in reasons.SHORT_OF]
+        nodes = self._nodes() if short else []
+        limits = self._throttles([one for one in jobs if one.reason == "JobArrayTaskLimit"])
+        return [
+            replace(one, job=replace(one.job, reason=self._why(one, nodes, limits)))
+            if _waits(one)
+            else one
+            for one in jobs
+        ]
+
+    def _why(
+        self, one: SlurmJob, nodes: Sequence[ClusterNode], limits: Mapping[str, str]
+    ) -> str | None:
+        if one.reason in reasons.SHORT_OF and one.job.gpus:
+            return reasons.short_words(one.job.gpus, nodes)
+        if (limit := limits.get(one.job.array or "")) is not None:
+            return reasons.array_words(limit)
+        return one.job.reason
+
+    def _throttles(self, jobs: Sequence[SlurmJob]) -> dict[str, str]:
+        """Returns how many elements of an array may run at once, by array."""
+        arrays = dict.fromkeys(one.job.array for one in jobs if one.job.array is not None)
+        if not arrays:
+            return {}
+        out = self._ask("scontrol", "-o", script="".join(f"show job {one}\n" for one in arrays))
+        rows = [answers.parse_fields(line) for line in out.splitlines()]
+        found = {row.get("ArrayJobId"): row.get("ArrayTaskThrottle") for row in rows}
+        return {array: limit for array, limit in found.items() if array and limit}
+
+    def _nodes(self) -> list[ClusterNode]:
+        form = answers.with_separators(answers.NODE_FIELDS)
+        return answers.parse_nodes(self._ask("sinfo", "-h", "-N", "-a", f"--Format={form}"))
+
+    def _past(self, since: float, everyone: bool) -> list[ClusterJob]:
+        """Returns the jobs that `sacct` knows; none where the site does not keep them."""
+        if shutil.which("sacct") is None:
+            return []
+        who = ("--allusers",) if everyone else (f"--user={self._user}",)
+        begin = datetime.fromtimestamp(max(since, 0.0)).strftime("%Y-%m-%dT%H:%M:%S")
+        form = ",".join(answers.PAST_FIELDS)
+        try:
+            out = self._ask(
+                "sacct", "-X", "-n", "-P", f"--delimiter={SEPARATOR}", *who,
+                f"--starttime={begin}", "--endtime=now", f"--format={form}",
+            )  # fmt: skip
+        except AndonError as error:
+            if any(words in error.reason.lower() for words in _NO_PAST):
+                return []
+            raise
+        return answers.parse_past(out)
+
+    def _find(self, job: str) -> ClusterJob:
+        """Returns one job, whoever's it is; Gone if Slurm does not know it."""
+        self._ping()
+        for one in self._present(everyone=True):
+            if one.job.id == job:
+                return one.job
+        return self._ended_or_gone(job)
+
+    def _ended_or_gone(self, job: str) -> ClusterJob:
+        with suppress(AndonError):
+            for one in self._past(time.time() - 86_400.0, everyone=True):
+                if job in (one.id, one.array):
+                    return one
+        raise Gone(
+            f"Slurm knows no job {job[:60]}", hint="it forgets jobs some time after they end"
+        )
+
+    def _ping(self) -> None:
+        """Fails at once while the controller is away; most commands would wait for it."""
+        out = self._ask("scontrol", "ping", may_fail=True)
+        if " is UP" not in out:
+            told = out.strip().splitlines()[:1]
+            raise Unavailable(
+                "Slurm's controller does not answer", hint=told[0] if told else "scontrol ping"
+            )
+
+    def _ask(
+        self,
+        *command: str,
+        script: str = "",
+        variables: Mapping[str, str] | None = None,
+        may_fail: bool = False,
+    ) -> str:
+        try:
+            code, out, said = ask_command(
+                command, self._seconds, script, _environment(variables or os.environ)
+            )
+        except FileNotFoundError as exc:
+            raise Unavailable(
+                f"there is no {command[0]} on PATH", hint="Slurm's commands are on its login nodes"
+            ) from exc
+        except TimeoutError as exc:
+            raise Unavailable(f"no answer within {human_seconds(self._seconds)}") from exc
+        except OSError as exc:
+            raise Unavailable(f"{command[0]} cannot be run: {exc}") from exc
+        if code != 0 and not may_fail:
+            _refuse(said or out)
+        return out
+
+    # Outputs.
+
+    def _make_logs(self) -> None:
+        """Makes the folder of outputs: Slurm would start a job and throw its output away."""
+        folder = self._logs
+        try:
+            make_private(folder)
+        except OSError as exc:
+            raise Unavailable(f"{folder} cannot be made: {exc.strerror}", hint="set logs") from exc
+
+
+def _waits(one: SlurmJob) -> bool:
+    return one.job.state is JobState.WAITING
+
+
+def _environment(given: Mapping[str, str]) -> dict[str, str]:
+    """Returns the variables for a command: times in seconds, and no mask of this machine's GPUs."""
+    kept = {name: value for name, value in given.items() if name not in MASKS}
+    place = {"SLURM_CONF": os.environ["SLURM_CONF"]} if "SLURM_CONF" in os.environ else {}
+    return {**kept, **place, "SLURM_TIME_FORMAT": "%s"}
+
+
+def _refuse(said: str) -> NoReturn:
+    """Raises what a command said, in our words and in its own."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    words = lines[-1] if lines else "it gave no reason"
+    for before in (f"{words.split(':')[0]}: ", *_BEFORE_WORDS):
+        words = words.removeprefix(before)
+    words = "".join(sign if sign.isprintable() else "?" for sign in words)[:300]
+    small = said.lower()
+    if any(one in small for one in _AWAY):
+        raise Unavailable(f"Slurm's controller does not answer: {words}")
+    if any(one in small for one in _DENIED):
+        raise Denied(f"Slurm does not allow it: {words}")
+    if _UNKNOWN in small:
+        raise Gone(f"Slurm does not know it: {words}")
+    if any(one in small for one in _NO_PAST):
+        raise Unavailable(words)
+    raise Invalid(f"Slurm refuses it: {words}", hint="see andon nodes --on for what there is")
+
+
+def _whole_characters(part: bytes) -> bytes:
+    """Leaves out the beginning of a character whose rest is not there."""
+    for length in range(1, min(4, len(part)) + 1):
+        lead = part[-length]
+        if lead & 0xC0 != 0x80:
+            wanted = 4 if lead >= 0xF0 else 3 if lead >= 0xE0 else 2 if lead >= 0xC0 else 1
+            return part[:-length] if wanted > length else part
+    return part

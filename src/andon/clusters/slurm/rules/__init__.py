@@ -1,0 +1,1 @@
+"""What a job is in Slurm's words, and what Slurm's words mean."""

@@ -1,0 +1,251 @@
+"""What Slurm's commands print, in fixed formats that every version has, as andon's values."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from andon.clusters.slurm.rules.commands import MARK
+from andon.clusters.slurm.rules.reasons import ended_words, waiting_words
+from andon.model.job import JobState
+from andon.model.job.cluster import ClusterJob, ClusterNode
+
+SEPARATOR: Final = "\x1f"
+JOB_FIELDS: Final = (
+    "JobID", "ArrayJobID", "ArrayTaskID", "State", "UserName", "SubmitTime", "StartTime",
+    "EndTime", "tres-per-job", "tres-per-node", "NodeList", "Partition", "Reason", "TimeLimit",
+    "exit_code", "Comment", "Name",
+)  # fmt: skip
+PAST_FIELDS: Final = (
+    "JobID", "State", "User", "Submit", "Start", "End", "AllocTRES", "NodeList", "Partition",
+    "ExitCode", "Comment", "JobName",
+)  # fmt: skip
+NODE_FIELDS: Final = ("NodeList", "StateLong", "Gres", "GresUsed", "Reason")
+NOT_MEASURED: Final = "Slurm counts GPUs and does not look at them"
+FAR_SECONDS: Final = 300 * 86_400.0  # Slurm's word for an end that it does not know is a year
+_STATES: Final = {
+    "PENDING": JobState.WAITING, "CONFIGURING": JobState.WAITING, "REQUEUED": JobState.WAITING,
+    "REQUEUE_FED": JobState.WAITING, "REQUEUE_HOLD": JobState.HELD, "SPECIAL_EXIT": JobState.HELD,
+    "RESV_DEL_HOLD": JobState.HELD,
+    "RUNNING": JobState.RUNNING, "COMPLETING": JobState.RUNNING, "SUSPENDED": JobState.RUNNING,
+    "STOPPED": JobState.RUNNING, "RESIZING": JobState.RUNNING, "SIGNALING": JobState.RUNNING,
+    "STAGE_OUT": JobState.RUNNING,
+    "COMPLETED": JobState.SUCCEEDED, "CANCELLED": JobState.CANCELLED, "TIMEOUT": JobState.TIMED_OUT,
+    "DEADLINE": JobState.TIMED_OUT, "FAILED": JobState.FAILED, "OUT_OF_MEMORY": JobState.FAILED,
+    "BOOT_FAIL": JobState.FAILED, "LAUNCH_FAILED": JobState.FAILED, "NODE_FAIL": JobState.LOST,
+    "PREEMPTED": JobState.CANCELLED, "REVOKED": JobState.CANCELLED,
+}  # fmt: skip
+_HOLDS: Final = ("JobHeldUser", "JobHeldAdmin")
+_GPUS: Final = re.compile(r"\bgpu(?::[\w.-]+)?[:=](\d+)")
+_GRES: Final = re.compile(r"\bgpu:(?:([A-Za-z][\w.-]*):)?(\d+)")
+_DEVICES: Final = re.compile(r" Nodes=(\S+) .*?GRES=\S*?gpu\S*?\(IDX:([\d,-]+)\)")
+_USABLE: Final = frozenset({"idle", "mixed", "allocated", "completing", "reserved"})
+
+
+class SlurmJob(Struct, frozen=True):
+    """A job with what the list does not show: its number, and Slurm's own words for it."""
+
+    number: str
+    job: ClusterJob
+    state: str
+    reason: str
+
+
+def with_separators(fields: Sequence[str]) -> str:
+    """Returns the fields as `squeue` and `sinfo` take them."""
+    return ",".join(f"{name}:{SEPARATOR}" for name in fields)
+
+
+def parse_jobs(text: str) -> list[SlurmJob]:
+    """Returns the jobs of `squeue`; a line that is none is left out."""
+    return [job for row in _rows(text, JOB_FIELDS) if (job := _job(row)) is not None]
+
+
+def parse_past(text: str) -> list[ClusterJob]:
+    """Returns the jobs of `sacct` that have ended."""
+    found = []
+    for row in _rows(text, PAST_FIELDS):
+        state = _STATES.get(row["State"].split(" ")[0])
+        submitted = _time(row["Submit"])
+        if state is None or not state.is_settled or submitted is None:
+            continue
+        array, _, index = row["JobID"].partition("_")
+        code, _, number = row["ExitCode"].partition(":")
+        found.append(
+            ClusterJob(
+                id=row["JobID"],
+                name=row["JobName"],
+                state=state,
+                user=row["User"],
+                submitted_at=submitted,
+                gpus=_count(_GPUS.search(row["AllocTRES"].replace("gres/", ""))),
+                where=_place(row["NodeList"], row["Partition"]),
+                reason=ended_words(row["State"], "", int(code or 0), int(number or 0)),
+                label=_label(row["Comment"]),
+                array=array if index.isdigit() else None,
+                array_index=int(index) if index.isdigit() else None,
+                started=_time(row["Start"]),
+                ended=_time(row["End"]),
+                exit_code=_code(state, int(code or 0), int(number or 0)),
+                signal=int(number or 0) or None,
+                has_log=_label(row["Comment"]) is not None,
+            )
+        )
+    return found
+
+
+def _job(row: Mapping[str, str]) -> SlurmJob | None:
+    state, submitted = _STATES.get(row["State"]), _time(row["SubmitTime"])
+    if state is None or submitted is None:
+        return None
+    if state is JobState.WAITING and row["Reason"] in _HOLDS:
+        state = JobState.HELD
+    elif state is JobState.WAITING and row["Reason"] == "BeginTime":
+        state = JobState.LATER
+    array, index = row["ArrayJobID"], row["ArrayTaskID"]
+    element = index.isdigit()
+    start, end = _time(row["StartTime"]), _time(row["EndTime"])
+    ran = bool(_given(row["NodeList"])) and not _is_pending(state)
+    code, number = _status(row["exit_code"])
+    gpus = f"{row['tres-per-job']} {row['tres-per-node']}"
+    reason = waiting_words(row["Reason"]) if _is_pending(state) else None
+    if state.is_settled:
+        reason = ended_words(row["State"], row["Reason"], code, number)
+    job = ClusterJob(
+        id=f"{array}_{index}" if element else row["JobID"],
+        name=row["Name"],
+        state=state,
+        user=row["UserName"],
+        submitted_at=submitted,
+        gpus=_count(_GPUS.search(gpus)) if "gpu" in gpus else 0,
+        where=_place(row["NodeList"], row["Partition"]),
+        reason=reason,
+        label=_label(row["Comment"]),
+        array=array if element else None,
+        array_index=int(index) if element else None,
+        started=start if ran else None,
+        ended=end if state.is_settled else None,
+        exit_code=_code(state, code, number),
+        signal=number or None if state.is_settled else None,
+        expected_start=_expected(start, submitted) if _is_pending(state) else None,
+        for_seconds=_limit(row["TimeLimit"]),
+        has_log=_label(row["Comment"]) is not None,
+    )
+    return SlurmJob(row["JobID"], job, row["State"], row["Reason"])
+
+
+def parse_devices(text: str) -> dict[str, str]:
+    """Returns where jobs run, by number: `n1 GPU 0-1`, from `scontrol -o -d show job`."""
+    found = {}
+    for line in text.splitlines():
+        number = re.match(r"JobId=(\d+) ", line)
+        places = [f"{node} GPU {ids.replace(',', ', ')}" for node, ids in _DEVICES.findall(line)]
+        if number is not None and places:
+            found[number[1]] = "; ".join(places)
+    return found
+
+
+def on_devices(jobs: Iterable[SlurmJob], places: Mapping[str, str]) -> list[SlurmJob]:
+    """Adds the devices of running jobs."""
+    return [
+        replace(one, job=replace(one.job, where=places[one.number]))
+        if one.number in places
+        else one
+        for one in jobs
+    ]
+
+
+def parse_nodes(text: str) -> list[ClusterNode]:
+    """Returns the machines with GPUs, each once however many partitions it is in."""
+    found: dict[str, ClusterNode] = {}
+    for row in _rows(text, NODE_FIELDS):
+        have, used = _GRES.findall(row["Gres"]), _GRES.findall(row["GresUsed"])
+        if not have:
+            continue
+        gpus, taken = (sum(int(count) for _, count in each) for each in (have, used))
+        state = row["StateLong"].rstrip("*~#!%$@^-+")
+        silent = "*" in row["StateLong"]
+        usable = state in _USABLE and not silent
+        reason = _given(row["Reason"])
+        note = reason or ("it does not respond to Slurm" if silent else None)
+        models = sorted({model for model, _ in have if model})
+        found[row["NodeList"]] = ClusterNode(
+            row["NodeList"], state, usable, gpus, min(taken, gpus),
+            max(0, gpus - taken) if usable else 0, ", ".join(models) or None, note=note,
+            missing=dict.fromkeys(
+                ("utilization_percent", "memory_percent", "temperature_celsius"), NOT_MEASURED
+            ),
+        )  # fmt: skip
+    return sorted(found.values(), key=lambda node: node.name)
+
+
+def parse_fields(line: str) -> dict[str, str]:
+    """Returns the words NAME=VALUE of `scontrol -o`; free text is only in what comes last."""
+    return dict(word.split("=", 1) for word in line.split(" ") if "=" in word)
+
+
+def _rows(text: str, fields: Sequence[str]) -> Iterable[dict[str, str]]:
+    """Yields lines as tables; the last field is free text, and may hold separators."""
+    for line in text.split("\n"):
+        parts = line.split(SEPARATOR, len(fields) - 1)
+        if len(parts) == len(fields):
+            yield dict(zip(fields, (part.strip(SEPARATOR) for part in parts), strict=True))
+
+
+def _is_pending(state: JobState) -> bool:
+    return not state.is_settled and state is not JobState.RUNNING
+
+
+def _label(comment: str) -> str | None:
+    label = comment.removeprefix(MARK)
+    return label if comment.startswith(MARK) and re.fullmatch(r"[\w.-]{1,64}", label) else None
+
+
+def _given(text: str) -> str | None:
+    """Returns a value; None for the words that Slurm has for none."""
+    return None if text in ("", "(null)", "none", "None", "N/A", "NONE", "Unknown") else text
+
+
+def _time(text: str) -> float | None:
+    return float(text) if text.isdigit() and text != "0" else None
+
+
+def _expected(start: float | None, submitted: float) -> float | None:
+    return start if start is not None and start - submitted < FAR_SECONDS else None
+
+
+def _place(nodes: str, partition: str) -> str | None:
+    return _given(nodes) or _given(partition)
+
+
+def _count(found: re.Match[str] | None) -> int | None:
+    return None if found is None else int(found[1])
+
+
+def _status(text: str) -> tuple[int, int]:
+    """Returns exit code and signal, of a wait status or `3:0`."""
+    code, colon, number = text.partition(":")
+    if colon:
+        return int(code) if code.isdigit() else 0, int(number) if number.isdigit() else 0
+    status = int(text) if text.isdigit() else 0
+    return status >> 8 & 0xFF, status & 0x7F
+
+
+def _code(state: JobState, code: int, number: int) -> int | None:
+    """Returns the exit code of a job that ended by itself."""
+    ended = state in (JobState.SUCCEEDED, JobState.FAILED)
+    return code if ended and not number else None
+
+
+def _limit(text: str) -> float | None:
+    """Returns the seconds of `2-01:00:00`, `1:30:00` or `1:00`."""
+    days, _, clock = text.rpartition("-")
+    parts = clock.split(":")
+    if not all(part.isdigit() for part in parts) or not (days == "" or days.isdigit()):
+        return None
+    seconds = 0
+    for part in parts:
+        seconds = 60 * seconds + int(part)
+    return float(seconds + 86_400 * int(days or 0))

@@ -1,0 +1,125 @@
+"""The last day of a simulated lab, as a recorder would have written it."""
+
+from collections.abc import Iterable, Iterator
+
+from andon.drivers.sim.rules import behaviour
+from andon.drivers.sim.rules.lab import Lab, LabWork
+from andon.history.rules.codec import SeriesRow, pack_points, pack_rows
+from andon.history.rules.intervals import UsageInterval
+from andon.history.rules.seeding import tick
+from andon.history.rules.series import Key, NodeReadings
+from andon.history.rules.tiers import DAY_SECONDS, WINDOW_MS, StoredBlock, Tier, window
+from andon.model.programs import program_of
+
+MINUTE = 60_000
+ROW, PARTS = 2 * MINUTE, 3  # a row of the past, and how many of them come from one reading
+STEP = PARTS * ROW
+RAW_MS = 120 * MINUTE
+PACES = ((6 * MINUTE, 4_000, 2), (32 * MINUTE, 15_000, 3), (RAW_MS * 2, MINUTE, 3))
+"""Up to which age a reading is made every so many milliseconds, and in how many parts."""
+KEPT = frozenset({
+    "utilization_percent", "memory_used_bytes", "temperature_celsius", "power_watts",
+    "sm_clock_mhz", "memory_clock_mhz", "sm_active_percent", "tensor_active_percent",
+    "energy_joules", "pcie_received_bytes_per_second", "pcie_sent_bytes_per_second",
+    "nvlink_received_bytes_per_second", "nvlink_sent_bytes_per_second",
+})  # fmt: skip
+"""The readings of the past that are drawn; those of throttling are kept too."""
+
+
+def blocks(lab: Lab, now: float) -> Iterator[StoredBlock]:
+    """Yields the blocks of the day by minutes, and raw ones of the last hours."""
+    now_ms = int(now * 1000)
+    rolled, packed = window(Tier.MINUTE, now_ms), window(Tier.RAW, now_ms)
+    first = window(Tier.MINUTE, now_ms - int(DAY_SECONDS * 1000))
+    for start in range(first, rolled, WINDOW_MS[Tier.MINUTE]):
+        times = range(start, start + WINDOW_MS[Tier.MINUTE], STEP)
+        made = _columns((reading(lab, at / 1000) for at in times), start)
+        yield from ((*key, Tier.MINUTE, start, _minutes(*column)) for key, column in made.items())
+    for start in range(window(Tier.RAW, now_ms - RAW_MS), packed, WINDOW_MS[Tier.RAW]):
+        made = _columns(_between(lab, start, start + WINDOW_MS[Tier.RAW], now_ms), start)
+        yield from ((*key, Tier.RAW, start, pack_points(*column)) for key, column in made.items())
+
+
+def last_ticks(lab: Lab, now: float) -> list[NodeReadings]:
+    """Returns the readings that are not packed yet."""
+    now_ms = int(now * 1000)
+    return list(_between(lab, window(Tier.RAW, now_ms), now_ms, now_ms))
+
+
+def uses(lab: Lab, now: float) -> list[UsageInterval]:
+    """Returns who used which GPU."""
+    return [
+        UsageInterval(
+            lab.devices[gpu].uuid, lab.pid(work) - work.gpus[0] + gpu, round(work.began, 2),
+            work.user, program_of(work.command), work.began, min(now, work.ended),
+            _peak_bytes(lab, work, gpu),
+        )
+        for work in lab.works if work.began < now for gpu in work.gpus
+    ]  # fmt: skip
+
+
+def reading(lab: Lab, at: float) -> NodeReadings:
+    """Returns what the GPUs of the lab read at an instant; a lost one reads nothing."""
+    present = [d.index for d in lab.devices if not lab.is_lost(d.index, at)]
+    return tick([lab.device(index, at) for index in present], at)
+
+
+def _peak_bytes(lab: Lab, work: LabWork, gpu: int) -> int:
+    on = behaviour.processes(lab.device(gpu, work.ended - 30.0), work.ended - 30.0)
+    return max((process.memory_bytes or 0 for process in on), default=0)
+
+
+def _columns(ticks: Iterable[NodeReadings], start: int) -> dict[Key, tuple[list[int], list[int]]]:
+    """Returns times and values of each series, since the start of a block."""
+    rows: dict[tuple[str, tuple[str, ...]], list[tuple[int, tuple[int, ...]]]] = {}
+    for one in ticks:
+        for device, metrics, values in one.readings:
+            rows.setdefault((device, metrics), []).append((one.at_ms - start, values))
+    found: dict[Key, list[tuple[int, int]]] = {}
+    for (device, metrics), told in rows.items():
+        times = [at for at, _ in told]
+        for metric, column in zip(metrics, zip(*(v for _, v in told), strict=True), strict=True):
+            if metric in KEPT or metric.startswith("throttle"):
+                found.setdefault((device, metric), []).extend(zip(times, column, strict=True))
+    return {key: _split(sorted(points)) for key, points in found.items()}
+
+
+def _split(points: list[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    return [at for at, _ in points], [value for _, value in points]
+
+
+def _between(lab: Lab, begin: int, end: int, now: int) -> Iterator[NodeReadings]:
+    """Yields readings as often as a chart of their age needs them; most are interpolated."""
+    at, first = begin, reading(lab, begin / 1000)
+    while at < end:
+        step, parts = next(found for age, *found in PACES if now - at <= age)
+        after = reading(lab, (at + step) / 1000)
+        for part in range(parts):
+            if at + step * part // parts < end:
+                yield _mixed(first, after, part / parts)
+        at, first = at + step, after
+
+
+def _mixed(first: NodeReadings, after: NodeReadings, share: float) -> NodeReadings:
+    if not share:
+        return first
+    known = {device: (metrics, values) for device, metrics, values in after.readings}
+    found = []
+    for device, metrics, values in first.readings:
+        there, then = known.get(device, ((), ()))
+        pairs = zip(values, then if there == metrics else values, strict=True)
+        mixed = tuple([int(value + (later - value) * share) for value, later in pairs])
+        found.append((device, metrics, mixed))
+    return NodeReadings(first.at + (after.at - first.at) * share, tuple(found))
+
+
+def _minutes(times: list[int], values: list[int]) -> bytes:
+    """Returns rows, between two readings on the line that joins them."""
+    rows = []
+    for place, (at, value) in enumerate(zip(times, values, strict=True)):
+        follows = place + 1 < len(times) and times[place + 1] == at + STEP
+        rise = values[place + 1] - value if follows else 0
+        for part in range(PARTS):
+            mean = value + rise * part // PARTS
+            rows.append(SeriesRow(at + part * ROW, 1, mean, mean, mean))
+    return pack_rows(rows)

@@ -1,0 +1,104 @@
+"""The lease book of a simulated lab: the leases and tickets of its people, and those taken here."""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from andon.drivers.sim.rules.lab import ME, Lab, LabWork
+from andon.errors import Denied
+from andon.host.processes.kin import here
+from andon.leases.book.files import BookFile
+from andon.leases.book.lease_book import Book
+from andon.leases.rules.queue import Waiting
+from andon.leases.rules.usage import NO_USAGE, RecentUsage
+from andon.model.lease import BookEntry, Cordon, Lease, LeaseKind, Need, Owner, Share, Ticket
+
+LARGE = 4  # the first GPUs have the most memory: those that wait need it
+FIRST_UID = 4_000_000_000  # of no account
+
+
+class LabBook(Book):
+    """The lab's book. Real books of this machine are not read."""
+
+    def __init__(self, lab: Lab, env: Mapping[str, str] | None = None, make: bool = True) -> None:
+        super().__init__(env, make)
+        self._lab = lab
+        self.paths = tuple(path for path in self.paths if path == self.path)
+
+    def entries(self) -> list[BookEntry]:
+        taken = [replace(entry, user=ME) for entry in super().entries()]
+        return [*(entry_of(self._lab, work) for work in self._lab.running(time.time())), *taken]
+
+    def waiting(self) -> list[Waiting]:
+        now = time.time()
+        large = frozenset(one.uuid for one in self._lab.devices[:LARGE])
+        return [
+            Waiting(
+                Ticket(
+                    id=f"t{work.number}",
+                    owner=_owner(work),
+                    need=Need(large, len(work.gpus), len(work.gpus)),
+                    priority=0,
+                    since=work.submitted,
+                    simulated=True,
+                    jobs_behind=0,
+                ),
+                now,
+            )
+            for work in self._lab.works
+            if work.queues and work.submitted <= now < work.began
+        ] + super().waiting()
+
+    def cordons(self) -> tuple[Cordon, ...]:
+        return tuple(replace(cordon, by=ME) for cordon in super().cordons())
+
+    def usage(self) -> RecentUsage:
+        return NO_USAGE
+
+    def find(self, name: str, uid: int | None = None) -> tuple[Path, BookFile, Lease]:
+        for work in self._lab.running(time.time()):
+            if lease_id(work).startswith(name) and name:
+                raise Denied(
+                    f"this lease is {work.user}'s, who is simulated: nothing holds it",
+                    hint="take one of your own and release that",
+                )
+        return super().find(name, uid)
+
+
+def open_book(lab: Lab) -> "Callable[..., Book]":
+    """Returns what opens the book of a lab."""
+
+    def opened(env: Mapping[str, str] | None = None, make: bool = True) -> Book:
+        return LabBook(lab, env, make)
+
+    return opened
+
+
+def entry_of(lab: Lab, work: LabWork) -> BookEntry:
+    """Returns the lease of a work: of a job until it ends, else until the time that was named."""
+    lease = Lease(
+        id=lease_id(work),
+        shares=tuple(Share(lab.devices[gpu].uuid, gpu) for gpu in work.gpus),
+        owner=_owner(work),
+        kind=LeaseKind.COMMAND,
+        since=work.began,
+        since_ticks=0,
+        until=None if work.is_job else work.ended,
+        command=work.command,
+        simulated=True,
+        fence=work.number,
+        whom=work.user,  # its processes have no relatives on this machine: they belong by name
+    )
+    return BookEntry(f"{lease.id}.lease", lease.owner.uid, work.user, True, lease)
+
+
+def lease_id(work: LabWork) -> str:
+    return f"{work.user[:3]}{work.number:03}"
+
+
+def _owner(work: LabWork) -> Owner:
+    uid = FIRST_UID + sum(work.user.encode())
+    return Owner(uid, work.user, os.getpid(), 0, 0, pid_namespace=here().pid_namespace)

@@ -1,0 +1,199 @@
+"""The jobs of a simulated lab, as the board shows them, and what a visitor did to them."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import asdict, replace
+
+from andon.drivers.sim.rules.lab import ME, Lab, LabOutcome, LabWork
+from andon.errors import AndonError, Conflict
+from andon.jobs.acts import JobAct
+from andon.model.job import JobState, JobView
+from andon.model.job.facts import view_to_json
+from andon.model.job.progress import WorkProgress
+from andon.web.answers.job_schemas import JobDone, JobLog
+from andon.web.jobs.folder import WAITS, FolderJobs, no_job
+from andon.web.lab.book import lease_id
+from andon.web.users.files import UserFiles, UserJobs
+
+STEP_SECONDS = 9.0
+KEPT_SECONDS = 16 * 3600.0  # records of earlier runs are no longer there
+MOST_LINES = 200
+OUT_OF_MEMORY = "out of GPU memory: 2.50 GiB were requested, 1.12 GiB were free"
+_ENDS = {
+    LabOutcome.SUCCEEDED: (JobState.SUCCEEDED, 0, None),
+    LabOutcome.FAILED: (JobState.FAILED, 1, "exit code 1"),
+    LabOutcome.OUT_OF_MEMORY: (JobState.FAILED, 1, OUT_OF_MEMORY),
+    LabOutcome.CANCELLED: (JobState.CANCELLED, None, "cancelled by its user"),
+}
+
+
+class LabJobs(FolderJobs):
+    """The jobs of everyone, or of one user; cancelled, retried and moved ones stay so until the
+    lab is closed, and what the GPUs do does not change with them."""
+
+    def __init__(self, lab: Lab, user: str | None = None) -> None:
+        self._lab, self._of, self.user = lab, user, user or ME
+        self._acts: dict[int, tuple[str, float]] = {}
+
+    def jobs(self) -> UserJobs:
+        now = time.time()
+        works = [
+            work
+            for work in self._lab.works
+            if work.is_job and work.submitted <= now and self._of in (None, work.user)
+        ]
+        return UserJobs(self._placed([self._view(work, now) for work in works]))
+
+    def job(self, number: int) -> JobView:
+        for view in self.jobs().views:
+            if view.number == number:
+                return view
+        raise no_job(number)
+
+    def log(self, number: int, attempt: int | None, start: int | None) -> JobLog:
+        view = self.job(number)
+        text = "" if view.started is None else output_of(view, time.time())
+        begin = min(start or 0, len(text))
+        return JobLog(number, 1 if text else None, begin, len(text), text[begin:],
+                      view.state.is_settled)  # fmt: skip
+
+    def act(self, number: int, act: str) -> JobDone:
+        view = self.job(number)
+        waits = view.state in WAITS
+        wrong = {
+            JobAct.CANCEL: view.state.is_settled,
+            JobAct.RETRY: not view.state.is_settled,
+            JobAct.REQUEUE: view.state is not JobState.RUNNING,
+        }.get(JobAct(act), not waits)
+        if wrong:
+            raise Conflict(f"job {number} is {view.state.words}", hint="see its page")
+        self._acts[number] = act, time.time()
+        return JobDone(number, "moved" if waits and act != JobAct.CANCEL else f"{act}: done")
+
+    def forget(self) -> None:
+        """Does nothing: nothing is read."""
+
+    def _view(self, work: LabWork, now: float) -> JobView:
+        view = view_of(self._lab, work, now)
+        act, at = self._acts.get(work.number, ("", 0.0))
+        if act == JobAct.CANCEL:
+            seconds = None if view.started is None else at - view.started
+            return replace(view, state=JobState.CANCELLED, ended=at, seconds=seconds,
+                           reason="cancelled on the board", progress=None)  # fmt: skip
+        if act in (JobAct.RETRY, JobAct.REQUEUE):
+            return replace(view, state=JobState.WAITING, started=None, ended=None, seconds=None,
+                           reason="just queued", progress=None, devices=())  # fmt: skip
+        return view
+
+    def _placed(self, views: Sequence[JobView]) -> list[JobView]:
+        """Returns the jobs with the place of each in the queue."""
+
+        def key(view: JobView) -> tuple[float, float]:
+            act, at = self._acts.get(view.number, ("", 0.0))
+            order = {JobAct.FIRST.value: -1.0, JobAct.LAST.value: 1.0}.get(act, 0.0)
+            return order, order * at or view.submitted_at
+
+        waiting = sorted((v for v in views if v.state is JobState.WAITING), key=key)
+        places = {view.number: place for place, view in enumerate(waiting, 1)}
+        return [replace(view, position=places.get(view.number)) for view in views]
+
+
+class LabUsers:
+    """The people of the lab, as users whose files the server may read."""
+
+    def __init__(self, lab: Lab) -> None:
+        names = {work.user for work in lab.works} - {ME}
+        self._files = {name: UserFiles(name, _Answers(LabJobs(lab, name))) for name in names}
+
+    def of(self, uid: int) -> UserFiles | None:
+        return None
+
+    def known(self) -> Sequence[UserFiles]:
+        return ()  # everyone's jobs are the server's own here
+
+    def named(self, user: str) -> UserFiles | None:
+        return self._files.get(user)
+
+
+class _Answers:
+    """Answers about one person's jobs, as the reader of a user's files does."""
+
+    def __init__(self, jobs: LabJobs) -> None:
+        self._jobs = jobs
+
+    def ask(self, what: str, **given: Any) -> dict[str, Any]:
+        if what == "jobs":
+            return {"views": [view_to_json(view) for view in self._jobs.jobs().views], "seen": ""}
+        if what == "job":
+            return view_to_json(self._jobs.job(given["job"]))
+        if what == "log":
+            return asdict(self._jobs.log(given["job"], given["attempt"], given["start"]))
+        raise AndonError(f"{what} is not possible in a simulated lab")
+
+
+def view_of(lab: Lab, work: LabWork, now: float) -> JobView:
+    """Returns a job as it is at a time."""
+    arrays = [one for one in lab.works if work.array and one.array == work.array]
+    index = arrays.index(work) if arrays else None
+    label = str(work.number) if index is None else f"{arrays[0].number}_{index}"
+    view = JobView(
+        number=work.number, label=label, name=work.name, state=JobState.WAITING,
+        command=work.command, folder=f"/home/{work.user}/work", user=work.user,
+        submitted_at=work.submitted, gpus=str(len(work.gpus)), simulated=True,
+        array=arrays[0].number if arrays else None, array_index=index, group=work.group,
+        params={name: str(value) for name, value in work.params.items()},
+    )  # fmt: skip
+    if now < work.began and work.begins_later:
+        return replace(view, state=JobState.LATER, begin_at=work.began, reason="until its --begin")
+    if now < work.began:
+        after = tuple(w.number for w in lab.running(now) if work.why.endswith(w.name))[:1]
+        return replace(view, reason=work.why or "just queued", after=after,
+                       expected_start=work.began, expected_from=3)  # fmt: skip
+    view = replace(
+        view, started=work.began, attempts=1, run=run_id(work) if is_recorded(lab, work) else None,
+        devices=tuple(str(gpu) for gpu in work.gpus),
+        device_uuids=tuple(lab.devices[gpu].uuid for gpu in work.gpus),
+    )  # fmt: skip
+    if now < work.ended:
+        return replace(view, state=JobState.RUNNING, lease=lease_id(work), pid=lab.pid(work),
+                       progress=progress_of(work, now))  # fmt: skip
+    state, code, reason = _ENDS[work.outcome]
+    return replace(
+        view, state=state, ended=work.ended, seconds=work.ended - work.began, exit_code=code,
+        reason=reason, error=reason,
+    )  # fmt: skip
+
+
+def progress_of(work: LabWork, now: float) -> WorkProgress:
+    total = max(1, int((work.ended - work.began) / STEP_SECONDS))
+    step = max(0, min(total, int((now - work.began) / STEP_SECONDS)))
+    return WorkProgress(step, total, rate=1 / STEP_SECONDS, expected_end=work.ended)
+
+
+def values_of(work: LabWork, now: float) -> Mapping[str, float]:
+    """Returns what a training logs: its loss falls, faster with a better learning rate."""
+    share = min(1.0, (now - work.began) / max(1.0, work.ended - work.began))
+    rate = float(work.params.get("lr", 5e-4))
+    skill = 1.0 / (1.0 + abs(rate - 4e-4) * 900) + 0.003 * (work.number % 7)
+    loss = 3.2 * (1 - share) ** (1 + 2 * skill) + 1.9 - 0.55 * skill
+    return {"loss": round(loss, 4), "accuracy": round(0.31 + 0.42 * skill * share**0.5, 4)}
+
+
+def output_of(view: JobView, now: float) -> str:
+    """Returns the last lines that a job has printed."""
+    last = int((min(now, view.ended or now) - (view.started or now)) / STEP_SECONDS)
+    first = max(0, last - MOST_LINES)
+    lines = [f"step {n}  loss {2.0 + 3.0 / (1 + n / 90):.4f}" for n in range(first, last + 1)]
+    if view.error:
+        lines.append(f"Error: {view.error}")
+    return "\n".join([f"$ {view.command}", *lines]) + "\n"
+
+
+def is_recorded(lab: Lab, work: LabWork) -> bool:
+    return work.is_job and work.began > lab.origin - KEPT_SECONDS
+
+
+def run_id(work: LabWork) -> str:
+    return f"lab{work.number:05}"

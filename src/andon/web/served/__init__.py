@@ -1,0 +1,1 @@
+"""The node that routes ask, as one caller may see it."""

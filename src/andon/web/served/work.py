@@ -1,0 +1,93 @@
+"""The runs and jobs that a server shows to one caller."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from andon.access.roles import Action, Identity, Sight, refusal_for
+from andon.errors import Conflict, Gone
+from andon.jobs.rules.views import JobListing
+from andon.runs.rules.matching import RunListing, RunQuery, seen_by
+from andon.web.jobs.shown import MOST_LISTED
+
+if TYPE_CHECKING:
+    from andon.model.job import JobView
+    from andon.model.run.record import RunRow
+    from andon.web.answers.job_schemas import JobDone, JobLog, JobPage
+    from andon.web.answers.run_schemas import RunDetails, RunMarks, RunPage
+    from andon.web.jobs.shown import ServerJobs
+    from andon.web.runs.shown import Download, ServerRuns
+
+
+class ServedRuns:
+    """Every call reads files."""
+
+    def __init__(self, runs: "ServerRuns", sight: Sight) -> None:
+        self._runs, self._sight = runs, sight
+
+    def listed(self, query: RunQuery) -> RunListing:
+        seen = self._runs.seen(self._sight)
+        rows, total = seen.rows(replace(query, sight=self._sight))
+        return RunListing(list(rows), total, seen.note)
+
+    def find(self, query: RunQuery) -> "Sequence[RunRow]":
+        return self.listed(query).rows
+
+    def is_id(self, word: str) -> bool:
+        try:
+            return self.resolve(word).id == word
+        except (Gone, Conflict):
+            return False
+
+    def resolve(self, word: str) -> "RunRow":
+        return seen_by(self._sight, self._runs.find(word, self._sight)[0])
+
+    def with_record(self, row: "RunRow") -> "RunRow":
+        self.download(row.id).file.close()
+        return row
+
+    def page(self, query: RunQuery, search: str) -> "RunPage":
+        return self._runs.page(self._sight, query, search)
+
+    def details(self, run: str) -> "RunDetails":
+        return self._runs.details(self._sight, run)
+
+    def marks(self, run: str) -> "RunMarks":
+        return self._runs.marks(self._sight, run)
+
+    def download(self, run: str) -> "Download":
+        return self._runs.download(self._sight, run)
+
+
+class ServedJobs:
+    """Every call may block. `user` names another user's jobs, for those who may see them."""
+
+    def __init__(self, jobs: "ServerJobs", who: Identity, sight: Sight) -> None:
+        self._jobs, self._who, self._sight = jobs, who, sight
+
+    def page(self) -> JobListing:
+        found = self.shown(limit=MOST_LISTED)
+        notes = [f"{one.name}: {one.trouble}" for one in found.clusters if one.trouble]
+        notes += [found.note] if found.note else []
+        return JobListing.of(found.jobs, found.paused, notes)
+
+    def shown(self, state: str = "", limit: int = 100, user: str = "") -> "JobPage":
+        return self._jobs.page(self._sight, state, limit, user)
+
+    def details(self, job: int | str, user: str) -> "JobView":
+        return self._jobs.details(self._sight, job, user)
+
+    def log(self, job: int | str, attempt: int | None, start: int | None, user: str) -> "JobLog":
+        return self._jobs.log(self._sight, job, attempt, start, user)
+
+    def act(self, job: int | str, act: str, action: Action, user: str) -> "JobDone":
+        """Changes one of the caller's own jobs; a server of root does it as that user."""
+        whose = self._jobs.whose(self._who, user)
+        refused = refusal_for(self._who, action, self._who.user == whose, whose)
+        if refused is not None:
+            raise refused
+        return self._jobs.act(self._who, job, act, user)
+
+    def submit(self, document: dict[str, Any]) -> Sequence[int]:
+        return self._jobs.submit(document)

@@ -1,0 +1,184 @@
+"""A real Slurm for tests: a controller and nodes on this machine, ended in any case."""
+
+import os
+import secrets
+import stat
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from msgspec import Struct
+
+from tests.integration.parts import READY_SECONDS, daemon, free_port, remove_cgroups, wait_until
+from tests.support.waiting import wait_for
+
+
+class Slurm(Struct, frozen=True):
+    """A cluster whose nodes are all this machine."""
+
+    nodes: tuple[str, ...]
+    configuration: Path
+    running_daemons: ExitStack
+    daemons: dict[str, "subprocess.Popen[bytes]"]
+
+    @property
+    def folder(self) -> Path:
+        return self.configuration.parent
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"SLURM_CONF": str(self.configuration)}
+
+    def __call__(self, *command: str) -> str:
+        env = {**os.environ, "SLURM_CONF": str(self.configuration)}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=env)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    @contextmanager
+    def without_controller(self) -> Iterator[None]:
+        """Its controller is stopped meanwhile; jobs run on."""
+        stopped = self.daemons["slurmctld"]
+        stopped.terminate()
+        stopped.wait(READY_SECONDS)
+        try:
+            yield
+        finally:
+            log = self.folder / "slurmctld.out"
+            again = daemon("slurmctld", "-D", log=log, **self.environment)
+            self.daemons["slurmctld"] = self.running_daemons.enter_context(again)
+            wait_until(lambda: _is_up(self), "the controller")
+
+    @contextmanager
+    def running(self, script: Path, *launcher: str) -> Iterator[tuple[str, int]]:
+        """A job that sleeps: its number, and the pid of the process that it runs."""
+        told = script.with_suffix(".pid")
+        script.write_text(f"#!/bin/sh\necho $SLURM_JOB_ID $$ > {told}.new\nmv {told}.new {told}\n"
+                          "exec sleep 600\n")  # fmt: skip
+        script.chmod(0o755)
+        env = {**os.environ, "SLURM_CONF": str(self.configuration)}
+        client = subprocess.Popen([*launcher, script], env=env, stderr=subprocess.DEVNULL)
+        try:
+            wait_until(told.exists, "the job")
+            job, pid = told.read_text().split()
+            # In the middle of exec it has neither words nor variables.
+            wait_until(lambda: b"600" in Path(f"/proc/{pid}/cmdline").read_bytes(), "its command")
+            yield job, int(pid)
+        finally:  # a job outlives the daemon that started it
+            self("scancel", "--user=root")
+            wait_for(lambda: not self("squeue", "--noheader"), READY_SECONDS, 0.3)
+            client.terminate()
+            client.wait(READY_SECONDS)
+
+
+@contextmanager
+def slurm_cluster(
+    folder: Path,
+    proctrack: str = "proctrack/linuxproc",
+    task: str = "task/none",
+    nodes: int = 1,
+    gpus: int = 0,
+    more: str = "",
+) -> Iterator[Slurm]:
+    """Controller, nodes and munge, on loopback; cgroups, where used, are of version 1. The GPUs
+    are files that no driver knows."""
+    folder.chmod(0o755)
+    # Cgroups are named after the node, and two modules may run side by side.
+    kind = "n" if proctrack == "proctrack/linuxproc" else f"andon{os.getpid()}n"
+    names = tuple(f"{kind}{number}" for number in range(1, nodes + 1))
+    running = ExitStack()
+    cluster = Slurm(names, folder / "slurm.conf", running, {})
+    (folder / "munge.key").write_bytes(secrets.token_bytes(128))
+    (folder / "munge.key").chmod(0o400)
+    constrain = "ConstrainDevices=yes\n" if gpus and "cgroup" in task else ""
+    cgroup = f"CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n{constrain}"
+    (folder / "cgroup.conf").write_text(cgroup)
+    (folder / "gres.conf").write_text(_gres(folder, names, gpus))
+    cluster.configuration.write_text(_slurm_conf(folder, names, proctrack, task, gpus) + more)
+    with running:
+        for node in names:
+            running.callback(remove_cgroups, f"slurm_{node}")
+        for name, command in _slurm_daemons(folder, names).items():
+            log = folder / f"{name}.out"
+            started = daemon(*command, log=log, **cluster.environment)
+            cluster.daemons[name] = running.enter_context(started)
+        wait_until((folder / "munge.sock").is_socket, "munge")
+        wait_for(lambda: _is_idle(cluster), READY_SECONDS, 0.3)
+        yield cluster
+
+
+def _is_up(cluster: Slurm) -> bool:
+    try:
+        return " is UP" in cluster("scontrol", "ping")
+    except AssertionError:
+        return False
+
+
+def _is_idle(cluster: Slurm) -> bool:
+    try:
+        return cluster("sinfo", "-hN", "--format=%t").split() == ["idle"] * len(cluster.nodes)
+    except AssertionError:
+        return False
+
+
+def _slurm_daemons(folder: Path, nodes: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    munge = {"key": "munge.key", "socket": "munge.sock", "pid": "munge.pid", "seed": "munge.seed"}
+    where = [
+        f"--{name if name == 'socket' else f'{name}-file'}={folder / path}"
+        for name, path in munge.items()
+    ]
+    log = f"--log-file={folder / 'munged.log'}"
+    return {
+        "munged": ("munged", "--force", "--foreground", *where, log),
+        "slurmctld": ("slurmctld", "-D", "-c"),
+        **{node: ("slurmd", "-D", "-N", node) for node in nodes},
+    }
+
+
+def _gres(folder: Path, nodes: Sequence[str], gpus: int) -> str:
+    lines = []
+    for first, node in enumerate(nodes if gpus else ()):
+        for number in range(gpus):
+            path = folder / f"gpu-{node}-{number}"
+            os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(195, first * gpus + number))
+            lines.append(f"NodeName={node} Name=gpu Type=a100 File={path}\n")
+    return "".join(lines)
+
+
+def _slurm_conf(folder: Path, nodes: Sequence[str], proctrack: str, task: str, gpus: int) -> str:
+    (folder / "state").mkdir()
+    for node in nodes:
+        (folder / f"spool-{node}").mkdir()
+    gres = f" Gres=gpu:a100:{gpus}" if gpus else ""
+    machines = "\n".join(
+        f"NodeName={node} NodeHostname=localhost NodeAddr=127.0.0.1 Port={free_port()} "
+        f"CPUs=8 RealMemory=4000 State=UNKNOWN{gres}"
+        for node in nodes
+    )
+    return f"""
+ClusterName=test
+SlurmctldHost=localhost(127.0.0.1)
+SlurmctldPort={free_port()}
+AuthType=auth/munge
+AuthInfo=socket={folder / "munge.sock"}
+SlurmUser=root
+SlurmdUser=root
+StateSaveLocation={folder / "state"}
+SlurmdSpoolDir={folder}/spool-%n
+SlurmctldPidFile={folder / "slurmctld.pid"}
+SlurmdPidFile={folder}/slurmd-%n.pid
+ProctrackType={proctrack}
+TaskPlugin={task}
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SlurmdParameters=config_overrides
+ReturnToService=2
+MpiDefault=none
+KillWait=1
+MessageTimeout=2
+SchedulerParameters=batch_sched_delay=0,sched_interval=1,bf_interval=1
+{"GresTypes=gpu" if gpus else ""}
+{machines}
+PartitionName=all Nodes=ALL Default=YES State=UP
+"""

@@ -1,0 +1,149 @@
+"""`andon demo`: a whole lab on the board, in a folder of its own."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+
+class Demo:
+    """A running demo: its address, the sign-in link, and the process."""
+
+    def __init__(self, process: "subprocess.Popen[str]", url: str, link: str) -> None:
+        self.process, self.url, self.link = process, url, link
+
+    def get(self, path: str) -> Any:
+        with urlopen(f"{self.url}{path}", timeout=20) as answer:
+            return json.load(answer)
+
+    def post(self, path: str, body: object = None, secret: str | None = None) -> Any:
+        headers = {"Content-Type": "application/json", "Origin": self.url}
+        if secret:
+            headers["Authorization"] = f"Bearer {secret}"
+        request = Request(
+            f"{self.url}{path}", json.dumps(body or {}).encode(), headers, method="POST"
+        )
+        with urlopen(request, timeout=20) as answer:
+            return json.load(answer)
+
+    def signed_in(self) -> str:
+        found: str = self.post("/api/session", {"code": self.link.partition("#code=")[2]})["secret"]
+        return found
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    home = tmp_path_factory.mktemp("home")
+    return {"home": home, "temporary": tmp_path_factory.mktemp("temporary")}
+
+
+@pytest.fixture(scope="module")
+def demo(places: dict[str, Path]) -> Iterator[Demo]:
+    env = os.environ | {
+        "HOME": str(places["home"]),
+        "XDG_STATE_HOME": str(places["home"] / "state"),
+        "TMPDIR": str(places["temporary"]),
+        "ANDON_ALERTS_QUIET_HOURS": "nonsense",  # settings are not read
+    }
+    command = [sys.executable, "-m", "andon", "demo", "--port", "0", "--seed", "3"]
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        url = re.search(r"http://\S+", process.stdout.readline())
+        link = re.search(r"http://\S+", process.stdout.readline())
+        assert url is not None
+        assert link is not None
+        made = Demo(process, url[0], link[0])
+        yield made
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            process.wait(30)
+
+
+def test_every_answer_says_that_it_is_simulated(demo: Demo) -> None:
+    assert demo.get("/api/snapshot")["simulated"] is True
+    assert demo.get("/api/board")["simulated"] is True
+    assert demo.get("/api/alerts")["simulated"] is True
+    assert all(job["simulated"] for job in demo.get("/api/jobs")["jobs"])
+    assert all(run["simulated"] for run in demo.get("/api/runs")["items"])
+    assert all(row["simulated"] for row in demo.get("/api/leases")["leases"])
+
+
+def test_anyone_sees_the_jobs_and_runs_of_everyone(demo: Demo) -> None:
+    page = demo.get("/api/jobs?limit=1000")
+    assert page["whole"] is True
+    states = {job["state"] for job in page["jobs"]}
+    assert {"running", "waiting", "later", "succeeded", "failed", "cancelled"} <= states
+    assert {job["user"] for job in page["jobs"]} == {"alice", "bob", "carol", "dora", "erik"}
+    assert all(job["reason"] for job in page["jobs"] if job["state"] == "waiting")
+    assert [place["user"] for place in page["queue"]] == ["erik", "bob"]
+    running = next(job for job in page["jobs"] if job["state"] == "running")
+    assert 0 < running["progress"]["step"] < running["progress"]["total"]
+    assert demo.get(f"/api/jobs/{running['number']}?user={running['user']}")["command"]
+    assert "step" in demo.get(f"/api/jobs/{running['number']}/log")["text"]
+
+
+def test_runs_of_two_groups_can_be_compared(demo: Demo) -> None:
+    runs = demo.get("/api/runs?limit=100")["items"]
+    assert len({run["user"] for run in runs}) > 3
+    for group in ("lr-sweep", "distill"):
+        mine = [run for run in runs if run["group"] == group and run["state"] == "succeeded"]
+        assert len(mine) > 1
+        assert all(run["params"] and "loss" in run["last_values"] for run in mine)
+    assert demo.get(f"/api/runs/{runs[0]['id']}")["series"]
+
+
+def test_devices_leases_and_alerts_are_those_of_the_lab(demo: Demo) -> None:
+    deadline = time.monotonic() + 20
+    while (board := demo.get("/api/board"))["devices"][6]["lamp"] != "red":
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+    lost = board["devices"][6]["lit_by"]
+    assert (lost["rule"], lost["acknowledged_by"]) == ("device_lost", "dora")
+    leases = demo.get("/api/leases")
+    assert {row["user"] for row in leases["leases"]} == {"alice", "bob", "carol", "dora"}
+    assert [row["index"] for row in leases["cordons"]] == [7]
+    free = [row["index"] for row in leases["devices"] if row["kind"] == "free"]
+    assert free == [5]
+    rules = {alert["rule"]: alert for alert in demo.get("/api/alerts")["alerts"]}
+    assert {"thermal", "idle_lease", "device_lost", "throttle_power"} <= rules.keys()
+    assert rules["throttle_power"]["silenced_until"] is not None
+
+
+def test_a_day_is_drawn_at_once(demo: Demo) -> None:
+    found = demo.get("/api/charts?metric=utilization_percent&points=360")["devices"]
+    assert len(found) == 8
+    for band in found.values():
+        assert sum(value is not None for value in band["mean"]) > 330
+
+
+def test_a_visitor_changes_something_only_after_signing_in(demo: Demo) -> None:
+    mine = [job for job in demo.get("/api/jobs?limit=1000")["jobs"] if job["user"] == "erik"]
+    waits = next(job["number"] for job in mine if job["state"] == "waiting")
+    with pytest.raises(HTTPError, match="401"):
+        demo.post(f"/api/jobs/{waits}/cancel")
+    secret = demo.signed_in()
+    others = next(j for j in demo.get("/api/jobs?state=running")["jobs"] if j["user"] != "erik")
+    with pytest.raises(HTTPError, match="403"):
+        demo.post(f"/api/jobs/{others['number']}/cancel?user={others['user']}", secret=secret)
+    demo.post(f"/api/jobs/{waits}/cancel", secret=secret)
+    assert demo.get(f"/api/jobs/{waits}")["state"] == "cancelled"
+    taken = demo.post("/api/leases", {"seconds": 600, "devices": ["5"]}, secret=secret)
+    rows = demo.get("/api/leases")["leases"]
+    assert [row["user"] for row in rows if row["id"] == taken["id"]] == ["erik"]
+
+
+def test_it_leaves_nothing_behind(demo: Demo, places: dict[str, Path]) -> None:
+    assert not (places["home"] / "state").exists()
+    demo.process.send_signal(signal.SIGINT)
+    assert demo.process.wait(30) == 0
+    assert list(places["temporary"].glob("andon-demo-*")) == []

@@ -1,0 +1,59 @@
+"""The day of a simulated lab in a store: charts of any length have no holes."""
+
+import pytest
+
+from andon.drivers.sim.rules import behaviour
+from andon.drivers.sim.rules.lab import LOST, LOST_SECONDS, Lab
+from andon.history.rules import lab as day
+from andon.history.rules.seeding import specimens
+from andon.stores.memory import MemoryStore
+
+NOWS = (1_790_000_000.0, 1_790_006_401.0, 1_790_007_190.0)
+"""In the middle of a window of two hours, just after one began, and just before one ends."""
+
+
+@pytest.fixture(scope="module", params=NOWS)
+def filled(request: pytest.FixtureRequest) -> tuple[Lab, MemoryStore]:
+    now: float = request.param
+    lab = Lab(1, now, specimens(8, 1, "lab"))
+    store = MemoryStore()
+    store.load([behaviour.describe(one) for one in lab.devices], day.blocks(lab, now))
+    store.write(day.last_ticks(lab, now), day.uses(lab, now))
+    return lab, store
+
+
+@pytest.mark.parametrize("seconds", [300, 1800, 7200, 43_200, 86_400])
+@pytest.mark.parametrize("metric", ["utilization_percent", "power_watts", "energy_joules"])
+def test_a_chart_has_a_reading_in_every_span(
+    filled: tuple[Lab, MemoryStore], seconds: int, metric: str
+) -> None:
+    lab, store = filled
+    points = max(30, min(360, seconds // 5))
+    found = store.history(lab.devices[0].uuid, metric, lab.origin - seconds, lab.origin, points)
+    assert [one.count > 0 for one in found] == [True] * points
+
+
+def test_a_lost_gpu_has_no_readings_since_then(filled: tuple[Lab, MemoryStore]) -> None:
+    lab, store = filled
+    uuid, lost = lab.devices[LOST].uuid, lab.origin - LOST_SECONDS
+    after = store.history(uuid, "utilization_percent", lost + 420, lab.origin, 10)
+    before = store.history(uuid, "utilization_percent", lost - 3600, lost - 60, 10)
+    assert not any(one.count for one in after)
+    assert all(one.count for one in before)
+
+
+def test_the_counter_of_energy_never_falls(filled: tuple[Lab, MemoryStore]) -> None:
+    lab, store = filled
+    for device in lab.devices[:4]:
+        found = store.history(device.uuid, "energy_joules", lab.origin - 86_400, lab.origin, 200)
+        means = [one.mean for one in found if one.mean is not None]
+        assert means == sorted(means)
+
+
+def test_uses_are_those_of_the_works(filled: tuple[Lab, MemoryStore]) -> None:
+    lab, store = filled
+    found = store.usage(None, lab.origin - 86_400, lab.origin)
+    assert {use.user for use in found} == {work.user for work in lab.works}
+    names = {use.name for use in found}
+    assert {"finetune.py", "pretrain.py", "vllm serve"} <= names
+    assert all((use.peak_memory_bytes or 0) > 2**30 for use in found)
