@@ -1,4 +1,4 @@
-"""Which node is meant: this machine, a server, simulated devices or a recording."""
+"""Which node is meant: this machine, a server, a host, simulated devices or a recording."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -57,7 +57,7 @@ def find_node(
         from andon.node.ssh.client import SshHost
 
         host = SshHost(choice.url, settings.ssh_andon, choice.ssh)
-        return SshNode(host, lambda: app.rulebook(settings))
+        return SshNode(host, lambda: app.rulebook(settings), notify)
     from andon.node.remote import RemoteNode
     from andon.node.server import connect
 

@@ -131,16 +131,20 @@ _SSH: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
 )
 
 
-def elsewhere(command: F) -> F:
-    """Adds --url and --token-file, a server's devices instead of this node's, and --ssh, those of
-    hosts: over several of them a command is called once for each."""
+def at_server(command: F) -> F:
+    """Adds --url and --token-file: a server's devices instead of this node's."""
     for names, settings in reversed(_ELSEWHERE):
         command = click.option(*names, expose_value=False, callback=_remember, **settings)(command)
-    return over_ssh(command)
+    return command
+
+
+def elsewhere(command: F) -> F:
+    """Adds them, and --ssh for those of hosts, to a command that only reads."""
+    return at_server(over_ssh(command))
 
 
 def over_ssh(command: F) -> F:
-    """Adds --ssh, --hosts-file and --timeout."""
+    """Adds --ssh, --hosts-file and --timeout: over several hosts it is called once for each."""
 
     @wraps(command)
     def called(*args: Any, **more: Any) -> Any:

@@ -47,7 +47,7 @@ def over_hosts(command: Callable[..., Any], args: Sequence[Any], more: dict[str,
     """Calls a command for each host that the command line names; returns the exit code."""
     context, choices = click.get_current_context(), chosen()
     path = context.command_path.partition(" ")[2]
-    if path == "alerts" and context.invoked_subcommand is not None:
+    if path == "alerts" and context.invoked_subcommand in ("show", "rules"):
         return 0  # its command has the same options
     _check(context, path, choices, more)
     hosts = named_hosts(choices)
@@ -124,6 +124,9 @@ def there(words: Sequence[str]) -> AndonError:
             option = word
         else:
             kept.append(word)
+    if kept and kept[0] in READING | LIVE and words[0] != kept[0]:
+        line = f"andon {kept[0]} --ssh {','.join(hosts)} {shlex.join(kept[1:])}"
+        return Invalid("--ssh follows the name of the command", hint=line.rstrip())
     host = hosts[0].split(",")[0] if hosts else "HOST"
     line = f"ssh -t {shlex.quote(host)} andon {shlex.join(kept)}"
     return Invalid("over SSH, andon only reads: run it there", hint=line)

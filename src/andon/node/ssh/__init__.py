@@ -15,6 +15,7 @@ from andon.model.wire import Json
 from andon.node.remote import RemoteNode
 from andon.node.remote.alerts import RemoteAlerts
 from andon.node.remote.leases import RemoteLeases
+from andon.node.server import Notify
 from andon.node.ssh.client import LEASES, STATUS, SshHost
 from andon.node.ssh.live import SshLive
 
@@ -26,13 +27,15 @@ if TYPE_CHECKING:
 class SshNode(RemoteNode):
     """One host. Each question is a connection of its own, unless it is followed."""
 
-    def __init__(self, host: SshHost, rulebook: "Callable[[], Rulebook]") -> None:
-        super().__init__(host, rulebook)  # type: ignore[arg-type]  # it answers as a server does
+    def __init__(
+        self, host: SshHost, rulebook: "Callable[[], Rulebook]", notify: Notify = lambda _: None
+    ) -> None:
+        super().__init__(host, rulebook, notify)  # type: ignore[arg-type]  # it answers as a server does
         self.host = host
 
     @cached_property
     def live(self) -> "SshLive":
-        return SshLive(self.host, self._rulebook)
+        return SshLive(self.host, self._rulebook, self._notify)
 
     @cached_property
     def alerts(self) -> "SshAlerts":

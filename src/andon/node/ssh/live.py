@@ -12,7 +12,9 @@ from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp
 from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.model.wire import Json
-from andon.node.remote.live import BACK_OFF, RemoteLive, Session
+from andon.node.following import PolledSession
+from andon.node.remote.live import BACK_OFF, RemoteLive
+from andon.node.server import Notify
 from andon.node.ssh.client import STATUS, SshHost
 from andon.node.ssh.smi import status_from_smi
 
@@ -28,8 +30,10 @@ LATE_SECONDS = 5.0  # more than the interval: then a host that is followed count
 class SshLive(RemoteLive):
     """A status there, or the stream of a watch there."""
 
-    def __init__(self, host: SshHost, rulebook: "Callable[[], Rulebook]") -> None:
-        super().__init__(host, rulebook)  # type: ignore[arg-type]
+    def __init__(
+        self, host: SshHost, rulebook: "Callable[[], Rulebook]", notify: Notify = lambda _: None
+    ) -> None:
+        super().__init__(host, rulebook, notify)  # type: ignore[arg-type]
         self.host, self._known = host, {}  # type: SshHost, Json
         self._stream: SshStream | None = None
 
@@ -74,7 +78,7 @@ class SshLive(RemoteLive):
         if self._stream is None:
             self._stream = SshStream(self, interval_seconds, None if patient else SOON_SECONDS)
 
-    def subscribe(self, interval_seconds: float, watching: bool = False) -> Session:
+    def subscribe(self, interval_seconds: float, watching: bool = False) -> PolledSession:
         self.follow(interval_seconds)
         return super().subscribe(interval_seconds, watching)
 
