@@ -43,7 +43,7 @@ def _measure(hosts: SshHosts, count: int, dead: int) -> None:
     print(f"{count} plain `ssh true`, {AT_ONCE} at once   {plain:6.2f} s")
     for kind, words in (("s", "nvidia-smi there"), ("a", "andon there")):
         names = ",".join(f"{kind}{number}" for number in range(count))
-        took, cpu, text = min(_ours(hosts, names) for _ in range(3))
+        took, cpu, text = min(_ours(hosts, names, "--timeout", "120") for _ in range(3))
         share = 100 * cpu / took
         print(f"{count} hosts, {words:18} {took:10.2f} s  {took / plain:5.2f} x  "
               f"own CPU {cpu:.2f} s ({share:.0f} %)  {text}")  # fmt: skip
@@ -71,7 +71,7 @@ def _plain(hosts: SshHosts, count: int) -> float:
     return time.monotonic() - began
 
 
-def _ours(hosts: SshHosts, names: str) -> tuple[float, float, str]:
+def _ours(hosts: SshHosts, names: str, *more: str) -> tuple[float, float, str]:
     """Returns the time, our own CPU time without that of ssh, and the last line."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     read, write = os.pipe()
@@ -86,7 +86,7 @@ def _ours(hosts: SshHosts, names: str) -> tuple[float, float, str]:
         "from andon.cli.entry import main\n"
         "main()\n"
     )
-    words = [sys.executable, "-c", code, "status", "--ssh", names]
+    words = [sys.executable, "-c", code, "status", "--ssh", names, *more]
     done = subprocess.run(
         words, capture_output=True, text=True, env=hosts.surroundings(), pass_fds=(write,),
         check=False,

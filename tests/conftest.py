@@ -38,6 +38,8 @@ from tests.support.homes import no_other_book, own_folders  # noqa: E402
 settings.register_profile("quick", max_examples=3, deadline=None, database=None)
 settings.register_profile("usual", max_examples=20, deadline=None)
 settings.load_profile("usual")
+# A few examples hit no constant of a thousand modules, which take seconds to look through.
+providers._get_local_constants = Constants
 
 
 FAST = tuple(f"{REPOSITORY}/tests/{suite}/" for suite in ("unit", "contract"))
@@ -83,9 +85,6 @@ class _Report:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("--hypothesis-profile", None) == "quick":
-        # Three examples hit no constant of a thousand modules, which take seconds to look through.
-        providers._get_local_constants = Constants
     if file := os.environ.get("TEST_REPORT"):
         config.pluginmanager.register(_Report(Path(file)))
 

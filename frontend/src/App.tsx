@@ -14,6 +14,8 @@ import { Boundary } from "./parts/Boundary";
 import { Command } from "./parts/Command";
 import { Help } from "./parts/Help";
 import { Notice, Trouble } from "./parts/Notice";
+import { Share } from "./parts/Share";
+import { Tour } from "./parts/Tour";
 import { AlertsPage } from "./pages/AlertsPage";
 import { BoardPage } from "./pages/BoardPage";
 import { DevicePage } from "./pages/DevicePage";
@@ -60,6 +62,7 @@ export function App({ trouble }: { trouble: Problem | null }) {
         </Boundary>}
       </main>
       <Foot here={refused || route.page === "sign-in"} />
+      <Tour />
       <Help open={help} onClose={() => setHelp(false)} />
     </>
   );
@@ -172,6 +175,7 @@ function Page({ route, search, judged }: { route: Route; search: string; judged:
 function Foot({ here }: { here: boolean }) {
   const trusted = useTrusted();
   const session = useSession();
+  const demo = useFeatures()["demo"] === true;
   const link = useLive((now) => now.link.state);
   const old = useLive((now) => now.staleSeconds !== null);
   const state = old ? "stale" : link === "live" ? "live" : link === "away" ? "reconnecting" : "connecting";
@@ -188,12 +192,12 @@ function Foot({ here }: { here: boolean }) {
           </>
         ) : (
           <>
-            {sessionEnded() && "your session has ended · "}{here ? "not signed in" : <>read-only: <span className="at-home">run <Command text={openCommand()} /> or </span><a href="#/sign-in">sign in from a phone or elsewhere</a></>}
+            {sessionEnded() && "your session has ended · "}{demo ? "a demo: to change things, open the link that andon demo printed" : here ? "not signed in" : <>read-only: <span className="at-home">run <Command text={openCommand()} /> or </span><a href="#/sign-in">sign in from a phone or elsewhere</a></>}
           </>
         )}
       </span>
       <span className="sources">
-        <a href="/api/snapshot">snapshot</a> <a href="/metrics">metrics</a> <a href="/docs">API</a>
+        <Share /> <a href="/api/snapshot">snapshot</a> <a href="/metrics">metrics</a> <a href="/docs">API</a>
       </span>
     </footer>
   );

@@ -201,8 +201,8 @@ class StoreKind(Protocol):
     """What a URL's scheme means in the registry: a class with these methods.
 
     Each opens a part of the database for one node: what is written belongs to that node, and
-    nothing of another is found, changed or deleted. Only sizes are those of the whole. `node` is
-    the name that the node's snapshots have, not the id of a machine: people and other nodes know
+    nothing of another is found, changed or deleted. Only `size_bytes` is that of the whole. `node`
+    is the name that the node's snapshots have, not the id of a machine: people and other nodes know
     it by that name, whereas images clone ids and containers have none. It is empty for a file in
     a machine's own folder, which remains that machine's when it is renamed.
     """

@@ -39,6 +39,7 @@ STORES = AdapterTable(
     "andon.stores",
     {
         "memory": "andon.stores.memory:MemoryStore",
+        "postgresql": "andon.stores.postgres_kind:PostgresKind",
         "sqlite": "andon.stores.sqlite_kind:SqliteKind",
     },
 )

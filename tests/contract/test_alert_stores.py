@@ -12,13 +12,13 @@ from andon.stores.sqlite_alerts import SqliteAlertStore
 from andon.testing.alert_store_contract import AlertStoreContract, OpenAlertStore, delivery
 from andon.testing.notices import AT, HOT
 from andon.testing.store_contract import tick
-from tests.support.history_parts import STORE_URLS, reopening
+from tests.support.history_parts import SCHEMES, reopening
 
 
 class TestAlertStores(AlertStoreContract):
     """All of andon's own, and those of another package."""
 
-    @pytest.fixture(params=sorted(STORE_URLS))
+    @pytest.fixture(params=SCHEMES)
     def reopen(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenAlertStore]:
         with reopening(request.param, tmp_path, "open_alerts") as reopen:
             yield reopen

@@ -11,13 +11,13 @@ from andon.errors import Invalid
 from andon.runs.rules.matching import RunQuery
 from andon.stores.sqlite_runs import SqliteRunIndex
 from andon.testing.run_index_contract import FIRST, OpenRunIndex, RunIndexContract
-from tests.support.history_parts import STORE_URLS, reopening
+from tests.support.history_parts import SCHEMES, reopening
 
 
 class TestRunIndexes(RunIndexContract):
     """All of andon's own, and that of another package."""
 
-    @pytest.fixture(params=sorted(STORE_URLS))
+    @pytest.fixture(params=SCHEMES)
     def reopen(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenRunIndex]:
         with reopening(request.param, tmp_path, "open_runs") as reopen:
             yield reopen

@@ -15,7 +15,7 @@ from andon.ports import Store
 from andon.registry import STORES
 from andon.stores.memory import MemoryStore
 from andon.testing.store_contract import AT, GPU, OpenStore, StoreContract, tick, upkeep
-from tests.support.history_parts import STORE_URLS, kind_of, reopening, url_in
+from tests.support.history_parts import SCHEMES, STORE_URLS, kind_of, reopening, url_in
 
 
 def opened(scheme: str, folder: Path, readonly: bool = False) -> Store:
@@ -26,7 +26,7 @@ def test_every_store_is_tried() -> None:
     assert set(STORES) < set(STORE_URLS)
 
 
-@pytest.fixture(params=sorted(STORE_URLS))
+@pytest.fixture(params=SCHEMES)
 def scheme(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

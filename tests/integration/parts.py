@@ -6,13 +6,14 @@ import shutil
 import socket
 import subprocess
 import tarfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from msgspec import Struct
+
+from tests.support.waiting import wait_for
 
 READY_SECONDS = 60.0
 ANSWER_SECONDS = 120.0  # an engine on a busy machine imports an image
@@ -25,11 +26,8 @@ def need_root() -> None:
 
 
 def wait_until(holds: Callable[[], object], what: str) -> None:
-    """Look again until it holds; each look takes its own time, and the end is a failure."""
-    end = time.monotonic() + READY_SECONDS
-    while not holds():
-        assert time.monotonic() < end, f"{what} never came"
-        time.sleep(0.05)
+    """Look again until it holds; that it never does is a failure."""
+    wait_for(holds, READY_SECONDS, what=what)
 
 
 @contextmanager

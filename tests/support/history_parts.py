@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
+
 from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot, State
 from andon.ports import StoreKind
 from andon.registry import STORES, load
@@ -18,11 +20,16 @@ from tests.support.thirdparty_store import Shelf
 
 STORE_URLS = {
     "memory": "memory:",
+    "postgresql": "",
     "shelf": "shelf:{}",
     "sqlite": "sqlite:{}/state/history.db",
 }
 """One for every store of the registry, and for that of another package; `{}` is a folder of the
-test's own."""
+test's own, for which PostgreSQL's are made by the server that is started then."""
+SCHEMES = [
+    pytest.param(scheme, marks=pytest.mark.process if scheme == "postgresql" else ())
+    for scheme in sorted(STORE_URLS)
+]
 
 
 def kind_of(scheme: str) -> StoreKind:
@@ -49,6 +56,10 @@ def reopening(scheme: str, folder: Path, part: str) -> Iterator[Callable[..., An
 
 
 def url_in(folder: Path, scheme: str) -> StoreUrl:
+    if scheme == "postgresql":
+        from tests.support.postgres import url_of
+
+        return parse_store_url(url_of(folder))
     return parse_store_url(STORE_URLS[scheme].format(folder))
 
 

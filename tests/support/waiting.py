@@ -7,17 +7,24 @@ import pytest
 
 PATIENCE = 1.2  # each pause is that much longer: to ask takes time away from what is waited for
 LONGEST_PAUSE_SECONDS = 0.05
+ASKING_SHARE = 4  # a pause is that many times as long as it takes to ask, but not for long
+MOST_FOR_ASKING_SECONDS = 0.25
 
 
 def wait_for(
-    condition: Callable[[], object], seconds: float = 60.0, first_pause_seconds: float = 0.002
+    condition: Callable[[], object],
+    seconds: float = 60.0,
+    first_pause_seconds: float = 0.002,
+    what: str = "it",
 ) -> None:
-    """Ask again until it holds; that it never does is a failure. Pause longer from the first where
-    asking starts a process."""
-    end, pause = time.monotonic() + seconds, first_pause_seconds
+    """Ask again until it holds; that it never does is a failure."""
+    began, pause = time.monotonic(), first_pause_seconds
+    asked = began
     while not condition():
-        assert time.monotonic() < end, "it never came"
-        time.sleep(pause)
+        now = time.monotonic()
+        assert now < began + seconds, f"{what} never came"
+        time.sleep(max(pause, min(ASKING_SHARE * (now - asked), MOST_FOR_ASKING_SECONDS)))
+        asked = time.monotonic()
         pause = max(pause, min(pause * PATIENCE, LONGEST_PAUSE_SECONDS))
 
 

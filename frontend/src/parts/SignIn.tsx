@@ -1,4 +1,5 @@
 /** How to sign in: a link wherever something is hidden, and the ways that the page behind it shows. */
+import { useFeatures } from "../api/queries";
 import { openCommand } from "../lib/access";
 import { Command } from "./Command";
 import { Notice } from "./Notice";
@@ -9,6 +10,7 @@ export function SignInLink({ to }: { to: string }) {
 }
 
 export function SignInWays() {
+  if (useFeatures()["demo"] === true) return <p>This is a demo: the link that <code>andon demo</code> printed signs you in as erik, one of its people. It works once.</p>;
   return (
     <dl className="ways">
       <dt>In a browser on the server's machine</dt>

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from andon.app.runs import open_run_finder
+from andon.app.settings import load_settings
 from andon.errors import AndonError
 
 PATIENCE_SECONDS = 10.0  # its first line is written by another process
@@ -21,7 +22,7 @@ def add(path: Path, patience_seconds: float = PATIENCE_SECONDS) -> int:
     """Adds the record, and returns 0 if that worked."""
     until = time.monotonic() + patience_seconds
     try:
-        finder = open_run_finder()
+        finder = open_run_finder(settings=load_settings({}).settings)
         with closing(finder.index):
             while finder.add([path]).refused:
                 if time.monotonic() > until:

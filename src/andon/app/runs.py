@@ -33,12 +33,17 @@ def recording(
     return RunRecording(source, lambda: rulebook(settings), notify, folder)
 
 
-def open_run_index() -> "RunIndex":
-    """The index of this machine, in its state folder."""
-    from andon.app.history import store_kind
+def open_run_index(settings: "Settings | None" = None) -> "RunIndex":
+    """The index of this machine: in its state folder, or where the settings keep the history if
+    that is a database of several machines and not a file."""
+    from andon.app.history import store_kind, store_node, store_url
     from andon.host.state.node_folder import open_node_folder
     from andon.settings.store_url import url_of_file
 
+    if settings is not None and settings.history_store:
+        url = store_url(settings)
+        if url.scheme not in ("sqlite", "memory"):
+            return store_kind(url).open_runs(url, store_node(settings))
     url = url_of_file(str(open_node_folder() / INDEX))
     return store_kind(url).open_runs(url, "")
 
@@ -54,12 +59,14 @@ def load_run_index() -> None:
         import_module(f"andon.{name}")
 
 
-def open_run_finder(tell: "Callable[[str], None]" = lambda words: None) -> "RunFinder":
+def open_run_finder(
+    tell: "Callable[[str], None]" = lambda words: None, settings: "Settings | None" = None
+) -> "RunFinder":
     """Opens a finder of runs, by the index and in the folder of records; `close` its index
     afterwards. `tell` is called when a name means the newest of several runs."""
     from andon.runs.index import RunFinder
 
-    return RunFinder(open_run_index(), runs_folder(), tell=tell, printed=printed_progress)
+    return RunFinder(open_run_index(settings), runs_folder(), tell=tell, printed=printed_progress)
 
 
 def printed_progress() -> "Mapping[str, WorkProgress]":

@@ -198,6 +198,22 @@ def thresholds_option(help: str) -> Callable[[F], F]:  # noqa: A002 - click's wo
     )
 
 
+def _set_store(context: click.Context, parameter: click.Parameter, given: str | None) -> None:
+    if given is not None:
+        chosen(context).overrides["history_store"] = given
+
+
+def store_option(command: F) -> F:
+    """Adds --store: where this command keeps history, instead of the setting history.store."""
+    return click.option(
+        "--store",
+        expose_value=False,
+        callback=_set_store,
+        metavar="URL",
+        help="Keep history and alerts here: a file, or postgresql://HOST/DATABASE.",
+    )(command)
+
+
 def device_option(name: str, help: str) -> Callable[[F], F]:  # noqa: A002 - click's word
     """Adds -d, --device and --devices: the same wherever devices are named; split by commas."""
     return click.option(*DEVICE_OPTION, name, multiple=True, metavar="D,…", help=help)

@@ -11,7 +11,7 @@ from andon.settings.kinds import repr_without
 MEMORY = "memory:"
 LONGEST = 4096
 LONGEST_SCHEME = 40
-EXAMPLES = 'for example "sqlite:///data/history.db", or "memory:"'
+EXAMPLES = 'for example "sqlite:///data/history.db", "postgresql:///andon", or "memory:"'
 
 # A single letter is a drive of Windows, not a scheme.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)")
@@ -20,7 +20,12 @@ _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _PASSWORD = re.compile(r"(//[^/:@]*:).*@", re.DOTALL)
 _OPAQUE_PASSWORD = re.compile(r"(?!\s*sqlite:)(\s*[A-Za-z][\w+.-]+:/?[^/:@]*:).*@", re.DOTALL)
 
-_NO_HOST = re.compile(r"(?!\s*sqlite:)(\s*[A-Za-z][\w+.-]+://[^/:@]*:)(?!\d{1,5}(?:[/?#]|$))[^@]*$")
+# What may be a password before a host that was forgotten; several hosts with ports are none.
+_NO_HOST = re.compile(
+    r"(?!\s*sqlite:)(\s*[A-Za-z][\w+.-]+://[^/:@\[]*:)"
+    r"(?!\d{1,5}(?:,[^/:@,]*(?::\d{1,5})?)*(?:[/?#]|$))[^@]*$"
+)
+_DATABASE = re.compile(r"//[^/?#]*/[^/?#]+|//.*[?&](?:dbname|service)=[^&]")
 
 
 class StoreUrl(Struct, frozen=True):
@@ -134,11 +139,31 @@ def _check_other(url: StoreUrl) -> None:
         raise Invalid(f"{_shown(url.text)} has no location", hint=EXAMPLES)
 
 
+def _check_postgresql(url: StoreUrl) -> None:
+    """A URL stands in files, in the list of processes and in logs: it must have no password."""
+    _check_other(url)
+    if _PASSWORD.search(url.text) or redacted(url.text) != url.text:
+        raise Invalid(
+            f"{_shown(url.text)} has a password, which a URL should not show",
+            hint="use ~/.pgpass, a service (?service=NAME) or PGPASSWORD",
+        )
+    if not _DATABASE.match(url.location):
+        raise Invalid(
+            f"{_shown(url.text)} names no database",
+            hint='for example "postgresql:///andon" here, "postgresql://host/andon" elsewhere',
+        )
+
+
 def _refuse_file(url: StoreUrl) -> NoReturn:
     raise Invalid(f"{_shown(url.text)} names no kind of store", hint="write sqlite: for file:")
 
 
-_CHECKS = {"file": _refuse_file, "memory": _check_memory, "sqlite": _check_sqlite}
+_CHECKS = {
+    "file": _refuse_file,
+    "memory": _check_memory,
+    "postgresql": _check_postgresql,
+    "sqlite": _check_sqlite,
+}
 
 
 def _shown(text: str) -> str:

@@ -199,7 +199,8 @@ FIELDS = (
     Field(
         "history_store", "history.store", "ANDON_HISTORY", STORE,
         "where history and alerts are stored; empty means history.db in the state folder, "
-        '"memory:" keeps them in memory only; a plain path is an SQLite file',
+        '"memory:" keeps them in memory only; a plain path is an SQLite file; '
+        "postgresql://HOST/DATABASE holds several machines, and the index of runs",
     ),
     Field(
         "history_flush_seconds", "history.flush", "ANDON_HISTORY_FLUSH", SECONDS,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from andon.errors import AndonError, Conflict, Gone, Invalid, Unavailable
 from andon.stores import sqlite_file
+from andon.stores.session import TableSession
 from andon.stores.sqlite_file import (
     HISTORY_FILE,
     FileKind,
@@ -21,7 +22,7 @@ from andon.stores.sqlite_file import (
     untouched,
     version_of,
 )
-from andon.stores.statements import migrations
+from andon.stores.statements import migrations, statements
 
 # Whether a database has exactly the tables that the migrations create.
 
@@ -114,7 +115,7 @@ _MOVING = threading.Lock()
 """Several parts of one process may use one file and find it damaged at the same time."""
 
 
-class Database:
+class SqliteDatabase:
     """One writing connection and one reading one; each may be used from any thread."""
 
     def __init__(
@@ -137,34 +138,34 @@ class Database:
         self._open()
 
     @contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self) -> Iterator[TableSession]:
         """Commits all changes of the block, or none."""
-        with self.guarded() as connection:
+        with self.guarded() as session:
             try:
-                with committed(connection):
-                    yield connection
+                with committed(session.connection):
+                    yield session
             except BaseException:
                 self._forget()
                 raise
 
     @contextmanager
-    def guarded(self) -> Iterator[sqlite3.Connection]:
+    def guarded(self) -> Iterator[TableSession]:
         """Yields the writing connection to the file that is at the path now."""
         with self._writing:
             try:
-                yield self._present()
+                yield self._session(self._present())
             except sqlite3.Error as exc:
                 raise self._failed(exc) from exc
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> Iterator[TableSession]:
         """Yields one consistent view of the file, whatever is written meanwhile."""
         with self._reading:
             try:
                 reader = self._reader = self._reader or self._connected()
                 reader.execute("BEGIN")
                 try:
-                    yield reader
+                    yield self._session(reader)
                 finally:
                     with suppress(sqlite3.Error):
                         reader.rollback()
@@ -176,14 +177,17 @@ class Database:
 
     def size_bytes(self) -> int:
         if self._in_memory:
-            with self.guarded() as connection:
-                return sqlite_file.used_bytes(connection)
+            with self.guarded() as session:
+                return sqlite_file.used_bytes(session.connection)
         return sum(sqlite_file.length(part) for part in sqlite_file.parts(self.path))
 
     def close(self) -> None:
         if not self._in_memory:
             with self._writing, self._reading:
                 self._disconnect()
+
+    def _session(self, connection: sqlite3.Connection) -> TableSession:
+        return TableSession(connection, statements(self._kind.dialect), self.node)
 
     def _present(self) -> sqlite3.Connection:
         if self._readonly:

@@ -12,7 +12,9 @@ def statements(dialect: str) -> dict[str, str]:
     """Every named statement of a dialect."""
     text = (files("andon.stores") / "sql" / dialect / "statements.sql").read_text("utf-8")
     parts = _NAME.split(text)[1:]
-    return {name: sql.strip() for name, sql in zip(parts[::2], parts[1::2], strict=True)}
+    found = {name: sql.strip() for name, sql in zip(parts[::2], parts[1::2], strict=True)}
+    matching = found.get("matching", "")  # what several searches share
+    return {name: sql.replace("{matching}", matching) for name, sql in found.items()}
 
 
 @lru_cache

@@ -16,7 +16,7 @@ from andon.web.answers.description import describe
 from andon.web.answers.problems import UNEXPECTED, problem, problem_of
 from andon.web.app_state import AppState
 from andon.web.history_reader import Busy
-from andon.web.routes import charts
+from andon.web.routes import charts, sharing, users
 from andon.web.routes.api import routes
 from andon.web.routes.pages import add_api_page, add_board
 from andon.web.routes.parameters import refuse_unknown_parameters
@@ -68,6 +68,8 @@ def _api(state: AppState, run: Callable[[], AbstractAsyncContextManager[None]]) 
     api.state.server = state
     api.include_router(routes(state))
     api.include_router(charts.routes(state))
+    api.include_router(users.routes(state))
+    api.include_router(sharing.routes())
     describe(api)
     add_api_page(api)
     add_board(api)

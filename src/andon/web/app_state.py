@@ -53,7 +53,8 @@ class AppState(Struct, frozen=True):
     @property
     def features(self) -> dict[str, bool]:
         """Which of the board's pages have something to show."""
-        return {
+        demo = {"demo": True} if self.keys.is_demo else {}
+        return demo | {
             "alerts": self.watcher is not None,
             "leases": self.remote_leases is not None,
             "jobs": self.jobs is not None,

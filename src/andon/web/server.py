@@ -4,6 +4,7 @@ import logging
 import signal
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -125,7 +126,8 @@ def serve(
         if users is not None:
             stack.callback(users.close)
         files = users if demo is None else demo.users
-        found = open_run_finder if demo is None else demo.open_finder
+        own = partial(open_run_finder, settings=settings if place.history else None)
+        found = own if demo is None else demo.open_finder
         runs, close_runs = open_server_runs(keys.owner.user or "this user", files, found)
         stack.callback(close_runs)
         jobs, close_jobs = open_server_jobs(

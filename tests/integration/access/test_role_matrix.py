@@ -58,6 +58,8 @@ ROUTES: dict[str, str | tuple[str, Any]] = {
     "POST /api/alerts/{alert}/acknowledge": (KEY, {"by": "x"}),
     "GET /api/board": READ,
     "GET /api/charts": NO_HISTORY,
+    "GET /api/users": NO_HISTORY,
+    "GET /api/qr": "422 401 422 422 422",
     "GET /api/devices": OWN,
     "GET /api/devices/{device}": OWN,
     "GET /api/devices/{device}/charts": NO_HISTORY,

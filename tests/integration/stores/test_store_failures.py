@@ -7,18 +7,17 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from andon.errors import Conflict, Denied, Unavailable
-from andon.history.writer import Recorder
-from andon.sampling.bus import Bus
+from andon.ports import Store
 from andon.stores.sqlite import SqliteStore
 from tests.support.disks import disk, fill, mount
-from tests.support.history_parts import AT, GPU, snapshot, tick, upkeep
+from tests.support.history_parts import AT, GPU, tick, upkeep
+from tests.support.recording import Recording
 from tests.support.waiting import wait_for
 
 __all__ = ["disk"]
@@ -26,42 +25,8 @@ __all__ = ["disk"]
 WRITER = Path(__file__).parents[1] / "store_writer.py"
 
 
-class Recording:
-    """A real recorder over a real file, and the ticks that the test gives it."""
-
-    def __init__(self, path: Path) -> None:
-        self.store = SqliteStore(path)
-        self._bus, self._now = Bus(), 0
-        subscription = self._bus.subscribe(1.0, watching=False, size=5000)
-        self.recorder = Recorder(lambda: self.store, subscription, flush_seconds=0.01)
-
-    def tick(self) -> None:
-        seen = snapshot(AT + self._now, utilization_percent=self._now % 100)
-        self._bus.publish(seen, float(self._now))
-        self._now += 1
-
-    def fails_with(self, words: str) -> None:
-        """Sampling goes on, health says why, and the ticks wait."""
-        self.goes_on_until(lambda: words in (self.recorder.health().reason or ""))
-        assert self.recorder.health().buffered_snapshots > 0
-
-    def recovers(self) -> None:
-        """By itself, and without a tick lost."""
-        self.goes_on_until(lambda: self.recorder.health().ok)
-        self.recorder.close()
-        assert self.recorder.health().dropped_snapshots == 0
-
-    def goes_on_until(self, condition: Callable[[], bool]) -> None:
-        end = time.monotonic() + 30
-        while not condition():
-            assert time.monotonic() < end, f"it never came: {self.recorder.health()}"
-            if self._now < 500:
-                self.tick()
-            time.sleep(0.005)
-
-    @property
-    def ticks(self) -> int:
-        return self._now
+def recording_in(path: Path) -> Recording:
+    return Recording(SqliteStore(path))
 
 
 def count(path: Path, until: int) -> int:
@@ -72,7 +37,7 @@ def count(path: Path, until: int) -> int:
 
 
 def test_a_full_disk_is_said_and_once_emptied_everything_is_written(disk: Path) -> None:
-    recording = Recording(disk / "history.db")
+    recording = recording_in(disk / "history.db")
     recording.tick()
     recording.goes_on_until(lambda: recording.recorder.health().written_snapshots > 0)
     filler = disk / "filler"
@@ -84,7 +49,7 @@ def test_a_full_disk_is_said_and_once_emptied_everything_is_written(disk: Path) 
 
 
 def test_a_read_only_remount_is_said_and_ends(disk: Path) -> None:
-    recording = Recording(disk / "history.db")
+    recording = recording_in(disk / "history.db")
     recording.tick()
     recording.goes_on_until(lambda: recording.recorder.health().written_snapshots > 0)
     remounted(disk, "ro", recording.store)
@@ -94,7 +59,7 @@ def test_a_read_only_remount_is_said_and_ends(disk: Path) -> None:
     assert count(disk / "history.db", 1000) == recording.ticks
 
 
-def remounted(disk: Path, how: str, store: SqliteStore) -> None:
+def remounted(disk: Path, how: str, store: Store) -> None:
     """The kernel refuses while a file is open for writing, so the store lets go of it."""
     end = time.monotonic() + 60
     while True:
@@ -106,7 +71,7 @@ def remounted(disk: Path, how: str, store: SqliteStore) -> None:
 
 
 def test_a_locked_file_is_said_and_waited_for(tmp_path: Path) -> None:
-    recording = Recording(tmp_path / "history.db")
+    recording = recording_in(tmp_path / "history.db")
     recording.tick()
     recording.goes_on_until(lambda: recording.recorder.health().written_snapshots > 0)
     other = sqlite3.connect(tmp_path / "history.db", isolation_level=None)
@@ -120,7 +85,7 @@ def test_a_locked_file_is_said_and_waited_for(tmp_path: Path) -> None:
 
 def test_a_deleted_file_is_begun_anew(tmp_path: Path) -> None:
     path = tmp_path / "state" / "history.db"
-    recording = Recording(path)
+    recording = recording_in(path)
     recording.tick()
     recording.goes_on_until(lambda: recording.recorder.health().written_snapshots > 0)
     shutil.rmtree(path.parent)
@@ -132,7 +97,7 @@ def test_a_deleted_file_is_begun_anew(tmp_path: Path) -> None:
 
 def test_a_file_damaged_under_our_hands_is_moved_aside_and_never_deleted(tmp_path: Path) -> None:
     path = tmp_path / "history.db"
-    recording = Recording(path)
+    recording = recording_in(path)
     recording.tick()
     # All of them: a write that is still to come would be mixed with the damage.
     wait_for(lambda: recording.recorder.health().written_snapshots == recording.ticks)

@@ -1,44 +1,15 @@
 """`andon demo`: a whole lab on the board, in a folder of its own."""
 
-import json
-import os
-import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from urllib.error import HTTPError
-from urllib.request import Request, urlopen
+from urllib.request import urlopen
 
 import pytest
 
-
-class Demo:
-    """A running demo: its address, the sign-in link, and the process."""
-
-    def __init__(self, process: "subprocess.Popen[str]", url: str, link: str) -> None:
-        self.process, self.url, self.link = process, url, link
-
-    def get(self, path: str) -> Any:
-        with urlopen(f"{self.url}{path}", timeout=20) as answer:
-            return json.load(answer)
-
-    def post(self, path: str, body: object = None, secret: str | None = None) -> Any:
-        headers = {"Content-Type": "application/json", "Origin": self.url}
-        if secret:
-            headers["Authorization"] = f"Bearer {secret}"
-        request = Request(
-            f"{self.url}{path}", json.dumps(body or {}).encode(), headers, method="POST"
-        )
-        with urlopen(request, timeout=20) as answer:
-            return json.load(answer)
-
-    def signed_in(self) -> str:
-        found: str = self.post("/api/session", {"code": self.link.partition("#code=")[2]})["secret"]
-        return found
+from tests.integration.demo import END_SECONDS, Demo, running_demo
 
 
 @pytest.fixture(scope="module")
@@ -49,24 +20,14 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def demo(places: dict[str, Path]) -> Iterator[Demo]:
-    env = os.environ | {
+    env = {
         "HOME": str(places["home"]),
         "XDG_STATE_HOME": str(places["home"] / "state"),
         "TMPDIR": str(places["temporary"]),
         "ANDON_ALERTS_QUIET_HOURS": "nonsense",  # settings are not read
     }
-    command = [sys.executable, "-m", "andon", "demo", "--port", "0", "--seed", "3"]
-    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        url = re.search(r"http://\S+", process.stdout.readline())
-        link = re.search(r"http://\S+", process.stdout.readline())
-        assert url is not None
-        assert link is not None
-        made = Demo(process, url[0], link[0])
+    with running_demo("--seed", "3", **env) as made:
         yield made
-        if process.poll() is None:
-            process.send_signal(signal.SIGINT)
-            process.wait(30)
 
 
 def test_every_answer_says_that_it_is_simulated(demo: Demo) -> None:
@@ -142,8 +103,17 @@ def test_a_visitor_changes_something_only_after_signing_in(demo: Demo) -> None:
     assert [row["user"] for row in rows if row["id"] == taken["id"]] == ["erik"]
 
 
+def test_only_addresses_of_the_server_become_a_code(demo: Demo) -> None:
+    with urlopen(f"{demo.url}/api/qr?link={demo.url}/%23/charts", timeout=20) as answer:
+        assert answer.headers["content-type"] == "image/svg+xml"
+        assert answer.read().startswith(b"<?xml")
+    for link in ("http://elsewhere.example/", demo.url.replace("//", "//user@"), ""):
+        with pytest.raises(HTTPError, match="422"):
+            demo.get(f"/api/qr?link={link}")
+
+
 def test_it_leaves_nothing_behind(demo: Demo, places: dict[str, Path]) -> None:
     assert not (places["home"] / "state").exists()
     demo.process.send_signal(signal.SIGINT)
-    assert demo.process.wait(30) == 0
+    assert demo.process.wait(END_SECONDS) == 0
     assert list(places["temporary"].glob("andon-demo-*")) == []

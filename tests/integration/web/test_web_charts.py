@@ -171,6 +171,16 @@ def test_nonsense_is_told_as_such(tmp_path: Path, path: str) -> None:
     assert answer.json()["error"]["hint"]
 
 
+def test_each_user_has_hours_and_days(tmp_path: Path) -> None:
+    found = asked(tmp_path, "/api/users?since=90&until=120", filled()).json()
+    (alice,) = found["items"]
+    assert (alice["user"], alice["device_seconds"]) == ("alice", 4.0)
+    assert (alice["idle_share"], alice["energy_joules"]) == (0.0, None)
+    assert [one["device_seconds"] for one in alice["days"]] == [4.0]
+    assert found["price_per_kwh"] is None
+    assert asked(tmp_path, "/api/users?since=5&until=4", filled()).status_code == 422
+
+
 @pytest.mark.parametrize("path", ["charts", "usage"])
 def test_a_dead_store_is_a_reason_and_not_an_empty_chart(tmp_path: Path, path: str) -> None:
     answer = asked(tmp_path, f"/api/devices/0/{path}", None)

@@ -411,7 +411,7 @@ def test_gc_drops_old_runs_and_never_marked_ones(
 def test_gc_deletes_jobs_although_the_index_of_runs_cannot_be_written(
     told: Told, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full() -> None:
+    def full(**given: object) -> None:
         raise Unavailable("runs.db: the disk is full", hint="free some space, or: andon gc")
 
     monkeypatch.setattr("andon.app.runs.open_run_finder", full)

@@ -16,9 +16,9 @@ from andon.history.rules.series import HOST, NodeReadings
 from andon.history.rules.tiers import DAY_SECONDS
 from andon.host import file_systems
 from andon.stores import sqlite_file
+from andon.stores.head import HeadLayout, pack_body
 from andon.stores.sqlite import SqliteStore
 from andon.stores.sqlite_alerts import SqliteAlertStore
-from andon.stores.sqlite_head import HeadLayout, pack_body
 from andon.stores.sqlite_runs import SqliteRunIndex
 from andon.stores.statements import migrations, statements
 from tests.support.history_parts import AT, GPU, tick, upkeep

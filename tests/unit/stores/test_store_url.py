@@ -50,7 +50,10 @@ def test_memory_has_three_spellings(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", [
-    "postgresql://ada:secret@host/db", "postgresql://host/db?sslmode=require", "x-y+z.1:place",
+    "mydb://ada:secret@host/db", "postgresql://host/db?sslmode=require", "x-y+z.1:place",
+    "postgresql:///andon", "postgresql://?service=andon", "postgresql://a:5432,b:5433/andon",
+    "postgresql://%2Frun%2Fpostgresql/andon", "postgresql://ada@[::1]:5432/andon",
+    "postgresql:///andon?host=/run/pg&passfile=/etc/andon/pgpass",
 ])  # fmt: skip
 def test_another_scheme_is_left_to_its_store(text: str) -> None:
     assert parse_store_url(text).text == text
@@ -85,6 +88,13 @@ REFUSED = [
     ("postgresql:", "no location"),
     ("postgresql://", "no location"),
     ("postgresql://host/my db", "space"),
+    ("postgresql:andon", "no database"),
+    ("postgresql://host", "no database"),
+    ("postgresql://host/", "no database"),
+    ("postgresql://ada:secret@host/db", "has a password"),
+    ("postgresql://ada:@host/db", "has a password"),
+    ("postgresql:///andon?password=secret", "has a password"),
+    ("postgresql:///andon?sslpassword=secret", "has a password"),
     ("x" * (LONGEST + 1), "more than 4096"),
     ("sqlite:///" + "y" * LONGEST, "more than 4096"),
 ]
@@ -118,6 +128,8 @@ SECRETS = [
     ("x" * 5_000, "x" * 40),
     ("postgresql://ada@host/db", "postgresql://ada@host/db"),
     ("postgresql://host:5432/db", "postgresql://host:5432/db"),
+    ("postgresql://a:5432,b,c:1/db", "postgresql://a:5432,b,c:1/db"),
+    ("postgresql://[::1]:5432/db", "postgresql://[::1]:5432/db"),
     ("sqlite:///srv/a@b:c.db", "sqlite:///srv/a@b:c.db"),
     ("/data/history.db", "/data/history.db"),
     ("memory:", "memory:"),
@@ -132,7 +144,7 @@ def test_a_password_is_not_shown(text: str, shown: str) -> None:
 
 
 def test_a_url_shows_no_password_by_itself() -> None:
-    url = parse_store_url("postgresql://ada:hunter2@host/db")
+    url = parse_store_url("mydb://ada:hunter2@host/db")
     assert "hunter2" in url.text
     assert "hunter2" not in f"{url} {url!r} {[url]}"
     settings = resolve(None, {"ANDON_HISTORY": url.text}, {}).settings

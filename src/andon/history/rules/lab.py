@@ -6,14 +6,16 @@ from andon.drivers.sim.rules import behaviour
 from andon.drivers.sim.rules.lab import Lab, LabWork
 from andon.history.rules.codec import SeriesRow, pack_points, pack_rows
 from andon.history.rules.intervals import UsageInterval
-from andon.history.rules.seeding import tick
-from andon.history.rules.series import Key, NodeReadings
+from andon.history.rules.seeding import status_of
+from andon.history.rules.series import Key, NodeReadings, tick_of
 from andon.history.rules.tiers import DAY_SECONDS, WINDOW_MS, StoredBlock, Tier, window
+from andon.model.device import Snapshot
 from andon.model.programs import program_of
 
 MINUTE = 60_000
 ROW, PARTS = 2 * MINUTE, 3  # a row of the past, and how many of them come from one reading
 STEP = PARTS * ROW
+BUSIER_SECONDS = 15.0
 RAW_MS = 120 * MINUTE
 PACES = ((6 * MINUTE, 4_000, 2), (32 * MINUTE, 15_000, 3), (RAW_MS * 2, MINUTE, 3))
 """Up to which age a reading is made every so many milliseconds, and in how many parts."""
@@ -33,7 +35,7 @@ def blocks(lab: Lab, now: float) -> Iterator[StoredBlock]:
     first = window(Tier.MINUTE, now_ms - int(DAY_SECONDS * 1000))
     for start in range(first, rolled, WINDOW_MS[Tier.MINUTE]):
         times = range(start, start + WINDOW_MS[Tier.MINUTE], STEP)
-        made = _columns((reading(lab, at / 1000) for at in times), start)
+        made = _columns((reading(lab, at / 1000, BUSIER_SECONDS) for at in times), start)
         yield from ((*key, Tier.MINUTE, start, _minutes(*column)) for key, column in made.items())
     for start in range(window(Tier.RAW, now_ms - RAW_MS), packed, WINDOW_MS[Tier.RAW]):
         made = _columns(_between(lab, start, start + WINDOW_MS[Tier.RAW], now_ms), start)
@@ -58,10 +60,15 @@ def uses(lab: Lab, now: float) -> list[UsageInterval]:
     ]  # fmt: skip
 
 
-def reading(lab: Lab, at: float) -> NodeReadings:
-    """Returns what the GPUs of the lab read at an instant; a lost one reads nothing."""
-    present = [d.index for d in lab.devices if not lab.is_lost(d.index, at)]
-    return tick([lab.device(index, at) for index in present], at)
+def reading(lab: Lab, at: float, within: float = 0.0) -> NodeReadings:
+    """Returns what the GPUs of the lab read at an instant; a lost one reads nothing. Of a GPU that
+    is busier a moment later, that is read: a minute's mean has no dips of seconds."""
+    found = []
+    for index in (d.index for d in lab.devices if not lab.is_lost(d.index, at)):
+        device = lab.device(index, at)
+        then = max((at, at + within), key=lambda t: behaviour.locate(device, t).phase.load)
+        found.append(status_of(device, then))
+    return tick_of(Snapshot("simulated", at, True, devices=tuple(found)))
 
 
 def _peak_bytes(lab: Lab, work: LabWork, gpu: int) -> int:

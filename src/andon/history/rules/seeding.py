@@ -48,7 +48,9 @@ def specimens(count: int, seed: int = 1, scenario: str = "mixed") -> tuple[Speci
 
 def tick(devices: Sequence[Specimen], at: float) -> NodeReadings:
     """A sample of the simulated devices."""
-    return tick_of(Snapshot("simulated", at, True, devices=tuple(_status(s, at) for s in devices)))
+    return tick_of(
+        Snapshot("simulated", at, True, devices=tuple(status_of(s, at) for s in devices))
+    )
 
 
 def blocks(
@@ -99,7 +101,7 @@ def _longer(known: UsageInterval | None, use: UsageInterval) -> UsageInterval:
     )
 
 
-def _status(specimen: Specimen, at: float) -> DeviceStatus:
+def status_of(specimen: Specimen, at: float) -> DeviceStatus:
     lacks = dict.fromkeys(specimen.model.lacks)
     sample = replace(behaviour.sample(specimen, at), **lacks)
     return DeviceStatus(behaviour.describe(specimen), State.OK, at, sample=sample)

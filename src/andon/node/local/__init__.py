@@ -108,7 +108,8 @@ class LocalNode:
     def runs(self) -> "LocalRuns":
         from andon.node.local.runs import LocalRuns
 
-        return LocalRuns(self._here.parts.open_run_finder(self._here.notify))
+        here = self._here
+        return LocalRuns(here.parts.open_run_finder(here.notify, here.settings))
 
     @cached_property
     def jobs(self) -> "LocalJobs":

@@ -89,6 +89,7 @@ ANSWERS: dict[tuple[str, str], JsonShape] = {
     ("get", "/api/devices/{device}/why"): WHY_SHAPE,
     ("get", "/api/devices/{device}/charts"): shape_of(schemas.Charts),
     ("get", "/api/charts"): shape_of(schemas.NodeCharts),
+    ("get", "/api/users"): shape_of(schemas.UserShares),
     ("get", "/api/devices/{device}/usage"): shape_of(schemas.Usage),
     ("get", "/api/board"): shape_of(schemas.Board, "BoardShape", schema=BOARD_SCHEMA),
     ("get", "/api/alerts"): ALERT_LIST,

@@ -128,6 +128,35 @@ class Usage(Struct, frozen=True):
     omitted: int
 
 
+class UserDay(Struct, frozen=True):
+    """One day of a user, by the server's clock."""
+
+    day: str
+    device_seconds: float
+    energy_joules: float | None
+
+
+class UserShare(Struct, frozen=True):
+    """What one user used; null is not known."""
+
+    user: str
+    device_seconds: float
+    idle_share: Annotated[float | None, Doc("of the time with a process on a device")]
+    held_idle_share: Annotated[float | None, Doc("the same, idle for half an hour or longer")]
+    energy_joules: float | None
+    days: list[UserDay]
+
+
+class UserShares(Struct, frozen=True):
+    """What each user used in a span of time, the largest share first."""
+
+    since: float
+    until: float
+    price_per_kwh: Annotated[float | None, Doc("null if the settings name none")]
+    currency: str | None
+    items: list[UserShare]
+
+
 class Recent(Struct, frozen=True):
     """The last minutes of one reading, for each device."""
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from andon.cli.options import chosen
-from andon.cli.terminal import notice
+from andon.cli.sources import settings_of
+from andon.cli.terminal import Choices, notice
 from andon.model.run.record import RunState
 
 if TYPE_CHECKING:
@@ -19,11 +20,12 @@ RUN_FORMS = "RUN is an id or its prefix, a name, the file of a record, or last."
 
 
 @contextmanager
-def finding() -> "Iterator[RunFinder]":
+def finding(choices: Choices | None = None) -> "Iterator[RunFinder]":
     """Opens the index of this machine and closes it afterwards."""
     from andon.app.runs import open_run_finder
 
-    finder = open_run_finder(lambda words: notice(words, chosen()))
+    choices = choices or chosen()
+    finder = open_run_finder(lambda words: notice(words, choices), settings_of(choices))
     try:
         yield finder
     finally:
@@ -53,7 +55,7 @@ def complete_run(context: click.Context, parameter: click.Parameter, typed: str)
     from andon.runs.rules.matching import RunQuery
 
     try:
-        with finding() as finder:
+        with finding(Choices(quiet=True)) as finder:
             rows = finder.index.beginning(typed, 50) if typed else ()
             rows = rows or finder.index.find(RunQuery(limit=20))
     except AndonError:

@@ -77,7 +77,7 @@ def _history(settings: "Settings") -> str:
 def _runs(settings: "Settings") -> str:
     from andon.app.runs import open_run_finder, retention_policy
 
-    finder = open_run_finder()
+    finder = open_run_finder(settings=settings)
     with closing(finder.index):
         return f"{finder.folder}: {describe_runs(finder.collect(retention_policy(settings)))}"
 

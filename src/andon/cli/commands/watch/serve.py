@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli.options import chosen, shared, thresholds_option
+from andon.cli.options import chosen, shared, store_option, thresholds_option
 from andon.cli.show.text import say
 from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices, Terminal, notice
@@ -40,6 +40,7 @@ _FILE = click.Path(path_type=Path)
 @click.option(
     "--allow-host", multiple=True, metavar="NAME", help="Also accept this host name (a proxy's)."
 )
+@store_option
 @click.option("--no-history", is_flag=True, help="Keep nothing on disk.")
 @thresholds_option("Alert at this value, e.g. thermal_celsius=75; off turns the rule off.")
 @shared

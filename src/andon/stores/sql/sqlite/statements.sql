@@ -42,13 +42,19 @@ INSERT OR REPLACE INTO block (series, tier, since, body) VALUES (?, ?, ?, ?);
 SELECT since, body FROM block WHERE series = ? AND tier = ? AND since >= ? AND since < ?
 ORDER BY since;
 
+-- name: window_blocks
+SELECT block.series, block.body FROM device JOIN series ON series.device = device.id
+JOIN block ON block.series = series.id WHERE device.node = ? AND block.tier = ? AND block.since = ?;
+
 -- name: next_block
 SELECT min(since) FROM block WHERE tier = :tier AND since >= :after AND series IN (
     SELECT series.id FROM series JOIN device ON device.id = series.device WHERE device.node = :node
 );
 
 -- name: drop_blocks
-DELETE FROM block WHERE series = ? AND tier = ? AND since < ?;
+DELETE FROM block WHERE series IN (
+    SELECT series.id FROM series JOIN device ON device.id = series.device WHERE device.node = ?
+) AND tier = ? AND since < ?;
 
 -- name: extents
 SELECT tier, since, until FROM extent WHERE node = ?;

@@ -1,13 +1,12 @@
 """The format of a tick's row: the numbers of its series, then as many values."""
 
-import sqlite3
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple, Self
 
 from andon.model.device import Device
-from andon.stores.statements import statements
+from andon.stores.session import TableSession
 
 _COUNT = struct.Struct("<H")
 _VALUE = struct.Struct("<q")
@@ -107,7 +106,6 @@ def _rising(times: list[int], values: list[int]) -> tuple[Sequence[int], Sequenc
 
 # The database's numbers for devices and series; read once, kept in memory.
 
-SQL = statements("sqlite")
 MOST_LAYOUTS = 256  # varying readings create one for each combination
 
 
@@ -119,76 +117,75 @@ class Ids(NamedTuple):
 
 
 class NameTable:
-    """The database's number of each device and series. Only the writing connection adds to it."""
+    """The database's number of each device and series. Only the writing session adds to it."""
 
     def __init__(self) -> None:
         self.known = False
-        self._node = 0
         self._devices: dict[str, int] = {}
         self._series: dict[tuple[str, str], int] = {}
         self._layouts: dict[tuple[tuple[str, tuple[str, ...]], ...], HeadLayout] = {}
         self._described: dict[str, Device] = {}
 
-    def load(self, connection: sqlite3.Connection, node: int) -> None:
+    def load(self, session: TableSession) -> None:
         """Reads a node's part of the table from the database and drops other cached entries."""
-        self.known, self._node = True, node
+        self.known = True
         self._layouts.clear()
         self._described.clear()
-        self._devices = self._listed(connection)
-        rows = connection.execute(SQL["list_series"], (node,))
+        self._devices = self._listed(session)
+        rows = session.run("list_series", (session.node,))
         self._series = {(uuid, metric): number for uuid, metric, number in rows}
 
     def forget(self) -> None:
         """Drops the cache after a failed transaction: what it added does not exist."""
         self.known = False
 
-    def describe(self, connection: sqlite3.Connection, devices: Sequence[Device]) -> None:
+    def describe(self, session: TableSession, devices: Sequence[Device]) -> None:
         """Store a device's name and index where they are new."""
         for device in devices:
             if self._described.get(device.uuid) != device:
                 facts = {
-                    "node": self._node,
+                    "node": session.node,
                     "uuid": device.uuid,
                     "position": device.index,
                     "vendor": device.vendor,
                     "name": device.name,
                 }
-                connection.execute(SQL["describe_device"], facts)
+                session.put("describe_device", facts)
                 self._described[device.uuid] = device
 
-    def device(self, connection: sqlite3.Connection, uuid: str) -> int:
+    def device(self, session: TableSession, uuid: str) -> int:
         if uuid not in self._devices:
-            connection.execute(SQL["add_device"], (self._node, uuid))
-            self._devices = self._listed(connection)
+            session.put("add_device", (session.node, uuid))
+            self._devices = self._listed(session)
         return self._devices[uuid]
 
-    def series(self, connection: sqlite3.Connection, uuid: str, metric: str) -> int:
+    def series(self, session: TableSession, uuid: str, metric: str) -> int:
         key = uuid, metric
         if key not in self._series:
-            connection.execute(SQL["add_series"], (self.device(connection, uuid), metric))
-            found = connection.execute(SQL["find_series"], (self._node, *key)).fetchone()
+            session.put("add_series", (self.device(session, uuid), metric))
+            found = session.run("find_series", (session.node, *key)).fetchone()
             self._series[key] = Ids(*found).series
         return self._series[key]
 
-    def _listed(self, connection: sqlite3.Connection) -> dict[str, int]:
-        found = connection.execute(SQL["list_devices"], (self._node,))
+    def _listed(self, session: TableSession) -> dict[str, int]:
+        found = session.run("list_devices", (session.node,))
         return {uuid: number for number, uuid, *_ in found}
 
     def layout(
-        self, connection: sqlite3.Connection, given: tuple[tuple[str, tuple[str, ...]], ...]
+        self, session: TableSession, given: tuple[tuple[str, tuple[str, ...]], ...]
     ) -> HeadLayout:
         """The series of a tick's values, by its devices and their metrics."""
         found = self._layouts.get(given)
         if found is None:
-            series = [self.series(connection, uuid, m) for uuid, metrics in given for m in metrics]
-            found = HeadLayout.of(self.device(connection, given[0][0]), series)
+            series = [self.series(session, uuid, m) for uuid, metrics in given for m in metrics]
+            found = HeadLayout.of(self.device(session, given[0][0]), series)
             if len(self._layouts) >= MOST_LAYOUTS:
                 self._layouts.clear()
             self._layouts[given] = found
         return found
 
 
-def find(connection: sqlite3.Connection, node: int, uuid: str, metric: str) -> Ids | None:
-    """Returns the ids for a reading connection, which may see what another process added."""
-    found = connection.execute(SQL["find_series"], (node, uuid, metric)).fetchone()
+def find(session: TableSession, uuid: str, metric: str) -> Ids | None:
+    """Returns the ids for a reading session, which may see what another process added."""
+    found = session.run("find_series", (session.node, uuid, metric)).fetchone()
     return Ids(*found) if found else None

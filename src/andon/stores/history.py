@@ -1,0 +1,213 @@
+"""History in the tables of a database: a row per tick, packed after ten minutes into blocks."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from andon.history.rules.blocks import rows_between
+from andon.history.rules.codec import SeriesRow, grouped
+from andon.history.rules.intervals import JOIN_SECONDS, UsageInterval, joined
+from andon.history.rules.series import Bucket, NodeReadings, buckets, scale_of
+from andon.history.rules.tiers import (
+    WINDOW_MS,
+    DueRoll,
+    Extent,
+    Maintenance,
+    StoreContents,
+    StoredBlock,
+    Tier,
+)
+from andon.model.device import Device
+from andon.stores import upkeep
+from andon.stores.head import NameTable, find, pack_body, values_in
+from andon.stores.session import Database, TableSession
+
+Head = tuple[int, int, int, bytes]
+"""A tick as a row: node, time, first device, series and values."""
+
+
+class HistoryTables:
+    """Readings and usage intervals in one database; calls may come from any thread."""
+
+    place: str
+    _database: Database
+
+    def __init__(self) -> None:
+        """A subclass also sets its place and its database, which forgets the names with it."""
+        self._names = NameTable()
+
+    # Reading and writing.
+
+    def write(
+        self,
+        ticks: Sequence[NodeReadings],
+        uses: Sequence[UsageInterval] = (),
+        devices: Sequence[Device] = (),
+    ) -> None:
+        names = self._names
+        with self._transaction() as session:
+            names.describe(session, devices)
+            self._put_heads(session, self._heads(session, ticks))
+            rows = [_use_row(names.device(session, use.device), use) for use in uses]
+            session.many("put_usage", rows)
+
+    def history(
+        self, device: str, metric: str, since: float, until: float, points: int
+    ) -> Sequence[Bucket]:
+        with self._database.reading() as session:
+            rows = list(self._rows(session, device, metric, since, until, points))
+        return buckets(rows, since, until, points, scale_of(metric))
+
+    def usage(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
+        near = {"uuid": device, "since": since - JOIN_SECONDS, "until": until + JOIN_SECONDS}
+        with self._database.reading() as session:
+            rows = session.run("usage", {**near, "node": session.node})
+            found = [_use(row) for row in rows]
+        return [use for use in joined(found) if use.last >= since and use.first < until]
+
+    def size_bytes(self) -> int:
+        return self._database.size_bytes()
+
+    def close(self) -> None:
+        self._database.close()
+
+    def devices(self) -> Sequence[Device]:
+        with self._database.reading() as session:
+            found = session.run("list_devices", (session.node,)).fetchall()
+        known = [
+            Device(uuid, position, vendor, name)
+            for _, uuid, position, vendor, name in found
+            if position is not None
+        ]
+        return sorted(known, key=lambda device: (device.index, device.uuid))
+
+    def metrics(self, device: str) -> Sequence[str]:
+        with self._database.reading() as session:
+            rows = session.run("list_series", (session.node,)).fetchall()
+        return [metric for uuid, metric, _ in sorted(rows, key=lambda r: r[2]) if uuid == device]
+
+    # Tiers.
+
+    def contents(self) -> StoreContents:
+        with self._database.reading() as session:
+            return StoreContents(
+                tuple(self._unpacked(session)),
+                _extents(session),
+                self._used_bytes(session),
+            )
+
+    def load(self, devices: Sequence[Device], blocks: Iterable[StoredBlock]) -> None:
+        names = self._names
+        with self._transaction() as session:
+            names.describe(session, devices)
+            windows = set[tuple[Tier, int]]()
+            for device, metric, tier, since, body in blocks:
+                series = names.series(session, device, metric)
+                session.put("put_block", (series, tier, since, body))
+                windows.add((tier, since))
+            for tier, since in windows:
+                upkeep.widen(session, tier, since, since + WINDOW_MS[tier])
+
+    def pack(self, begin: int) -> Maintenance:
+        with self._transaction() as session:
+            return upkeep.pack(session, begin)
+
+    def shorten(self, tier: Tier, now: int) -> Maintenance:
+        with self._transaction() as session:
+            return upkeep.shorten(session, tier, now)
+
+    def roll(self, due: DueRoll) -> Maintenance:
+        """Rolls up a window; computed outside the transaction, which stays short: an ended
+        window does not change.
+
+        It uses the writing connection, because queries must not wait for this.
+        """
+        with self._database.guarded() as session:
+            made, damaged = upkeep.rolled_blocks(session, due.tier, due.begin)
+        with self._transaction() as session:
+            return upkeep.keep(session, due, made, damaged)
+
+    def delete(self, tier: Tier, before: int) -> Maintenance:
+        with self._transaction() as session:
+            return upkeep.delete(session, tier, before)
+
+    def forget(self, before: float) -> Maintenance:
+        with self._transaction() as session:
+            return upkeep.forget(session, before)
+
+    # Helpers.
+
+    def _put_heads(self, session: TableSession, heads: Iterable[Head]) -> None:
+        session.many("put_head", heads)
+
+    def _unpacked(self, session: TableSession) -> Iterable[int]:
+        """Returns the windows that have ticks."""
+        raise NotImplementedError
+
+    def _used_bytes(self, session: TableSession) -> int:
+        """Returns the size that counts against the limit, without free space."""
+        raise NotImplementedError
+
+    def _heads(self, session: TableSession, ticks: Sequence[NodeReadings]) -> Iterator[Head]:
+        for tick in ticks:
+            if tick.readings:
+                given = tuple([(device, metrics) for device, metrics, _ in tick.readings])
+                known = self._names.layout(session, given)
+                values = [value for _, _, some in tick.readings for value in some]
+                yield session.node, tick.at_ms, known.device, pack_body(known, values)
+
+    def _rows(
+        self,
+        session: TableSession,
+        device: str,
+        metric: str,
+        since: float,
+        until: float,
+        points: int,
+    ) -> Iterator[SeriesRow]:
+        ids = find(session, device, metric)
+        if ids is None:
+            return
+        begin, end = round(since * 1000), round(until * 1000)
+        step = (end - begin) / points
+        yield from rows_between(
+            begin,
+            end,
+            step,
+            _extents(session),
+            lambda tier, *span: session.run("blocks", (ids.series, tier, *span)),
+        )
+        found = session.run("heads", (session.node, begin, end))
+        yield from grouped(*values_in(found, ids.series), begin, step)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[TableSession]:
+        """Commits all changes of the block, or none."""
+        with self._database.transaction() as session:
+            if not self._names.known:
+                self._names.load(session)
+            yield session
+
+
+def _extents(session: TableSession) -> dict[Tier, Extent]:
+    found = session.run("extents", (session.node,)).fetchall()
+    return {Tier(tier): Extent(since, until) for tier, since, until in found}
+
+
+def _use_row(device: int, use: UsageInterval) -> dict[str, object]:
+    return {
+        "device": device,
+        "pid": use.pid,
+        "started": use.started or 0.0,
+        "first": use.first,
+        "last": use.last,
+        "user": use.user,
+        "name": use.name,
+        "peak": use.peak_memory_bytes,
+    }
+
+
+def _use(
+    row: tuple[str, int, float, str | None, str | None, float, float, int | None],
+) -> UsageInterval:
+    uuid, pid, started, user, name, first, last, peak = row
+    return UsageInterval(uuid, pid, started or None, user, name, first, last, peak)

@@ -1,0 +1,183 @@
+"""The index of runs in the tables of a database."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from msgspec.structs import replace
+
+from andon.access.roles import BLIND
+from andon.errors import Gone, Unavailable
+from andon.model.codec import Wrong
+from andon.model.run.record import RunRow
+from andon.model.run.wire import row_from_json, row_to_json
+from andon.runs.rules.baselines import RunBaseline, baseline_from_json, baseline_to_json
+from andon.runs.rules.matching import (
+    RunCounts,
+    RunQuery,
+    models_of,
+    names_of,
+    seen_by,
+    terms_of,
+    words_of,
+)
+from andon.stores.session import Database, TableSession
+
+REBUILD = "move it away: andon runs add makes it again from the records"
+_LAST_CHARACTER = "\U0010ffff"
+
+
+class RunTables:
+    """The index of a node; any number of processes may use it at once."""
+
+    no_limit: ClassVar[int | None] = None
+    """What the database takes for no limit."""
+
+    def __init__(self, database: Database, place: str) -> None:
+        self._database, self.place = database, place
+
+    def put(self, rows: Sequence[RunRow]) -> None:
+        with self._database.transaction() as session:
+            for row in rows:
+                known = session.run("get", (session.node, row.id)).fetchone()
+                if known is not None:
+                    old = read_row(known[0])
+                    row = replace(row, tags=old.tags, note=old.note)
+                write_row(session, session.node, row)
+
+    def find(self, query: RunQuery) -> Sequence[RunRow]:
+        limit = {
+            "limit": self.no_limit if query.limit is None else query.limit,
+            "offset": query.offset,
+        }
+        return [read_row(body) for (body,) in self._found("find", {**self._asked(query), **limit})]
+
+    def count(self, query: RunQuery) -> int:
+        return int(self._found("count", self._asked(query))[0][0])
+
+    def counts(self, query: RunQuery) -> RunCounts:
+        devices, groups, states = Counter[tuple[str, ...]](), Counter[str](), Counter[str]()
+        asked = self._asked(query)
+        for state, group, names, number in self._found("kinds", asked):
+            devices[tuple(names.split("\n")) if names else ()] += number
+            states[state] += number
+            groups.update({group: number} if group else {})
+        return RunCounts(devices, dict(self._found("tags", asked)), groups, states)
+
+    def beginning(self, text: str, limit: int) -> Sequence[RunRow]:
+        begins = _searched(text) or ""
+        asked = {"beginning": begins, "after": begins + _LAST_CHARACTER, "limit": limit}
+        return [read_row(body) for (body,) in self._found("beginning", asked)]
+
+    def paths(self) -> Mapping[str, str]:
+        return dict(self._found("paths", ()))
+
+    def states(self) -> Mapping[str, str]:
+        return dict(self._found("states", ()))
+
+    def annotate(self, run: str, tags: Sequence[str], note: str | None) -> None:
+        with self._database.transaction() as session:
+            known = session.run("get", (session.node, run)).fetchone()
+            if known is None:
+                raise Gone(f"there is no run {run[:40]!r}")
+            row = replace(read_row(known[0]), tags=tuple(sorted(set(tags))), note=note)
+            write_row(session, session.node, row)
+
+    def drop(self, runs: Sequence[str]) -> None:
+        with self._database.transaction() as session:
+            for statement in ("drop", "drop_tags"):
+                session.many(statement, [(session.node, run) for run in runs])
+
+    def baselines(self) -> Sequence[RunBaseline]:
+        return [_read(baseline_from_json, body) for (body,) in self._found("baselines", ())]
+
+    def put_baseline(self, baseline: RunBaseline) -> None:
+        body = json.dumps(baseline_to_json(baseline))
+        with self._database.transaction() as session:
+            session.put("put_baseline", (session.node, baseline.name, baseline.at, body))
+
+    def drop_baseline(self, name: str) -> bool:
+        with self._database.transaction() as session:
+            return bool(session.run("drop_baseline", (session.node, name)).rowcount)
+
+    def close(self) -> None:
+        self._database.close()
+
+    def pattern(self, name: str) -> str:
+        """Returns what the database's search takes for a name with * and ?."""
+        raise NotImplementedError
+
+    def _found(self, statement: str, asked: Mapping[str, Any] | tuple[()]) -> list[Any]:
+        with self._database.reading() as session:
+            node = session.node
+            given = {**asked, "node": node} if isinstance(asked, Mapping) else (node,)
+            found: list[Any] = session.run(statement, given).fetchall()
+        return found
+
+    def _asked(self, query: RunQuery) -> dict[str, Any]:
+        return {
+            "since": query.since,
+            "until": query.until,
+            "name": _searched(None if query.name is None else self.pattern(query.name)),
+            "tag": _searched(query.tag),
+            "group": _searched(query.group),
+            "state": None if query.state is None else str(query.state),
+            "model": _searched(None if query.model is None else query.model.lower()),
+            "words": _list(terms_of(query)),
+            "without": _list(sorted(query.without)),
+            "not_user": _searched(query.not_user),
+            "everything": query.sight.everything,
+            "user": _searched(query.sight.user),
+        }
+
+
+def write_row(session: TableSession, node: int, row: RunRow) -> None:
+    """Writes a run and its tags, in place of what was known of it."""
+    others = seen_by(BLIND, row)
+    session.put(
+        "put",
+        {
+            "node": node,
+            "id": row.id,
+            "began": row.began,
+            "state": str(row.state),
+            "grouped": row.group,
+            "user": row.user,
+            "name": row.name,
+            "open_name": others.name,
+            "path": row.path,
+            "devices": "\n".join(names_of(row)),
+            "models": models_of(row),
+            "words": words_of(row),
+            "open_words": words_of(others),
+            "body": json.dumps(row_to_json(row), separators=(",", ":")),
+        },
+    )
+    session.put("drop_tags", (node, row.id))
+    session.many("put_tag", [(node, row.id, tag) for tag in row.tags])
+
+
+def read_row(body: str) -> RunRow:
+    """Returns a stored run; Unavailable if it cannot be read."""
+    found: RunRow = _read(row_from_json, body)
+    return found
+
+
+def _list(texts: Sequence[str]) -> str | None:
+    return json.dumps([_searched(text) for text in texts]) if texts else None
+
+
+def _searched(text: str | None) -> str | None:
+    """The text without lone surrogates and zeros, which no database takes."""
+    return None if text is None else text.encode("utf-8", "replace").decode().replace("\0", "�")
+
+
+def _read(reader: Any, body: str) -> Any:
+    try:
+        return reader(json.loads(body))
+    except (ValueError, TypeError, Wrong) as exc:
+        raise Unavailable(
+            f"the index of runs cannot be read: {exc}",
+            hint=REBUILD,
+        ) from exc

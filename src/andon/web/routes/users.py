@@ -1,0 +1,87 @@
+"""The route for what each user used: hours, energy and idle shares, by day."""
+
+import math
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from andon.errors import Invalid
+from andon.history.rules.usage import Days, by_day, summed
+from andon.model.shapes import to_json
+from andon.ports import Store
+from andon.settings.resolution import Settings
+from andon.web.answers.schemas import UserDay, UserShare, UserShares
+from andon.web.answers.texts import dumped
+from andon.web.app_state import AppState
+from andon.web.routes.api import ERRORS, Moment, sent
+
+WEEK_SECONDS = 7 * 86_400.0
+PART_SECONDS = 300.0
+MOST_PARTS = 2016
+
+
+def routes(state: AppState) -> APIRouter:
+    router = APIRouter(responses=ERRORS, tags=["board"])
+
+    @router.get("/api/users")
+    async def users(
+        request: Request,
+        start: Annotated[Moment, Query(alias="since")] = None,
+        end: Annotated[Moment, Query(alias="until")] = None,
+    ) -> Response:
+        """What each user used of the devices; by default in the last seven days."""
+        until = 60.0 * math.ceil(time.time() / 60) if end is None else end
+        since = max(0.0, until - WEEK_SECONDS) if start is None else start
+        if since >= until:
+            raise Invalid("the time range is empty", hint="from must be less than to")
+
+        def made() -> bytes:
+            found = shares(state.history.store(), since, until, state.feed.settings)
+            return dumped(to_json(found))
+
+        return sent(await state.past.read(request, ("users", since, until), made))
+
+    return router
+
+
+def shares(store: Store, since: float, until: float, settings: Settings) -> UserShares:
+    """Returns the shares of all users, from the intervals of use and the readings of devices."""
+    points = max(1, min(MOST_PARTS, int((until - since) / PART_SECONDS)))
+    uses = store.usage(None, since, until)
+    uuids = {use.device for use in uses}
+    busy, power = (
+        {uuid: store.history(uuid, metric, since, until, points) for uuid in uuids}
+        for metric in ("utilization_percent", "power_watts")
+    )
+    days = by_day(uses, busy, power, _day_of)
+    price = settings.runs_price_per_kwh
+    return UserShares(
+        since=since,
+        until=until,
+        price_per_kwh=price or None,
+        currency=settings.runs_currency or None if price else None,
+        items=[
+            UserShare(
+                user=one.user,
+                device_seconds=round(one.device_seconds, 1),
+                idle_share=one.idle_share,
+                held_idle_share=one.held_idle_share,
+                energy_joules=one.energy_joules,
+                days=_days_of(one.user, days),
+            )
+            for one in summed(days.items())
+        ],
+    )
+
+
+def _days_of(user: str, days: Days) -> list[UserDay]:
+    return [
+        UserDay(day, round(used.device_seconds, 1), used.energy_joules)
+        for (day, whose), used in sorted(days.items())
+        if whose == user
+    ]
+
+
+def _day_of(at: float) -> str:
+    return time.strftime("%Y-%m-%d", time.localtime(at))

@@ -1,0 +1,85 @@
+"""The board of a demo: every page has content, and a tour of five sentences."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.integration.board import opened, tiles, violations_in_both_themes
+from tests.integration.browser import chromium
+from tests.integration.demo import Demo, running_demo
+
+PAGES = {
+    "": "reserved but idle",
+    "charts": "All GPUs",
+    "processes": "finetune.py",
+    "alerts": "has left GPU 4 idle",
+    "runs": "pretrain.py",
+    "jobs": "pretrain.py",
+    "leases": "carol",
+    "health": "store",
+}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    home: Path = tmp_path_factory.mktemp("home")
+    with running_demo(XDG_STATE_HOME=str(home)) as made:
+        yield made
+
+
+def test_a_tour_of_five_sentences_is_shown_once(browser: Browser, demo: Demo) -> None:
+    with opened(browser) as seen:
+        page = seen.page
+        page.goto(demo.url)
+        expect(tiles(page)).to_have_count(8)
+        tour = page.get_by_role("complementary", name="a short tour")
+        expect(tour).to_contain_text("1 of 5")
+        assert violations_in_both_themes(page) == []
+        for number in range(2, 6):
+            tour.get_by_role("button", name="Next").click()
+            expect(tour).to_contain_text(f"{number} of 5")
+        assert "#/alerts" in page.url
+        tour.get_by_role("button", name="Back").focus()
+        page.keyboard.press("Escape")
+        expect(tour).to_have_count(0)
+        page.reload()
+        expect(page.get_by_text("SIMULATED").first).to_be_visible()
+        expect(tour).to_have_count(0)
+
+
+def test_every_page_has_content_and_says_that_it_is_simulated(browser: Browser, demo: Demo) -> None:
+    with opened(browser) as seen:
+        for place, text in PAGES.items():
+            seen.page.goto(f"{demo.url}/#/{place}")
+            expect(seen.page.locator("main").get_by_text(text).first).to_be_visible()
+            expect(seen.page.locator("header").get_by_text("SIMULATED")).to_be_visible()
+
+
+def test_a_view_is_shared_by_its_address(browser: Browser, demo: Demo) -> None:
+    with opened(browser) as seen:
+        page = seen.page
+        page.add_init_script("localStorage.setItem('andon.tour', 'seen')")
+        page.goto(f"{demo.url}/#/charts?seconds=86400")
+        page.get_by_role("button", name="share this view").click()
+        sheet = page.get_by_role("dialog", name="Share this view")
+        expect(sheet.get_by_label("address of this view")).to_have_value(page.url)
+        expect(sheet).to_contain_text("no phone reaches it")
+        assert violations_in_both_themes(page) == []
+        sheet.get_by_role("button", name="Close").click()
+        expect(sheet).to_have_count(0)
+
+
+def test_the_link_that_was_printed_signs_a_visitor_in(browser: Browser, demo: Demo) -> None:
+    with opened(browser) as seen:
+        seen.page.goto(demo.url)
+        expect(seen.page.locator("footer")).to_contain_text("the link that andon demo printed")
+        seen.page.goto(demo.link)
+        expect(seen.page.locator("footer")).to_contain_text("signed in as erik")
