@@ -1,11 +1,16 @@
-"""Cost of the board in a browser: `python -m bench.board [--devices 64] [--minutes 30]`."""
+"""Cost of the board in a browser, beside that of an earlier commit.
+
+python -m bench.board [--devices 8 64] [--old COMMIT] [--minutes 30]
+"""
 
 import argparse
 import gzip
+import io
 import json
 import statistics
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Iterator
@@ -19,12 +24,12 @@ from tests.integration.board import holds, opened, tiles
 from tests.integration.browser import CHROMIUM, OPTIONS, chromium
 from tests.integration.serving import Served, serving
 
-STATIC = Path(__file__).resolve().parent.parent / "src" / "andon" / "web" / "static"
-MOST_BYTES = 160_000
-MOST_PAINT_SECONDS = 1.0
-MOST_LIVE_SECONDS = 2.0
-MOST_CORE = 0.15
-MOST_CHARTS_SECONDS = 0.3
+ROOT = Path(__file__).resolve().parent.parent
+STATIC = ROOT / "src" / "andon" / "web" / "static"
+MOST_KB, MOST_FONT_KB = 170, 60
+MOST_PAINT_MS, MOST_LIVE_MS, MOST_CHARTS_MS = 1000, 2000, 300
+MOST_CORE_PERCENT = 15
+OLD = "afa85645"  # the board before its own typeface, colours and demo
 CHARTED = 8
 MOST_GROWTH_BYTES = 10e6  # over the second half of the run
 STARTS = 5
@@ -33,47 +38,89 @@ MIB = 1024.0**2
 
 
 @dataclass
-class Figures:
-    """All measurements."""
+class Board:
+    """A board to measure: its files and its server."""
 
-    devices: int
+    name: str
+    static: Path = STATIC
+    code: str = ""  # where its Python modules are, if not here
+
+
+@dataclass
+class Figures:
+    """All measurements of one board."""
+
+    board: str
     script_bytes: int = 0
-    paint_seconds: list[float] = field(default_factory=list)
-    live_seconds: list[float] = field(default_factory=list)
+    font_bytes: int = 0
+    paint_seconds: dict[int, list[float]] = field(default_factory=dict)
+    """By the number of devices, as the next two."""
+    live_seconds: dict[int, list[float]] = field(default_factory=dict)
+    core_shares: dict[int, dict[str, float]] = field(default_factory=dict)
     chart_seconds: list[float] = field(default_factory=list)
-    """From the click to the lines: a day of eight devices."""
-    core_share: float = 0.0
-    shares: dict[str, float] = field(default_factory=dict)
+    """From the click to the lines: a day of eight devices; empty of a board that does not say."""
     memory_bytes: list[tuple[float, float]] = field(default_factory=list)
     """Minutes, and the memory of all processes without file pages (see `own_bytes`)."""
 
 
 def main() -> int:
     options = _options()
-    found = Figures(options.devices, script_bytes())
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        serving(Path(folder), simulate=options.devices) as served,
-        chromium() as browser,
-    ):
-        for _ in range(STARTS):
-            first(browser, served, found)
-        charts(browser, Path(folder), found)
-        browser.close()
-        with alone(served.url, Path(folder) / "profile"):
-            time.sleep(SETTLE_SECONDS)
-            busy(found, options.seconds)
-            held(found, options.minutes)
-    print(table(found))
+    with tempfile.TemporaryDirectory(prefix="bench-board.") as folder:
+        boards = [Board("now")]
+        if options.old:
+            boards.insert(0, earlier(options.old, Path(folder) / "old"))
+        found = [measured(one, options, Path(folder) / one.name) for one in boards]
+    print(table(found, options.devices))
     if options.json:
-        options.json.write_text(json.dumps(asdict(found), indent=1), encoding="utf-8")
+        told = [asdict(one) for one in found]
+        options.json.write_text(json.dumps(told, indent=1), encoding="utf-8")
     return 0
 
 
-def script_bytes() -> int:
+def earlier(commit: str, folder: Path) -> Board:
+    """The board and server of a commit, built here with the packages that are installed."""
+    folder.mkdir()
+    packed = subprocess.run(
+        ["git", "archive", commit, "src", "frontend"], cwd=ROOT, capture_output=True, check=True
+    )
+    with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
+        archive.extractall(folder, filter="data")
+    (folder / "frontend" / "node_modules").symlink_to(ROOT / "frontend" / "node_modules")
+    vite = ROOT / "frontend" / "node_modules" / ".bin" / "vite"
+    subprocess.run([vite, "build", "--logLevel", "error"], cwd=folder / "frontend", check=True)
+    static = folder / "src" / "andon" / "web" / "static"
+    for path in (*static.rglob("*.js"), *static.rglob("*.css")):
+        path.with_name(path.name + ".gz").write_bytes(gzip.compress(path.read_bytes(), 9, mtime=0))
+    return Board(commit, static, str(folder / "src"))
+
+
+def measured(board: Board, options: argparse.Namespace, folder: Path) -> Figures:
+    found = Figures(board.name, script_bytes(board.static), font_bytes(board.static))
+    folder.mkdir(exist_ok=True)
+    for devices in options.devices:
+        with serving(folder / str(devices), simulate=devices, PYTHONPATH=board.code) as served:
+            with chromium() as browser:
+                for _ in range(STARTS):
+                    first(browser, served, found, devices)
+            with alone(served.url, folder / f"profile-{devices}"):
+                time.sleep(SETTLE_SECONDS)
+                found.core_shares[devices] = busy(options.seconds)
+                if board.name == "now" and devices == options.devices[-1]:
+                    held(found, options.minutes)
+    if board.name == "now":
+        with chromium() as browser:
+            charts(browser, folder, found)
+    return found
+
+
+def script_bytes(static: Path) -> int:
     """The JavaScript of the first page, as transferred; that of later pages is loaded after it."""
-    paths = [path for path in STATIC.rglob("*.js") if not path.name.startswith("later-")]
+    paths = [path for path in static.rglob("*.js") if not path.name.startswith("later-")]
     return sum(len(gzip.compress(path.read_bytes(), 9)) for path in paths)
+
+
+def font_bytes(static: Path) -> int:
+    return sum(path.stat().st_size for path in static.rglob("*.woff2"))
 
 
 def shown(page: Page, served: Served, devices: int) -> None:
@@ -81,17 +128,17 @@ def shown(page: Page, served: Served, devices: int) -> None:
     expect(tiles(page)).to_have_count(devices)
 
 
-def first(browser: Browser, served: Served, found: Figures) -> None:
+def first(browser: Browser, served: Served, found: Figures, devices: int) -> None:
     """A new profile each time: the cache is empty."""
     with opened(browser, viewport={"width": 1440, "height": 900}) as seen:
-        shown(seen.page, served, found.devices)
+        shown(seen.page, served, devices)
         live = "() => performance.getEntriesByName('andon live')[0]?.startTime"
         holds(seen.page, live)
         paint = seen.page.evaluate(
             "performance.getEntriesByName('first-contentful-paint')[0].startTime"
         )
-        found.paint_seconds.append(paint / 1000)
-        found.live_seconds.append(seen.page.evaluate(live) / 1000)
+        found.paint_seconds.setdefault(devices, []).append(paint / 1000)
+        found.live_seconds.setdefault(devices, []).append(seen.page.evaluate(live) / 1000)
 
 
 def charts(browser: Browser, folder: Path, found: Figures) -> None:
@@ -148,12 +195,12 @@ def cpu_seconds() -> dict[str, float]:
     return used
 
 
-def busy(found: Figures, seconds: float) -> None:
+def busy(seconds: float) -> dict[str, float]:
+    """The share of a core that each kind of process takes."""
     before, began = cpu_seconds(), time.monotonic()
     time.sleep(seconds)
     after, took = cpu_seconds(), time.monotonic() - began
-    found.shares = {kind: (after[kind] - before.get(kind, 0.0)) / took for kind in after}
-    found.core_share = sum(found.shares.values())
+    return {kind: (after[kind] - before.get(kind, 0.0)) / took for kind in after}
 
 
 def held(found: Figures, minutes: float) -> None:
@@ -190,26 +237,39 @@ def growth(memory: list[tuple[float, float]]) -> float | None:
     return statistics.median(last) - statistics.median(third)
 
 
-def table(found: Figures) -> str:
-    paint, live = statistics.median(found.paint_seconds), statistics.median(found.live_seconds)
-    drawn = statistics.median(found.chart_seconds)
-    more = growth(found.memory_bytes)
-    minutes = found.memory_bytes[-1][0] if found.memory_bytes else 0.0
-    kinds = ", ".join(f"{kind} {100 * share:.1f}" for kind, share in found.shares.items())
-    rows = [
-        (
-            f"JavaScript, gzipped: {found.script_bytes / 1000:.1f} kB",
-            found.script_bytes < MOST_BYTES,
-        ),
-        (f"first paint: {1000 * paint:.0f} ms", paint < MOST_PAINT_SECONDS),
-        (f"first live value: {1000 * live:.0f} ms", live < MOST_LIVE_SECONDS),
-        (f"charts of a day: {1000 * drawn:.0f} ms", drawn < MOST_CHARTS_SECONDS),
-        (f"CPU: {100 * found.core_share:.1f} % of a core ({kinds})", found.core_share < MOST_CORE),
-        (_memory(more, minutes), None if more is None else more < MOST_GROWTH_BYTES),
+def table(found: list[Figures], counts: list[int]) -> str:
+    """A column for each board; the last one is judged."""
+    rows: list[tuple[str, list[float | None], float | None, str]] = [
+        ("first script, gzipped", [one.script_bytes / 1000 for one in found], MOST_KB, "kB"),
+        ("font", [one.font_bytes / 1000 for one in found], MOST_FONT_KB, "kB"),
     ]
-    words = {True: "reached", False: "NOT reached", None: "–"}
-    head = f"{found.devices} simulated devices at 1 Hz, medians of {STARTS} starts"
-    return "\n".join([head, *(f"{words[good]:<12} {text}" for text, good in rows)])
+    for count in counts:
+        paints = [1000 * statistics.median(one.paint_seconds[count]) for one in found]
+        lives = [1000 * statistics.median(one.live_seconds[count]) for one in found]
+        cores = [100 * sum(one.core_shares[count].values()) for one in found]
+        rows += [
+            (f"first paint, {count} GPUs", [*paints], MOST_PAINT_MS, "ms"),
+            (f"first live value, {count} GPUs", [*lives], MOST_LIVE_MS, "ms"),
+            (f"CPU when idle, {count} GPUs", [*cores], MOST_CORE_PERCENT, "%"),
+        ]
+    drawn = [
+        1000 * statistics.median(one.chart_seconds) if one.chart_seconds else None for one in found
+    ]
+    rows.append(("a day of 8 GPUs drawn", drawn, MOST_CHARTS_MS, "ms"))
+    head = f"{'':<34}" + "".join(f"{one.board:>14}" for one in found) + f"{'at most':>12}"
+    lines = [head, *(_line(*row) for row in rows)]
+    memory = found[-1].memory_bytes
+    more = growth(memory)
+    if memory:
+        lines.append(_memory(more, memory[-1][0]))
+    return "\n".join([*lines, f"medians of {STARTS} starts, 1 Hz"])
+
+
+def _line(what: str, values: list[float | None], most: float | None, unit: str) -> str:
+    cells = "".join(f"{'–' if v is None else f'{v:.1f} {unit}':>14}" for v in values)
+    last = values[-1]
+    good = "" if last is None or most is None or last <= most else "  NOT reached"
+    return f"{what:<34}{cells}{f'{most:g} {unit}':>12}{good}"
 
 
 def _memory(more: float | None, minutes: float) -> str:
@@ -221,7 +281,8 @@ def _memory(more: float | None, minutes: float) -> str:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--devices", type=int, default=64)
+    parser.add_argument("--devices", type=int, nargs="+", default=[8, 64])
+    parser.add_argument("--old", default=OLD, help="a commit to measure too; empty for none")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long to measure CPU")
     parser.add_argument("--minutes", type=float, default=0.0, help="how long to measure memory")
     parser.add_argument("--json", type=Path, help="write all figures to this file")

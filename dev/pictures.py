@@ -1,130 +1,122 @@
-"""All pictures of the docs, made from the board and `andon top` as they are now.
+"""All pictures of the docs, made from the demo's lab and `andon top` as they are now.
 
-python -m dev.pictures          writes docs/pictures/*.png and top.svg
+python -m dev.pictures              writes docs/pictures/*.png and top.svg
+python -m dev.pictures --all DIR    every page: both themes, 4K and a phone
 
 With Pillow installed the pictures are reduced to 256 colours, which makes them a third as large.
 """
 
-import json
-import os
-import re
-import sys
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+import argparse
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import quote
+from typing import Any, NamedTuple
 
 from dev import picture_of_top
-from dev.screenshots import BOOK, WARM_SECONDS
 from playwright.sync_api import Browser, Page, expect
-from tests.integration.board import opened, sign_in, tiles, uuids
+from tests.integration.board import opened, tiles
 from tests.integration.browser import chromium
-from tests.integration.conftest import andon
-from tests.integration.leasing import entries, running
-from tests.integration.run_writing import WrittenRun
-from tests.integration.serving import Served, serving
-from tests.support.waiting import wait_for
-
-from andon.model.run.record import RunState
+from tests.integration.demo import Demo, running_demo
 
 OUT = Path("docs/pictures")
-DEVICES = 8
-WIDTH, HEIGHT, TALLEST = 1280, 800, 1400
-HOT = 3
-TRAINING = r"""
-import sys, time
-began = time.time()
-for step in range(3000):
-    took = int(time.time() - began)
-    sys.stderr.write(f"\rtrain: {step // 30}%|#    | {step}/3000 [{took // 60:02}:{took % 60:02}<0:00, 1it/s]")
-    time.sleep(0.4)
-"""  # noqa: E501 (as tqdm prints it)
+DEVICES, HOT = 8, 2
+TALLEST = 1400
+WIDE: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}}
+LOOKS: dict[str, dict[str, Any]] = {
+    "light": {**WIDE, "color_scheme": "light"},
+    "dark": {**WIDE, "color_scheme": "dark"},
+    "4k": {"viewport": {"width": 3840, "height": 2160}, "color_scheme": "dark"},
+    "phone": {"viewport": {"width": 390, "height": 844}, "color_scheme": "light"},
+}
+
+
+class Picture(NamedTuple):
+    """A page in a look; `whole` is as much of it as fits into a picture."""
+
+    name: str
+    page: str
+    look: str = "light"
+    whole: bool = True
+
+
+DOCS = (
+    Picture("board", "", whole=False),
+    Picture("board-dark", "", "dark", whole=False),
+    Picture("charts", "charts?seconds=86400", whole=False),
+    Picture("device", "device/{hot}?seconds=7200"),
+    Picture("alerts", "alerts"),
+    Picture("jobs", "jobs", whole=False),
+    Picture("runs", "runs", whole=False),
+    Picture("leases", "leases", whole=False),
+    Picture("estimate", "estimate"),
+)
+PAGES = {
+    "board": "", "charts": "charts?seconds=86400", "device": "device/{hot}?seconds=7200",
+    "alerts": "alerts", "processes": "processes", "jobs": "jobs", "job": "jobs/{job}",
+    "runs": "runs", "run": "runs/{run}", "leases": "leases", "estimate": "estimate",
+    "user": "user/alice", "health": "health", "wall": "wall",
+}  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--all", type=Path, metavar="DIR", help="every page in every look")
+    folder = parser.parse_args().all
+    wanted = DOCS
+    if folder is not None:
+        wanted = tuple(
+            Picture(f"{name}-{look}", page, look, whole=look != "4k")
+            for name, page in PAGES.items()
+            for look in LOOKS
+        )
+    else:
+        picture_of_top.main(OUT / "top.svg")
+    out: Path = folder or OUT
+    out.mkdir(exist_ok=True, parents=True)
+    with running_demo() as demo, chromium() as browser:
+        known = names_in(demo)
+        wait_until_hot(demo)
+        for one in wanted:
+            with window(browser, demo, one.look) as page:
+                page.goto(f"{demo.url}/#/{one.page.format(**known)}")
+                if one.page.startswith("estimate"):
+                    page.get_by_label("model", exact=True).fill("llama-3-70b")
+                save(page, out / f"{one.name}.png", one.whole)
+
+
+def names_in(demo: Demo) -> dict[str, str]:
+    """The names of a GPU, a job and a run that show most."""
+    jobs = demo.get("/api/jobs?state=running")["jobs"]
+    runs = demo.get("/api/runs?group=lr-sweep&state=succeeded")["items"]
+    hot = demo.get("/api/snapshot")["devices"][HOT]["uuid"]
+    return {"hot": hot, "job": str(jobs[0]["number"]), "run": runs[0]["id"]}
+
+
+def wait_until_hot(demo: Demo) -> None:
+    """The hot GPU pauses now and then, and cools down."""
+    while demo.get("/api/board")["devices"][HOT]["lamp"] != "red":
+        time.sleep(2)
 
 
 @contextmanager
-def crowd_of(folder: Path) -> Iterator[Served]:
-    """A machine with leases of several kinds, a queue, jobs and runs."""
-    state = folder / "crowd"
-    os.environ |= {"XDG_STATE_HOME": str(state), "ANDON_SIMULATE_SCENARIO": "idle"}
-    os.environ |= {BOOK: str(folder / "crowd-book")}
-    for name in ("pretrain.py", "train.py"):
-        (folder / name).write_text(TRAINING)
-    os.chdir(folder)
-    asked = ("--simulate", str(DEVICES))
-    with ExitStack() as stack:
-        served = stack.enter_context(serving(state, simulate=DEVICES))
-        stack.callback(end_all)
-        write_runs(state / "andon" / "runs")
-        submit("prepare", command=("true",))
-        submit("broken", command=("sh", "-c", "echo no data >&2; exit 3"))
-        submit("pretrain", "--device", "6")
-        wait_for(lambda: "3000" in andon("jobs").out, 120.0)
-        work = ("--", "python3", "train.py", "--epochs", "40")
-        for words in (
-            ("lease", *asked, "-d", "0,1", "--for", "2h", *work),
-            ("run", *asked, "--shared", "-m", "10GiB", "-d", "2", *work),
-        ):
-            stack.enter_context(running(*words))
-        wait_for(lambda: len(entries()) == 3, 60.0)
-        body = json.dumps({"seconds": 5400, "devices": ["3"], "command": "nightly evaluation"})
-        said = {"Content_Type": "application/json", **served.bearer}
-        assert served.ask("/api/leases", "POST", body, **said).status == 201
-        andon("cordon", *asked, "7", "--reason", "new fan")
-        submit("evaluate", "--after", "3")
-        submit("finetune", "--gpus", "4")
-        submit("nightly", "--begin", "22:30")
-        yield served
+def window(browser: Browser, demo: Demo, look: str) -> Iterator[Page]:
+    with opened(browser, **LOOKS[look]) as seen:
+        seen.page.add_init_script("localStorage.setItem('andon.tour', 'seen')")
+        seen.page.goto(demo.url)
+        expect(tiles(seen.page)).to_have_count(DEVICES)
+        yield seen.page
 
 
-@contextmanager
-def shared_by(folder: Path) -> Iterator[Served]:
-    """A machine that simulated people use, with one GPU that is ours."""
-    book = str(folder / "shared-book")
-    with serving(folder / "shared", simulate=DEVICES + 2, ANDON_LEASE_DIR=book) as served:
-        body = json.dumps({"seconds": 7200, "devices": ["1"], "command": "python train.py"})
-        said = {"Content_Type": "application/json", **served.bearer}
-        assert served.ask("/api/leases", "POST", body, **said).status == 201
-        yield served
-
-
-def end_all() -> None:
-    """The jobs and leases of the crowd."""
-    andon("cancel", "3", "4", "5", "6")
-    for entry in entries():
-        if entry.lease is not None:
-            andon("release", entry.lease.id)
-
-
-def submit(name: str, *options: str, command: Sequence[str] = ("python3", "pretrain.py")) -> None:
-    done = andon("submit", "--simulate", str(DEVICES), "--name", name, *options, "--", *command)
-    assert done.code == 0, done.err
-
-
-def write_runs(folder: Path) -> None:
-    for number, (rate, seconds) in enumerate((("1e-4", 5400), ("3e-4", 5200), ("1e-3", 4700))):
-        name = f"lr{rate}"
-        run = WrittenRun(folder, "abc"[number] * 8, name, ago=30_000 - 8000 * number, group="sweep")
-        run.sample(*range(0, seconds, 60))
-        run.event(seconds / 2, "epoch", number=1)
-        run.end(seconds)
-    failed = WrittenRun(folder, "d" * 8, "finetune.py", 1, ago=4000)
-    failed.sample(*range(0, 900, 30))
-    failed.end(900, RunState.FAILED, message="exit code 1")
-
-
-def save(page: Page, name: str, whole: bool = True) -> None:
-    """The window, or as much of the page as fits into a picture."""
+def save(page: Page, path: Path, whole: bool) -> None:
     page.mouse.move(0, 0)
     page.wait_for_timeout(2500)
-    height = HEIGHT
-    if whole:
+    if whole and page.viewport_size is not None:
         last = "one => Math.ceil(one.lastElementChild.getBoundingClientRect().bottom)"
         foot = page.locator("main").evaluate(last)
         height = min(TALLEST, max(300, int(foot) + 45))
-    page.set_viewport_size({"width": WIDTH, "height": height})
-    page.wait_for_timeout(800)
-    path = OUT / f"{name}.png"
+        page.set_viewport_size({"width": page.viewport_size["width"], "height": height})
+        page.wait_for_timeout(800)
     page.screenshot(path=path)
     reduce(path)
     print(f"{path}: {path.stat().st_size // 1024} KiB")
@@ -137,61 +129,6 @@ def reduce(path: Path) -> None:
         return
     with Image.open(path) as picture:
         picture.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
-
-
-@contextmanager
-def window(browser: Browser, served: Served, count: int = DEVICES) -> Iterator[Page]:
-    look = {"color_scheme": "light", "viewport": {"width": WIDTH, "height": HEIGHT}}
-    with opened(browser, **look) as seen:
-        sign_in(seen.page, served)
-        expect(tiles(seen.page)).to_have_count(count)
-        yield seen.page
-
-
-def take(browser: Browser, mixed: Served, shared: Served, crowd: Served) -> None:
-    with window(browser, mixed) as page:
-        save(page, "board", whole=False)
-        page.goto(f"{mixed.url}/#/device/{quote(uuids(page)[HOT])}")
-        save(page, "device")
-        page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
-        page.goto(f"{mixed.url}/#/alerts")
-        hot = page.locator("li.alert", has_text=re.compile("is too hot"))
-        expect(hot.get_by_role("button", name="Acknowledge")).to_be_visible(timeout=600_000)
-        save(page, "alerts")
-    for name in ("leases", "jobs", "runs"):
-        with window(browser, crowd) as page:
-            page.goto(f"{crowd.url}/#/{name}")
-            save(page, name)
-    with window(browser, shared, DEVICES + 2) as page:
-        save(page, "shared", whole=False)
-    with window(browser, mixed) as page:
-        page.goto(f"{mixed.url}/#/estimate")
-        page.get_by_label("model", exact=True).fill("llama-3-8b")
-        page.get_by_role("button", name="Estimate", exact=True).click()
-        save(page, "estimate")
-
-
-def main() -> None:
-    OUT.resolve().mkdir(exist_ok=True)
-    here = Path.cwd()
-    picture_of_top.main(OUT / "top.svg")
-    with (
-        tempfile.TemporaryDirectory(prefix="pictures.", ignore_cleanup_errors=True) as made,
-        ExitStack() as stack,
-    ):
-        folder = Path(made)
-        mixed = stack.enter_context(
-            serving(folder / "mixed", simulate=DEVICES, ANDON_LEASE_DIR=str(folder / "empty"))
-        )
-        shared = stack.enter_context(shared_by(folder))
-        crowd = stack.enter_context(crowd_of(folder))
-        os.chdir(here)
-        browser = stack.enter_context(chromium())
-        waiting = browser.new_page()
-        print(f"waiting {WARM_SECONDS} s for some history", file=sys.stderr)
-        waiting.wait_for_timeout(WARM_SECONDS * 1000)
-        waiting.close()
-        take(browser, mixed, shared, crowd)
 
 
 if __name__ == "__main__":

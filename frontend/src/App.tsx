@@ -1,5 +1,5 @@
 /** The frame around every page, all of which are loaded with it: navigation, connection state and sign-in state. */
-import { useEffect, useRef, useState } from "react";
+import { lazy, Suspense, useCallback, useEffect, useRef, useState } from "react";
 import { type Problem, sessionEnded, signOut } from "./api/client";
 import { openCommand, useTrusted } from "./lib/access";
 import { badge } from "./lib/alerting";
@@ -7,7 +7,7 @@ import { useAlerts, useFeatures, useSession } from "./api/queries";
 import { count, duration } from "./lib/format";
 import { useJudged } from "./lib/judged";
 import { linkOf, menu } from "./lib/menu";
-import { go, type Route, useRoute } from "./lib/router";
+import { go, keep, type Route, useRoute } from "./lib/router";
 import { toggleTheme, useTheme } from "./lib/theme";
 import { useLive } from "./live/store";
 import { Boundary } from "./parts/Boundary";
@@ -24,20 +24,26 @@ import { LeasesPage } from "./pages/LeasesPage";
 import { ProcessesPage } from "./pages/ProcessesPage";
 import { SignInPage } from "./pages/SignInPage";
 
-const KEYS: Record<string, string> = { b: "#/", c: "#/charts", p: "#/processes", a: "#/alerts", l: "#/leases", r: "#/runs", h: "#/health" };
+const KEYS: Record<string, string> = { b: "#/", c: "#/charts", p: "#/processes", a: "#/alerts", l: "#/leases", r: "#/runs", h: "#/health", w: "#/wall" };
+const loadPalette = () => import("./parts/Palette");
+const loadWall = () => import("./pages/WallPage");
+const Palette = lazy(loadPalette);
+const WallPage = lazy(loadWall);
 
 export function App({ trouble }: { trouble: Problem | null }) {
   const route = useRoute();
   const judged = useJudged();
-  const [search, setSearch] = useState("");
+  const search = route.query.get("q") ?? "";
   const [help, setHelp] = useState(false);
+  const [finding, setFinding] = useState(false);
   const [closed, setClosed] = useState<Problem | null>(null);
   const refused = useSession()?.reads === false;
   const field = useRef<HTMLInputElement>(null);
   const simulated = useLive((now) => now.snapshot?.simulated ?? false);
   const node = useLive((now) => now.snapshot?.node ?? "");
-  useKeys(field, () => setHelp(true));
-  useEffect(() => setSearch(""), [route.page]);
+  const open = useCallback(() => setHelp(true), []);
+  const find = useCallback(() => setFinding(true), []);
+  useKeys(field, open, find);
   useEffect(() => {
     document.title = [simulated && "SIMULATED", judged.headline, node, "andon"].filter(Boolean).join(" · ");
   }, [simulated, judged.headline, node]);
@@ -46,12 +52,24 @@ export function App({ trouble }: { trouble: Problem | null }) {
     if (icon) icon.href = `/static/icon${judged.colour === "green" ? "" : `-${judged.colour}`}.svg`;
   }, [judged.colour]);
   const has = useLive((now) => now.snapshot !== null);
-  useEffect(() => void (has && loadLater().catch(() => undefined)), [has]);
-  const open = () => setHelp(true);
+  useEffect(() => void (has && Promise.all([loadLater(), loadPalette(), loadWall()]).catch(() => undefined)), [has]);
+  const palette = finding && (
+    <Boundary place="palette">
+      <Suspense fallback={null}><Palette judged={judged} onClose={() => setFinding(false)} onHelp={open} onFilter={setSearch} /></Suspense>
+    </Boundary>
+  );
+  if (route.page === "wall" && !refused) {
+    return (
+      <>
+        <main id="main" tabIndex={-1}><Suspense fallback={null}><WallPage judged={judged} /></Suspense></main>
+        {palette}
+      </>
+    );
+  }
   return (
     <>
       <a className="skip" href="#main" onClick={(event) => skip(event)}>skip to content</a>
-      <Bar route={route} search={search} setSearch={setSearch} field={field} onHelp={open} simulated={simulated} />
+      <Bar route={route} search={search} field={field} onHelp={open} onFind={find} simulated={simulated} />
       {!refused && <Connection />}
       <main id="main" tabIndex={-1}>
         {trouble && trouble !== closed && (
@@ -64,8 +82,17 @@ export function App({ trouble }: { trouble: Problem | null }) {
       <Foot here={refused || route.page === "sign-in"} />
       <Tour />
       <Help open={help} onClose={() => setHelp(false)} />
+      {palette}
     </>
   );
+}
+
+/** What is searched on this page is in its address: a link shares it. */
+function setSearch(text: string): void {
+  const query = new URLSearchParams(location.hash.split("?", 2)[1] ?? "");
+  if (text) query.set("q", text);
+  else query.delete("q");
+  keep(query);
 }
 
 function skip(event: React.MouseEvent): void {
@@ -76,13 +103,13 @@ function skip(event: React.MouseEvent): void {
 interface BarProps {
   route: Route;
   search: string;
-  setSearch: (text: string) => void;
   field: React.RefObject<HTMLInputElement | null>;
   onHelp: () => void;
+  onFind: () => void;
   simulated: boolean;
 }
 
-function Bar({ route, search, setSearch, field, onHelp, simulated }: BarProps) {
+function Bar({ route, search, field, onHelp, onFind, simulated }: BarProps) {
   const features = useFeatures();
   const firing = badge(useAlerts(false).data);
   const dark = useTheme() === "dark";
@@ -104,8 +131,11 @@ function Bar({ route, search, setSearch, field, onHelp, simulated }: BarProps) {
       </nav>
       {simulated && <span className="simulated">SIMULATED</span>}
       <span className="tools">
+        <button type="button" className="find" onClick={onFind} aria-label="find anything" title="find anything (/)">
+          <svg viewBox="0 0 16 16" aria-hidden="true"><circle cx="6.7" cy="6.7" r="4.7" /><path d="m10.3 10.3 4.2 4.2" /></svg><span>Find</span><kbd>/</kbd>
+        </button>
         <input
-          ref={field} type="search" placeholder="search  /" aria-label="search this page"
+          ref={field} type="search" placeholder="filter  f" aria-label="search this page"
           value={search} onChange={(event) => setSearch(event.target.value)}
           onKeyDown={(event) => {
             if (event.key === "Escape") (setSearch(""), event.currentTarget.blur());
@@ -203,13 +233,14 @@ function Foot({ here }: { here: boolean }) {
   );
 }
 
-function useKeys(field: React.RefObject<HTMLInputElement | null>, onHelp: () => void): void {
+function useKeys(field: React.RefObject<HTMLInputElement | null>, onHelp: () => void, onFind: () => void): void {
   useEffect(() => {
     const pressed = (event: KeyboardEvent) => {
       const typing = (event.target as HTMLElement).closest?.("input, textarea, select, dialog");
       if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
       const page = KEYS[event.key];
-      if (event.key === "/") field.current?.focus();
+      if (event.key === "/") onFind();
+      else if (event.key === "f") field.current?.focus();
       else if (event.key === "?") onHelp();
       else if (event.key === "t") toggleTheme();
       else if (page) go(page);
@@ -220,5 +251,5 @@ function useKeys(field: React.RefObject<HTMLInputElement | null>, onHelp: () => 
     };
     window.addEventListener("keydown", pressed);
     return () => window.removeEventListener("keydown", pressed);
-  }, [field, onHelp]);
+  }, [field, onHelp, onFind]);
 }

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { banner } from "../src/lib/banner";
 import { alertsOn, badge, gathered, listed, marks, parts, silenceText, stateOf, summary } from "../src/lib/alerting";
-import { devicesText, missed, notifiersOf, sentences } from "../src/lib/health";
+import { advice, devicesText, healthHeadline, missed, notifiersOf, type PartState, sentences, troublesOf } from "../src/lib/health";
 import { headline, lampOf, serverLamps, shortened } from "../src/lib/lamps";
 import { LiveStore } from "../src/live/store";
 import { device, snapshot } from "./made";
@@ -120,4 +120,21 @@ test("silence is noticed by the page's own clock, and a new snapshot ends it", (
   assert.equal(store.get().snapshot?.at, 1001, "an older one that comes late is not shown");
   store.received(snapshot(500, [device({})]));
   assert.equal(store.get().snapshot?.at, 500, "a clock that was set back does not stop the board");
+});
+
+test("health begins with a sentence about what is wrong, what it means and what to do", () => {
+  const part = (name: string, state: string, reason: string | null = null, hint: string | null = null): PartState => ({ name, title: name, state, reason, hint, told: [] });
+  assert.equal(healthHeadline([part("store", "ok"), part("nvidia", "absent")], "ok"), "andon works as it should");
+  const full = part("store", "failing", "the disk is full", "delete something");
+  assert.equal(healthHeadline([full], "failing"), "store: the disk is full");
+  assert.deepEqual(troublesOf([full, part("alerts", "ok")]), [{ title: "store", says: "store: the disk is full", means: "what is shown now is right, but charts will have a gap", hint: "delete something" }]);
+  assert.equal(healthHeadline([full, part("sampler", "late")], "failing"), "2 parts do not work: store, sampler");
+});
+
+test("health says what could be better: nobody is notified, readings are missed or lost, no history", () => {
+  const told = (health: object) => advice({ sampler: { missed: 0, snapshots: 100 }, store: {}, ...health }).map((one) => one.command);
+  assert.deepEqual(told({ alerts: { notifiers: [{ name: "ops" }] } }), []);
+  assert.deepEqual(told({ alerts: { notifiers: [] }, sampler: { missed: 5, snapshots: 95 } }), ["andon alerts notify add slack URL", "andon cost"]);
+  assert.deepEqual(told({ store: { dropped_snapshots: 3 } }), ["andon doctor"]);
+  assert.deepEqual(advice({ sampler: { missed: 0, snapshots: 1 } }).length, 1);
 });

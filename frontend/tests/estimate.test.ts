@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { EstimateFit } from "../src/api/types";
-import { fitParts, optionsOf, parameterText, requestOf } from "../src/lib/estimating";
+import { alike, optionsOf, parameterText, partsOf, requestOf, suggested } from "../src/lib/estimating";
 
 const FIT: EstimateFit = {
   uuid: "GPU-0", label: "0", name: "x", now: true, empty: true, needed_bytes: 25, claim_bytes: null,
@@ -22,11 +22,27 @@ test("only fields that were filled in are options", () => {
   assert.deepEqual(optionsOf({ model: "m", gpus: "4xH100", tp: "2", context: "", engine: "vllm" }), { tp: "2", engine: "vllm" });
 });
 
-test("a bar has what is taken, then what is needed, and never more than the GPU", () => {
-  assert.deepEqual(fitParts(FIT), { taken: 50, needed: 25 });
-  assert.deepEqual(fitParts({ ...FIT, needed_bytes: 900 }), { taken: 50, needed: 50 });
-  assert.equal(fitParts({ ...FIT, free_bytes: null }), null);
-  assert.equal(fitParts({ ...FIT, total_bytes: null }), null);
+const NEEDS = { weights_bytes: 15, kv_bytes: 4, activations_bytes: 1, overhead_bytes: 2, gradients_bytes: null, optimizer_bytes: null, minimum_bytes: 22, comfortable_bytes: 30, claim_bytes: null };
+
+test("a bar has what is in use, each part of the model, what the server adds, and what stays free", () => {
+  const found = partsOf(FIT, NEEDS);
+  assert.deepEqual(found?.parts.map((part) => [part.name, part.bytes]), [["in use", 50], ["weights", 15], ["KV cache", 4], ["activations", 1], ["overhead", 2], ["more cache", 3]]);
+  assert.deepEqual([found?.free, found?.over], [25, 0]);
+  assert.deepEqual(partsOf({ ...FIT, needed_bytes: 80 }, NEEDS)?.over, 30, "more than the GPU has");
+  assert.equal(partsOf({ ...FIT, free_bytes: null }, NEEDS), null);
+  assert.equal(partsOf({ ...FIT, total_bytes: null }, NEEDS), null);
+});
+
+test("GPUs that look the same are one row with their number", () => {
+  assert.deepEqual(alike([FIT, { ...FIT, uuid: "GPU-1" }, { ...FIT, free_bytes: 10 }]).map((one) => one.count), [2, 1]);
+});
+
+test("known models are suggested by what is typed so far", () => {
+  const models = ["llama-3-8b", "llama-3.1-405b", "qwen3-8b"];
+  assert.deepEqual(suggested("Llama 3", models), ["llama-3-8b", "llama-3.1-405b"]);
+  assert.deepEqual(suggested("llama-3-8b", models), ["llama-3-8b"], "the popular ones, to choose another");
+  assert.deepEqual(suggested("mixtral", models), []);
+  assert.deepEqual(suggested("", models), ["llama-3-8b"]);
 });
 
 test("parameters are counted in billions or millions", () => {

@@ -17,8 +17,13 @@ test("a job's time is that of its command, else how long it has run or waited", 
 
 test("what can be done to a job depends on how it stands", () => {
   const buttons = (state: Job["state"]) => actsOf({ state, label: "7", engine: null }).map((act) => act.button);
-  assert.deepEqual(buttons("waiting"), ["Cancel this job", "Move to the front", "Move to the end"]);
-  assert.deepEqual(buttons("held"), buttons("waiting"));
+  assert.deepEqual(buttons("waiting"), ["Cancel this job", "Move to the front", "Move to the end", "Hold"]);
+  assert.deepEqual(buttons("held"), ["Cancel this job", "Move to the front", "Move to the end", "Resume"]);
+  for (const state of ["waiting", "running", "failed"] as const) {
+    const keys = actsOf({ state, label: "7", engine: null }).map((act) => act.key);
+    assert.equal(new Set(keys).size, keys.length);
+    assert.ok(keys.every((key) => !"bcpalrhtjw/?".includes(key)), "a key of the pages");
+  }
   assert.deepEqual(buttons("running"), ["Cancel this job", "Move to other GPUs"]);
   for (const state of ["succeeded", "failed", "cancelled", "timed_out", "lost"] as const) assert.deepEqual(buttons(state), ["Retry"]);
   assert.deepEqual(actsOf({ state: "running", label: "7", engine: null }).map((act) => act.command), ["andon cancel 7", "andon jobs requeue 7"]);

@@ -51,6 +51,8 @@ export interface JobNews {
 export type RunList = Schemas["RunPage"];
 export type RunEntry = Schemas["RunEntry"];
 export type RunDetails = Schemas["RunDetails"];
+export type RunCourses = Schemas["RunCourses"];
+export type EstimateNames = Schemas["EstimateNames"];
 export type RunMarks = Schemas["RunMarks"];
 export type RunMark = Schemas["RunMark"];
 export type RunUse = Schemas["RunUse"];

@@ -1,7 +1,7 @@
 /** What the palette offers, and what of it matches the words that were typed. */
 import { LENGTHS } from "./holding";
 
-export const KINDS = ["page", "GPU", "alert", "job", "run", "user", "action", "command"] as const;
+export const KINDS = ["alert", "page", "GPU", "job", "run", "user", "action", "command"] as const;
 export type Kind = (typeof KINDS)[number];
 
 export interface Entry {
@@ -24,14 +24,14 @@ export function lengthIn(typed: string): { text: string; seconds: number; rest: 
   return { text: `${found[1]}${found[2]?.[0]?.toLowerCase()}`, seconds: Number(found[1]) * each, rest };
 }
 
-/** Every word has to occur; what begins with them comes first, then what has them at the start of a word. */
+/** Every word has to occur, a number or a letter or two at the start of a word; what begins with them comes first, then what has them at the start of a word. */
 export function found(entries: Entry[], typed: string, most: number): Entry[] {
   const wanted = typed.toLowerCase().split(/\s+/).filter(Boolean);
   const ranked: [number, Entry][] = [];
   for (const entry of entries) {
     const title = entry.title.toLowerCase();
     const all = `${title} ${entry.kind.toLowerCase()} ${entry.detail ?? ""} ${entry.words ?? ""}`.toLowerCase();
-    if (!wanted.every((word) => all.includes(word))) continue;
+    if (!wanted.every((word) => (/^\d+$/.test(word) ? new RegExp(`(^|\\s)${word}(?![a-z])`).test(all) : ` ${all}`.includes(word.length > 2 ? word : ` ${word}`)))) continue;
     const begins = wanted.length > 0 && title.startsWith(wanted.join(" "));
     const starts = wanted.every((word) => ` ${title}`.includes(` ${word}`));
     ranked.push([(begins ? 0 : starts ? 1 : 2) * KINDS.length + KINDS.indexOf(entry.kind), entry]);

@@ -101,3 +101,60 @@ export function devicesText(states: Record<string, number>): string {
   const parts = Object.entries(states).map(([state, number]) => `${number} ${STATES[state] ?? state}`);
   return `${count(all, "GPU")}: ${parts.join(", ") || "none"}`;
 }
+
+export interface PartState {
+  /** Its name in the answer: "store", "sim", "reader". */
+  name: string;
+  title: string;
+  state: string;
+  reason: string | null;
+  hint: string | null;
+  told: string[];
+}
+
+const GOOD = new Set(["ok", "running", "absent", ""]);
+/** What it means for people while a part does not work. */
+const MEANS: Record<string, string> = {
+  sampler: "the values on every page are old",
+  store: "what is shown now is right, but charts will have a gap",
+  alerts: "new alerts may not be noticed, and nobody is notified",
+  leases: "GPUs can neither be taken nor given back here",
+  live: "pages are updated late",
+  reader: "a new one is started by itself; its GPUs are not read meanwhile",
+};
+
+/** "History is failing: the disk is full": what is wrong, what it means, and what to do. */
+export interface HealthTrouble {
+  title: string;
+  says: string;
+  means: string | null;
+  hint: string | null;
+}
+
+export function troublesOf(parts: PartState[]): HealthTrouble[] {
+  return parts.filter((part) => !GOOD.has(part.state)).map((part) => ({
+    title: part.title, says: `${part.title}: ${part.reason ?? part.state}`, means: MEANS[part.name] ?? null, hint: part.hint,
+  }));
+}
+
+/** The whole page in one sentence. */
+export function healthHeadline(parts: PartState[], status: string): string {
+  const wrong = troublesOf(parts);
+  if (wrong.length === 1) return wrong[0]?.says ?? status;
+  if (wrong.length > 1) return `${wrong.length} parts do not work: ${wrong.map((one) => one.title).join(", ")}`;
+  return status === "ok" ? "andon works as it should" : words(status);
+}
+
+const MUCH_MISSED = 0.02; // of the readings
+
+/** What works and could be better: nobody is notified, readings are missed or lost. */
+export function advice(health: { sampler: { missed: number; snapshots: number } } & Record<string, unknown>): { text: string; command: string }[] {
+  const out: { text: string; command: string }[] = [];
+  const { missed: gone, snapshots } = health.sampler;
+  if (notifiersOf(health["alerts"])?.length === 0) out.push({ text: "Nobody is notified of alerts: to tell a Slack channel,", command: "andon alerts notify add slack URL" });
+  if (gone / Math.max(1, gone + snapshots) > MUCH_MISSED) out.push({ text: `${readings(gone)} missed: the machine is busy, or a driver is slow.`, command: "andon cost" });
+  const lost = Number((health["store"] as Facts | undefined)?.["dropped_snapshots"] ?? 0);
+  if (lost > 0) out.push({ text: `${readings(lost)} could not be written in time: the disk is slow.`, command: "andon doctor" });
+  if (!("store" in health)) out.push({ text: "There is no history: charts begin when this page is opened.", command: "andon serve" });
+  return out;
+}

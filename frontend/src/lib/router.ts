@@ -1,5 +1,6 @@
 /** Pages by the URL's fragment, which never reaches the server: one file serves every page. */
 import { useSyncExternalStore } from "react";
+import type { Order } from "../parts/Table";
 
 export interface Route {
   page: string;
@@ -52,6 +53,23 @@ export function push(query: URLSearchParams): void {
   if (placeWith(query) === location.hash) return;
   history.pushState(null, "", placeWith(query));
   window.dispatchEvent(new HashChangeEvent("hashchange"));
+}
+
+/** The query with these changed; an empty text removes one. */
+export function withQuery(query: URLSearchParams, changes: Record<string, string>): URLSearchParams {
+  const next = new URLSearchParams(query);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value) next.set(name, value);
+    else next.delete(name);
+  }
+  return next;
+}
+
+/** The order that the address has, and how a click changes it there: "-util" is from the largest down. */
+export function orderIn(query: URLSearchParams): { order: Order; onOrder: (order: Order) => void } {
+  const text = query.get("sort") ?? "";
+  const order = { name: text.replace(/^-/, ""), down: text.startsWith("-") };
+  return { order, onOrder: (next) => keep(withQuery(query, { sort: `${next.down ? "-" : ""}${next.name}` })) };
 }
 
 function placeWith(query: URLSearchParams): string {

@@ -77,9 +77,11 @@ interface GroupProps {
   old: boolean;
   /** Their charts follow below: the tiles need not fill the page. */
   few: boolean;
+  /** Nothing above them. */
+  bare?: boolean;
 }
 
-function Group({ snapshot, judged, search, query, old, few }: GroupProps) {
+export function Group({ snapshot, judged, search, query, old, few, bare = false }: GroupProps) {
   const grid = useRef<HTMLUListElement>(null);
   const found = useFit(grid, snapshot.devices.length, few);
   const { shown, point, show, hide } = useCard();
@@ -93,14 +95,14 @@ function Group({ snapshot, judged, search, query, old, few }: GroupProps) {
   const driver = snapshot.versions["driver"];
   return (
     <section className={`group${old ? " old" : ""}`} aria-label={snapshot.node}>
-      <div className="group-head">
+      {!bare && <div className="group-head">
         <h2>{snapshot.node}{driver && <span className="dim"> driver {driver}</span>}</h2>
         {!few && <span className="dim">lines: last {live.hours.enough ? "3 h" : "5 min"}</span>}
         {!few && <a className="more" href="#/charts">all GPUs over time</a>}
         {!few && (
           <Filters filter={filter} all={all} me={me} found={shownOf.filter(Boolean).length} narrowed={filter !== null || search.trim() !== ""} />
         )}
-      </div>
+      </div>}
       <ul
         ref={grid}
         className={["tiles", found?.narrow && "narrow", all.some(({ device, lamp }) => lamp.colour !== "green" || work.of.has(device.uuid)) && "told"].filter(Boolean).join(" ")}

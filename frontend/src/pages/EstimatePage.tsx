@@ -1,85 +1,131 @@
-/** Whether a model fits: a form, what each GPU needs, and a bar per GPU against its free memory. */
-import { type FormEvent, type ReactNode, useState } from "react";
-import { Problem, send } from "../api/client";
-import type { Estimate, EstimateFit } from "../api/types";
-import { fitParts, optionsOf, parameterText, requestOf } from "../lib/estimating";
+/** Whether a model fits: answered while it is typed, with a bar per GPU, here or elsewhere. */
+import { type ReactNode, useEffect, useState } from "react";
+import { useQuery } from "@tanstack/react-query";
+import { get, Problem, send } from "../api/client";
+import type { Estimate, EstimateFit, EstimateNames } from "../api/types";
+import { alike, optionsOf, parameterText, partsOf, requestOf, suggested } from "../lib/estimating";
 import { count, gib } from "../lib/format";
+import type { Colour } from "../lib/lamps";
+import { keep, useRoute } from "../lib/router";
 import { Command } from "../parts/Command";
-import { Trouble } from "../parts/Notice";
+import { Lamp } from "../parts/Lamp";
+import { Notice, Trouble } from "../parts/Notice";
 
 const ENGINES: [string, string][] = [
   ["vllm", "vLLM"], ["sglang", "SGLang"], ["trtllm", "TensorRT-LLM"], ["transformers", "Transformers"], ["training", "Training"],
 ];
-const NUMBERS: [keyof NonNullable<Estimate["per_gpu"]>, string][] = [
-  ["weights_bytes", "weights"], ["kv_bytes", "KV cache"], ["gradients_bytes", "gradients"], ["optimizer_bytes", "optimizer"],
-  ["activations_bytes", "activations"], ["overhead_bytes", "overhead"], ["minimum_bytes", "minimum"],
-  ["comfortable_bytes", "comfortable"], ["claim_bytes", "claimed by the server"],
-];
+const ELSEWHERE = ["1xH100", "8xH100", "8xH200", "4xA100", "1xL40S", "2xRTX 4090", "8xMI300X"];
+const TYPING_MS = 300;
+const MOST_IN_ADDRESS = 300; // a whole config.json stays out of it
+
+type Fields = Record<string, string>;
 
 export function EstimatePage() {
-  const [found, setFound] = useState<Estimate | null>(null);
-  const [problem, setProblem] = useState<Problem | null>(null);
-  const [waits, setWaits] = useState(false);
-  const ask = async (event: FormEvent<HTMLFormElement>) => {
-    event.preventDefault();
-    const fields = Object.fromEntries([...new FormData(event.currentTarget)].map(([name, value]) => [name, String(value).trim()]));
-    setWaits(true);
-    try {
-      setFound(await send<Estimate>("POST", "/api/estimate", requestOf(fields["model"] ?? "", optionsOf(fields), fields["gpus"])));
-      setProblem(null);
-    } catch (error) {
-      setProblem(error instanceof Problem ? error : new Problem(0, "this is not JSON", "paste a whole config.json, or type a name"));
-    } finally {
-      setWaits(false);
-    }
+  const { query } = useRoute();
+  const [fields, setFields] = useState<Fields>(() => ({ engine: "vllm", ...Object.fromEntries(query) }));
+  const { found, problem, waits } = useAnswer(fields);
+  const names = useQuery<EstimateNames, Problem>({ queryKey: ["estimate-names"], queryFn: ({ signal }) => get<EstimateNames>("/api/estimate", signal), staleTime: Infinity }).data;
+  const set = (name: string, value: string) => {
+    const next = { ...fields, [name]: value };
+    setFields(next);
+    keep(new URLSearchParams(Object.entries(next).filter(([key, text]) => text && text.length <= MOST_IN_ADDRESS && !(key === "engine" && text === "vllm"))));
   };
+  const typed = (fields["model"] ?? "").trim();
   return (
     <section>
       <div className="page-head">
         <h1>Estimate</h1>
-        <p className="dim">How much memory a model needs, and which of these GPUs it fits on.</p>
-        <Command text="andon estimate MODEL" />
+        <p className="dim">How much memory a model needs, and which GPUs it fits on.</p>
+        <Command text={`andon estimate ${/^[\w./:-]+$/.test(typed) ? typed : "MODEL"}${fields["gpus"] ? ` --on-gpus '${fields["gpus"]}'` : ""}`} />
       </div>
-      <Form onSubmit={(event) => void ask(event)} waits={waits} />
-      {problem && <Trouble problem={problem} what="There is no estimate" />}
-      {found && !problem && <Answer found={found} />}
+      <div className="estimating">
+        <Form fields={fields} set={set} names={names} />
+        <div className={`estimated${waits ? " waits" : ""}`} role="status">
+          {problem && typed && <Trouble problem={problem} what="There is no estimate" />}
+          {found && !problem && typed && <Answer found={found} />}
+          {!typed && (
+            <Notice title="Will it fit?">
+              <p>Choose a model on the left, or paste the text of its <code>config.json</code> or the command that serves it. The answer follows while you type.</p>
+              <p>Weights, cache and activations are computed; nothing is downloaded and no file is read.</p>
+            </Notice>
+          )}
+        </div>
+      </div>
     </section>
   );
 }
 
-function Form({ onSubmit, waits }: { onSubmit: (event: FormEvent<HTMLFormElement>) => void; waits: boolean }) {
-  const [engine, setEngine] = useState("vllm");
-  const trains = engine === "training";
+/** The answer to what is typed, a moment after the last key. */
+function useAnswer(fields: Fields): { found: Estimate | null; problem: Problem | null; waits: boolean } {
+  const [answer, setAnswer] = useState<{ found: Estimate | null; problem: Problem | null; to: string }>({ found: null, problem: null, to: "" });
+  const asked = JSON.stringify(fields);
+  const model = (fields["model"] ?? "").trim();
+  useEffect(() => {
+    if (!model) return;
+    let over = false;
+    const timer = setTimeout(async () => {
+      const trimmed = Object.fromEntries(Object.entries(JSON.parse(asked) as Fields).map(([name, value]) => [name, value.trim()]));
+      try {
+        const found = await send<Estimate>("POST", "/api/estimate", requestOf(model, optionsOf(trimmed), trimmed["gpus"]));
+        if (!over) setAnswer({ found, problem: null, to: asked });
+      } catch (error) {
+        const problem = error instanceof Problem ? error : new Problem(0, "this is not JSON", "paste a whole config.json, or type a name");
+        if (!over) setAnswer((before) => ({ found: before.found, problem, to: asked }));
+      }
+    }, TYPING_MS);
+    return () => {
+      over = true;
+      clearTimeout(timer);
+    };
+  }, [asked, model]);
+  return { ...answer, waits: model !== "" && answer.to !== asked };
+}
+
+function Form({ fields, set, names }: { fields: Fields; set: (name: string, value: string) => void; names: EstimateNames | undefined }) {
+  const trains = fields["engine"] === "training";
+  const whole = (name: string, label: string, placeholder: string) => (
+    <Field name={label}><input aria-label={label} inputMode="numeric" pattern="[0-9]*" maxLength={9} placeholder={placeholder} value={fields[name] ?? ""} onChange={(event) => set(name, event.target.value)} /></Field>
+  );
   return (
-    <form className="fields estimate" onSubmit={onSubmit}>
+    <form className="fields estimate" onSubmit={(event) => event.preventDefault()}>
       <Field name="model">
-        <textarea name="model" required rows={2} aria-label="model" spellCheck={false} placeholder="a name such as llama-3-8b, the text of its config.json, or vllm serve …" />
+        <textarea rows={2} aria-label="model" spellCheck={false} placeholder="a name such as llama-3-8b, the text of its config.json, or vllm serve …" value={fields["model"] ?? ""} onChange={(event) => set("model", event.target.value)} />
       </Field>
+      <p className="buttons chips" role="group" aria-label="known models">
+        {suggested(fields["model"] ?? "", names?.models ?? []).map((name) => <button key={name} type="button" aria-pressed={name === fields["model"]} onClick={() => set("model", name)}>{name}</button>)}
+      </p>
       <Field name="engine">
-        <select name="engine" aria-label="engine" value={engine} onChange={(event) => setEngine(event.target.value)}>
+        <select aria-label="engine" value={fields["engine"]} onChange={(event) => set("engine", event.target.value)}>
           {ENGINES.map(([value, title]) => <option key={value} value={value}>{title}</option>)}
         </select>
       </Field>
-      <Field name={trains ? "GPUs" : "tensor parallel"}><Whole name={trains ? "dp" : "tp"} label={trains ? "GPUs" : "tensor parallel"} placeholder="1" /></Field>
       {trains ? (
         <>
+          {whole("dp", "GPUs", "1")}
           <Field name="precision">
-            <select name="precision" aria-label="precision" defaultValue="mixed">
+            <select aria-label="precision" value={fields["precision"] ?? "mixed"} onChange={(event) => set("precision", event.target.value)}>
               {["fp32", "mixed", "bf16"].map((one) => <option key={one}>{one}</option>)}
             </select>
           </Field>
-          <Field name="sequence"><Whole name="sequence" label="sequence" placeholder="2048 tokens" /></Field>
-          <Field name="batch"><Whole name="batch" label="batch" placeholder="1" /></Field>
-          <Field name="ZeRO stage"><Whole name="zero" label="ZeRO stage" placeholder="0" /></Field>
+          {whole("sequence", "sequence", "2048 tokens")}
+          {whole("batch", "batch", "1")}
+          {whole("zero", "ZeRO stage", "0")}
         </>
       ) : (
         <>
-          <Field name="context"><Whole name="context" label="context" placeholder="tokens; the model's own" /></Field>
-          <Field name="requests"><Whole name="requests" label="requests" placeholder="1 at once" /></Field>
+          {whole("tp", "tensor parallel", "1")}
+          {whole("context", "context", "tokens; the model's own")}
+          {whole("requests", "requests", "1 at once")}
         </>
       )}
-      <Field name="on GPUs"><input name="gpus" aria-label="on GPUs" maxLength={200} spellCheck={false} placeholder="these; or others: 4xH100" /></Field>
-      <p className="buttons"><button type="submit" className="main" disabled={waits}>{waits ? "Estimating…" : "Estimate"}</button></p>
+      <Field name="on GPUs">
+        <input aria-label="on GPUs" maxLength={200} spellCheck={false} list="gpu-names" placeholder="these; or others: 4xH100" value={fields["gpus"] ?? ""} onChange={(event) => set("gpus", event.target.value)} />
+      </Field>
+      <datalist id="gpu-names">{names?.gpus.map((one) => <option key={one.name} value={`1x${one.name}`}>{gib(one.memory_bytes)} GiB</option>)}</datalist>
+      <p className="buttons chips" role="group" aria-label="what if it ran on">
+        <button type="button" aria-pressed={!fields["gpus"]} onClick={() => set("gpus", "")}>these GPUs</button>
+        {ELSEWHERE.map((text) => <button key={text} type="button" aria-pressed={fields["gpus"] === text} onClick={() => set("gpus", text)}>{text.replace("x", " × ")}</button>)}
+      </p>
     </form>
   );
 }
@@ -88,48 +134,63 @@ function Field({ name, children }: { name: string; children: ReactNode }) {
   return <div className="field"><span className="dim">{name}</span>{children}</div>;
 }
 
-function Whole({ name, label, placeholder }: { name: string; label: string; placeholder: string }) {
-  return <input name={name} aria-label={label} inputMode="numeric" pattern="[0-9]*" maxLength={9} placeholder={placeholder} />;
-}
-
 function Answer({ found }: { found: Estimate }) {
   const refused = found.refused;
+  const colour: Colour = found.fits_now ? "green" : found.fits_empty ? "amber" : found.fits_empty === false || refused ? "red" : "grey";
+  const rows = alike(found.fits);
+  const known = rows.flatMap(({ fit }) => partsOf(fit, found.per_gpu) ?? []);
+  const widest = Math.max(1, ...rows.map(({ fit }) => fit.total_bytes ?? 0), ...known.map((one) => one.parts.reduce((sum, part) => sum + part.bytes, 0)));
+  const legend = new Map(known.flatMap((one) => one.parts.map((part) => [part.name, part.colour] as const)));
+  const needs = found.per_gpu;
   return (
-    <div role="status" className="estimated">
-      <h2>{found.verdict}</h2>
+    <>
+      <h2 className="verdict"><Lamp colour={colour} /> {found.verdict}</h2>
       <p className="dim">
         {found.model}{found.parameters !== null && `, ${parameterText(found.parameters)} parameters`}{found.format && `, ${found.format}`}; known from {found.source}, {found.confidence} confidence
       </p>
       {refused && refused.nearest.length > 0 && <p>The nearest that work: {refused.nearest.map((size) => `${refused.option} ${size}`).join(" or ")}</p>}
       {found.understood && <p className="dim">{found.understood}</p>}
-      {found.per_gpu && found.world_size > 1 && <p className="dim">On each of the {found.world_size} GPUs:</p>}
-      {found.per_gpu && (
+      {needs && (
         <dl className="numbers">
-          {NUMBERS.map(([name, title]) => {
-            const value = found.per_gpu?.[name];
-            return value === null || value === undefined ? null : <div key={name}><dt>{title}</dt><dd>{gib(value)} GiB</dd></div>;
-          })}
+          <div className="large"><dt>{found.world_size > 1 ? `needs on each of ${found.world_size} GPUs` : "needs"}</dt><dd>{gib(needs.minimum_bytes)} GiB</dd></div>
+          {(partsOf({ total_bytes: 1, free_bytes: 1, needed_bytes: 0 } as EstimateFit, needs)?.parts ?? []).map((part) => <div key={part.name}><dt><i className="swatch" style={{ background: `var(${part.colour})` }} />{part.name}</dt><dd>{gib(part.bytes)} GiB</dd></div>)}
+          <div><dt>comfortable</dt><dd>{gib(needs.comfortable_bytes)} GiB</dd></div>
         </dl>
       )}
+      {needs && needs.kv_bytes === null && found.engine !== "training" && <p className="dim">The KV cache is not known from this: paste its config.json.</p>}
+      <ul className="fits">{rows.map(({ fit, count: number }) => <FitRow key={fit.uuid} fit={fit} number={number} found={found} widest={widest} />)}</ul>
+      {known.length > 0 && (
+        <ul className="plain run-legend">
+          {[...legend].map(([name, shade]) => <li key={name}><i className={shade === null ? "taken" : undefined} style={shade === null ? undefined : { background: `var(${shade})` }} />{name === "more cache" ? "what the server adds for its cache" : name === "in use" && found.elsewhere ? "kept by the driver" : name}</li>)}
+          <li><i className="free" />free</li>
+        </ul>
+      )}
       {found.smallest.empty && <p>Smallest that fits{found.elsewhere ? "" : found.smallest.now ? " now" : " when the GPUs are empty"}: {count((found.smallest.now ?? found.smallest.empty).world_size, "GPU")}</p>}
-      <ul className="fits">{found.fits.map((fit) => <FitRow key={fit.uuid} fit={fit} elsewhere={found.elsewhere} />)}</ul>
-      {found.fits.length > 0 && !found.elsewhere && <p className="dim">Hatched: memory in use now. In colour: what the model needs of the rest.</p>}
       {found.notes.map((note) => <p key={note} className="dim">{note}</p>)}
       {found.run && <p>{found.elsewhere ? <code>{found.run}</code> : <Command text={found.run} />}</p>}
-    </div>
+    </>
   );
 }
 
-function FitRow({ fit, elsewhere }: { fit: EstimateFit; elsewhere: boolean }) {
-  const parts = fitParts(fit);
+function FitRow({ fit, number, found, widest }: { fit: EstimateFit; number: number; found: Estimate; widest: number }) {
+  const drawn = partsOf(fit, found.per_gpu);
+  const word = fit.now ? (found.elsewhere ? "fits" : "fits now") : fit.empty ? "fits when empty" : fit.empty === false ? "does not fit" : "not known";
+  const says = drawn ? `${drawn.parts.map((part) => `${part.name} ${gib(part.bytes)} GiB`).join(", ")}${drawn.over ? `, ${gib(drawn.over)} GiB too much` : `, ${gib(drawn.free)} GiB free`} of ${gib(fit.total_bytes)} GiB` : "its memory is not known";
+  const wide = (bytes: number) => `${(100 * bytes) / widest}%`;
   return (
     <li className={fit.now ? "fit now" : fit.empty ? "fit later" : "fit never"}>
-      <b>GPU {fit.label}</b> <span className="dim">{fit.name}</span>
-      <span className="fit-bar" role="img" aria-label={`needs ${gib(fit.needed_bytes)} GiB; ${gib(fit.free_bytes)} of ${gib(fit.total_bytes)} GiB free`}>
-        {parts && <><span className="taken" style={{ width: `${parts.taken}%` }} /><span className="needed" style={{ width: `${parts.needed}%` }} /></>}
+      <span><b>{found.elsewhere ? `${number} × ${fit.name}` : `GPU ${fit.label}`}</b> <span className="dim">{found.elsewhere ? "" : fit.name}</span></span>
+      <span className="fit-bar" role="img" aria-label={says} title={says}>
+        {drawn && fit.total_bytes && (
+          <>
+            <span className="whole-gpu" style={{ width: wide(fit.total_bytes) }} />
+            {drawn.parts.map((part) => <span key={part.name} className={part.colour === null ? "taken" : part.name === "more cache" ? "more" : undefined} style={{ width: wide(part.bytes), ...(part.colour && { background: `var(${part.colour})` }) }} />)}
+            {drawn.over > 0 && <i className="end-of-gpu" style={{ left: wide(fit.total_bytes) }} />}
+          </>
+        )}
       </span>
-      <span>{fit.now ? (elsewhere ? "fits" : "fits now") : fit.empty ? "fits when empty" : fit.empty === false ? "does not fit" : "not known"}</span>
-      <span className="dim">{fit.reason ?? `needs ${gib(fit.needed_bytes)} of ${gib(fit.free_bytes)} GiB free`}</span>
+      <span className="word">{word}</span>
+      <span className="dim">{fit.reason ?? (drawn && drawn.over === 0 ? `${gib(drawn.free)} of ${gib(fit.total_bytes)} GiB stay free` : `needs ${gib(fit.needed_bytes)} of ${gib(fit.free_bytes)} GiB free`)}</span>
     </li>
   );
 }

@@ -12,6 +12,7 @@ import { Loading } from "../parts/Loading";
 import { Notice, Trouble } from "../parts/Notice";
 import { SignInLink } from "../parts/SignIn";
 import { Take } from "../parts/Take";
+import { LaterPage } from "./LaterPage";
 
 export function LeasesPage({ name, search }: { name: string | null; search: string }) {
   const there = useFeatures()["leases"];
@@ -34,6 +35,7 @@ export function LeasesPage({ name, search }: { name: string | null; search: stri
       {found.error && <Trouble problem={found.error} what="This list is out of date: leases cannot be read now" />}
       {!trusted && <p className="dim read-only"><SignInLink to="to take, extend or give back a lease." /></p>}
       {list.devices.length > 0 && <FreeNow list={list} />}
+      {list.devices.length > 0 && <LaterPage show={({ DayAhead }) => <DayAhead list={list} chosen={name} />} />}
       {list.leases.length === 0 && <Empty list={list} />}
       {list.leases.length > 0 && shown.length === 0 && <Notice title="No lease matches" />}
       <ul className="leases">
@@ -68,7 +70,7 @@ function FreeNow({ list }: { list: Leases }) {
   const free = list.devices.filter((one) => one.kind === "free").flatMap((one) => live.device(one.uuid) ?? []);
   return (
     <div className="free-now">
-      {free.length === 0 ? <span>No GPU is free now. <Command label="wait for one" text="andon run -- python train.py" /></span> : (
+      {free.length === 0 ? <span><b>No GPU is free now.</b> <Command label="wait for one" text="andon run -- python train.py" /></span> : (
         <span><b>Free now:</b> {free.map((one, place) => <span key={one.uuid}>{place > 0 && ", "}<a href={deviceLink(one.uuid)} aria-label={`GPU ${live.label(one.uuid)}`}>{live.label(one.uuid)}</a></span>)}</span>
       )}
       <Take free={free} />

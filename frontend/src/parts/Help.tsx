@@ -5,8 +5,10 @@ import { Flag, Lamp } from "./Lamp";
 
 const KEYS: [string, string][] = [
   ["← → ↑ ↓", "move between GPUs; Enter opens one"],
-  ["/", "search this page; Esc ends it"],
+  ["/", "find anything: GPUs, people, jobs, runs, alerts, pages, what to do"],
+  ["f", "search this page; Esc ends it"],
   ["b  c  p  a  l  r  h", "Board, Charts, Processes, Alerts, Leases, Runs, Health"],
+  ["w", "the wall: dark and large, without a menu; Esc leaves it"],
   ["[  ]", "charts: earlier, later"],
   ["+  -  0  Esc", "charts: zoom in and out (around the cursor), reset"],
   ["← →  Home End", "on a focused chart: from reading to reading; Enter zooms in"],

@@ -40,7 +40,7 @@ export default function Palette({ judged, onClose, onHelp, onFilter }: Props) {
   const rows = [...found(known, found(known, typed, 1).length ? typed : rest, MOST), ...(typed.trim() ? [filter] : [])];
   const chosen = Math.min(at, rows.length - 1);
   useEffect(() => dialog.current?.showModal(), []);
-  useEffect(() => document.getElementById(`${id}-${chosen}`)?.scrollIntoView({ block: "nearest" }), [id, chosen]);
+  useEffect(() => void document.getElementById(`${id}-${chosen}`)?.scrollIntoView({ block: "nearest" }), [id, chosen]);
   const close = () => dialog.current?.close();
   const take = async (entry: Entry | undefined) => {
     if (!entry) return;
@@ -152,7 +152,7 @@ function devices(judged: Judged, who: string | null, text: string, seconds: numb
 function ofAlert(alert: Alert, who: string | null, text: string, seconds: number): Entry[] {
   const message = unbroken(alert.message);
   const opened: Entry = { kind: "alert", title: message, detail: alert.rule, act: alertLink(alert.id) };
-  if (who === null) return [opened, { ...copying(`andon alerts silence '${alert.id}' ${text}`), words: message }];
+  if (who === null) return [opened, { ...copying(`andon alerts silence '${alert.id}' ${text}`), title: `Copy the command that silences: ${message}` }];
   const body = { by: who, note: "" };
   return [
     opened,

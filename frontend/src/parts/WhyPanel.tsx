@@ -2,13 +2,15 @@
 import { useWhy } from "../api/queries";
 import type { Reason } from "../api/types";
 import { DASH, duration, gib, words } from "../lib/format";
+import { useJudged } from "../lib/judged";
 import { Command } from "./Command";
 
 export function WhyPanel({ uuid, label }: { uuid: string; label: string }) {
   const found = useWhy(uuid);
+  const red = useJudged().lamps.get(uuid)?.colour === "red";
   const reasons = found.data?.devices[0]?.reasons ?? [];
   return (
-    <section className="panel why">
+    <section className={`panel why${red ? " red" : ""}`}>
       <h2>Why</h2>
       {found.error && <p className="dim">{found.error.reason}</p>}
       {found.data && reasons.length === 0 && <p className="dim">Nothing unusual in the last two minutes.</p>}

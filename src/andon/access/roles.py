@@ -88,7 +88,7 @@ _ROUTES = (
     ("POST", r"/api/jobs/.+/cancel", Action.CANCEL),
     ("POST", r"/api/jobs/.+/retry", Action.RETRY),
     ("POST", r"/api/jobs/.+/requeue", Action.REQUEUE),
-    ("POST", r"/api/jobs/.+/move", Action.MOVE),
+    ("POST", r"/api/jobs/.+/(move|hold|resume)", Action.MOVE),
     ("POST", r"/api/alerts/[^/]+/acknowledge", Action.ACKNOWLEDGE),
     ("DELETE", r"/api/alerts/[^/]+/acknowledge", Action.UNACKNOWLEDGE),
     ("POST", r"/api/silences", Action.SILENCE),

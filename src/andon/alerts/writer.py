@@ -109,8 +109,8 @@ class AlertWriter:
         if seconds is None:
             return None
         silent = Unavailable(
-            f"the disk has not responded for {human_seconds(seconds)}",
-            hint="check it: dmesg, iostat",
+            f"the store has not responded for {human_seconds(seconds)}",
+            hint="check its disk (dmesg, iostat) or its server",
         )
         return silent, time.time() - seconds
 

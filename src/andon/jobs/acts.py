@@ -26,6 +26,8 @@ class JobAct(StrEnum):
     REQUEUE = "requeue"
     FIRST = "first"  # to the front of the user's own queue
     LAST = "last"
+    HOLD = "hold"
+    RESUME = "resume"
 
 
 class CancelOutcome(StrEnum):
@@ -54,6 +56,12 @@ def perform(
         case JobAct.REQUEUE:
             requeue(folder, facts, status)
             return "is stopped and waits again"
+        case JobAct.HOLD:
+            hold(folder, facts, status)
+            return "held"
+        case JobAct.RESUME:
+            resume(folder, facts)
+            return "waits again"
         case _:
             move(folder, facts, jobs, known, first=act is JobAct.FIRST)
             return "moved"

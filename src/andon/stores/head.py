@@ -9,6 +9,7 @@ from andon.model.device import Device
 from andon.stores.session import TableSession
 
 _COUNT = struct.Struct("<H")
+_SERIES = struct.Struct("<I")
 _VALUE = struct.Struct("<q")
 
 
@@ -52,6 +53,27 @@ def values_in(found: Iterable[tuple[int, bytes]], series: int) -> tuple[list[int
         if place >= 0:
             times.append(at)
             values.append(_VALUE.unpack_from(body, place)[0])
+    return times, values
+
+
+def series_bytes(series: int) -> bytes:
+    """The number of a series as it is written in a row."""
+    return _SERIES.pack(series)
+
+
+def cut_values(found: Iterable[tuple[int, bytes]], series: int) -> tuple[list[int], list[int]]:
+    """Like `values_in`, for rows of which the database returned only the value; it returns whole
+    ones if it cannot tell where that is."""
+    times: list[int] = []
+    values: list[int] = []
+    for at, body in found:
+        if len(body) == _VALUE.size:
+            times.append(at)
+            values.append(_VALUE.unpack(body)[0])
+        else:
+            whole = values_in([(at, body)], series)
+            times += whole[0]
+            values += whole[1]
     return times, values
 
 

@@ -139,6 +139,12 @@ class HistoryTables:
     def _put_heads(self, session: TableSession, heads: Iterable[Head]) -> None:
         session.many("put_head", heads)
 
+    def _ticks(
+        self, session: TableSession, series: int, begin: int, end: int
+    ) -> tuple[list[int], list[int]]:
+        """Returns times and values of a series that are not packed yet."""
+        return values_in(session.run("heads", (session.node, begin, end)), series)
+
     def _unpacked(self, session: TableSession) -> Iterable[int]:
         """Returns the windows that have ticks."""
         raise NotImplementedError
@@ -176,8 +182,7 @@ class HistoryTables:
             _extents(session),
             lambda tier, *span: session.run("blocks", (ids.series, tier, *span)),
         )
-        found = session.run("heads", (session.node, begin, end))
-        yield from grouped(*values_in(found, ids.series), begin, step)
+        yield from grouped(*self._ticks(session, ids.series, begin, end), begin, step)
 
     @contextmanager
     def _transaction(self) -> Iterator[TableSession]:

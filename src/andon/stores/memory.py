@@ -58,7 +58,7 @@ class MemoryStore(SqliteStore):
         devices: Sequence[Device] = (),
     ) -> None:
         super().write(ticks, uses, devices)
-        if self.size_bytes() > self._most_bytes:  # maintenance, which bounds the blocks, is rare
+        if super().size_bytes() > self._most_bytes:  # maintenance, which bounds the blocks, is rare
             self.drop_oldest(DROP_SHARE)
 
     def contents(self) -> StoreContents:

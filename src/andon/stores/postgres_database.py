@@ -24,9 +24,8 @@ MOST_CHARACTERS = 1_000_000  # of changes that are sent together: about 100 ms o
 ANSWER_SECONDS = 15.0  # ticks wait in memory meanwhile, the queue before it holds a minute
 SETTINGS = """
 SET lock_timeout = '5s';
-SET idle_in_transaction_session_timeout = '60s';
-SET synchronous_commit = on
-"""  # what returns has been committed, and no stopped process blocks the others
+SET idle_in_transaction_session_timeout = '60s'
+"""  # so that no process that is stopped blocks the others
 READER, WRITER = "reader", "writer"
 READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 

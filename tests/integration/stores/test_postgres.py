@@ -10,6 +10,7 @@ import pytest
 
 from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
 from andon.history.rules.intervals import UsageInterval
+from andon.history.rules.series import NodeReadings
 from andon.registry import STORES, load
 from andon.settings.store_url import parse_store_url
 from andon.stores.postgres import PostgresStore
@@ -261,3 +262,16 @@ def test_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_it_has_no_files(url: str) -> None:
     assert not PostgresKind.files(parse_store_url(url))
+
+
+def test_a_series_is_found_among_others_in_a_tick(store: PostgresStore) -> None:
+    """Also if its number, 1, is found across those of two others, 256 and 512."""
+    every = tuple(f"m{number}" for number in range(600))
+    some = {0: every, 1: ("m255", "m511", "m0"), 2: ("m255", "m511"), 3: ("m0",)}
+    for second, names in some.items():
+        values = tuple(int(name[1:]) for name in names)
+        store.write([NodeReadings(AT + second, ((GPU, names, values),))])
+    for name, counts in {"m0": [1, 1, 0, 1], "m511": [1, 1, 1, 0], "m599": [1, 0, 0, 0]}.items():
+        found = store.history(GPU, name, AT, AT + 4, 4)
+        assert [bucket.count for bucket in found] == counts
+        assert {bucket.max for bucket in found if bucket.count} == {int(name[1:])}

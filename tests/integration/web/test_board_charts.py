@@ -87,7 +87,7 @@ def test_one_readout_has_the_time_and_the_values_of_every_chart(
     expect(readout.locator("b")).to_have_text(re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$"))
     labels = ["utilisation", "memory", "temperature", "power", "SM clock", "memory clock"]
     assert readout.locator("dt").all_inner_texts()[:6] == labels
-    expect(readout).to_contain_text(re.compile(r"\d+ °C"))
+    expect(readout).to_contain_text(re.compile(r"\d+\s°C"))
     lines = "all => all.map(one => Math.round(parseFloat(getComputedStyle(one, '::after').left)))"
     places = charts.evaluate_all(lines)
     assert len(places) == 8
@@ -207,7 +207,7 @@ def test_a_title_tells_the_reading_of_now_from_the_mean_of_the_range(
 ) -> None:
     device(reader.page, home)
     caption = reader.page.locator("figure.chart figcaption").nth(1)
-    expect(caption).to_have_text(re.compile(r"Memory[\d.]+ GiB now · mean [\d.]+ GiB"))
+    expect(caption).to_have_text(re.compile(r"Memory[\d.]+\sGiB now · mean [\d.]+\sGiB"))
     shown = re.findall(r"([\d.]+)\sGiB now", caption.inner_text())[0]
     strip = reader.page.locator(".strip.large div", has_text="memory").locator("dd").inner_text()
     assert round(float(shown)) == round(float(strip.split(" / ")[0]))
@@ -226,7 +226,7 @@ def test_all_gpus_stand_on_one_page_by_a_reading(reader: Window, home: Served) -
     expect(page.locator("figure.small")).to_have_count(DEVICES)
     page.get_by_label("reading").select_option("power_watts")
     expect(page.get_by_role("heading", level=1)).to_have_text("All GPUs: power")
-    expect(page.locator("figure.small .value").first).to_have_text(re.compile(r"\d+ W now"))
+    expect(page.locator("figure.small .value").first).to_have_text(re.compile(r"\d+\sW now"))
     expect(page.locator("figure.small .limit")).to_have_count(DEVICES)
     page.reload()
     expect(page.get_by_role("heading", level=1)).to_have_text("All GPUs: power")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, ViewportSize, expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from tests.integration.board import opened, sign_in, tiles, violations
 from tests.integration.browser import Window, chromium
@@ -62,7 +62,8 @@ def test_jobs_from_an_empty_page_to_a_cancelled_one(home: Served, seen: Window) 
     assert room[0] > 200, told  # why it waits can be read on a phone
     assert room[1] <= 0, told
     page.set_viewport_size({"width": 1280, "height": 800})
-    page.get_by_role("link", name="1", exact=True).click()
+    act_by_mouse_and_key(page)
+    page.get_by_role("link", name="1", exact=True).first.click()
     expect(page.get_by_role("heading", name="Job 1 train")).to_be_visible()
     expect(page.get_by_role("log")).to_contain_text("begun", timeout=PATIENCE_MS)
     assert violations(page) == []
@@ -93,6 +94,25 @@ def test_jobs_from_an_empty_page_to_a_cancelled_one(home: Served, seen: Window) 
     page.context.set_offline(True)  # the last known stays
     expect(page.get_by_text("Reconnecting (")).to_be_visible(timeout=PATIENCE_MS)
     expect(page.locator('td[data-name="state"]').first).to_be_visible()
+
+
+def act_by_mouse_and_key(page: Page) -> None:
+    """Holds the waiting job from the timeline by key, and lets it wait again by mouse."""
+    bars = page.get_by_role("group", name="jobs by GPU").get_by_role("button")
+    expect(bars).to_have_count(2)
+    bars.first.focus()
+    page.keyboard.press("ArrowDown")
+    expect(bars.nth(1)).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("region", name="job 2")).to_be_visible()
+    assert "job=" in page.url
+    page.keyboard.press("o")
+    page.get_by_role("button", name="Hold it").click()
+    expect(page.locator('td[data-name="state"]').first).to_contain_text("held")
+    assert violations(page) == []
+    page.get_by_role("button", name="Resume").click()
+    page.get_by_role("button", name="Resume it").click()
+    expect(page.locator('td[data-name="state"]').first).to_contain_text("waiting")
 
 
 def test_while_the_server_is_away_the_page_says_so(home: Served, seen: Window) -> None:

@@ -151,7 +151,9 @@ def test_a_lease_says_who_what_and_until_when(seen: Window, home: Served) -> Non
         first = rows(seen.page).filter(has=seen.page.get_by_role("link", name="GPU 0"))
         expect(first).to_contain_text("held")
         expect(first).to_contain_text("SIMULATED")
-        expect(first).to_contain_text(re.compile(r"\d\d:\d\d 1(19|20) min left|\d\d:\d\d 2 h left"))
+        expect(first).to_contain_text(
+            re.compile(r"\d\d:\d\d 1(19|20)\smin left|\d\d:\d\d 2\sh left")
+        )
         expect(first).to_contain_text("used (exclusive)")
         expect(first.locator("code.work")).to_contain_text("time.sleep")
         expect(first.locator("svg.lamp.green")).to_have_count(1)
@@ -205,7 +207,7 @@ def test_extending_moves_the_end_and_shows_the_command(seen: Window, home: Serve
     row.get_by_role("combobox").select_option("4 h from now")
     expect(row.get_by_text(f"andon lease extend {lent['id']} --for 4h")).to_be_visible()
     row.get_by_role("button", name="Extend", exact=True).click()
-    expect(row).to_contain_text(re.compile("3 h 59 min left|4 h left"))
+    expect(row).to_contain_text(re.compile(r"3\sh 59\smin left|4\sh left"))
     [held] = leases(home)
     assert held["until"] > lent["until"] + 10_000
     expect(row.get_by_role("combobox")).to_have_value("8h")  # what is nearer extends nothing
@@ -319,7 +321,7 @@ def test_who_waits_and_what_is_cordoned_is_listed(seen: Window, home: Served) ->
         waiting = page.locator("ol.waiting li")
         expect(waiting).to_have_count(1)
         expect(waiting).to_contain_text("requests 1 GPU with 1.0 GiB")
-        expect(waiting).to_contain_text(re.compile(r"· waiting \d+ s"))  # its age, not a length
+        expect(waiting).to_contain_text(re.compile(r"· waiting \d+\ss"))  # its age, not a length
         cordoned = page.locator("ul.cordons li")
         expect(cordoned).to_contain_text("GPU 2")
         expect(cordoned).to_contain_text("new fan")
@@ -385,7 +387,7 @@ def test_the_board_says_who_holds_a_device(seen: Window, home: Served) -> None:
     page.goto(f"{home.url}/#/device/{quote(uuids(page)[1])}")
     panel = page.locator("section.panel", has=page.get_by_role("heading", name="Held by"))
     expect(panel).to_contain_text(lent["user"])
-    expect(panel).to_contain_text(re.compile(r"until \d\d:\d\d, (59|60) min left"))
+    expect(panel).to_contain_text(re.compile(r"until \d\d:\d\d, (59|60)\smin left"))
     panel.get_by_role("link", name=lent["id"]).click()
     expect(page.locator("li.lease.chosen")).to_contain_text(lent["id"])
 

@@ -267,7 +267,7 @@ def test_the_board_is_walked_by_keys(reader: Window, home: Served) -> None:
 
 def test_searching_keeps_the_stations_in_their_places(reader: Window, home: Served) -> None:
     board(reader.page, home)
-    reader.page.keyboard.press("/")
+    reader.page.keyboard.press("f")
     reader.page.keyboard.type("lost")
     expect(reader.page.locator("li.tile.faded")).to_have_count(DEVICES - 1)
     expect(tiles(reader.page)).to_have_count(DEVICES)
@@ -288,12 +288,12 @@ def test_a_device_has_charts_reasons_processes_and_facts(reader: Window, home: S
     expect(reader.page.get_by_text("andon why 0")).to_be_hidden()
     command.hover()
     expect(reader.page.get_by_text("andon why 0")).to_be_visible()
-    expect(reader.page.get_by_role("figure", name=re.compile(r"^Utilisation.*mean \d+ %"))
+    expect(reader.page.get_by_role("figure", name=re.compile(r"^Utilisation.*mean \d+\s%"))
            ).to_be_visible()  # fmt: skip
     missing = reader.page.get_by_role("heading", name=re.compile(r"^\d+ values? missing$"))
     expect(missing).to_be_visible()
     energy = reader.page.locator("dl.facts > div").filter(has_text="energy since the driver was")
-    expect(energy).to_have_text(re.compile(r"^energy since the driver was loaded\d+\.\d\d kWh$"))
+    expect(energy).to_have_text(re.compile(r"^energy since the driver was loaded\d+\.\d\d\skWh$"))
 
 
 def test_charts_move_and_change_their_range(reader: Window, home: Served) -> None:

@@ -93,14 +93,38 @@ def test_the_list_says_what_each_run_had_and_whose_runs_these_are(
     page = seen.page
     page.goto(f"{home.url}/#/runs")
     gpus = page.locator('td[data-name="GPUs"]')
-    expect(gpus).to_have_text(["N/A", "1 × H200 N/A", re.compile("1 × A100-SXM4"),
-                               re.compile("1 × H200"), re.compile("2 × H200")])  # fmt: skip
-    expect(page.get_by_role("img", name="sampled")).to_have_count(3)
+    expect(gpus).to_have_text(["no GPU", "1 × H200", "1 × A100-SXM4", "1 × H200", "2 × H200"])
+    expect(page.get_by_role("img", name="utilisation over its time")).to_have_count(3)
+    expect(page.get_by_text("not sampled")).to_have_count(1)
     expect(page.get_by_text(re.compile("^The runs of .* who runs this server"))).to_be_visible()
     expect(page.get_by_text("--key of-root")).to_have_count(0)
     sign_in(page, home)
     page.goto(f"{home.url}/#/runs")
     expect(page.get_by_text("--key of-root").first).to_be_attached()
+
+
+def test_columns_filter_sort_and_scatter_are_in_the_address(seen: Window, home: Served) -> None:
+    page = seen.page
+    sign_in(page, home)
+    page.goto(f"{home.url}/#/runs")
+    rows = page.locator("tbody tr")
+    expect(rows).to_have_count(5)
+    page.get_by_label("filter by values").fill("util>0")
+    expect(page.get_by_text(re.compile(r"^\d of 5 match$"))).to_be_visible()
+    kept = rows.count()
+    assert 0 < kept < 5, "a run without a known utilisation meets no condition"
+    page.get_by_role("button", name="duration").click()
+    expect(page.locator('th[aria-sort="descending"]')).to_contain_text("duration")
+    page.get_by_text("columns", exact=True).first.click()
+    page.get_by_role("checkbox", name="energy").uncheck()
+    expect(page.get_by_role("columnheader", name="energy")).to_have_count(0)
+    page.get_by_role("button", name="scatter").click()
+    expect(page.locator("a.dot")).not_to_have_count(0)
+    assert violations(page) == []
+    page.reload()
+    expect(rows).to_have_count(kept)
+    expect(page.get_by_role("columnheader", name="energy")).to_have_count(0)
+    expect(page.locator("a.dot").first).to_be_visible()
 
 
 def test_a_run_that_goes_on_has_its_numbers_beside_others_too(
@@ -115,7 +139,7 @@ def test_a_run_that_goes_on_has_its_numbers_beside_others_too(
         page.goto(f"{served.url}/#/runs/gggggggg,hhhhhhhh")
         row = page.get_by_role("row").filter(has_text="going.py")
         expect(row).to_contain_text("running")
-        expect(row).to_contain_text(re.compile(r"\d+ %"))
+        expect(row).to_contain_text(re.compile(r"\d+\s%"))
         expect(row).to_contain_text("90.0")
 
 
@@ -176,7 +200,7 @@ def test_a_run_has_its_box_its_table_and_four_charts_with_events(
     head = page.get_by_label("GPUs of this run", exact=True).locator("th")
     expect(head).to_have_text(["GPU ID", "Model", "Utilisation", "Memory", "Temperature", "Power"])
     first = page.locator('td[data-name="Utilisation"]').first
-    expect(first).to_have_text(re.compile(r"^\d+ % \(\d+–\d+\)$"))
+    expect(first).to_have_text(re.compile(r"^\d+\s% \(\d+–\d+\)$"))
     expect(page.locator("figure.chart")).to_have_count(4)
     expect(page.locator("figure.chart canvas")).to_have_count(4)
     expect(page.locator(".happened li")).to_have_count(2)

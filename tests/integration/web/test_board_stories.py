@@ -101,7 +101,7 @@ def assert_board(page: Page, story: Story, said: Any, alerts: Any) -> None:
         if device["lamp"] == "green":
             continue
         expect(tile.locator(".word")).to_have_text(device["status"])
-        text = tile.inner_text()
+        text = tile.inner_text().replace("\xa0", " ")
         for user in (device["lit_by"] or {"users": []})["users"]:
             assert user in text or "was on it" in text, (user, text)
         assert ("handled" in (tile.get_attribute("class") or "")) == device["handled"]

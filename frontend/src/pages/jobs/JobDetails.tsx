@@ -1,21 +1,17 @@
 /** One job: how it stands, what it waits for, what it got, and its output as it grows. */
-import { useEffect, useRef, useState } from "react";
-import { send } from "../../api/client";
-import { useSession } from "../../api/queries";
-import type { Job, JobDone } from "../../api/types";
-import { useTrusted } from "../../lib/access";
-import { useChange } from "../../lib/change";
+import { useEffect, useRef } from "react";
+import type { Job } from "../../api/types";
 import { count, DASH, dateOf, duration, gib, measured } from "../../lib/format";
 import { jobLink, leaseLink, runLink } from "../../lib/router";
 import { Command } from "../../parts/Command";
-import { Confirm } from "../../parts/Confirm";
 import { Loading } from "../../parts/Loading";
 import { Trouble } from "../../parts/Notice";
 import { SignInLink } from "../../parts/SignIn";
+import { Acts } from "./Acts";
 import { JobMark } from "./JobList";
-import { jobPath, useJob, useLog } from "./queries";
+import { useJob, useLog } from "./queries";
 import { progressText } from "../../lib/progress";
-import { type Act, actsOf, endText, expected, jobName, overwritten } from "./words";
+import { endText, expected, jobName, overwritten } from "./words";
 
 const NEAR_END = 40; // pixels from the bottom that still count as following
 
@@ -63,35 +59,6 @@ function Facts({ job, hidden }: { job: Job; hidden: boolean }) {
   if (job.group !== null) rows.push(["group", job.group]);
   if (Object.keys(job.params).length) rows.push(["parameters", Object.entries(job.params).map(([name, value]) => `${name}=${value}`).join(", ")]);
   return <dl className="facts">{rows.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>;
-}
-
-function Acts({ job, user }: { job: Job; user: string }) {
-  const [asking, setAsking] = useState<Act | null>(null);
-  const [done, setDone] = useState<JobDone | null>(null);
-  const change = useChange("jobs", "job");
-  const trusted = useTrusted();
-  const session = useSession();
-  if (!trusted || (user && user !== session?.user)) return null; // root looks at another's, and changes nothing
-  const act = (one: Act) => {
-    setAsking(null);
-    setDone(null);
-    change.mutate(async () => setDone(await send<JobDone>("POST", jobPath(jobName(job), user, one.path, one.query))));
-  };
-  return (
-    <div>
-      <p className="buttons">
-        {actsOf(job).map((one) => <button key={one.button} type="button" className={one.path === "/cancel" || one.path === "/requeue" ? "danger" : undefined} disabled={change.isPending} onClick={() => setAsking(one)}>{one.button}</button>)}
-      </p>
-      {done && !change.error && <p className="dim" role="status">Job {job.label}: {done.outcome}{done.note && `; ${done.note}`}</p>}
-      {change.error && <Trouble problem={change.error} what="The job could not be changed" />}
-      {asking && (
-        <Confirm title={asking.title} confirm={asking.confirm} onConfirm={() => act(asking)} onCancel={() => setAsking(null)}>
-          <p>{asking.says}</p>
-          <p><Command label="as a command" text={asking.command} /></p>
-        </Confirm>
-      )}
-    </div>
-  );
 }
 
 function Output({ job, user }: { job: Job; user: string }) {

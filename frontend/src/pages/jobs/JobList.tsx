@@ -1,16 +1,20 @@
-/** The queue: what runs, what waits and why, what has ended. */
+/** The queue: what runs, what waits and why, what has ended; on a timeline and in a table. */
 import { useSession } from "../../api/queries";
-import type { Job, JobPage, QueuePlace } from "../../api/types";
+import type { Device, Job, JobPage, QueuePlace } from "../../api/types";
 import { useTrusted } from "../../lib/access";
 import { count, DASH, duration, gib, hourOf } from "../../lib/format";
-import { jobLink, keep } from "../../lib/router";
+import { deviceLink, jobLink, keep, orderIn, withQuery } from "../../lib/router";
+import { live, useLive } from "../../live/store";
 import { Command } from "../../parts/Command";
 import { Loading } from "../../parts/Loading";
 import { Notice, Trouble } from "../../parts/Notice";
 import { SignInLink, Unseen } from "../../parts/SignIn";
 import { type Column, Table } from "../../parts/Table";
+import { Timeline } from "../../parts/Timeline";
+import { Acts } from "./Acts";
 import { useJobs } from "./queries";
 import { progressText } from "../../lib/progress";
+import { jobId, moreWaiting, QUEUE, RANGES, rowsOf, spansOf, windowOf } from "./timeline";
 import { awayText, expected, jobKey, jobName, jobState, matches, STATES, summary, timeText, whereText } from "./words";
 
 export function JobList({ search, query }: { search: string; query: URLSearchParams }) {
@@ -28,7 +32,7 @@ export function JobList({ search, query }: { search: string; query: URLSearchPar
         {page && !unseen && <p className="dim" role="status">{summary(page)}{page.paused && ", the queue is paused"}</p>}
         <label className="choice">
           <span className="dim">state</span>
-          <select value={state} aria-label="state" onChange={(event) => keep(new URLSearchParams(event.target.value ? { state: event.target.value } : {}))}>
+          <select value={state} aria-label="state" onChange={(event) => keep(withQuery(query, { state: event.target.value }))}>
             {STATES.map(([value, text]) => <option key={value} value={value}>{text}</option>)}
           </select>
         </label>
@@ -37,7 +41,8 @@ export function JobList({ search, query }: { search: string; query: URLSearchPar
       {found.error && <Trouble problem={found.error} what="Jobs cannot be read" />}
       {found.isPending && <Loading what="jobs" />}
       {page?.paused && <Notice title="The queue is paused"><p>Nothing starts until <Command text="andon jobs start" /></p></Notice>}
-      {rows.length > 0 && page && <Table caption="jobs" columns={columnsOf(rows, page)} rows={rows} rowKey={jobKey} stacked />}
+      {rows.length > 0 && page && <Plan page={page} rows={rows} query={query} />}
+      {rows.length > 0 && page && <Table caption="jobs" columns={columnsOf(rows, page, query)} rows={rows} rowKey={jobKey} stacked {...orderIn(query)} />}
       {page && rows.length === 0 && (unseen ? <Unseen what="jobs" command="andon jobs" /> : none ? <Empty page={page} /> : <Notice title="No job matches" />)}
       {page?.clusters.map((cluster) => { const text = awayText(cluster, page.at); return text && <p key={cluster.name} className="why-job" role="status">{text}</p>; })}
       {page && <Queue page={page} />}
@@ -46,10 +51,44 @@ export function JobList({ search, query }: { search: string; query: URLSearchPar
   );
 }
 
-function columnsOf(rows: Job[], page: JobPage): Column<Job>[] {
+const aheadOf = (job: Job): number | null => job.progress?.expected_end ?? job.expected_start ?? (job.progress ? Infinity : null);
+const NO_DEVICES: Device[] = [];
+
+/** The timeline, and what can be done to the job that was chosen in it or in the table. */
+function Plan({ page, rows, query }: { page: JobPage; rows: Job[]; query: URLSearchParams }) {
+  const devices = useLive((now) => now.snapshot?.devices ?? NO_DEVICES);
+  const session = useSession();
+  const seconds = RANGES.find(([name]) => name === query.get("last"))?.[1] ?? 86_400;
+  const spans = spansOf(rows, page.at);
+  const [since, until] = windowOf(seconds, spans, page.at);
+  const chosen = rows.find((job) => jobId(job) === query.get("job"));
+  const lines = rowsOf(rows, devices.map((one) => ({ label: one.label, href: deviceLink(one.uuid) })));
+  const more = moreWaiting(rows);
+  const choose = (id: string | null) => keep(withQuery(query, { job: id === query.get("job") ? "" : (id ?? "") }));
+  const whose = chosen && page.scope === "everyone" && chosen.user !== session?.user ? chosen.user : "";
+  return (
+    <section className="plan" aria-label="timeline">
+      <div className="ranges">
+        <span className="buttons" role="group" aria-label="time">
+          {RANGES.map(([name, value]) => <button key={name} type="button" aria-pressed={value === seconds} onClick={() => keep(withQuery(query, { last: name }))}>{name}</button>)}
+        </span>
+        <span className="dim">Choose a bar to act on its job; arrow keys go from bar to bar.</span>
+      </div>
+      <Timeline caption="jobs by GPU" rows={lines.map((one) => (one.id === QUEUE && more ? { ...one, title: `waiting ${more}` } : one))} spans={spans} since={since} until={until} now={page.at} chosen={chosen ? jobId(chosen) : null} onChoose={choose} />
+      {chosen && (
+        <div className="chosen-job" role="region" aria-label={`job ${chosen.label}`}>
+          <p><JobMark job={chosen} /> <b>Job <a href={jobLink(jobName(chosen), whose || undefined)}>{chosen.label}</a>{page.whole && ` ${chosen.name}`}</b> <span className="dim">of {chosen.user} · {chosen.reason ?? chosen.error ?? [whereText(chosen), timeText(chosen, page.at)].join(" · ")}</span> <button type="button" className="quiet" aria-label="choose no job" onClick={() => choose(null)}>✕</button></p>
+          {chosen.command !== "hidden" && <Acts key={jobId(chosen)} job={chosen} user={whose} />}
+        </div>
+      )}
+    </section>
+  );
+}
+
+function columnsOf(rows: Job[], page: JobPage, query: URLSearchParams): Column<Job>[] {
   const any = (has: (job: Job) => unknown) => rows.some((job) => has(job));
   const columns: (Column<Job> | false)[] = [
-    { name: "job", by: (job) => job.number, cell: (job) => <><a href={jobLink(jobName(job), page.scope === "everyone" && job.user !== page.user ? job.user : undefined)}>{job.label}</a> {page.whole && <span className="name" title={job.name}>{job.name}</span>}{job.simulated && <span className="dim"> simulated</span>}</> },
+    { name: "job", by: (job) => job.number, cell: (job) => <><a href={jobLink(jobName(job), page.scope === "everyone" && job.user !== page.user ? job.user : undefined)}>{job.label}</a> {page.whole && <span className="name" title={job.name}>{job.name}</span>}{job.simulated && !live.get().snapshot?.simulated && <span className="dim"> simulated</span>}</> },
     page.scope === "everyone" && { name: "user", by: (job) => job.user, cell: (job) => job.user },
     { name: "state", by: (job) => job.state, cell: (job) => <JobMark job={job} /> },
     any((job) => job.position) && { name: "place", by: (job) => job.position, cell: (job) => job.position ?? DASH, number: true },
@@ -59,10 +98,10 @@ function columnsOf(rows: Job[], page: JobPage): Column<Job>[] {
       : { name: "GPU", cell: (job) => (job.devices.length ? job.devices.join(", ") : <span className="dim">{job.gpus} requested</span>) },
     { name: "submitted", by: (job) => job.submitted_at, cell: (job) => hourOf(job.submitted_at), wide: true },
     { name: "time", cell: (job) => timeText(job, page.at), number: true },
-    any((job) => job.progress) && { name: "progress", by: (job) => (job.progress ? job.progress.step / job.progress.total : null), cell: (job) => progressText(job.progress, page.at) },
-    any((job) => job.expected_start) && { name: "expected start", by: (job) => job.expected_start, cell: (job) => expected(job) },
+    any(aheadOf) && { name: "ahead", by: aheadOf, cell: (job) => (job.progress ? progressText(job.progress, page.at) : job.expected_start === null ? DASH : `starts ${expected(job)}`) },
     any((job) => job.reason ?? job.error) && { name: "why", cell: (job) => job.reason ?? job.error ?? DASH, rest: true },
   ];
+  columns.push({ name: "act", cell: (job) => <button type="button" className="quiet" aria-pressed={jobId(job) === query.get("job")} aria-label={`act on job ${job.label}`} onClick={() => keep(withQuery(query, { job: jobId(job) === query.get("job") ? "" : jobId(job) }))}>⋯</button> });
   return columns.filter((column) => column !== false);
 }
 

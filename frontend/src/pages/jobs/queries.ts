@@ -22,7 +22,7 @@ function useJobNews(): void {
   }), []);
 }
 
-export function useJobs(state: string): Found<JobPage> {
+export function useJobs(state: string, there = true): Found<JobPage> {
   useJobNews();
   return useQuery<JobPage, Problem>({
     queryKey: ["jobs", state],
@@ -30,6 +30,7 @@ export function useJobs(state: string): Found<JobPage> {
     placeholderData: (before) => before,
     gcTime: KEPT_MS,
     refetchInterval: AGAIN_MS,
+    enabled: there,
   });
 }
 

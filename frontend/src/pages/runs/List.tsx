@@ -1,34 +1,38 @@
-/** The list of runs: searched, filtered, in pages; some can be laid over each other. */
-import { useEffect, useState } from "react";
+/** The list of runs: searched, filtered, sorted, with columns to choose; drawn against each other, or laid over each other. */
+import { useEffect, useMemo, useState } from "react";
 import type { RunEntry, RunList } from "../../api/types";
 import { useTrusted } from "../../lib/access";
-import { DASH, energy, gib, hourOf, measured, percent } from "../../lib/format";
+import { DASH, percent } from "../../lib/format";
 import { briefProgress, progressText } from "../../lib/progress";
-import { go, keep, runLink } from "../../lib/router";
+import { go, keep, orderIn, runLink, withQuery } from "../../lib/router";
 import { Command } from "../../parts/Command";
 import { Loading } from "../../parts/Loading";
 import { Notice, Trouble } from "../../parts/Notice";
 import { SignInLink, Unseen } from "../../parts/SignIn";
 import { type Column, Table } from "../../parts/Table";
-import { useRuns } from "./queries";
-import { FILTERS, MOST_OVERLAID, PAGE, requestOf, stateOf } from "./words";
+import { chosenFields, conditionsOf, coursePaths, fieldsOf, meets, type RunField, textOf } from "./fields";
+import { useCourses, useRuns } from "./queries";
+import { Scatter } from "./Scatter";
+import { FILTERS, MOST_OVERLAID, PAGE, requestOf, stateOf, wantsAll } from "./words";
 
 const TYPING_MS = 250;
+const NO_RUNS: RunEntry[] = [];
 export function List({ query, search }: { query: URLSearchParams; search: string }) {
   const typed = useSettled(search);
   const found = useRuns(requestOf(query, typed));
   const trusted = useTrusted();
-  const [chosen, setChosen] = useState<string[]>([]);
-  const put = (name: string, value: string) => {
-    const next = new URLSearchParams(query);
-    if (name !== "offset") next.delete("offset");
-    if (value) next.set(name, value);
-    else next.delete(name);
-    keep(next);
-  };
+  const put = (name: string, value: string) => keep(withQuery(query, name === "offset" ? { offset: value } : { offset: "", [name]: value }));
   const list = found.data;
+  const items = list?.items ?? NO_RUNS;
+  const fields = useMemo(() => fieldsOf(items), [items]);
+  const shown = chosenFields(query.get("cols"), fields);
+  const where = conditionsOf(query.get("where") ?? "", fields);
+  const rows = where.conditions.length ? items.filter((run) => where.conditions.every((one) => meets(run, one))) : items;
+  const courses = useCourses(rows.filter((run) => run.telemetry).map((run) => run.id), rows.some((run) => run.state === "running"));
+  const chosen = (query.get("pick") ?? "").split(",").filter(Boolean);
   const unseen = list !== undefined && list.shared && !trusted && list.all === 0;
-  const toggle = (id: string) => setChosen((before) => (before.includes(id) ? before.filter((one) => one !== id) : [...before, id]));
+  const pick = (ids: string[]) => keep(withQuery(query, { pick: ids.join(",") }));
+  const toggle = (id: string) => pick(chosen.includes(id) ? chosen.filter((one) => one !== id) : [...chosen, id]);
   return (
     <section className="runs-list">
       <div className="page-head">
@@ -41,14 +45,25 @@ export function List({ query, search }: { query: URLSearchParams; search: string
       </div>
       {found.error && <Trouble problem={found.error} what="Runs cannot be read" />}
       {found.isPending && <Loading what="runs" />}
-      {chosen.length > 0 && <Chosen ids={chosen} clear={() => setChosen([])} />}
-      {list && list.items.length > 0 && (
-        <Table caption="runs" columns={columnsOf(list.items, chosen, toggle)} rows={list.items} rowKey={(run) => run.id} stacked />
+      {chosen.length > 0 && <Chosen ids={chosen} clear={() => pick([])} />}
+      {list && list.all > 0 && (
+        <div className="ranges tools-of">
+          <input type="search" className="where" aria-label="filter by values" placeholder="filter: util<50 loss<2 user=ada" defaultValue={query.get("where") ?? ""} onChange={(event) => put("where", event.target.value)} />
+          <Columns fields={fields} shown={shown} put={put} />
+          <button type="button" aria-pressed={query.has("scatter")} onClick={() => put("scatter", query.has("scatter") ? "" : "1")}>scatter</button>
+          {where.wrong ? <span className="wrong" role="status">{where.wrong}</span> : where.conditions.length > 0 && <span className="dim" role="status">{rows.length} of {items.length} match</span>}
+          {wantsAll(query) && list.total > items.length && <span className="dim">of the latest {items.length} runs only; {list.total - items.length} older ones are not loaded</span>}
+        </div>
       )}
+      {query.has("scatter") && rows.length > 0 && <Scatter runs={rows} fields={fields} query={query} />}
+      {rows.length > 0 && (
+        <Table caption="runs" columns={columnsOf(shown, courses, chosen, toggle)} rows={rows} rowKey={(run) => run.id} stacked {...orderIn(query)} />
+      )}
+      {items.length > 0 && rows.length === 0 && <Notice title="No run meets the filter"><p>A run whose value is not known meets none.</p></Notice>}
       {list?.items.length === 0 && (unseen ? <Unseen what="runs" command="andon runs" /> : list.all === 0 ? <Empty list={list} /> : (
         <Notice title="No run matches"><p><button type="button" onClick={() => keep(new URLSearchParams())}>Clear the filters</button></p></Notice>
       ))}
-      {list && list.total > PAGE && <Pages list={list} put={put} />}
+      {list && list.total > PAGE && !wantsAll(query) && <Pages list={list} put={put} />}
       {list && !unseen && <p className="dim whose">{list.whose}{list.note && ` · ${list.note}`}{!trusted && <> · <SignInLink to={list.shared ? "to see your own runs" : "to see your command lines"} /></>}</p>}
     </section>
   );
@@ -125,39 +140,61 @@ export function State({ run }: { run: Pick<RunEntry, "state"> }) {
   return <span className={`run-state ${tone}`}><span aria-hidden="true">{sign}</span> {word}</span>;
 }
 
-/** "2 × H200" with a mark where there is telemetry; N/A without a GPU. */
-export function Gpus({ run }: { run: RunEntry }) {
-  if (!run.gpus) return <span className="dim">N/A</span>;
+/** "2 × H200", or that it had none. */
+export function Gpus({ run }: { run: Pick<RunEntry, "gpus"> }) {
+  return run.gpus ? <>{run.gpus}</> : <span className="dim">no GPU</span>;
+}
+
+/** Its utilisation from begin to end; or why there is none. */
+function Course({ run, values }: { run: RunEntry; values: (number | null)[] | undefined }) {
+  if (!run.telemetry) return <span className="dim" title={run.telemetry_reason ?? ""}>{run.gpus ? "not sampled" : DASH}</span>;
+  if (!values) return <span className="course" />;
+  const known = values.flatMap((value) => value ?? []);
+  if (!known.length) return <span className="dim">not read</span>;
+  const says = `utilisation over its time: from ${Math.min(...known).toFixed(0)} to ${Math.max(...known).toFixed(0)} %`;
   return (
-    <>
-      {run.gpus}{" "}
-      {run.telemetry
-        ? <span className="telemetry" role="img" aria-label="sampled" title="its GPUs were sampled">▁▅▂</span>
-        : <span className="dim" title={run.telemetry_reason ?? ""}>N/A</span>}
-    </>
+    <svg className="course" viewBox="0 0 100 20" preserveAspectRatio="none" role="img" aria-label={says}>
+      <title>{says}</title>
+      <path className="base" d="M0 1H100M0 19H100" />
+      {coursePaths(values).map((line) => <polygon key={`a${line}`} points={`${line.split(",")[0]},19 ${line} ${line.slice(line.lastIndexOf(" ") + 1).split(",")[0]},19`} />)}
+      {coursePaths(values).map((line) => <polyline key={line} points={line} />)}
+    </svg>
   );
 }
 
-function columnsOf(rows: RunEntry[], chosen: string[], toggle: (id: string) => void): Column<RunEntry>[] {
-  const any = (has: (run: RunEntry) => unknown) => rows.some((run) => has(run));
-  const columns: (Column<RunEntry> | false)[] = [
+function columnsOf(fields: RunField[], courses: Record<string, (number | null)[]>, chosen: string[], toggle: (id: string) => void): Column<RunEntry>[] {
+  return [
     {
       name: "overlay",
       cell: (run) => <input type="checkbox" checked={chosen.includes(run.id)} disabled={!run.telemetry} onChange={() => toggle(run.id)} aria-label={`overlay ${run.name} ${run.id}`} />,
     },
-    { name: "run", cell: (run) => <><a className="name" title={run.name} href={runLink(run.id)}>{run.name}</a> <code className="dim">{run.id}</code>{run.rank !== null && <span className="dim"> rank {run.rank}</span>}</> },
-    { name: "state", cell: (run) => <State run={run} /> },
-    any((run) => run.progress) && { name: "progress", cell: (run) => (run.progress ? <span title={progressText(run.progress, Date.now() / 1000)}>{briefProgress(run.progress, Date.now() / 1000)}</span> : DASH) },
-    { name: "GPUs", cell: (run) => <Gpus run={run} /> },
-    any((run) => run.user) && { name: "user", cell: (run) => run.user ?? DASH },
-    { name: "began", cell: (run) => hourOf(run.began) },
-    { name: "duration", cell: (run) => (run.duration_seconds === null ? DASH : measured(run.duration_seconds)), number: true },
-    { name: "util", cell: (run) => percent(run.mean_utilization_percent), number: true },
-    { name: "peak GiB", cell: (run) => gib(run.peak_memory_bytes), number: true, wide: true },
-    { name: "energy", cell: (run) => energy(run.energy_joules, run.energy_source), number: true, wide: true },
-    any((run) => run.group) && { name: "group", cell: (run) => run.group ?? DASH, wide: true },
-    any((run) => run.tags.length) && { name: "tags", cell: (run) => run.tags.join(", ") || DASH, wide: true },
-    any((run) => run.command) && { name: "command", cell: (run) => <code>{run.command ?? DASH}</code>, wide: true, rest: true },
+    { name: "run", by: (run) => run.name, cell: (run) => <><a className="name" title={run.name} href={runLink(run.id)}>{run.name}</a> <code className="dim">{run.id}</code>{run.rank !== null && <span className="dim"> rank {run.rank}</span>}</> },
+    { name: "utilisation", cell: (run) => <Course run={run} values={courses[run.id]} /> },
+    ...fields.map((field): Column<RunEntry> => ({ name: field.title, by: field.of, cell: (run) => cellOf(field, run, courses[run.id]), number: field.number, wide: !NARROW.has(field.id), rest: field.id === "command" })),
   ];
-  return columns.filter((column) => column !== false);
+}
+
+const NARROW = new Set(["state", "GPUs", "user", "began", "duration", "util"]); // shown on a phone
+
+function cellOf(field: RunField, run: RunEntry, course: (number | null)[] = []) {
+  const read = course.flatMap((value) => value ?? []);
+  if (field.id === "util" && run.mean_utilization_percent === null && read.length) return <span title="so far">{percent(read.reduce((a, b) => a + b, 0) / read.length)}</span>;
+  if (field.id === "state") return <><State run={run} />{run.progress && <span className="dim" title={progressText(run.progress, Date.now() / 1000)}> {briefProgress(run.progress, Date.now() / 1000)}</span>}</>;
+  if (field.id === "GPUs") return <Gpus run={run} />;
+  return field.id === "command" ? <code>{textOf(field, run)}</code> : textOf(field, run);
+}
+
+/** Which columns are shown, in the address. */
+function Columns({ fields, shown, put }: { fields: RunField[]; shown: RunField[]; put: (name: string, value: string) => void }) {
+  const toggle = (field: RunField) => put("cols", fields.filter((one) => (one === field ? !shown.includes(one) : shown.includes(one))).map((one) => one.id).join(","));
+  return (
+    <details className="columns-menu">
+      <summary>columns</summary>
+      <fieldset>
+        <legend className="hidden">columns</legend>
+        {fields.map((field) => <label key={field.id}><input type="checkbox" checked={shown.includes(field)} onChange={() => toggle(field)} /> {field.title}{field.id.startsWith("param:") && <span className="dim"> parameter</span>}{field.id.startsWith("value:") && <span className="dim"> logged</span>}</label>)}
+        <button type="button" className="quiet" onClick={() => put("cols", "")}>as usual</button>
+      </fieldset>
+    </details>
+  );
 }

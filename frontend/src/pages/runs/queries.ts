@@ -3,7 +3,7 @@ import { useEffect } from "react";
 import { useQueries, useQuery, type UseQueryResult } from "@tanstack/react-query";
 import { bearer, get, Problem } from "../../api/client";
 import { client } from "../../api/queries";
-import type { RunDetails, RunList, RunMarks, RunUpdate } from "../../api/types";
+import type { RunCourses, RunDetails, RunList, RunMarks, RunUpdate } from "../../api/types";
 import { follow } from "../../live/socket";
 import { withNews } from "./data";
 
@@ -22,6 +22,30 @@ export function useRuns(query: string): Found<RunList> {
     gcTime: KEPT_MS,
     refetchInterval: ({ state }) => (state.data?.items.some((run) => run.state === "running") ? GOING_MS : false),
   });
+}
+
+const COURSES_MS = 30_000;
+const MOST_COURSES = 100; // in one request
+type Courses = Record<string, (number | null)[]>;
+
+/** The utilisation of runs over their time, asked for in portions until all have been read. */
+export function useCourses(ids: string[], going: boolean): Courses {
+  const parts = Array.from({ length: Math.ceil(ids.length / MOST_COURSES) }, (_, place) => ids.slice(place * MOST_COURSES, (place + 1) * MOST_COURSES));
+  const found = useQueries({ queries: parts.map((part) => ({
+    queryKey: ["courses", ...part],
+    queryFn: async ({ signal }: { signal: AbortSignal }) => {
+      const all: Courses = {};
+      for (let left = part; left.length;) {
+        const some = await get<RunCourses>(`/api/run-courses?runs=${left.map(encodeURIComponent).join(",")}`, signal);
+        Object.assign(all, some.runs);
+        left = some.left < left.length ? left.slice(left.length - some.left) : [];
+      }
+      return all;
+    },
+    placeholderData: (before: Courses | undefined) => before,
+    refetchInterval: going ? COURSES_MS : (false as const),
+  })) });
+  return Object.assign({}, ...found.map((one) => one.data ?? {})) as Courses;
 }
 
 /** These runs; those that go on are followed. */

@@ -32,7 +32,7 @@ from andon.model.wire import (
 )
 from andon.web.answers import job_schemas, run_schemas, schemas
 from andon.web.answers.alert_payloads import BOARD_SCHEMA
-from andon.web.answers.estimates import EstimateAnswer
+from andon.web.answers.estimates import EstimateAnswer, EstimateNames
 
 # The type of every response, derived from the values that are encoded.
 
@@ -106,8 +106,10 @@ ANSWERS: dict[tuple[str, str], JsonShape] = {
     ("post", "/api/leases"): shape_of(schemas.LeaseGrant),
     ("post", "/api/leases/{lease}/renew"): shape_of(LeaseRow),
     ("delete", "/api/leases/{lease}"): shape_of(schemas.Released),
+    ("get", "/api/estimate"): shape_of(EstimateNames),
     ("post", "/api/estimate"): shape_of(EstimateAnswer, schema=ESTIMATE),
     ("get", "/api/runs"): shape_of(run_schemas.RunPage),
+    ("get", "/api/run-courses"): shape_of(run_schemas.RunCourses),
     ("get", "/api/runs/{run}"): shape_of(run_schemas.RunDetails),
     ("get", "/api/runs/{run}/events"): shape_of(run_schemas.RunMarks),
     ("get", "/api/jobs"): shape_of(job_schemas.JobPage),
@@ -117,6 +119,8 @@ ANSWERS: dict[tuple[str, str], JsonShape] = {
     ("post", "/api/jobs/{job}/retry"): shape_of(job_schemas.JobDone),
     ("post", "/api/jobs/{job}/requeue"): shape_of(job_schemas.JobDone),
     ("post", "/api/jobs/{job}/move"): shape_of(job_schemas.JobDone),
+    ("post", "/api/jobs/{job}/hold"): shape_of(job_schemas.JobDone),
+    ("post", "/api/jobs/{job}/resume"): shape_of(job_schemas.JobDone),
     ("post", "/api/jobs"): shape_of(job_schemas.JobsQueued),
     ("put", CORDON): CORDON_STATE,
     ("delete", CORDON): CORDON_STATE,

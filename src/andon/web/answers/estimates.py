@@ -13,12 +13,15 @@ from andon.errors import Invalid
 from andon.estimate.rules.command_line import in_words, is_container, own_command, understood
 from andon.estimate.rules.config_json import config_facts
 from andon.estimate.rules.fits import GpuFit, SmallestSize
+from andon.estimate.rules.gpu_sizes import GPU_MIB
+from andon.estimate.rules.known_models import KNOWN_MODELS
 from andon.estimate.rules.names import name_facts, parameters_in_name
 from andon.estimate.rules.options import EstimateOptions, option_named, options_of, read_options
 from andon.estimate.rules.safetensors import is_header, stored_tensors
 from andon.estimate.rules.shape import EstimateConfidence, FactSource, ModelFacts
 from andon.estimate.rules.task_need import task_model
 from andon.model.shapes import Doc
+from andon.units import MIB
 
 UNNAMED = "this model"
 MOST_UNUSED = 6
@@ -184,6 +187,26 @@ class RefusedSize(Struct, frozen=True):
     option: str
     reason: str
     nearest: list[int]
+
+
+class NamedGpu(Struct, frozen=True):
+    """A GPU that `on_gpus` knows by name."""
+
+    name: str
+    memory_bytes: int
+
+
+class EstimateNames(Struct, frozen=True):
+    """The models and GPUs that can be named in a request."""
+
+    models: Annotated[list[str], Doc("whose shapes are known; other names with a size work too")]
+    gpus: list[NamedGpu]
+
+
+def known_names() -> EstimateNames:
+    """Returns a name for each model whose shape is known, and the GPUs."""
+    models = [one.names.partition("|")[0] for one in KNOWN_MODELS]
+    return EstimateNames(models, [NamedGpu(name, size * MIB) for name, size in GPU_MIB.items()])
 
 
 class EstimatedFrom(Struct, frozen=True):

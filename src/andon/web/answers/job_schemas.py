@@ -79,7 +79,7 @@ class JobLog(Struct, frozen=True):
 
 
 class JobDone(Struct, frozen=True):
-    """The result of a request to cancel, retry, requeue or move a job."""
+    """The result of a request to cancel, retry, requeue, move, hold or resume a job."""
 
     job: JobName
     outcome: str

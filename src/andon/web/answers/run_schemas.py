@@ -194,6 +194,16 @@ class RunColumns(Struct, frozen=True):
     ]
 
 
+class RunCourses(Struct, frozen=True):
+    """The utilisation of several runs in a few points each."""
+
+    runs: Annotated[
+        Mapping[str, list[float | None]],
+        Doc("by id: percent in equal parts of its time; null: not read; empty: no samples"),
+    ]
+    left: Annotated[int, Doc("how many were not read in time: ask again for those")]
+
+
 class RecordExtent(Struct, frozen=True):
     """How much of the record is in this answer."""
 

@@ -71,7 +71,7 @@ class FolderJobs:
         return JobLog(number, attempt, begin, end, text, over)
 
     def act(self, number: int, act: str) -> JobDone:
-        """Cancel, retry, requeue or move a job."""
+        """Cancel, retry, requeue, move, hold or resume a job."""
         from andon.jobs.acts import JobAct, perform
         from andon.jobs.starting import is_dispatched
 

@@ -138,7 +138,7 @@ class ServerJobs:
         return files.log(number, attempt, start)
 
     def act(self, who: Identity, number: int | str, act: str, user: str = "") -> JobDone:
-        """Cancels, retries, requeues or moves a job; never one of another user."""
+        """Cancels, retries, requeues, moves, holds or resumes a job; never one of another user."""
         files = self._files(sight_of(who), user)
         if isinstance(number, str):
             self.details(sight_of(who), number, user)

@@ -29,6 +29,7 @@ from andon.explain.conditions.observation import Moment, Observation
 from andon.history.rules import lab as day
 from andon.history.rules.seeding import specimens
 from andon.host.clock import boot_seconds
+from andon.host.files import make_private
 from andon.host.processes.kin import here
 from andon.host.system import boot_id
 from andon.leases.book.lease_book import Book
@@ -81,7 +82,7 @@ def open_lab(settings: "Settings") -> OpenLab:
     cordon = Cordon(devices[CORDONED].uuid, now - 2 * HOUR_SECONDS, ME, reason)
     LabBook(lab).cordon(cordon)
     folder = runs_folder()
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private(folder)
     runs = LabRuns(lab, folder)
     runs.write(now)
     with closing(open_store(settings)) as store:

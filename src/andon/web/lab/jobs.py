@@ -8,7 +8,6 @@ from msgspec.structs import asdict, replace
 
 from andon.drivers.sim.rules.lab import ME, Lab, LabOutcome, LabWork
 from andon.errors import AndonError, Conflict
-from andon.jobs.acts import JobAct
 from andon.model.job import JobState, JobView
 from andon.model.job.facts import view_to_json
 from andon.model.job.progress import WorkProgress
@@ -26,6 +25,13 @@ _ENDS = {
     LabOutcome.FAILED: (JobState.FAILED, 1, "exit code 1"),
     LabOutcome.OUT_OF_MEMORY: (JobState.FAILED, 1, OUT_OF_MEMORY),
     LabOutcome.CANCELLED: (JobState.CANCELLED, None, "cancelled by its user"),
+}
+_DONE = {
+    "cancel": "cancelled",
+    "retry": "waits again",
+    "requeue": "is stopped and waits again",
+    "hold": "held",
+    "resume": "waits again",
 }
 
 
@@ -61,16 +67,15 @@ class LabJobs(FolderJobs):
 
     def act(self, number: int, act: str) -> JobDone:
         view = self.job(number)
-        waits = view.state in WAITS
-        wrong = {
-            JobAct.CANCEL: view.state.is_settled,
-            JobAct.RETRY: not view.state.is_settled,
-            JobAct.REQUEUE: view.state is not JobState.RUNNING,
-        }.get(JobAct(act), not waits)
-        if wrong:
+        possible = {
+            "cancel": not view.state.is_settled,
+            "retry": view.state.is_settled,
+            "requeue": view.state is JobState.RUNNING,
+        }.get(act, view.state in WAITS)
+        if not possible:
             raise Conflict(f"job {number} is {view.state.words}", hint="see its page")
         self._acts[number] = act, time.time()
-        return JobDone(number, "moved" if waits and act != JobAct.CANCEL else f"{act}: done")
+        return JobDone(number, _DONE.get(act, "moved"))
 
     def forget(self) -> None:
         """Does nothing: nothing is read."""
@@ -78,11 +83,13 @@ class LabJobs(FolderJobs):
     def _view(self, work: LabWork, now: float) -> JobView:
         view = view_of(self._lab, work, now)
         act, at = self._acts.get(work.number, ("", 0.0))
-        if act == JobAct.CANCEL:
+        if act == "cancel":
             seconds = None if view.started is None else at - view.started
             return replace(view, state=JobState.CANCELLED, ended=at, seconds=seconds,
                            reason="cancelled on the board", progress=None)  # fmt: skip
-        if act in (JobAct.RETRY, JobAct.REQUEUE):
+        if act == "hold":
+            return replace(view, state=JobState.HELD, reason="held")
+        if act in ("retry", "requeue"):
             return replace(view, state=JobState.WAITING, started=None, ended=None, seconds=None,
                            reason="just queued", progress=None, devices=())  # fmt: skip
         return view
@@ -92,7 +99,7 @@ class LabJobs(FolderJobs):
 
         def key(view: JobView) -> tuple[float, float]:
             act, at = self._acts.get(view.number, ("", 0.0))
-            order = {JobAct.FIRST.value: -1.0, JobAct.LAST.value: 1.0}.get(act, 0.0)
+            order = {"first": -1.0, "last": 1.0}.get(act, 0.0)
             return order, order * at or view.submitted_at
 
         waiting = sorted((v for v in views if v.state is JobState.WAITING), key=key)

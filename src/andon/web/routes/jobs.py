@@ -1,5 +1,6 @@
 """Routes for jobs: the list, one job, its output, what can be done to it, and submit."""
 
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Path, Query, Request, Response
@@ -28,6 +29,9 @@ _STATES = "|".join(("active", *JobState))
 _User = Annotated[
     str, Query(max_length=64, description="whose jobs; for root, where root runs the server")
 ]
+
+
+_Changed = Callable[[Request, ServingNode, str, str, Action, str], Awaitable[Response]]
 
 
 def job_routes(router: APIRouter, reader: HistoryReader) -> None:
@@ -86,6 +90,8 @@ def _changing(router: APIRouter) -> None:
         add_notes(request.scope, job=_named(job), outcome=outcome.outcome)
         return _sent(_json(outcome))
 
+    _holding(router, done)
+
     @router.post("/api/jobs/{job:path}/cancel", tags=["share"])
     async def cancel_job(request: Request, node: Picked, job: _Job, user: _User = "") -> Response:
         """Cancel a job: it never starts, or its command is asked to end; needs a key."""
@@ -124,6 +130,18 @@ def _changing(router: APIRouter) -> None:
         numbers = await pool.do(request, lambda _: jobs.submit(given))
         add_notes(request.scope, jobs=list(numbers))
         return Response(_json(JobsQueued(tuple(numbers))), 201, media_type="application/json")
+
+
+def _holding(router: APIRouter, done: _Changed) -> None:
+    @router.post("/api/jobs/{job:path}/hold", tags=["share"])
+    async def hold_job(request: Request, node: Picked, job: _Job, user: _User = "") -> Response:
+        """Keep a waiting job from starting until it is resumed; needs a key."""
+        return await done(request, node, job, "hold", Action.MOVE, user)
+
+    @router.post("/api/jobs/{job:path}/resume", tags=["share"])
+    async def resume_job(request: Request, node: Picked, job: _Job, user: _User = "") -> Response:
+        """Let a held job wait for its turn again; needs a key."""
+        return await done(request, node, job, "resume", Action.MOVE, user)
 
 
 def _named(job: str) -> int | str:

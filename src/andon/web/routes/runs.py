@@ -50,6 +50,17 @@ def run_routes(router: APIRouter, reader: HistoryReader) -> None:
         key = ("runs", node.sight, query, search)
         return _sent(await reader.read(request, key, lambda: _json(runs.page(query, search))))
 
+    @router.get("/api/run-courses", tags=["record"])
+    async def run_courses(
+        request: Request,
+        node: Picked,
+        runs: Annotated[str, Query(max_length=8000, description="ids, with commas")],
+    ) -> Response:
+        """The utilisation of up to 100 runs over their time, in at most 48 points each."""
+        read, names = node.runs, tuple(filter(None, runs.split(",")))
+        key = ("courses", node.sight, names)
+        return _sent(await reader.read(request, key, lambda: _json(read.courses(names))))
+
     @router.get("/api/runs/{run}", tags=["record"])
     async def run_details(request: Request, node: Picked, run: _RunName) -> Response:
         """One run: what it was, its devices, what it used, and its readings over time."""

@@ -7,8 +7,9 @@ from andon.estimate.rules.fits import GpuRoom, rooms_of
 from andon.estimate.rules.gpu_sizes import rooms_on
 from andon.estimate.rules.wire import estimate_to_json
 from andon.model.links import topology_to_json
+from andon.model.shapes import to_json
 from andon.model.wire import dumps
-from andon.web.answers.estimates import EstimateRequest, requested
+from andon.web.answers.estimates import EstimateRequest, known_names, requested
 from andon.web.blocking_pool import BlockingPool
 from andon.web.history_reader import HistoryReader
 from andon.web.routes.picked import Picked
@@ -50,6 +51,11 @@ def estimate_routes(router: APIRouter) -> None:
         snapshot = node.live.latest()
         known = {one.uuid: one for one in node.leases.verdicts(snapshot)}
         return rooms_of(snapshot, known if node.leases.kept else None)
+
+    @router.get("/api/estimate", tags=["share"])
+    async def estimate_names() -> Response:
+        """The models and GPUs that can be named in an estimate."""
+        return Response(dumps(to_json(known_names())), media_type="application/json")
 
     @router.post("/api/estimate", tags=["share"])
     async def estimated(request: Request, node: Picked, given: EstimateRequest) -> Response:

@@ -27,9 +27,17 @@ from andon.web.answers.run_details import (
     marks_of,
     uses_of,
 )
-from andon.web.answers.run_schemas import RecordExtent, RunDetails, RunMarks, RunPage, RunUpdate
+from andon.web.answers.run_schemas import (
+    RecordExtent,
+    RunCourses,
+    RunDetails,
+    RunMarks,
+    RunPage,
+    RunUpdate,
+)
 from andon.web.answers.runs import MOST_LISTED, page_of
 from andon.web.answers.sights import not_seen
+from andon.web.runs.courses import CourseReader
 from andon.web.runs.records import (
     Happening,
     RunRecord,
@@ -106,7 +114,7 @@ class ServerRuns:
         """`look` brings the index up to date, once for all requests within a second."""
         self._look, self._whose, self._users = look, whose, users
         self._clock, self._monotonic = clock, monotonic
-        self._records = RunRecords()
+        self._records, self._courses = RunRecords(), CourseReader(self.details)
         self._lock = threading.Lock()
         self._found = FoundRuns()
         self._looked = float("-inf")
@@ -161,6 +169,10 @@ class ServerRuns:
                 sight, current(row, record), record.fold, record.series,
                 read_of(record), now,
             )  # fmt: skip
+
+    def courses(self, sight: Sight, runs: Sequence[str]) -> RunCourses:
+        """Returns the utilisation of these runs in a few points each, as far as there is time."""
+        return self._courses.of(sight, runs)
 
     def marks(self, sight: Sight, run: str) -> RunMarks:
         row, files = self.find(run, sight)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from andon.model.job import JobView
     from andon.model.run.record import RunRow
     from andon.web.answers.job_schemas import JobDone, JobLog, JobPage
-    from andon.web.answers.run_schemas import RunDetails, RunMarks, RunPage
+    from andon.web.answers.run_schemas import RunCourses, RunDetails, RunMarks, RunPage
     from andon.web.jobs.shown import ServerJobs
     from andon.web.runs.shown import Download, ServerRuns
 
@@ -52,6 +52,9 @@ class ServedRuns:
 
     def details(self, run: str) -> "RunDetails":
         return self._runs.details(self._sight, run)
+
+    def courses(self, runs: Sequence[str]) -> "RunCourses":
+        return self._runs.courses(self._sight, runs)
 
     def marks(self, run: str) -> "RunMarks":
         return self._runs.marks(self._sight, run)

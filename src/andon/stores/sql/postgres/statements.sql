@@ -53,6 +53,23 @@ WHERE NOT EXISTS (
 SELECT head.at, head.body FROM head JOIN unpacked USING (node, since)
 WHERE node = %s AND at >= %s AND at < %s AND written > after ORDER BY at, written
 
+-- name: cut_heads
+-- A row is the number of its series, their ids of 4 bytes each and their values of 8 bytes each. An
+-- id that is found across two others may also come later: then the whole row is returned.
+SELECT at, CASE WHEN place %% 4 = 1
+    THEN substring(body FROM 3 + 4 * count + 2 * (place - 1) FOR 8) ELSE body END
+FROM (
+    SELECT *, position(id IN substring(body FROM 3 FOR 4 * count)) AS place
+    FROM (
+        SELECT at, written, body, get_byte(body, 0) + 256 * get_byte(body, 1) AS count, id
+        FROM head JOIN unpacked USING (node, since), (
+            SELECT %s::integer AS asked, %s::bigint AS begins, %s::bigint AS ends, %s::bytea AS id
+        ) AS given
+        WHERE node = asked AND at >= begins AND at < ends AND written > after
+    ) AS counted
+) AS placed
+WHERE place > 0 ORDER BY at, written
+
 -- name: unpacked
 SELECT since FROM unpacked WHERE node = %s ORDER BY since
 
