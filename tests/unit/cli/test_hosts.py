@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 import pytest
@@ -191,3 +192,23 @@ def test_the_line_to_type_there_is_quoted_for_the_shell() -> None:
     found = there(["run", "--timeout=3", "--ssh", "lab1,lab2", "--", "sh", "-c", "a b", "--ssh"])
     assert found.hint == "ssh -t lab1 andon run -- sh -c 'a b' --ssh"
     assert there(["submit", "--ssh=a b"]).hint == "ssh -t 'a b' andon submit"
+
+
+def test_the_shell_completes_groups_and_configured_hosts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh/config").write_text("Host lab1 lab2 *.example\nHost other\n")
+    (tmp_path / "andon.toml").write_text('[ssh.groups]\nlab = ["lab1"]\n')
+    context = click.Context(cli)
+    context.obj = Choices(config=str(tmp_path / "andon.toml"))
+    assert asked.known_hosts(context, "") == ["@lab", "lab1", "lab2", "other"]
+    assert asked.known_hosts(context, "other,la") == ["other,lab1", "other,lab2"]
+    context.obj = Choices(ssh=("@lab", "x"), config=str(tmp_path / "andon.toml"))
+    assert asked.named_hosts(context.obj) == ["lab1", "x"]
+
+
+def test_an_option_before_the_command_is_put_after_it() -> None:
+    found = there(["--ssh", "lab1", "ps", "--csv"])
+    assert found.hint == "andon ps --ssh lab1 --csv"
