@@ -39,11 +39,11 @@ def _measure(hosts: SshHosts, count: int, dead: int) -> None:
     for number in range(count):
         hosts.alias(f"s{number}", smi)
         hosts.alias(f"a{number}", own)
-    plain = min(_plain(hosts, count) for _ in range(3))
+    plain = min(_plain(hosts, count) for _ in range(2))
     print(f"{count} plain `ssh true`, {AT_ONCE} at once   {plain:6.2f} s")
     for kind, words in (("s", "nvidia-smi there"), ("a", "andon there")):
         names = ",".join(f"{kind}{number}" for number in range(count))
-        took, cpu, text = min(_ours(hosts, names, "--timeout", "120") for _ in range(3))
+        took, cpu, text = min(_ours(hosts, names, "--timeout", "120") for _ in range(2))
         share = 100 * cpu / took
         print(f"{count} hosts, {words:18} {took:10.2f} s  {took / plain:5.2f} x  "
               f"own CPU {cpu:.2f} s ({share:.0f} %)  {text}")  # fmt: skip

@@ -26,7 +26,7 @@ from andon.node.ssh.client import TIMEOUT_SECONDS, SshTerms
 from andon.node.ssh.names import configured_hosts, hosts_of, listed_hosts
 
 AT_ONCE = 32
-STARTING_SECONDS = 1.0
+STARTING_SECONDS = 0.5
 """A host that has not answered by then waits for the network: it no longer counts as one of those
 at once."""
 LOOK_SECONDS = 0.05
