@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.cli.live_screen import is_capable
 from andon.cli.show.csv_rows import csv_line
@@ -86,6 +87,7 @@ class HostTable:
             write(self._out, wire.dumps(value, indented=self._terminal.live) + "\n")
             return
         if self._form == "free":
+            answers = [replace(one, free=_free_for(one)) for one in answers]
             for answer in sorted(answers, key=_rank):
                 self._put(self.lines(answer, offer_line(answer)), ())
         if self._form != "csv":
@@ -193,6 +195,13 @@ def offer_line(answer: HostAnswer) -> str:
     parts = [(sum(row["kind"] == kind for row in rows), text) for kind, text in counts.items()]
     words += [", ".join(f"{count} {text}" for count, text in parts if count)]
     return f"{'–':<14}  " + "; ".join(filter(None, words))
+
+
+def _free_for(answer: HostAnswer) -> int | None:
+    """Returns how many GPUs of this host are free for the request."""
+    if answer.error is not None:
+        return 0 if answer.answered else None
+    return sum(row["kind"] == "free" for row in wire.loads(answer.text)["devices"])
 
 
 def _rank(answer: HostAnswer) -> tuple[bool, bool, int, int]:
