@@ -201,7 +201,8 @@ def _free_for(answer: HostAnswer) -> int | None:
     """Returns how many GPUs of this host are free for the request."""
     if answer.error is not None:
         return 0 if answer.answered else None
-    return sum(row["kind"] == "free" for row in wire.loads(answer.text)["devices"])
+    rows = wire.loads(answer.text)["devices"]
+    return len([row for row in rows if row["kind"] == "free"])
 
 
 def _rank(answer: HostAnswer) -> tuple[bool, bool, int, int]:
