@@ -1,4 +1,4 @@
-"""Which node is meant: this machine, a server, simulated devices or a recording."""
+"""Which node is meant: this machine, a server, a host, simulated devices or a recording."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from andon.errors import Invalid
 
 if TYPE_CHECKING:
     from andon.node.port import Node
+    from andon.node.ssh.client import SshTerms
     from andon.settings.resolution import Settings
 
 SERVER_THRESHOLDS = "a server uses its own settings: andon serve --threshold NAME=VALUE"
@@ -24,6 +25,7 @@ class NodeChoice(Struct, frozen=True):
     replay: str | None = None
     fresh: bool = False
     own_thresholds: bool = False
+    ssh: "SshTerms | None" = None
 
 
 def find_node(
@@ -50,6 +52,12 @@ def find_node(
         raise Invalid("--url cannot be combined with --fresh", hint="the server reads its devices")
     if choice.own_thresholds:
         raise Invalid("--threshold and --url cannot be combined", hint=SERVER_THRESHOLDS)
+    if choice.url.startswith("ssh:"):
+        from andon.node.ssh import SshNode
+        from andon.node.ssh.client import SshHost
+
+        host = SshHost(choice.url, settings.ssh_andon, choice.ssh)
+        return SshNode(host, lambda: app.rulebook(settings), notify)
     from andon.node.remote import RemoteNode
     from andon.node.server import connect
 

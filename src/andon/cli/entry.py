@@ -21,7 +21,7 @@ LASTING_COMMANDS = frozenset(("lease", "run", "top", "wait", "watch"))
 """Their reader may live for days: it is a process with a command line of its own."""
 TAKING_COMMANDS = frozenset(("env", "kill", "lease", "run", "wait", "watch"))
 """Those of them that read the devices themselves, whatever a server knows."""
-_ELSEWHERE = ("--url", "--help", "-h", "--version")
+_ELSEWHERE = ("--url", "--ssh", "--hosts-file", "--help", "-h", "--version")
 _DECIDING = ("--config", "--simulate", "--replay")
 COMPLETE = "_ANDON_COMPLETE"
 INTERRUPTED = 130
@@ -49,6 +49,15 @@ def main() -> "NoReturn":
 
 
 def _run(args: list[str]) -> int:
+    if args == ["asked"]:
+        from andon.cli.ssh.asked import answer
+
+        return answer()
+    return run_command(args)
+
+
+def run_command(args: list[str]) -> int:
+    """Runs a command line; returns its exit code."""
     # If a standard stream is closed, a socket or a pipe would get its descriptor.
     open_ = None not in (sys.stdin, sys.stdout, sys.stderr)
     plain = args in ([], ["status"]) and COMPLETE not in os.environ

@@ -24,6 +24,7 @@ from andon.errors import AndonError, Invalid
 
 BARE = "status"  # what `andon` without a command is
 HELP = "help"
+HOST_OPTIONS = ("--ssh", "--hosts-file")
 COMPLETE = "_ANDON_COMPLETE"
 _ABOUT = frozenset(("-h", "--help", "--version"))  # about andon itself, not about a command
 
@@ -156,6 +157,7 @@ def _called(args: Sequence[str]) -> int:
         return shell_complete(cli, {}, "andon", COMPLETE, os.environ[COMPLETE])
     words = named(args)
     with cli.make_context("andon", words) as context:
+        chosen(context).words = tuple(args)
         chosen(context).bare = bool(words) and words[0] == BARE and len(words) > len(args)
         result = cli.invoke(context)
     return result if isinstance(result, int) else 0
@@ -164,6 +166,11 @@ def _called(args: Sequence[str]) -> int:
 def _usage(mistake: click.ClickException, args: Sequence[str]) -> AndonError:
     from andon.cli.commands.suggestions import mistake_text
 
+    cause = mistake.__cause__ if mistake.__cause__ is not None else mistake
+    if isinstance(cause, click.NoSuchOption) and cause.option_name in HOST_OPTIONS:
+        from andon.cli.ssh.hosts import there
+
+        return there(args)
     context = getattr(mistake, "ctx", None)
     where = context.command_path if context else _path(named(args))
     return Invalid(mistake_text(mistake), hint=f"{where} --help")

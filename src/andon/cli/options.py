@@ -83,7 +83,7 @@ def chosen(context: click.Context | None = None) -> Choices:
 
 def _remember(context: click.Context, parameter: click.Parameter, value: object) -> None:
     choices = chosen(context)
-    if value is not None and parameter.name is not None:
+    if value not in (None, ()) and parameter.name is not None:  # () of an option given earlier
         setattr(choices, parameter.name, value)
     if choices.simulate is not None and choices.replay is not None:
         raise click.UsageError("--simulate and --replay cannot be combined", context)
@@ -99,19 +99,64 @@ def shared(command: F) -> F:
     return command
 
 
-def elsewhere(command: F) -> F:
-    """Add --url and --token-file: a server's devices instead of this node's."""
-    options = (
-        (("--url",), {"metavar": "URL", "help": "Ask an andon server instead of this node."}),
-        (
-            ("--token-file",),
-            {"metavar": "FILE", "help": "File with the token; or set ANDON_TOKEN."},
-        ),
-    )
-    for names, settings in reversed(options):
-        add = click.option(*names, expose_value=False, callback=_remember, **settings)  # type: ignore[arg-type]
-        command = add(command)
+def _complete_host(context: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
+    from andon.cli.ssh.hosts import known_hosts
+
+    return known_hosts(context, typed)
+
+
+_ELSEWHERE: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
+    (("--url",), {"metavar": "URL", "help": "Ask an andon server instead of this node."}),
+    (("--token-file",), {"metavar": "FILE", "help": "File with the token; or set ANDON_TOKEN."}),
+)
+_SSH: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
+    (
+        ("--ssh",),
+        {
+            "multiple": True,
+            "metavar": "HOST,…",
+            "shell_complete": _complete_host,
+            "help": "Ask these hosts, or @group, over SSH.",
+        },
+    ),
+    (("--hosts-file",), {"metavar": "FILE", "help": "The same: one host a line."}),
+    (
+        ("--timeout",),
+        {
+            "metavar": "SECONDS",
+            "type": lambda text: duration(text),
+            "help": "For all hosts together [default: 10].",
+        },
+    ),
+)
+
+
+def at_server(command: F) -> F:
+    """Adds --url and --token-file: a server's devices instead of this node's."""
+    for names, settings in reversed(_ELSEWHERE):
+        command = click.option(*names, expose_value=False, callback=_remember, **settings)(command)
     return command
+
+
+def elsewhere(command: F) -> F:
+    """Adds them, and --ssh for those of hosts, to a command that only reads."""
+    return at_server(over_ssh(command))
+
+
+def over_ssh(command: F) -> F:
+    """Adds --ssh, --hosts-file and --timeout: over several hosts it is called once for each."""
+
+    @wraps(command)
+    def called(*args: Any, **more: Any) -> Any:
+        if not chosen().ssh and chosen().hosts_file is None:
+            return command(*args, **more)
+        from andon.cli.ssh.hosts import over_hosts
+
+        return over_hosts(command, args, more)
+
+    for names, settings in reversed(_SSH):
+        called = click.option(*names, expose_value=False, callback=_remember, **settings)(called)
+    return called  # type: ignore[return-value]
 
 
 def fresh_option(command: F) -> F:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from andon.cli.show.render import Mask
     from andon.explain.conditions.rulebook import Rulebook
     from andon.model.lamp import DeviceLamp
+    from andon.model.wire import Json
     from andon.node.port import Node
     from andon.sampling.rules.told import ServerSnapshot
 
@@ -63,6 +64,7 @@ def print_status(
     as_csv: bool = False,
     only_visible: bool = False,
     verbose: bool = False,
+    with_verdicts: bool = False,
 ) -> int:
     """Prints one line per device, now; returns the exit code."""
     terminal = Terminal.of(choices)
@@ -78,7 +80,8 @@ def print_status(
         from andon.cli.json_text import as_json_text
         from andon.model import wire
 
-        terminal.show(as_json_text(wire.snapshot_to_json(shown), terminal.live))
+        more = _judged(node, snapshot) if with_verdicts else {}
+        terminal.show(as_json_text({**wire.snapshot_to_json(shown), **more}, terminal.live))
     elif as_csv:
         from andon.cli.show import csv_rows
 
@@ -86,6 +89,19 @@ def print_status(
     else:
         _show(choices, node, shown, named, snapshot, terminal, verbose)
     return exit_code(shown)
+
+
+def _judged(node: "Node", snapshot: Snapshot) -> "Json":
+    """Returns the verdict and the lamp of each device, for `andon.snapshot/1`."""
+    from andon.model.shapes import to_json
+    from andon.model.verdict import verdict_to_json
+
+    known = _verdicts(node, snapshot)
+    return {
+        "verdicts": [verdict_to_json(one) for one in known.verdicts.values()],
+        "verdicts_unknown": known.unknown,
+        "lamps": [to_json(one) for one in node.live.lamps(snapshot)],
+    }
 
 
 def _load() -> None:

@@ -14,6 +14,7 @@ from andon.errors import AndonError
 
 if TYPE_CHECKING:
     from andon.node.port import Node
+    from andon.node.ssh.client import SshTerms
 
 INTERRUPTED = 130  # the exit code after Ctrl-C
 
@@ -31,7 +32,13 @@ class Choices(Struct):
     """Settings set by a command's own options."""
     url: str | None = None
     token_file: str | None = None
+    ssh: tuple[str, ...] = ()  # hosts and groups, as they were typed
+    hosts_file: str | None = None
+    timeout: float | None = None  # of all hosts together
+    terms: "SshTerms | None" = None  # how they are asked
+    width: int | None = None  # of the text, if it is not that of the terminal
     fresh: bool = False  # whether to read the devices here, whatever a server knows
+    words: tuple[str, ...] = ()  # the whole command line
     bare: bool = False  # `andon` without a command
     warned: bool = False  # the settings may be read twice; warnings are printed once
     node: "Node | None" = None  # that these choices mean, once it was looked for
@@ -60,6 +67,7 @@ class Terminal(Struct, frozen=True):
     @classmethod
     def of(cls, choices: Choices) -> "Terminal":
         width, height = size()
+        width = choices.width or width
         color = in_color(choices.color or "auto", sys.stdout)
         return cls(width, height, color, is_terminal(sys.stdout), choices.quiet)
 

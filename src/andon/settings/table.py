@@ -85,6 +85,8 @@ class Settings(Struct, frozen=True):
     alerts_overrides: "tuple[OverrideSettings, ...]" = ()
     alerts_notifiers: "tuple[NotifierSettings, ...]" = ()
     clusters: "tuple[ClusterSettings, ...]" = ()
+    ssh_andon: str = ""
+    ssh_groups: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 class Field(Struct, frozen=True):
@@ -265,6 +267,10 @@ FIELDS = (
     Field(
         "jobs_on", "jobs.on", "ANDON_JOBS_ON", TEXT,
         "the cluster that submit, run and map use without --on; empty means this machine",
+    ),
+    Field(
+        "ssh_andon", "ssh.andon", "ANDON_SSH_ANDON", TEXT,
+        "where andon is on the hosts of --ssh, if not on their PATH; ~/ is the home there",
     ),
     Field(
         "server_allow_origins", "server.allow_origins", "ANDON_SERVER_ALLOW_ORIGINS", ORIGINS,

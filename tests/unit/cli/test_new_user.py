@@ -95,7 +95,7 @@ def test_a_command_that_does_not_exist_names_only_what_can_be_meant(
         ("-l 1", "andon watch"),
         ("watch --csv", "--format"),
         ("run --wait ls", "--timeout"),
-        ("status --ssh node7", "--url"),
+        ("status --host node7", "--ssh"),
         ("submit --host node7", "ssh HOST andon"),
         ("status --frobnicate", None),
         ("cordon --json 0", None),  # --reason is only spelled like it

@@ -95,6 +95,7 @@ EXPECTED = Settings(
     jobs_on="lab",
     server_allow_origins=("http://localhost:3000",),
     server_sign_in=False,
+    ssh_andon="~/x/andon",
     exporter_prefix="lab",
     exporter_host="::1",
     exporter_port=9700,
@@ -158,6 +159,8 @@ def test_every_setting_can_be_given_in_the_file() -> None:
     [server]
     allow_origins = ["http://localhost:3000"]
     sign_in = false
+    [ssh]
+    andon = "~/x/andon"
     [exporter]
     prefix = "lab"
     host = "::1"
@@ -189,6 +192,7 @@ def test_every_setting_can_be_given_by_a_variable() -> None:
         "ANDON_JOBS_SUBMIT_OVER_HTTP": "yes",
         "ANDON_JOBS_ON": "lab",
         "ANDON_SERVER_ALLOW_ORIGINS": "http://localhost:3000", "ANDON_SERVER_SIGN_IN": "no",
+        "ANDON_SSH_ANDON": "~/x/andon",
         "ANDON_EXPORTER_PREFIX": "lab", "ANDON_EXPORTER_HOST": "::1",
         "ANDON_EXPORTER_PORT": "9700",
         "ANDON_RUNS_PRICE_PER_KWH": "0.3", "ANDON_RUNS_CURRENCY": "EUR",

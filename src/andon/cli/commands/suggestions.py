@@ -24,7 +24,7 @@ OPTIONS_MEANT: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("--message", "--comment"), ("--note", "--reason")),
     "--force": ("--yes",),
     "--wait": ("--timeout",),
-    **dict.fromkeys(("--ssh", "--host", "-H", "--node"), ("--url", "ssh HOST andon")),
+    **dict.fromkeys(("--host", "-H", "--node"), ("--ssh", "ssh HOST andon")),
 }
 """Options that people try, and those that do it, where the command has them; else a command."""
 

@@ -6,7 +6,7 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -24,7 +24,7 @@ class OutputTooLong(OSError):
         super().__init__(0, f"it printed more than {MOST_BYTES >> 20} MiB")
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """Lets the kernel kill the command with its parent: a hanging client would outlive it."""
     if _prctl is not None:
         _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -48,7 +48,7 @@ def ask_command(
             stderr=subprocess.PIPE,
             env=environment,
             start_new_session=True,  # so that Ctrl-C does not reach it
-            preexec_fn=_die_with_parent,  # one call into libc, found before the fork
+            preexec_fn=die_with_parent,  # one call into libc, found before the fork
         )
     with process:
         try:
@@ -72,9 +72,14 @@ def _given(text: str) -> IO[bytes]:
     return file
 
 
-def read_outputs(process: "subprocess.Popen[bytes]", deadline: float) -> tuple[bytes, bytes]:
-    """Reads both outputs to their ends, and waits for its exit. Raises TimeoutError at the
-    deadline, which is monotonic time, and OutputTooLong; the caller must then end the process."""
+def read_outputs(
+    process: "subprocess.Popen[bytes]",
+    deadline: float,
+    heard: Callable[[bytearray], None] = lambda _: None,
+) -> tuple[bytes, bytes]:
+    """Reads both outputs to their ends, and waits for its exit; `heard` is called with all that it
+    has printed whenever that is more. Raises TimeoutError at the deadline, which is monotonic time,
+    and OutputTooLong; the caller must then end the process."""
     assert process.stdout is not None
     assert process.stderr is not None
     texts = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
@@ -89,6 +94,7 @@ def read_outputs(process: "subprocess.Popen[bytes]", deadline: float) -> tuple[b
                     selector.unregister(key.fd)
             if sum(map(len, texts.values())) > MOST_BYTES:
                 raise OutputTooLong
+            heard(texts[process.stdout.fileno()])
     try:
         process.wait(_left(deadline))
     except subprocess.TimeoutExpired as exc:

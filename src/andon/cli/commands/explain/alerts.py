@@ -17,6 +17,7 @@ from andon.cli.moments import coming_moment, moment
 from andon.cli.options import (
     DEVICE_FORMS,
     DEVICE_OPTION,
+    at_server,
     chosen,
     device_option,
     duration,
@@ -182,7 +183,7 @@ def show(alert: str, as_json: bool) -> int:
 @click.option("--by", default=None, metavar="NAME", help="Who acknowledges it [default: you].")
 @click.option("--note", "-m", default="", metavar="TEXT", help="What is being done about it.")
 @click.option("--undo", is_flag=True, help="Remove an acknowledgement.")
-@elsewhere
+@at_server
 @shared
 def ack(alert: str, by: str | None, note: str, undo: bool) -> int:
     """Acknowledge an alert: it stays on the board and is not sent again.
@@ -209,7 +210,7 @@ def ack(alert: str, by: str | None, note: str, undo: bool) -> int:
 @click.option("--everything", is_flag=True, help="All alerts.")
 @click.option("--by", default=None, metavar="NAME", help="Who asks for it [default: you].")
 @click.option("--note", "-m", default="", metavar="TEXT", help="Why.")
-@elsewhere
+@at_server
 @shared
 def silence(
     what: tuple[str, ...],
@@ -257,7 +258,7 @@ def silence(
 
 @alerts.command()
 @click.argument("silence_id", metavar="ID", shell_complete=_silence_ids)
-@elsewhere
+@at_server
 @shared
 def unsilence(silence_id: str) -> int:
     """Remove a silence; what it held back is sent at the next sample."""
@@ -291,7 +292,7 @@ def rules(name: str | None, everything: bool, as_json: bool) -> int:
 
 @alerts.command()
 @click.argument("notifier", required=False)
-@elsewhere
+@at_server
 @shared
 def test(notifier: str | None) -> int:
     """Send a test message through every notifier, or through one."""

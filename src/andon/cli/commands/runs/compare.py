@@ -7,7 +7,7 @@ import click
 
 from andon.cli.commands.reporting import as_document, deliver, format_option
 from andon.cli.commands.runs.opened import complete_run, runs_named
-from andon.cli.options import chosen, elsewhere, shared
+from andon.cli.options import at_server, chosen, shared
 from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal
 from andon.errors import Gone, Invalid
@@ -29,7 +29,7 @@ Sides = list[tuple[str, list["RunRow"]]]
 @click.option("--group", metavar="GROUP", help="Compare the runs of this group instead.")
 @click.option("--by", metavar="NAME", help="Rank by a measure, or a value that was logged: loss.")
 @format_option("text, md, html, json or csv.", default="text")
-@elsewhere
+@at_server
 @shared
 def compare(
     sides: tuple[str, ...], group: str | None, by: str | None, form: str, out: Path | None

@@ -7,7 +7,7 @@ import click
 
 from andon.cli.commands.reporting import as_document, deliver, format_option
 from andon.cli.commands.runs.opened import RUN_FORMS, complete_run
-from andon.cli.options import chosen, elsewhere, shared
+from andon.cli.options import at_server, chosen, shared
 from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.command(epilog=RUN_FORMS)
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
 @format_option("text, md, html (one file, with charts), json or csv.", default="text")
-@elsewhere
+@at_server
 @shared
 def report(run: str, form: str, out: Path | None) -> int:
     """Report what a run used, and what to improve.

@@ -8,7 +8,7 @@ import click
 
 from andon.cli.commands.runs.opened import RUN_FORMS, complete_run
 from andon.cli.json_text import as_json_text
-from andon.cli.options import chosen, elsewhere, shared
+from andon.cli.options import at_server, chosen, shared
 from andon.cli.show.text import say
 from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal
@@ -24,7 +24,7 @@ SCHEMA = "andon.run_details/1"
 @click.command(epilog=RUN_FORMS)
 @click.argument("run", metavar="RUN", shell_complete=complete_run)
 @click.option("--json", "as_json", is_flag=True, help="Print andon.run_details/1: UTC, bytes.")
-@elsewhere
+@at_server
 @shared
 def show(run: str, as_json: bool) -> int:
     """Show one run: what it was, how it ended, and what it used of each GPU.

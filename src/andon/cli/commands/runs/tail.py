@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from andon.cli.commands.runs.opened import RUN_FORMS, complete_run
-from andon.cli.options import chosen, elsewhere, shared, whole
+from andon.cli.options import at_server, chosen, shared, whole
 from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal, notice
 from andon.model.run.record import RunState
@@ -38,7 +38,7 @@ def short(given: str | int) -> int:
     help="How many of the latest samples and events.",
 )  # fmt: skip
 @click.option("--follow", "-f", is_flag=True, help="Keep printing until the run ends.")
-@elsewhere
+@at_server
 @shared
 def tail(run: str | None, log: str | None, most: int, follow: bool) -> int:
     """Show the latest samples of a run: utilisation and memory of each GPU, and its events.

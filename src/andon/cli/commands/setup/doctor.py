@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
+from andon.cli import sources
 from andon.cli.json_text import as_json_text
-from andon.cli.options import chosen, shared
+from andon.cli.options import chosen, over_ssh, shared
 from andon.cli.show.findings import findings_to_json, render_findings
 from andon.cli.show.text import Text, say
 from andon.cli.sources import settings_of
@@ -41,6 +42,7 @@ if sys.platform != "linux":
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print andon.doctor/1.")
+@over_ssh
 @shared
 def doctor(as_json: bool) -> int:
     """Check drivers, libraries, permissions, containers, the system and andon itself.
@@ -56,6 +58,8 @@ def doctor(as_json: bool) -> int:
     from andon.doctor.rules.findings import Check, exit_code
 
     choices = chosen()
+    if choices.url is not None:  # a host over SSH
+        return check_host(choices, as_json)
     facts = gather(choices)
     findings, terminal = judge(facts), Terminal.of(choices)
     code = exit_code(findings, Check.NO_DEVICE)
@@ -68,6 +72,24 @@ def doctor(as_json: bool) -> int:
             render_findings(findings, title, terminal.width, terminal.color, choices.quiet)
         )
     return code
+
+
+def check_host(choices: Choices, as_json: bool) -> int:
+    """Prints who answers on a host over SSH, and what is missing there, in one line."""
+    node, terminal = sources.node_of(choices), Terminal.of(choices)
+    snapshot = node.live.read()
+    known = {"by": node.host.by, "devices": len(snapshot.devices)}  # type: ignore[attr-defined]
+    lacks = [f"{fault.source}: {fault.reason}" for fault in snapshot.faults]
+    if known["by"] == "nvidia-smi":
+        lacks.append("andon is not installed: leases, users and history are not known")
+    elif known["by"] != f"andon {__version__}":
+        lacks.append(f"another version than here, which is {__version__}")
+    if as_json:
+        terminal.show(as_json_text({**known, "missing": lacks}, terminal.live))
+        return 0
+    count = f"{len(snapshot.devices)} GPU{'s' * (len(snapshot.devices) != 1)}"
+    terminal.show(f"{known['by']}, {count}; {'; '.join(lacks) or 'nothing is missing'}\n")
+    return 0
 
 
 def title_of(command: str, node: str) -> Text:

@@ -23,7 +23,7 @@ from andon.cli.device_request import (
     request_to_take,
     wait_seconds,
 )
-from andon.cli.options import chosen, elsewhere, shared
+from andon.cli.options import at_server, chosen, shared
 from andon.cli.show.text import say
 from andon.cli.sources import (
     availability_of,
@@ -147,7 +147,7 @@ def lease(command: tuple[str, ...], length: float | None, bind: bool, **asked: A
 @click.command()
 @click.argument("lease_id", metavar="[ID]", required=False, shell_complete=complete_lease)
 @for_option("New duration from now, e.g. 1h.", required=True)
-@elsewhere
+@at_server
 @shared
 def extend(lease_id: str | None, length: float) -> int:
     """Extend one of your leases; without ID the one of this shell, or your only one."""

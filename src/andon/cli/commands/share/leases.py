@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from andon.cli.commands.completing import complete_lease
 from andon.cli.json_text import as_json_text
-from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
+from andon.cli.options import at_server, chosen, elsewhere, fresh_option, shared, with_devices
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.cli.show.waiting import queue_line
@@ -70,7 +70,7 @@ def leases(devices: list[str], as_json: bool, mine: bool) -> int:
 @click.command()
 @click.argument("lease_ids", metavar="[ID]…", nargs=-1, shell_complete=complete_lease)
 @click.option("--note", "-m", default="", metavar="TEXT", help="Reason, shown to the holder.")
-@elsewhere
+@at_server
 @shared
 def release(lease_ids: tuple[str, ...], note: str) -> int:
     """Release leases: their holders are asked to stop, along with their commands.

@@ -1,0 +1,50 @@
+"""The far side of `--ssh`: runs the commands that are named on standard input, and prints what each
+of them printed as a line of JSON."""
+
+import io
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+
+from andon.errors import Invalid
+from andon.model import wire
+from andon.version import __version__
+
+ASKED = "asked"
+"""`andon asked`: for an andon elsewhere, not for people."""
+READING = frozenset(
+    ("status", "leases", "alerts", "jobs", "devices", "history", "runs", "watch", "doctor")
+)
+MOST_BYTES = 1 << 20
+
+
+def answer() -> int:
+    """Answers all questions; their failures are part of the answers."""
+    from andon.cli.entry import run_command
+
+    try:
+        asked = wire.loads(sys.stdin.readline(MOST_BYTES))
+        commands = [list(map(str, one)) for one in (asked.get("ask") or [asked["follow"]])]
+        if any(not one or one[0] not in READING for one in commands):
+            raise Invalid("only commands that read are answered")
+    except (Invalid, KeyError, TypeError) as wrong:
+        sys.stderr.write(f"andon: what was asked cannot be answered: {wrong}\n")
+        return Invalid.exit_code
+    sys.stdout.write(wire.dumps({"andon": __version__}) + "\n")
+    sys.stdout.flush()
+    if "follow" in asked:
+        return run_command(commands[0])
+    for words in commands:
+        out, said = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(said):
+            code = run_command(words)
+        whole = {"code": code, "said": said.getvalue()[-MOST_BYTES:], "out": _document(out)}
+        sys.stdout.write(wire.dumps(whole) + "\n")
+        sys.stdout.flush()
+    return 0
+
+
+def _document(out: io.StringIO) -> wire.Json | None:
+    try:
+        return wire.loads(out.getvalue())
+    except Invalid:
+        return None

@@ -1,0 +1,286 @@
+"""`--ssh`: which hosts are meant, and a command that is called once for each of them, all at
+once."""
+
+import io
+import queue
+import shlex
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from copy import copy
+from pathlib import Path
+from typing import Any
+
+import click
+from msgspec import Struct
+from msgspec.structs import replace
+
+from andon.cli.options import chosen
+from andon.cli.sources import settings_of
+from andon.cli.ssh.table import HostAnswer, HostTable
+from andon.cli.terminal import Choices, Terminal
+from andon.errors import AndonError, Invalid, Unavailable
+from andon.node.ssh.client import TIMEOUT_SECONDS, SshTerms
+from andon.node.ssh.names import configured_hosts, hosts_of, listed_hosts
+
+AT_ONCE = 32
+STARTING_SECONDS = 0.5
+"""A host that has not answered by then waits for the network: it no longer counts as one of those
+at once."""
+LOOK_SECONDS = 0.05
+MOST_FILE_BYTES = 4 << 20
+LEAST_WIDTH = 40
+READING = frozenset(
+    ("status", "ps", "devices", "history", "why", "alerts", "alerts show", "alerts rules", "free",
+     "leases", "who", "jobs", "runs", "estimate", "doctor")
+)  # fmt: skip
+"""Commands that can be asked of hosts."""
+OPTIONS = ("--ssh", "--hosts-file", "--timeout")
+LIVE = frozenset(("watch", "top"))
+"""Those that keep a connection."""
+NONE_ANSWERED, SOME_ANSWERED, NOT_AVAILABLE = 3, 1, 6
+
+
+def over_hosts(command: Callable[..., Any], args: Sequence[Any], more: dict[str, Any]) -> int:
+    """Calls a command for each host that the command line names; returns the exit code."""
+    context, choices = click.get_current_context(), chosen()
+    path = context.command_path.partition(" ")[2]
+    if path == "alerts" and context.invoked_subcommand in ("show", "rules"):
+        return 0  # its command has the same options
+    _check(context, path, choices, more)
+    hosts = named_hosts(choices)
+    if path in LIVE:
+        return _live(path, choices, hosts, lambda: command(*args, **more), more)
+    if path == "free" and not more["as_json"]:
+        more, form = {**more, "as_json": True}, "free"
+    else:
+        form = form_of(more)
+    table = HostTable(hosts, form, Terminal.of(choices))
+    asking = Asking(context, choices, lambda: command(*args, **more), table.width)
+    answers = asking.all(hosts, table.add)
+    table.end()
+    if not any(one.answered for one in answers):
+        return NONE_ANSWERED
+    if path == "free":
+        return 0 if any(one.answered and one.code == 0 for one in answers) else NOT_AVAILABLE
+    return 0 if all(one.answered for one in answers) else SOME_ANSWERED
+
+
+def _check(context: click.Context, path: str, choices: Choices, more: dict[str, Any]) -> None:
+    """Raises why this command line is not for hosts."""
+    if path not in READING | LIVE or context.invoked_subcommand is not None:
+        raise there(choices.words)
+    if choices.url is not None or choices.simulate is not None or choices.replay is not None:
+        raise Invalid("--ssh cannot be combined with --url, --simulate or --replay")
+    if more.get("follow"):
+        raise Invalid("--follow is for one machine", hint="live over SSH: andon watch, andon top")
+
+
+def _live(
+    path: str,
+    choices: Choices,
+    hosts: Sequence[str],
+    call: Callable[[], Any],
+    more: dict[str, Any],
+) -> int:
+    """Runs a command that stays: one host is its node."""
+    if len(hosts) == 1:
+        choices.url, choices.ssh, choices.hosts_file = url_of(hosts[0]), (), None
+        choices.terms = SshTerms(choices.timeout or TIMEOUT_SECONDS)
+        return int(call() or 0)
+    if path == "top":
+        raise Invalid("andon top shows one host", hint="several: andon watch --ssh HOST,HOST")
+    from andon.cli.ssh.watch import watch_hosts
+
+    return watch_hosts(choices, hosts, more)
+
+
+def form_of(more: dict[str, Any]) -> str:
+    """Returns json, csv or text."""
+    form = more.get("form")
+    if more.get("as_json") or form == "json":
+        return "json"
+    if more.get("as_csv") or form == "csv":
+        return "csv"
+    if form not in (None, "text"):
+        raise Invalid(f"--ssh prints text, JSON or CSV, not {form}")
+    return "text"
+
+
+def there(words: Sequence[str]) -> AndonError:
+    """The error for a command that is not for other machines: the line to type instead."""
+    hosts, kept, option = list[str](), list[str](), ""
+    for place, word in enumerate(words):
+        name, sign, value = word.partition("=")
+        if word == "--":
+            kept += words[place:]
+            break
+        if option or (sign and name in OPTIONS):
+            hosts += [value if sign and not option else word] * ((option or name) == "--ssh")
+            option = ""
+        elif word in OPTIONS:
+            option = word
+        else:
+            kept.append(word)
+    if kept and kept[0] in READING | LIVE and words[0] != kept[0]:
+        line = f"andon {kept[0]} --ssh {','.join(hosts)} {shlex.join(kept[1:])}"
+        return Invalid("--ssh follows the name of the command", hint=line.rstrip())
+    host = hosts[0].split(",")[0] if hosts else "HOST"
+    line = f"ssh -t {shlex.quote(host)} andon {shlex.join(kept)}"
+    return Invalid("over SSH, andon only reads: run it there", hint=line)
+
+
+def named_hosts(choices: Choices) -> list[str]:
+    listed: list[str] = []
+    if choices.hosts_file is not None:
+        path = Path(choices.hosts_file).expanduser()
+        try:
+            with path.open("rb") as file:
+                listed = listed_hosts(file.read(MOST_FILE_BYTES), choices.hosts_file)
+        except OSError as exc:
+            raise Invalid(f"{choices.hosts_file}: {exc.strerror}") from exc
+    return hosts_of(choices.ssh, dict(settings_of(choices).ssh_groups), listed)
+
+
+def url_of(host: str) -> str:
+    return host if "://" in host else f"ssh:{host}"
+
+
+def known_hosts(context: click.Context, typed: str) -> list[str]:
+    """Shell completion: the names in ~/.ssh/config and the groups of the settings."""
+    done, comma, last = typed.rpartition(",")
+    names = list[str]()
+    with suppress(OSError, AndonError, UnicodeDecodeError):
+        names += [f"@{name}" for name, _ in settings_of(chosen(context)).ssh_groups]
+        names += configured_hosts(Path("~/.ssh/config").expanduser().read_text())
+    return [f"{done}{comma}{name}" for name in names if name.startswith(last)]
+
+
+class AskedHost(Struct):
+    """One host while it is asked."""
+
+    place: int
+    name: str
+    choices: Choices
+    began: float = 0.0
+
+
+class Asking:
+    """Calls a command for many hosts, each in a thread with its own choices and output."""
+
+    def __init__(
+        self, context: click.Context, choices: Choices, call: Callable[[], Any], width: int
+    ) -> None:
+        self._context, self._choices, self._call, self._width = context, choices, call, width
+        self._turn = threading.Lock()  # commands and their modules know nothing of threads
+        self._done: queue.SimpleQueue[tuple[AskedHost, HostAnswer | BaseException]] = (
+            queue.SimpleQueue()
+        )
+
+    def all(self, names: Sequence[str], add: Callable[[int, HostAnswer], None]) -> list[HostAnswer]:
+        """Returns the answers in the order of the hosts; `add` gets each as it comes."""
+        settings_of(self._choices)  # a mistake in them is reported once
+        color = "always" if Terminal.of(self._choices).color else "never"
+        seconds = self._choices.timeout or TIMEOUT_SECONDS
+        until = time.monotonic() + seconds
+        own = replace(
+            self._choices, ssh=(), hosts_file=None, quiet=True, color=color, width=self._width,
+            terms=SshTerms(seconds, until, self._turn), warned=True, node=None,
+        )  # fmt: skip
+        waiting = [
+            AskedHost(place, name, replace(own, url=url_of(name)))
+            for place, name in enumerate(names)
+        ][::-1]
+        asked, found = list[AskedHost](), dict[int, HostAnswer]()
+        with _apart() as outputs:
+            try:
+                while len(found) < len(names):
+                    now = time.monotonic()
+                    young = [h for h in asked if now - h.began < STARTING_SECONDS]
+                    while waiting and now < until and len(young) < AT_ONCE:
+                        host = waiting.pop()
+                        host.began = now
+                        asked, young = [*asked, host], [*young, host]
+                        threading.Thread(
+                            target=self._ask, args=(host, outputs), daemon=True
+                        ).start()
+                    late = waiting if now >= until else []
+                    for host in late:
+                        reason = f"not asked: {seconds:g} s were over"
+                        self._done.put((host, HostAnswer.failed(host.name, Unavailable(reason))))
+                    waiting = [] if late else waiting
+                    with suppress(queue.Empty):
+                        host, answer = self._done.get(timeout=LOOK_SECONDS if waiting else None)
+                        asked = [one for one in asked if one is not host]
+                        if isinstance(answer, BaseException):
+                            raise answer
+                        found[host.place] = answer
+                        add(host.place, answer)
+            finally:
+                for host in asked:
+                    if host.choices.node is not None:
+                        host.choices.node.close()
+        return [found[place] for place in range(len(names))]
+
+    def _ask(self, host: AskedHost, outputs: "_Outputs") -> None:
+        began = time.monotonic()
+        text = outputs.begin()
+        try:
+            code, error = 0, None
+            try:
+                with self._turn, _twin(self._context, host.choices).scope(cleanup=False):
+                    code = int(self._call() or 0)
+            except AndonError as exc:
+                code, error = exc.exit_code, exc
+            node = host.choices.node
+            answer = HostAnswer(
+                host.name,
+                error,
+                text.getvalue(),
+                code,
+                time.monotonic() - began,
+                getattr(getattr(node, "host", None), "by", None),
+                node.live.free() if node is not None else None,  # type: ignore[attr-defined]
+            )
+            self._done.put((host, answer))
+        except BaseException as exc:  # noqa: BLE001 - of any kind: the command ends with it
+            self._done.put((host, exc))
+
+
+def _twin(context: click.Context, choices: Choices) -> click.Context:
+    """Returns the same context with these choices."""
+    own = copy(context)
+    if context.parent is None:
+        own.obj = choices
+    else:
+        own.parent = _twin(context.parent, choices)
+    return own
+
+
+class _Outputs(io.TextIOBase):
+    """Standard output for threads that each have their own."""
+
+    encoding = "utf-8"
+
+    def __init__(self) -> None:
+        self._own = threading.local()
+
+    def begin(self) -> io.StringIO:
+        text = self._own.text = io.StringIO()
+        return text
+
+    def write(self, text: str) -> int:
+        return int(self._own.text.write(text))
+
+
+@contextmanager
+def _apart() -> Iterator[_Outputs]:
+    """Gives each thread its own standard output; the table is written to the real one."""
+    real, outputs = sys.stdout, _Outputs()
+    sys.stdout = outputs
+    try:
+        yield outputs
+    finally:
+        sys.stdout = real

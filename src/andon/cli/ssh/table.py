@@ -1,0 +1,215 @@
+"""Answers of several hosts: as one text with a column of hosts, one JSON document or one CSV."""
+
+import csv
+import io
+import re
+import sys
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from andon.cli.live_screen import is_capable
+from andon.cli.show.csv_rows import csv_line
+from andon.cli.show.text import Text, display_width, harmless, say, without_commands
+from andon.cli.terminal import Terminal, write
+from andon.errors import AndonError
+from andon.model import wire
+from andon.model.device import SNAPSHOT
+from andon.model.naming import range_of
+from andon.units import human_bytes
+
+SNAPSHOTS, ANSWERS = "andon.snapshots/1", "andon.answers/1"
+MOST_NAME, LEAST_TEXT = 32, 40
+SMI_MARK = "by nvidia-smi: leases unknown"
+NO_ANSWER = "no answer"
+_UNITS = frozenset(("GiB", "MHz", "PCIe", "kWh"))  # of headings
+_SGR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class HostAnswer(Struct, frozen=True):
+    """What one host answered, or why it did not."""
+
+    host: str
+    error: AndonError | None = None
+    text: str = ""
+    code: int = 0
+    seconds: float = 0.0
+    by: str | None = None
+    free: int | None = None  # GPUs, where that is known
+
+    @classmethod
+    def failed(cls, host: str, error: AndonError) -> "HostAnswer":
+        return cls(host, error)
+
+    @property
+    def answered(self) -> bool:
+        """Whether the host answered, if only that it cannot do what was asked for."""
+        return self.error is None or (self.by is not None and self.error.cause != "ssh")
+
+    @property
+    def reason(self) -> str | None:
+        if self.error is None:
+            return None
+        return self.error.reason + (f"; {self.error.hint}" if self.error.hint else "")
+
+
+class HostTable:
+    """Prints answers as they come, in the order of the hosts; on a terminal, hosts that have not
+    answered yet have a line that is replaced."""
+
+    def __init__(self, hosts: Sequence[str], form: str, terminal: Terminal) -> None:
+        self._hosts, self._form, self._terminal = hosts, form, terminal
+        self._column = min(max(map(display_width, (*hosts, "HOST"))), MOST_NAME)
+        self.width = max(LEAST_TEXT, terminal.width - self._column - 2)
+        self._found: dict[int, HostAnswer] = {}
+        self._printed, self._heading, self._drawn = 0, "", 0
+        self._out = sys.stdout
+        live = terminal.live and form == "text" and is_capable()
+        self._redraws = live and len(hosts) < terminal.height
+
+    def add(self, place: int, answer: HostAnswer) -> None:
+        self._found[place] = answer
+        if self._form in ("json", "free"):
+            return
+        lines = list[str]()
+        while self._printed in self._found:
+            found = self._found[self._printed]
+            lines += self._csv(found) if self._form == "csv" else self.lines(found)
+            self._printed += 1
+        left = [h for n, h in enumerate(self._hosts) if n not in self._found]
+        self._put(lines, left if self._redraws else ())
+
+    def end(self) -> None:
+        answers = [self._found[place] for place in sorted(self._found)]
+        if self._form == "json":
+            value = answers_to_json(answers)
+            write(self._out, wire.dumps(value, indented=self._terminal.live) + "\n")
+            return
+        if self._form == "free":
+            answers = [replace(one, free=_free_for(one)) for one in answers]
+            for answer in sorted(answers, key=_rank):
+                self._put(self.lines(answer, offer_line(answer)), ())
+        if self._form != "csv":
+            line = say(summary(answers), "dim").fit(self._terminal.width)
+            write(self._out, line.paint(self._terminal.color) + "\n")
+
+    def _put(self, lines: Sequence[str], waiting: Sequence[str]) -> None:
+        """Writes lines over those of the hosts that were waiting, which follow again."""
+        up = f"\x1b[{self._drawn}F\x1b[J" if self._drawn else ""
+        below = [self._named(host, say("…", "dim")) for host in waiting]
+        self._drawn = len(below)
+        if lines or up or below:
+            write(self._out, up + "".join(f"{line}\n" for line in (*lines, *below)))
+
+    def lines(self, answer: HostAnswer, text: str | None = None) -> list[str]:
+        if answer.error is not None:
+            said = say("" if answer.answered else f"{NO_ANSWER}  ", "yellow")
+            said += say(answer.reason or "")
+            return [self._named(answer.host, said)]
+        shown = (answer.text if text is None else text).rstrip("\n").split("\n")
+        lines = list[str]()
+        for line in shown:
+            if _is_heading(line):
+                if line != self._heading:
+                    lines.append(self._prefixed("HOST", without_commands(line), "dim"))
+                self._heading = line
+            elif line.strip():
+                lines.append(self._prefixed(answer.host, without_commands(line)))
+        if answer.by == "nvidia-smi" and len(lines) > 1:
+            lines.append(self._named(answer.host, say(SMI_MARK, "dim")))
+        return lines
+
+    def _named(self, host: str, text: Text) -> str:
+        return self._prefixed(host, text.fit(self.width).paint(self._terminal.color))
+
+    def _prefixed(self, host: str, line: str, style: str = "bold") -> str:
+        name = say(harmless(host), style).fit(self._column).pad(self._column)
+        return f"{name.paint(self._terminal.color)}  {line}"
+
+    def _csv(self, answer: HostAnswer) -> list[str]:
+        if answer.error is not None:
+            write(sys.stderr, f"andon: {harmless(f'{answer.host}: {answer.reason}')}\n")
+            return []
+        rows = list(csv.reader(answer.text.splitlines()))
+        head = [csv_line(("host", *rows[0])).rstrip("\n")] if rows and not self._heading else []
+        self._heading = self._heading or "csv"
+        return head + [_with_host(answer.host, line) for line in rows[1:]]
+
+
+def _with_host(host: str, row: Sequence[str]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="").writerow([csv_line((host,)).rstrip("\n"), *row])
+    return out.getvalue()
+
+
+def _is_heading(line: str) -> bool:
+    """Whether it has only names of columns."""
+    words = _SGR.sub("", line).split()
+    return len(words) > 1 and all(word.isupper() or word in _UNITS for word in words)
+
+
+def answers_to_json(answers: Sequence[HostAnswer]) -> wire.Json:
+    """`andon.snapshots/1`; of another command than status, `andon.answers/1`."""
+    found = [(one, wire.loads(one.text) if one.error is None else None) for one in answers]
+    kinds = {value.get("schema") for _, value in found if value is not None}
+    name, schema = ("snapshot", SNAPSHOTS) if kinds <= {SNAPSHOT} else ("answer", ANSWERS)
+    return {
+        "schema": schema,
+        "hosts": [
+            {
+                "host": one.host,
+                "answered": one.answered,
+                "reason": one.reason,
+                "seconds": round(one.seconds, 3),
+                "by": one.by,
+                name: value,
+            }
+            for one, value in found
+        ],
+    }
+
+
+def summary(answers: Sequence[HostAnswer]) -> str:
+    """`4 of 5 hosts answered, 11 GPUs free`."""
+    good = sum(one.answered for one in answers)
+    text = f"{good} of {len(answers)} host{'s' * (len(answers) != 1)} answered"
+    known = [one.free for one in answers if one.answered and one.free is not None]
+    return f"{text}, {sum(known)} GPU{'s' * (sum(known) != 1)} free" if known else text
+
+
+def offer_line(answer: HostAnswer) -> str:
+    """`GPU 0-3  4 free, 80.0 GiB each` of the JSON of `andon free`."""
+    if answer.error is not None:
+        return ""
+    found = wire.loads(answer.text)
+    rows = [row for row in found["devices"] if row["code"] not in ("not_requested", "model")]
+    free = [row for row in rows if row["kind"] == "free"]
+    labels = range_of([row["label"] for row in free])
+    if found["available"]:
+        sizes = list(dict.fromkeys(human_bytes(row["free_bytes"] or 0) for row in free))
+        size = f"{sizes[0]} each" if len(sizes) == 1 and len(free) > 1 else " and ".join(sizes[:3])
+        return f"{f'GPU {labels}':<14}  {len(free)} free, {size}"
+    words = [f"{len(free)} free" + (f" (GPU {labels})" if free else "")]
+    counts = {"held": "held", "in_use": "in use without a lease", "withheld": "not available"}
+    parts = [(sum(row["kind"] == kind for row in rows), text) for kind, text in counts.items()]
+    words += [", ".join(f"{count} {text}" for count, text in parts if count)]
+    return f"{'–':<14}  " + "; ".join(filter(None, words))
+
+
+def _free_for(answer: HostAnswer) -> int | None:
+    """Returns how many GPUs of this host are free for the request."""
+    if answer.error is not None:
+        return 0 if answer.answered else None
+    rows = wire.loads(answer.text)["devices"]
+    return len([row for row in rows if row["kind"] == "free"])
+
+
+def _rank(answer: HostAnswer) -> tuple[bool, bool, int, int]:
+    """Best first: those that can meet the request, with the most that is free."""
+    if answer.error is not None:
+        return not answer.answered, True, 0, 0
+    found = wire.loads(answer.text)
+    free = [row for row in found["devices"] if row["kind"] == "free"]
+    room = sum(row["free_bytes"] or 0 for row in free)
+    return False, not found["available"], -len(free), -room

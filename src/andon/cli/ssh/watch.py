@@ -1,0 +1,126 @@
+"""`andon watch` over several hosts: one connection each, that is made again when it is lost."""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from typing import Any
+
+from msgspec.structs import replace
+
+from andon.cli.live_screen import LiveScreen, is_capable
+from andon.cli.show.csv_rows import csv_line, device_rows, header
+from andon.cli.show.watch import LiveTable
+from andon.cli.sources import node_of, rulebook_of, settings_of
+from andon.cli.ssh.hosts import url_of
+from andon.cli.ssh.table import HostAnswer, HostTable
+from andon.cli.terminal import Choices, Terminal
+from andon.errors import AndonError, Invalid
+from andon.model import wire
+from andon.model.device import Snapshot
+from andon.node.port import Node
+from andon.node.ssh.client import TIMEOUT_SECONDS, SshTerms
+from andon.units import human_seconds
+
+LEAST_LINES = 8  # of each host
+
+
+class Watched:
+    """One host: its latest snapshot, and why there is no newer one."""
+
+    def __init__(self, name: str, node: Node, table: LiveTable) -> None:
+        self.name, self._node, self._table = name, node, table
+        self.snapshot: Snapshot | None = None
+        self.trouble: AndonError | None = None
+
+    def look(self) -> bool:
+        """Takes the latest snapshot; returns whether it is a new one."""
+        try:
+            found = self._node.live.read()
+        except AndonError as exc:
+            self.trouble = exc
+            return False
+        self.trouble, before = None, self.snapshot
+        self.snapshot = found
+        return before is None or before.at != found.at
+
+    def answer(self, width: int, height: int, now: float) -> HostAnswer:
+        """Returns its lines; those of a host that is silent have its age."""
+        if self.snapshot is None:
+            return HostAnswer(self.name, self.trouble)
+        lamps = self._node.live.lamps(self.snapshot)
+        lines = [line.rstrip() for line in self._table.frame(self.snapshot, width, height, lamps)]
+        if self.trouble is not None:
+            age = human_seconds(max(0.0, now - self.snapshot.at))
+            lines.append(f"no answer for {age}: {self.trouble.reason}")
+        return HostAnswer(self.name, None, "\n".join(lines))
+
+
+def watch_hosts(choices: Choices, hosts: Sequence[str], given: dict[str, Any]) -> int:
+    """Shows all hosts until Ctrl-C, or for --count samples."""
+    if given["out"] is not None or given["devices"]:
+        raise Invalid("--out and devices are for one host", hint="andon watch --ssh HOST")
+    choices.interval_seconds = given["interval"]
+    interval, terminal = settings_of(choices).interval_seconds, Terminal.of(choices)
+    terms = SshTerms(choices.timeout or TIMEOUT_SECONDS)
+    own = replace(choices, ssh=(), hosts_file=None, terms=terms)
+    nodes = [node_of(replace(own, url=url_of(host), node=None)) for host in hosts]
+    book = rulebook_of(choices)
+    watched = [
+        Watched(host, node, LiveTable(terminal.color, book))
+        for host, node in zip(hosts, nodes, strict=True)
+    ]
+    with ExitStack() as stack, suppress(KeyboardInterrupt):
+        live = terminal.live and given["form"] == "table" and is_capable()
+        screen = stack.enter_context(LiveScreen()) if live and not given["lines"] else None
+        for node in nodes:
+            stack.callback(node.close)
+            node.live.follow(interval, patient=screen is None)  # type: ignore[attr-defined]
+        show = _shown(given["form"], screen, terminal, hosts)
+        left = given["count"]
+        while left is None or left > 0:
+            began = time.monotonic()
+            fresh = [one for one in watched if one.look()]
+            show(watched, fresh)
+            left = None if left is None else left - 1
+            time.sleep(max(0.05, began + interval - time.monotonic()))
+    return 0 if all(one.snapshot is not None for one in watched) else 1
+
+
+Show = Callable[[Sequence[Watched], Sequence[Watched]], None]
+
+
+def _shown(
+    form: str,
+    screen: LiveScreen | None,
+    terminal: Terminal,
+    hosts: Sequence[str],
+) -> Show:
+    """Returns what shows all hosts: on a screen, as lines, as JSON lines or as CSV."""
+    if form == "jsonl":
+        return lambda _, fresh: terminal.show("".join(map(_json_line, fresh)))
+    if form == "csv":
+        terminal.show(csv_line(("host",)).rstrip("\n") + "," + header())
+        return lambda _, fresh: terminal.show("".join(_csv_lines(fresh)))
+
+    def draw(watched: Sequence[Watched], _: Sequence[Watched]) -> None:
+        width, height = screen.size() if screen else (terminal.width, terminal.height)
+        each = max(LEAST_LINES, (height - 1) // len(watched))
+        lines = HostTable(hosts, "text", replace(terminal, width=width, live=False))
+        answers = [one.answer(lines.width, each, time.time()) for one in watched]
+        shown = [line for answer in answers for line in lines.lines(answer)]
+        if screen is not None:
+            screen.draw(shown[: height - 1])
+        else:
+            terminal.show("".join(f"{line}\n" for line in shown))
+
+    return draw
+
+
+def _json_line(one: Watched) -> str:
+    assert one.snapshot is not None
+    return wire.dumps({"host": one.name, **wire.snapshot_to_json(one.snapshot)}) + "\n"
+
+
+def _csv_lines(fresh: Sequence[Watched]) -> list[str]:
+    rows = [(one.name, row) for one in fresh if one.snapshot for row in device_rows(one.snapshot)]
+    return [csv_line((name,)).rstrip("\n") + "," + row for name, row in rows]

@@ -1,0 +1,85 @@
+"""Why a host gives no answer, from what ssh and its shell printed; pure."""
+
+from collections.abc import Mapping, Sequence
+
+from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
+from andon.units import plain
+
+LONGEST_WORDS = 200
+_REFUSED = "Permission denied ("
+_KNOWN: Sequence[tuple[Sequence[str], str, str]] = (
+    (("REMOTE HOST IDENTIFICATION HAS CHANGED",), "its host key has changed",
+     "if that is expected: ssh-keygen -R {host}"),
+    (("Host key verification failed",), "its host key is not known here", "once: ssh {host}"),
+    ((_REFUSED, "Too many authentication failures"), "permission denied",
+     "no password is asked for: try ssh {host}"),
+    (("Could not resolve hostname",), "no such name", "see ~/.ssh/config"),
+    (("Connection refused",), "connection refused", "is sshd running there?"),
+    (("timed out",), "connection timed out after {seconds:g} s", "is it switched on?"),
+    (("No route to host", "Network is unreachable"), "no way to it", "check the network"),
+    (("Connection closed", "Connection reset", "Broken pipe", "closed by remote host"),
+     "the connection was lost", ""),
+)  # fmt: skip
+"""What ssh prints, our words for it, and what to do."""
+_KINDS: Mapping[int, type[AndonError]] = {
+    kind.exit_code: kind for kind in (Denied, Gone, Invalid, Conflict)
+}
+NO_ANDON = "pip install andon there, or set ssh.andon to its path"
+_NO_ANDON = {
+    "amd": "its AMD GPUs need andon there",
+    "intel": "its Intel GPUs need andon there",
+    "nothing": "no andon and no nvidia-smi there",
+}
+
+
+def not_connected(host: str, code: int, out: bytes, said: bytes, seconds: float) -> Unavailable:
+    """The failure of an ssh that ended before the script began."""
+    text = said.decode(errors="replace")
+    for signs, words, hint in _KNOWN:
+        if any(sign in text for sign in signs):
+            reason = _with(words.format(seconds=seconds), text)
+            return Unavailable(reason, hint=hint.format(host=host), cause="ssh")
+    if code == 255:
+        return Unavailable(_with("ssh failed", text), hint=f"try ssh {host}", cause="ssh")
+    shown = text if text.strip() else out.decode(errors="replace")
+    return Unavailable(_with("no shell there", shown), hint=f"try ssh {host}", cause="ssh")
+
+
+def lost_midway(said: bytes) -> Unavailable:
+    words = _with(
+        "the connection was lost before the answer was complete", said.decode(errors="replace")
+    )
+    return Unavailable(words, cause="ssh")
+
+
+def ended(kind: str, said: bytes) -> AndonError:
+    """The failure of a host that was followed."""
+    if kind != "andon":
+        return without_andon(kind)
+    if b"andon: " in said:
+        return failed_there(1, said.decode(errors="replace"))
+    return lost_midway(said)
+
+
+def without_andon(kind: str) -> Unavailable:
+    return Unavailable(_NO_ANDON.get(kind, _NO_ANDON["nothing"]), hint=NO_ANDON, cause="ssh")
+
+
+def failed_there(code: int, said: str) -> AndonError:
+    """The sentence of an andon that failed on the host, as an error of the same kind."""
+    lines = [line.removeprefix("andon: ") for line in said.splitlines() if line.strip()]
+    ours = [line for line in said.splitlines() if line.startswith("andon: ")]
+    words = ours[-1].removeprefix("andon: ") if ours else (lines[-1] if lines else "")
+    hints = [line.removeprefix("hint: ") for line in lines if line.startswith("hint: ")]
+    reason = plain(words, LONGEST_WORDS) or f"it ended with exit code {code}"
+    hint = plain(hints[-1], LONGEST_WORDS) if hints else ""
+    kind = _KINDS.get(code)
+    if kind is not None:  # it can answer, but not this
+        return kind(reason, hint=hint)
+    return Unavailable(f"andon there fails: {reason}", hint=hint, cause="ssh")
+
+
+def _with(words: str, text: str) -> str:
+    """Returns our words with those of ssh: the last line that is not a frame."""
+    lines = [line.strip() for line in text.splitlines() if line.strip(" @\r\n")]
+    return f"{words} ({plain(lines[-1], LONGEST_WORDS)})" if lines else words
