@@ -24,8 +24,7 @@ def running_server(token_file: str | None) -> Server | None:
     if own is not None and _answers(own, Unavailable, Denied):
         return own
     system = service(usual_url(), token_file)
-    # One that simulates devices is a demo, and does not speak for this machine.
-    return system if _answers(system, Unavailable, real=True) else None
+    return system if _answers(system, Unavailable) and not _is_demo(system) else None
 
 
 def silent_server() -> str | None:
@@ -33,18 +32,22 @@ def silent_server() -> str | None:
     return next(iter(_silent), None)
 
 
-def _answers(server: Server, *absent: type[AndonError], real: bool = False) -> bool:
-    """Whether the server answers in time and is genuine; an unproven one does not count. `real`:
-    nor does one with simulated devices."""
+def _is_demo(server: Server) -> bool:
+    """Whether it shows a simulated lab, which does not speak for this machine."""
+    return bool(server.within(LOOK_LIMITS).get("/api/features").get("demo"))
+
+
+def _answers(server: Server, *absent: type[AndonError]) -> bool:
+    """Whether the server answers in time and is genuine; an unproven one does not count."""
     began = time.monotonic()
     if began < _silent.get(server.url, 0.0):
         return False
     try:
-        found = server.within(LOOK_LIMITS).get("/api/alerts?limit=1")
+        server.within(LOOK_LIMITS).get("/api/alerts?limit=1")
     except absent:
         now = time.monotonic()
         if now - began >= LOOK_LIMITS.timeout_seconds:
             _silent[server.url] = now + SILENT_SECONDS
         return False
     _silent.pop(server.url, None)
-    return not (real and found.get("simulated"))
+    return True

@@ -271,7 +271,9 @@ def _options(url: StoreUrl, readonly: bool) -> dict[str, Any]:
     try:
         options = conninfo_to_dict(url.text)
     except psycopg.Error as exc:
-        raise Invalid(f"{url}: {str(exc).strip()}", hint="see docs/postgres.md") from exc
+        raise Invalid(
+            f"{url}: {str(exc).strip()}", hint="postgresql://[ROLE@]HOST[:PORT]/DATABASE"
+        ) from exc
     options.setdefault("fallback_application_name", "andon")
     if "PGCONNECT_TIMEOUT" not in os.environ:
         options.setdefault("connect_timeout", CONNECT_SECONDS)

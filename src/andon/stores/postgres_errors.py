@@ -44,7 +44,7 @@ def _unconnected(text: str, place: str) -> AndonError:
     if "pg_hba.conf" in text or "permission denied for database" in text:
         return Denied(f"{place}: {text}", hint="the administrator of PostgreSQL must let it in")
     if re.search("invalid .* value:", text):
-        return Invalid(f"{place}: {text}", hint="see docs/postgres.md")
+        return Invalid(f"{place}: {text}", hint="postgresql://[ROLE@]HOST[:PORT]/DATABASE")
     if "read-only" in text or "hot standby" in text:
         return Unavailable(f"{place}: only a standby responds", hint=_STANDBY)
     if "No such file or directory" in text and "socket" in text:

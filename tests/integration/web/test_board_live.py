@@ -153,7 +153,7 @@ def test_a_dead_store_leaves_the_live_values_and_says_why(
         expect(seen.page.get_by_role("figure", name=re.compile(r"^Utilisation.*mean"))
                ).to_be_visible()  # fmt: skip
         seen.page.goto(f"{served.url}/#/health")
-        expect(seen.page.get_by_role("heading", level=1)).to_contain_text("History: ")
+        expect(seen.page.get_by_role("heading", level=1)).to_contain_text("History")
         expect(seen.page.get_by_text("charts will have a gap")).to_be_visible()
 
 

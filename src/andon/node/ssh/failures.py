@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
+from andon.model.vendors import VENDORS
 from andon.units import plain
 
 LONGEST_WORDS = 200
@@ -26,8 +27,7 @@ _KINDS: Mapping[int, type[AndonError]] = {
 }
 NO_ANDON = "pip install andon there, or set ssh.andon to its path"
 _NO_ANDON = {
-    "amd": "its AMD GPUs need andon there",
-    "intel": "its Intel GPUs need andon there",
+    **{one.name: f"its {one.title} GPUs need andon there" for one in VENDORS},
     "nothing": "no andon and no nvidia-smi there",
 }
 

@@ -17,6 +17,7 @@ from andon.web.answers.sights import why_hidden
 NO_DEVICES = "it used no GPU of this node"
 NOT_SAMPLED = "the run ended before its devices were read"
 MOST_LISTED = 500
+MOST_OFFSET = 1_000_000_000
 MOST_CHOICES = 100  # of a kind: a menu with more is no help
 _AS_RECORDED = (
     "id", "kind", "state", "node", "user", "began", "ended", "samples", "parent", "group", "rank",

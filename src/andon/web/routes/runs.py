@@ -13,7 +13,7 @@ from andon.errors import Denied
 from andon.model.run.record import RunState
 from andon.model.shapes import to_json
 from andon.runs.rules.matching import RunQuery
-from andon.web.answers.runs import MOST_LISTED
+from andon.web.answers.runs import MOST_LISTED, MOST_OFFSET
 from andon.web.answers.texts import dumped
 from andon.web.history_reader import HistoryReader
 from andon.web.routes.picked import Picked
@@ -39,7 +39,7 @@ def run_routes(router: APIRouter, reader: HistoryReader) -> None:
         group: _Text = "",
         state: Annotated[RunState | None, Query()] = None,
         limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 50,
-        offset: Annotated[int, Query(ge=0)] = 0,
+        offset: Annotated[int, Query(ge=0, le=MOST_OFFSET)] = 0,
     ) -> Response:
         """The runs, the latest first; `choices` is what they can be filtered by."""
         runs = node.runs
