@@ -139,8 +139,8 @@ def read_results(report: Path) -> Results:
 class Runner:
     """Starts pytest for any lane, keeps all results, and ends what it started."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._started = folder, 0
+    def __init__(self, folder: Path, options: Sequence[str] = ()) -> None:
+        self._folder, self._options, self._started = folder, options, 0
         self._lock = threading.Lock()
         self._running: set[int] = set()  # each leads a group of its own
         self._stopped = False
@@ -185,7 +185,7 @@ class Runner:
             if self._stopped:
                 return None, folder
             process = subprocess.Popen(
-                [PYTHON, "-m", "pytest", f"--basetemp={folder}", *arguments(tests)],
+                [PYTHON, "-m", "pytest", f"--basetemp={folder}", *self._options, *arguments(tests)],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                 text=True, errors="replace", cwd=ROOT,
                 env={**os.environ, "TEST_REPORT": f"{folder}.report"},
@@ -303,7 +303,7 @@ def main(named: Sequence[str]) -> int:
     began = time.monotonic()
     subprocess.run([PYTHON, "-m", "tests.standin"], cwd=ROOT, check=True)
     with tempfile.TemporaryDirectory(prefix="andon-test.", ignore_cleanup_errors=True) as folder:
-        runner = Runner(Path(folder))
+        runner = Runner(Path(folder), () if named else ("-m", "not long"))
         try:
             unended = in_lanes(runner, portions(modules(named)), LANES)
             lanes_seconds = time.monotonic() - began

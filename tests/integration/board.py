@@ -26,7 +26,8 @@ expect.set_options(timeout=PATIENCE_MS)
 @contextmanager
 def opened(browser: Browser, **options: Any) -> Iterator[Window]:
     """A window in a profile of its own."""
-    context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
+    usual = {"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce"}
+    context = browser.new_context(**{**usual, **options})
     context.set_default_timeout(PATIENCE_MS)
     found = Window(context.new_page())
     found.watch()

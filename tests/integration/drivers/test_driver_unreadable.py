@@ -12,6 +12,8 @@ from tests.integration.serving import Served, serving
 from tests.standin import StandIn, init_fails
 from tests.support.nvidia_smi import H200, Fake
 
+pytestmark = pytest.mark.long
+
 MISMATCH, NOT_LOADED, DENIED, UNKNOWN = 18, 9, 4, 999
 
 

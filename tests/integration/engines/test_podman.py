@@ -22,6 +22,7 @@ from tests.integration.parts import PATH, busybox_image
 from tests.support.sharing_parts import gpu
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.skipif(sys.platform != "linux", reason="containers of Linux"),
     pytest.mark.timeout(300),
 ]

@@ -22,6 +22,7 @@ from tests.standin import StandIn, StandInProcess
 from tests.support.waiting import wait_for
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.skipif(sys.platform != "linux", reason="containers of Linux"),
     pytest.mark.timeout(400),  # an image is built
 ]

@@ -171,6 +171,8 @@ import json, sys
 from andon.leases.rules.validity import LeaseEnd
 from andon.leases.book.hold import Countdown, Hold, clocks
 import os
+
+pytestmark = pytest.mark.long
 hold = Hold("x", -1, -1)
 end = LeaseEnd(*json.loads(sys.argv[1]))
 print(Countdown(hold, end).left_seconds())

@@ -18,7 +18,7 @@ PAGES = {
     "runs": "pretrain.py",
     "jobs": "pretrain.py",
     "leases": "carol",
-    "health": "Health",
+    "health": "What to do",
 }
 
 

@@ -31,18 +31,21 @@ BOUNDED = settings(
 
 @pytest.mark.parametrize("mode", list(GenerationMode))
 def test_no_request_that_the_schema_allows_or_forbids_breaks_the_server(
-    tmp_path: Path, mode: GenerationMode
+    tmp_path: Path, mode: GenerationMode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
     sampler = Hand(drawn.farm())
     recorder = Recorder(lambda: open_store(Settings(history_store="memory:")), sampler.subscribe(1))
     free = Snapshot("node17", drawn.AT, devices=tuple(gpu(index) for index in range(4)))
     parts = Parts(tmp_path, [drawn.farm()], memory=Recorded(recorder), longest_wait_seconds=0.05)
     parts.sampler.give(free)  # what a lease's look sees; the routes may still say the first
     schema = schemathesis.openapi.from_asgi("/openapi.json", at_home(parts.app))
-    asked = {operation.label for operation in _operations(schema) if _answers(operation, mode)}
-    end_holders(Book(parts.env))
-    parts.close()
-    recorder.close()
+    try:
+        asked = {operation.label for operation in _operations(schema) if _answers(operation, mode)}
+    finally:
+        end_holders(Book(parts.env))
+        parts.close()
+        recorder.close()
     wanted = {"GET /api/devices/{device}/history", "POST /api/session", "POST /api/silences",
               "POST /api/leases", "POST /api/leases/{lease}/renew"}  # fmt: skip
     assert wanted <= asked
