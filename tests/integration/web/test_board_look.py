@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
+from andon.leases.book.lease_book import Book
 from tests.integration.board import GROUND, opened, serving_node, sign_in, tiles, violations
 from tests.integration.browser import Window, chromium
 from tests.integration.parts import free_port
 from tests.integration.serving import Served, serving
+from tests.support.web_parts import end_holders
 
 DEVICES = 4
 LARGE = {"width": 3840, "height": 2160}
@@ -40,6 +42,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         ANDON_LEASE_DIR=book, ANDON_SIMULATE_SCENARIO="idle", ANDON_ALERTS_NODE_CPU_PERCENT="off",
     ) as served:  # fmt: skip
         yield served
+    end_holders(Book({"ANDON_LEASE_DIR": book}))
 
 
 def test_the_page_is_there_before_its_script_and_its_menu_never_moves(
