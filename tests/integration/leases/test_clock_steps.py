@@ -24,6 +24,8 @@ from tests.standin import StandIn
 from tests.support.waiting import wait_for
 from tests.support.wall_clock import WallClock
 
+pytestmark = pytest.mark.long
+
 HOUR, DAY = 3600, 86_400
 STEPS = [DAY, -DAY]  # longer than whatever lasts here
 PYTHON = sys.executable
@@ -171,8 +173,6 @@ import json, sys
 from andon.leases.rules.validity import LeaseEnd
 from andon.leases.book.hold import Countdown, Hold, clocks
 import os
-
-pytestmark = pytest.mark.long
 hold = Hold("x", -1, -1)
 end = LeaseEnd(*json.loads(sys.argv[1]))
 print(Countdown(hold, end).left_seconds())
