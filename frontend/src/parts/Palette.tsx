@@ -99,7 +99,7 @@ function useEntries(judged: Judged, typed: string, onHelp: () => void): Entry[] 
     ...(alerts ?? []).filter((one) => one.state === "firing").flatMap((one) => ofAlert(one, may, text, seconds)),
     ...(jobs?.jobs ?? []).map((one): Entry => ({ kind: "job", title: `Job ${one.label} ${one.name}`, detail: `${one.state} · ${one.user}`, act: jobLink(one.label) })),
     ...(runs?.items ?? []).map((one): Entry => ({ kind: "run", title: `Run ${one.name || one.id}`, detail: [one.state, one.user].filter(Boolean).join(" · "), words: one.id, act: runLink(one.id) })),
-    ...users(judged).map((name): Entry => ({ kind: "user", title: name, detail: "their GPUs on the board", act: `#/?q=${encodeURIComponent(name)}` })),
+    ...users(judged).map((name): Entry => ({ kind: "user", title: name, detail: "their GPUs, jobs and runs", act: `#/user/${encodeURIComponent(name)}` })),
     { kind: "action", title: "Copy a link to this view", act: async () => (await toClipboard(location.href), "copied") },
     { kind: "action", title: "Light or dark theme", words: "toggle", act: toggleTheme },
     { kind: "action", title: "Help: lamps, marks and keys", act: onHelp },

@@ -69,8 +69,8 @@ REFUSED = [
     ({"user": "nobody7"}, Denied, 'role "nobody7" does not exist', "createuser nobody7"),
     ({"host": "127.0.0.1,::1", "port": "27998,27999"}, Unavailable, "27998", "pg_isready"),
     ({"options": "-csearch_path=nowhere"}, Invalid, "no schema", "CREATE SCHEMA"),
-    ({"sslmode": "nonsense"}, Invalid, "sslmode", "docs/postgres.md"),
-    ({"nonsense": "1"}, Invalid, "nonsense", "docs/postgres.md"),
+    ({"sslmode": "nonsense"}, Invalid, "sslmode", "postgresql://"),
+    ({"nonsense": "1"}, Invalid, "nonsense", "postgresql://"),
 ]
 
 
