@@ -4,9 +4,10 @@ import sqlite3
 from pathlib import Path
 
 from andon.web.transport.keys import make_token
-from tests.integration.serving import andon, serving
+from tests.integration.serving import Served, andon, serving
 from tests.support.disks import disk as disk
 from tests.support.disks import fill
+from tests.support.waiting import wait_for
 
 
 def test_on_a_full_disk_and_with_a_newer_index_it_serves_and_says_so(disk: Path) -> None:
@@ -23,8 +24,7 @@ def test_on_a_full_disk_and_with_a_newer_index_it_serves_and_says_so(disk: Path)
         log.open("wb") as errors,
         serving(disk, errors=errors, ANDON_HISTORY=str(disk / "history.db")) as served,
     ):
-        health = served.ask("/api/health").json()
-        assert (health["status"], health["store"]["state"]) == ("degraded", "failing")
+        wait_for(lambda: _states(served) == ("degraded", "failing"))
         assert len(served.ask("/api/snapshot").json()["devices"]) == 2
         runs = served.ask("/api/runs")
         assert (runs.status, runs.json()["error"]["kind"]) == (503, "unavailable")
@@ -32,6 +32,11 @@ def test_on_a_full_disk_and_with_a_newer_index_it_serves_and_says_so(disk: Path)
     assert "Traceback" not in said
     assert "runs are not shown: the index of runs was written by a newer andon" in said
     assert index.read_bytes() == before, "what a newer andon wrote is not touched"
+
+
+def _states(served: Served) -> tuple[str, str]:
+    health = served.ask("/api/health").json()
+    return health["status"], health["store"]["state"]
 
 
 def test_without_room_for_a_token_it_says_so_and_ends(disk: Path) -> None:
