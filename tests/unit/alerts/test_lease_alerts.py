@@ -4,7 +4,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-
 from msgspec.structs import replace
 
 from andon.alerts import rules as alerting

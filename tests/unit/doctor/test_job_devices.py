@@ -9,7 +9,8 @@ from andon.cli.commands.setup.slurm import conf_lines, script
 from andon.doctor.rules.job_devices import broken_by_events, given_devices, unfit_devices
 from andon.model.device import DeviceStatus, Process, State
 from andon.model.event import Event, EventKind
-from tests.support.snapshots import GIB, h200
+from andon.units import GIB
+from tests.support.snapshots import h200
 
 
 def boards(count: int = 4) -> list[DeviceStatus]:
