@@ -15,6 +15,7 @@ lost.
 import os
 import stat
 import sys
+from _signal import SIG_IGN, SIGTERM, signal  # type: ignore[import-not-found]
 
 try:
     import fcntl
@@ -99,6 +100,7 @@ def say(words: str) -> None:
 
 
 def main(path: str, chosen: bool) -> None:
+    signal(SIGTERM, SIG_IGN)  # sent to a whole job: the end of its record is still to come
     try:
         target = LineAppender(open_new(path, chosen))
     except OSError as error:

@@ -5,18 +5,12 @@ import sys
 import time
 from contextlib import suppress
 
-from andon.cli.commands.jobs.elsewhere import (
-    cancel_there,
-    code_of,
-    jobs_there,
-    submit_there,
-    views_there,
-    wait_there,
-)
+from andon.cli.commands.jobs.elsewhere import cancel_there, views_there
 from andon.cli.show.waiting import LineInPlace, waited_words
 from andon.cli.terminal import Choices, notice, write
 from andon.errors import AndonError, Gone, Invalid
 from andon.jobs.clusters.asking import OpenCluster
+from andon.jobs.clusters.submitting import code_of, jobs_there, submit_there, wait_there
 from andon.jobs.rules.cluster_views import named
 from andon.jobs.rules.polling import FRESH_SECONDS
 from andon.model.job import JobState
