@@ -9,9 +9,12 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from types import FrameType
 
 from msgspec import Struct
 
@@ -62,19 +65,29 @@ class _Place(Struct, frozen=True):
 
 def main(words: Sequence[str]) -> int:
     task, job, command = read(ClusterTask, loads(words[0])), words[1], words[2:]
+    begun = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, partial(_ended, begun))
     try:
         find(command)
-        return _run(task, job, command)
+        return _run(task, job, command, begun)
     except CannotStart as error:
         _say(error.reason)
         return error.code
     except AndonError as error:
         _say(f"no record of this job: {error.reason}")
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as Python found it
+        for number in (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
         os.execvp(command[0], list(command))  # noqa: S606 - as it was given
 
 
-def _run(task: ClusterTask, job: str, command: Sequence[str]) -> int:
+def _ended(begun: threading.Event, number: int, frame: FrameType | None) -> None:
+    """Ends this process before the command; once that has ended, its record is still to come."""
+    if not begun.is_set():
+        os._exit(128 + number)
+
+
+def _run(task: ClusterTask, job: str, command: Sequence[str], started: threading.Event) -> int:
     settings = load_settings({}).settings
     with open_sampler(settings) as sampler:
         sampler.begin()
@@ -88,12 +101,12 @@ def _run(task: ClusterTask, job: str, command: Sequence[str]) -> int:
             _say(f"{task.cluster} gave this job a GPU that is in use: {words}")
         if place.strangers and task.if_busy and _gave_back(task.if_busy):
             place.placement.release()
-            _say(f"the job is given back to {task.cluster}, without this node")
             time.sleep(KILLED_SECONDS)
             return GIVEN_BACK
         notes = list[RunNote]()
 
         def begun(recorder: RunRecorder) -> None:
+            started.set()
             for words in place.strangers:
                 recorder.write(RunEvent(time.time(), "stranger", {"device": words}))
             begin = recorder.begin
@@ -119,6 +132,7 @@ def _run(task: ClusterTask, job: str, command: Sequence[str]) -> int:
             begun=begun,
             output=_tail(task, job) if task.quiet else None,
             quiet=task.quiet,
+            forwards=task.forwards,
         )
         try:
             return work.run(place.placement)[0]

@@ -49,6 +49,7 @@ class CommandWork(Struct, frozen=True):
     begun: Callable[[RunRecorder], None] | None = None  # called when its record has begun
     output: Callable[[], str] | None = None  # the end of its output, where that is a file
     quiet: bool = False  # says neither where it runs nor what it used
+    forwards: bool = True  # passes signals on; a cluster may send them to every process itself
 
     @property
     def words(self) -> str:
@@ -184,6 +185,7 @@ class _Attempt:
             shell=work.shell,
             cpus=cpus,
             elsewhere=None if work.contained is None else work.contained.send,
+            forwards=work.forwards,
         )
         self._printed.follow(launcher.recent)
         return launcher.run(self._watch.check, self._notify)

@@ -54,6 +54,7 @@ def test_one_command_for_here_and_there(login: Login) -> None:
 
 
 def test_a_job_is_recorded_on_the_devices_that_slurm_gave(node: StandIn, login: Login) -> None:
+    slurm = login.slurm
     stranger = StandInProcess(os.getpid(), 3 << 30)
     first, second, *others = StandIn.devices(8)
     node.write([first, replace(second, processes=(stranger,)), *others])
@@ -75,6 +76,13 @@ def test_a_job_is_recorded_on_the_devices_that_slurm_gave(node: StandIn, login: 
     known = login.jobs()[one]
     assert (known["state"], known["exit_code"]) == ("failed", 5)
     assert (known["run"], known["error"]) == (ended["run"], "exit code 5")
+    login.variables["ANDON_CONFIG"] = str(login.folder / "andon.toml")
+    table = '[clusters.slurm]\nkind = "slurm"\non_busy = "requeue"\n'
+    (login.folder / "andon.toml").write_text(table)
+    again = login.submit("--gpus", "2", "--", "true").removeprefix("slurm:")
+    wait_until(lambda: "ExcNodeList=n1" in slurm("scontrol", "show", "job", again), "its return")
+    shown = slurm("scontrol", "show", "job", again)
+    assert re.search(r"JobState=PENDING.*Requeue=0 Restarts=1", shown, re.DOTALL)
 
 
 def test_a_controller_that_is_away_costs_a_line(login: Login) -> None:

@@ -224,8 +224,8 @@ def test_a_submission_that_was_not_sent_leaves_nothing(fake: FakeCluster) -> Non
     assert notes.recent_notes(0.0) == []
     assert not pages.was_used("lab")
     assert not (jobs_path() / CLUSTER_PAGES).exists()
+    fake.break_(away="connection refused")
     with pytest.raises(Unavailable, match="whether it took the job is not known"):
-        fake.break_(away="connection refused")
         submit_there(opened(fake), submission())
     with pytest.raises(NotSent):
         submit_there(there, submission())

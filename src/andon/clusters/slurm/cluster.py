@@ -5,6 +5,7 @@ Slurm knows its jobs for some minutes after their end, then `sacct` does where t
 
 import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -42,6 +43,7 @@ from andon.version import __version__
 LOGS = "clusters"
 ARRAY = "SLURM_ARRAY_"
 """Variables of a job that submits another, which would take them for its own."""
+ASK_AGAIN_SECONDS = 0.2
 MOST_PLACED = 200
 """Running jobs whose devices are looked up for one list."""
 _AWAY = (
@@ -60,6 +62,12 @@ _BEFORE_WORDS = ("error: ", "Batch job submission failed: ", "slurm_load_jobs ")
 
 class SlurmCluster:
     """Implements ports.Cluster, Foreground and Previewing with the site's own commands."""
+
+    own_lines = (
+        r"srun: (?:error: )?(?:\S+: tasks? [\d,\[\]-]+: |launch/slurm: |Force Terminated "
+        r"|Job step aborted: |Terminating |.*StepId=|io_init_msg|failed reading io init).*",
+        r"slurmstepd\S*: error: \*\*\* (?:STEP|JOB) .*",
+    )
 
     def __init__(self, settings: ClusterSettings) -> None:
         self._options, self._name = commands.read_options(settings), settings.name
@@ -145,10 +153,19 @@ class SlurmCluster:
     # What else it can do.
 
     def foreground(self, submission: Submission) -> Sequence[str]:
-        task = replace(self._task(submission), quiet=False, if_busy="")
+        task = replace(self._task(submission), quiet=False, if_busy="", forwards=False)
         command = commands.srun_command(submission, self._options, task, _installation())
         self._ping()
         return command
+
+    def signal(self, submission: Submission, number: int) -> None:
+        until = time.monotonic() + self._seconds
+        while (job := self._of_label(submission.label)) is None:
+            if time.monotonic() > until:
+                raise Unavailable("Slurm does not have the job yet")
+            time.sleep(ASK_AGAIN_SECONDS)
+        sent = () if _waits(job) else (f"--signal={signal.Signals(number).name}",)
+        self._ask("scancel", "--quiet", *sent, job.job.id)
 
     def preview(self, submission: Submission) -> str:
         arguments = self._arguments(submission)
@@ -176,10 +193,11 @@ class SlurmCluster:
         return answers.parse_jobs(out)
 
     def _with_label(self, label: str) -> str | None:
-        for one in self._present(everyone=False):
-            if one.job.label == label:
-                return one.job.array or one.job.id
-        return None
+        found = self._of_label(label)
+        return None if found is None else found.job.array or found.job.id
+
+    def _of_label(self, label: str) -> SlurmJob | None:
+        return next((o for o in self._present(everyone=False) if o.job.label == label), None)
 
     def _placed(self, jobs: list[SlurmJob]) -> list[SlurmJob]:
         """Adds the devices of running jobs, asked for by one command."""
