@@ -378,6 +378,18 @@ class Foreground(Protocol):
 
 
 @runtime_checkable
+class ForegroundClient(Foreground, Protocol):
+    """A cluster whose command at this terminal passes no signals on and has lines of its own."""
+
+    own_lines: Sequence[str]
+    """Regular expressions, which begin with a word, of the lines that the command adds to the
+    error output by itself; they are not shown."""
+
+    def signal(self, submission: Submission, number: int) -> None:
+        """Sends a signal to the job of that command; ends one that has not started."""
+
+
+@runtime_checkable
 class Previewing(Protocol):
     """A cluster that can show what it would be sent."""
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from andon.errors import AndonError
+from andon.host.files import read_tail
 from andon.jobs.folder import VERDICT, JobsFolder, write_whole
 from andon.jobs.launching import AttemptRun
 from andon.jobs.record import (
@@ -17,7 +18,6 @@ from andon.jobs.record import (
     new_record,
     record_of,
     start_recorder,
-    tail_of,
 )
 from andon.jobs.rules.states import is_running
 from andon.leases.placement import Grant
@@ -25,6 +25,7 @@ from andon.model.job import AttemptFacts, AttemptVerdict, JobFacts, JobSpec
 from andon.model.job.facts import dumps, verdict_to_json
 from andon.model.lease import Owner
 from andon.runs.record import SampleSource
+from andon.work.output_tail import TAIL_BYTES
 from andon.work.preparing import bound_line, bound_to, free_port
 
 log = logging.getLogger("andon.jobs")
@@ -119,7 +120,7 @@ class AttemptRecorder:
 
     def _judge(self, facts: JobFacts, attempt: AttemptFacts) -> AttemptVerdict:
         place = (facts.spec.number, attempt.number)
-        tail = tail_of(self._folder.output(*place))
+        tail = read_tail(self._folder.output(*place), TAIL_BYTES)
         found = self._recorders.pop(place, None)
         if found is None:
             path = record_of(attempt)

@@ -36,7 +36,6 @@ from andon.runs.record import RunRecorder, SampleSource
 from andon.runs.rules.lines import RecordLines
 from andon.runs.rules.oom import MemoryBeforeEnd, Verdict, verdict
 
-TAIL_BYTES = 64 * 1024
 VERSIONS_SECONDS = 600.0
 """How long the versions of an interpreter are believed: asking it takes longer than many jobs."""
 CHANGED = "git commit changed since the job was submitted"
@@ -205,17 +204,6 @@ def continued(path: Path, source: SampleSource | None) -> RunRecorder | None:
     if recorder is not None:
         recorder.follow()
     return recorder
-
-
-def tail_of(path: Path) -> str:
-    """Returns the end of an output."""
-    try:
-        with path.open("rb") as file:
-            file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - TAIL_BYTES))
-            return file.read(TAIL_BYTES).decode(errors="replace")
-    except OSError:
-        return ""
 
 
 def record_of(attempt: AttemptFacts) -> Path | None:

@@ -62,7 +62,8 @@ def new_run(
 ) -> RunBegin:
     """Returns a new run of this process on these devices; `more` is from the caller."""
     place, pid = place_of(variables), os.getpid()
-    part = {"parent": parent_of(variables), "group": place.group, "rank": place.rank}
+    group = place.group or more.pop("group", None)
+    part = {"parent": parent_of(variables), "group": group, "rank": place.rank}
     if place.world_size is not None:
         part["world_size"] = place.world_size
     return RunBegin(
