@@ -15,7 +15,6 @@ _DENIED: Final = (
     "access/permission denied", "user's group not permitted", "invalid user id",
     "protocol authentication error", "not permitted",
 )  # fmt: skip
-NO_PAST: Final = ("accounting storage is disabled", "slurmdbd")
 _BEFORE: Final = ("error: ", "Batch job submission failed: ", "slurm_load_jobs ")
 _NODES: Final = "andon nodes --on NAME shows what there is"
 _REFUSED: Final = {  # what Slurm says, in small letters: our sentence, and what would help
@@ -28,13 +27,13 @@ _REFUSED: Final = {  # what Slurm says, in small letters: our sentence, and what
     "invalid qos": ("there is no such quality of service", "--engine-option=--qos=NAME"),
     "invalid feature specification": ("no node has such a feature", "set constraint, or leave it"),
     "invalid node name": ("there is no such node", _NODES),
+    "memory specification can not be satisfied": (
+        "no node has so much memory", "ask for less: --engine-option=--mem=SIZE"
+    ),
     "requested node configuration is not available": (
         "no node has what it asks for: so many GPUs, this model, or the rest", _NODES
     ),
     "invalid generic resource": ("Slurm knows no such GPU here", _NODES),
-    "memory specification can not be satisfied": (
-        "no node has so much memory", "ask for less: --engine-option=--mem=SIZE"
-    ),
     "invalid job array specification": (
         "the array is longer than this site allows", "submit it in parts; scontrol show config "
         "has MaxArraySize"
@@ -69,8 +68,6 @@ def refusal(said: str) -> AndonError:
         return Denied(f"Slurm does not allow it: {words}", hint="ask your administrator")
     if "invalid job id" in small:
         return Gone(f"Slurm does not know it: {words}")
-    if any(one in small for one in NO_PAST):
-        return Unavailable(words)
     for key, (sentence, hint) in _REFUSED.items():
         if key in small:
             return Invalid(f"{sentence}: {words}", hint=hint)
