@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from andon.clusters.slurm import SlurmCluster, cluster, kept
+from andon.clusters.slurm import SlurmCluster, cluster
 from andon.clusters.slurm.rules.answers import JOB_FIELDS, PAST_FIELDS, SEPARATOR
 from andon.errors import AndonError, Denied, Gone, Invalid, NotSent, Unavailable
 from andon.jobs.rules.cluster_views import ClusterPage, page_line
@@ -64,7 +64,7 @@ class Played:
 def played(monkeypatch: pytest.MonkeyPatch) -> Played:
     found = Played()
     monkeypatch.setattr(cluster, "ask_command", found)
-    monkeypatch.setattr(cluster.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     return found
 
 
@@ -236,7 +236,7 @@ def test_a_full_home_is_said_before_anything_is_submitted(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(kept.os, "open", full)
+    monkeypatch.setattr("andon.clusters.slurm.kept.os.open", full)
     with pytest.raises(NotSent, match="No space left on device"):
         slurm.submit(submission())
     assert played.count("sbatch") == 0
@@ -320,7 +320,7 @@ def test_the_list_is_asked_for_once_in_five_seconds_whoever_asks(
         one.reasons("4711")
     assert played.count("squeue") == 1
     now = time.time
-    monkeypatch.setattr(kept.time, "time", lambda: now() + 5.1)
+    monkeypatch.setattr("andon.clusters.slurm.kept.time.time", lambda: now() + 5.1)
     slurm.jobs(0.0)
     assert played.count("squeue") == 2
 
