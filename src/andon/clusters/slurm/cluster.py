@@ -6,7 +6,6 @@ Slurm knows its jobs for some minutes after their end, then `sacct` does where t
 import os
 import shutil
 import signal
-import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -16,12 +15,12 @@ from typing import NoReturn
 
 from msgspec.structs import replace
 
-from andon import errors
 from andon.clusters.slurm.rules import answers, commands, reasons
 from andon.clusters.slurm.rules.answers import SEPARATOR, SlurmJob
-from andon.clusters.slurm.rules.commands import Installation
+from andon.clusters.slurm.rules.commands import SameAndon
 from andon.errors import AndonError, Denied, Gone, Invalid, NotSent, Unavailable
 from andon.host.files import make_private
+from andon.host.interpreter import own_python
 from andon.host.processes.child_output import ask_command
 from andon.host.state.user_folder import state_folder
 from andon.host.users import user_name
@@ -336,9 +335,8 @@ class SlurmCluster:
             raise Unavailable(f"{folder} cannot be made: {exc.strerror}", hint="set logs") from exc
 
 
-def _installation() -> Installation:
-    package = Path(errors.__file__).parent
-    return Installation(sys.executable, str(package.parent), __version__)
+def _installation() -> SameAndon:
+    return SameAndon(*own_python(), __version__)
 
 
 def _waits(one: SlurmJob) -> bool:
