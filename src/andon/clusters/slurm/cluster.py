@@ -18,12 +18,13 @@ from msgspec.structs import replace
 from andon.clusters.slurm.rules import answers, commands, reasons
 from andon.clusters.slurm.rules.answers import SEPARATOR, SlurmJob
 from andon.clusters.slurm.rules.commands import SameAndon
-from andon.errors import AndonError, Denied, Gone, Invalid, NotSent, Unavailable
+from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
 from andon.host.files import make_private
 from andon.host.interpreter import own_python
 from andon.host.processes.child_output import ask_command
 from andon.host.state.user_folder import state_folder
 from andon.host.users import user_name
+from andon.jobs.clusters.asking import NotSent
 from andon.jobs.clusters.run_notes import note_of, noted_jobs, recorded_job
 from andon.model.job import JobState
 from andon.model.job.cluster import (
