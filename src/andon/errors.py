@@ -29,10 +29,6 @@ class Unavailable(AndonError):
     http_status = 503
 
 
-class NotSent(Unavailable):
-    """A request was not even sent, so it had no effect."""
-
-
 class Denied(AndonError):
     """It exists, but this caller may not use it."""
 

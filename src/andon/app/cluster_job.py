@@ -42,6 +42,7 @@ from andon.model.lease import Need
 from andon.model.naming import titles
 from andon.model.redaction import redact
 from andon.model.run.record import RunEvent, RunKind
+from andon.runs.header import place_of
 from andon.runs.record import RunRecorder
 from andon.work.output_tail import TAIL_BYTES
 from andon.work.preparing import CannotStart, find
@@ -125,8 +126,8 @@ def _run(task: ClusterTask, job: str, command: Sequence[str], started: threading
             more={
                 "tags": task.tags,
                 "params": {**task.params, "job": f"{task.cluster}:{job}"},
-                "group": task.group or _array(task, job),
                 "allocation_method": task.cluster,
+                **_group(task, job),
             },
             unsampled=place.unsampled,
             begun=begun,
@@ -198,9 +199,11 @@ def _folder(task: ClusterTask) -> Path | None:
     return None if os.access(home, os.W_OK) else Path(task.notes)
 
 
-def _array(task: ClusterTask, job: str) -> str | None:
+def _group(task: ClusterTask, job: str) -> dict[str, str]:
+    """Returns what the run belongs to, unless it is a rank: a group that was given, or an array."""
     array, _, index = job.partition("_")
-    return f"{task.cluster}:{array}" if index else None
+    found = task.group or (f"{task.cluster}:{array}" if index else None)
+    return {} if found is None or place_of(os.environ).group else {"group": found}
 
 
 def _tail(task: ClusterTask, job: str) -> Callable[[], str]:

@@ -18,7 +18,7 @@ from andon.app.settings import load_settings
 from andon.doctor.rules.job_devices import Unfit, broken_by_events, given_devices, unfit_devices
 from andon.errors import AndonError
 from andon.events.kernel_log import KernelLog
-from andon.host.files import names_in, read_text
+from andon.host.files import make_private, names_in, read_text
 from andon.host.processes.child_output import ask_command
 from andon.model.event import Event
 from andon.node.broken_devices import BrokenDevicesQuery
@@ -96,7 +96,7 @@ def _events(root: Path) -> list[tuple[int, Event]]:
 def _tell(path: Path, told: Mapping[str, int]) -> None:
     """Keeps which errors drained the node: once it is resumed, they do not drain it again."""
     with suppress(OSError):
-        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        make_private(path.parent)
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         draft.write_text(json.dumps(told))
         draft.replace(path)

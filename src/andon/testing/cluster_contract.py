@@ -28,7 +28,7 @@ from andon.model.job.cluster import ClusterJob, Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import JobSpec
 from andon.model.shapes import to_json
-from andon.ports import Cluster, Foreground, ForegroundClient
+from andon.ports import Cluster, Foreground
 
 OpenCluster = Callable[[], Cluster]
 PATIENCE_SECONDS = 120.0
@@ -269,10 +269,7 @@ class ClusterContract:
         with subprocess.Popen(command, stdout=subprocess.PIPE) as client:
             assert client.stdout is not None
             assert client.stdout.readline() == b"up\n"
-            if isinstance(cluster, ForegroundClient):
-                cluster.signal(wanted, signal.SIGTERM)
-            else:
-                client.send_signal(signal.SIGTERM)
+            cluster.signal(wanted, signal.SIGTERM)
             assert client.stdout.read() == b"asked\n"
         assert client.returncode == 9
 

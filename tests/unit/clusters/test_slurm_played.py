@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from andon.clusters.slurm import SlurmCluster, cluster
 from andon.clusters.slurm.rules.answers import JOB_FIELDS, PAST_FIELDS, SEPARATOR
-from andon.errors import AndonError, Denied, Gone, Invalid, NotSent, Unavailable
+from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
+from andon.jobs.clusters.asking import NotSent
 from andon.jobs.rules.cluster_views import ClusterPage, page_line
 from andon.model.job import JobState
 from andon.model.job.cluster import Submission

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from andon import errors
 from andon.clusters.slurm.rules import answers, commands, reasons
 from andon.clusters.slurm.rules.answers import SEPARATOR
-from andon.clusters.slurm.rules.commands import Installation, SlurmOptions
+from andon.clusters.slurm.rules.commands import SameAndon, SlurmOptions
 from andon.errors import Invalid
 from andon.model.job import JobState
 from andon.model.job.cluster import ClusterTask, Submission
@@ -22,7 +22,7 @@ from andon.settings.clusters import ClusterSettings
 from andon.version import __version__
 
 AT = 1_794_919_219.0
-INSTALLED = Installation("/nowhere/python", "/nowhere", "0.0.0")
+INSTALLED = SameAndon("/nowhere/python", "/nowhere", "0.0.0")
 
 
 def submission(job: dict[str, Any] | None = None, **more: Any) -> Submission:
@@ -42,7 +42,7 @@ def task(one: Submission, **options: Any) -> ClusterTask:
     return commands.task_of(one, SlurmOptions(**options), "slurm", "/logs")
 
 
-def scripted(one: Submission, installed: Installation = INSTALLED) -> str:
+def scripted(one: Submission, installed: SameAndon = INSTALLED) -> str:
     return commands.batch_script(one, task(one), installed)
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from andon.errors import Gone, Invalid, NotSent, Unavailable
+from andon.errors import Gone, Invalid, Unavailable
 from andon.failures.retrying import Clocks
 from andon.jobs.clusters import asking, notes, pages
-from andon.jobs.clusters.asking import OpenCluster
+from andon.jobs.clusters.asking import NotSent, OpenCluster
 from andon.jobs.clusters.poller import ClusterPoller
 from andon.jobs.clusters.submitting import submit_there
 from andon.jobs.folder import CLUSTER_PAGES, SUBMISSIONS, jobs_path, open_jobs_folder

@@ -6,7 +6,6 @@ Slurm knows its jobs for some minutes after their end, then `sacct` does where t
 import os
 import shutil
 import signal
-import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -14,18 +13,19 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from andon import errors
 from andon.clusters.slurm.kept import KeptAnswers, SubmittedLabels
 from andon.clusters.slurm.outputs import read_output
 from andon.clusters.slurm.rules import answers, commands, reasons
 from andon.clusters.slurm.rules.answers import SEPARATOR, SlurmJob
-from andon.clusters.slurm.rules.commands import Installation
+from andon.clusters.slurm.rules.commands import SameAndon
 from andon.clusters.slurm.rules.refusals import over_limit, refusal
-from andon.errors import AndonError, Gone, Invalid, NotSent, Unavailable
+from andon.errors import AndonError, Gone, Invalid, Unavailable
 from andon.host.files import make_private
+from andon.host.interpreter import own_python
 from andon.host.processes.child_output import ask_command
 from andon.host.state.user_folder import state_folder
 from andon.host.users import user_name
+from andon.jobs.clusters.asking import NotSent
 from andon.jobs.clusters.run_notes import note_of, noted_jobs, recorded_job
 from andon.model.job import JobState
 from andon.model.job.cluster import (
@@ -352,9 +352,8 @@ class SlurmCluster:
             raise Unavailable(f"{folder} cannot be made: {exc.strerror}", hint="set logs") from exc
 
 
-def _installation() -> Installation:
-    package = Path(errors.__file__).parent
-    return Installation(sys.executable, str(package.parent), __version__)
+def _installation() -> SameAndon:
+    return SameAndon(*own_python(), __version__)
 
 
 def _meant(jobs: Sequence[SlurmJob], job: str) -> list[SlurmJob]:

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from andon.errors import AndonError, NotSent, Unavailable
+from andon.errors import AndonError, Unavailable
 from andon.host.files import make_private, names_in, read_regular
+from andon.jobs.clusters.asking import NotSent
 from andon.jobs.folder import (
     SUBMISSIONS,
     open_jobs_folder,

@@ -4,9 +4,9 @@ import os
 import time
 from collections.abc import Sequence
 
-from andon.errors import AndonError, Gone, Invalid, NotSent, TimedOut, Unavailable
+from andon.errors import AndonError, Gone, Invalid, TimedOut, Unavailable
 from andon.failures.rules.backoff import doubled_seconds
-from andon.jobs.clusters.asking import OpenCluster
+from andon.jobs.clusters.asking import NotSent, OpenCluster
 from andon.jobs.clusters.notes import submit_once
 from andon.jobs.clusters.pages import forget_answer
 from andon.jobs.rules.cluster_views import named, of_id

@@ -16,7 +16,7 @@ from andon.jobs.rules.cluster_views import named
 from andon.jobs.rules.polling import FRESH_SECONDS
 from andon.model.job import JobState
 from andon.model.job.cluster import ClusterLog, Submission
-from andon.ports import Foreground, ForegroundClient
+from andon.ports import Foreground
 from andon.work.dropped_lines import without_lines
 
 LOG_BYTES = 1 << 20
@@ -116,8 +116,6 @@ def run_there(choices: Choices, cluster: OpenCluster, submission: Submission) ->
 
         command = cluster.ask(lambda _: opened.foreground(submission))
         grace = settings_of(choices).work_grace_seconds
-        if not isinstance(opened, ForegroundClient):
-            return Launcher(command, os.environ, grace).run(lambda: None, notice).code
         send = partial(opened.signal, submission)
         with without_lines(opened.own_lines) as errors:
             client = Launcher(command, os.environ, grace, elsewhere=send, errors=errors)

@@ -4,7 +4,6 @@ import os
 import re
 import shlex
 import shutil
-import sys
 from pathlib import Path
 
 from andon.cli.show.text import say
@@ -26,14 +25,14 @@ def script(kind: str) -> str:
     drain the node without a reason and hold the job."""
     tool = shutil.which("scontrol")
     folder = str(Path(tool).parent) if tool else "/usr/bin"
-    command = shlex.join(process_command("slurm-node", kind))
+    command = process_command("slurm-node", kind)
     return (
         "#!/bin/sh\n"
         f"# Made by `andon setup --slurm`: checks the GPUs of a job {_DOES[kind]}.\n"
         '[ -n "$SLURM_JOB_GPUS" ] || exit 0\n'
-        f"[ -x {shlex.quote(sys.executable)} ] || exit 0\n"
+        f"[ -x {shlex.quote(command[0])} ] || exit 0\n"
         f"PATH=/usr/sbin:/usr/bin:/sbin:/bin:{folder}; export PATH\n"
-        f"timeout -k 1 {LONGEST_SECONDS} {command}\n"
+        f"timeout -k 1 {LONGEST_SECONDS} {shlex.join(command)}\n"
         "exit 0\n"
     )
 

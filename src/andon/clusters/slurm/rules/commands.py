@@ -42,7 +42,7 @@ class SlurmOptions(Struct, frozen=True):
     on_busy: str = ""  # what a job does whose GPU someone else uses: requeue, or nothing
 
 
-class Installation(Struct, frozen=True):
+class SameAndon(Struct, frozen=True):
     """The andon of a submission, as its jobs look for it on their nodes."""
 
     python: str
@@ -105,7 +105,7 @@ def sbatch_arguments(
 
 
 def srun_command(
-    submission: Submission, options: SlurmOptions, task: ClusterTask, installed: Installation
+    submission: Submission, options: SlurmOptions, task: ClusterTask, installed: SameAndon
 ) -> list[str]:
     """Returns a command that runs the job at this terminal. What is between reports a missing
     program as 127, which `srun` would not."""
@@ -119,7 +119,7 @@ def srun_command(
             *job.argv]  # fmt: skip
 
 
-def batch_script(submission: Submission, task: ClusterTask, installed: Installation) -> str:
+def batch_script(submission: Submission, task: ClusterTask, installed: SameAndon) -> str:
     """Returns the script: the command, or what records it, takes the place of the shell, so that
     signals reach it."""
     job, inner = submission.job, _recorded(submission, task, installed)
@@ -155,7 +155,7 @@ def task_of(submission: Submission, options: SlurmOptions, name: str, notes: str
     )
 
 
-def _recorded(submission: Submission, task: ClusterTask, installed: Installation) -> str:
+def _recorded(submission: Submission, task: ClusterTask, installed: SameAndon) -> str:
     """Returns lines that run the words after them, recorded by the andon of the submission if
     the node has it."""
     if submission.records_itself:
