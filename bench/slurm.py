@@ -52,9 +52,12 @@ class Site:
     def andon(self, *words: str) -> str:
         return self.run(sys.executable, "-m", "andon", *words)
 
-    def seconds(self, call: Callable[[], object]) -> float:
+    def seconds(self, call: Callable[[], object], to_the_end: bool = False) -> float:
+        """Returns how long a call took; with `to_the_end`, until no job is left."""
         began = time.monotonic()
         call()
+        if to_the_end:
+            self.until_empty()
         return time.monotonic() - began
 
     def until_empty(self) -> None:
@@ -128,13 +131,10 @@ def _inside(site: Site, rounds: int) -> None:
 def _array(site: Site, tasks: int) -> None:
     array, out = f"--array=0-{tasks - 1}", "--output=/dev/null"
     plain = site.seconds(
-        lambda: (site.run("sbatch", array, "--gpus-per-node=1", out, "--wrap=date"),
-                 site.until_empty())
-    )  # fmt: skip
-    ours = site.seconds(
-        lambda: (site.andon("submit", "--on", "slurm", "--array", f"0-{tasks - 1}", "--", "date"),
-                 site.until_empty())
-    )  # fmt: skip
+        lambda: site.run("sbatch", array, "--gpus-per-node=1", out, "--wrap=date"), to_the_end=True
+    )
+    words = ("submit", "--on", "slurm", "--array", f"0-{tasks - 1}", "--", "date")
+    ours = site.seconds(lambda: site.andon(*words), to_the_end=True)
     ratio, beside = f"{ours / plain:.2f} x", f"sbatch {plain:.1f} s, andon {ours:.1f} s"
     _tell(f"{tasks} array tasks on 8 GPUs", ratio, beside, f"at most {ARRAY_RATIO} x")
 
