@@ -88,11 +88,12 @@ def test_a_controller_that_is_away_costs_a_line(login: Login) -> None:
     job = login.submit("--", "sleep", "1000")
     wait_until(lambda: login.jobs()[job]["state"] == "running", "the job")
     with login.slurm.without_controller():
-        wait_until(lambda: "does not answer" in login.andon("jobs"), "the line")
+        silent = "Slurm's controller has not answered for"
+        wait_until(lambda: silent in login.andon("jobs"), "the line")
         assert job in login.andon("jobs")
         refused = login.done("submit", "--on", "slurm", "--", "true")
         assert refused.returncode != 0
         assert "Slurm's controller does not answer" in refused.stderr
         assert "not known" not in refused.stderr  # it was not even sent
-    wait_until(lambda: "does not answer" not in login.andon("jobs"), "its answer")
+    wait_until(lambda: silent not in login.andon("jobs"), "its answer")
     assert login.jobs()[job]["state"] == "running"
