@@ -139,12 +139,13 @@ def read_slurm(own: Path, env: Mapping[str, str]) -> SlurmFacts:
         line.split() for line in read_text(own / "proc/self/mountinfo", BIG_BYTES).split("\n")
     ]
     bound = any(line[4] == "/tmp" and line[3] != "/" for line in mounts if len(line) > 4)  # noqa: S108
-    job = env.get("SLURM_JOB_ID", "")
+    job, places = env.get("SLURM_JOB_ID", ""), ("etc/slurm/slurm.conf", "run/slurm/conf")
+    configured = "SLURM_CONF" in env or any((own / path).exists() for path in places)
     return SlurmFacts(
         job,
         env.get("SLURMD_NODENAME", ""),
         env.get("SLURM_STEP_GPUS") or env.get("SLURM_JOB_GPUS", ""),
-        shutil.which("sbatch", path=env.get("PATH")) is not None,
+        configured and shutil.which("sbatch", path=env.get("PATH")) is not None,
         bool(job) and bound,
     )
 

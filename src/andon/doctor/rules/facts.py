@@ -232,7 +232,7 @@ class SampleTrial(Struct, frozen=True):
 
 
 class SlurmFacts(Struct, frozen=True):
-    """The Slurm job that this is, and whether Slurm's commands are here."""
+    """The Slurm job that this is, and whether Slurm's commands are here and know their Slurm."""
 
     job: str = ""  # its number; empty: not in a job
     node: str = ""
@@ -276,8 +276,8 @@ class MachineFacts(Struct, frozen=True):
     @property
     def on_login_node(self) -> bool:
         """Whether this is a machine of a Slurm without GPUs, from which work is sent to nodes."""
-        slurm = self.slurm
-        return slurm.commands and not slurm.job and not self.devices and not self.cards
+        none = not (self.devices or self.cards or self.expects_nvidia)
+        return none and self.slurm.commands and not self.slurm.job
 
     @property
     def expects_nvidia(self) -> bool:
