@@ -11,17 +11,8 @@ from andon.clusters.slurm import SlurmCluster
 from andon.ports import Cluster
 from andon.settings.clusters import ClusterSettings
 from andon.testing.cluster_contract import ClusterContract
-from tests.conftest import need
-from tests.integration.parts import need_root, wait_until
-from tests.integration.slurm import Slurm, slurm_cluster
-
-
-@pytest.fixture(scope="module")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    need_root()
-    need("slurmctld", "slurmd", "sbatch", "munged")
-    with slurm_cluster(tmp_path_factory.mktemp("slurm"), nodes=2, gpus=4) as found:
-        yield found
+from tests.integration.parts import wait_until
+from tests.integration.slurm import Slurm
 
 
 @pytest.fixture(autouse=True)

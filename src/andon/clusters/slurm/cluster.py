@@ -5,8 +5,9 @@ Slurm knows its jobs for some minutes after their end, then `sacct` does where t
 
 import os
 import shutil
+import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -16,24 +17,33 @@ from msgspec.structs import replace
 
 from andon.clusters.slurm.rules import answers, commands, reasons
 from andon.clusters.slurm.rules.answers import SEPARATOR, SlurmJob
+from andon.clusters.slurm.rules.commands import SameAndon
 from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
 from andon.host.files import make_private
+from andon.host.interpreter import own_python
 from andon.host.processes.child_output import ask_command
 from andon.host.state.user_folder import state_folder
 from andon.host.users import user_name
+from andon.jobs.clusters.asking import NotSent
+from andon.jobs.clusters.run_notes import note_of, noted_jobs, recorded_job
 from andon.model.job import JobState
 from andon.model.job.cluster import (
     ClusterJob,
     ClusterLog,
     ClusterNode,
     ClusterReason,
+    ClusterTask,
     Submission,
 )
 from andon.sampling.rules.masks import VARIABLES as MASKS
 from andon.settings.clusters import ClusterSettings
 from andon.units import human_seconds
+from andon.version import __version__
 
 LOGS = "clusters"
+ARRAY = "SLURM_ARRAY_"
+"""Variables of a job that submits another, which would take them for its own."""
+ASK_AGAIN_SECONDS = 0.2
 MOST_PLACED = 200
 """Running jobs whose devices are looked up for one list."""
 _AWAY = (
@@ -53,8 +63,14 @@ _BEFORE_WORDS = ("error: ", "Batch job submission failed: ", "slurm_load_jobs ")
 class SlurmCluster:
     """Implements ports.Cluster, Foreground and Previewing with the site's own commands."""
 
+    own_lines = (
+        r"srun: (?:error: )?(?:\S+: tasks? [\d,\[\]-]+: |launch/slurm: |Force Terminated "
+        r"|Job step aborted: |Terminating |.*StepId=|io_init_msg|failed reading io init).*",
+        r"slurmstepd\S*: error: \*\*\* (?:STEP|JOB) .*",
+    )
+
     def __init__(self, settings: ClusterSettings) -> None:
-        self._options = commands.read_options(settings)
+        self._options, self._name = commands.read_options(settings), settings.name
         self._seconds = settings.timeout_seconds
         logs = self._options.logs
         # The same on all login nodes, which share a home.
@@ -65,10 +81,14 @@ class SlurmCluster:
 
     def submit(self, submission: Submission) -> str:
         arguments = self._arguments(submission)
-        self._ping()
-        if (known := self._with_label(submission.label)) is not None:
+        try:
+            self._ping()
+            known = self._with_label(submission.label)
+        except Unavailable as exc:
+            raise NotSent(exc.reason, exc.hint) from exc
+        if known is not None:
             return known
-        script, variables = commands.batch_script(submission.job), submission.job.environment
+        script, variables = self._script(submission), submission.job.environment
         self._make_logs()
         out = self._ask("sbatch", *arguments, script=script, variables=variables)
         return out.strip().split(";")[0]
@@ -79,7 +99,10 @@ class SlurmCluster:
         listed = [one.job for one in self._explained(self._placed(present))]
         known = {job.id for job in listed}
         past = [job for job in self._past(since, everyone) if job.id not in known]
-        return [job for job in (*past, *listed) if job.ended is None or job.ended > since]
+        found = [self._with_run(job) for job in (*past, *listed)]
+        known |= {job.id for job in past}
+        found = [*self._recorded(since, known), *found]
+        return [job for job in found if job.ended is None or job.ended > since]
 
     def cancel(self, ids: Sequence[str]) -> None:
         self._ping()
@@ -130,12 +153,23 @@ class SlurmCluster:
     # What else it can do.
 
     def foreground(self, submission: Submission) -> Sequence[str]:
-        command = commands.srun_command(submission, self._options)
+        task = replace(self._task(submission), quiet=False, if_busy="", forwards=False)
+        command = commands.srun_command(submission, self._options, task, _installation())
         self._ping()
         return command
 
+    def signal(self, submission: Submission, number: int) -> None:
+        until = time.monotonic() + self._seconds
+        while (job := self._of_label(submission.label)) is None:
+            if time.monotonic() > until:
+                raise Unavailable("Slurm does not have the job yet")
+            time.sleep(ASK_AGAIN_SECONDS)
+        sent = () if _waits(job) else (f"--signal={signal.Signals(number).name}",)
+        self._ask("scancel", "--quiet", *sent, job.job.id)
+
     def preview(self, submission: Submission) -> str:
-        return commands.preview(submission, self._arguments(submission))
+        arguments = self._arguments(submission)
+        return commands.preview(submission, arguments, self._script(submission))
 
     # Reading Slurm.
 
@@ -146,6 +180,12 @@ class SlurmCluster:
             submission, self._options, str(self._logs).replace("%", "%%"), begin
         )
 
+    def _script(self, submission: Submission) -> str:
+        return commands.batch_script(submission, self._task(submission), _installation())
+
+    def _task(self, submission: Submission) -> ClusterTask:
+        return commands.task_of(submission, self._options, self._name, str(self._logs))
+
     def _present(self, everyone: bool) -> list[SlurmJob]:
         who = () if everyone else (f"--user={self._user}",)
         form = answers.with_separators(answers.JOB_FIELDS)
@@ -153,10 +193,11 @@ class SlurmCluster:
         return answers.parse_jobs(out)
 
     def _with_label(self, label: str) -> str | None:
-        for one in self._present(everyone=False):
-            if one.job.label == label:
-                return one.job.array or one.job.id
-        return None
+        found = self._of_label(label)
+        return None if found is None else found.job.array or found.job.id
+
+    def _of_label(self, label: str) -> SlurmJob | None:
+        return next((o for o in self._present(everyone=False) if o.job.label == label), None)
 
     def _placed(self, jobs: list[SlurmJob]) -> list[SlurmJob]:
         """Adds the devices of running jobs, asked for by one command."""
@@ -220,6 +261,19 @@ class SlurmCluster:
             raise
         return answers.parse_past(out)
 
+    def _with_run(self, job: ClusterJob) -> ClusterJob:
+        """Adds the run of a job that andon submitted and that has begun."""
+        if job.label is None or job.started is None:
+            return job
+        note = note_of(self._logs, job.id)
+        return job if note is None else replace(job, run=note.run)
+
+    def _recorded(self, since: float, known: Collection[str]) -> list[ClusterJob]:
+        """Returns jobs that Slurm has forgotten, from their records."""
+        forgotten = [job for job in noted_jobs(self._logs, since) if job not in known]
+        notes = [note_of(self._logs, job) for job in forgotten]
+        return [recorded_job(note) for note in notes if note is not None]
+
     def _find(self, job: str) -> ClusterJob:
         """Returns one job, whoever's it is; Gone if Slurm does not know it."""
         self._ping()
@@ -233,6 +287,8 @@ class SlurmCluster:
             for one in self._past(time.time() - 86_400.0, everyone=True):
                 if job in (one.id, one.array):
                     return one
+        if (note := note_of(self._logs, job)) is not None:
+            return recorded_job(note)
         raise Gone(
             f"Slurm knows no job {job[:60]}", hint="it forgets jobs some time after they end"
         )
@@ -258,7 +314,7 @@ class SlurmCluster:
                 command, self._seconds, script, _environment(variables or os.environ)
             )
         except FileNotFoundError as exc:
-            raise Unavailable(
+            raise Invalid(
                 f"there is no {command[0]} on PATH", hint="Slurm's commands are on its login nodes"
             ) from exc
         except TimeoutError as exc:
@@ -280,6 +336,10 @@ class SlurmCluster:
             raise Unavailable(f"{folder} cannot be made: {exc.strerror}", hint="set logs") from exc
 
 
+def _installation() -> SameAndon:
+    return SameAndon(*own_python(), __version__)
+
+
 def _waits(one: SlurmJob) -> bool:
     return one.job.state is JobState.WAITING
 
@@ -287,6 +347,7 @@ def _waits(one: SlurmJob) -> bool:
 def _environment(given: Mapping[str, str]) -> dict[str, str]:
     """Returns the variables for a command: times in seconds, and no mask of this machine's GPUs."""
     kept = {name: value for name, value in given.items() if name not in MASKS}
+    kept = {name: value for name, value in kept.items() if not name.startswith(ARRAY)}
     place = {"SLURM_CONF": os.environ["SLURM_CONF"]} if "SLURM_CONF" in os.environ else {}
     return {**kept, **place, "SLURM_TIME_FORMAT": "%s"}
 
