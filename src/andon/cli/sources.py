@@ -52,7 +52,7 @@ def node_of(choices: Choices) -> "Node":
             choices.replay,
             choices.fresh,
             own_thresholds,
-            choices.terms,
+            choices.timeout,
         )
         settings = settings_of(choices)
         choices.node = find_node(choice, settings, lambda text: notice(text, choices))
