@@ -39,7 +39,7 @@ class _Text(StrDumper):
 
 class LimitedConnection(psycopg.Connection[Any]):
     """A connection whose calls end when the server does not answer, for example because it is
-    stopped: a socket alone would wait for ever."""
+    stopped: a socket alone would wait without end."""
 
     patience_seconds: float | None = ANSWER_SECONDS
 

@@ -72,7 +72,7 @@ class NodeStoreContract:
         assert list(reopen().take([beat(2), beat(3), beat(4), beat(4)])) == [beat(4)]
         assert store.last("n1") == beat(4)
 
-    def test_a_new_start_of_an_agent_counts_anew(self, reopen: OpenNodeStore) -> None:
+    def test_an_agent_that_starts_again_counts_from_one(self, reopen: OpenNodeStore) -> None:
         store = reopen()
         store.put(ONE)
         store.take([beat(8), beat(9)])
