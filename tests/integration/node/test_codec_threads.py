@@ -14,7 +14,8 @@ from andon.model.codec import read
 sys.setswitchinterval(1e-6)
 names = [f"f{number}" for number in range(60)]
 for _ in range(40):
-    inner = defstruct("Inner", [(name, Annotated[float, Meta(ge=0.0)] | None, None) for name in names])
+    kind = Annotated[float, Meta(ge=0.0)] | None
+    inner = defstruct("Inner", [(name, kind, None) for name in names])
     outer = defstruct("Outer", [("items", list[inner])])
     items, gate = [dict.fromkeys(names, 1.0)] * 3, threading.Barrier(4)
 

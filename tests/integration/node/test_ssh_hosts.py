@@ -211,7 +211,7 @@ READ = (
     ("history", "-m", "util,memory_used,throttle"), ("history", "--who"),
 )  # fmt: skip
 MOVING = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+|\d+[.:]?\d*|just now|[━╸─▁-█]+")
-SHOWN = {"jobs": "train", "leases": "run", "runs": "sh", "history": "utilisation"}
+SHOWN = {"jobs": "train", "leases": "sleep", "runs": "sh", "history": "utilisation"}
 
 
 @pytest.mark.parametrize("words", READ, ids=" ".join)
@@ -364,8 +364,7 @@ def test_a_network_that_is_cut_costs_a_line_and_a_watch_goes_on_afterwards(
             assert watching.stdout is not None
             first = json.loads(watching.stdout.readline())
             subprocess.run([*network, "ip", "link", "set", "lo", "down"], check=True)
-            words = ("status", "--ssh", "cut", "--timeout", "2")
-            away = andon(hosts, *words, inside=network)
+            away = andon(hosts, "status", "--ssh", "cut", "--timeout", "2", inside=network)
             subprocess.run([*network, "ip", "link", "set", "lo", "up"], check=True)
             assert away.returncode == 3
             assert re.match("cut +(no answer|connection timed out) after [12] s", away.stdout)

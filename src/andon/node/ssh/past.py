@@ -24,7 +24,7 @@ TOGETHER = (
 )
 """Readings that a history shows together: they are asked for at once."""
 FEW_POINTS = 400
-MOST_RUNS = 1000
+MOST_RUNS, MOST_KEPT = 1000, 4
 
 
 class SshPast(RemotePast):
@@ -33,7 +33,7 @@ class SshPast(RemotePast):
     def __init__(self, host: "SshHost") -> None:
         super().__init__(host)
         self._host = host
-        self._last: tuple[tuple[str, ...], Json] = (), {}
+        self._kept: dict[tuple[str, ...], Json] = {}
 
     @property
     def recorded(self) -> bool:  # type: ignore[override]
@@ -85,9 +85,10 @@ class SshPast(RemotePast):
         return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
     def _asked(self, *words: str) -> Json:
-        if self._last[0] != words:
-            self._last = words, self._host.object(("history", "--json", *words))
-        return self._last[1]
+        if words not in self._kept:
+            found = self._host.object(("history", "--json", *words))
+            self._kept = dict([*self._kept.items(), (words, found)][-MOST_KEPT:])
+        return self._kept[words]
 
 
 def _span(since: float, until: float, points: int | None = None) -> tuple[str, ...]:
