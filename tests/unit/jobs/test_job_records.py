@@ -9,7 +9,7 @@ import pytest
 
 from andon.jobs.record import finish
 from andon.model.device import Snapshot
-from andon.model.job import AttemptEnd, AttemptVerdict, EndReason
+from andon.model.job import AttemptEnd, EndReason
 from andon.model.run.record import RunEnd, RunState
 from andon.model.run.wire import line_to_text
 from andon.runs.files import RecordFile
@@ -90,7 +90,8 @@ def test_a_record_is_continued_where_a_killed_dispatcher_left_it() -> None:
     recorder.pause()
     again = how.resume(recorder.path)
     assert again is not None
-    assert finish(again, ENDED, "", 7) == AttemptVerdict(RunState.SUCCEEDED, "", free_bytes=7)
+    verdict = finish(again, ENDED, "", 7)
+    assert (verdict.state, verdict.free_bytes) == (RunState.SUCCEEDED, 7)
     told = events(recorder.path)
     assert (told[0], told[-1], set(told[1:-1])) == ("begin", "end", {"sample"})
     assert how.resume(recorder.path) is None
