@@ -127,4 +127,4 @@ def percent(value: float | None) -> str:
 def parties(processes: Iterable[Process]) -> tuple[Party, ...]:
     """Returns who is affected; blamed processes come first."""
     ranked = ranked_processes(processes)[:MOST_PARTIES]
-    return tuple(Party(p.pid, p.user, p.name, p.command, p.started) for p in ranked)
+    return tuple(Party.of(process) for process in ranked)
