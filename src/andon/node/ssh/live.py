@@ -14,12 +14,12 @@ from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.model.wire import Json
 from andon.node.following import PolledSession
 from andon.node.remote.live import BACK_OFF, RemoteLive
-from andon.node.server import Notify
 from andon.node.ssh.client import STATUS, Said, SshHost
 from andon.sampling.rules.readings import checked_snapshot
 
 if TYPE_CHECKING:
     from andon.explain.conditions.rulebook import Rulebook
+    from andon.node.server import Notify
 
 T = TypeVar("T")
 SOON_SECONDS = 0.2
@@ -31,7 +31,7 @@ class SshLive(RemoteLive):
     """A status there, or the stream of a watch there."""
 
     def __init__(
-        self, host: SshHost, rulebook: "Callable[[], Rulebook]", notify: Notify = lambda _: None
+        self, host: SshHost, rulebook: "Callable[[], Rulebook]", notify: "Notify" = lambda _: None
     ) -> None:
         super().__init__(host, rulebook, notify)
         self.host = host
