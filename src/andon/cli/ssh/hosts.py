@@ -53,6 +53,7 @@ def over_hosts(command: Callable[..., Any], args: Sequence[Any], more: dict[str,
     else:
         form = form_of(more)
     table = HostTable(hosts, form, Terminal.of(choices))
+    table.begin()
     asking = Asking(context, choices, lambda: command(*args, **more), table.width)
     answers = asking.all(hosts, table.add)
     table.end()

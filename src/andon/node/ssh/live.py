@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SOON_SECONDS = 0.2
-MOST_ASKED = 16
+FIRST_ASKED, MOST_ASKED = 6, 16  # snapshots at first, and how often
 LATE_SECONDS = 5.0  # more than the interval: then a host that is followed counts as silent
 
 
@@ -99,16 +99,19 @@ class SshLive(RemoteLive):
 
 
 class SshSamples(PolledSession):
-    """Snapshots of one host among many: a first one, then ever more, each by a watch that ends."""
+    """Snapshots of one host among many: some of a watch that ends, then ever more of another."""
 
     def __init__(self, live: SshLive, interval_seconds: float) -> None:
         super().__init__(live.read, live.read, interval_seconds)
         self._live = live
 
     def __iter__(self) -> "Iterator[Snapshot]":
-        for count in (1, *(6 << power for power in range(MOST_ASKED))):
-            (found,) = self._live.host.ask((*watch_words(self._interval), "--count", str(count)))
+        for power in range(MOST_ASKED):
+            words = (*watch_words(self._interval), "--count", str(FIRST_ASKED << power))
+            (found,) = self._live.host.ask(words)
             yield from map(self._live.take, found if isinstance(found, list) else [found])
+            if isinstance(found, bytes):
+                return  # a report of nvidia-smi, of which one is all
 
 
 def watch_words(interval_seconds: float) -> tuple[str, ...]:
