@@ -206,8 +206,8 @@ def lab2(hosts: SshHosts) -> Iterator[SshHosts]:
 
 
 READ = (
-    ("ps",), ("who",), ("devices",), ("devices", "--topology"), ("alerts",),
-    ("alerts", "rules", "thermal"), ("jobs",), ("leases",), ("runs",), ("why", "--seconds", "0"),
+    ("ps",), ("who",), ("devices", "--topology"), ("alerts",), ("jobs",), ("leases",), ("runs",),
+    ("why", "--seconds", "0"),
     ("history", "-m", "util,memory_used,throttle"), ("history", "--who"),
 )  # fmt: skip
 MOVING = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+|\d+[.:]?\d*|just now|[━╸─▁-█]+")
