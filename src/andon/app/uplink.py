@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from andon.errors import AndonError, Denied
 from andon.fleet.link import HubLink
+from andon.fleet.sending import PastSender
 from andon.fleet.uplink import ReportSources, Uplink, check
 from andon.host.files import replace_file
 from andon.host.machine_id import node_key
@@ -50,14 +52,18 @@ def report_sources(
     return ReportSources(book, watcher.alerts, watcher.silences, watcher.firing, jobs)
 
 
+def past_sender(folder: Path, store: "Callable[[], Store]", watcher: "Watcher") -> PastSender:
+    return PastSender(folder, store, watcher.past)
+
+
 def open_uplink(
     settings: Settings,
     sampler: "Sampler",
     link: HubLink,
     sources: ReportSources,
-    store: "Callable[[], Store]",
+    past: PastSender,
     on_sent: "Callable[[Digest], None]" = lambda _: None,
 ) -> Uplink:
     """Reports what the sampler reads, and what the store has packed."""
     session = sampler.subscribe(settings.interval_seconds, size=16)
-    return Uplink(session, link, sources, node_key(), on_sent)
+    return Uplink(session, link, sources, node_key(), on_sent, afterwards=past)
