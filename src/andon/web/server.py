@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from andon.access.gate import Rules, is_loopback
 from andon.app.alerts import open_watcher
-from andon.app.history import open_recorder, retention_of, store_kind, store_url
+from andon.app.history import maintainer_of, open_recorder, store_kind, store_url
 from andon.app.leases import (
     open_lease_tracker,
     open_network_leases,
@@ -209,7 +209,7 @@ def _keeper(fleet: "Fleet | None", settings: Settings, stack: ExitStack) -> "Kee
         return None
     from andon.web.fleet.keeper import Keeper
 
-    keeper = Keeper(fleet, retention_of(settings))
+    keeper = Keeper(fleet, partial(maintainer_of, settings))
     stack.callback(keeper.close)
     return keeper
 

@@ -4,16 +4,16 @@ what is too old."""
 import logging
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from andon.alerts.rules import OwnTrouble
 from andon.errors import AndonError, Unavailable
 from andon.failures.log import FailureLog
 from andon.failures.retrying import Retrying, RetryTexts
 from andon.fleet.rules.states import NodeRow, NodeState
-from andon.history.rules.tiers import Retention
 from andon.history.writer import Maintainer
 from andon.model.wire import Json
+from andon.ports import Store
 from andon.web.fleet.reported import Fleet
 
 log = logging.getLogger("andon.hub")
@@ -32,8 +32,8 @@ TEXTS = RetryTexts(
 class Keeper:
     """A thread; only the hub that leads acts, which the database decides."""
 
-    def __init__(self, fleet: Fleet, retention: Retention) -> None:
-        self._fleet, self._retention = fleet, retention
+    def __init__(self, fleet: Fleet, maintainer: Callable[[Store], Maintainer]) -> None:
+        self._fleet, self._maintainer = fleet, maintainer
         self.leads = False
         self._began = time.monotonic()
         self._troubles: tuple[OwnTrouble, ...] = ()
@@ -91,7 +91,7 @@ class Keeper:
         store = self._fleet.pasts.history(name)
         if lost:
             self._fleet.fold(name, store)
-        Maintainer(store, self._retention).step(time.time())
+        self._maintainer(store).step(time.time())
 
     def _translated(self, error: Exception) -> AndonError:
         self._failures.add(error)
