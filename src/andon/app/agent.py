@@ -55,7 +55,7 @@ def report_to(
         book = (lambda: None) if shown is None else shown.listed
         sources = report_sources(watcher, book, UnfinishedJobs())
         past = past_sender(folder, lambda: recorder.store, watcher)
-        uplink = open_uplink(settings, sampler, link, sources, past, on_sent)
+        uplink = open_uplink(settings, sampler, link, sources, past, shown, on_sent)
         stack.callback(uplink.close)
         over.wait()
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,11 +19,13 @@ from andon.settings.resolution import Settings
 if TYPE_CHECKING:
     from andon.alerts.watcher import Watcher
     from andon.fleet.rules.digest import Digest
+    from andon.leases.network import NetworkLeases
     from andon.model.job import JobView
     from andon.model.lease_list import LeaseList
     from andon.ports import Store
     from andon.sampling.sampler import Sampler
 
+DRAINED = "drained by the hub"
 TOKEN_FILE = "hub-token"  # noqa: S105 - its name
 TOKEN_VARIABLE = "ANDON_HUB_TOKEN"  # noqa: S105
 
@@ -62,8 +65,23 @@ def open_uplink(
     link: HubLink,
     sources: ReportSources,
     past: PastSender,
+    leases: "NetworkLeases | None",
     on_sent: "Callable[[Digest], None]" = lambda _: None,
 ) -> Uplink:
-    """Reports what the sampler reads, and what the store has packed."""
+    """Reports what the sampler reads, and what the store has packed. While the hub marks this
+    node as drained, its devices are cordoned, if this user may."""
     session = sampler.subscribe(settings.interval_seconds, size=16)
-    return Uplink(session, link, sources, node_key(), on_sent, afterwards=past)
+    return Uplink(session, link, sources, node_key(), on_sent, partial(_mark, leases), past)
+
+
+def _mark(leases: "NetworkLeases | None", drained: bool) -> None:
+    if leases is None:
+        return
+    listed = leases.listed()
+    own = {row.uuid for row in listed.cordons if row.reason == DRAINED}
+    others = {row.uuid for row in listed.cordons} - own
+    for device in listed.devices if drained else ():
+        if device.uuid not in own | others:
+            leases.cordon(device.uuid, DRAINED)
+    for uuid in () if drained else own:
+        leases.uncordon(uuid)

@@ -156,7 +156,7 @@ def serve(
             running = (lambda: ()) if jobs is None else jobs.unfinished
             sources = report_sources(watcher, book, running)
             past = past_sender(folder, history.store, watcher)
-            uplink = open_uplink(settings, sampler, link, sources, past)
+            uplink = open_uplink(settings, sampler, link, sources, past, remote_leases)
             state.parts["hub"] = uplink
             stack.callback(uplink.close)
         built = _build(state, audit, rules)
@@ -267,7 +267,7 @@ def _app_state(
         parts["leases"] = leases
     if keeper is not None:
         parts["nodes"] = keeper
-    exposition = _exposition(feed, lambda: _counts(history, watcher, leases))
+    exposition = _exposition(feed, lambda: _counts(history, watcher, leases, fleet))
     return AppState(
         feed,
         keys,
@@ -292,14 +292,18 @@ def _build(state: "AppState", audit: Audit, rules: Rules) -> App:
 
 
 def _counts(
-    history: ServerHistory, watcher: "Watcher", leases: "LeaseTracker | None"
+    history: ServerHistory,
+    watcher: "Watcher",
+    leases: "LeaseTracker | None",
+    fleet: "Fleet | None",
 ) -> "ServerCounts":
     """Returns counts from memory: a scrape reads neither the store nor the lease book."""
     from andon.exporter.spreads import ServerCounts
 
     book = None if leases is None else leases.page()
     held = None if book is None else len(book.claims)
-    return ServerCounts(history.vitals().size_bytes, watcher.firing(), held)
+    refused = None if fleet is None else dict(fleet.hub.refused)
+    return ServerCounts(history.vitals().size_bytes, watcher.firing(), held, refused)
 
 
 def _exposition(feed: SnapshotFeed, counts: "Callable[[], ServerCounts]") -> Callable[[], str]:

@@ -152,8 +152,10 @@ def test_free_over_the_fleet(fleet: FleetUnderTest) -> None:
     fleet.says("nodes", "drain", "n17")
     assert fleet.andon("free", "--gpus", "1").returncode == 1
     assert "drained" in fleet.says("nodes")
+    cordoned = ("leases", "--node", "n17", "--json")
+    wait_for(lambda: len(json.loads(fleet.says(*cordoned))["cordons"]) == 8, 30)
     fleet.says("nodes", "resume", "n17")
-    assert fleet.andon("free", "--gpus", "1").returncode == 0
+    wait_for(lambda: fleet.andon("free", "--gpus", "1").returncode == 0, 30)
 
 
 def test_bad_input_is_refused_with_the_reason_and_the_hub_goes_on(fleet: FleetUnderTest) -> None:
@@ -172,6 +174,9 @@ def test_bad_input_is_refused_with_the_reason_and_the_hub_goes_on(fleet: FleetUn
     assert fleet.post(path, beat(2), "wrong").status == 401
     assert fleet.post("/api/past", b"nonsense", token).status == 422
     assert fleet.post(path, beat(2), token).status == 200
+    counted = fleet.get("/metrics").body
+    for kind in ("repeated", "invalid", "other_node", "version", "too_large", "token"):
+        assert f'andon_hub_refused_total{{kind="{kind}"}}' in counted
     assert "its clock is" in fleet.says("nodes", "show", "n18")
     fleet.says("nodes", "remove", "n18")
     assert fleet.post(path, beat(3), token).status == 401
