@@ -262,6 +262,8 @@ SERVER: tuple[Metric, ...] = (
     _several("alerts", "counts.alerts", spreads.alerts, ("level",),
              "Alerts that fire, as andon alerts counts them."),
     _gauge("leases", "counts.leases", "Leases in force."),
+    _several("hub_refused_total", "counts.refused", spreads.refused, ("kind",),
+             "Reports of nodes that a hub refused.", kind=MetricKind.COUNTER),
 )  # fmt: skip
 """Rows of andon itself: read from `spreads.SelfReadings`, if its parts are known."""
 

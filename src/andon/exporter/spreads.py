@@ -80,6 +80,8 @@ class ServerCounts(Struct, frozen=True):
     alerts: Mapping[str, int] | None = None
     """Those that fire, by level."""
     leases: int | None = None
+    refused: Mapping[str, int] | None = None
+    """Reports of nodes that a hub refused, by kind."""
 
 
 class SelfReadings(Struct, frozen=True):
@@ -161,6 +163,11 @@ def faults(snapshot: Snapshot) -> Points:
 def alerts(own: SelfReadings) -> Points:
     found = own.counts.alerts if own.counts else None
     return [(label("level", level), count) for level, count in (found or {}).items()]
+
+
+def refused(own: SelfReadings) -> Points:
+    found = own.counts.refused if own.counts else None
+    return [(label("kind", kind), count) for kind, count in sorted((found or {}).items())]
 
 
 def disk_used(snapshot: Snapshot) -> Points:
