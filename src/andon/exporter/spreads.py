@@ -73,13 +73,26 @@ class Service(Struct, frozen=True):
     seconds: float = 0.0
 
 
+class ExportCounts(Struct, frozen=True):
+    """What one export has sent since the server started, in requests, and what waits."""
+
+    name: str
+    sent: int = 0
+    refused: int = 0
+    failures: int = 0
+    dropped: int = 0
+    """Since the queue was made."""
+    waiting: int = 0
+
+
 class ServerCounts(Struct, frozen=True):
-    """Counts of a server's history, alerts and leases; None if not known."""
+    """Counts of a server's history, alerts, leases and exports; None if not known."""
 
     store_bytes: int | None = None
     alerts: Mapping[str, int] | None = None
     """Those that fire, by level."""
     leases: int | None = None
+    exports: tuple[ExportCounts, ...] = ()
 
 
 class SelfReadings(Struct, frozen=True):
@@ -161,6 +174,14 @@ def faults(snapshot: Snapshot) -> Points:
 def alerts(own: SelfReadings) -> Points:
     found = own.counts.alerts if own.counts else None
     return [(label("level", level), count) for level, count in (found or {}).items()]
+
+
+def exported(name: str) -> Callable[[SelfReadings], Points]:
+    """Returns the spread of one count of every export."""
+    return lambda own: [
+        (label("export", one.name), getattr(one, name))
+        for one in (own.counts.exports if own.counts else ())
+    ]
 
 
 def disk_used(snapshot: Snapshot) -> Points:
