@@ -20,7 +20,7 @@ from andon.errors import AndonError, Unavailable
 from andon.exporter.exposition import Exposition
 from andon.exporter.receiver import Receiver
 from andon.exporter.rules import otlp, remote_write
-from andon.exporter.rules.answers import Judgement, Verdict
+from andon.exporter.rules.answers import SendResult, SendVerdict
 from andon.exporter.spreads import ExportCounts, ServerCounts
 from andon.failures.log import FailureLog
 from andon.failures.retrying import Retrying, RetryTexts
@@ -210,28 +210,28 @@ class Export:
             self._receiver.rest()
             self._ended.wait(wait)
             return True
-        judgement = self._receiver.send(found[1])
-        self._note(judgement)
-        if judgement.verdict is not Verdict.AGAIN:
+        result = self._receiver.send(found[1])
+        self._note(result)
+        if result.verdict is not SendVerdict.AGAIN:
             self._queue.done(*found)
         return True
 
-    def _note(self, judgement: Judgement) -> None:
-        if judgement.verdict is Verdict.AGAIN:
+    def _note(self, result: SendResult) -> None:
+        if result.verdict is SendVerdict.AGAIN:
             self._failures += 1
-            self._not_before = time.monotonic() + judgement.wait_seconds
-            self._sending.failed(judgement.trouble or Unavailable("did not answer"))
+            self._not_before = time.monotonic() + result.wait_seconds
+            self._sending.failed(result.trouble or Unavailable("did not answer"))
             return
         self._sending.succeeded()
-        if judgement.trouble is None:
+        if result.trouble is None:
             self._sent += 1
             self._last_sent = time.time()
             self._last_refusal = None
             return
         self._refused += 1
-        if self._last_refusal != judgement.trouble.reason:
-            self._last_refusal = judgement.trouble.reason
-            self._report(f"{self.settings.place}: {judgement.trouble.reason}; it is not sent again")
+        if self._last_refusal != result.trouble.reason:
+            self._last_refusal = result.trouble.reason
+            self._report(f"{self.settings.place}: {result.trouble.reason}; it is not sent again")
 
 
 class Exports:

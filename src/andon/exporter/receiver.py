@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from andon.errors import Denied, Unavailable
-from andon.exporter.rules.answers import Judgement, Verdict, judge
+from andon.exporter.rules.answers import SendResult, SendVerdict, judge
 from andon.host.files import expanded, read_regular
 from andon.node.calls import FAILURES, TimedConnection
 from andon.node.server import plain_words
@@ -31,20 +31,20 @@ class Receiver:
         self._path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         self._kept: TimedConnection | None = None
 
-    def send(self, body: bytes) -> Judgement:
+    def send(self, body: bytes) -> SendResult:
         """Returns what its answer means, or that there was none."""
         try:
             headers = {**self._headers, **self._authorization()}
             return judge(*self._posted(body, headers), now=time.time())
         except Denied as exc:
-            return Judgement(Verdict.AGAIN, exc)
+            return SendResult(SendVerdict.AGAIN, exc)
         except FAILURES as exc:
             self.rest()
             trouble = Unavailable(
                 f"cannot be reached: {plain_words(exc)}",
                 hint="check its address, and that it is running",
             )
-            return Judgement(Verdict.AGAIN, trouble)
+            return SendResult(SendVerdict.AGAIN, trouble)
 
     def rest(self) -> None:
         """Closes the connection until there is something to send: a receiver closes idle ones, and

@@ -2,25 +2,26 @@
 
 import pytest
 
-from andon.exporter.rules.answers import LONGEST_WAIT_SECONDS, Verdict, judge
+from andon.exporter.rules.answers import LONGEST_WAIT_SECONDS, SendVerdict, judge
 
 NOW = 1_763_170_867.0  # Sat, 15 Nov 2025 01:41:07 GMT
 
 
 @pytest.mark.parametrize(
-    ("status", "verdict"),
+    ("verdict", "statuses"),
     [
-        (200, Verdict.ACCEPTED), (202, Verdict.ACCEPTED), (204, Verdict.ACCEPTED),
-        (301, Verdict.AGAIN), (400, Verdict.REFUSED), (401, Verdict.AGAIN), (403, Verdict.AGAIN),
-        (404, Verdict.AGAIN), (408, Verdict.AGAIN), (413, Verdict.REFUSED), (415, Verdict.REFUSED),
-        (422, Verdict.REFUSED), (429, Verdict.AGAIN), (500, Verdict.AGAIN), (503, Verdict.AGAIN),
-        (599, Verdict.AGAIN), (999, Verdict.AGAIN), (100, Verdict.AGAIN),
+        (SendVerdict.ACCEPTED, (200, 202, 204)),
+        (SendVerdict.REFUSED, (400, 413, 415, 422)),
+        (SendVerdict.AGAIN, (100, 301, 401, 403, 404, 408, 429, 500, 503, 599, 999)),
     ],
-)  # fmt: skip
-def test_only_what_can_never_be_taken_is_given_up(status: int, verdict: Verdict) -> None:
-    found = judge(status, {}, b"", NOW)
-    assert found.verdict is verdict
-    assert (found.trouble is None) == (verdict is Verdict.ACCEPTED)
+)
+def test_only_what_can_never_be_taken_is_given_up(
+    verdict: SendVerdict, statuses: tuple[int, ...]
+) -> None:
+    for status in statuses:
+        found = judge(status, {}, b"", NOW)
+        assert found.verdict is verdict, status
+        assert (found.trouble is None) == (verdict is SendVerdict.ACCEPTED)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,7 @@ def test_the_receiver_says_how_long_to_wait(text: str, seconds: float) -> None:
 def test_points_that_were_refused_among_accepted_ones_are_known() -> None:
     body = b'{"partialSuccess": {"rejectedDataPoints": "3", "errorMessage": "too old"}}'
     found = judge(200, {}, body, NOW)
-    assert found.verdict is Verdict.REFUSED
+    assert found.verdict is SendVerdict.REFUSED
     assert found.trouble is not None
     assert found.trouble.reason == "refused 3 points: too old"
 
@@ -50,7 +51,7 @@ def test_points_that_were_refused_among_accepted_ones_are_known() -> None:
      b'{"partialSuccess": {"rejectedDataPoints": "0"}}', b"[" * 5000, b"\xff\xfe"],
 )  # fmt: skip
 def test_an_answer_that_says_nothing_of_points_is_an_acceptance(body: bytes) -> None:
-    assert judge(200, {}, body, NOW).verdict is Verdict.ACCEPTED
+    assert judge(200, {}, body, NOW).verdict is SendVerdict.ACCEPTED
 
 
 def test_what_it_says_is_shortened_and_shows_no_secret() -> None:

@@ -21,47 +21,47 @@ _WRONG_SETTINGS = {
 """Refusals that mean the sender and not what was sent: the settings can be corrected."""
 
 
-class Verdict(StrEnum):
+class SendVerdict(StrEnum):
     ACCEPTED = "accepted"
     REFUSED = "refused"
     AGAIN = "again"
 
 
-class Judgement(Struct, frozen=True):
+class SendResult(Struct, frozen=True):
     """What to do, why, and how long the receiver asked to wait."""
 
-    verdict: Verdict
+    verdict: SendVerdict
     trouble: AndonError | None = None
     wait_seconds: float = 0.0
 
 
-def judge(status: int, headers: Mapping[str, str], body: bytes, now: float) -> Judgement:
+def judge(status: int, headers: Mapping[str, str], body: bytes, now: float) -> SendResult:
     """`headers` have names in lower case; `now` is UTC."""
     text = redact(body.decode("utf-8", "replace").split())[:SHOWN_CHARACTERS]
     reason = f"answered {status}: {text}" if text else f"answered {status}"
     if 200 <= status < 300:
         return _accepted(body)
     if status in _WRONG_SETTINGS:
-        return Judgement(Verdict.AGAIN, Denied(reason, hint=_WRONG_SETTINGS[status]))
+        return SendResult(SendVerdict.AGAIN, Denied(reason, hint=_WRONG_SETTINGS[status]))
     if 400 <= status < 500 and status not in (408, 425, 429):
         hint = "it does not take this: it is old, a repetition, or another format"
-        return Judgement(Verdict.REFUSED, Invalid(reason, hint=hint))
+        return SendResult(SendVerdict.REFUSED, Invalid(reason, hint=hint))
     wait = _wait_seconds(headers.get("retry-after", ""), now)
     hint = "its address has moved: correct the url" if 300 <= status < 400 else "it is retried"
-    return Judgement(Verdict.AGAIN, Unavailable(reason, hint=hint), wait)
+    return SendResult(SendVerdict.AGAIN, Unavailable(reason, hint=hint), wait)
 
 
-def _accepted(body: bytes) -> Judgement:
+def _accepted(body: bytes) -> SendResult:
     """An OTLP receiver may have refused some of the points, which must not be sent again."""
     try:
         partial = msgspec.json.decode(body)["partialSuccess"]
         count, why = int(partial["rejectedDataPoints"]), str(partial.get("errorMessage", ""))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return Judgement(Verdict.ACCEPTED)
+        return SendResult(SendVerdict.ACCEPTED)
     if count <= 0:
-        return Judgement(Verdict.ACCEPTED)
+        return SendResult(SendVerdict.ACCEPTED)
     said = redact(why.split())[:SHOWN_CHARACTERS] or "without a reason"
-    return Judgement(Verdict.REFUSED, Invalid(f"refused {count} points: {said}"))
+    return SendResult(SendVerdict.REFUSED, Invalid(f"refused {count} points: {said}"))
 
 
 def _wait_seconds(text: str, now: float) -> float:
