@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from andon.errors import Unavailable
-from andon.host.files import open_regular, read_regular
+from andon.host.files import make_private, open_regular, read_regular
 from andon.host.rules.spooling import (
     HEADER,
     SpoolFile,
@@ -44,7 +44,7 @@ class Spool:
         self._files: list[SpoolFile] = []
         self._open: tuple[int, int] | None = None  # the first sequence of the last file, and its fd
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(folder)
             self._marks = open_regular(folder / MARKS_FILE, os.O_RDWR | os.O_CREAT)
             self._acknowledged, self._dropped = unpacked_marks(os.pread(self._marks, 64, 0))
             self._find()
