@@ -1,6 +1,7 @@
 """The metrics as remote-write and as OTLP: the same series and values as in the text."""
 
 import gzip
+import re
 import struct
 from collections.abc import Iterator
 
@@ -17,6 +18,7 @@ from andon.exporter.rules.otlp import CONVENTIONS, UNITS, OtlpMessages, otlp_met
 from andon.exporter.rules.remote_write import RemoteWriteMessages, varint
 from andon.exporter.spreads import ExportCounts, ServerCounts
 from andon.settings.exports import OTLP, REMOTE_WRITE, ExportSettings
+from tests.conftest import REPOSITORY
 from tests.support.exposition import parse
 from tests.support.full_snapshot import FULL
 from tests.support.snapshots import AT, farm
@@ -200,6 +202,16 @@ def test_other_names_become_those_of_the_catalogue_again_in_prometheus() -> None
 def test_every_convention_is_of_a_metric_that_exists() -> None:
     assert {row.name for row in ALL} >= CONVENTIONS.keys()
     assert {one.name.partition(".")[0] for one in CONVENTIONS.values()} == {"hw", "system"}
+
+
+def test_the_page_names_every_convention() -> None:
+    page = (REPOSITORY / "docs/exports.md").read_text(encoding="utf-8")
+    for name, metric in CONVENTIONS.items():
+        assert f"| `{metric.name}`" in page
+        assert f"| `{name}`" in page
+        assert all(f"`{key}={value}`" in page for key, value in metric.attributes.items())
+    (count,) = {len(re.findall(r"^\| `(?:hw|system)\.", page, re.MULTILINE))}
+    assert count == len(CONVENTIONS)
 
 
 def test_another_prefix_is_kept() -> None:
