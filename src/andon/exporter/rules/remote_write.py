@@ -25,25 +25,33 @@ class RemoteWriteMessages:
     def __init__(self, labels: Mapping[str, str]) -> None:
         self._labels = labels
         self._known: dict[str, bytes] = {}
+        self._stamp_bytes = 0
 
     def make(self, text: str, at: float) -> bytes:
         stamp = b"\x10" + varint(max(0, round(at * 1000)))
+        if len(stamp) != self._stamp_bytes:  # once in 70 years
+            self._known, self._stamp_bytes = {}, len(stamp)
         before, now = self._known, dict[str, bytes]()
-        out = []
+        out: list[bytes] = []
         for start, value in samples(text):
-            labels = now[start] = before.get(start) or self._packed(start)
-            out.append(_series(labels, _DOUBLE(float(value)), stamp))
-        out += [_series(before[start], _STALE, stamp) for start in before.keys() - now.keys()]
+            begin = now[start] = before.get(start) or self._begin(start)
+            out += (begin, _DOUBLE(float(value)), stamp)
+        for start in before.keys() - now.keys():
+            out += (before[start], _STALE, stamp)
         self._known = now
         return b"".join(out)
 
-    def _packed(self, start: str) -> bytes:
+    def _begin(self, start: str) -> bytes:
+        """Returns all of a series up to its value."""
         name, own = name_and_labels(start)
         labels = {**self._labels, **own, "__name__": name}
-        return b"".join(
+        pairs = b"".join(
             _field(b"\x0a", _field(b"\x0a", key.encode()) + _field(b"\x12", labels[key].encode()))
             for key in sorted(labels)  # the protocol wants them in order
         )
+        rest = 8 + self._stamp_bytes
+        sample = b"\x12" + varint(1 + rest) + b"\x09"
+        return b"\x0a" + varint(len(pairs) + len(sample) + rest) + pairs + sample
 
 
 def varint(number: int) -> bytes:
@@ -57,7 +65,3 @@ def varint(number: int) -> bytes:
 
 def _field(tag: bytes, content: bytes) -> bytes:
     return tag + varint(len(content)) + content
-
-
-def _series(labels: bytes, value: bytes, stamp: bytes) -> bytes:
-    return _field(b"\x0a", labels + _field(b"\x12", b"\x09" + value + stamp))
