@@ -124,8 +124,9 @@ class HostTable:
         return self._prefixed(host, text.fit(self.width).paint(self._terminal.color))
 
     def _prefixed(self, host: str, line: str, style: str = "bold") -> str:
-        name = say(harmless(host), style).fit(self._column).pad(self._column)
-        return f"{name.paint(self._terminal.color)}  {line}"
+        name = say(harmless(host), style).fit(self._column)
+        room = " " * (self._column + 2 - name.width)  # painting leaves out spaces at an end
+        return name.paint(self._terminal.color) + room + line
 
     def _csv(self, answer: HostAnswer) -> list[str]:
         if answer.error is not None:
