@@ -200,4 +200,5 @@ def _as_offer(answer: HostAnswer) -> tuple[tuple[bool, bool, int, int], HostAnsw
     found = wire.loads(answer.text)
     free = [row for row in found["devices"] if row["kind"] == "free"]
     rank = False, not found["available"], -len(free), -sum(r["free_bytes"] or 0 for r in free)
-    return rank, replace(answer, text=offer_line(found), free=len(free))
+    mark = f"; {SMI_MARK}" if answer.by == "nvidia-smi" else ""
+    return rank, replace(answer, text=offer_line(found) + mark, free=len(free))
