@@ -86,6 +86,37 @@ def test_a_job_is_recorded_on_the_devices_that_slurm_gave(node: StandIn, login: 
     wait_until(lambda: all(one in shown() for one in wanted), "its return without that node")
 
 
+TRAIN = """
+import os
+
+def train(rate, steps=1):
+    return rate * steps, os.environ["SLURM_JOB_ID"]
+"""
+SUBMIT = """
+import andon, train
+job = andon.submit(train.train, 2, on="slurm", kwargs={"steps": 3})
+bad = andon.submit(train.train, "x", on="slurm", kwargs={"steps": None})
+print(job.label, job.result("60s"))
+try:
+    bad.result("60s")
+except TypeError as error:
+    print(error)
+"""
+
+
+def test_functions_and_processes_for_each_gpu(login: Login) -> None:
+    (login.folder / "train.py").write_text(TRAIN)
+    (login.folder / "submit.py").write_text(SUBMIT)
+    ranks = login.submit("--gpus", "2", "--per-gpu", "1", "--", "sh", "-c",
+                         "echo $SLURM_PROCID $CUDA_VISIBLE_DEVICES")  # fmt: skip
+    done = login.python("submit.py")
+    label, _, answer = done.stdout.splitlines()[0].partition(" ")
+    assert answer == f"(6, {label.removeprefix('slurm:')!r})"
+    assert "NoneType" in done.stdout.splitlines()[1]
+    assert login.ended(ranks)["state"] == "succeeded"
+    assert sorted(login.andon("logs", ranks).splitlines()) == ["0 0", "1 1"]
+
+
 def test_a_controller_that_is_away_costs_a_line(login: Login) -> None:
     job = login.submit("--", "sleep", "1000")
     wait_until(lambda: login.jobs()[job]["state"] == "running", "the job")
