@@ -200,11 +200,13 @@ def _folder(task: ClusterTask) -> Path | None:
     return None if os.access(home, os.W_OK) else Path(task.notes)
 
 
-def _group(task: ClusterTask, job: str) -> dict[str, str]:
+def _group(task: ClusterTask, job: str) -> dict[str, str | int]:
     """Returns what the run belongs to, unless it is a rank: a group that was given, or an array."""
     array, _, index = job.partition("_")
     found = task.group or (f"{task.cluster}:{array}" if index else None)
-    return {} if found is None or place_of(os.environ).group else {"group": found}
+    if found is None or place_of(os.environ).group:
+        return {}
+    return {"group": found, "rank": int(index)} if index and task.group else {"group": found}
 
 
 def _tail(task: ClusterTask, job: str) -> Callable[[], str]:

@@ -117,6 +117,24 @@ def test_functions_and_processes_for_each_gpu(login: Login) -> None:
     assert sorted(login.andon("logs", ranks).splitlines()) == ["0 0", "1 1"]
 
 
+def test_a_map_has_the_same_outputs_on_one_gpu_and_on_several(login: Login) -> None:
+    (login.folder / "items").write_text("".join(f"{number}\n" for number in range(9)))
+    on = ("map", "--on", "slurm", "--keep-order", "--items", "items")
+    run = ("--", "sh", "-c", 'test -e fixed || test "$0" != 4 && echo "$0" squared')
+    several = login.done(*on, "--gpus", "4", *run)
+    assert (several.returncode, several.stderr.count("item 4: exit code 1")) == (1, 1)
+    (login.folder / "fixed").touch()
+    one = login.andon(*on, "--gpus", "1", *run)
+    whole = "".join(f"{number} squared\n" for number in range(9))
+    assert (one, several.stdout) == (whole, whole.replace("4 squared\n", ""))
+    rest = login.andon(*on, "--gpus", "2", "--resume", several.stderr.split()[-1], *run)
+    assert rest == "4 squared\n"
+    runs = json.loads(login.andon("runs", "--json"))["runs"]
+    (group,) = {run["group"] for run in runs if run["rank"] == 3}
+    assert {run["rank"] for run in runs if run["group"] == group} == {0, 1, 2, 3}
+    assert group.removeprefix("map:") in {run["id"] for run in runs if run["kind"] == "map"}
+
+
 def test_a_controller_that_is_away_costs_a_line(login: Login) -> None:
     job = login.submit("--", "sleep", "1000")
     wait_until(lambda: login.jobs()[job]["state"] == "running", "the job")
