@@ -16,7 +16,7 @@ from andon.jobs.record import FactsFinder, begin_record, finish
 from andon.jobs.rules.states import is_running
 from andon.leases.placement import Grant
 from andon.model.job import AttemptFacts, AttemptVerdict, JobFacts, JobSpec
-from andon.model.job.facts import dumps, verdict_to_json
+from andon.model.job.facts import dumps, plain_fields
 from andon.model.lease import Owner
 from andon.runs.opening import RunRecording
 from andon.runs.record import RunRecorder
@@ -102,7 +102,7 @@ class AttemptRecorder:
             self._ports.pop(place, None)
         folder = self._folder.attempt(number, attempt.number)
         try:
-            text = dumps(verdict_to_json(verdict))
+            text = dumps(plain_fields(verdict))
             # Not synced: after a crash of the machine the next dispatcher judges again.
             write_whole(folder, VERDICT, text, sync=False)
             self._unwritten.pop(place, None)

@@ -25,6 +25,7 @@ from andon.model.job.spec import (
     JobSpec,
     dumps,
     loads,
+    plain_fields,
     spec_from_json,
     spec_to_json,
 )
@@ -260,9 +261,7 @@ class JobsFolder:
 
     def note(self, number: int, name: str, note: "JobNote", settle: bool = True) -> None:
         """Writes `cancelled`, `again` or `expired`; without `settle`, the caller settles later."""
-        from andon.model.job import facts
-
-        self.small(number, name, dumps(facts.note_to_json(note)), settle)
+        self.small(number, name, dumps(plain_fields(note)), settle)
 
     def settle(self, numbers: Iterable[int]) -> None:
         """Makes the names of files in these jobs survive a power failure. Many jobs at once take
@@ -339,12 +338,12 @@ class JobsFolder:
 
     def holdups(self) -> "dict[int, Holdup]":
         """Returns why jobs wait, as the dispatcher last wrote it; may be missing or old."""
-        from andon.model.job import facts
+        from andon.model.job import Holdup
 
         try:
             said = loads(read_regular(self.path / HOLDUPS, 16 * 1024 * 1024))
             return {
-                int(number): facts.holdup_from_json(one)
+                int(number): read(Holdup, one)
                 for number, one in read(dict[str, Json], said.get("jobs")).items()
                 if is_number(number)
             }
@@ -352,9 +351,7 @@ class JobsFolder:
             return {}
 
     def write_holdups(self, holdups: "dict[int, Holdup]", at: float) -> None:
-        from andon.model.job import facts
-
-        jobs = {str(number): facts.holdup_to_json(one) for number, one in holdups.items()}
+        jobs = {str(number): plain_fields(one) for number, one in holdups.items()}
         with suppress(OSError):
             write_whole(self.path, HOLDUPS, dumps({"at": at, "jobs": jobs}), sync=False)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.clusters.slurm import SlurmCluster
+from andon.clusters.slurm import SlurmCluster, kept
 from andon.ports import Cluster
 from andon.settings.clusters import ClusterSettings
 from andon.testing.cluster_contract import ClusterContract
@@ -22,8 +22,11 @@ def configured(slurm: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
 
 class TestSlurm(ClusterContract):
     @pytest.fixture
-    def reopen(self, slurm: Slurm, tmp_path: Path) -> Iterator[Callable[[], Cluster]]:
+    def reopen(
+        self, slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> Iterator[Callable[[], Cluster]]:
         self._slurm = slurm
+        monkeypatch.setattr(kept, "is_fresh", lambda *_: False)  # it asks each time
         settings = ClusterSettings("slurm", "slurm", 3.0, {"logs": str(tmp_path / "logs")})
         yield lambda: SlurmCluster(settings)
         slurm("scancel", "--quiet", "--user=root")

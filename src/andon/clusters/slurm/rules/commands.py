@@ -251,6 +251,18 @@ def _common(submission: Submission, options: SlurmOptions) -> list[str]:
     return [*found, *options.options, *submission.options]
 
 
+def place_of(submission: Submission, options: SlurmOptions) -> tuple[str, str]:
+    """Returns the partition and the quality of service of a job; empty: Slurm's defaults."""
+    found = {"--partition": options.partition, "--qos": options.qos}
+    for word in (*options.options, *submission.options):
+        name, _, value = word.partition("=")
+        name, value = ("--partition", word[2:]) if word[:2] == "-p" else (name, value)
+        name, value = ("--qos", word[2:]) if word[:2] == "-q" else (name, value)
+        if name in found:
+            found[name] = value.lstrip("=")
+    return found["--partition"], found["--qos"]
+
+
 def _line(name: str) -> str:
     """Returns a name without what would break a line of Slurm's lists."""
     return "".join(sign if sign.isprintable() else " " for sign in name)[:200] or "job"
