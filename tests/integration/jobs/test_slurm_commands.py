@@ -86,6 +86,7 @@ def test_a_job_is_recorded_on_the_devices_that_slurm_gave(node: StandIn, login: 
     wait_until(lambda: all(one in shown() for one in wanted), "its return without that node")
 
 
+LINE = "Slurm's controller has not answered for"
 TRAIN = """
 import os
 
@@ -139,11 +140,11 @@ def test_a_controller_that_is_away_costs_a_line(login: Login) -> None:
     job = login.submit("--", "sleep", "1000")
     wait_until(lambda: login.jobs()[job]["state"] == "running", "the job")
     with login.slurm.without_controller():
-        wait_until(lambda: "does not answer" in login.andon("jobs"), "the line")
+        wait_until(lambda: LINE in login.andon("jobs"), "the line")
         assert job in login.andon("jobs")
         refused = login.done("submit", "--on", "slurm", "--", "true")
         assert refused.returncode != 0
         assert "Slurm's controller does not answer" in refused.stderr
         assert "not known" not in refused.stderr  # it was not even sent
-    wait_until(lambda: "does not answer" not in login.andon("jobs"), "its answer")
+    wait_until(lambda: LINE not in login.andon("jobs"), "its answer")
     assert login.jobs()[job]["state"] == "running"
