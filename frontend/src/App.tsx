@@ -14,6 +14,7 @@ import { Boundary } from "./parts/Boundary";
 import { Command } from "./parts/Command";
 import { Help } from "./parts/Help";
 import { Notice, Trouble } from "./parts/Notice";
+import { Phone } from "./parts/Phone";
 import { Share } from "./parts/Share";
 import { Tour } from "./parts/Tour";
 import { AlertsPage } from "./pages/AlertsPage";
@@ -224,7 +225,7 @@ function Foot({ here }: { here: boolean }) {
       <span>
         {trusted ? (
           <>
-            signed in{session?.user && ` as ${session.user}`} <button type="button" className="quiet" onClick={() => void signOut()}>sign out</button>
+            signed in{session?.user && ` as ${session.user}`} <Phone /> <button type="button" className="quiet" onClick={() => void signOut()}>sign out</button>
           </>
         ) : (
           <>

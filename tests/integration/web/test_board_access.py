@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, expect
 
 from andon.host.processes.kin import user_name
 from tests.integration.board import drawn, link, opened, sign_in, tiles, violations
-from tests.integration.browser import Window, chromium
+from tests.integration.browser import Window
 from tests.integration.parts import free_port
 from tests.integration.serving import Served, andon, serving
 
@@ -19,22 +19,10 @@ ME = user_name(os.getuid())
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("outside")
     with serving(folder, "--host", "0.0.0.0", "--no-history") as served:
         yield served
-
-
-@pytest.fixture
-def seen(browser: Browser) -> Iterator[Window]:
-    with opened(browser) as found:
-        yield found
 
 
 def test_who_may_not_see_is_told_how_to_sign_in_on_every_page(

@@ -7,7 +7,6 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.integration.board import opened, tiles, violations_in_both_themes
-from tests.integration.browser import chromium
 from tests.integration.demo import Demo, running_demo
 
 PAGES = {
@@ -20,12 +19,6 @@ PAGES = {
     "leases": "carol",
     "health": "What to do",
 }
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

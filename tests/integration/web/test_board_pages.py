@@ -20,7 +20,7 @@ from tests.integration.board import (
     violations,
     violations_in_both_themes,
 )
-from tests.integration.browser import Window, chromium
+from tests.integration.browser import Window
 from tests.integration.serving import Served, serving
 
 DEVICES = 8
@@ -31,23 +31,11 @@ PAGES = (
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     faults = "lost:2@0,hung:5@0"
     state = tmp_path_factory.mktemp("home")
     with serving(state, simulate=DEVICES, ANDON_SIMULATE_FAULTS=faults) as served:
         yield served
-
-
-@pytest.fixture
-def seen(browser: Browser) -> Iterator[Window]:
-    with opened(browser) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

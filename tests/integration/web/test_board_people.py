@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Route, expect
+from playwright.sync_api import Route, expect
 
-from tests.integration.board import opened, violations_in_both_themes
-from tests.integration.browser import Window, chromium
+from tests.integration.board import violations_in_both_themes
+from tests.integration.browser import Window
 from tests.integration.serving import Served, serving
 
 DAY = {"day": "2026-11-16", "device_seconds": 7200.0, "energy_joules": None}
@@ -17,21 +17,9 @@ WEEK = {"since": 0, "until": 1, "price_per_kwh": None, "currency": None, "items"
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with serving(tmp_path_factory.mktemp("home"), simulate=8) as served:
         yield served
-
-
-@pytest.fixture
-def seen(browser: Browser) -> Iterator[Window]:
-    with opened(browser) as found:
-        yield found
 
 
 def test_a_process_has_a_page_with_its_memory_and_use_over_time(seen: Window, home: Served) -> None:
