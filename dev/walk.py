@@ -18,7 +18,10 @@ from tests.integration.newcomer import QUESTIONS, Question, answer_to, take
 from dev.pictures import DEVICES, reduce
 
 MOST_SECONDS = 3.0
-MARKED = "one => { one.style.outline = '4px solid #1f5fbf'; one.scrollIntoView({block: 'center'}); }"
+MARKED = """one => {
+  one.style.outline = '4px solid #1f5fbf';
+  one.scrollIntoView({block: 'center'});
+}"""
 
 
 def main() -> int:
@@ -36,8 +39,7 @@ def main() -> int:
             seen.page.screenshot(path=path)
             reduce(path)
             slow += seconds > MOST_SECONDS
-            steps = ", ".join(question.steps) or "at first sight"
-            print(f"{number:2}. {question.asks}  {steps}: {seconds:.2f} s  {path.name}")
+            print(f"{number:2}. {question.asks} ({question.path}): {seconds:.2f} s")
     print(f"{len(QUESTIONS) - slow} of {len(QUESTIONS)} within {MOST_SECONDS:g} s")
     return 1 if slow else 0
 

@@ -194,7 +194,7 @@ function FitRow({ fit, number, found, widest }: { fit: EstimateFit; number: numb
         )}
       </span>
       <span className="word">{word}</span>
-      <span className="dim">{gone && !fit.reason ? "it cannot be read now" : fit.reason ? unbroken(fit.reason) : (drawn && drawn.over === 0 ? `${gib(drawn.free)} of ${inGib(fit.total_bytes)} stay free` : `needs ${gib(fit.needed_bytes)} of ${inGib(fit.free_bytes)} free`)}</span>
+      <span className="dim">{gone ? "nobody can use it until it responds again" : fit.reason ? unbroken(fit.reason) : (drawn && drawn.over === 0 ? `${gib(drawn.free)} of ${inGib(fit.total_bytes)} stay free` : `needs ${gib(fit.needed_bytes)} of ${inGib(fit.free_bytes)} free`)}</span>
     </li>
   );
 }

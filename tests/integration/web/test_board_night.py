@@ -16,13 +16,14 @@ from tests.integration.serving import serving
 from tests.support.waiting import wait_for
 
 DEVICES = 2
-HOURS, STEP_SECONDS = 12, 30
+HOURS, STEP_SECONDS = 12, 120
 MOST_GROWTH_BYTES = 2_000_000
+SELDOM = {"pingInterval": 86_400_000}  # a step of the page's clock is no silence
 CLOCK = "new Date().toTimeString().slice(0, 5)"
 
 
 class TimeLapse:
-    """Plays hours to a page: what its server reads is sent again and again, each time half a minute
+    """Plays hours to a page: what its server reads is sent again and again, each time two minutes
     later and with another utilisation, while the page's clock moves as far."""
 
     def __init__(self, page: Page) -> None:
@@ -37,7 +38,9 @@ class TimeLapse:
 
         def told(message: str | bytes) -> None:
             if message == "2":
-                server.send("3")  # its own clock goes as ever
+                server.send("3")  # the page is not asked: its clock is another
+            elif isinstance(message, str) and message.startswith("0{"):
+                there.send("0" + json.dumps({**json.loads(message[1:]), **SELDOM}))
             elif isinstance(message, str) and message.startswith('42["snapshot"'):
                 self._there, self._read = there, json.loads(message[2:])[1]
             else:
@@ -57,7 +60,6 @@ class TimeLapse:
         for device in self._read["devices"]:
             device["sample"]["utilization_percent"] = self.busy
         said = {**self._read, "at": self._read["at"] + self._later}
-        self._there.send("2")
         self._there.send("42" + json.dumps(["snapshot", said]))
 
     def hours(self, count: float) -> None:
