@@ -9,13 +9,12 @@ import sys
 import time
 from pathlib import Path
 
+from dev.pictures import DEVICES, reduce
 from playwright.sync_api import Page, expect
 from tests.integration.board import opened, tiles
 from tests.integration.browser import chromium
 from tests.integration.demo import Demo, running_demo
 from tests.integration.newcomer import QUESTIONS, Question, answer_to, take
-
-from dev.pictures import DEVICES, reduce
 
 MOST_SECONDS = 3.0
 MARKED = """one => {
