@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # imported at every start; history and alerts are not
     from andon.alerts.rules.outbox import Delivery, SavedAlerts
     from andon.alerts.rules.past import Query
     from andon.errors import AndonError
+    from andon.fleet.rules.nodes import FleetNode, Heartbeat
     from andon.history.rules.intervals import UsageInterval
     from andon.history.rules.series import Bucket, NodeReadings
     from andon.history.rules.tiers import DueRoll, Maintenance, StoreContents, StoredBlock, Tier
@@ -28,7 +29,6 @@ if TYPE_CHECKING:  # imported at every start; history and alerts are not
         Submission,
     )
     from andon.model.run.record import RunRow
-    from andon.node.fleet import FleetNode, Heartbeat
     from andon.runs.rules.baselines import RunBaseline
     from andon.runs.rules.matching import RunCounts, RunQuery
     from andon.settings.store_url import StoreUrl
@@ -246,12 +246,24 @@ class NodeStore(Protocol):
         """Stores heartbeats in this order; returns those that are new. One that is not newer than
         the last of its session, or of a node that may not report, is left out."""
 
-    def last(self, name: str) -> Heartbeat | None:
-        """Returns a node's last heartbeat with all its parts; None without one, or if its parts
-        are no longer kept."""
+    def beats(self, name: str, since: float | None = None) -> Sequence[Heartbeat]:
+        """Returns a node's heartbeats that came after this time, oldest first, with all their
+        parts; without a time only the last. Parts are kept for an hour or two."""
 
     def close(self) -> None:
         """Close files and connections. May be called twice."""
+
+
+class NodePasts(Protocol):
+    """Opens what a hub keeps of its nodes beside their heartbeats. All parts share connections:
+    a hub has more nodes than a database has connections. Closing a part closes nothing."""
+
+    def history(self, node: str) -> Store: ...
+
+    def alerts(self, node: str) -> AlertStore: ...
+
+    def close(self) -> None:
+        """Close the connections. May be called twice."""
 
 
 class Notifier(Protocol):

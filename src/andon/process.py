@@ -17,6 +17,7 @@ PROCESSES = {
     "holder": "andon.leases.book.holder",
     "reader": "andon.drivers.reader",
     "run-indexer": "andon.app.run_indexing",
+    "slurm-node": "andon.app.slurm_node",
     "user-reader": "andon.web.users.reader",
 }
 """The module of each process; its `main` gets the arguments."""

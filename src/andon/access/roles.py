@@ -46,6 +46,7 @@ class Action(StrEnum):
     SIGN_IN = "sign_in"  # with a code, whoever has it
     SIGN_OUT = "sign_out"
     REVOKE = "revoke"
+    MANAGE_NODES = "manage_nodes"  # of a hub: only its owners
     OTHER = "other"  # a change that this table does not know
 
 
@@ -100,6 +101,8 @@ _ROUTES = (
     ("POST", r"/api/session", Action.SIGN_IN),
     ("DELETE", r"/api/session", Action.SIGN_OUT),
     ("DELETE", r"/api/sessions", Action.REVOKE),
+    ("POST", r"/api/nodes(/[^/]+/(drain|resume))?", Action.MANAGE_NODES),
+    ("DELETE", r"/api/nodes/[^/]+", Action.MANAGE_NODES),
 )
 _COMPILED = tuple((method, re.compile(path), action) for method, path, action in _ROUTES)
 

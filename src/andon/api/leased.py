@@ -6,22 +6,20 @@ the variables of `andon run`. The environment belongs to the whole process, so i
 for threads, coroutines and generators, which run at the same time as other code.
 """
 
-import functools
 import inspect
 import logging
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
-    aclosing,
     contextmanager,
+    nullcontext,
 )
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, Protocol, Self
 
-P = ParamSpec("P")
-R = TypeVar("R")
+from andon.api.around import P, R, around, is_plain
 
 PARAMETER = "held"
 
@@ -85,7 +83,8 @@ def leased(function: Callable[P, R], request: Callable[[], Requested]) -> Callab
     item to its last."""
     known = _signature(function)
     takes = known is not None and PARAMETER in known.parameters
-    made = _wrapper(function)(function, request, _LeasePasser(function, known if takes else None))
+    passing = _LeasePasser(function, known if takes else None)
+    made = around(function, lambda: _LeaseOfCall(request(), passing))
     if known is not None and takes:  # callers do not give it
         shown = [p for name, p in known.parameters.items() if name != PARAMETER]
         made.__dict__["__signature__"] = known.replace(parameters=shown)
@@ -93,24 +92,19 @@ def leased(function: Callable[P, R], request: Callable[[], Requested]) -> Callab
 
 
 class _LeasePasser:
-    """Passes the lease to a function that has a parameter for it."""
+    """How a function learns its devices: by a parameter, else by its environment."""
 
     def __init__(self, function: Callable[..., Any], signature: inspect.Signature | None) -> None:
         self._name = getattr(function, "__qualname__", repr(function))
-        self._signature, self._warned = signature, False
+        self.signature, self._warned = signature, False
+        self._plain = is_plain(function)
 
-    def keywords(
-        self, held: LeaseInForce, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> dict[str, Any]:
-        """The keywords of the call; a caller's own `held` stays."""
-        found = self._signature
-        if found is None or PARAMETER in found.bind_partial(*args, **kwargs).arguments:
-            return kwargs
-        return {**kwargs, PARAMETER: held}
-
-    def warn(self) -> None:
-        """Warns once that such a call cannot know its devices."""
-        if self._signature is None and not self._warned:
+    def environment(self, held: LeaseInForce) -> AbstractContextManager[None]:
+        """Sets the variables of a call where that is possible; warns once if it is not, and the
+        call cannot know its devices."""
+        if self._plain and threading.current_thread() is threading.main_thread():
+            return ENVIRONMENT.of(held.environment)
+        if self.signature is None and not self._warned:
             self._warned = True
             log.warning(
                 "%s has a lease and cannot know its devices: the environment is not changed for "
@@ -118,72 +112,38 @@ class _LeasePasser:
                 self._name,
                 PARAMETER,
             )
+        return nullcontext()
 
 
-Wrapper = Callable[[Callable[..., Any], Callable[[], Requested], _LeasePasser], Callable[..., Any]]
+class _LeaseOfCall:
+    """The lease of one call."""
 
+    def __init__(self, requested: Requested, passing: _LeasePasser) -> None:
+        self._requested, self._passing = requested, passing
 
-def _wrapper(function: Callable[..., Any]) -> Wrapper:
-    if inspect.iscoroutinefunction(function):
-        return _coroutine
-    if inspect.isasyncgenfunction(function):
-        return _async_generator
-    return _generator if inspect.isgeneratorfunction(function) else _plain
+    def keywords(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Returns the keywords with the lease; a caller's own `held` stays."""
+        found = self._passing.signature
+        if found is None or PARAMETER in found.bind_partial(*args, **kwargs).arguments:
+            return kwargs
+        return {**kwargs, PARAMETER: self._held}
 
+    def step(self) -> AbstractContextManager[None]:
+        return self._passing.environment(self._held)
 
-def _plain(
-    function: Callable[..., Any], request: Callable[[], Requested], passing: _LeasePasser
-) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        with request() as held:
-            keywords = passing.keywords(held, args, kwargs)
-            if threading.current_thread() is not threading.main_thread():
-                passing.warn()
-                return function(*args, **keywords)
-            with ENVIRONMENT.of(held.environment):
-                return function(*args, **keywords)
+    def __enter__(self) -> Self:
+        self._held = self._requested.__enter__()
+        return self
 
-    return called
+    def __exit__(self, *ended: Any) -> None:
+        self._requested.__exit__(*ended)
 
+    async def __aenter__(self) -> Self:
+        self._held = await self._requested.__aenter__()
+        return self
 
-def _coroutine(
-    function: Callable[..., Any], request: Callable[[], Requested], passing: _LeasePasser
-) -> Callable[..., Any]:
-    @functools.wraps(function)
-    async def waited(*args: Any, **kwargs: Any) -> Any:
-        passing.warn()
-        async with request() as held:
-            return await function(*args, **passing.keywords(held, args, kwargs))
-
-    return waited
-
-
-def _generator(
-    function: Callable[..., Any], request: Callable[[], Requested], passing: _LeasePasser
-) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def generated(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        passing.warn()
-        with request() as held:
-            return (yield from function(*args, **passing.keywords(held, args, kwargs)))
-
-    return generated
-
-
-def _async_generator(
-    function: Callable[..., Any], request: Callable[[], Requested], passing: _LeasePasser
-) -> Callable[..., Any]:
-    @functools.wraps(function)
-    async def generated(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        passing.warn()
-        async with request() as held:
-            made = function(*args, **passing.keywords(held, args, kwargs))
-            async with aclosing(made) as items:
-                async for item in items:
-                    yield item
-
-    return generated
+    async def __aexit__(self, *ended: Any) -> None:
+        await self._requested.__aexit__(*ended)
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature | None:

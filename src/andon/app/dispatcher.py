@@ -14,6 +14,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from andon.app.leases import open_availability
+from andon.app.runs import recording
 from andon.app.sampler import open_sampler
 from andon.app.settings import load_settings
 from andon.errors import AndonError
@@ -112,7 +113,8 @@ def open_taker(settings: Settings, kind: Kind) -> DeviceTaker:
         simulated=kind is not None,
         ask_places=sampler.ask_places,
     )
-    return DeviceTaker(sampler, availability, settings.work_grace_seconds)
+    recorded = recording(settings, sampler, direct=True)
+    return DeviceTaker(sampler, availability, recorded, settings.work_grace_seconds)
 
 
 def _notify(settings: Settings, folder: JobsFolder, numbers: Sequence[int]) -> None:

@@ -26,12 +26,15 @@ class NodeChoice(Struct, frozen=True):
     fresh: bool = False
     own_thresholds: bool = False
     ssh: "SshTerms | None" = None
+    node: str | None = None
 
 
 def find_node(
     choice: NodeChoice, settings: "Settings", notify: Callable[[str], None] = lambda _: None
 ) -> "Node":
     """Returns the named server, else this machine with the devices that the settings name."""
+    if choice.node is not None and (choice.url is None or choice.url.startswith("ssh:")):
+        raise Invalid("--node needs the URL of a hub", hint="--url https://HUB:26366")
     if choice.url is None:
         from andon.node.local import Here, LocalNode
 
@@ -62,4 +65,6 @@ def find_node(
     from andon.node.server import connect
 
     server = connect(choice.url, choice.token_file, notify)
+    if choice.node is not None:
+        server = server.of_node(choice.node)
     return RemoteNode(server, lambda: app.rulebook(settings), notify)

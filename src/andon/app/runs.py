@@ -23,14 +23,15 @@ INDEX = "runs.db"
 def recording(
     settings: "Settings",
     source: "SampleSource",
-    notify: "Callable[[str], None]",
+    notify: "Callable[[str], None]" = lambda text: None,
     folder: Path | None = None,
+    direct: bool = False,
 ) -> "RunRecording":
     """How runs are recorded under these settings; without a folder, in the state folder."""
     from andon.app.thresholds import rulebook
     from andon.runs.opening import RunRecording
 
-    return RunRecording(source, lambda: rulebook(settings), notify, folder)
+    return RunRecording(source, lambda: rulebook(settings), notify, folder, direct)
 
 
 def open_run_index(settings: "Settings | None" = None, in_memory: bool = False) -> "RunIndex":

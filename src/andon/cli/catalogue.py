@@ -128,7 +128,13 @@ COMMANDS = {
         "record", "andon.cli.commands.probing.probes:probes", "Results of earlier probes."
     ),
     "nodes": CommandEntry(
-        "fleet", "andon.cli.commands.fleet.nodes:nodes", "The machines of a cluster."
+        "fleet", "andon.cli.commands.fleet.nodes:nodes", "The machines of a hub or a cluster."
+    ),
+    "agent": CommandEntry(
+        "fleet", "andon.cli.commands.fleet.agent:agent", "Report this machine to a hub."
+    ),
+    "hub": CommandEntry(
+        "fleet", "andon.cli.commands.watch.serve:hub", "Serve many machines in one place."
     ),
     "setup": CommandEntry(
         "setup",
@@ -169,7 +175,7 @@ ALIASES = {"bench": "cost"}
 
 SHORT_FORMS = {"retry": ("jobs", "retry"), "requeue": ("jobs", "requeue")}
 """Commands of a group that can be typed without it."""
-LISTED = frozenset({"alerts", "jobs", "leases", "runs"})
+LISTED = frozenset({"alerts", "jobs", "leases", "nodes", "runs"})
 LISTING = frozenset({"list", "ls"})
 """What these commands do without a further word, for those who type one."""
 
@@ -185,7 +191,7 @@ MEANT = {
     **dict.fromkeys(("explain", "hot", "temp", "slow", "throttle"), "why"),
     **dict.fromkeys(("idle", "available"), "free"),
     **dict.fromkeys(("queue", "squeue", "qstat", "tsp"), "jobs"),
-    **dict.fromkeys(("sinfo", "machines", "hosts", "cluster"), "nodes --on NAME"),
+    **dict.fromkeys(("sinfo", "machines", "hosts", "cluster"), "nodes"),
     **dict.fromkeys(("sbatch", "qsub", "enqueue", "add", "later"), "submit"),
     **dict.fromkeys(("scancel", "qdel", "abort", "dequeue"), "cancel"),
     **dict.fromkeys(("tail", "output", "follow"), "logs"),

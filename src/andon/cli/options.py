@@ -108,6 +108,7 @@ def _complete_host(context: click.Context, parameter: click.Parameter, typed: st
 _ELSEWHERE: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--url",), {"metavar": "URL", "help": "Ask an andon server instead of this node."}),
     (("--token-file",), {"metavar": "FILE", "help": "File with the token; or set ANDON_TOKEN."}),
+    (("--node", "node_name"), {"metavar": "NAME", "help": "With the --url of a hub: this node."}),
 )
 _SSH: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (
@@ -132,7 +133,7 @@ _SSH: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
 
 
 def at_server(command: F) -> F:
-    """Adds --url and --token-file: a server's devices instead of this node's."""
+    """Adds --url, --token-file and --node: a server's devices instead of this node's."""
     for names, settings in reversed(_ELSEWHERE):
         command = click.option(*names, expose_value=False, callback=_remember, **settings)(command)
     return command

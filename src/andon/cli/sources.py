@@ -53,6 +53,7 @@ def node_of(choices: Choices) -> "Node":
             choices.fresh,
             own_thresholds,
             choices.terms,
+            choices.node_name,
         )
         settings = settings_of(choices)
         choices.node = find_node(choice, settings, lambda text: notice(text, choices))

@@ -32,6 +32,7 @@ class Choices(Struct):
     """Settings set by a command's own options."""
     url: str | None = None
     token_file: str | None = None
+    node_name: str | None = None  # of a hub
     ssh: tuple[str, ...] = ()  # hosts and groups, as they were typed
     hosts_file: str | None = None
     timeout: float | None = None  # of all hosts together

@@ -14,16 +14,20 @@ MOST_RECORDS = 512  # per read; a flood continues with the next
 
 
 class KernelLog:
-    """Implements ports.EventSource. Never blocks: later records come with the next read."""
+    """Implements ports.EventSource. Never blocks: later records come with the next read. With
+    `past`, the records since the boot come first."""
 
-    def __init__(self, root: Path, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, root: Path, clock: Callable[[], float] = time.time, past: bool = False
+    ) -> None:
         self.reason: str | None = None
         """Why it cannot be read; None while it can."""
         self._clock = clock
         self._file = -1
         try:
             self._file = os.open(root / "dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            os.lseek(self._file, 0, os.SEEK_END)  # skip older records
+            if not past:
+                os.lseek(self._file, 0, os.SEEK_END)
         except OSError as exc:
             self.reason = exc.strerror or str(exc)
             self.close()
@@ -40,6 +44,16 @@ class KernelLog:
         at = self._clock()
         found = (parse_record(record, at) for record in records)
         return [event for event in found if event is not None]
+
+    def numbered(self) -> "list[tuple[int, Event]]":
+        """The events in all records there are, each with the number of its record."""
+        from andon.events.rules.kernel_log import parse_record
+
+        found: list[tuple[int, Event]] = []
+        while self._file >= 0 and (records := self._records()):
+            events = ((record, parse_record(record, self._clock())) for record in records)
+            found += [(int(record.split(",", 2)[1]), one) for record, one in events if one]
+        return found
 
     def close(self) -> None:
         if self._file >= 0:

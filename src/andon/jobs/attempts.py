@@ -3,28 +3,22 @@
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 
 from msgspec.structs import replace
 
 from andon.errors import AndonError
 from andon.jobs.folder import VERDICT, JobsFolder, write_whole
 from andon.jobs.launching import AttemptRun
-from andon.jobs.record import (
-    FactsFinder,
-    JobRecorder,
-    begin_record,
-    continued,
-    new_record,
-    record_of,
-    start_recorder,
-    tail_of,
-)
+from andon.jobs.record import FactsFinder, begin_record, finish, tail_of
 from andon.jobs.rules.states import is_running
 from andon.leases.placement import Grant
 from andon.model.job import AttemptFacts, AttemptVerdict, JobFacts, JobSpec
 from andon.model.job.facts import dumps, verdict_to_json
 from andon.model.lease import Owner
-from andon.runs.record import SampleSource
+from andon.runs.opening import RunRecording
+from andon.runs.record import RunRecorder
 from andon.work.preparing import bound_line, bound_to, free_port
 
 log = logging.getLogger("andon.jobs")
@@ -35,9 +29,10 @@ Place = tuple[int, int]
 class AttemptRecorder:
     """Records every attempt of this folder, whichever dispatcher began it."""
 
-    def __init__(self, folder: JobsFolder, source: Callable[[JobSpec], SampleSource | None]):
-        self._folder, self._source = folder, source
-        self._recorders: dict[Place, JobRecorder] = {}
+    def __init__(self, folder: JobsFolder, recording: Callable[[JobSpec], RunRecording]) -> None:
+        self._folder, self._recording = folder, recording
+        self._recorders: dict[Place, RunRecorder] = {}
+        self._free: dict[Place, int | None] = {}  # bytes on its fullest device when it began
         self._seen: set[Place] = set()
         self._unwritten: dict[Place, AttemptVerdict] = {}
         self._facts = FactsFinder()
@@ -46,31 +41,30 @@ class AttemptRecorder:
     def begin(self, spec: JobSpec, attempt: int, grant: Grant, owner: Owner) -> AttemptRun:
         """Begins the record of an attempt before it starts: the command gets its path."""
         place, chosen = (spec.number, attempt), grant.candidates.choice.chosen
-        begin = begin_record(spec, attempt, grant, owner)
-        path = new_record(begin)
+        recorder = self._recorders[place] = self._recording(spec).open(
+            begin_record(spec, attempt, grant, owner), partial(self._facts.find, spec)
+        )
         free = [capacity.free_bytes for capacity in chosen if capacity.free_bytes is not None]
-        source = self._source(spec)
-        if source is not None:
-            recorder = start_recorder(begin, path, source, spec, self._facts)
-            self._recorders[place] = JobRecorder(recorder, min(free, default=None))
+        self._free[place] = min(free, default=None)
         bound = bound_to(grant.devices) if spec.bind else None
-        if bound is not None and source is not None:
+        if bound is not None:
             recorder.write(bound_line(bound))
         self._seen.add(place)
         port = free_port(frozenset(self._ports.values()))
         if port is not None:
             self._ports[place] = port
-        return AttemptRun(
-            grant, grant.held, begin.id, path, port, None if bound is None else bound.cpus
-        )
+        cpus = None if bound is None else bound.cpus
+        return AttemptRun(grant, grant.held, recorder.begin.id, recorder.path, port, cpus)
 
     def discard(self, number: int, attempt: int) -> None:
         """Drops an attempt that did not start: there is nothing to record."""
-        self._seen.discard((number, attempt))
-        self._ports.pop((number, attempt), None)
-        found = self._recorders.pop((number, attempt), None)
+        place = (number, attempt)
+        self._seen.discard(place)
+        self._ports.pop(place, None)
+        self._free.pop(place, None)
+        found = self._recorders.pop(place, None)
         if found is not None:
-            found.abandon()
+            found.discard()
 
     def follow(self, jobs: dict[int, JobFacts]) -> set[int]:
         """Continues records that another dispatcher began, and completes those whose attempt is
@@ -90,12 +84,12 @@ class AttemptRecorder:
         return completed
 
     def _adopt(self, facts: JobFacts, attempt: AttemptFacts) -> None:
-        place = (facts.spec.number, attempt.number)
+        place, record = (facts.spec.number, attempt.number), attempt.claim.record
         self._seen.add(place)
-        path = record_of(attempt)
-        recorder = None if path is None else continued(path, self._source(facts.spec))
-        if recorder is not None:
-            self._recorders[place] = JobRecorder(recorder)
+        if record is not None:
+            recorder = self._recording(facts.spec).resume(Path(record))
+            if recorder is not None:
+                self._recorders[place] = recorder
 
     def _complete(self, facts: JobFacts, attempt: AttemptFacts) -> JobFacts:
         number = facts.spec.number
@@ -118,16 +112,11 @@ class AttemptRecorder:
         return replace(facts, attempts=(*facts.attempts[:-1], done))
 
     def _judge(self, facts: JobFacts, attempt: AttemptFacts) -> AttemptVerdict:
-        place = (facts.spec.number, attempt.number)
-        tail = tail_of(self._folder.output(*place))
-        found = self._recorders.pop(place, None)
-        if found is None:
-            path = record_of(attempt)
-            recorder = None if path is None else continued(path, None)
-            found = None if recorder is None else JobRecorder(recorder)
-        if found is None:
-            return JobRecorder.without_record(attempt.end, tail)
-        return found.finish(attempt.end, tail)
+        place, record = (facts.spec.number, attempt.number), attempt.claim.record
+        recorder, free = self._recorders.pop(place, None), self._free.pop(place, None)
+        if recorder is None and record is not None:
+            recorder = RunRecording().resume(Path(record))
+        return finish(recorder, attempt.end, tail_of(self._folder.output(*place)), free)
 
     def close(self) -> None:
         """Closes the records; the next dispatcher continues those that are not complete."""

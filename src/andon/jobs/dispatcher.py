@@ -27,7 +27,7 @@ from andon.jobs.taking import BlockReason, DeviceTaker, DispatchRound
 from andon.leases.book.hold import LeaseHold
 from andon.leases.placement import Grant
 from andon.model.job import JobFacts, JobNote, JobSpec, JobState, NotifyWhen
-from andon.runs.record import SampleSource
+from andon.runs.opening import RunRecording
 
 log = logging.getLogger("andon.jobs")
 FULL_SECONDS = 5.0  # between two scans without any news
@@ -97,7 +97,7 @@ class Dispatcher:
     ) -> None:
         self._folder, self._settings, self._open_taker = folder, settings, open_taker
         self._scanner = Scanner(folder)
-        self._keeper = AttemptRecorder(folder, self._source)
+        self._keeper = AttemptRecorder(folder, self._recording)
         self._pool = SupervisorPool()
         self._notifications = Notifications(notify)
         self._board = HoldupWriter(folder)
@@ -422,10 +422,10 @@ class Dispatcher:
             self._takers[kind] = self._open_taker(kind)
         return self._takers[kind]
 
-    def _source(self, spec: JobSpec) -> SampleSource | None:
+    def _recording(self, spec: JobSpec) -> RunRecording:
         with suppress(AndonError):
-            return self._taker(kind_of(spec)).sampler
-        return None
+            return self._taker(kind_of(spec)).recording
+        return RunRecording()
 
 
 def _more(reason: str | None) -> str:

@@ -25,7 +25,7 @@ from andon.model.lease import Owner
 from andon.runs.rules.ranks import run_variables
 from andon.standalone import STANDALONE
 from andon.work.containers.task import clean_command, follow_command, task_command
-from andon.work.preparing import defaults
+from andon.work.preparing import defaults, environment_of
 
 SUPERVISE = (
     "import sys; sys.path.append(sys.argv[1]); import job_supervisor as s; sys.exit(s.main())"
@@ -250,12 +250,7 @@ def client_environment(spec: JobSpec, begun: AttemptRun) -> dict[str, str]:
 
 def job_environment(spec: JobSpec, begun: AttemptRun) -> dict[str, str]:
     """The environment of the submission, with the devices of the lease and the run."""
-    return {
-        **spec.environment,
-        **defaults(spec.environment, begun.port),
-        **begun.placement.environment,
-        **_told(spec, begun),
-    }
+    return environment_of(spec.environment, begun.placement, _told(spec, begun), begun.port)
 
 
 def _told(spec: JobSpec, begun: AttemptRun, inside: bool = False) -> dict[str, str]:

@@ -42,6 +42,7 @@ from andon.model.job import JobFacts, JobSpec
 from andon.model.lease import DeviceRequest, Need, Ticket
 from andon.model.naming import device_labels
 from andon.model.redaction import redact
+from andon.runs.opening import RunRecording
 from andon.sampling.rules.masks import visibility
 from andon.sampling.sampler import Sampler
 
@@ -71,8 +72,14 @@ class DispatchRound(Struct):
 class DeviceTaker:
     """Devices of one kind for jobs, through the lease book."""
 
-    def __init__(self, sampler: Sampler, availability: Availability, grace_seconds: float) -> None:
-        self.sampler, self.availability = sampler, availability
+    def __init__(
+        self,
+        sampler: Sampler,
+        availability: Availability,
+        recording: RunRecording,
+        grace_seconds: float,
+    ) -> None:
+        self.sampler, self.availability, self.recording = sampler, availability, recording
         self._grace_seconds = grace_seconds
         self._placed = False
         self._book = Book()

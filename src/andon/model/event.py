@@ -7,11 +7,14 @@ JSON of others is read by them.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
 from andon.model.codec import Name, Pid, Text, Time, Whole
+
+if TYPE_CHECKING:
+    from andon.model.device import Process
 
 MOST_PIDS = 4096
 
@@ -32,6 +35,11 @@ class Party(Struct, frozen=True):
     name: Name | None = None
     command: Text | None = None
     started: Time | None = None
+    job: Name | None = None  # its job or unit, such as `slurm:42.0`
+
+    @classmethod
+    def of(cls, one: Process) -> Party:
+        return cls(one.pid, one.user, one.name, one.command, one.started, one.job)
 
 
 class Event(Struct, frozen=True):

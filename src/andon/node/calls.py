@@ -67,6 +67,12 @@ class TimedConnection(HTTPConnection):
             plain.close()
             raise
 
+    def renew(self, deadline: float) -> None:
+        """Lets the next exchange on the same connection end at another moment."""
+        self.deadline = deadline
+        if isinstance(self.sock, _TimedSocket):
+            self.sock.deadline = deadline
+
     def _with_tls(self, plain: _TimedSocket) -> _TimedTLSSocket:
         context = ssl.create_default_context()
         context.set_alpn_protocols(["http/1.1"])

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from copy import copy
 from typing import Self
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from andon.access.gate import is_loopback
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
@@ -34,7 +34,7 @@ MOST_VALUES_OF_MINUTES = 4_000_000
 FILE_SECONDS = 120.0
 LONGEST_REASON, MOST_DETAILS = 2000, 100  # of a refusal
 END_LIMITS = CallLimits(timeout_seconds=1.0, most_bytes=1 << 20)  # of a session that ends anyway
-MINUTES = "/api/snapshots"
+API, HEALTH, MINUTES = "/api/", "/api/health", "/api/snapshots"
 BACK_OFF = BackOff(0.5, 30.0, at_once=0)
 PASS_TOKEN = "pass its token with --token-file FILE or ANDON_TOKEN"  # noqa: S105 (a hint)
 CLEAR_TEXT = "the token is sent over the network in clear text: use https or an SSH tunnel"
@@ -55,6 +55,13 @@ class Server:
         self._no_token = no_token  # why our own token cannot be used
         self._signs_in = signs_in  # as this user, where the server wants to know who asks
         self._limits = LIMITS
+        self._below = ""
+
+    def of_node(self, name: str) -> Self:
+        """Returns the same server for what it knows of one of its nodes: it is a hub."""
+        other = copy(self)
+        other._below = f"/api/nodes/{quote(name, safe='')}/"
+        return other
 
     def within(self, limits: CallLimits) -> Self:
         """Returns the same server with other limits."""
@@ -79,7 +86,7 @@ class Server:
     def of_another_version(self, difference: str) -> AndonError:
         """The error for a server that is older or newer than this command."""
         try:
-            version = self._ask("GET", "/api/health").get("version")
+            version = self._ask("GET", HEALTH).get("version")
         except AndonError:
             version = None
         named = f"andon {version}" if isinstance(version, str) else "another version of andon"
@@ -113,6 +120,8 @@ class Server:
         self, asked: SentRequest, limits: CallLimits, signing_in: tuple[int, ...] = (401,)
     ) -> Answer:
         deadline = limits.deadline
+        if self._below and asked.path.startswith(API) and asked.path != HEALTH:
+            asked = asked._replace(path=self._below + asked.path.removeprefix(API))
         try:
             answer = call(self._target, asked, limits)
             if answer.status in signing_in and self._signs_in:

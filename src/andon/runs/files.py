@@ -1,6 +1,7 @@
-"""Reads the files of run records: only the two ends of a finished one, never all of a large one."""
+"""The files of run records: read at their two ends, never all of a large one; appended to."""
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from andon.errors import Denied, Gone, Invalid, Unavailable
-from andon.host.files import NotRegular, open_regular
+from andon.host.files import NotRegular, make_private, open_regular
 from andon.host.users import user_name
 from andon.model.run.record import MOST_LINE_BYTES, RunBegin, RunEnd, RunLine, RunSample
 from andon.runs.rules.fold import RunFold
@@ -222,3 +223,42 @@ def _foreign(path: Path, size: int, reader: RecordLines) -> Invalid:
         return Invalid(f"{path} holds only half a line", hint="the run ended just after it began")
     why = reader.first_problem or "its first line is not the beginning of a run"
     return Invalid(f"{path} is not the record of a run: {why}", hint="andon run writes such files")
+
+
+class RecordFile:
+    """Appends lines to a record in the state folder, new or begun by another process. Several
+    threads write."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.dropped = path, 0
+        self._descriptor, self._lock = -1, threading.Lock()
+        self._torn = False  # it ends in half a line
+        with suppress(OSError):
+            make_private(path.parent)
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._descriptor = os.open(path, flags, 0o600)
+            size = os.fstat(self._descriptor).st_size
+            self._torn = size > 0 and os.pread(self._descriptor, 1, size - 1) != b"\n"
+
+    @property
+    def writes(self) -> bool:
+        return self._descriptor >= 0
+
+    def put(self, line: str) -> None:
+        """Appends a line; after half a line, which a kill or a full disk left, it begins a new
+        one."""
+        with self._lock:
+            data = ("\n" + line if self._torn else line).encode(errors="replace")
+            try:
+                written = os.write(self._descriptor, data)
+            except OSError:
+                self.dropped += 1
+                return
+            self._torn = data[:written][-1:] != b"\n"
+            self.dropped += written < len(data)
+
+    def close(self) -> None:
+        with self._lock:
+            if self._descriptor >= 0:
+                os.close(self._descriptor)
+            self._descriptor = -1

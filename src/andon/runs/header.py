@@ -28,11 +28,6 @@ def new_id() -> str:
     return "".join(secrets.choice(LETTERS) for _ in range(8))
 
 
-def parent_of(variables: Mapping[str, str]) -> str | None:
-    """Returns the run that started this process."""
-    return variables.get(RUN_VARIABLE) or None
-
-
 def place_of(variables: Mapping[str, str]) -> RankPlace:
     """Returns the place of this process among its ranks."""
     parent = os.getppid()
@@ -60,11 +55,19 @@ def new_run(
     variables: Mapping[str, str],
     **more: Any,
 ) -> RunBegin:
-    """Returns a new run of this process on these devices; `more` is from the caller."""
+    """Returns a new run of this process on these devices; what the caller knows better, and what
+    only it knows, is `more`."""
     place, pid = place_of(variables), os.getpid()
-    part = {"parent": parent_of(variables), "group": place.group, "rank": place.rank}
     if place.world_size is not None:
-        part["world_size"] = place.world_size
+        more["world_size"] = place.world_size
+    known = {
+        "pid": pid,
+        "started": started_ticks(pid),
+        "working_directory": _folder(),
+        "parent": variables.get(RUN_VARIABLE) or None,
+        "group": place.group,
+        "rank": place.rank,
+    }
     return RunBegin(
         at=time.time(),
         id=new_id(),
@@ -72,14 +75,11 @@ def new_run(
         kind=kind,
         node=snapshot.node,
         user=user_name(os.getuid()),
-        pid=pid,
         boot=boot_id(),
-        started=started_ticks(pid),
         devices=run_devices(snapshot, uuids),
         simulated=snapshot.simulated,
-        working_directory=_folder(),
         pid_namespace=here().pid_namespace,
-        **{**more, **part},
+        **{**known, **more},
     )
 
 

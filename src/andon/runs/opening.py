@@ -4,17 +4,19 @@ import os
 import subprocess
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from andon.errors import AndonError
 from andon.host.interpreter import module_environment, process_command
 from andon.model.job.progress import WorkProgress
-from andon.model.run.record import RunBegin
+from andon.model.run.record import RunBegin, RunEnd, RunSample
 from andon.runs.header import record_path, runs_folder
 from andon.runs.line_pipe import LinePipe
-from andon.runs.record import FindFacts, RunRecorder, SampleSource, SampleWriter
+from andon.runs.record import FindFacts, LineSink, RunRecorder, SampleSource, SampleWriter
 
 if TYPE_CHECKING:
     from andon.explain.conditions.rulebook import Rulebook
@@ -23,10 +25,11 @@ if TYPE_CHECKING:
 class RunRecording(Struct, frozen=True):
     """How this process records its runs."""
 
-    source: SampleSource
-    book: "Callable[[], Rulebook]"  # the thresholds of alerts
-    notify: Callable[[str], None]
+    source: SampleSource | None = None  # None: no devices are sampled
+    book: "Callable[[], Rulebook] | None" = None  # the thresholds of alerts; None: no alerts
+    notify: Callable[[str], None] = lambda text: None
     folder: Path | None = None  # None: in the state folder
+    direct: bool = False  # this process writes the lines itself: the folder is known to respond
 
     def open(
         self,
@@ -41,7 +44,7 @@ class RunRecording(Struct, frozen=True):
         path = record_path(self.folder or runs_folder(), begin.name, begin.at)
         recorder = RunRecorder(
             begin,
-            LinePipe(path, self.notify),
+            self._file(path),
             self.source if why_none is None else None,
             None if also is None else also(path),
             why_none=why_none,
@@ -50,6 +53,35 @@ class RunRecording(Struct, frozen=True):
         )
         recorder.start(facts)
         remember(path)
+        return recorder
+
+    def _file(self, path: Path) -> LineSink:
+        if not self.direct:
+            return LinePipe(path, self.notify)
+        from andon.runs.files import RecordFile
+
+        return RecordFile(path)
+
+    def resume(self, path: Path) -> RunRecorder | None:
+        """Continues a record that another process began; None if complete or unreadable."""
+        from andon.runs.files import RecordFile, open_record, pieces
+        from andon.runs.rules.lines import RecordLines
+
+        recorder: RunRecorder | None = None
+        with suppress(AndonError, OSError), open_record(path) as file:
+            lines = RecordLines()
+            for piece in pieces(file, os.fstat(file.fileno()).st_size):
+                for line in lines.feed(piece):
+                    if isinstance(line, RunBegin) and recorder is None:
+                        recorder = RunRecorder(line, RecordFile(path), self.source, book=self.book)
+                    elif isinstance(line, RunSample) and recorder is not None:
+                        recorder.tallies.add(line)
+                    elif isinstance(line, RunEnd):
+                        if recorder is not None:
+                            recorder.file.close()
+                        return None
+        if recorder is not None:
+            recorder.follow()
         return recorder
 
 

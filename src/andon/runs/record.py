@@ -21,7 +21,6 @@ from andon.model.run.record import (
     RunBegin,
     RunDevice,
     RunEnd,
-    RunFacts,
     RunJoined,
     RunLine,
     RunLogged,
@@ -73,7 +72,7 @@ class LineSink(Protocol):
     def close(self) -> None: ...
 
 
-FindFacts = Callable[[Callable[[RunFacts], None]], threading.Thread]
+FindFacts = Callable[[Callable[[RunLine], None]], threading.Thread]
 """Begins to find out the facts, and writes them when they are known."""
 
 
@@ -155,11 +154,17 @@ class RunRecorder:
             session, lambda snapshot: self._taken(session, snapshot), "andon run", failures
         ).start()
 
-    def unfollow(self) -> None:
-        """Take no further samples; the record stays without an end."""
+    def pause(self) -> None:
+        """Leaves the record without an end; another process may continue it."""
         if self._follower is not None:
             self._follower.close(LEAVING_SECONDS)
         self._follower = None
+        self.file.close()
+
+    def discard(self) -> None:
+        """Deletes the record: the command did not start, so there is no run."""
+        self.pause()
+        self.path.unlink(missing_ok=True)
 
     def write(self, line: RunLine) -> None:
         """Writes a line; nothing after the end, and nothing in a forked child."""

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import signal
-import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 Messages = list[wire.Json]
 """Messages that arrived together; an empty list means the reader ended."""
-Deliver = Callable[["ReaderProcess", Messages], None]
 
 STUCK_HINT = "a driver call hangs in the kernel: see `sudo dmesg`; a reboot may be needed to end it"
 BROKEN_HINT = "the reader runs as `python -m andon.process reader`; check that this works here"
@@ -44,26 +43,25 @@ CRASH_HINT = "the vendor's library crashed in its own process; andon is starting
 class ReaderProcess:
     """One reader process. It is never a copy of a program that may have threads or CUDA."""
 
-    def __init__(self, backend: str, options: Mapping[str, object], deliver: Deliver) -> None:
+    def __init__(self, backend: str, options: Mapping[str, object]) -> None:
         try:
             self._spawned = take(backend, encoded(options))
         except OSError as exc:
             raise Unavailable(f"the reader could not be started: {exc}") from exc
         self._process = self._spawned.process
-        self._deliver = deliver
-        try:
-            threading.Thread(target=self._listen, name=f"{backend} reader", daemon=True).start()
-        except RuntimeError as exc:  # no more threads are allowed
-            self.close()
-            self.forget()
-            raise Unavailable(f"the reader could not be started: {exc}") from exc
+        self._rest = b""
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def answers(self) -> int:
+        """The descriptor to wait for before `receive`."""
+        return self._spawned.answers
+
     def ask(self, request: ReaderRequest) -> None:
-        """Sends a request; the listener thread notices a reader that has exited."""
+        """Sends a request; `receive` notices a reader that has exited."""
         self._write(self._spawned.requests, request.encoded())
 
     def nudge(self) -> None:
@@ -98,23 +96,17 @@ class ReaderProcess:
         with contextlib.suppress(OSError):
             os.write(descriptor, data)
 
-    def _listen(self) -> None:
-        rest = b""
-        while chunk := self._receive():
-            *lines, rest = (rest + chunk).split(b"\n")
-            try:
-                messages = [one for line in lines for one in wire.reader_messages(line)]
-            except AndonError:  # not from the reader itself: only a new one sends whole lines again
-                break
-            if messages:
-                self._deliver(self, messages)
-        self._deliver(self, [])
-
-    def _receive(self) -> bytes:
+    def receive(self) -> Messages | None:
+        """Returns the messages that are whole by now; None once it has ended or sent something
+        else: only a new reader sends whole lines again."""
         try:
-            return os.read(self._spawned.answers, 1 << 18)
-        except OSError:
-            return b""
+            chunk = os.read(self._spawned.answers, 1 << 18)
+            *lines, self._rest = (self._rest + chunk).split(b"\n")
+            if chunk:
+                return [one for line in lines for one in wire.reader_messages(line)]
+        except (OSError, AndonError):
+            pass
+        return None
 
 
 def encoded(options: Mapping[str, object]) -> str:
@@ -142,7 +134,6 @@ class Vendor:
         name: str,
         choices: Sequence[BackendChoice],
         deadline_seconds: float,
-        deliver: Callable[["Vendor", ReaderProcess, Messages], None],
     ) -> None:
         self.name = name
         self.roster = Roster(name, deadline_seconds)
@@ -160,7 +151,6 @@ class Vendor:
         self._chosen = 0
         self._first_fault: Fault | None = None
         self._both: Fault | None = None  # while every choice fails
-        self._deliver = deliver
         self._reader: ReaderProcess | None = None
         self._life = ReaderLife(ReaderPhase.STARTING, 0.0, 0.0)
         self._born = 0.0
@@ -240,13 +230,25 @@ class Vendor:
         if self._reader is not None and self._life.phase is ReaderPhase.OPEN:
             self._reader.nudge()
 
-    def hear(self, reader: ReaderProcess, messages: Messages, at: float, now: float) -> None:
-        """Process messages; none means the reader ended. Messages of an old reader are ignored."""
+    @property
+    def answers(self) -> int | None:
+        """The descriptor to wait for before `receive`."""
+        return self._reader.answers if self._reader else None
+
+    def receive(self) -> None:
+        """Processes what its reader sent."""
+        if self._reader is not None:
+            messages = self._reader.receive()
+            if messages is None or messages:
+                self.hear(messages or [], time.time(), time.monotonic())
+
+    def hear(self, messages: Messages, at: float, now: float) -> None:
+        """Process messages; none means the reader ended."""
         reports = [message["events"] for message in messages if "events" in message]
-        for report in reports:  # an event is valid whichever reader reports it
+        for report in reports:
             self._attempt(self._report, report)
         # The event thread being alive says nothing about the one that is stuck on a card.
-        if reader is not self._reader or (reports and len(reports) == len(messages)):
+        if reports and len(reports) == len(messages):
             return
         self._life = ReaderLife(self._life.phase, self._life.since, now)
         for message in messages:
@@ -330,7 +332,7 @@ class Vendor:
         choice = self._choices[self._chosen]
         self.roster.deadline_seconds = self._deadline_seconds * choice.deadlines
         try:
-            self._reader = ReaderProcess(choice.backend, choice.options, self._hand_over)
+            self._reader = ReaderProcess(choice.backend, choice.options)
         except AndonError as error:
             self._attempts = timing.failed(self._attempts, 0.0, now)
             self.fault = Fault(self.name, error.reason, error.hint, FaultCode.READER_ENDED)
@@ -339,9 +341,6 @@ class Vendor:
         self._starved_before, self._has_settled = 0.0, False
         self._names_due, self._said_why = {}, False
         self._reader.ask(self._request)
-
-    def _hand_over(self, reader: ReaderProcess, messages: Messages) -> None:
-        self._deliver(self, reader, messages)
 
     def _send(self, now: float) -> None:
         if self._reader is not None and self.roster.asked(now):

@@ -4,7 +4,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
@@ -16,15 +15,10 @@ from andon.model.device import SAMPLER, Device, DeviceStatus, Fault, Host, Snaps
 from andon.model.request import Ring, RunAccount
 from andon.ports import EventSource, HostSource
 from andon.sampling.bus import Bus, Subscription
-from andon.sampling.readers import (
-    LONGEST_REASON,
-    REPORT_HINT,
-    Messages,
-    ReaderProcess,
-    Vendor,
-)
+from andon.sampling.readers import LONGEST_REASON, REPORT_HINT, Vendor
 from andon.sampling.rules.masks import Visibility
 from andon.sampling.rules.roster import BackendChoice, numbered, order, stale
+from andon.sampling.spawning import wait_readable
 
 if TYPE_CHECKING:
     from andon.events.rules.reports import Reports
@@ -40,7 +34,6 @@ LEFTOVER_SECONDS = 0.5
 UNWATCHED_HOST_SECONDS = 5.0  # the machine itself, while nobody watches: a fifth of a sample's cost
 EARLY_SECONDS = 0.1  # intervals are never exact: what is almost due is due now
 
-Heard = tuple[Vendor, ReaderProcess, Messages]
 Mark = Callable[[tuple[DeviceStatus, ...]], tuple[DeviceStatus, ...]]
 """Adds to the devices what is known from elsewhere; at every sample, so it never blocks."""
 
@@ -80,9 +73,8 @@ class Sampler:
         standing_faults: Sequence[Fault] = (),
         kernel_log: EventSource | None = None,
     ) -> None:
-        self._heard: SimpleQueue[Heard] = SimpleQueue()
         self._vendors = [
-            Vendor(name, choices, deadline_seconds, self._hear) for name, choices in vendors.items()
+            Vendor(name, choices, deadline_seconds) for name, choices in vendors.items()
         ]
         self._host, self._node, self._visibility = host, node, visibility
         self._standing_faults = tuple(standing_faults)
@@ -295,12 +287,14 @@ class Sampler:
 
     def _catch_up(self) -> None:
         """Process what arrived between two samples: a late answer still counts."""
-        while True:
-            try:
-                vendor, reader, messages = self._heard.get_nowait()
-            except Empty:
-                return
-            vendor.hear(reader, messages, time.time(), time.monotonic())
+        while ready := self._wait_for_answers(0.0):
+            for vendor in ready:
+                vendor.receive()
+
+    def _wait_for_answers(self, seconds: float) -> list[Vendor]:
+        """Returns the vendors whose readers have sent something, after this time at most."""
+        by_answers = {v.answers: v for v in self._vendors if v.answers is not None}
+        return [by_answers[descriptor] for descriptor in wait_readable(by_answers, seconds)]
 
     def _collect(self) -> float:
         """Take answers until all have arrived or are overdue; returns the time spent waiting."""
@@ -310,20 +304,16 @@ class Sampler:
             late = {v: end for v in self._vendors if (end := v.awaited_until(now)) is not None}
             if waited >= LONG_WAIT_SECONDS and self.on_long_wait is not None:
                 self._tell_what_is_awaited(late)
+            if not late:
+                return waited
             started = time.perf_counter()
-            try:
-                # What arrived since the last sample is taken even when no answer is due.
-                timeout = min(max(late.values()) - now, NUDGE_SECONDS) if late else 0.0
-                vendor, reader, messages = self._heard.get(timeout > 0, timeout)
-            except Empty:
-                if not late:
-                    return waited
+            ready = self._wait_for_answers(min(max(late.values()) - now, NUDGE_SECONDS))
+            waited += time.perf_counter() - started
+            for vendor in ready:
+                vendor.receive()
+            if not ready:
                 for silent in late:
                     silent.nudge()
-                continue
-            finally:
-                waited += time.perf_counter() - started
-            vendor.hear(reader, messages, time.time(), time.monotonic())
 
     def _tell_what_is_awaited(self, late: Iterable[Vendor]) -> None:
         """Reports once what the first reading of a busy machine waits for."""
@@ -425,6 +415,3 @@ class Sampler:
         """Returns the CPU time of starting up, at most: a reader may have begun before."""
         readers = (v.costs.cpu_seconds - v.costs.earlier_cpu_seconds for v in self._vendors)
         return sum(os.times()[:4]) - self._own_start + sum(readers)
-
-    def _hear(self, vendor: Vendor, reader: ReaderProcess, messages: Messages) -> None:
-        self._heard.put((vendor, reader, messages))

@@ -201,6 +201,7 @@ FIELDS = (
         "where history and alerts are stored; empty means history.db in the state folder, "
         '"memory:" keeps them in memory only; a plain path is an SQLite file; '
         "postgresql://HOST/DATABASE holds several machines, and the index of runs",
+        option="--store",
     ),
     Field(
         "history_flush_seconds", "history.flush", "ANDON_HISTORY_FLUSH", SECONDS,

@@ -21,12 +21,22 @@ VACUUM = "VACUUM (ANALYZE) block, use, unpacked"
 class PostgresStore(HistoryTables):
     """Readings and usage intervals of one node; calls may come from any thread."""
 
-    def __init__(self, url: StoreUrl, node: str, readonly: bool = False) -> None:
+    def __init__(
+        self,
+        url: StoreUrl,
+        node: str,
+        readonly: bool = False,
+        shared: PostgresDatabase | None = None,
+    ) -> None:
+        """`shared` are connections that others use as well, and close."""
         super().__init__()
         self.place = str(url)
         self._hour: int | None = None  # whose partition is there
         self._used: tuple[float, int] | None = None
-        self._postgres = PostgresDatabase(url, node, readonly, self._forget)
+        if shared is None:
+            self._postgres = PostgresDatabase(url, node, readonly, self._forget)
+        else:
+            self._postgres = shared.of_node(node, self._forget)
         self._database = self._postgres
 
     def load(self, devices: Sequence[Device], blocks: Iterable[StoredBlock]) -> None:

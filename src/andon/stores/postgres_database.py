@@ -6,7 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -39,7 +40,7 @@ class _Text(StrDumper):
 
 class LimitedConnection(psycopg.Connection[Any]):
     """A connection whose calls end when the server does not answer, for example because it is
-    stopped: a socket alone would wait for ever."""
+    stopped: a socket alone would wait without end."""
 
     patience_seconds: float | None = ANSWER_SECONDS
 
@@ -115,9 +116,17 @@ class PostgresDatabase:
         self._options = _options(url, readonly)
         self._locks = {READER: threading.RLock(), WRITER: threading.RLock()}
         self._open: dict[str, LimitedConnection] = {}
-        self._node = 0
+        self._node, self._owned = 0, True
         with self.reading() if readonly else self.guarded():
             pass
+
+    def of_node(self, name: str, forget: Callable[[], None] = lambda: None) -> Self:
+        """Returns the same connections for another node, which is made if there is none."""
+        other = copy(self)
+        other._name, other._forget, other._owned = name, forget, False
+        with other.guarded() as session:
+            other._node = other._found_node(session.connection)
+        return other
 
     @contextmanager
     def transaction(self) -> Iterator[TableSession]:
@@ -157,7 +166,8 @@ class PostgresDatabase:
     def close(self) -> None:
         for purpose, lock in self._locks.items():
             with lock:
-                self._drop(purpose)
+                if self._owned:
+                    self._drop(purpose)
 
     @contextmanager
     def _using(self, purpose: str, begin: str = "", lock: str = "") -> Iterator[PostgresSession]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from andon.errors import Unavailable
-from andon.ports import AlertStore, NodeStore, RunIndex, Store
+from andon.ports import AlertStore, NodePasts, NodeStore, RunIndex, Store
 from andon.settings.store_url import StoreUrl
 
 try:
@@ -43,6 +43,12 @@ class PostgresKind:
         from andon.stores.postgres_nodes import PostgresNodeStore
 
         return PostgresNodeStore(url)
+
+    @classmethod
+    def open_pasts(cls, url: StoreUrl) -> NodePasts:
+        from andon.stores.postgres_nodes import PostgresNodePasts
+
+        return PostgresNodePasts(url)
 
     @classmethod
     def files(cls, url: StoreUrl) -> Mapping[str, Path]:

@@ -1,22 +1,27 @@
 """The nodes of a hub and their heartbeats in a PostgreSQL database."""
 
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 
 from andon.errors import Conflict
-from andon.node.fleet import FleetNode, Heartbeat
+from andon.fleet.rules.nodes import FleetNode, Heartbeat
 from andon.settings.store_url import StoreUrl
+from andon.stores.alerts import AlertTables
+from andon.stores.postgres import PostgresStore
 from andon.stores.postgres_database import PostgresDatabase
 from andon.stores.postgres_partitions import drop_partitions, make_partition, old_partitions
 from andon.stores.session import TableSession
 
 HUB = "hub"  # the name under which a hub itself has rows
+LOOK_SECONDS = 60.0
 
 
 class PostgresNodeStore:
     """Beside the history of the nodes; calls may come from any thread."""
 
     def __init__(self, url: StoreUrl) -> None:
+        self._looked = float("-inf")  # for heartbeats whose time is over
         self._hour: int | None = None  # whose partition is there
         self._database = PostgresDatabase(url, HUB, forget=self._forget)
 
@@ -58,10 +63,10 @@ class PostgresNodeStore:
                 session.put("hear", {**facts, "node": known[beat.node][0]})
         return new
 
-    def last(self, name: str) -> Heartbeat | None:
+    def beats(self, name: str, since: float | None = None) -> Sequence[Heartbeat]:
         with self._database.reading() as session:
-            found = session.run("last_beat", (name,)).fetchone()
-        return None if found is None else Heartbeat(*found)
+            asked = ("last_beat", (name,)) if since is None else ("beats", (name, since))
+            return [Heartbeat(*row) for row in session.run(*asked).fetchall()]
 
     def close(self) -> None:
         self._database.close()
@@ -71,6 +76,9 @@ class PostgresNodeStore:
 
     def _drop_old(self) -> None:
         """Drops heartbeats whose time is over, when an hour has begun and nobody reads them."""
+        if time.monotonic() - self._looked < LOOK_SECONDS:
+            return
+        self._looked = time.monotonic()
         with self._database.guarded() as session:
             hour, old = old_partitions(session, "beat")
         if old and hour != self._hour:
@@ -88,3 +96,19 @@ class PostgresNodeStore:
 
 _FACTS = ("name", "token_hash", "added", "drained", "revoked")
 _HEARD = ("session", "sequence", "at", "sent", "digest")
+
+
+class PostgresNodePasts:
+    """History and alerts of many nodes over the same two connections."""
+
+    def __init__(self, url: StoreUrl) -> None:
+        self._url, self._database = url, PostgresDatabase(url, HUB)
+
+    def history(self, node: str) -> PostgresStore:
+        return PostgresStore(self._url, node, shared=self._database)
+
+    def alerts(self, node: str) -> AlertTables:
+        return AlertTables(self._database.of_node(node))
+
+    def close(self) -> None:
+        self._database.close()

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from andon.errors import Conflict
-from andon.node.fleet import FleetNode, Heartbeat
+from andon.fleet.rules.nodes import FleetNode, Heartbeat
 from andon.ports import NodeStore
 
 AT = 1_794_000_000.0
@@ -33,7 +33,7 @@ class NodeStoreContract:
     def test_there_are_no_nodes_at_first(self, reopen: OpenNodeStore) -> None:
         store = reopen()
         assert list(store.nodes()) == []
-        assert store.last("n1") is None
+        assert list(store.beats("n1")) == []
         assert not store.remove("n1")
         assert list(store.take([beat(1)])) == [], "a node that was not added may not report"
         assert list(store.nodes()) == []
@@ -59,26 +59,33 @@ class NodeStoreContract:
         store.put(TWO)
         beats = [beat(1), beat(1, "n2"), beat(2)]
         assert list(store.take(beats)) == beats
-        assert (reopen().last("n1"), reopen().last("n2")) == (beat(2), beat(1, "n2"))
+        assert (*reopen().beats("n1"), *reopen().beats("n2")) == (beat(2), beat(1, "n2"))
         heard = [(node.heard, node.digest) for node in reopen().nodes()]
         assert heard == [(AT + 10, b"n1 a 2"), (AT + 5, b"n2 a 1")]
         store.put(replace(ONE, drained=True))
-        assert reopen().last("n1") == beat(2), "a mark changes no heartbeat"
+        assert list(reopen().beats("n1")) == [beat(2)], "a mark changes no heartbeat"
+
+    def test_heartbeats_since_a_time(self, reopen: OpenNodeStore) -> None:
+        store = reopen()
+        store.put(ONE)
+        store.take([beat(1), beat(2), beat(3)])
+        found = reopen().beats("n1", AT + 5)
+        assert [(one.sequence, one.ticks) for one in found] == [(n, beat(n).ticks) for n in (2, 3)]
 
     def test_what_comes_again_or_late_is_left_out(self, reopen: OpenNodeStore) -> None:
         store = reopen()
         store.put(ONE)
         store.take([beat(1), beat(2), beat(3)])
         assert list(reopen().take([beat(2), beat(3), beat(4), beat(4)])) == [beat(4)]
-        assert store.last("n1") == beat(4)
+        assert list(store.beats("n1")) == [beat(4)]
 
-    def test_a_new_start_of_an_agent_counts_anew(self, reopen: OpenNodeStore) -> None:
+    def test_an_agent_that_starts_again_counts_from_one(self, reopen: OpenNodeStore) -> None:
         store = reopen()
         store.put(ONE)
         store.take([beat(8), beat(9)])
         assert list(store.take([beat(1, session="b")])) == [beat(1, session="b")]
         assert list(store.take([beat(9), beat(1, session="b")])) == [], "a replay of either"
-        assert store.last("n1") == beat(1, session="b")
+        assert list(store.beats("n1")) == [beat(1, session="b")]
 
     def test_a_revoked_node_may_not_report(self, reopen: OpenNodeStore) -> None:
         store = reopen()
@@ -86,7 +93,7 @@ class NodeStoreContract:
         store.take([beat(1)])
         store.put(replace(ONE, revoked=True))
         assert list(reopen().take([beat(2)])) == []
-        assert store.last("n1") == beat(1)
+        assert list(store.beats("n1")) == [beat(1)]
         store.put(ONE)
         assert list(store.take([beat(2)])) == [beat(2)]
 
@@ -95,10 +102,10 @@ class NodeStoreContract:
         store.put(ONE)
         store.take([beat(5)])
         assert store.remove("n1")
-        assert (list(reopen().nodes()), reopen().last("n1")) == ([], None)
+        assert (list(reopen().nodes()), list(reopen().beats("n1"))) == ([], [])
         assert list(store.take([beat(6)])) == []
         store.put(replace(ONE, token_hash=OTHER))
-        assert store.last("n1") is None
+        assert list(store.beats("n1")) == []
         assert list(store.take([beat(1, session="c")])) == [beat(1, session="c")]
 
     def test_it_may_be_closed_twice(self, reopen: OpenNodeStore) -> None:

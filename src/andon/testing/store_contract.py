@@ -226,12 +226,12 @@ class StoreContract:
         assert counts(store, AT, AT + DAY_SECONDS, 48) == early, "an hour's row is at its start"
 
     def test_a_share_of_time_is_a_share_at_every_range(self, reopen: OpenStore) -> None:
-        """Slowed down in 7 of the 12 readings of each hour: 58 % of an hour and of ten days."""
-        store, end = reopen(), AT + 10 * DAY_SECONDS
-        times = [AT + 300 * n for n in range(2880)]
+        """Slowed down in 7 of the 12 readings of each hour: 58 % of an hour and of five days."""
+        store, end = reopen(), AT + 5 * DAY_SECONDS
+        times = [AT + 300 * n for n in range(1440)]
         store.write([tick(at, 50, throttle=_slowed(at)) for at in times])
         for _ in range(2):
-            for hours, points in ((1, 1), (24, 24), (24, 1), (72, 36), (240, 120), (240, 1)):
+            for hours, points in ((1, 1), (24, 24), (24, 1), (72, 36), (120, 60), (120, 1)):
                 asked = (end - 3600 * hours, end, points)
                 read, found = throttle_shares(store, GPU, *asked)
                 assert read == [12 * hours / points] * points, asked

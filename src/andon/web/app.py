@@ -15,11 +15,14 @@ from andon.version import __version__
 from andon.web.answers.description import describe
 from andon.web.answers.problems import UNEXPECTED, problem, problem_of
 from andon.web.app_state import AppState
+from andon.web.fleet.ingest import Ingest
+from andon.web.fleet.paths import NodePaths
 from andon.web.history_reader import Busy
 from andon.web.routes import charts, sharing, users
 from andon.web.routes.api import routes
 from andon.web.routes.pages import add_api_page, add_board
 from andon.web.routes.parameters import refuse_unknown_parameters
+from andon.web.routes.picked import refuse_below_node
 from andon.web.transport.audit import Audit
 from andon.web.transport.auth import Gate, GateConfig
 from andon.web.transport.headers import App
@@ -45,8 +48,11 @@ def build(state: AppState, rules: Rules, audit: Audit) -> App:
         jobs=JobWatch(state.jobs, state.queue) if state.jobs else None,
     )
     state.parts["live"] = live
-    api = _api(state, live.run)
-    return Gate(live.over(api), GateConfig(rules, state.keys, audit, lockout, live.is_admitted))
+    api = NodePaths(live.over(_api(state, live.run)))
+    gate = Gate(api, GateConfig(rules, state.keys, audit, lockout, live.is_admitted))
+    if state.fleet is None:
+        return gate
+    return Ingest(gate, state.fleet.hub, state.fleet.take_past)
 
 
 def _api(state: AppState, run: Callable[[], AbstractAsyncContextManager[None]]) -> FastAPI:
@@ -63,7 +69,7 @@ def _api(state: AppState, run: Callable[[], AbstractAsyncContextManager[None]]) 
         redoc_url=None,
         lifespan=lifespan,
         redirect_slashes=False,
-        dependencies=[Depends(refuse_unknown_parameters)],
+        dependencies=[Depends(refuse_unknown_parameters), Depends(refuse_below_node)],
     )
     api.state.server = state
     api.include_router(routes(state))

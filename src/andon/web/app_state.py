@@ -17,6 +17,7 @@ from andon.web.transport.keys import Keys
 if TYPE_CHECKING:  # locks are not on every system
     from andon.leases.network import NetworkLeases
     from andon.leases.tracker import LeaseTracker
+    from andon.web.fleet.reported import Fleet
     from andon.web.jobs.shown import ServerJobs
     from andon.web.runs.shown import ServerRuns
 
@@ -47,6 +48,8 @@ class AppState(Struct, frozen=True):
     jobs: "ServerJobs | None" = None
     queue: HistoryReader = field(default_factory=lambda: HistoryReader(FILES_THREADS, what="job"))
     """For requests that read the folder of jobs."""
+    fleet: "Fleet | None" = None
+    """The nodes that report to this server, if it is a hub."""
     placed: Callable[[], Snapshot] | None = None
     """The latest snapshot with the places of its devices, which may have to be asked for."""
 
@@ -59,5 +62,5 @@ class AppState(Struct, frozen=True):
             "leases": self.remote_leases is not None,
             "jobs": self.jobs is not None,
             "runs": self.runs is not None,
-            "nodes": False,  # a list of one: a server monitors only its own node
+            "nodes": self.fleet is not None,
         }

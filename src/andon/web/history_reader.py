@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from andon.access.lockout import peer_of
 from andon.errors import Gone, Unavailable
+from andon.web.fleet.paths import NODE
 from andon.web.transport.auth import TRUSTED
 
 THREADS = 1  # a second one would only compete with the first and with the loop
@@ -57,7 +58,8 @@ class HistoryReader:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=f"andon {what}")
 
     async def read(self, request: Request, key: Hashable, work: Callable[[], bytes]) -> bytes:
-        """The result of the work; requests with an equal `key` are the same."""
+        """The result of the work; requests with an equal `key` about a node are the same."""
+        key = (request.scope.get(NODE), key)
         job = self._jobs.get(key)
         if job is None:
             job = self._queued(request, key, work)

@@ -34,6 +34,7 @@ def raised_limit(wanted: int = MOST + RESERVED_FILES) -> int | None:
 
 
 GRACE_SECONDS = 2
+KEPT_SECONDS = 5
 BACKLOG = 4096
 """Accepting is fast. When this queue is full the kernel drops everyone's attempts, and they retry
 after a second: a short queue would favour whoever connects most often."""
@@ -49,6 +50,7 @@ class ServeOptions(Struct, frozen=True):
     allowed_hosts: tuple[str, ...] = ()
     history: bool = True
     lends_simulated: bool = False  # whether simulated devices may be leased (--simulate was given)
+    hub: str | None = None  # the URL of the hub that this node reports to
 
 
 class Started(Struct, frozen=True):
@@ -69,8 +71,9 @@ def run(
     listening: socket.socket,
     ready: Callable[[], None],
     knows: Callable[[str], bool],
+    kept_seconds: int | None = None,
 ) -> None:
-    """Serve until a signal."""
+    """Serve until a signal. `kept_seconds`: how long a connection may be idle."""
     import uvicorn
 
     from andon.web.bindings.quiet_server import QuietServer
@@ -91,6 +94,7 @@ def run(
         ws_per_message_deflate=False,
         ws_ping_interval=None,  # Socket.IO has its own
         timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_keep_alive=kept_seconds or KEPT_SECONDS,
         ssl_certfile=place.certificate,
         ssl_keyfile=place.key,
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -14,13 +14,14 @@ from andon.access.gate import Rules, is_loopback
 from andon.app.alerts import open_watcher
 from andon.app.history import open_recorder, store_kind, store_url
 from andon.app.leases import (
-    open_availability,
     open_lease_tracker,
+    open_network_leases,
     open_usage_meter,
     refuse_ambiguous_names,
 )
 from andon.app.runs import open_run_finder
 from andon.app.sampler import open_sampler
+from andon.app.uplink import hub_link, open_uplink, report_sources
 from andon.errors import Unavailable
 from andon.host.state import server_file
 from andon.host.state.node_folder import open_node_folder
@@ -44,17 +45,19 @@ from andon.web.users.opening import open_shared_files
 if TYPE_CHECKING:
     from andon.alerts.watcher import Watcher
     from andon.exporter.spreads import ServerCounts
-    from andon.leases.book.lease_book import Book
+    from andon.fleet.link import HubLink
     from andon.leases.network import NetworkLeases
     from andon.leases.tracker import LeaseTracker
     from andon.model.lease_list import LeaseList
     from andon.web.app_state import AppState
+    from andon.web.fleet.reported import Fleet
     from andon.web.jobs.shown import ServerJobs
     from andon.web.lab.filling import OpenLab
     from andon.web.runs.shown import ServerRuns
 
 FIRST_SNAPSHOT_SECONDS = 5.0
 DEMO_CODE_SECONDS = 86_400.0
+NODES_KEPT_SECONDS = 30  # between two requests of a node on one connection
 log = logging.getLogger("andon.serve")
 
 
@@ -67,10 +70,8 @@ def serve(
 ) -> None:
     """Serve until a signal; invalid options are reported before anything starts. `draw` makes
     the table of `andon status` for this machine's users. `demo` is a simulated lab to show."""
-    if place.history:
-        store_kind(store_url(settings))  # raises Invalid for one that does not exist
+    link = _checked(settings, place)
     folder, person = open_node_folder(), state_folder()
-    check_certificate(place)
     signal.signal(signal.SIGINT, _interrupted)
     with ExitStack() as stack:
         stack.enter_context(logs.bounded())
@@ -103,8 +104,8 @@ def serve(
             stack.callback(open_usage_meter(sampler, leases).close)
         watcher = open_watcher(linked, sampler, history.vitals, place.history, leases)
         stack.callback(watcher.close)
-        remote_leases = _remote_leases(
-            sampler, feed, settings, watcher, leases, place.lends_simulated, open_book
+        remote_leases = open_network_leases(
+            settings, sampler, feed.latest, watcher, leases, place.lends_simulated, open_book
         )
         if remote_leases is not None:
             stack.callback(remote_leases.close)
@@ -141,9 +142,16 @@ def serve(
         )
         stack.callback(close_jobs)
         placed = PlacedFeed(sampler, feed)
+        fleet = _fleet(settings, stack) if place.history and demo is None else None
         state = _app_state(
-            feed, placed, history, keys, watcher, remote_leases, leases, sign_in, runs, jobs
+            feed, placed, history, keys, watcher, remote_leases, leases, sign_in, runs, jobs, fleet
         )
+        if link is not None:
+            running = (lambda: ()) if jobs is None else jobs.unfinished
+            sources = report_sources(watcher, book, running)
+            uplink = open_uplink(settings, sampler, link, sources, history.store)
+            state.parts["hub"] = uplink
+            stack.callback(uplink.close)
         built = _build(state, audit, rules)
 
         def ready() -> None:
@@ -155,7 +163,42 @@ def serve(
             told = (url, port, loopback, person / TOKEN, feed.last, watcher.notifiers, code)
             on_ready(Started(*told))
 
-        run(built, place, listening, ready, lambda key: keys.grade(key).is_right)
+        run(
+            built,
+            place,
+            listening,
+            ready,
+            lambda key: keys.grade(key).is_right or _reports(fleet, key),
+            NODES_KEPT_SECONDS if fleet is not None else None,
+        )
+
+
+def _checked(settings: Settings, place: ServeOptions) -> "HubLink | None":
+    """Raises what is wrong before anything starts; returns the link to the hub that is named."""
+    if place.history:
+        store_kind(store_url(settings))  # raises Invalid for one that does not exist
+    check_certificate(place)
+    return None if place.hub is None else hub_link(place.hub)
+
+
+def _fleet(settings: Settings, stack: ExitStack) -> "Fleet | None":
+    """Returns the nodes that report here: those of a server whose store keeps nodes."""
+    url = store_url(settings)
+    kind: Any = store_kind(url)
+    if not hasattr(kind, "open_nodes") or settings.replay:
+        return None
+    from andon.web.fleet.hub import Hub
+    from andon.web.fleet.reported import Fleet
+
+    hub = Hub(kind.open_nodes(url))
+    hub.nodes()
+    fleet = Fleet(hub, kind.open_pasts(url), settings)
+    stack.callback(fleet.close)
+    return fleet
+
+
+def _reports(fleet: "Fleet | None", key: str) -> bool:
+    return fleet is not None and fleet.hub.reporter(key) is not None
 
 
 def say_started(audit: Audit, address: str, port: int) -> None:
@@ -193,6 +236,7 @@ def _app_state(
     sign_in: str | None,
     runs: "ServerRuns",
     jobs: "ServerJobs | None",
+    fleet: "Fleet | None",
 ) -> "AppState":
     from andon.web.app_state import AppState
 
@@ -212,36 +256,9 @@ def _app_state(
         sign_in=sign_in,
         runs=runs,
         jobs=jobs,
+        fleet=fleet,
         placed=placed.latest,
     )
-
-
-def _remote_leases(
-    sampler: Sampler,
-    feed: SnapshotFeed,
-    settings: Settings,
-    watcher: "Watcher",
-    leases: "LeaseTracker | None",
-    simulated: bool,
-    open_book: "Callable[..., Book] | None" = None,
-) -> "NetworkLeases | None":
-    """Returns remote leasing; it uses the sampler's snapshots, so this process calls no driver."""
-    if leases is None:
-        return None  # a recording, or a system without locks
-    from andon.leases.network import NetworkLeases
-
-    availability = open_availability(
-        settings,
-        lambda: sampler.once(with_host=False),
-        simulated=simulated,
-        broken=watcher.broken_devices,
-        ask_places=sampler.ask_places,
-    )
-    remote_leases = NetworkLeases(
-        availability, feed.latest, follows=leases.why_not, open_book=open_book
-    )
-    leases.listen(remote_leases.changed)
-    return remote_leases
 
 
 def _build(state: "AppState", audit: Audit, rules: Rules) -> App:

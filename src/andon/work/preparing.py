@@ -7,9 +7,11 @@ import socket
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 
 from andon.errors import AndonError
 from andon.host.topology import allowed_cpus
+from andon.leases.placement import Placement
 from andon.model.device import Device
 from andon.model.place import cpu_words
 from andon.model.run.record import RunEvent
@@ -70,6 +72,17 @@ def defaults(variables: Mapping[str, str], port: int | None) -> dict[str, str]:
     if port is not None and not any(name in variables for name in PORTS):
         wanted |= dict.fromkeys(PORTS, str(port))
     return {name: value for name, value in wanted.items() if name not in variables}
+
+
+def environment_of(
+    variables: Mapping[str, str],
+    place: Placement,
+    more: Mapping[str, str] = MappingProxyType({}),
+    port: int | None = None,
+) -> dict[str, str]:
+    """Returns the environment of a process that works here: these variables with the missing ones
+    added, the devices of its place, and `more`, such as its run."""
+    return {**variables, **defaults(variables, port), **place.environment, **more}
 
 
 def free_port(taken: frozenset[int] = frozenset()) -> int | None:

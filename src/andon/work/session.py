@@ -24,7 +24,7 @@ from andon.settings.resolution import Settings
 from andon.units import MIB, command_name
 from andon.work.launcher import CommandEnd, Launcher
 from andon.work.lease_watch import LeaseWatch
-from andon.work.preparing import bound_line, bound_to, defaults, free_port
+from andon.work.preparing import bound_line, bound_to, defaults, environment_of, free_port
 from andon.work.tap import PrintedProgress
 
 if TYPE_CHECKING:
@@ -142,13 +142,9 @@ class _Attempt:
         if not work.interactive:  # `andon lease` has said so
             self._notify(f"running on {place.title} (lease {place.lease_id})")
         if work.contained is None:
-            told = {
-                **os.environ,
-                **defaults(os.environ, free_port()),
-                **place.environment,
-                **simulation_variables(work.settings),
-                **run_variables(recorder.begin.id, str(recorder.path.absolute())),
-            }
+            run = run_variables(recorder.begin.id, str(recorder.path.absolute()))
+            more = {**simulation_variables(work.settings), **run}
+            told = environment_of(os.environ, place, more, free_port())
             return self._launch(work.command, told, None if bound is None else bound.cpus), False
         from andon.work.containers.running import follow_container
 

@@ -251,7 +251,7 @@ def test_a_job_file_names_its_cluster(lab: Lab) -> None:
         (("jobs", "hold", "lab:4711"), "is a job of a cluster"),
         (("jobs", "move", "lab:4711", "--first"), "is a job of a cluster"),
         (("logs", "lab:9", "--attempt", "1"), "--attempt is for jobs on this machine"),
-        (("nodes",), "nodes needs the name of a cluster"),
+        (("nodes",), "nodes needs a hub"),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused(lab: Lab, arguments: tuple[str, ...], words: str) -> None:

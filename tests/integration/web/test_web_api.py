@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from andon.access.roles import BLIND
 from andon.alerts.rules.self_checks import StoreStats
+from andon.fleet.rules.states import NodeList, list_to_json
 from andon.model import wire, wire_in
 from andon.model.device import Snapshot, State
 from andon.model.lease_list import LeaseList
@@ -19,6 +20,7 @@ from andon.settings.resolution import Settings
 from andon.web.answers import payloads
 from andon.web.answers.health import health
 from andon.web.answers.sights import seen_by
+from andon.web.routes.nodes import own_row
 from andon.web.server_history import NoHistory
 from tests.conftest import REPOSITORY
 from tests.support import snapshots as drawn
@@ -40,7 +42,9 @@ GOLDEN: dict[str, Callable[[Snapshot], wire.Json]] = {
     "event-high_gpu_usage_alert": lambda s: payloads.high_usage(s, payloads.busy_uuids(s)),
     "event-snapshot": wire.snapshot_to_json,
     "system": payloads.system,
-    "nodes": lambda s: payloads.nodes(s, LeaseList(AT)),
+    "nodes": lambda s: list_to_json(
+        NodeList(AT, False, (own_row(s, LeaseList(AT), (), {"warning": 1}, AT + 0.5),))
+    ),
     "why": lambda s: payloads.why([s], "2"),
 }
 

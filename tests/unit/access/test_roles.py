@@ -41,6 +41,7 @@ TABLE = {  # action: (anonymous, user about their own, user about another's, own
     Action.SIGN_IN: (False, True, False, True),
     Action.SIGN_OUT: (False, True, False, True),
     Action.REVOKE: (False, True, False, True),
+    Action.MANAGE_NODES: (False, False, False, True),
     Action.OTHER: (False, False, False, True),
 }
 

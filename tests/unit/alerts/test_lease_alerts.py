@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from andon.alerts import rules as alerting
 from andon.alerts.rules import (
@@ -73,6 +74,16 @@ def test_a_squatter_is_named_beside_the_lease_with_the_time() -> None:
     assert alert.evidence == {"lease": "k3f9", "user": "alice", "since": AT, "pids": "4711"}
     lamp = board(Snapshot("n", AT, devices=(there,)), [alert])
     assert lamp.headline.startswith("GPU 0 is used outside its lease · bob's train.py")
+
+
+def test_a_process_of_a_slurm_job_is_named_with_its_number() -> None:
+    there = gpu(0, used_gib=22, processes=[replace(BOB, job="slurm:42.0")])
+    state = after(120, there, gpu(1), sharing=Sharing({"GPU-0": frozenset({4711})}))
+    assert "by pid 4711 (bob, train.py, Slurm job 42)" in one(state, "squatter").message
+    left = Party(4711, "alice", "python", "python train.py", job="slurm:42.batch")
+    orphan = HeldDevices("lease:k3f9", ("GPU-0",), AT, "alice", orphaned=True, who=(left,))
+    told = one(after(120, leases=(orphan,)), "orphan").message
+    assert "pid 4711 (train.py, Slurm job 42) is still running" in told
 
 
 def test_several_squatters_and_several_leases_are_counted() -> None:

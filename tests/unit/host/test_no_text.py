@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from andon.host.processes.facts import ProcessTable
 from andon.host.processes.kin import user_name
-from andon.jobs.record import RecordFile
 from andon.model import lease_wire
 from andon.model.device import Process, Snapshot
 from andon.model.run.record import RunKind
+from andon.runs.files import RecordFile
 from andon.runs.header import new_run
 from andon.runs.line_pipe import LinePipe
 from andon.work.probe import shelf

@@ -19,7 +19,6 @@ def test_a_part_is_built_in_one_place(name: str) -> None:
     }
     elsewhere = {
         "Maintainer": {"app", "history"},  # the recorder drives the store that it opened
-        "NetworkLeases": {"web"},  # only a server has them
     }
     assert places == elsewhere.get(name, {"app"})
 

@@ -5,13 +5,14 @@ import os
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
-from andon.jobs import record as recording
-from andon.jobs.record import JobRecorder, RecordFile, continued, new_record
+from andon.jobs.record import finish
 from andon.model.job import AttemptEnd, EndReason
 from andon.model.run.record import RunEnd, RunState
 from andon.model.run.wire import line_to_text
+from andon.runs.files import RecordFile
+from andon.runs.header import record_path
+from andon.runs.opening import RunRecording
 from tests.support.run_parts import BEGAN, begin, sample
 
 ENDED = AttemptEnd(EndReason.EXITED, BEGAN, BEGAN + 9, 9.0, 0)
@@ -37,23 +38,23 @@ def events(path: Path) -> list[str]:
 def test_a_record_that_was_cut_in_a_line_gets_its_end(tmp_path: Path) -> None:
     half = line_to_text(sample(2.0, {}))[:20]
     path = written(tmp_path / "r", line_to_text(begin()), line_to_text(sample(1.0, {})), half)
-    recorder = continued(path, None)
+    recorder = RunRecording().resume(path)
     assert recorder is not None
     assert recorder.tallies.samples == 1
-    assert JobRecorder(recorder).finish(ENDED, "").state is RunState.SUCCEEDED
+    assert finish(recorder, ENDED, "").state is RunState.SUCCEEDED
     assert events(path) == ["begin", "sample", "?", "end"]
 
 
 def test_an_end_behind_a_damaged_line_is_seen(tmp_path: Path) -> None:
     path = written(tmp_path / "r", line_to_text(begin()), "{}\n", line_to_text(DONE))
-    assert continued(path, None) is None
+    assert RunRecording().resume(path) is None
 
 
 def test_a_complete_record_is_not_held_open(tmp_path: Path) -> None:
     path = written(tmp_path / "r", line_to_text(begin()), line_to_text(DONE))
     before = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(3):
-        assert continued(path, None) is None
+        assert RunRecording().resume(path) is None
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
@@ -74,9 +75,8 @@ def test_a_line_of_which_only_a_part_was_written_does_not_spoil_the_next(
 def test_two_jobs_that_begin_at_once_have_a_record_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recording, "runs_folder", lambda: tmp_path)
     chances = iter((b"\0\0", b"\0\0", b"\0\1"))
     monkeypatch.setattr(os, "urandom", lambda size: next(chances))
-    one = new_record(begin())
+    one = record_path(tmp_path, "train", BEGAN)
     one.touch()
-    assert new_record(replace(begin(), id="kqzvmtra")) != one
+    assert record_path(tmp_path, "train", BEGAN) != one

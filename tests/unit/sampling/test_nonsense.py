@@ -2,9 +2,10 @@
 
 import logging
 import os
-import signal
-import threading
+import select
+import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from andon.sampling.readers import Messages, ReaderProcess, Vendor
 from andon.sampling.rules.masks import Visibility, visibility
 from andon.sampling.rules.roster import BackendChoice
 from andon.sampling.sampler import NodeIdentity, Sampler
-from andon.sampling.spawning import Spawned
+from andon.sampling.spawning import wait_readable
 
 CARDS = [Card("a", 0, "0000:01:00.0"), Card("b", 1, "0000:02:00.0")]
 GOOD = Device("GPU-a", 0, "nvidia", "H200", "0000:01:00.0")
@@ -43,15 +44,14 @@ class Silent:
 @pytest.fixture
 def vendor(monkeypatch: pytest.MonkeyPatch) -> Vendor:
     monkeypatch.setattr(readers, "ReaderProcess", lambda *_: Silent())
-    made = Vendor("nvidia", [BackendChoice("nvidia", {})], 1.0, lambda *_: None)
+    made = Vendor("nvidia", [BackendChoice("nvidia", {})], 1.0)
     made.ask(1, False, 0.0)
     hear(made, OPENED)
     return made
 
 
 def hear(vendor: Vendor, *messages: dict[str, Any]) -> None:
-    reader: Any = vendor._reader
-    vendor.hear(reader, list(messages), 1.0, 1.0)
+    vendor.hear(list(messages), 1.0, 1.0)
 
 
 def answer(card: str, device: Device, **changes: Any) -> dict[str, Any]:
@@ -106,18 +106,17 @@ def test_any_other_nonsense_is_counted(vendor: Vendor, message: dict[str, Any]) 
 
 
 def test_a_line_that_is_not_json_is_the_end_of_a_reader() -> None:
-    heard: list[Messages] = []
+    heard: list[Messages | None] = []
     ears, mouth = os.pipe()
     reader: Any = ReaderProcess.__new__(ReaderProcess)
-    reader._spawned = type("Spawned", (), {"answers": ears})
-    reader._deliver = lambda _, messages: heard.append(messages)
-    os.write(mouth, b'{"hello":1}\n')
-    os.write(mouth, b"Segmentation fault\n")
+    reader._spawned, reader._rest = type("Spawned", (), {"answers": ears}), b""
+    for line in (b'{"hello":1}\n{"hel', b'lo":2}\n', b"Segmentation fault\n"):
+        os.write(mouth, line)
+        heard.append(reader.receive())
     os.close(mouth)
-    reader._listen()
+    heard.append(reader.receive())
     os.close(ears)
-    assert heard[-1] == []
-    assert all(message == {"hello": 1} for messages in heard for message in messages)
+    assert heard == [[{"hello": 1}], [{"hello": 2}], None, None]
 
 
 # The loop.
@@ -192,28 +191,28 @@ def test_a_reader_that_a_real_time_signal_ended_is_said_to_have_ended(
     assert vendor.fault.reason == "the reader ended: killed by signal 40"
 
 
-@pytest.mark.process
-def test_without_a_thread_to_listen_a_reader_is_ended_and_tried_again_later(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Else every sample would start one more."""
+@pytest.mark.parametrize("ending", [b"", b"x"])
+def test_a_pipe_is_ready_when_it_holds_something_or_has_ended(ending: bytes) -> None:
+    (ears, mouth), (quiet, other) = os.pipe(), os.pipe()
+    try:
+        assert wait_readable([ears, quiet], 0.0) == []
+        os.write(mouth, ending) if ending else os.close(mouth)
+        assert wait_readable([ears, quiet], 5.0) == [ears]
+    finally:
+        for end in (ears, quiet, other, *([mouth] if ending else [])):
+            os.close(end)
 
-    def no_thread(thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
 
-    started: list[Spawned] = []
+def test_windows_is_asked_pipe_by_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = {1: 0, 2: 7}
 
-    def take(backend: str, options: str) -> Spawned:
-        started.append(Spawned(backend, options))
-        return started[-1]
+    def peek(handle: int, size: int) -> tuple[int, int]:
+        if handle not in held:
+            raise BrokenPipeError
+        return held[handle], size
 
-    monkeypatch.setattr(readers, "take", take)
-    monkeypatch.setattr(threading.Thread, "start", no_thread)
-    vendor = Vendor("sim", [BackendChoice("sim", {})], 1.0, lambda *_: None)
-    for _ in range(5):
-        vendor.ask(1, False, 1.0)
-    assert vendor.fault is not None
-    assert vendor.fault.reason == "the reader could not be started: can't start new thread"
-    assert len(started) == 2, "the second at once, then with a pause"
-    assert [one.process.wait(60.0) for one in started] == [-signal.SIGKILL] * 2
-    assert [one.requests for one in started] == [-1, -1]
+    monkeypatch.delattr(select, "poll")
+    monkeypatch.setitem(sys.modules, "_winapi", SimpleNamespace(PeekNamedPipe=peek))
+    monkeypatch.setitem(sys.modules, "msvcrt", SimpleNamespace(get_osfhandle=lambda pipe: pipe))
+    assert wait_readable([1, 2, 3], 0.0) == [2, 3]
+    assert wait_readable([1], 0.01) == []

@@ -104,20 +104,19 @@ def test_an_answer_takes_this_many_calls_in_the_sampler(
     worker: CardWorker, line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(readers, "ReaderProcess", lambda *_: Silent())
-    vendor = Vendor("nvidia", [BackendChoice("nvidia", {})], 1.0, lambda *_: None)
+    vendor = Vendor("nvidia", [BackendChoice("nvidia", {})], 1.0)
     vendor.ask(1, False, 0.0)
-    reader: Any = vendor._reader
     card = {"key": worker._card.key, "index": 0, "pci": worker._card.pci, "name": None}
-    vendor.hear(reader, [{"hello": 1}, {"opened": [card], "versions": {}}], 1.0, 1.0)
+    vendor.hear([{"hello": 1}, {"opened": [card], "versions": {}}], 1.0, 1.0)
     for _ in range(3):
         ask(worker)
-        vendor.hear(reader, line.messages(), 1.0, 1.0)
+        vendor.hear(line.messages(), 1.0, 1.0)
     ask(worker)
     messages = line.messages()
 
     def tick() -> None:
         vendor.ask(2, False, 1.0)
-        vendor.hear(reader, messages, 1.0, 1.0)
+        vendor.hear(messages, 1.0, 1.0)
         vendor.settle(1.0, 1.0)
         vendor.roster.statuses({})
 

@@ -1,11 +1,10 @@
 """What the REST answers say, from snapshots alone."""
 
-from typing import Any
-
 import pytest
 from msgspec.structs import replace
 
 from andon.access.roles import BLIND
+from andon.fleet.rules.states import NodeRow
 from andon.model.device import DeviceStatus, Snapshot, State
 from andon.model.lease import LeaseKind, LeaseState, Share
 from andon.model.lease_list import LeaseList, LeaseRow
@@ -14,6 +13,7 @@ from andon.settings.resolution import Settings
 from andon.units import GIB
 from andon.web.answers import payloads
 from andon.web.answers.sights import seen_by
+from andon.web.routes.nodes import own_row
 from tests.support import snapshots as drawn
 
 ROW = LeaseRow(
@@ -32,8 +32,8 @@ def holding(*shares: Share) -> LeaseList:
     return LeaseList(1.0, leases=tuple(replace(ROW, devices=(share,)) for share in shares))
 
 
-def node(snapshot: Snapshot, leases: LeaseList | None) -> Any:
-    return payloads.nodes(snapshot, leases)["items"][0]
+def node(snapshot: Snapshot, leases: LeaseList | None) -> NodeRow:
+    return own_row(snapshot, leases, (), {}, snapshot.at)
 
 
 def test_the_summary_answers_the_question_of_the_fan_and_says_who_is_on_it() -> None:
@@ -75,42 +75,30 @@ def test_a_summary_never_has_a_command_line() -> None:
     assert not [command for command in every if command in said]
 
 
-def test_a_node_has_a_capacity_and_what_leases_take_of_it() -> None:
+def test_a_node_has_devices_and_what_leases_take_of_them() -> None:
     farm = drawn.farm()
     whole, part = farm.devices[0].device, farm.devices[1].device
     found = node(farm, holding(Share(whole.uuid, 0), Share(part.uuid, 1, 10 * GIB)))
-    boards = [s.device for s in farm.devices if s.device.parent is None]
-    assert found["capacity"] == {
-        "gpus": len(boards), "memory_bytes": sum(d.memory_total_bytes or 0 for d in boards),
-    }  # fmt: skip
-    assert whole.memory_total_bytes is not None
-    assert found["allocated"] == {
-        "gpus": 2, "memory_bytes": whole.memory_total_bytes + 10 * GIB, "leases": 2,
-    }  # fmt: skip
-    assert found["allocated_reason"] is None
-    assert isinstance(found["utilization_percent"], float)
+    assert found.gpus == len([s for s in farm.devices if s.device.parent is None])
+    assert (found.allocated, found.tasks) == (2, 2)
+    assert isinstance(found.utilization_percent, float)
 
 
 def test_two_parts_of_one_device_are_one_device() -> None:
     uuid = drawn.farm().devices[0].device.uuid
-    found = node(drawn.farm(), holding(Share(uuid, 0, GIB), Share(uuid, 0, 2 * GIB)))
-    assert found["allocated"] == {"gpus": 1, "memory_bytes": 3 * GIB, "leases": 2}
+    assert node(drawn.farm(), holding(Share(uuid, 0, GIB), Share(uuid, 0, 2 * GIB))).allocated == 1
 
 
 @pytest.mark.parametrize(
-    ("leases", "reason"),
+    "leases",
     [
-        (None, "keeps no leases"),
-        (LeaseList(1.0, note="the lease directory cannot be read"), "cannot be read"),
-        (LeaseList(1.0, leases=(ROW,)), "may reserve any device"),
+        None,
+        LeaseList(1.0, note="the lease directory cannot be read"),
+        LeaseList(1.0, leases=(ROW,)),
     ],
 )
-def test_an_allocation_that_is_not_known_has_a_reason(
-    leases: LeaseList | None, reason: str
-) -> None:
-    found = node(drawn.farm(), leases)
-    assert found["allocated"] is None
-    assert reason in found["allocated_reason"]
+def test_an_allocation_that_is_not_known_is_not_zero(leases: LeaseList | None) -> None:
+    assert node(drawn.farm(), leases).allocated is None
 
 
 def test_a_node_without_leases_has_none_allocated() -> None:
@@ -121,9 +109,7 @@ def test_a_node_without_leases_has_none_allocated() -> None:
     )
     said = LeaseList(1.0, note="no leases; to take one: andon run", devices=judged)
     for leases in (LeaseList(1.0), said):
-        found = node(drawn.farm(), leases)
-        assert found["allocated"] == {"gpus": 0, "memory_bytes": 0, "leases": 0}
-        assert found["allocated_reason"] is None
+        assert node(drawn.farm(), leases).allocated == 0
 
 
 def test_a_process_on_several_devices_is_counted_once() -> None:

@@ -43,14 +43,9 @@ def on_device(report: Event, devices: Sequence[Device]) -> Event:
 
 def with_parties(report: Event, processes: Iterable[Process]) -> Event:
     """The report with the processes on the device: first those it names, then the others."""
-    ran = {process.pid: party(process) for process in processes}
+    ran = {process.pid: Party.of(process) for process in processes}
     named = [ran.pop(known.pid, known) for known in report.who]
     return replace(report, who=(*named, *ran.values()))
-
-
-def party(process: Process) -> Party:
-    """The part of a process that an alert shows."""
-    return Party(process.pid, process.user, process.name, process.command, process.started)
 
 
 def _detail_order(report: Event) -> int:

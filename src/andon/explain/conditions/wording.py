@@ -1,6 +1,6 @@
 """Phrases that the sentences of several conditions share."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from andon.explain.conditions.condition import AlertFacts, Recovery, Sentence
@@ -9,6 +9,7 @@ from andon.explain.evidence.blame import ranked_processes
 from andon.explain.evidence.forecast import Arrival
 from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.model.event import Party
+from andon.model.thresholds import Thresholds
 from andon.units import human_seconds
 
 MOST_PARTIES = 5
@@ -80,11 +81,20 @@ def reading(name: str) -> Callable[[DeviceStatus | None, Snapshot], float | None
     return measure
 
 
-def was(what: str, unit: str, recovery: Recovery) -> str:
-    """`GPU 3 was too hot (99 °C); now 82 °C, clears in 80 s`."""
-    worst = "" if recovery.worst is None else f" ({recovery.worst:.0f} {unit})"
-    now = "; " if recovery.value is None else f"; now {recovery.value:.0f} {unit}, "
-    return f"{recovery.it} was {what}{worst}{now}{clears(recovery)}"
+def was(what: str, unit: str, subject: str = "{it}") -> Callable[[Recovery], str]:
+    """A sentence about a recovery: `GPU 3 was too hot (99 °C); now 82 °C, clears in 80 s`."""
+
+    def sentence(recovery: Recovery) -> str:
+        worst = "" if recovery.worst is None else f" ({recovery.worst:.0f} {unit})"
+        now = "; " if recovery.value is None else f"; now {recovery.value:.0f} {unit}, "
+        return f"{subject.format(it=recovery.it)} was {what}{worst}{now}{clears(recovery)}"
+
+    return sentence
+
+
+def clears_below(figure: str, by: float) -> Callable[[Thresholds], Mapping[str, float | str]]:
+    """Returns the function for the number `clear`: so much below a figure a condition ends."""
+    return lambda figures: {"clear": getattr(figures, figure) - by}
 
 
 def clears(recovery: Recovery) -> str:
@@ -117,4 +127,4 @@ def percent(value: float | None) -> str:
 def parties(processes: Iterable[Process]) -> tuple[Party, ...]:
     """Returns who is affected; blamed processes come first."""
     ranked = ranked_processes(processes)[:MOST_PARTIES]
-    return tuple(Party(p.pid, p.user, p.name, p.command, p.started) for p in ranked)
+    return tuple(Party.of(process) for process in ranked)

@@ -70,6 +70,18 @@ def program(one: Process | Party) -> str:
     return program_of(one.command, one.name) or f"process {one.pid}"
 
 
+def slurm_job(one: Process | Party) -> str | None:
+    """Returns the number of the Slurm job that a process is in; None if it is in none."""
+    kind, _, step = (one.job or "").partition(":")
+    return step.partition(".")[0] if kind == "slurm" else None
+
+
+def in_job(one: Process | Party) -> str | None:
+    """Returns `Slurm job 42`; None if it is in none."""
+    number = slurm_job(one)
+    return None if number is None else f"Slurm job {number}"
+
+
 def listed_users(users: Sequence[str], more: bool = False) -> str:
     """`dora, caroline and bob`; `more` says that there are others."""
     shown, left = list(users[:MOST_USERS]), len(users) - MOST_USERS

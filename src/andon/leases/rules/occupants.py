@@ -210,7 +210,7 @@ def _held(
         left = {p.pid: p for s in statuses for p in s.processes
                 if marks.get(s.device.uuid, {}).get(p.pid) == name
                 and is_owners(kin.get(p.pid), claim.uid)}  # fmt: skip
-        who = tuple(Party(p.pid, p.user, p.name, p.command, p.started) for p in left.values())
+        who = tuple(Party.of(p) for p in left.values())
         remedy = _remedy((*left, *(pid for pid in claim.left if pid not in left)))
         if not who:
             who = tuple(Party(pid, claim.user, _program(command), command) for pid in claim.left)

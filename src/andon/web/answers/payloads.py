@@ -1,6 +1,5 @@
 """Payloads of routes and events, built from snapshots; pure, so that golden files can test them."""
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 
@@ -13,7 +12,6 @@ from andon.leases.rules.eligibility import score
 from andon.model import wire
 from andon.model.device import DeviceStatus, Process, Snapshot, State
 from andon.model.lamp import DeviceLamp
-from andon.model.lease_list import LeaseList
 from andon.model.naming import device_labels, device_named, titles, unread_words
 from andon.model.shapes import names_of, plain
 from andon.settings.resolution import Settings
@@ -22,8 +20,6 @@ from andon.web.answers.schemas import About
 
 HIGH_USAGE_PERCENT = 50
 NO_DEVICE = "no GPU found on this node"
-NO_LEASES = "this server keeps no leases"
-UNREAD_LEASE = "a lease cannot be read: it may reserve any device"
 NO_DEVICE_HINT = "andon doctor finds out why; to try it: andon serve --simulate 4"
 
 
@@ -221,52 +217,6 @@ def why(
 def processes(snapshot: Snapshot) -> wire.Json:
     found = gpu_processes(snapshot)
     return {**about(snapshot), "items": found["processes"], "note": found["note"]}
-
-
-def nodes(snapshot: Snapshot, leases: LeaseList | None = None) -> wire.Json:
-    """Returns this node alone: its devices, what leases reserve, and how busy it is."""
-    boards = [s for s in snapshot.devices if s.device.parent is None]
-    allocated, why = _allocated(snapshot, leases)
-    node = {
-        **about(snapshot),
-        "devices": len(snapshot.devices),
-        "states": Counter(str(status.state) for status in snapshot.devices),
-        "capacity": {
-            "gpus": len(boards),
-            "memory_bytes": _whole_sum([s.device.memory_total_bytes for s in boards]),
-        },
-        "allocated": allocated,
-        "allocated_reason": why,
-        "utilization_percent": _mean([_read(s, "utilization_percent") for s in boards]),
-    }
-    return {"items": [node], "note": "this server monitors only its own node"}
-
-
-def _allocated(snapshot: Snapshot, leases: LeaseList | None) -> tuple[wire.Json | None, str | None]:
-    """Returns what leases reserve, with partly reserved boards counted; None and a reason if not
-    known.
-
-    A list that was read has a verdict on every device; its note then says only that there are no
-    leases.
-    """
-    if leases is None:
-        return None, NO_LEASES
-    if leases.note is not None and snapshot.devices and not leases.devices:
-        return None, leases.note
-    if any(not row.devices for row in leases.leases):
-        return None, UNREAD_LEASE
-    here = {status.device.uuid: status.device for status in snapshot.devices}
-    shares = [s for row in leases.leases for s in row.devices if s.uuid in here]
-    sizes = [_first_known(s.memory_bytes, here[s.uuid].memory_total_bytes) for s in shares]
-    return {
-        "gpus": len({here[s.uuid].parent or s.uuid for s in shares}),
-        "memory_bytes": None if None in sizes else _whole_sum(sizes) or 0,
-        "leases": len(leases.leases),
-    }, None
-
-
-def _first_known(*values: int | None) -> int | None:
-    return next((value for value in values if value is not None), None)
 
 
 def _read(status: DeviceStatus, name: str) -> float | None:

@@ -1,7 +1,7 @@
 """Hides what callers may not see: the command lines of others."""
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -91,9 +91,9 @@ class SingleFlight:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: dict[Sight, tuple[float, bytes]] = {}
+        self._kept: dict[Sight, tuple[Hashable, bytes]] = {}
 
-    def answer(self, at: float, sight: Sight, make: Callable[[], bytes]) -> bytes:
+    def answer(self, at: Hashable, sight: Sight, make: Callable[[], bytes]) -> bytes:
         with self._lock:
             known = self._kept.get(sight)
             if known is None or known[0] != at:

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.access.roles import Identity, Sight, sight_of
+from andon.access.roles import ALL_SEEING, Identity, Sight, sight_of
 from andon.errors import AndonError, Denied, Gone
 from andon.leases.rules.queue_reasons import queue_reasons
 from andon.model.job import JobState, JobView
@@ -56,6 +56,11 @@ class ServerJobs:
         self._own, self.user, self._book = own, own.user, book
         self._clusters = clusters or ServerClusters()
         self._why_not, self._submit, self._users = why_not, submit, users
+
+    def unfinished(self) -> list[JobView]:
+        """Returns the jobs that wait or run here, for a hub."""
+        views = self.listed(ALL_SEEING).views
+        return [one for one in views if one.ended is None and one.engine is None]
 
     def listed(self, sight: Sight, user: str = "") -> ListedJobs:
         """A user's own jobs, everyone's for an owner, and the server user's for anyone else."""

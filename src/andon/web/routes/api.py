@@ -26,9 +26,11 @@ from andon.web.answers.health import health
 from andon.web.answers.sights import SingleFlight
 from andon.web.answers.texts import dumped
 from andon.web.app_state import AppState
+from andon.web.fleet.paths import NODE
 from andon.web.routes.alerts import alert_routes
 from andon.web.routes.jobs import job_routes
 from andon.web.routes.leases import lease_routes
+from andon.web.routes.nodes import node_routes
 from andon.web.routes.picked import Picked
 from andon.web.routes.runs import run_routes
 from andon.web.routes.sessions import session_routes
@@ -72,7 +74,7 @@ def routes(state: AppState) -> APIRouter:
     topology_routes(router, state.minutes)
     run_routes(router, state.records)
     job_routes(router, state.queue)
-    _nodes(router)
+    node_routes(router, state)
     session_routes(router, state.keys, state.sign_in)
     _machines(router, state)
     return router
@@ -107,20 +109,21 @@ def _devices(router: APIRouter, state: AppState) -> None:
     async def snapshot(node: Picked) -> Response:
         """andon.snapshot/1: the whole node at one instant."""
         # In the event loop: the text is mostly cached, and a thread would cost more.
-        paced = {INTERVAL_HEADER: f"{state.feed.settings.interval_seconds:g}"}
+        paced = {INTERVAL_HEADER: f"{node.live.interval_seconds:g}"}
         return Response(node.live.text(), media_type="application/json", headers=paced)
 
     @router.get("/api/snapshots", tags=["watch"])
     async def snapshots(request: Request, node: Picked) -> Response:
         """The snapshots of the last two minutes, oldest first."""
         at, sight = node.live.minutes_key
+        moment = (request.scope.get(NODE), at)
 
         def made() -> bytes:
             return dumped({"items": [wire.snapshot_to_json(one) for one in node.live.minutes()]})
 
         key = ("snapshots", at, sight)
         return sent(
-            await state.minutes.read(request, key, lambda: expensive.answer(at, sight, made))
+            await state.minutes.read(request, key, lambda: expensive.answer(moment, sight, made))
         )
 
     @router.get("/api/system", tags=["watch"])
@@ -210,14 +213,6 @@ def _past(router: APIRouter, state: AppState) -> None:
 
         key = ("all uses", device, since, until, node.sight)
         return sent(await state.past.read(request, key, made))
-
-
-def _nodes(router: APIRouter) -> None:
-    @router.get("/api/nodes", tags=["fleet"])
-    def nodes(node: Picked) -> Response:
-        """The nodes of this server, with what each has, what is allocated and how busy it is."""
-        leases = node.leases.listed() if node.leases.kept else None
-        return _json(payloads.nodes(node.live.latest(), leases))
 
 
 def _machines(router: APIRouter, state: AppState) -> None:

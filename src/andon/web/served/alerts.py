@@ -48,6 +48,10 @@ class ServedAlerts:
     def rulebook(self) -> Rulebook:
         return Rulebook() if self._watching is None else self._watching.rulebook
 
+    @property
+    def kept(self) -> bool:
+        return self._watching is not None
+
     def current(self) -> list[Alert]:
         """Returns the pending and the firing alerts."""
         return [self._seen(alert) for alert in self._watcher.alerts()]

@@ -115,6 +115,10 @@ class ServedLive:
         """Returns the latest snapshot as JSON. For the event loop: it is kept for everyone."""
         return self._state.texts.of(self._feed.latest(), self._sight)
 
+    @property
+    def interval_seconds(self) -> float:
+        return self._feed.settings.interval_seconds
+
     def placed(self) -> "Snapshot":
         return (self._state.placed or self._feed.latest)()
 

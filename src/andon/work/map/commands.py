@@ -22,7 +22,7 @@ from andon.work.containers.rules.options import options_to_json
 from andon.work.containers.task import task_command
 from andon.work.map.calls import CallEnd, Caller, CommandCaller, ItemLimits
 from andon.work.map.worker_calls import WorkerCaller
-from andon.work.preparing import bound_line, bound_to, defaults, free_port
+from andon.work.preparing import bound_line, bound_to, defaults, environment_of, free_port
 from andon.work.rules.map.plan import MapUnit
 from andon.work.rules.map.template import CommandTemplate
 
@@ -41,7 +41,7 @@ class MapCommand(Struct, frozen=True):
     def caller(self, place: Placement, recorder: RunRecorder) -> Caller:
         told = run_variables(recorder.begin.id)
         if self.inside is None:
-            env = {**os.environ, **place.environment, **told}
+            env = environment_of(os.environ, place, told, free_port())
             return self._caller(place, recorder, list, env)
         label = place.lease_id or UNLEASED + os.urandom(4).hex()  # containers are found by it
         contain = partial(self._contained, place, label, {**defaults({}, free_port()), **told})

@@ -85,12 +85,13 @@ class MapRecord(Struct, frozen=True):
 
     def open(self, places: Sequence[Placement]) -> RunRecorder:
         """Begins the record with the first devices; others may join."""
-        first = places[0]
+        first, source = places[0], self.recording.source
+        assert source is not None
         uuids = dict.fromkeys(uuid for place in places for uuid in place.uuids)
         begin = new_run(
             RunKind.MAP,
             self.name,
-            first.snapshot or self.recording.source.once(with_host=False),
+            first.snapshot or source.once(with_host=False),
             uuids,
             os.environ,
             command=redact(tuple(self.words)) if self.words else None,

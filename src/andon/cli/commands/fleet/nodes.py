@@ -1,79 +1,203 @@
-"""`andon nodes`: the machines of a cluster, and what is free on them."""
+"""`andon nodes`: the machines of a hub or of a cluster, and which of them report."""
 
+import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import click
 
-from andon.cli.commands.jobs.clusters import clusters_of, target_of
+from andon.cli.commands.command_group import SuggestingGroup
 from andon.cli.json_text import as_json_text
-from andon.cli.options import chosen, shared
+from andon.cli.options import at_server, chosen, shared
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
-from andon.cli.terminal import Terminal
-from andon.errors import Invalid
+from andon.cli.terminal import Choices, Terminal, notice
+from andon.errors import Gone, Invalid
+from andon.fleet.rules.states import NodeList, NodeRow, NodeState, holders_in_words, list_from_json
+from andon.model.shapes import to_json
+from andon.node.server import Server, connect, own_server
+from andon.units import human_seconds
 
-if TYPE_CHECKING:
-    from andon.model.job.cluster import ClusterNode
-
-SCHEMA = "andon.cluster_nodes/1"
-NONE_CONFIGURED = (
-    "none is configured: [clusters.NAME] in the settings names one (andon config path)"
-)
+SCHEMA = "andon.nodes/1"
+NOT_READ, MOST_MODELS = "n/a", 2
+_NAME = click.argument("name")
 
 
-@click.command()
-@click.option("--on", metavar="NAME", help="The cluster [setting: jobs.on].")
+@click.group(cls=SuggestingGroup, invoke_without_command=True)
+@click.option("--on", metavar="NAME", help="The machines of this cluster [setting: jobs.on].")
 @click.option("--json", "as_json", is_flag=True, help=f"Print {SCHEMA}.")
+@at_server
 @shared
 def nodes(on: str | None, as_json: bool) -> int:
-    """List the machines of a cluster: their GPUs, how many are given to jobs, how busy they are.
+    """List the machines that report to a hub: their GPUs, who holds them, how busy they are.
 
-    A value that the cluster does not know is shown as –; --json has the reasons.
+    With --on, those of a cluster. A machine is stale after 15 s without a report and lost after
+    30 s: its work is shown as lost, and goes on there.
     """
+    if click.get_current_context().invoked_subcommand is not None:
+        return 0
     choices = chosen()
-    cluster = target_of(choices, {"on": on, "engine_options": ()})
-    if cluster is None:
-        known = ", ".join(one.name for one in clusters_of(choices))
-        raise Invalid(
-            "nodes needs the name of a cluster: --on NAME",
-            hint=f"configured: {known}" if known else NONE_CONFIGURED,
-        )
-    found = cluster.ask(lambda there: list(there.nodes()))
-    terminal = Terminal.of(choices)
-    if as_json:
-        from andon.model.shapes import to_json
+    if on is not None or (choices.url is None and own_server() is None):
+        from andon.cli.commands.fleet.cluster_nodes import show_cluster
 
-        value = {"schema": SCHEMA, "cluster": cluster.name, "nodes": to_json(found)}
+        return show_cluster(choices, on, as_json)
+    found, terminal = _listed(choices), Terminal.of(choices)
+    if as_json:
+        value = {"schema": SCHEMA, "nodes": to_json(list(found.nodes))}
         terminal.show(as_json_text(value, terminal.live))
         return 0
-    if not found:
-        terminal.say(say(f"{cluster.name} has no node with a GPU", "dim"))
-        return 0
-    for line in render_nodes(found, terminal.width):
+    if not found.nodes:
+        terminal.say(say("no node reports here yet: andon nodes add NAME --url URL", "dim"))
+    for line in render_nodes(found.nodes, terminal.width):
         terminal.say(line)
     return 0
 
 
-def render_nodes(found: "Sequence[ClusterNode]", width: int) -> list[Text]:
+@nodes.command()
+@_NAME
+@at_server
+@shared
+def show(name: str) -> int:
+    """Show one node."""
+    row = next((one for one in _listed(chosen()).nodes if one.name == name), None)
+    if row is None:
+        raise Gone(f"there is no node {name[:60]!r}", hint="list them: andon nodes")
+    terminal = Terminal.of(chosen())
+    for line in describe(row):
+        terminal.say(say(line))
+    return 0
+
+
+@nodes.command()
+@_NAME
+@at_server
+@shared
+def add(name: str) -> int:
+    """Let a node report; prints the line to paste there, with its token."""
+    choices = chosen()
+    server = _server(choices)
+    token = str(server.post("/api/nodes", {"name": name}).get("token"))
+    notice(f"paste this on {name}; the token is shown only now:", choices)
+    line = f"ANDON_HUB_TOKEN={token} andon agent --hub {shlex.quote(server.url)}"
+    Terminal.of(choices).show(line + "\n")
+    return 0
+
+
+@nodes.command()
+@_NAME
+@at_server
+@shared
+def drain(name: str) -> int:
+    """Give a node no new work; what runs there goes on."""
+    return _marked(name, "drain", "is drained: nothing new is placed there")
+
+
+@nodes.command()
+@_NAME
+@at_server
+@shared
+def resume(name: str) -> int:
+    """Give a drained node work again."""
+    return _marked(name, "resume", "gets work again")
+
+
+@nodes.command()
+@_NAME
+@at_server
+@shared
+def remove(name: str) -> int:
+    """Let a node report no more: its token ends, its history stays."""
+    _server(chosen()).delete(f"/api/nodes/{quote(name, safe='')}")
+    notice(f"{name} is removed", chosen())
+    return 0
+
+
+def _marked(name: str, act: str, words: str) -> int:
+    _server(chosen()).post(f"/api/nodes/{quote(name, safe='')}/{act}")
+    notice(f"{name} {words}", chosen())
+    return 0
+
+
+def _server(choices: Choices) -> Server:
+    if choices.url is not None:
+        return connect(choices.url, choices.token_file, lambda text: notice(text, choices))
+    found = own_server()
+    if found is None:
+        raise Invalid("name the hub: --url URL", hint="andon hub --store URL starts one")
+    return found
+
+
+def _listed(choices: Choices) -> NodeList:
+    server = _server(choices)
+    try:
+        return list_from_json(server.get("/api/nodes"))
+    except Invalid as exc:
+        raise server.of_another_version(exc.reason) from exc
+
+
+def render_nodes(found: Sequence[NodeRow], width: int) -> list[Text]:
     """One line per node."""
-    columns: list[TableColumn[ClusterNode]] = [
-        TableColumn("NODE", lambda one: say(one.name), lead=True),
-        TableColumn("GPUS", lambda one: say(f"{one.gpus} {one.model or ''}".strip()), elastic=8),
-        TableColumn("ALLOCATED", lambda one: say(str(one.allocated)), rank=1, right=True),
-        TableColumn("FREE", lambda one: say(str(one.free)), right=True),
-        TableColumn("UTIL", lambda one: _unit(one.utilization_percent, "%"), rank=2, right=True),
-        TableColumn("MEM", lambda one: _unit(one.memory_percent, "%"), rank=2, right=True),
-        TableColumn("TEMP", lambda one: _unit(one.temperature_celsius, "°C"), rank=3, right=True),
-        TableColumn("STATE", _state, rank=1, elastic=12),
+    columns: list[TableColumn[NodeRow]] = [
+        TableColumn("NODE", lambda one: say(one.name, "bold"), lead=True),
+        TableColumn("GPUS", lambda one: say(_gpus(one)), elastic=8),
+        TableColumn("ALLOCATED", lambda one: say(_allocated(one)), rank=1, elastic=10),
+        TableColumn("UTIL", lambda one: _percent(one.utilization_percent), rank=2, right=True),
+        TableColumn("MEM", lambda one: _percent(one.memory_percent), rank=2, right=True),
+        TableColumn("STATE", _state, elastic=12),
+        TableColumn("AGE", lambda one: say(_age(one)), rank=3, right=True),
     ]
     return draw(columns, [TableRow(one) for one in found], width)
 
 
-def _unit(value: float | None, unit: str) -> Text:
-    return say(UNKNOWN, "dim") if value is None else say(f"{value:.0f} {unit}")
+def describe(row: NodeRow) -> list[str]:
+    """Returns what one node has, a line each."""
+    models = ", ".join(row.models) or "none"
+    held = "not known" if row.allocated is None else str(row.allocated)
+    tasks = [one.rpartition(" ")[2] for one in row.holders]
+    if tasks:
+        held += f" (Task{'s' if len(tasks) > 1 else ''} {', '.join(tasks)} running)"
+    load = NOT_READ
+    if row.utilization_percent is not None:
+        load = f"{row.utilization_percent:.0f}% (real-time)"
+    state = "Healthy ✓" if row.state is NodeState.HEALTHY else f"{row.state.title()}: {row.reason}"
+    lines = [
+        f"GPU Capacity: {row.gpus} ({models})",
+        f"GPU Allocated: {held}",
+        f"GPU Utilization: {load}",
+        f"Status: {state}{' (drained)' if row.drained else ''}",
+    ]
+    if row.age_seconds is not None:
+        lines.append(f"Last report: {human_seconds(row.age_seconds)} ago, andon {row.version}")
+    return lines
 
 
-def _state(one: "ClusterNode") -> Text:
-    state = say(one.state, "" if one.usable else "yellow")
-    return state + say(f" · {one.note}") if one.note else state
+def _gpus(row: NodeRow) -> str:
+    if not row.models:
+        return UNKNOWN if row.state is NodeState.NEW else "0"
+    if len(row.models) > MOST_MODELS:
+        return f"{row.gpus} of {len(row.models)} models"
+    return ", ".join(f"{count} {model}" for model, count in row.models.items())
+
+
+def _allocated(row: NodeRow) -> str:
+    if row.allocated is None:
+        return UNKNOWN
+    return (
+        f"{row.allocated} · {holders_in_words(row.holders)}" if row.holders else str(row.allocated)
+    )
+
+
+def _percent(value: float | None) -> Text:
+    return say(NOT_READ, "dim") if value is None else say(f"{value:.0f} %")
+
+
+def _state(row: NodeRow) -> Text:
+    drained = say(" · drained", "yellow") if row.drained else say("")
+    if row.state is NodeState.HEALTHY:
+        return say("healthy ✓", "green") + drained
+    style = "red" if row.state is NodeState.LOST else "yellow"
+    return say(f"{row.state}: {row.reason}", style) + drained
+
+
+def _age(row: NodeRow) -> str:
+    return UNKNOWN if row.age_seconds is None else human_seconds(row.age_seconds)

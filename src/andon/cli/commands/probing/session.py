@@ -16,7 +16,7 @@ from andon.runs.rules.sampled import run_devices
 from andon.sampling.sampler import Sampler
 from andon.units import human_bytes
 from andon.work.lease_watch import LeaseWatch
-from andon.work.preparing import bound_to
+from andon.work.preparing import bound_to, environment_of, free_port
 from andon.work.probe.command_trials import CommandTrials, TrialLimits
 from andon.work.probe.prober import NO_MATCH, NO_METRIC, ProbeOutcome, Prober
 from andon.work.probe.shelf import keep
@@ -67,7 +67,7 @@ class Probing:
         bound = bound_to(placement.devices) if self._bind else None
         trials = CommandTrials(
             self._command,
-            {**os.environ, **placement.environment},
+            environment_of(os.environ, placement, port=free_port()),
             self._limits,
             settings_of(self._choices).work_grace_seconds,
             held.hold if held else None,

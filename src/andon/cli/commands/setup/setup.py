@@ -1,4 +1,4 @@
-"""`sudo andon setup`: creates the machine's lease book, now and at every boot."""
+"""`sudo andon setup`: creates the machine's lease book, now and at every boot; --slurm."""
 
 import os
 from pathlib import Path
@@ -21,14 +21,29 @@ d /run/andon/cordons 0755 root root -
 
 
 @click.command()
+@click.option(
+    "--slurm",
+    is_flag=True,
+    help="Print a prolog and an epilog that check the GPUs of each Slurm job.",
+)
+@click.option("--write", is_flag=True, help="With --slurm: write them beside slurm.conf.")
 @shared
-def setup() -> int:
+def setup(slurm: bool, write: bool) -> int:
     """Create the lease book /run/andon, owned by root, now and after every reboot.
 
     Files that are not locked and belong to no running job are removed from it, and from the one
     in /tmp, which is no longer used. Leases also work without it, in a directory that the first
     user creates in /tmp.
+
+    With --slurm nothing of that is done: it prints what an administrator of Slurm adds on the
+    nodes, so that a broken GPU drains its node with the reason, and the job goes elsewhere.
     """
+    if slurm:
+        from andon.cli.commands.setup.slurm import setup_slurm
+
+        return setup_slurm(Terminal.of(chosen()), write)
+    if write:
+        raise click.UsageError("--write is for --slurm")
     if os.getuid() != 0:
         raise Denied("only root can create the machine's lease book", hint="sudo andon setup")
     from andon.leases.book import places

@@ -42,11 +42,16 @@ def free(as_json: bool, **asked: Any) -> int:
     """Print which GPUs are free to use now, and why the others are not.
 
     With --gpus 2 the first line answers yes or no. This does not reserve anything: another user
-    may take them before you do. The exit code is 0 if the request can be met, 1 if not, and 3 if
-    no GPU can be read.
+    may take them before you do. A hub answers for all its nodes, best first. The exit code is 0
+    if the request can be met, 1 if not, and 3 if no GPU can be read.
     """
     choices, request = chosen(), request_from(asked)
     _refuse_nothing(request)
+    if choices.url is not None:
+        from andon.cli.commands.fleet.fleet_free import free_in_fleet
+
+        if (code := free_in_fleet(choices, request, as_json)) is not None:
+            return code
     found = node_of(choices).leases.offer(request)
     terminal = Terminal.of(choices)
     if as_json:

@@ -1,17 +1,17 @@
-"""`andon serve`: samples, records and serves this node's devices."""
+"""`andon serve` and `andon hub`: serve this node's devices, and those of nodes that report."""
 
 import os
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from andon.cli.options import chosen, shared, store_option, thresholds_option
+from andon.cli.options import F, chosen, shared, store_option, thresholds_option
 from andon.cli.show.text import say
-from andon.cli.sources import resolved_of
+from andon.cli.sources import resolved_of, settings_of
 from andon.cli.terminal import Choices, Terminal, notice
-from andon.errors import Unavailable
+from andon.errors import Invalid, Unavailable
 from andon.settings.table import PORT_VARIABLE, USUAL_PORT
 
 if TYPE_CHECKING:
@@ -25,39 +25,72 @@ NEEDED = ("fastapi", "uvicorn", "socketio", "wsproto")
 _FILE = click.Path(path_type=Path)
 
 
+_PLACE = (
+    click.option("--host", default="127.0.0.1", show_default=True, help="The address to serve on."),
+    click.option(
+        "--port",
+        type=click.IntRange(0, 65535),
+        envvar=PORT_VARIABLE,
+        default=USUAL_PORT,
+        show_default=True,
+        help="The port; 0 takes a free one.",
+    ),
+    click.option("--tls-cert", type=_FILE, metavar="FILE", help="A certificate (PEM): HTTPS."),
+    click.option("--tls-key", type=_FILE, metavar="FILE", help="Its key, if not in the same file."),
+    click.option(
+        "--allow-host",
+        multiple=True,
+        metavar="NAME",
+        help="Also accept this host name (a proxy's).",
+    ),
+)
+
+
+def _placed(command: F) -> F:
+    """Adds where to serve."""
+    for option in reversed(_PLACE):
+        command = option(command)
+    return command
+
+
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True, help="The address to serve on.")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    envvar=PORT_VARIABLE,
-    default=USUAL_PORT,
-    show_default=True,
-    help="The port; 0 takes a free one.",
-)
-@click.option("--tls-cert", type=_FILE, metavar="FILE", help="A certificate (PEM): serve HTTPS.")
-@click.option("--tls-key", type=_FILE, metavar="FILE", help="Its key, if not in the same file.")
-@click.option(
-    "--allow-host", multiple=True, metavar="NAME", help="Also accept this host name (a proxy's)."
-)
+@_placed
 @store_option
 @click.option("--no-history", is_flag=True, help="Keep nothing on disk.")
+@click.option("--hub", "reports_to", metavar="URL", help="Also report this machine to a hub.")
 @thresholds_option("Alert at this value, e.g. thermal_celsius=75; off turns the rule off.")
 @shared
-def serve(
-    host: str,
-    port: int,
-    tls_cert: Path | None,
-    tls_key: Path | None,
-    allow_host: tuple[str, ...],
-    no_history: bool,
-) -> int:
+def serve(no_history: bool, reports_to: str | None, **place: Any) -> int:
     """Serve the web board, REST, live events and /metrics until Ctrl-C.
 
     On loopback anyone may read, and changing anything needs the token in the state folder
     (~/.local/state/andon/token). On any other address everything needs it. `andon open` signs
     a browser in.
     """
+    return _serve(place, not no_history, reports_to)
+
+
+@click.command()
+@_placed
+@store_option
+@thresholds_option("Alert at this value, e.g. thermal_celsius=75; off turns the rule off.")
+@shared
+def hub(**place: Any) -> int:
+    """Serve many machines in one place, until Ctrl-C.
+
+    Machines report with `andon agent`; `andon nodes add` lets one. The store is a PostgreSQL
+    database, which several hubs may share. It is the same server as andon serve.
+    """
+    from andon.app.history import store_url
+
+    if store_url(settings_of(chosen())).scheme != "postgresql":
+        raise Invalid(
+            "a hub keeps its nodes in PostgreSQL", hint="andon hub --store postgresql:///andon"
+        )
+    return _serve(place, history=True)
+
+
+def _serve(given: dict[str, Any], history: bool, reports_to: str | None = None) -> int:
     check_packages()
     from andon.host.bare_imports import stand_ins
 
@@ -67,8 +100,16 @@ def serve(
 
     choices = chosen()
     resolved = resolved_of(choices)
-    asked = resolved.origin.get("simulate") == "flag"
-    place = ServeOptions(host, port, tls_cert, tls_key, allow_host, not no_history, asked)
+    place = ServeOptions(
+        given["host"],
+        given["port"],
+        given["tls_cert"],
+        given["tls_key"],
+        given["allow_host"],
+        history,
+        resolved.origin.get("simulate") == "flag",
+        reports_to,
+    )
     serve(resolved.settings, place, lambda started: _announce(started, choices), _draw)
     return 0
 

@@ -15,7 +15,6 @@ from andon.explain.conditions.condition import (
     WARNING,
     AlertFacts,
     Condition,
-    Recovery,
     Rung,
     Subject,
 )
@@ -23,12 +22,12 @@ from andon.explain.conditions.device_view import DeviceView
 from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
-from andon.explain.conditions.wording import last_hour, lately, percent, was
+from andon.explain.conditions.wording import clears_below, last_hour, lately, percent, was
 from andon.explain.evidence.measures import clock_loss_percent, measured
 from andon.explain.evidence.phrasing import CERTAIN, Clause, conclude
 from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
 from andon.explain.evidence.view import View
-from andon.model.thresholds import Figure, Thresholds
+from andon.model.thresholds import Figure
 from andon.model.throttling import CLOCKS_SET as CLOCKS_SET_REASON
 from andon.model.throttling import DISPLAY_CLOCKS, REASONS, SYNC_BOOST, ThrottleKind
 
@@ -90,10 +89,6 @@ def sentence(facts: AlertFacts) -> str:
     return f"{loss} because someone set its clocks ({limit}){lately(found.about, BY_SETTING)}"
 
 
-def recovered(recovery: Recovery) -> str:
-    return was("slowed by set clocks", "% below its maximum clock", recovery)
-
-
 def advise(facts: AlertFacts) -> str | None:
     return None if facts.device is None else undo(facts.device, *UNDO)
 
@@ -113,10 +108,6 @@ def explain(view: View) -> Reason | None:
     more = [view.read("throttle"), measured(view, clock_loss_percent), *clocks(view)]
     advice = undo(view.status.device, *UNDO)
     return conclude(CLOCKS_SET, CERTAIN, text, more, advice=advice, mild=not costs)
-
-
-def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
-    return {"clear": figures.clocks_set_percent - CLEAR_PERCENT}
 
 
 def _set_low(t: PromTerms, fires: str) -> str:
@@ -148,12 +139,12 @@ CONDITION = Condition(
     label="clocks set low",
     headline="is slowed by set clocks",
     sentence=sentence,
-    recovered=recovered,
+    recovered=was("slowed by set clocks", "% below its maximum clock"),
     measure=loss_now,
     advise=advise,
     evidence=evidence,
     figures=(PERCENT,),
-    numbers=_numbers,
+    numbers=clears_below("clocks_set_percent", CLEAR_PERCENT),
     unit="percent",
     weight=8,
     reasons=(Explanation(explain, (CLOCKS_SET,)),),

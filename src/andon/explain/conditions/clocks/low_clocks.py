@@ -3,20 +3,18 @@
 A locked clock carries no flag, and no call reports it, so this is shown and never sent.
 """
 
-from collections.abc import Mapping
-
 from andon.explain.conditions.clocks.phrases import clocks, loses, loss_now, undo
-from andon.explain.conditions.condition import INFO, AlertFacts, Condition, Recovery, Rung, Subject
+from andon.explain.conditions.condition import INFO, AlertFacts, Condition, Rung, Subject
 from andon.explain.conditions.device_view import DeviceView
 from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
-from andon.explain.conditions.wording import percent, was
+from andon.explain.conditions.wording import clears_below, percent, was
 from andon.explain.evidence.measures import clock_loss_percent, measured
 from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, conclude, say
 from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
 from andon.explain.evidence.view import View
-from andon.model.thresholds import Figure, Thresholds
+from andon.model.thresholds import Figure
 from andon.model.throttling import IDLE
 
 PERCENT = Figure(
@@ -55,10 +53,6 @@ def sentence(facts: AlertFacts) -> str:
     return f"{loss} and gives no reason: its clocks may be locked"
 
 
-def recovered(recovery: Recovery) -> str:
-    return was("slow without a reason", "% below its maximum clock", recovery)
-
-
 def advise(facts: AlertFacts) -> str | None:
     return None if facts.device is None else f"{ADVICE} {undo(facts.device, '-rgc')}"
 
@@ -78,10 +72,6 @@ def explain(view: View) -> Reason | None:
     confidence = LIKELY if view.sample.throttle is not None else POSSIBLE
     advice = f"{ADVICE} {undo(view.status.device, '-rgc')}"
     return conclude(LOW_CLOCKS, confidence, text, [*more, *view.who(worker)], worker, advice)
-
-
-def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
-    return {"clear": figures.low_clocks_percent - CLEAR_PERCENT}
 
 
 def _low(t: PromTerms, fires: str) -> str:
@@ -111,11 +101,11 @@ CONDITION = Condition(
         ),
     ),
     sentence=sentence,
-    recovered=recovered,
+    recovered=was("slow without a reason", "% below its maximum clock"),
     measure=loss_now,
     advise=advise,
     figures=(PERCENT,),
-    numbers=_numbers,
+    numbers=clears_below("low_clocks_percent", CLEAR_PERCENT),
     unit="percent",
     weight=7,
     reasons=(Explanation(explain, (LOW_CLOCKS,)),),

@@ -13,7 +13,6 @@ from andon.explain.conditions.condition import (
     WARNING,
     AlertFacts,
     Condition,
-    Recovery,
     Rung,
     Subject,
 )
@@ -115,10 +114,6 @@ def sentence(facts: AlertFacts) -> str:
         parts.append(f"runs at generation {link.generation} of {link.fastest}")
     lost = percent(facts.finding.value)
     return f"The PCIe link of {facts.it} {' and '.join(parts)} under load: {lost} of its speed lost"
-
-
-def recovered(recovery: Recovery) -> str:
-    return was("on a slow PCIe link", "% of its speed lost", recovery)
 
 
 def _lost_now(status: DeviceStatus | None, snapshot: Snapshot) -> float | None:
@@ -231,7 +226,7 @@ CONDITION = Condition(
     label="slow link",
     headline="has a narrow PCIe link",
     sentence=sentence,
-    recovered=recovered,
+    recovered=was("on a slow PCIe link", "% of its speed lost"),
     measure=_lost_now,
     evidence=evidence,
     figures=(SECONDS,),

@@ -1,7 +1,5 @@
 """The device is at its power limit: normal under full load."""
 
-from collections.abc import Mapping
-
 from andon.explain.conditions.clocks.phrases import (
     cap_is_costly,
     clocks,
@@ -9,18 +7,18 @@ from andon.explain.conditions.clocks.phrases import (
     lowered,
     power_of_limit,
 )
-from andon.explain.conditions.condition import INFO, Condition, Recovery, Rung, Subject
+from andon.explain.conditions.condition import INFO, Condition, Rung, Subject
 from andon.explain.conditions.device_view import DeviceView
 from andon.explain.conditions.heat.phrases import throttling
 from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
 from andon.explain.conditions.judging import TENTH, OnReading
 from andon.explain.conditions.promql import PromTerms, above
-from andon.explain.conditions.wording import reading, valued, was
+from andon.explain.conditions.wording import clears_below, reading, valued, was
 from andon.explain.evidence.measures import clock_loss_percent, measured, power_percent
 from andon.explain.evidence.phrasing import CERTAIN, conclude, say
 from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
 from andon.explain.evidence.view import View, after_colon
-from andon.model.thresholds import Figure, Thresholds
+from andon.model.thresholds import Figure
 from andon.model.throttling import HW_SLOWDOWN, POWER_BRAKE, POWER_CAP
 
 PERCENT = Figure(
@@ -49,10 +47,6 @@ def judge(seen: DeviceView) -> Judgement | None:
     return Judgement(ONE, share, least, limit) if share >= least else NEITHER
 
 
-def recovered(recovery: Recovery) -> str:
-    return was("at its power limit", "%", recovery)
-
-
 def explain(view: View) -> Reason | None:
     """Explains a device at its power limit: normal under full load."""
     share = power_percent(view)
@@ -66,10 +60,6 @@ def explain(view: View) -> Reason | None:
     more = [view.read("throttle"), measured(view, clock_loss_percent), *clocks(view)]
     mild = not loses(view, NOTABLE_PERCENT)
     return conclude(POWER_BOUND, CERTAIN, text, more, advice=ADVICE, mild=mild)
-
-
-def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
-    return {"clear": figures.power_percent - CLEAR_PERCENT}
 
 
 def _share(t: PromTerms) -> str:
@@ -91,10 +81,10 @@ CONDITION = Condition(
         ),
     ),
     sentence=valued("{it} is at its power limit: {now} (threshold {least})"),
-    recovered=recovered,
+    recovered=was("at its power limit", "%"),
     measure=reading("power_percent"),
     figures=(PERCENT,),
-    numbers=_numbers,
+    numbers=clears_below("power_percent", CLEAR_PERCENT),
     unit="percent",
     weight=4,
     reasons=(Explanation(explain, (POWER_BOUND,)),),

@@ -14,7 +14,6 @@ from andon.explain.conditions.condition import (
     WARNING,
     AlertFacts,
     Condition,
-    Recovery,
     Rung,
     Subject,
 )
@@ -84,10 +83,6 @@ def sentence(facts: AlertFacts) -> str:
     return f"{loss} because of its power limit ({normal}){lately(found.about, CAPPED)}"
 
 
-def recovered(recovery: Recovery) -> str:
-    return was("slowed by its power limit", "% below its maximum clock", recovery)
-
-
 def evidence(found: Judgement) -> Mapping[str, float | str]:
     return last_hour(found.about, CAPPED)
 
@@ -146,7 +141,7 @@ CONDITION = Condition(
     label="power limited",
     headline="is slowed by its power limit",
     sentence=sentence,
-    recovered=recovered,
+    recovered=was("slowed by its power limit", "% below its maximum clock"),
     measure=loss_now,
     evidence=evidence,
     figures=(LOSS_PERCENT, LOSS_DEFAULT_LIMIT_PERCENT),

@@ -1,13 +1,10 @@
 """The fan has stopped although the device is hot."""
 
-from collections.abc import Mapping
-
 from andon.explain.conditions import triggers
 from andon.explain.conditions.condition import (
     WARNING,
     AlertFacts,
     Condition,
-    Recovery,
     Rung,
     Subject,
 )
@@ -16,11 +13,11 @@ from andon.explain.conditions.heat.phrases import limits_of
 from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
-from andon.explain.conditions.wording import reading, was
+from andon.explain.conditions.wording import clears_below, reading, was
 from andon.explain.evidence.phrasing import CERTAIN, LIKELY, conclude, say
 from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
 from andon.explain.evidence.view import View
-from andon.model.thresholds import Figure, Thresholds
+from andon.model.thresholds import Figure
 
 CELSIUS = Figure(
     "fan_celsius", 70.0, "the temperature from which the fan must run", 0, 150, switch=True
@@ -50,10 +47,6 @@ def sentence(facts: AlertFacts) -> str:
     return f"The fan of {facts.it} has stopped at {facts.finding.value or 0:.0f} °C"
 
 
-def recovered(recovery: Recovery) -> str:
-    return was("hot with a stopped fan", "°C", recovery)
-
-
 def explain(view: View) -> Reason | None:
     """Explains a hot device whose fan has stopped."""
     hot_enough = view.at_least("temperature_celsius", view.figures.fan_celsius)
@@ -67,10 +60,6 @@ def explain(view: View) -> Reason | None:
     hot = view.at_least("temperature_celsius", limits_of(view).shown)
     more = [view.limit("slowdown_celsius"), view.read("throttle")]
     return conclude(FAN_FAILED, CERTAIN if hot else LIKELY, text, more, advice=ADVICE)
-
-
-def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
-    return {"clear": figures.fan_celsius - CLEAR_CELSIUS}
 
 
 def _stopped(t: PromTerms, fires: str) -> str:
@@ -97,10 +86,10 @@ CONDITION = Condition(
     label="fan stopped",
     headline="has a stopped fan",
     sentence=sentence,
-    recovered=recovered,
+    recovered=was("hot with a stopped fan", "°C"),
     measure=reading("temperature_celsius"),
     figures=(CELSIUS,),
-    numbers=_numbers,
+    numbers=clears_below("fan_celsius", CLEAR_CELSIUS),
     unit="celsius",
     weight=12,
     reasons=(Explanation(explain, (FAN_FAILED,)),),

@@ -9,7 +9,6 @@ from andon.explain.conditions.condition import (
     WARNING,
     AlertFacts,
     Condition,
-    Recovery,
     Rung,
     Subject,
 )
@@ -111,10 +110,6 @@ def sentence(facts: AlertFacts) -> str:
     return f"{text} ({limits}){later}"
 
 
-def recovered(recovery: Recovery) -> str:
-    return was("too hot", "°C", recovery)
-
-
 def evidence(found: Judgement) -> Mapping[str, float | str]:
     when = _slows_down(found)
     return {} if when is None else bounds_of("slowdown_in", when)
@@ -206,7 +201,7 @@ CONDITION = Condition(
     headline="is too hot",
     rising="getting too hot",
     sentence=sentence,
-    recovered=recovered,
+    recovered=was("too hot", "°C"),
     measure=reading("temperature_celsius"),
     evidence=evidence,
     figures=(CELSIUS, MARGIN_CELSIUS, NOTIFY_CELSIUS, CRITICAL_CELSIUS),

@@ -1,20 +1,18 @@
 """The memory is nearly full: worth knowing, not a problem."""
 
-from collections.abc import Mapping
-
-from andon.explain.conditions.condition import INFO, Condition, Recovery, Rung, Subject
+from andon.explain.conditions.condition import INFO, Condition, Rung, Subject
 from andon.explain.conditions.device_view import DeviceView
 from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
 from andon.explain.conditions.judging import TENTH, OnReading
 from andon.explain.conditions.memory.phrases import hoarder, is_full
 from andon.explain.conditions.promql import PromTerms, above
-from andon.explain.conditions.wording import reading, valued, was
+from andon.explain.conditions.wording import clears_below, reading, valued, was
 from andon.explain.evidence.blame import unattributed_bytes
 from andon.explain.evidence.measures import measured, memory_percent, memory_unattributed_bytes
 from andon.explain.evidence.phrasing import CERTAIN, Clause, conclude, say
 from andon.explain.evidence.reasons import Evidence, Explanation, Reason, ReasonKind
 from andon.explain.evidence.view import View, after_colon, part_of_whole
-from andon.model.thresholds import Figure, Thresholds
+from andon.model.thresholds import Figure
 from andon.units import GIB
 
 PERCENT = Figure(
@@ -40,10 +38,6 @@ def judge(seen: DeviceView) -> Judgement | None:
     if share < least - CLEAR_PERCENT + 2 * TENTH:
         return None
     return Judgement(ONE, share, least, total) if share >= least else NEITHER
-
-
-def recovered(recovery: Recovery) -> str:
-    return was("nearly full", "%", recovery._replace(it=f"The memory of {recovery.it}"))
 
 
 def explain(view: View) -> Reason | None:
@@ -79,10 +73,6 @@ def _mostly_unexplained(view: View) -> bool:
     return (spare or 0) > (used or 0) / 2
 
 
-def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
-    return {"clear": figures.memory_percent - CLEAR_PERCENT}
-
-
 def _share(t: PromTerms) -> str:
     return t.percent("gpu_memory_used_bytes", "gpu_memory_total_bytes")
 
@@ -98,10 +88,10 @@ CONDITION = Condition(
         Rung(INFO, "{memory_percent} % of its memory in use", 60, "{clear} %", 120, notify=False),
     ),
     sentence=valued("The memory of {it} is {now} full (threshold {least})"),
-    recovered=recovered,
+    recovered=was("nearly full", "%", "The memory of {it}"),
     measure=reading("memory_percent"),
     figures=(PERCENT,),
-    numbers=_numbers,
+    numbers=clears_below("memory_percent", CLEAR_PERCENT),
     unit="percent",
     weight=6,
     reasons=(Explanation(explain, (MEMORY_FULL,)),),

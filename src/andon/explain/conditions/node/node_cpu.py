@@ -1,12 +1,10 @@
 """The CPU of the node is busy."""
 
-from collections.abc import Mapping
-
-from andon.explain.conditions.condition import INFO, Condition, Recovery, Rung, Subject
+from andon.explain.conditions.condition import INFO, Condition, Rung, Subject
 from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
 from andon.explain.conditions.judging import OnNode
 from andon.explain.conditions.promql import PromTerms, above
-from andon.explain.conditions.wording import valued, was
+from andon.explain.conditions.wording import clears_below, valued, was
 from andon.model.device import Snapshot
 from andon.model.thresholds import Figure, Thresholds
 
@@ -24,14 +22,6 @@ def judge(snapshot: Snapshot, figures: Thresholds) -> Judgement | None:
     return Judgement(ONE, now, least) if now >= least else NEITHER
 
 
-def recovered(recovery: Recovery) -> str:
-    return was("busy", "%", recovery._replace(it=f"The CPU of {recovery.it}"))
-
-
-def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
-    return {"clear": figures.node_cpu_percent - CLEAR_PERCENT}
-
-
 def _busy(t: PromTerms) -> str:
     return f"100 * {t.m('node_cpu_ratio')}"
 
@@ -45,9 +35,9 @@ CONDITION = Condition(
     judged=OnNode(judge),
     rungs=(Rung(INFO, "{node_cpu_percent} % busy", 600, "{clear} %", 120, notify=False),),
     sentence=valued("The CPU of {it} is {now} busy"),
-    recovered=recovered,
+    recovered=was("busy", "%", "The CPU of {it}"),
     figures=(PERCENT,),
-    numbers=_numbers,
+    numbers=clears_below("node_cpu_percent", CLEAR_PERCENT),
     unit="percent",
     weight=3,
     promql=(above(_busy, lambda t: t.figures.node_cpu_percent, CLEAR_PERCENT),),

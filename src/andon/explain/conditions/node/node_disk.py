@@ -8,7 +8,6 @@ from andon.explain.conditions.condition import (
     WARNING,
     AlertFacts,
     Condition,
-    Recovery,
     Rung,
     Subject,
 )
@@ -73,10 +72,6 @@ def sentence(facts: AlertFacts) -> str:
     return f"{disk} is {percent(facts.finding.value)} full"
 
 
-def recovered(recovery: Recovery) -> str:
-    return was("nearly full", "%", recovery._replace(it=f"A disk of {recovery.it}"))
-
-
 def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
     least, worse = figures.node_disk_percent, figures.node_disk_percent + CRITICAL_PERCENT
     return {
@@ -130,7 +125,7 @@ CONDITION = Condition(
         ),
     ),
     sentence=sentence,
-    recovered=recovered,
+    recovered=was("nearly full", "%", "A disk of {it}"),
     figures=(PERCENT,),
     numbers=_numbers,
     unit="percent",

@@ -6,7 +6,6 @@ from andon.explain.conditions.condition import (
     CRITICAL,
     WARNING,
     Condition,
-    Recovery,
     Rung,
     Subject,
 )
@@ -40,10 +39,6 @@ def judge(snapshot: Snapshot, figures: Thresholds) -> Judgement | None:
     return Judgement(rungs, now, least, host.memory_total_bytes)
 
 
-def recovered(recovery: Recovery) -> str:
-    return was("nearly full", "%", recovery._replace(it=f"The memory of {recovery.it}"))
-
-
 def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
     least, worse = figures.node_memory_percent, figures.node_memory_percent + CRITICAL_PERCENT
     return {
@@ -69,7 +64,7 @@ CONDITION = Condition(
         Rung(CRITICAL, "{critical} % in use", 60, "{critical_clear} %", 120),
     ),
     sentence=valued("The memory of {it} is {now} full (threshold {least})"),
-    recovered=recovered,
+    recovered=was("nearly full", "%", "The memory of {it}"),
     figures=(PERCENT,),
     numbers=_numbers,
     unit="percent",

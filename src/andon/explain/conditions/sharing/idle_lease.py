@@ -1,10 +1,6 @@
 """All devices of a lease are idle."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
-
 from andon.explain.conditions.condition import (
-    NOTHING,
     WARNING,
     AlertFacts,
     Condition,
@@ -17,9 +13,10 @@ from andon.explain.conditions.judging import OnLease, Statuses
 from andon.explain.conditions.observation import HeldDevices
 from andon.explain.conditions.promql import LEASES_ARE_NO_METRIC
 from andon.explain.conditions.sharing.phrases import (
+    Holders,
     capital,
+    holder_evidence,
     lasting,
-    lease_evidence,
     named,
     release_advice,
 )
@@ -37,12 +34,6 @@ SECONDS = Figure(
 )
 
 
-class IdleLease(NamedTuple):
-    """The lease."""
-
-    holders: tuple[HeldDevices, ...]
-
-
 def judge(held: HeldDevices, statuses: Statuses, figures: Thresholds) -> Judgement | None:
     """Judges a lease with only idle devices; one in use ends it, one without data is unknown."""
     if held.orphaned:
@@ -52,7 +43,7 @@ def judge(held: HeldDevices, statuses: Statuses, figures: Thresholds) -> Judgeme
         return None
     if None in busy or not busy:
         return UNKNOWN
-    return Judgement(ONE, 0.0, figures.idle_lease_seconds, None, IdleLease((held,)))
+    return Judgement(ONE, 0.0, figures.idle_lease_seconds, None, Holders((held,)))
 
 
 def _busy(status: DeviceStatus | None) -> int | None:
@@ -63,20 +54,10 @@ def _busy(status: DeviceStatus | None) -> int | None:
 
 def sentence(facts: AlertFacts) -> str:
     about = facts.finding.about
-    if not isinstance(about, IdleLease):
+    if not isinstance(about, Holders):
         return lasting(f"{capital(facts.it)} is idle", facts)
     left = f"has left {facts.gpus or 'its devices'} idle"
     return lasting(f"{capital(named(about.holders))} {left}", facts)
-
-
-def advise(facts: AlertFacts) -> str | None:
-    about = facts.finding.about
-    return release_advice(about.holders[0]) if isinstance(about, IdleLease) else None
-
-
-def evidence(found: Judgement) -> Mapping[str, float | str]:
-    about = found.about
-    return lease_evidence(about.holders[0]) if isinstance(about, IdleLease) else NOTHING
 
 
 CONDITION = Condition(
@@ -94,8 +75,8 @@ CONDITION = Condition(
         ),
     ),
     sentence=sentence,
-    advise=advise,
-    evidence=evidence,
+    advise=release_advice,
+    evidence=holder_evidence,
     figures=(SECONDS,),
     unit="seconds",
     needs=Precondition.LEASES,

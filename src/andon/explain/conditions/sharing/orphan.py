@@ -1,10 +1,6 @@
 """The holder of a lease exited, but its processes still run."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
-
 from andon.explain.conditions.condition import (
-    NOTHING,
     WARNING,
     AlertFacts,
     Condition,
@@ -18,12 +14,13 @@ from andon.explain.conditions.observation import HeldDevices
 from andon.explain.conditions.promql import LEASES_ARE_NO_METRIC
 from andon.explain.conditions.sharing.phrases import (
     LEASE,
+    Holders,
     capital,
+    holder_evidence,
     lasting,
-    lease_evidence,
     named,
 )
-from andon.explain.evidence.blame import program
+from andon.explain.evidence.blame import in_job, program
 from andon.model.thresholds import Figure, Thresholds
 
 SECONDS = Figure(
@@ -36,23 +33,18 @@ SECONDS = Figure(
 )
 
 
-class OrphanedLease(NamedTuple):
-    """The lease; its `who` are the processes that still run."""
-
-    holders: tuple[HeldDevices, ...]
-
-
 def judge(held: HeldDevices, statuses: Statuses, figures: Thresholds) -> Judgement | None:
     """Judges by the lease book."""
-    return Judgement(ONE, about=OrphanedLease((held,))) if held.orphaned else None
+    return Judgement(ONE, about=Holders((held,))) if held.orphaned else None
 
 
 def sentence(facts: AlertFacts) -> str:
     about = facts.finding.about
-    if not isinstance(about, OrphanedLease):
+    if not isinstance(about, Holders):
         return lasting(f"{capital(facts.it)} is orphaned", facts)
     left = about.holders[0].who
-    first = f"pid {left[0].pid} ({program(left[0])})" if left else "its work"
+    who = ", ".join(filter(None, (program(left[0]), in_job(left[0])))) if left else ""
+    first = f"pid {left[0].pid} ({who})" if left else "its work"
     running = f"{first} and {len(left) - 1} more are" if len(left) > 1 else f"{first} is"
     why = f"its holder exited but {running} still running"
     withheld = f", {facts.gpus} withheld" if facts.gpus else ""
@@ -61,17 +53,12 @@ def sentence(facts: AlertFacts) -> str:
 
 def advise(facts: AlertFacts) -> str | None:
     about = facts.finding.about
-    if not isinstance(about, OrphanedLease):
+    if not isinstance(about, Holders):
         return None
     held = about.holders[0]
     if not held.id.startswith(LEASE) or not held.remedy:
         return None
     return f"Stop what is still running to free the devices: {held.remedy}"
-
-
-def evidence(found: Judgement) -> Mapping[str, float | str]:
-    about = found.about
-    return lease_evidence(about.holders[0]) if isinstance(about, OrphanedLease) else NOTHING
 
 
 CONDITION = Condition(
@@ -90,7 +77,7 @@ CONDITION = Condition(
     ),
     sentence=sentence,
     advise=advise,
-    evidence=evidence,
+    evidence=holder_evidence,
     figures=(SECONDS,),
     unit="seconds",
     needs=Precondition.LEASES,

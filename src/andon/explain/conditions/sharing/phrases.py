@@ -1,19 +1,31 @@
 """What the texts about leases share: which lease, whose, which process, and what to do."""
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
-from andon.explain.conditions.condition import AlertFacts
+from andon.explain.conditions.condition import NOTHING, AlertFacts
+from andon.explain.conditions.judgement import Judgement
 from andon.explain.conditions.observation import HeldDevices
+from andon.model.device import Process
 from andon.units import human_seconds
 
 MOST_NAMED = 3
 LEASE = "lease:"
 
 
-def release_advice(held: HeldDevices) -> str | None:
+class Holders(NamedTuple):
+    """Who holds the device, and who uses it without a lease."""
+
+    holders: tuple[HeldDevices, ...]
+    strangers: tuple[Process, ...] = ()
+
+
+def release_advice(facts: AlertFacts) -> str | None:
     """Returns how the owner can release it; None if the claim is no lease."""
-    if not held.id.startswith(LEASE):
+    about = facts.finding.about
+    if not isinstance(about, Holders) or not about.holders[0].id.startswith(LEASE):
         return None
+    held = about.holders[0]
     name = held.id.removeprefix(LEASE)
     return f"If unused, {held.user or 'its owner'} can release it: andon release {name}"
 
@@ -26,6 +38,13 @@ def lease_evidence(held: HeldDevices, pids: Iterable[int] = ()) -> Mapping[str, 
         out["user"] = held.user
     named = list(pids) or [party.pid for party in held.who if held.orphaned]
     return {**out, "pids": ", ".join(map(str, named))} if named else out
+
+
+def holder_evidence(found: Judgement) -> Mapping[str, float | str]:
+    about = found.about
+    if not isinstance(about, Holders):
+        return NOTHING
+    return lease_evidence(about.holders[0], (process.pid for process in about.strangers))
 
 
 def named(holders: tuple[HeldDevices, ...]) -> str:

@@ -1,10 +1,6 @@
 """A process that belongs to no lease computes on a leased device."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
-
 from andon.explain.conditions.condition import (
-    NOTHING,
     WARNING,
     AlertFacts,
     Condition,
@@ -14,16 +10,16 @@ from andon.explain.conditions.condition import (
 )
 from andon.explain.conditions.judgement import ENDED, ONE, UNKNOWN, Judgement
 from andon.explain.conditions.judging import OnSharing, SharedDevice
-from andon.explain.conditions.observation import HeldDevices
 from andon.explain.conditions.promql import LEASES_ARE_NO_METRIC
 from andon.explain.conditions.sharing.phrases import (
     LEASE,
+    Holders,
+    holder_evidence,
     lasting,
-    lease_evidence,
     named,
 )
-from andon.explain.evidence.blame import program
-from andon.model.device import Process, State
+from andon.explain.evidence.blame import in_job, program
+from andon.model.device import State
 from andon.model.thresholds import Figure
 
 SECONDS = Figure(
@@ -34,13 +30,6 @@ SECONDS = Figure(
     31_536_000,
     switch=True,
 )
-
-
-class OutsideUse(NamedTuple):
-    """Who holds the device, and who uses it without a lease."""
-
-    holders: tuple[HeldDevices, ...]
-    strangers: tuple[Process, ...]
 
 
 def judge(shared: SharedDevice) -> Judgement | None:
@@ -56,16 +45,16 @@ def judge(shared: SharedDevice) -> Judgement | None:
         return UNKNOWN if uuid in shared.sharing.unsure else None
     sizes = [process.memory_bytes for process in found]
     used = None if None in sizes else sum(size for size in sizes if size is not None)
-    about = OutsideUse(shared.holders, found)
+    about = Holders(shared.holders, found)
     return Judgement(ONE, used, None, status.device.memory_total_bytes, about)
 
 
 def sentence(facts: AlertFacts) -> str:
     about = facts.finding.about
-    if not isinstance(about, OutsideUse):
+    if not isinstance(about, Holders):
         return lasting(f"{facts.it} is used outside its lease", facts)
     first, others = about.strangers[0], len(about.strangers) - 1
-    who = ", ".join(word for word in (first.user, program(first)) if word)
+    who = ", ".join(filter(None, (first.user, program(first), in_job(first))))
     more = f" and {others} more" if others else ""
     by = f"by pid {first.pid} ({who}){more}"
     return lasting(f"{facts.it}: used outside {named(about.holders)} {by}", facts)
@@ -73,18 +62,11 @@ def sentence(facts: AlertFacts) -> str:
 
 def advise(facts: AlertFacts) -> str | None:
     about = facts.finding.about
-    if not isinstance(about, OutsideUse) or not about.holders[0].id.startswith(LEASE):
+    if not isinstance(about, Holders) or not about.holders[0].id.startswith(LEASE):
         return None
     first = about.strangers[0]
     whom = first.user or f"the owner of pid {first.pid}"
     return f"Ask {whom} to lease a device: andon run -- COMMAND"
-
-
-def evidence(found: Judgement) -> Mapping[str, float | str]:
-    about = found.about
-    if not isinstance(about, OutsideUse):
-        return NOTHING
-    return lease_evidence(about.holders[0], (process.pid for process in about.strangers))
 
 
 CONDITION = Condition(
@@ -105,7 +87,7 @@ CONDITION = Condition(
     headline="is used outside its lease",
     sentence=sentence,
     advise=advise,
-    evidence=evidence,
+    evidence=holder_evidence,
     figures=(SECONDS,),
     unit="bytes",
     needs=Precondition.LEASES,

@@ -1,14 +1,12 @@
 """The device is in use: worth knowing before you start."""
 
-from collections.abc import Mapping
-
-from andon.explain.conditions.condition import INFO, Condition, Recovery, Rung, Subject
+from andon.explain.conditions.condition import INFO, Condition, Rung, Subject
 from andon.explain.conditions.device_view import DeviceView
 from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
 from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms, above
-from andon.explain.conditions.wording import reading, valued, was
-from andon.model.thresholds import Figure, Thresholds
+from andon.explain.conditions.wording import clears_below, reading, valued, was
+from andon.model.thresholds import Figure
 
 PERCENT = Figure(
     "high_usage_percent",
@@ -31,14 +29,6 @@ def judge(seen: DeviceView) -> Judgement | None:
     return Judgement(ONE, now, most) if now > most else NEITHER
 
 
-def recovered(recovery: Recovery) -> str:
-    return was("in use", "%", recovery)
-
-
-def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
-    return {"clear": figures.high_usage_percent - CLEAR_PERCENT}
-
-
 def _busy(t: PromTerms) -> str:
     return t.m("gpu_utilization_percent")
 
@@ -55,10 +45,10 @@ CONDITION = Condition(
         Rung(INFO, "utilisation above {high_usage_percent} %", 60, "{clear} %", 60, notify=False),
     ),
     sentence=valued("{it} is in use: {now}"),
-    recovered=recovered,
+    recovered=was("in use", "%"),
     measure=reading("utilization_percent"),
     figures=(PERCENT,),
-    numbers=_numbers,
+    numbers=clears_below("high_usage_percent", CLEAR_PERCENT),
     unit="percent",
     promql=(above(_busy, lambda t: t.figures.high_usage_percent, CLEAR_PERCENT, strictly=True),),
 )

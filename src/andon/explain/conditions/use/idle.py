@@ -1,10 +1,8 @@
 """The device is held and nothing runs on it."""
 
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from andon.explain.conditions.condition import (
-    NOTHING,
     WARNING,
     AlertFacts,
     Condition,
@@ -16,9 +14,13 @@ from andon.explain.conditions.device_view import DeviceView
 from andon.explain.conditions.judgement import CALM, ENDED, ONE, UNKNOWN, Judgement
 from andon.explain.conditions.judging import OnHeld
 from andon.explain.conditions.memory.phrases import hoarder, idle_confidence
-from andon.explain.conditions.observation import HeldDevices
 from andon.explain.conditions.promql import LEASES_ARE_NO_METRIC
-from andon.explain.conditions.sharing.phrases import lasting, lease_evidence, release_advice
+from andon.explain.conditions.sharing.phrases import (
+    Holders,
+    holder_evidence,
+    lasting,
+    release_advice,
+)
 from andon.explain.conditions.use.phrases import settled
 from andon.explain.evidence.measures import idle_seconds, measured, utilization_max_percent
 from andon.explain.evidence.phrasing import Clause, conclude, say
@@ -35,12 +37,6 @@ IN_USE: Final = Judgement((CALM,))
 IDLE_HELD = ReasonKind("idle_held", "held but idle", 33)
 
 
-class Holding(NamedTuple):
-    """Who holds it."""
-
-    holders: tuple[HeldDevices, ...]
-
-
 def judge(seen: DeviceView) -> Judgement:
     """Judges a device that is held by a lease and on which nothing runs."""
     held, now = seen.held, seen.sample.utilization_percent
@@ -50,22 +46,13 @@ def judge(seen: DeviceView) -> Judgement:
         return UNKNOWN
     if now > ZERO_READING:
         return IN_USE
-    return Judgement(ONE, now, seen.figures.idle_seconds, about=Holding((held,)))
+    return Judgement(ONE, now, seen.figures.idle_seconds, about=Holders((held,)))
 
 
 def sentence(facts: AlertFacts) -> str:
     about = facts.finding.about
-    user = about.holders[0].user if isinstance(about, Holding) else None
+    user = about.holders[0].user if isinstance(about, Holders) else None
     return lasting(f"{facts.it} is reserved{f' by {user}' if user else ''} but idle", facts)
-
-
-def advise(facts: AlertFacts) -> str | None:
-    about = facts.finding.about
-    return release_advice(about.holders[0]) if isinstance(about, Holding) else None
-
-
-def evidence(found: Judgement) -> Mapping[str, float | str]:
-    return lease_evidence(found.about.holders[0]) if isinstance(found.about, Holding) else NOTHING
 
 
 def explain(view: View) -> Reason | None:
@@ -111,8 +98,8 @@ CONDITION = Condition(
     label="reserved but idle",
     headline="is reserved but idle",
     sentence=sentence,
-    advise=advise,
-    evidence=evidence,
+    advise=release_advice,
+    evidence=holder_evidence,
     figures=(SECONDS,),
     unit="seconds",
     needs=Precondition.LEASES,

@@ -288,7 +288,7 @@ WHERE relkind = 'r' AND relnamespace = (
 )
 
 -- name: fleet_nodes
-SELECT name, token_hash, added, drained, revoked, heard, digest
+SELECT name, token_hash, added, drained, revoked, heard, sent, digest
 FROM fleet_node JOIN node ON node.id = fleet_node.node ORDER BY name COLLATE "C"
 
 -- name: add_node
@@ -327,3 +327,8 @@ SELECT name, beat.session, beat.sequence, at, beat.sent, digest, snapshot, ticks
 FROM node JOIN fleet_node ON fleet_node.node = node.id JOIN beat ON beat.node = node.id
     AND beat.session = fleet_node.session AND beat.sequence = fleet_node.sequence
 WHERE name = %s LIMIT 1
+
+-- name: beats
+SELECT name, beat.session, beat.sequence, at, beat.sent, digest, snapshot, ticks
+FROM node JOIN fleet_node ON fleet_node.node = node.id JOIN beat ON beat.node = node.id
+WHERE name = %s AND at > %s ORDER BY at, beat.sequence

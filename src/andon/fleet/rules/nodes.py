@@ -13,6 +13,8 @@ class FleetNode(Struct, frozen=True):
     revoked: bool = False
     heard: float | None = None
     """When its last heartbeat came, on the hub's clock."""
+    sent: float | None = None
+    """When it was sent, on the node's clock."""
     digest: bytes = b""
     """The small part of that heartbeat, which a hub reads."""
 

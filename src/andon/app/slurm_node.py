@@ -1,0 +1,140 @@
+"""The process `slurm-node prolog|epilog`: checks the GPUs of a Slurm job on its node, as root.
+
+The scripts of `andon setup --slurm` start it. A device that is not fit for the job drains the node
+with the reason; before the job starts, the job is put back into the queue as well. It always ends
+with 0: a prolog that fails would hold the job for ever.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from andon.app.sampler import open_sampler
+from andon.app.settings import load_settings
+from andon.doctor.rules.job_devices import Unfit, broken_by_events, given_devices, unfit_devices
+from andon.errors import AndonError
+from andon.events.kernel_log import KernelLog
+from andon.host.files import make_private, names_in, read_text
+from andon.host.processes.child_output import ask_command
+from andon.model.event import Event
+from andon.node.broken_devices import BrokenDevicesQuery
+from andon.sampling.rules.masks import VARIABLES
+
+TOLD = Path("run/andon/slurm-errors.json")  # below the root: gone with a reboot, as the errors are
+COMMAND_SECONDS = 5.0
+LOOK_AGAIN_SECONDS = 0.5
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Checks the devices of the job that the variables name."""
+    job, numbers = os.environ.get("SLURM_JOB_ID", ""), os.environ.get("SLURM_JOB_GPUS", "")
+    for name in VARIABLES:  # the job's masks would hide devices, and change their numbers
+        os.environ.pop(name, None)
+    if not job or not numbers:
+        return 0
+    try:
+        unfit = _look(job, numbers)
+        if unfit is not None:
+            _drain(unfit)
+            if arguments[:1] == ["prolog"]:
+                _give_back(job, unfit.words)
+    except (AndonError, OSError, TimeoutError) as exc:
+        print(f"andon: the GPUs of job {job} were not checked: {exc}", file=sys.stderr)
+    return 0
+
+
+def _look(job: str, numbers: str) -> Unfit | None:
+    """Returns the worst trouble; looks twice at what may be over in a moment."""
+    settings = load_settings({}).settings
+    root, told = Path(settings.root), dict[str, int]()
+    with suppress(OSError, ValueError, TypeError):
+        told = {str(k): int(v) for k, v in json.loads((root / TOLD).read_text()).items()}
+    with open_sampler(settings) as sampler:
+        minors, events, said = _minors(root), _events(root), BrokenDevicesQuery()()
+        running: Collection[str] = ()
+        for last in (False, True):
+            every = sampler.once(with_host=False).devices
+            given = given_devices(numbers, every, minors)
+            errors = broken_by_events(events, given, told)
+            broken = {**said, **{uuid: words for uuid, (_, words) in errors.items()}}
+            found = unfit_devices(given, every, broken, job, running)
+            if not found or not found[0].passing or last:
+                break
+            if any(one.jobs for one in found):
+                running = _running_here()
+            time.sleep(LOOK_AGAIN_SECONDS)
+    if not found:
+        return None
+    if found[0].uuid in errors:
+        _tell(root / TOLD, {**told, found[0].uuid: errors[found[0].uuid][0]})
+    return found[0]
+
+
+def _minors(root: Path) -> dict[str, int]:
+    """Returns the numbers of NVIDIA's device files by PCI address; empty without its driver."""
+    folder, found = root / "proc/driver/nvidia/gpus", dict[str, int]()
+    for pci in names_in(folder, 256):
+        for line in read_text(folder / pci / "information").splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "Device Minor" and value.strip().isdigit():
+                found[pci.lower()] = int(value)
+    return found
+
+
+def _events(root: Path) -> list[tuple[int, Event]]:
+    log = KernelLog(root, past=True)
+    try:
+        return log.numbered()
+    finally:
+        log.close()
+
+
+def _tell(path: Path, told: Mapping[str, int]) -> None:
+    """Keeps which errors drained the node: once it is resumed, they do not drain it again."""
+    with suppress(OSError):
+        make_private(path.parent)
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        draft.write_text(json.dumps(told))
+        draft.replace(path)
+
+
+def _running_here() -> frozenset[str]:
+    """Returns the jobs that Slurm has on this node: some sites share a GPU between jobs."""
+    node = os.environ.get("SLURMD_NODENAME", "")
+    out = _slurm("squeue", "-h", "-a", f"--nodelist={node}", "--states=R,S,CG", "--format=%A %F")
+    return frozenset(out.split())
+
+
+def _drain(unfit: Unfit) -> None:
+    """Drains the node; a reason that is there already stays."""
+    node = os.environ.get("SLURMD_NODENAME") or os.uname().nodename.partition(".")[0]
+    if "DRAIN" not in _slurm("scontrol", "-o", "show", "node", node).partition(" Reason=")[0]:
+        reason = f"andon: {unfit.words}"
+        _slurm("scontrol", "update", f"NodeName={node}", "State=DRAIN", f"Reason={reason}")
+
+
+def _give_back(job: str, words: str) -> None:
+    """Puts the job back into the queue, also one that asked not to be: it has not started. One at
+    a terminal cannot be put back: it is cancelled, and told why."""
+    shown = _slurm("scontrol", "-o", "show", "job", job)
+    if " BatchFlag=1" not in shown:
+        _slurm("scontrol", "notify", job, f"andon: {words}; this job is cancelled")
+        _slurm("scancel", job)
+        return
+    once = " Requeue=0" in shown
+    if once:
+        _slurm("scontrol", "update", f"JobId={job}", "Requeue=1")
+    _slurm("scontrol", "requeue", job)
+    if once:
+        _slurm("scontrol", "update", f"JobId={job}", "Requeue=0")
+
+
+def _slurm(*command: str) -> str:
+    code, out, said = ask_command(command, COMMAND_SECONDS)
+    if code != 0:
+        print(f"andon: {' '.join(command[:3])}: {said.strip()[:300]}", file=sys.stderr)
+    return out

@@ -1,0 +1,63 @@
+"""The reports of this node to a hub."""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from andon.errors import AndonError, Denied
+from andon.fleet.link import HubLink
+from andon.fleet.uplink import ReportSources, Uplink, check
+from andon.host.files import replace_file
+from andon.host.machine_id import node_key
+from andon.host.state.node_folder import open_node_folder
+from andon.host.state.user_folder import read_token
+from andon.settings.resolution import Settings
+
+if TYPE_CHECKING:
+    from andon.alerts.watcher import Watcher
+    from andon.fleet.rules.digest import Digest
+    from andon.model.job import JobView
+    from andon.model.lease_list import LeaseList
+    from andon.ports import Store
+    from andon.sampling.sampler import Sampler
+
+TOKEN_FILE = "hub-token"  # noqa: S105 - its name
+TOKEN_VARIABLE = "ANDON_HUB_TOKEN"  # noqa: S105
+
+
+def hub_link(url: str) -> HubLink:
+    """Returns a link with this node's token. One from the environment is kept for the next
+    start; raises Denied where there is none, and what the hub refuses."""
+    file = open_node_folder() / TOKEN_FILE
+    given = os.environ.get(TOKEN_VARIABLE, "").strip()
+    try:
+        token = given or read_token(file)
+    except AndonError as exc:
+        hint = f"andon nodes add NAME --url {url} prints the line to paste here, with its token"
+        raise Denied("this node has no token of a hub", hint=hint) from exc
+    link = HubLink(url, token)
+    check(link)
+    if given:
+        replace_file(file, given.encode() + b"\n")
+    return link
+
+
+def report_sources(
+    watcher: "Watcher",
+    book: "Callable[[], LeaseList | None]",
+    jobs: "Callable[[], Sequence[JobView]]",
+) -> ReportSources:
+    return ReportSources(book, watcher.alerts, watcher.silences, watcher.firing, jobs)
+
+
+def open_uplink(
+    settings: Settings,
+    sampler: "Sampler",
+    link: HubLink,
+    sources: ReportSources,
+    store: "Callable[[], Store]",
+    on_sent: "Callable[[Digest], None]" = lambda _: None,
+) -> Uplink:
+    """Reports what the sampler reads, and what the store has packed."""
+    session = sampler.subscribe(settings.interval_seconds, size=16)
+    return Uplink(session, link, sources, node_key(), on_sent)

@@ -1,0 +1,43 @@
+"""`andon agent`: reports this machine to a hub."""
+
+import signal
+import threading
+from typing import TYPE_CHECKING
+
+import click
+
+from andon.cli.options import chosen, shared, store_option
+from andon.cli.show.text import say
+from andon.cli.sources import settings_of
+from andon.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from andon.fleet.rules.digest import Digest
+
+
+@click.command()
+@click.option("--hub", required=True, metavar="URL", help="The hub to report to.")
+@store_option
+@shared
+def agent(hub: str) -> int:
+    """Report this machine to a hub every 5 seconds, until Ctrl-C.
+
+    The token of this node comes from ANDON_HUB_TOKEN the first time, in the line that `andon nodes
+    add` prints, and is kept in the state folder. Readings and alerts are recorded here as well, and
+    what the hub missed is sent when it is back. A machine that runs andon serve needs no agent:
+    andon serve --hub URL.
+    """
+    from andon.app.agent import report_to
+    from andon.fleet.rules.digest import sent_line
+
+    choices, over = chosen(), threading.Event()
+    terminal = Terminal.of(choices)
+
+    def told(digest: "Digest") -> None:
+        if not choices.quiet:
+            terminal.say(say(sent_line(digest)))
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: over.set())
+    report_to(settings_of(choices), hub, told, over)
+    return 0

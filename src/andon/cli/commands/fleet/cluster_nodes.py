@@ -1,0 +1,69 @@
+"""`andon nodes --on NAME`: the machines of a cluster, and what is free on them."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from andon.cli.commands.jobs.clusters import clusters_of, target_of
+from andon.cli.json_text import as_json_text
+from andon.cli.show.table import TableColumn, TableRow, draw
+from andon.cli.show.text import UNKNOWN, Text, say
+from andon.cli.terminal import Choices, Terminal
+from andon.errors import Invalid
+
+if TYPE_CHECKING:
+    from andon.model.job.cluster import ClusterNode
+
+SCHEMA = "andon.cluster_nodes/1"
+NONE_CONFIGURED = (
+    "none is configured: [clusters.NAME] in the settings names one (andon config path)"
+)
+
+
+def show_cluster(choices: Choices, on: str | None, as_json: bool) -> int:
+    """Lists the machines of a cluster: their GPUs, how many are given to jobs, how busy they are.
+    Raises Invalid where none is meant."""
+    cluster = target_of(choices, {"on": on, "engine_options": ()})
+    if cluster is None:
+        known = ", ".join(one.name for one in clusters_of(choices))
+        raise Invalid(
+            "nodes needs a hub, --url URL, or the name of a cluster, --on NAME",
+            hint=f"configured: {known}" if known else NONE_CONFIGURED,
+        )
+    found = cluster.ask(lambda there: list(there.nodes()))
+    terminal = Terminal.of(choices)
+    if as_json:
+        from andon.model.shapes import to_json
+
+        value = {"schema": SCHEMA, "cluster": cluster.name, "nodes": to_json(found)}
+        terminal.show(as_json_text(value, terminal.live))
+        return 0
+    if not found:
+        terminal.say(say(f"{cluster.name} has no node with a GPU", "dim"))
+        return 0
+    for line in render_nodes(found, terminal.width):
+        terminal.say(line)
+    return 0
+
+
+def render_nodes(found: "Sequence[ClusterNode]", width: int) -> list[Text]:
+    """One line per node."""
+    columns: list[TableColumn[ClusterNode]] = [
+        TableColumn("NODE", lambda one: say(one.name), lead=True),
+        TableColumn("GPUS", lambda one: say(f"{one.gpus} {one.model or ''}".strip()), elastic=8),
+        TableColumn("ALLOCATED", lambda one: say(str(one.allocated)), rank=1, right=True),
+        TableColumn("FREE", lambda one: say(str(one.free)), right=True),
+        TableColumn("UTIL", lambda one: _unit(one.utilization_percent, "%"), rank=2, right=True),
+        TableColumn("MEM", lambda one: _unit(one.memory_percent, "%"), rank=2, right=True),
+        TableColumn("TEMP", lambda one: _unit(one.temperature_celsius, "°C"), rank=3, right=True),
+        TableColumn("STATE", _state, rank=1, elastic=12),
+    ]
+    return draw(columns, [TableRow(one) for one in found], width)
+
+
+def _unit(value: float | None, unit: str) -> Text:
+    return say(UNKNOWN, "dim") if value is None else say(f"{value:.0f} {unit}")
+
+
+def _state(one: "ClusterNode") -> Text:
+    state = say(one.state, "" if one.usable else "yellow")
+    return state + say(f" · {one.note}") if one.note else state

@@ -1,0 +1,84 @@
+"""One connection from a node to its hub, which is kept between requests."""
+
+from http.client import HTTPException
+from urllib.parse import urlsplit
+
+from andon.errors import AndonError, Denied, Invalid, Unavailable
+from andon.model.wire import Json, loads
+from andon.node.calls import FAILURES, CallLimits, TimedConnection
+from andon.node.server import base_url, plain_words, reach_hint
+
+LIMITS = CallLimits(timeout_seconds=10.0, most_bytes=1 << 16)
+HEARTBEAT, PAST = "/api/heartbeat", "/api/past"
+NOT_A_HUB = "start one there: andon hub --store postgresql:///andon"
+_REFUSED: dict[int, type[AndonError]] = {401: Denied, 403: Denied, 413: Invalid, 422: Invalid}
+
+
+class HubLink:
+    """Sends bytes with a node's token. One thread uses it; any may close it."""
+
+    def __init__(self, url: str, token: str, limits: CallLimits = LIMITS) -> None:
+        self.url = base_url(url)
+        self._token, self._limits = token, limits
+        self._kept: TimedConnection | None = None
+
+    def send(self, path: str, body: bytes) -> Json:
+        """Returns the hub's answer. Raises Denied or Invalid for what it refuses, and Unavailable
+        if it does not answer: then the same may be sent again."""
+        deadline = self._limits.deadline
+        try:
+            status, content, again = self._posted(path, body, deadline)
+        except FAILURES as exc:
+            self.close()
+            raise Unavailable(
+                f"{self.url} cannot be reached: {plain_words(exc)}", hint=reach_hint(exc)
+            ) from exc
+        try:
+            said = loads(content)
+            if status == 200 or (again and status == 409):  # its answer was lost the first time
+                return said
+            error = said["error"]
+            reason, hint = str(error["reason"])[:500], str(error["hint"])[:500]
+        except (AndonError, KeyError, TypeError) as exc:
+            raise Unavailable(f"{self.url} is not an andon hub") from exc
+        if status in (403, 404, 405) and "token of" not in reason:
+            raise Invalid(f"{self.url} is not a hub", hint=NOT_A_HUB)
+        raise _REFUSED.get(status, Unavailable)(f"{self.url}: {reason}", hint=hint)
+
+    def close(self) -> None:
+        kept, self._kept = self._kept, None
+        if kept is not None:
+            kept.close()
+
+    def _posted(self, path: str, body: bytes, deadline: float) -> tuple[int, bytes, bool]:
+        """Returns the status, the answer, and whether it may have been sent twice."""
+        again = self._kept is not None
+        if self._kept is not None:
+            try:
+                return *self._asked(self._kept, path, body, deadline), False
+            except (OSError, HTTPException):  # the hub may have closed it since
+                self.close()
+        place = urlsplit(self.url)
+        encrypted = place.scheme == "https"
+        port = place.port or (443 if encrypted else 80)
+        connection = TimedConnection(place.hostname or "", port, deadline, encrypted)
+        try:
+            connection.connect()
+            found = self._asked(connection, path, body, deadline)
+        except BaseException:
+            connection.close()
+            raise
+        self._kept = connection
+        return *found, again
+
+    def _asked(
+        self, connection: TimedConnection, path: str, body: bytes, deadline: float
+    ) -> tuple[int, bytes]:
+        connection.renew(deadline)
+        headers = {
+            "Authorization": f"Bearer {self._token}",
+            "Content-Type": "application/octet-stream",
+        }
+        connection.request("POST", urlsplit(self.url).path + path, body, headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read(self._limits.most_bytes)

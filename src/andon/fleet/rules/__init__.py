@@ -1,0 +1,1 @@
+"""Reports of nodes as values, and how a hub judges them."""

@@ -1,0 +1,200 @@
+"""The digest of a node: the few values by which a hub lists it, made and checked field by field."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from msgspec import Meta, Struct, field
+from msgspec.structs import replace
+
+from andon.errors import Invalid
+from andon.model.codec import Count, Id, Name, Number, Text, Whole, Wrong, read
+from andon.model.device import DeviceStatus, Snapshot
+from andon.model.lamp import DeviceLamp
+from andon.model.lease_list import LeaseList, LeaseRow
+from andon.model.naming import device_labels, short_model
+from andon.model.shapes import to_json
+from andon.model.verdict import VerdictKind
+from andon.model.wire import dumps, loads
+
+MOST_BYTES = 4096
+MOST_HOLDERS, MOST_MODELS = 24, 8
+MIB = 1 << 20
+Models = Annotated[Mapping[Name, Count], Meta(max_length=MOST_MODELS)]
+
+
+class FreeDevices(Struct, frozen=True):
+    """The devices of one model that a request for whole devices would get."""
+
+    model: Name
+    labels: Annotated[tuple[Name, ...], Meta(max_length=512)]
+    free_mib: Annotated[tuple[Whole, ...], Meta(max_length=512)]
+    """Memory of each in the same order."""
+
+
+class Digest(Struct, frozen=True):
+    """A node at one moment, for a list of many."""
+
+    node: Name
+    machine: Id
+    """Tells two machines under one name apart."""
+    version: Name
+    gpus: Count = 0
+    models: Models = field(default_factory=dict)
+    simulated: bool = False
+    reason: Text | None = None
+    """What is wrong with it, in a sentence; None while it is healthy."""
+    allocated: Count | None = None
+    tasks: Count = 0
+    holders: Annotated[tuple[Name, ...], Meta(max_length=MOST_HOLDERS)] = ()
+    """`job 12`, `run k7qm2`: a kind and a name each."""
+    users: Annotated[tuple[Name, ...], Meta(max_length=MOST_HOLDERS)] = ()
+    utilization_percent: Number | None = None
+    memory_percent: Number | None = None
+    cpu_percent: Number | None = None
+    host_memory_percent: Number | None = None
+    idle: Count = 0
+    """GPUs that are allocated and do nothing."""
+    free: Annotated[tuple[FreeDevices, ...], Meta(max_length=MOST_MODELS)] = ()
+    alerts: Models = field(default_factory=dict)
+    """How many fire, by level."""
+
+
+def digest_of(
+    snapshot: Snapshot,
+    leases: LeaseList | None,
+    lamps: Sequence[DeviceLamp],
+    firing: Mapping[str, int],
+    jobs: Mapping[str, int],
+    machine: str,
+    version: str,
+) -> Digest:
+    """Returns the digest of a snapshot; `jobs` has the job of each lease that is one's. Means are
+    over the devices that answered."""
+    boards = [s for s in snapshot.devices if s.device.parent is None]
+    rows = () if leases is None else leases.leases
+    parents = {s.device.uuid: s.device.parent or s.device.uuid for s in snapshot.devices}
+    held = {parents[one.uuid] for row in rows for one in row.devices if one.uuid in parents}
+    used = [_whole(s.sample.memory_used_bytes) for s in boards if s.answered and s.sample]
+    total = [_whole(s.device.memory_total_bytes) for s in boards if s.answered]
+    memory = None if None in (*used, *total) or not total else _share(_sum(used), _sum(total))
+    host = snapshot.host
+    models = Counter(short_model(s.device.name, brief=True) for s in boards)
+    return Digest(
+        node=snapshot.node,
+        machine=machine,
+        version=version,
+        gpus=len(boards),
+        models=dict(models.most_common(MOST_MODELS)),
+        simulated=snapshot.simulated,
+        reason=_reason(snapshot, lamps),
+        allocated=len(held) if _is_known(snapshot, leases) else None,
+        tasks=len(rows),
+        holders=tuple(_holder(row, jobs) for row in rows[:MOST_HOLDERS]),
+        users=tuple(dict.fromkeys(row.user for row in rows))[:MOST_HOLDERS],
+        utilization_percent=_mean([_load(s) for s in boards]),
+        memory_percent=memory,
+        cpu_percent=host.cpu_percent,
+        host_memory_percent=_share(host.memory_used_bytes, host.memory_total_bytes),
+        idle=sum(s.device.uuid in held and _load(s) == 0 for s in boards),
+        free=_free(snapshot, leases),
+        alerts=dict(firing),
+    )
+
+
+def _is_known(snapshot: Snapshot, leases: LeaseList | None) -> bool:
+    """Whether it is known what leases reserve: the book could be read, and every lease in it."""
+    if leases is None or any(not row.devices for row in leases.leases):
+        return False
+    return leases.note is None or bool(leases.devices) or not snapshot.devices
+
+
+def encoded(digest: Digest) -> bytes:
+    """Returns its JSON; lists are left out where it would be too long."""
+    for shorter in ({}, {"holders": (), "users": ()}, {"free": ()}):
+        digest = replace(digest, **shorter)
+        found = dumps(to_json(digest)).encode()
+        if len(found) <= MOST_BYTES:
+            break
+    return found
+
+
+def decoded(body: bytes) -> Digest:
+    """Reads a digest of another machine; raises Invalid with the first field that is wrong."""
+    if len(body) > MOST_BYTES:
+        raise Invalid(f"the digest has more than {MOST_BYTES} bytes")
+    try:
+        return read(Digest, loads(body))
+    except Wrong as wrong:
+        raise Invalid(f"not a valid digest: {wrong}") from wrong
+
+
+def sent_line(digest: Digest) -> str:
+    """The line that an agent prints for each heartbeat."""
+    shown = {
+        "CPU": _one_digit(digest.cpu_percent),
+        "Memory": _one_digit(digest.host_memory_percent),
+        "GPU": _one_digit(digest.utilization_percent),
+        "Tasks": str(digest.tasks),
+    }
+    return "Heartbeat sent: " + ", ".join(f"{name}={value}" for name, value in shown.items())
+
+
+def _holder(row: LeaseRow, jobs: Mapping[str, int]) -> str:
+    """Returns `job 12` or `run k7qm2`."""
+    number = jobs.get(row.id or "")
+    return f"run {row.id or '?'}" if number is None else f"job {number}"
+
+
+def _reason(snapshot: Snapshot, lamps: Sequence[DeviceLamp]) -> str | None:
+    """Returns what needs a person: the worst device, else a driver that cannot be read."""
+    labels = device_labels(snapshot.devices)
+    troubled = sorted((one for one in lamps if one.is_troubled), key=lambda one: one.urgency)
+    if troubled:
+        worst = troubled[-1]
+        label = labels.get(worst.uuid, str(worst.index))
+        more = f" and {len(troubled) - 1} more" if len(troubled) > 1 else ""
+        return f"GPU {label}{more}: {worst.status}"[:200]
+    return snapshot.faults[0].reason[:200] if snapshot.faults else None
+
+
+def _free(snapshot: Snapshot, leases: LeaseList | None) -> tuple[FreeDevices, ...]:
+    """Returns the free devices by model, each model's emptiest first."""
+    if leases is None:
+        return ()
+    free = {v.uuid for v in leases.devices if v.kind is VerdictKind.FREE}
+    labels, found = device_labels(snapshot.devices), dict[str, list[tuple[int, str]]]()
+    for status in snapshot.devices:
+        if status.device.uuid in free and status.answered and status.sample is not None:
+            size = (status.sample.memory_free_bytes or 0) // MIB
+            rows = found.setdefault(short_model(status.device.name), [])
+            rows.append((int(size), labels[status.device.uuid]))
+    return tuple(
+        FreeDevices(model, tuple(label for _, label in rows), tuple(size for size, _ in rows))
+        for model, rows in list(found.items())[:MOST_MODELS]
+    )
+
+
+def _load(status: DeviceStatus) -> float | None:
+    return status.sample.utilization_percent if status.answered and status.sample else None
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def _sum(values: Sequence[int | None]) -> int:
+    return sum(value or 0 for value in values)
+
+
+def _share(part: float | None, whole: float | None) -> float | None:
+    return None if part is None or not whole else round(100.0 * part / whole, 1)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return round(sum(known) / len(known), 1) if known else None
+
+
+def _one_digit(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:.1f}%"

@@ -1,0 +1,137 @@
+"""A heartbeat as bytes: a small header that a hub reads at once, and two deflated parts that it
+reads when someone asks for the node."""
+
+import struct
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct, convert
+from msgspec.structs import replace
+
+from andon.errors import Invalid
+from andon.fleet.rules.digest import Digest, decoded
+from andon.fleet.rules.nodes import Heartbeat
+from andon.history.rules.series import NodeReadings
+from andon.model.codec import Id, Signed, Time, Whole, Wrong, read
+from andon.model.wire import Json, dumps, loads
+
+SCHEMA = b"andon.heartbeat/1\n"
+LENGTHS = struct.Struct("<HHII")  # of header, digest, report and ticks
+MOST_BODY_BYTES = 1 << 20
+MOST_PART_BYTES = 16 << 20
+"""Of a part when it is unpacked: two hundred GPUs have a quarter of it."""
+NEWER = "this hub does not know this form of heartbeat"
+
+
+class HeartbeatHeader(Struct, frozen=True):
+    """Which heartbeat of which start of the agent it is."""
+
+    session: Id
+    sequence: Whole
+    sent: Time
+    """On the node's clock."""
+
+
+def heartbeat_body(header: HeartbeatHeader, digest: bytes, report: bytes, ticks: bytes) -> bytes:
+    head = dumps(
+        {"session": header.session, "sequence": header.sequence, "sent": header.sent}
+    ).encode()
+    lengths = LENGTHS.pack(len(head), len(digest), len(report), len(ticks))
+    return b"".join((SCHEMA, lengths, head, digest, report, ticks))
+
+
+def read_heartbeat(body: bytes, node: str, at: float) -> tuple[Heartbeat, Digest]:
+    """Reads a heartbeat that came at this time from the node with that name's token; raises Invalid
+    with what is wrong. Its opaque parts are not read."""
+    place = len(SCHEMA) + LENGTHS.size
+    if not body.startswith(SCHEMA):
+        known = body.startswith(SCHEMA.partition(b"/")[0])
+        raise Invalid(NEWER if known else "not a heartbeat", hint="upgrade the older of the two")
+    if len(body) < place:
+        raise Invalid("the heartbeat is cut off")
+    lengths = LENGTHS.unpack_from(body, len(SCHEMA))
+    if place + sum(lengths) != len(body):
+        raise Invalid("the heartbeat is cut off, or has more than it says")
+    parts = list[bytes]()
+    for length in lengths:
+        parts.append(body[place : place + length])
+        place += length
+    try:
+        header = read(HeartbeatHeader, loads(parts[0]))
+    except Wrong as wrong:
+        raise Invalid(f"not a valid heartbeat: {wrong}") from wrong
+    digest = decoded(parts[1])
+    if digest.node != node:
+        raise Invalid(f"this token is of the node {node}, not of {digest.node[:60]}")
+    beat = Heartbeat(
+        node, header.session, header.sequence, at, header.sent, parts[1], parts[2], parts[3]
+    )
+    return beat, digest
+
+
+# The parts. Python's own JSON and zlib: what a node deflates must be small, not quick.
+
+
+def deflated(value: Json) -> bytes:
+    return zlib.compress(dumps(value).encode(), 6)
+
+
+def inflated(part: bytes) -> Json:
+    """Returns the document in a part; raises Invalid for nonsense, and for one that would take
+    more memory than any node's."""
+    unpacking = zlib.decompressobj()
+    try:
+        found = unpacking.decompress(part, MOST_PART_BYTES)
+    except zlib.error as exc:
+        raise Invalid(f"a part of the heartbeat cannot be unpacked: {exc}") from exc
+    if unpacking.unconsumed_tail or not unpacking.eof:
+        raise Invalid("a part of the heartbeat is too large, or cut off")
+    return loads(found)
+
+
+class _Tick(Struct, frozen=True):
+    at: Time
+    values: Annotated[list[list[Signed]], Meta(max_length=4096)]
+
+
+class _Ticks(Struct, frozen=True):
+    devices: Annotated[list[str], Meta(max_length=4096)]
+    metrics: Annotated[list[list[str]], Meta(max_length=4096)]
+    ticks: Annotated[list[_Tick], Meta(max_length=4096)]
+
+
+def packed_ticks(ticks: Sequence[NodeReadings]) -> bytes:
+    """Returns ticks in a deflated part; those with the same series share their names."""
+    groups = list[dict[str, Any]]()
+    for tick in ticks:
+        names = [device for device, _, _ in tick.readings]
+        metrics = [list(some) for _, some, _ in tick.readings]
+        if not groups or (groups[-1]["devices"], groups[-1]["metrics"]) != (names, metrics):
+            groups.append({"devices": names, "metrics": metrics, "ticks": []})
+        values = [list(some) for _, _, some in tick.readings]
+        groups[-1]["ticks"].append({"at": tick.at, "values": values})
+    return deflated({"groups": groups})
+
+
+def unpacked_ticks(part: bytes, later_seconds: float = 0.0) -> Iterable[NodeReadings]:
+    """Yields the ticks of a part, this much later; raises Invalid for what is not as it should."""
+    if not part:
+        return
+    groups = inflated(part).get("groups")
+    for group in groups if isinstance(groups, list) else ():
+        try:
+            found = convert(group, _Ticks)
+        except ValueError as exc:
+            raise Invalid(f"the ticks of a heartbeat are not valid: {exc}") from exc
+        for tick in found.ticks:
+            rows = zip(found.devices, found.metrics, tick.values, strict=False)
+            if any(len(metrics) != len(values) for _, metrics, values in rows):
+                raise Invalid("the ticks of a heartbeat have other lengths than their names")
+            rows = zip(found.devices, found.metrics, tick.values, strict=False)
+            readings = tuple((one, tuple(metrics), tuple(some)) for one, metrics, some in rows)
+            yield NodeReadings(tick.at + later_seconds, readings)
+
+
+def without_parts(beat: Heartbeat) -> Heartbeat:
+    return replace(beat, snapshot=b"", ticks=b"")

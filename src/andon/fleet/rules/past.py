@@ -1,0 +1,116 @@
+"""A part of a node's past as bytes: finished blocks of its history, uses and ended alerts."""
+
+import struct
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from andon.errors import Invalid
+from andon.history.rules.codec import header_of
+from andon.history.rules.intervals import UsageInterval
+from andon.history.rules.tiers import WINDOW_MS, Extents, StoredBlock, Tier
+from andon.model.alert import Alert
+from andon.model.alert_wire import alert_to_json
+from andon.model.codec import Name, Whole, Wrong, read
+from andon.model.device import Device
+from andon.model.shapes import to_json
+from andon.model.wire import device_to_json, dumps, loads
+
+SCHEMA = b"andon.past/1\n"
+LENGTH = struct.Struct("<I")
+AHEAD_MS = 86_400_000
+"""A window may lie in the future only as far as clocks of time zones differ."""
+
+
+class BlockPlace(Struct, frozen=True):
+    """Where a block belongs, and how long it is."""
+
+    device: Name
+    metric: Name
+    tier: Annotated[int, Meta(ge=0, le=int(max(Tier)))]
+    since: Whole
+    length: Annotated[int, Meta(ge=1, le=1 << 20)]
+
+
+class PastHeader(Struct, frozen=True):
+    """What follows, in this order."""
+
+    devices: Annotated[tuple[Device, ...], Meta(max_length=4096)] = ()
+    blocks: Annotated[tuple[BlockPlace, ...], Meta(max_length=65_536)] = ()
+    uses: Annotated[tuple[UsageInterval, ...], Meta(max_length=65_536)] = ()
+    alerts: Annotated[tuple[Alert, ...], Meta(max_length=4096)] = ()
+
+
+class PastPart(Struct, frozen=True):
+    """What a node sends at once, ready to be stored."""
+
+    devices: Sequence[Device] = ()
+    blocks: Sequence[StoredBlock] = ()
+    uses: Sequence[UsageInterval] = ()
+    alerts: Sequence[Alert] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.blocks or self.uses or self.alerts)
+
+
+def packed_past(part: PastPart) -> bytes:
+    header = {
+        "devices": [device_to_json(one) for one in part.devices],
+        "blocks": [
+            {"device": d, "metric": m, "tier": int(t), "since": s, "length": len(body)}
+            for d, m, t, s, body in part.blocks
+        ],
+        "uses": to_json(list(part.uses)),
+        "alerts": [alert_to_json(one) for one in part.alerts],
+    }
+    head = dumps(header).encode()
+    bodies = b"".join(body for *_, body in part.blocks)
+    return SCHEMA + LENGTH.pack(len(head)) + head + bodies
+
+
+def unpacked_past(body: bytes, now: float) -> PastPart:
+    """Reads what a node sent; raises Invalid with what is wrong. Blocks are checked as far as a
+    query needs them whole: their headers."""
+    place = len(SCHEMA) + LENGTH.size
+    if not body.startswith(SCHEMA) or len(body) < place:
+        raise Invalid("not a part of a node's past", hint="upgrade the older of the two")
+    (length,) = LENGTH.unpack_from(body, len(SCHEMA))
+    try:
+        header = read(PastHeader, loads(body[place : place + length]))
+    except Wrong as wrong:
+        raise Invalid(f"not a valid part of a node's past: {wrong}") from wrong
+    place += length
+    starts = list(accumulate((one.length for one in header.blocks), initial=place))
+    if starts[-1] != len(body):
+        raise Invalid("the blocks have other lengths than they should")
+    latest = now * 1000 + AHEAD_MS
+    blocks = list[StoredBlock]()
+    for one, begin in zip(header.blocks, starts, strict=False):
+        tier = Tier(one.tier)
+        if one.since % WINDOW_MS[tier] or one.since > latest:
+            raise Invalid(f"a block begins at {one.since}, which no window does")
+        content = body[begin : begin + one.length]
+        header_of(content)
+        blocks.append((one.device, one.metric, tier, one.since, content))
+    return PastPart(header.devices, blocks, header.uses, header.alerts)
+
+
+def due_windows(
+    extents: Extents, unpacked: Sequence[int], sent: Mapping[Tier, int], most: int
+) -> list[tuple[Tier, int]]:
+    """Returns windows of finished blocks that were not sent yet, oldest first, the finest tier
+    last: coarse ones are few, and show more of the time."""
+    found = list[tuple[Tier, int]]()
+    waiting = min(unpacked, default=None)
+    for tier in sorted(extents, reverse=True):
+        begin = max(extents[tier].since_ms, sent.get(tier, 0))
+        begin -= begin % WINDOW_MS[tier]
+        end = extents[tier].until_ms
+        if tier is Tier.RAW and waiting is not None:
+            end = min(end, waiting)
+        while begin + WINDOW_MS[tier] <= end and len(found) < most:
+            found.append((tier, begin))
+            begin += WINDOW_MS[tier]
+    return found

@@ -1,0 +1,156 @@
+"""What a hub says about a node: whether it is heard, healthy, and which machine it is."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from andon.fleet.rules.digest import Digest, FreeDevices, Models
+from andon.fleet.rules.nodes import FleetNode
+from andon.model.codec import Amount, Count, Name, Names, Number, Text, Time, read_schema
+from andon.model.naming import range_of
+from andon.model.shapes import to_json
+from andon.model.wire import Json
+from andon.units import human_seconds
+
+SCHEMA = "andon.nodes/1"
+STALE_SECONDS, LOST_SECONDS = 15.0, 30.0
+CLOCK_SECONDS = 30.0
+"""A clock that differs more is wrong; a heartbeat may have waited for some seconds."""
+NEVER = "it has not reported yet"
+
+
+class NodeState(StrEnum):
+    """How a node is, in one word."""
+
+    HEALTHY = "healthy"
+    SICK = "sick"
+    STALE = "stale"
+    LOST = "lost"
+    NEW = "new"
+
+
+class NodeRow(Struct, frozen=True):
+    """A node in a list. What a silent node last reported is not known to be so now: left out."""
+
+    name: Name
+    state: NodeState
+    age_seconds: Amount | None = None
+    gpus: Count = 0
+    allocated: Count | None = None
+    utilization_percent: Number | None = None
+    memory_percent: Number | None = None
+    tasks: Count = 0
+    reason: Text | None = None
+    drained: bool = False
+    simulated: bool = False
+    version: Name | None = None
+    models: Models = field(default_factory=dict)
+    holders: Names = ()
+    users: Names = ()
+    idle: Count = 0
+    """GPUs that are allocated and do nothing."""
+    free: tuple[FreeDevices, ...] = ()
+    alerts: Models = field(default_factory=dict)
+    cpu_percent: Number | None = None
+    host_memory_percent: Number | None = None
+
+    @property
+    def heard(self) -> bool:
+        return self.state in (NodeState.HEALTHY, NodeState.SICK)
+
+
+class NodeList(Struct, frozen=True):
+    """The nodes of a server."""
+
+    at: Time
+    hub: bool
+    """Whether other machines may report to it."""
+    nodes: tuple[NodeRow, ...]
+
+
+def list_to_json(found: NodeList) -> Json:
+    return {"schema": SCHEMA, **to_json(found)}
+
+
+def list_from_json(value: Json) -> NodeList:
+    """Reads a server's answer; raises Invalid for anything else."""
+    return read_schema(NodeList, value, SCHEMA)
+
+
+def row_of(node: FleetNode, digest: Digest | None, now: float, other: str | None = None) -> NodeRow:
+    """Returns what is known of a node now. `other` is what the hub itself found wrong with it."""
+    age = None if node.heard is None else round(max(0.0, now - node.heard), 1)
+    row = NodeRow(node.name, NodeState.NEW, age, reason=NEVER, drained=node.drained)
+    if digest is None or age is None:
+        return row
+    known = {name: getattr(digest, name) for name in ("gpus", "models", "simulated", "version")}
+    row = replace(row, **known)
+    if age >= STALE_SECONDS:
+        state = NodeState.LOST if age >= LOST_SECONDS else NodeState.STALE
+        return replace(row, state=state, reason=f"silent {human_seconds(age)}")
+    reason = other or digest.reason
+    state = NodeState.HEALTHY if reason is None else NodeState.SICK
+    now_known = {name: getattr(digest, name) for name in _LIVE}
+    return replace(row, state=state, reason=reason, **now_known)
+
+
+_LIVE = (
+    "allocated", "utilization_percent", "memory_percent", "tasks", "holders", "users", "idle",
+    "free", "alerts", "cpu_percent", "host_memory_percent",
+)  # fmt: skip
+
+
+def clock_trouble(at: float, sent: float) -> str | None:
+    """Returns what is wrong with the clock of a node whose heartbeat came at this time."""
+    apart = sent - at
+    if abs(apart) < CLOCK_SECONDS:
+        return None
+    return f"its clock is {human_seconds(abs(apart))} {'ahead' if apart > 0 else 'behind'}"
+
+
+def holders_in_words(holders: Sequence[str]) -> str:
+    """Returns `job 12, 2 runs`."""
+    runs = [one for one in holders if one.startswith("run ")]
+    jobs = [one.partition(" ")[2] for one in holders if one.startswith("job ")]
+    words = [f"job{'s' if len(jobs) > 1 else ''} {', '.join(jobs)}"] if jobs else []
+    words += runs if len(runs) == 1 else [f"{len(runs)} runs"] if runs else []
+    return ", ".join(words)
+
+
+class FleetOffer(Struct, frozen=True):
+    """The devices of one node that fit a request: as many as it asks for, or more."""
+
+    node: Name
+    model: Name
+    labels: Names
+
+    @property
+    def words(self) -> str:
+        return f"{self.node}: GPU {range_of(self.labels)}"
+
+
+def offers(
+    rows: Sequence[NodeRow], least: int, models: Sequence[str], memory_bytes: int | None
+) -> list[FleetOffer]:
+    """Returns the nodes that have as many free devices of one model, the best first: the one that
+    has fewest left then, so that larger requests find room elsewhere."""
+    found = fitting(rows, models, memory_bytes)
+    enough = [one for one in found if len(one.labels) >= least]
+    return sorted(enough, key=lambda one: (len(one.labels), one.node))
+
+
+def fitting(
+    rows: Sequence[NodeRow], models: Sequence[str], memory_bytes: int | None
+) -> list[FleetOffer]:
+    """Returns the free devices of these models with enough memory, of nodes that take work."""
+    found = list[FleetOffer]()
+    for row in rows:
+        for group in row.free if row.heard and not row.drained else ():
+            if models and not any(one.lower() in group.model.lower() for one in models):
+                continue
+            sizes = zip(group.labels, group.free_mib, strict=False)
+            fit = tuple(label for label, size in sizes if size << 20 >= (memory_bytes or 0))
+            found += [FleetOffer(row.name, group.model, fit)] if fit else []
+    return found

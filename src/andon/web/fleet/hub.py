@@ -1,0 +1,146 @@
+"""The nodes of a hub: which may report, what each reported last, and who changes that."""
+
+import hashlib
+import re
+import secrets
+import threading
+import time
+from collections import Counter
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from andon.errors import Conflict, Gone, Invalid
+from andon.fleet.rules.digest import Digest, decoded
+from andon.fleet.rules.nodes import FleetNode, Heartbeat
+from andon.fleet.rules.states import LOST_SECONDS, NodeRow, clock_trouble, row_of
+from andon.ports import NodeStore
+
+FRESH_SECONDS = 1.0
+"""Requests within this time share one reading of the database; other hubs write to it, too."""
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+LIST = "list them: andon nodes"
+
+
+class _Heard(Struct):
+    """Which machine reports under a name, as this hub sees it."""
+
+    machine: str
+    at: float
+    other: float = float("-inf")
+    """When another machine last reported under it; on the monotonic clock, as `at`."""
+
+
+class Hub:
+    """Calls may come from any thread; those that read the database block."""
+
+    def __init__(self, store: NodeStore) -> None:
+        self.store = store
+        self.refused: Counter[str] = Counter()
+        """How many requests of nodes were refused, by kind."""
+        self._lock = threading.Lock()
+        self._read, self._nodes = float("-inf"), dict[str, FleetNode]()
+        self._digests: dict[str, tuple[bytes, Digest | None]] = {}
+        self._heard: dict[str, _Heard] = {}
+
+    def nodes(self, fresh_seconds: float = FRESH_SECONDS) -> dict[str, FleetNode]:
+        """Returns all nodes by name."""
+        with self._lock:
+            if time.monotonic() - self._read > fresh_seconds:
+                self._nodes = {node.name: node for node in self.store.nodes()}
+                self._read = time.monotonic()
+            return self._nodes
+
+    def node(self, name: str) -> FleetNode:
+        found = self.nodes().get(name)
+        if found is None:
+            raise Gone(f"this hub has no node {name[:60]!r}", hint=LIST)
+        return found
+
+    def reporter(self, token: str) -> FleetNode | None:
+        """Returns whose token it is, from what was last read; no one else may report for it."""
+        digest = _hashed(token)
+        return next((one for one in self._nodes.values() if one.token_hash == digest), None)
+
+    def rows(self) -> list[NodeRow]:
+        now = time.time()
+        return [self._row(node, now) for node in self.nodes().values()]
+
+    def row(self, name: str) -> NodeRow:
+        """Returns a node's row by what was last read: never blocks."""
+        found = self._nodes.get(name)
+        if found is None:
+            raise Gone(f"this hub has no node {name[:60]!r}", hint=LIST)
+        return self._row(found, time.time())
+
+    def hear(self, beat: Heartbeat, digest: Digest) -> None:
+        """Notes which machine a heartbeat came from."""
+        now = time.monotonic()
+        known = self._heard.setdefault(beat.node, _Heard(digest.machine, now))
+        if known.machine == digest.machine:
+            known.at = now
+        elif now - known.at < LOST_SECONDS:
+            known.other = now
+        else:
+            self._heard[beat.node] = _Heard(digest.machine, now)
+
+    def add(self, name: str) -> str:
+        """Adds a node; returns its token, of which only a hash is kept."""
+        if not NAME.fullmatch(name):
+            raise Invalid(
+                f"{name[:60]!r} cannot be a node's name", hint="letters, digits, - . and _"
+            )
+        if name in self.nodes(0.0):
+            raise Conflict(
+                f"there is a node {name} already",
+                hint=f"its token ends with: andon nodes remove {name}",
+            )
+        token = secrets.token_urlsafe(32)
+        self._put(FleetNode(name, _hashed(token), time.time()))
+        return token
+
+    def drain(self, name: str, drained: bool) -> None:
+        self.nodes(0.0)
+        self._put(replace(self.node(name), drained=drained))
+
+    def remove(self, name: str) -> None:
+        """Removes a node: its token is worth nothing from now on. Its history stays."""
+        if not self.store.remove(name):
+            raise Gone(f"this hub has no node {name[:60]!r}", hint=LIST)
+        self._heard.pop(name, None)
+        self.nodes(0.0)
+
+    def close(self) -> None:
+        self.store.close()
+
+    def _put(self, node: FleetNode) -> None:
+        self.store.put(node)
+        self.nodes(0.0)
+
+    def _row(self, node: FleetNode, now: float) -> NodeRow:
+        return row_of(node, self._digest(node), now, self._trouble(node))
+
+    def _trouble(self, node: FleetNode) -> str | None:
+        """Returns what only the hub can know about a node that is heard."""
+        heard = self._heard.get(node.name)
+        if heard is not None and time.monotonic() - heard.other < LOST_SECONDS:
+            return "two machines report under this name"
+        if node.heard is None or node.sent is None:
+            return None
+        return clock_trouble(node.heard, node.sent)
+
+    def _digest(self, node: FleetNode) -> Digest | None:
+        if not node.digest:
+            return None
+        known = self._digests.get(node.name)
+        if known is None or known[0] != node.digest:
+            try:
+                known = node.digest, decoded(node.digest)
+            except Invalid:  # of a hub of another version
+                known = node.digest, None
+            self._digests[node.name] = known
+        return known[1]
+
+
+def _hashed(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()

@@ -1,0 +1,177 @@
+"""Takes heartbeats: the only requests that do not come through the gate, as each node has a token
+of its own and a hub gets hundreds of them a second."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from andon.errors import AndonError, Invalid, Unavailable
+from andon.failures.rules.repeats import RepeatLimiter
+from andon.fleet.link import HEARTBEAT, PAST
+from andon.fleet.rules.heartbeat import MOST_BODY_BYTES, NEWER, read_heartbeat
+from andon.fleet.rules.nodes import FleetNode, Heartbeat
+from andon.model import wire
+from andon.web.answers.problems import problem, problem_of
+from andon.web.fleet.hub import Hub
+from andon.web.transport.auth import shown_key
+from andon.web.transport.headers import NO_STORE, App, Receive, Scope, Send, texts
+from andon.web.transport.places import SEAT, Seat
+
+log = logging.getLogger("andon.hub")
+
+BATCH_SECONDS = 0.05
+"""Heartbeats that come within this time are committed together."""
+LOOK_SECONDS = 2.0
+"""How often an unknown token makes the hub look for new nodes."""
+PATHS = frozenset({HEARTBEAT, PAST})
+Pending = tuple[Heartbeat, "asyncio.Future[bool]"]
+T = TypeVar("T")
+TakePast = Callable[[FleetNode, bytes], None]
+
+
+class Refused(Exception):
+    """A request that is not taken: its status, kind, reason and hint."""
+
+    def __init__(self, status: int, kind: str, reason: str, hint: str = "") -> None:
+        super().__init__(reason)
+        self.status, self.kind, self.reason, self.hint = status, kind, reason, hint
+
+
+class Ingest:
+    """An ASGI application in front of another: answers nodes, and passes on everything else."""
+
+    def __init__(self, app: App, hub: Hub, take_past: TakePast) -> None:
+        self._app, self._hub, self._take_past = app, hub, take_past
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="andon hub")
+        self._past_pool = ThreadPoolExecutor(1, thread_name_prefix="andon hub past")
+        self._pending: list[Pending] = []
+        self._looked = float("-inf")
+        self._told = RepeatLimiter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] not in PATHS:
+            await self._app(scope, receive, send)
+            return
+        try:
+            node = await self._admitted(scope)
+            body = await _body(scope, receive)
+            status, answer = 200, await self._taken(scope["path"], node, body)
+        except Refused as refused:
+            self._count(scope, refused.kind, refused.reason)
+            status, answer = refused.status, problem(refused.status, refused.reason, refused.hint)
+        except AndonError as error:
+            status, answer = error.http_status, problem_of(error)
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(answer)).encode()),
+            NO_STORE,
+        ]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": answer})
+
+    async def _admitted(self, scope: Scope) -> FleetNode:
+        """Returns whose token was sent, before anything of the body is read."""
+        if scope["method"] != "POST":
+            raise Refused(405, "method", "heartbeats are sent with POST")
+        token = shown_key(scope["headers"])
+        node = None if not token else self._hub.reporter(token)
+        if node is None and token and time.monotonic() - self._looked > LOOK_SECONDS:
+            self._looked = time.monotonic()  # it may have been added just now, at another hub
+            await self._in_thread(lambda: self._hub.nodes(0.0))
+            node = self._hub.reporter(token)
+        if node is None:
+            hint = "andon nodes add NAME prints the token of a node"
+            raise Refused(401, "token", "no node of this hub has this token", hint)
+        if node.revoked:
+            raise Refused(403, "revoked", f"the token of {node.name} was revoked")
+        seat: Seat | None = (scope.get("state") or {}).get(SEAT)
+        if seat is not None:
+            seat.work(trusted=True, live=False)
+        return node
+
+    async def _taken(self, path: str, node: FleetNode, body: bytes) -> bytes:
+        at = time.time()
+        if not body:
+            pass  # a node that starts asks whether it may report
+        elif path == PAST:
+            await asyncio.get_running_loop().run_in_executor(
+                self._past_pool, self._past, node, body
+            )
+        else:
+            await self._beat(node, body, at)
+        return wire.dumps({"at": at, "drained": node.drained}).encode()
+
+    def _past(self, node: FleetNode, body: bytes) -> None:
+        try:
+            self._take_past(node, body)
+        except Invalid as wrong:
+            raise Refused(422, "invalid", wrong.reason, wrong.hint) from wrong
+
+    async def _beat(self, node: FleetNode, body: bytes, at: float) -> None:
+        try:
+            beat, digest = read_heartbeat(body, node.name, at)
+        except Invalid as wrong:
+            kind = "version" if wrong.reason == NEWER else "invalid"
+            kind = "other_node" if wrong.reason.startswith("this token") else kind
+            raise Refused(422, kind, wrong.reason, wrong.hint) from wrong
+        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._pending.append((beat, future))
+        if len(self._pending) == 1:
+            asyncio.get_running_loop().call_later(BATCH_SECONDS, self._start)
+        if not await future:
+            reason = "this heartbeat, or a later one, was taken already"
+            raise Refused(409, "repeated", reason)
+        self._hub.hear(beat, digest)
+
+    def _start(self) -> None:
+        """Commits what has come, in order: the thread does one batch after the other."""
+        pending, self._pending = self._pending, []
+        task = asyncio.ensure_future(self._commit(pending))
+        task.add_done_callback(lambda done: done.exception())
+
+    async def _commit(self, pending: list[Pending]) -> None:
+        beats = [beat for beat, _ in pending]
+        try:
+            new = await self._in_thread(lambda: self._hub.store.take(beats))
+        except AndonError as error:
+            self._count(None, "store", error.reason)
+            failed: Exception = Unavailable(f"the hub's database: {error.reason}", error.hint)
+            for _, future in pending:
+                if not future.done():
+                    future.set_exception(failed)
+            return
+        known = {(beat.node, beat.session, beat.sequence) for beat in new}
+        for beat, future in pending:
+            if not future.done():
+                future.set_result((beat.node, beat.session, beat.sequence) in known)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+    def _count(self, scope: Scope | None, kind: str, reason: str) -> None:
+        """Counts a refusal, and logs it once a minute for its kind."""
+        self._hub.refused[kind] += 1
+        times = self._told.happened(kind, time.monotonic())
+        if times is not None:
+            peer = "" if scope is None else f" from {(scope.get('client') or ('?',))[0]}"
+            log.warning("refused %d heartbeats%s: %s", times, peer, reason)
+
+
+async def _body(scope: Scope, receive: Receive) -> bytes:
+    sizes = texts(scope["headers"], b"content-length")
+    if len(sizes) != 1 or not sizes[0].isdecimal():
+        raise Refused(411, "invalid", "the length of the body is missing", "send Content-Length")
+    if len(sizes[0]) > 9 or int(sizes[0]) > MOST_BODY_BYTES:
+        hint = f"the maximum is {MOST_BODY_BYTES} bytes"
+        raise Refused(413, "too_large", "the request body is too large", hint)
+    body, more = bytearray(), True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise Refused(400, "invalid", "the client disconnected")
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    return bytes(body)

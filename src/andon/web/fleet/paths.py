@@ -1,0 +1,46 @@
+"""Paths below a node: `/api/nodes/NAME/devices` is `/api/devices` of that node."""
+
+import re
+
+from andon.errors import Conflict, Gone
+from andon.web.answers.problems import problem_of
+from andon.web.transport.headers import NO_STORE, App, Receive, Scope, Send
+
+NODE = "andon.node"
+"""The key in an ASGI scope for the node that a request names."""
+_BELOW = re.compile(r"/api/nodes/([^/]+)/(.+)")
+_OWN = frozenset({"drain", "resume"})
+_THERE = {"leases": "release ID", "jobs": "cancel ID", "alerts": "alerts", "silences": "alerts"}
+
+
+class NodePaths:
+    """An ASGI application in front of another: what reads a node is asked of the usual route."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        found = _BELOW.fullmatch(scope.get("path", "")) if scope["type"] == "http" else None
+        if found is None or found[2] in _OWN:
+            await self._app(scope, receive, send)
+            return
+        name, rest = found[1], found[2]
+        if scope["method"] in ("GET", "HEAD") and not rest.startswith("nodes"):
+            path = f"/api/{rest}"
+            below = {**scope, "path": path, "raw_path": path.encode(), NODE: name}
+            await self._app(below, receive, send)
+            return
+        command = _THERE.get(rest.partition("/")[0], "--help")
+        error: Conflict | Gone = Conflict(
+            f"a hub changes nothing on {name[:60]}", hint=f"type it there: andon {command}"
+        )
+        if scope["method"] in ("GET", "HEAD"):
+            error = Gone("a node has no nodes", hint="GET /api/nodes lists them")
+        body = problem_of(error)
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+            NO_STORE,
+        ]
+        await send({"type": "http.response.start", "status": error.http_status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})

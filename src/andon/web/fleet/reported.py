@@ -1,0 +1,333 @@
+"""A node as it reported itself, in the parts that a server has for its own: so every reading route
+answers for either."""
+
+import threading
+import time
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec.structs import replace
+
+from andon.alerts.rules.listing import entries, firing_by_level
+from andon.alerts.rules.past import Query
+from andon.alerts.rules.self_checks import StoreStats
+from andon.errors import Gone, Invalid, Unavailable
+from andon.explain.conditions.condition import SERVED, Precondition
+from andon.explain.conditions.rulebook import Rulebook
+from andon.fleet.rules.heartbeat import inflated, unpacked_ticks
+from andon.fleet.rules.nodes import FleetNode, Heartbeat
+from andon.fleet.rules.past import unpacked_past
+from andon.fleet.rules.states import NodeRow, NodeState, clock_trouble
+from andon.fleet.uplink import EVERY_SECONDS
+from andon.history.rules.series import facts_of
+from andon.history.rules.tiers import Tier
+from andon.model.alert import Alert, Silence
+from andon.model.alert_wire import alert_from_json, silence_from_json
+from andon.model.codec import Wrong, read
+from andon.model.device import Snapshot, State
+from andon.model.job import JobView
+from andon.model.lease_list import LeaseList
+from andon.model.wire import Json
+from andon.model.wire_in import snapshot_from_json
+from andon.ports import NodePasts, Store
+from andon.sampling.rules.readings import checked_snapshot
+from andon.sampling.snapshot_feed import PAST_SECONDS
+from andon.settings.resolution import Settings
+from andon.web.fleet.hub import Hub
+
+if TYPE_CHECKING:
+    from andon.web.app_state import AppState
+    from andon.web.transport.keys import Keys
+
+FOLD_SECONDS = 5.0
+MOST_KEPT = 32
+"""Nodes whose parts are kept, those last asked for."""
+
+
+class Report:
+    """One heartbeat, read. Its parts are as untrusted as any other input."""
+
+    def __init__(self, beat: Heartbeat) -> None:
+        self.beat, self._document = beat, inflated(beat.snapshot)
+
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        found = checked_snapshot(snapshot_from_json(_part(self._document, "snapshot")))
+        if clock_trouble(self.beat.at, self.beat.sent) is None:
+            return found
+        return replace(found, at=self.beat.at - max(0.0, self.beat.sent - found.at))
+
+    @cached_property
+    def leases(self) -> LeaseList | None:
+        found: LeaseList | None = _read(LeaseList, self._document.get("leases"))
+        return found
+
+    @cached_property
+    def alerts(self) -> tuple[Alert, ...]:
+        return tuple(alert_from_json(one) for one in self._items("alerts"))
+
+    @cached_property
+    def silences(self) -> tuple[Silence, ...]:
+        return tuple(silence_from_json(one) for one in self._items("silences"))
+
+    @cached_property
+    def jobs(self) -> tuple[JobView, ...]:
+        found = [_read(JobView, one) for one in self._items("jobs")]
+        return tuple(one for one in found if one is not None)
+
+    def _items(self, name: str) -> list[Json]:
+        found = self._document.get(name)
+        return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _part(document: Json, name: str) -> Json:
+    found = document.get(name)
+    if not isinstance(found, dict):
+        raise Invalid(f"the report has no {name}")
+    return found
+
+
+def _read(kind: Any, value: object) -> Any:
+    if value is None:
+        return None
+    try:
+        return read(kind, value)
+    except Wrong as wrong:
+        raise Invalid(f"the report of the node is not valid: {wrong}") from wrong
+
+
+class ReportedNode:
+    """The parts of one node, as `AppState` has them for a server's own."""
+
+    def __init__(self, hub: Hub, pasts: NodePasts, name: str, settings: Settings) -> None:
+        self.name, self._hub, self._pasts = name, hub, pasts
+        self.settings = replace(settings, interval_seconds=EVERY_SECONDS, simulate=0, replay="")
+        self._lock = threading.Lock()
+        self._report: Report | None = None
+        self._minutes: dict[tuple[str, int], Snapshot] = {}
+        self._store: Store | None = None
+        self._folded = float("-inf")
+        self._folded_until = 0.0
+        self.rulebook = Rulebook()
+
+    def refresh(self) -> None:
+        """Reads the last heartbeat; raises Gone or Unavailable if there is none."""
+        with self._lock:
+            node = self._hub.node(self.name)
+            known = self._report
+            if known is not None and known.beat.at == node.heard:
+                return
+            found = self._hub.store.beats(self.name)
+            if found:
+                self._report = Report(found[-1])
+            elif known is None:
+                hint = f"andon agent must run on {self.name}"
+                raise Unavailable(f"{self.name} has not reported lately", hint=hint)
+
+    @property
+    def report(self) -> Report:
+        if self._report is None:
+            self.refresh()
+        assert self._report is not None
+        return self._report
+
+    # As a feed of snapshots.
+
+    def latest(self) -> Snapshot:
+        """Returns the last snapshot; of a node that is silent, without readings."""
+        row = self._hub.row(self.name)
+        snapshot = self.report.snapshot
+        return snapshot if row.heard else _silent(snapshot, row)
+
+    @property
+    def last(self) -> Snapshot:
+        return self.latest()
+
+    def past(self) -> list[Snapshot]:
+        beats = self._hub.store.beats(self.name, self.report.beat.at - PAST_SECONDS)
+        keys = [(beat.session, beat.sequence) for beat in beats]
+        known = {key: one for key, one in self._minutes.items() if key in set(keys)}
+        for key, beat in zip(keys, beats, strict=True):
+            if key not in known:
+                known[key] = Report(beat).snapshot
+        self._minutes = known
+        return [*(known[key] for key in keys[:-1]), self.latest()]
+
+    def age_seconds(self) -> float | None:
+        return time.time() - self.report.beat.at
+
+    # As the history.
+
+    def store(self) -> Store:
+        """Returns the history, with what came in heartbeats since the last block."""
+        with self._lock:
+            if self._store is None:
+                self._store = self._pasts.history(self.name)
+            if time.monotonic() - self._folded > FOLD_SECONDS:
+                self.fold(self._store)
+                self._folded = time.monotonic()
+            return self._store
+
+    def fold(self, store: Store) -> None:
+        """Writes ticks of heartbeats to the history, where no block of the node has them."""
+        extent = store.contents().extents.get(Tier.RAW)
+        until = 0.0 if extent is None else extent.until_ms / 1000
+        ticks = list[Any]()
+        for beat in self._hub.store.beats(self.name, self._folded_until):
+            wrong = clock_trouble(beat.at, beat.sent) is not None
+            try:
+                found = list(unpacked_ticks(beat.ticks, beat.at - beat.sent if wrong else 0.0))
+            except Invalid:
+                continue
+            ticks += [tick for tick in found if tick.at >= until]
+            self._folded_until = beat.at
+        if ticks:
+            store.write(ticks, (), facts_of(self.report.snapshot))
+
+    def health(self) -> Json:
+        return {"state": "ok"}
+
+    def vitals(self) -> StoreStats:
+        return StoreStats()
+
+    # As a watcher of alerts.
+
+    def alerts(self) -> tuple[Alert, ...]:
+        return self.report.alerts if self._hub.row(self.name).heard else ()
+
+    def firing(self) -> dict[str, int]:
+        return firing_by_level(entries(self.alerts()))
+
+    def silences(self) -> tuple[Silence, ...]:
+        return self.report.silences
+
+    @property
+    def awake(self) -> frozenset[Precondition]:
+        return SERVED
+
+    def past_alerts(self, query: Query | None = None) -> Sequence[Alert]:
+        return self._pasts.alerts(self.name).episodes(query or Query())
+
+    def find(self, number: str) -> Alert:
+        for alert in (*self.alerts(), *self.past_alerts(Query(limit=1000))):
+            if alert.id == number:
+                return alert
+        raise Gone(f"there is no alert {number[:120]!r}", hint="list them: andon alerts")
+
+    # As a lease book.
+
+    def listed(self) -> LeaseList:
+        found, row = self.report.leases, self._hub.row(self.name)
+        if found is None:
+            return LeaseList(self.report.beat.at, note=f"{self.name} has no leases to show")
+        if not row.heard:
+            note = f"{self.name} is {row.state}: {row.reason}; its leases are not known now"
+            return LeaseList(found.at, note=note)
+        return found
+
+    def close(self) -> None:
+        """Does nothing: the hub closes its connections."""
+
+
+class _Watcher:
+    """The alerts of a node; its past ones are not its snapshots."""
+
+    def __init__(self, node: ReportedNode) -> None:
+        self._node = node
+        self.alerts, self.firing, self.silences = node.alerts, node.firing, node.silences
+        self.past, self.find, self.rulebook = node.past_alerts, node.find, node.rulebook
+        self.awake = node.awake
+
+
+class _Jobs:
+    """The jobs that a node reported, in place of a folder."""
+
+    def __init__(self, node: ReportedNode) -> None:
+        self._node, self.user = node, node.name
+
+    def jobs(self) -> Any:
+        from andon.web.users.files import UserJobs
+
+        return UserJobs(list(self._node.report.jobs), False)
+
+    def job(self, number: int) -> JobView:
+        for one in self._node.report.jobs:
+            if one.number == number:
+                return one
+        raise Gone(f"{self._node.name} reported no job {number}", hint=self._there("jobs"))
+
+    def log(self, number: int, attempt: int | None, start: int | None) -> Any:
+        raise Unavailable(
+            "the output of a job stays on its node", hint=self._there(f"logs {number}")
+        )
+
+    def act(self, *_: object) -> Any:
+        raise Unavailable("jobs are changed on their node", hint=self._there("cancel ID"))
+
+    def _there(self, command: str) -> str:
+        return f"on {self._node.name}: andon {command}"
+
+
+class Fleet:
+    """The hub's nodes for routes: the state of each, as of a server's own node."""
+
+    def __init__(self, hub: Hub, pasts: NodePasts, settings: Settings) -> None:
+        self.hub, self._pasts, self._settings = hub, pasts, settings
+        self._lock = threading.Lock()
+        self._kept: dict[str, tuple[ReportedNode, AppState]] = {}
+
+    def state_of(self, name: str, keys: "Keys") -> "AppState":
+        """Returns the parts of a node; the call may block."""
+        with self._lock:
+            known = self._kept.pop(name, None)
+            if known is None:
+                self.hub.node(name)
+                node = ReportedNode(self.hub, self._pasts, name, self._settings)
+                known = node, _state(node, keys)
+            self._kept[name] = known
+            while len(self._kept) > MOST_KEPT:
+                self._kept.pop(next(iter(self._kept)))
+        known[0].refresh()
+        return known[1]
+
+    def take_past(self, node: FleetNode, body: bytes) -> None:
+        """Stores a part of a node's past; the call blocks."""
+        part = unpacked_past(body, time.time())
+        store = self._pasts.history(node.name)
+        if part.blocks:
+            store.load(part.devices, part.blocks)
+        if part.uses:
+            store.write((), part.uses, part.devices)
+        if part.alerts:
+            self._pasts.alerts(node.name).save({}, part.alerts, ())
+
+    def close(self) -> None:
+        self._pasts.close()
+        self.hub.close()
+
+
+def _state(node: ReportedNode, keys: "Keys") -> "AppState":
+    from andon.web.app_state import AppState
+    from andon.web.jobs.shown import ServerJobs
+
+    part = cast("Any", node)
+    why_not = f"jobs are submitted on {node.name}"
+    jobs = ServerJobs(cast("Any", _Jobs(node)), node.listed, lambda: why_not, _refuse)
+    return AppState(
+        part, keys, part, {}, watcher=cast("Any", _Watcher(node)), remote_leases=part, jobs=jobs
+    )
+
+
+def _refuse(_document: dict[str, Any]) -> Sequence[int]:
+    raise Unavailable("a hub runs nothing on its nodes", hint="submit there: andon submit")
+
+
+def _silent(snapshot: Snapshot, row: NodeRow) -> Snapshot:
+    """Returns the snapshot as of a node that does not report: its devices are not read."""
+    state = State.LOST if row.state is NodeState.LOST else State.STALE
+    reason = f"{row.name} is {row.state}: {row.reason}"
+    devices = tuple(
+        replace(one, state=state, reason=reason, processes=()) for one in snapshot.devices
+    )
+    return replace(snapshot, devices=devices)

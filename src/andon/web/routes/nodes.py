@@ -1,0 +1,106 @@
+"""REST for the nodes of a hub: their list, who may report, and which are drained."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request, Response
+from msgspec.structs import replace
+from pydantic import BaseModel, ConfigDict, Field
+
+from andon.alerts.rules.listing import entries, firing_by_level
+from andon.errors import Unavailable
+from andon.fleet.rules.digest import digest_of
+from andon.fleet.rules.nodes import FleetNode
+from andon.fleet.rules.states import NodeList, NodeRow, list_to_json, row_of
+from andon.model import wire
+from andon.model.device import Snapshot
+from andon.model.lamp import DeviceLamp
+from andon.model.lease_list import LeaseList
+from andon.version import __version__
+from andon.web.answers.texts import dumped
+from andon.web.app_state import AppState
+from andon.web.fleet.hub import Hub
+from andon.web.routes.picked import Picked
+from andon.web.served.node import ServingNode
+from andon.web.transport.auth import add_notes
+
+NodeName = Annotated[str, Path(max_length=63)]
+NO_HUB = Unavailable(
+    "this server is not a hub", hint="one keeps its nodes in PostgreSQL: andon hub --store URL"
+)
+
+
+class NodeRequest(BaseModel):
+    """A node that may report from now on."""
+
+    model_config = ConfigDict(extra="forbid")
+    name: Annotated[str, Field(min_length=1, max_length=63)]
+
+
+def node_routes(router: APIRouter, state: AppState) -> None:
+    """All of /api/nodes. What is below a node is answered by the routes of the server's own."""
+
+    @router.get("/api/nodes", tags=["fleet"])
+    def nodes(node: Picked) -> Response:
+        """andon.nodes/1: every node with its devices, what is allocated and how busy it is."""
+        own = _own(node)
+        rows = [] if state.fleet is None else state.fleet.hub.rows()
+        if state.fleet is None or (own.gpus and own.name not in {row.name for row in rows}):
+            rows = [own, *rows]
+        return _json(list_to_json(NodeList(time.time(), state.fleet is not None, tuple(rows))))
+
+    @router.post("/api/nodes", tags=["fleet"])
+    def add_node(request: Request, given: NodeRequest) -> Response:
+        """Let a node report; the answer has its token, which is shown only once."""
+        add_notes(request.scope, node=given.name)
+        return _json({"name": given.name, "token": _hub(state).add(given.name)})
+
+    @router.post("/api/nodes/{name}/drain", tags=["fleet"])
+    def drain(name: NodeName) -> Response:
+        """Mark a node: it gets no new work. What runs there goes on."""
+        _hub(state).drain(name, True)
+        return _json({"name": name, "drained": True})
+
+    @router.post("/api/nodes/{name}/resume", tags=["fleet"])
+    def resume(name: NodeName) -> Response:
+        """End the mark of a drained node."""
+        _hub(state).drain(name, False)
+        return _json({"name": name, "drained": False})
+
+    @router.delete("/api/nodes/{name}", tags=["fleet"])
+    def remove_node(name: NodeName) -> Response:
+        """Remove a node: its token ends, its history stays."""
+        _hub(state).remove(name)
+        return _json({"name": name, "removed": True})
+
+
+def _own(node: ServingNode) -> NodeRow:
+    """Returns the row of this server's own node."""
+    snapshot = node.live.latest()
+    leases = node.leases.listed() if node.leases.kept else None
+    lamps = node.live.lamps(snapshot)
+    firing = firing_by_level(entries(node.alerts.current())) if node.alerts.kept else {}
+    return own_row(snapshot, leases, lamps, firing, time.time())
+
+
+def own_row(
+    snapshot: Snapshot,
+    leases: LeaseList | None,
+    lamps: Sequence[DeviceLamp],
+    firing: Mapping[str, int],
+    now: float,
+) -> NodeRow:
+    digest = digest_of(snapshot, leases, lamps, firing, {}, "here", __version__)
+    about = FleetNode(snapshot.node, "", 0.0, heard=now, sent=now)
+    return replace(row_of(about, digest, now), age_seconds=round(max(0.0, now - snapshot.at), 1))
+
+
+def _hub(state: AppState) -> Hub:
+    if state.fleet is None:
+        raise NO_HUB
+    return state.fleet.hub
+
+
+def _json(value: wire.Json) -> Response:
+    return Response(dumped(value), media_type="application/json")

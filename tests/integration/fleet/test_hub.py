@@ -1,0 +1,186 @@
+"""A hub on PostgreSQL and agents of simulated machines: everything a person asks it."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+from msgspec import Struct
+
+from andon.fleet.rules.digest import Digest, encoded
+from andon.fleet.rules.heartbeat import HeartbeatHeader, deflated, heartbeat_body
+from tests.integration.serving import Answer, Served, serving
+from tests.support.homes import own_folders
+from tests.support.postgres import server
+from tests.support.waiting import wait_for
+
+pytestmark = pytest.mark.process
+
+
+class FleetUnderTest(Struct, frozen=True):
+    """A hub, the folder of its tests, and an agent that reports."""
+
+    hub: Served
+    folder: Path
+    first_line: str
+
+    def andon(self, *words: str) -> subprocess.CompletedProcess[str]:
+        surroundings = {**os.environ, **own_folders(self.folder / "cli"), "COLUMNS": "140"}
+        surroundings |= {"ANDON_TOKEN": self.hub.token}
+        command = [sys.executable, "-m", "andon.cli", *words, "--url", self.hub.url]
+        return subprocess.run(
+            command, capture_output=True, text=True, env=surroundings, timeout=60, check=False
+        )
+
+    def says(self, *words: str) -> str:
+        done = self.andon(*words)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def get(self, path: str) -> Answer:
+        return self.hub.ask(path, **self.hub.bearer)
+
+    def post(self, path: str, body: bytes, token: str) -> Answer:
+        connection = HTTPConnection("127.0.0.1", self.hub.port, timeout=30)
+        connection.request("POST", path, body, {"Authorization": f"Bearer {token}"})
+        answer = connection.getresponse()
+        found = Answer(answer.status, dict(answer.getheaders()), answer.read().decode())
+        connection.close()
+        return found
+
+    def added(self, name: str) -> str:
+        return self.says("nodes", "add", name).split()[0].partition("=")[2]
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FleetUnderTest]:
+    folder = tmp_path_factory.mktemp("fleet")
+    url = server().schema("hub")
+    book = own_folders(folder / "hub")["ANDON_LEASE_DIR"]
+    with serving(
+        folder / "hub", "--store", url, simulate=None, ANDON_LEASE_DIR=book, ANDON_NODE="hub"
+    ) as hub:
+        made = FleetUnderTest(hub, folder, "")
+        token = made.added("n17")
+        own = own_folders(folder / "n17")
+        surroundings = {**os.environ, **own, "ANDON_HUB_TOKEN": token, "ANDON_NODE": "n17"}
+        command = [sys.executable, "-m", "andon.cli", "agent", "--hub", hub.url, "--simulate", "8"]
+        agent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=surroundings)
+        try:
+            assert agent.stdout is not None
+            yield FleetUnderTest(hub, folder, agent.stdout.readline())
+        finally:
+            agent.terminate()
+            agent.communicate(timeout=30)
+
+
+def beat(sequence: int, node: str = "n18", session: str = "s", sent: float = 1000.0) -> bytes:
+    digest = encoded(Digest(node, "m", "1.0", gpus=4, models={"A100": 4}, utilization_percent=5.0))
+    header = HeartbeatHeader(session, sequence, sent)
+    return heartbeat_body(header, digest, deflated({}), b"")
+
+
+def test_the_agent_says_what_it_sent(fleet: FleetUnderTest) -> None:
+    words, *values = fleet.first_line.rstrip().replace(", ", ": ").split(": ")
+    assert words == "Heartbeat sent"
+    assert [one.partition("=")[0] for one in values] == ["CPU", "Memory", "GPU", "Tasks"]
+
+
+def test_the_list_and_one_node(fleet: FleetUnderTest) -> None:
+    lines = fleet.says("nodes").splitlines()
+    assert lines[0].split() == ["NODE", "GPUS", "ALLOCATED", "UTIL", "MEM", "STATE", "AGE"]
+    assert any(line.startswith("n17") and "healthy ✓" in line for line in lines)
+    shown = fleet.says("nodes", "show", "n17").splitlines()
+    assert shown[0].startswith("GPU Capacity: 8 (H200")
+    assert shown[1] == "GPU Allocated: 0"
+    assert shown[2].startswith("GPU Utilization: ")
+    assert shown[2].endswith("% (real-time)")
+    assert shown[3] == "Status: Healthy ✓"
+    listed = json.loads(fleet.says("nodes", "--json"))
+    assert listed["schema"] == "andon.nodes/1"
+    row = next(one for one in listed["nodes"] if one["name"] == "n17")
+    assert row.keys() >= {"name", "state", "age_seconds", "gpus", "allocated", "tasks", "reason",
+                          "utilization_percent", "memory_percent"}  # fmt: skip
+
+
+def test_every_reading_command_takes_a_node(fleet: FleetUnderTest) -> None:
+    for words in ("status", "ps", "devices", "why 0", "leases", "alerts", "jobs", "free", "who"):
+        assert fleet.says(*words.split(), "--node", "n17").strip(), words
+    assert "n17" in fleet.says("status", "--node", "n17")
+    wait_for(lambda: fleet.andon("history", "0", "--node", "n17").returncode == 0, 20)
+    assert "utilisation" in fleet.says("history", "0", "--node", "n17", "--since", "5m")
+
+
+def test_routes_below_a_node_are_those_of_a_server(fleet: FleetUnderTest) -> None:
+    for path in ("snapshot", "snapshots", "devices", "devices/0", "devices/0/why", "processes",
+                 "system", "leases", "alerts", "board", "gpu/summary", "charts", "topology",
+                 "history/devices", "usage", "jobs", "silences", "recent"):  # fmt: skip
+        answer = fleet.get(f"/api/nodes/n17/{path}")
+        assert answer.status == 200, (path, answer.body)
+    assert fleet.get("/api/nodes/n17/snapshot").json()["node"] == "n17"
+    assert fleet.get("/api/nodes/n99/snapshot").status == 404
+    for path in ("health", "features", "nodes", "session"):
+        assert fleet.get(f"/api/nodes/n17/{path}").status == 404, path
+
+
+def test_what_acts_on_a_node_names_the_command_to_type_there(fleet: FleetUnderTest) -> None:
+    answer = fleet.hub.ask("/api/nodes/n17/leases/abc", "DELETE", **fleet.hub.bearer)
+    assert answer.status == 409
+    assert "andon release" in answer.json()["error"]["hint"]
+
+
+def test_free_over_the_fleet(fleet: FleetUnderTest) -> None:
+    assert fleet.says("free", "--gpus", "1") == "n17: GPU 1\n"
+    none = fleet.andon("free", "--gpus", "5")
+    assert (none.returncode, none.stdout) == (
+        1, "no: 5 GPUs requested, one node has 1 free at most\n",
+    )  # fmt: skip
+    fleet.says("nodes", "drain", "n17")
+    assert fleet.andon("free", "--gpus", "1").returncode == 1
+    assert "drained" in fleet.says("nodes")
+    fleet.says("nodes", "resume", "n17")
+    assert fleet.andon("free", "--gpus", "1").returncode == 0
+
+
+def test_bad_input_is_refused_with_the_reason_and_the_hub_goes_on(fleet: FleetUnderTest) -> None:
+    token = fleet.added("n18")
+    path = "/api/heartbeat"
+    assert fleet.post(path, beat(1), token).json()["drained"] is False
+    for body, status, reason in (
+        (beat(1), 409, "taken already"),
+        (b"nonsense", 422, "not a heartbeat"),
+        (beat(2, "n17"), 422, "of the node n18, not of n17"),
+        (beat(2).replace(b"/1\n", b"/9\n"), 422, "does not know"),
+        (b"x" * (2 << 20), 413, "too large"),
+    ):
+        answer = fleet.post(path, body, token)
+        assert (answer.status, reason in answer.body) == (status, True), answer.body
+    assert fleet.post(path, beat(2), "wrong").status == 401
+    assert fleet.post("/api/past", b"nonsense", token).status == 422
+    assert fleet.post(path, beat(2), token).status == 200
+    assert "its clock is" in fleet.says("nodes", "show", "n18")
+    fleet.says("nodes", "remove", "n18")
+    assert fleet.post(path, beat(3), token).status == 401
+
+
+def test_a_name_is_added_once_and_only_by_who_may(fleet: FleetUnderTest) -> None:
+    assert fleet.andon("nodes", "add", "n17").returncode == 6
+    assert fleet.andon("nodes", "add", "../x").returncode == 2
+    answer = fleet.hub.ask("/api/nodes", "POST", '{"name": "n5"}', Content_Type="application/json")
+    assert answer.status == 401
+
+
+def test_an_agent_without_a_token_or_with_another_hub_says_so(fleet: FleetUnderTest) -> None:
+    own = own_folders(fleet.folder / "new")
+    for more, words in (({}, "has no token"), ({"ANDON_HUB_TOKEN": "x"}, "no node of this hub")):
+        done = subprocess.run(
+            [sys.executable, "-m", "andon.cli", "agent", "--hub", fleet.hub.url],
+            capture_output=True, text=True, env={**os.environ, **own, **more}, timeout=60,
+            check=False,
+        )  # fmt: skip
+        assert done.returncode == 4
+        assert words in done.stderr

@@ -1,0 +1,131 @@
+"""What a node reports to a hub: its digest, its bytes, and what a hub refuses."""
+
+import zlib
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+
+from andon.errors import Invalid
+from andon.fleet.rules.digest import Digest, decoded, digest_of, encoded, sent_line
+from andon.fleet.rules.heartbeat import (
+    SCHEMA,
+    HeartbeatHeader,
+    deflated,
+    heartbeat_body,
+    inflated,
+    packed_ticks,
+    read_heartbeat,
+    unpacked_ticks,
+)
+from andon.history.rules.series import tick_of
+from andon.model.lease import LeaseKind, LeaseState, Share
+from andon.model.lease_list import LeaseList, LeaseRow
+from andon.model.verdict import DeviceVerdict, VerdictKind
+from tests.support.snapshots import farm, uuid
+
+HEADER = HeartbeatHeader("a1", 7, 1000.5)
+HOST = Digest("n17", "5f0c", "1.0", cpu_percent=2.3, host_memory_percent=39.8, tasks=1)
+
+
+def lease(name: str, *indices: int) -> LeaseRow:
+    return LeaseRow(
+        name, "alice", None, 1000, LeaseState.HELD, LeaseKind.COMMAND,
+        tuple(Share(uuid(index), index) for index in indices), 0.0, None, "train", False, 0, None,
+        None, None, None, False, None,
+    )  # fmt: skip
+
+
+def digest() -> Digest:
+    free = DeviceVerdict(uuid(1), 1, "1", VerdictKind.FREE)
+    held = DeviceVerdict(uuid(0), 0, "0", VerdictKind.HELD)
+    leases = LeaseList(0.0, (lease("k7qm2", 0), lease("aaaa2", 1, 2)), devices=(held, free))
+    return digest_of(farm(), leases, (), {"warning": 2}, {"k7qm2": 12}, "5f0c", "1.0")
+
+
+def test_a_digest_has_what_a_list_shows() -> None:
+    found = digest()
+    assert (found.gpus, found.allocated, found.tasks) == (8, 3, 2)
+    assert found.holders == ("job 12", "run aaaa2")
+    assert found.users == ("alice",)
+    assert found.alerts == {"warning": 2}
+    assert [(one.model, one.labels) for one in found.free] == [("H200", ("1",))]
+
+
+def test_the_mean_is_over_the_devices_that_answered() -> None:
+    devices = farm().devices
+    busy = [one for one in devices if one.device.index in (0, 2) and one.device.parent is None]
+    some = replace(farm(), devices=(*busy, devices[3]))
+    found = digest_of(some, None, (), {}, {}, "m", "1.0")
+    assert found.utilization_percent == pytest.approx((87 + 100) / 2)
+    assert found.allocated is None, "without a lease book nothing is known of it"
+
+
+def test_the_line_of_an_agent() -> None:
+    words = "Heartbeat sent: CPU=2.3%, Memory=39.8%, GPU={}, Tasks=1"
+    assert sent_line(HOST) == words.format("n/a")
+    assert sent_line(replace(HOST, utilization_percent=75.3)) == words.format("75.3%")
+
+
+def test_a_digest_is_read_back_and_is_short() -> None:
+    body = encoded(digest())
+    assert decoded(body) == digest()
+    assert len(body) < 1000
+    many = replace(digest(), holders=("run " + "x" * 400,) * 24)
+    assert len(encoded(many)) <= 4096
+
+
+def test_a_heartbeat_is_read_back() -> None:
+    report, ticks = deflated({"snapshot": {"a": 1}}), packed_ticks([tick_of(farm())] * 5)
+    body = heartbeat_body(HEADER, encoded(digest()), report, ticks)
+    beat, found = read_heartbeat(body, "node17", 2000.0)
+    assert found == digest()
+    assert (beat.session, beat.sequence, beat.sent, beat.at) == ("a1", 7, 1000.5, 2000.0)
+    assert inflated(beat.snapshot) == {"snapshot": {"a": 1}}
+    assert list(unpacked_ticks(beat.ticks)) == [tick_of(farm())] * 5
+    later = list(unpacked_ticks(beat.ticks, 10.0))
+    assert later[0].at == tick_of(farm()).at + 10
+
+
+GOOD = heartbeat_body(HEADER, encoded(replace(HOST, node="n17")), b"", b"")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda body: b"nonsense", "not a heartbeat"),
+        (lambda body: b"", "not a heartbeat"),
+        (lambda body: body.replace(b"/1\n", b"/2\n"), "does not know this form"),
+        (lambda body: body[:-1], "cut off"),
+        (lambda body: body + b"x", "more than it says"),
+        (lambda body: SCHEMA + b"\xff" * 40, "cut off"),
+        (lambda body: body.replace(b'"sequence":7', b'"sequence":-'), "."),
+        (lambda body: body.replace(b'"sent":1000.5', b'"sent":-100.5'), "sent"),
+        (lambda body: body.replace(b'"gpus":0', b'"gpus":x'), "."),
+        (lambda body: body.replace(b'"tasks":1', b'"tasks":[') , "."),
+        (lambda body: body.replace(b'"node":"n17"', b'"node":"n18"'), "n17, not of n18"),
+    ],
+)  # fmt: skip
+def test_what_is_not_a_heartbeat_is_refused_with_the_reason(
+    spoil: Callable[[bytes], bytes], words: str
+) -> None:
+    read_heartbeat(GOOD, "n17", 0.0)
+    with pytest.raises(Invalid, match=words):
+        read_heartbeat(spoil(GOOD), "n17", 0.0)
+
+
+def test_a_bomb_is_not_unpacked() -> None:
+    with pytest.raises(Invalid, match="too large"):
+        inflated(zlib.compress(b"[" * (64 << 20)))
+    with pytest.raises(Invalid, match="cannot be unpacked"):
+        inflated(b"nonsense")
+    with pytest.raises(Invalid, match="cut off"):
+        inflated(zlib.compress(b"{}" * 1000)[:-4])
+
+
+def test_ticks_with_other_lengths_than_names_are_refused() -> None:
+    group = {"devices": ["a"], "metrics": [["x", "y"]], "ticks": [{"at": 1.0, "values": [[1]]}]}
+    with pytest.raises(Invalid, match="lengths"):
+        list(unpacked_ticks(deflated({"groups": [group]})))
+    with pytest.raises(Invalid, match="not valid"):
+        list(unpacked_ticks(deflated({"groups": [{"devices": 5}]})))

@@ -1,0 +1,81 @@
+"""What a hub says about its nodes: silent, sick, with free devices."""
+
+import pytest
+
+from andon.fleet.rules.digest import Digest, FreeDevices
+from andon.fleet.rules.nodes import FleetNode
+from andon.fleet.rules.states import (
+    NodeList,
+    NodeRow,
+    NodeState,
+    clock_trouble,
+    holders_in_words,
+    list_from_json,
+    list_to_json,
+    offers,
+    row_of,
+)
+
+AT = 1_794_000_000.0
+NODE = FleetNode("n17", "hash", AT, heard=AT, sent=AT)
+DIGEST = Digest("n17", "5f0c", "1.0", gpus=8, allocated=6, utilization_percent=75.0, tasks=3)
+
+
+@pytest.mark.parametrize(
+    ("age", "state", "reason"),
+    [
+        (2.0, NodeState.HEALTHY, None),
+        (14.9, NodeState.HEALTHY, None),
+        (17.0, NodeState.STALE, "silent 17 s"),
+        (30.0, NodeState.LOST, "silent 30 s"),
+        (-5.0, NodeState.HEALTHY, None),
+    ],
+)
+def test_a_silent_node_is_stale_then_lost(age: float, state: NodeState, reason: str) -> None:
+    row = row_of(NODE, DIGEST, AT + age)
+    assert (row.state, row.reason) == (state, reason)
+    assert row.gpus == 8
+    assert (row.allocated is None) == (not row.heard), "what a silent node holds is not known"
+
+
+def test_what_is_wrong_makes_a_node_sick() -> None:
+    assert row_of(NODE, DIGEST, AT, "its clock is wrong").state is NodeState.SICK
+    assert row_of(FleetNode("n1", "", AT), None, AT).state is NodeState.NEW
+
+
+def test_a_clock_may_differ_by_some_seconds() -> None:
+    assert clock_trouble(AT, AT - 20) is None
+    assert clock_trouble(AT, AT - 7200) == "its clock is 2 h behind"
+    assert clock_trouble(AT, AT + 40) == "its clock is 40 s ahead"
+
+
+def test_holders_in_words() -> None:
+    assert holders_in_words(("job 12", "run a", "run b")) == "job 12, 2 runs"
+    assert holders_in_words(("job 1", "job 2", "run a")) == "jobs 1, 2, run a"
+    assert holders_in_words(()) == ""
+
+
+def with_free(name: str, labels: str, size: int = 100_000, **more: object) -> NodeRow:
+    free = FreeDevices("H200", tuple(labels.split()), (size,) * len(labels.split()))
+    return NodeRow(name, NodeState.HEALTHY, 1.0, 8, free=(free,), **more)  # type: ignore[arg-type]
+
+
+def test_the_node_with_the_smallest_room_that_fits_comes_first() -> None:
+    rows = [with_free("n22", "0 1 2 3"), with_free("n17", "1 6"), with_free("n18", "5")]
+    found = offers(rows, 2, (), None)
+    assert " · ".join(one.words for one in found) == "n17: GPU 1, 6 · n22: GPU 0–3"
+    assert offers(rows, 5, (), None) == []
+
+
+def test_models_memory_drained_and_silent_nodes() -> None:
+    rows = [with_free("n17", "1 6", size=1000), with_free("n22", "0", drained=True)]
+    assert [one.node for one in offers(rows, 1, ("h200",), None)] == ["n17"]
+    assert offers(rows, 1, ("A100",), None) == []
+    assert offers(rows, 1, (), 2 << 30) == []
+    silent = NodeRow("n9", NodeState.STALE, free=rows[0].free)
+    assert offers([silent], 1, (), None) == []
+
+
+def test_a_list_is_read_back() -> None:
+    listed = NodeList(AT, True, (with_free("n17", "1 6"), row_of(NODE, DIGEST, AT)))
+    assert list_from_json(list_to_json(listed)) == listed
