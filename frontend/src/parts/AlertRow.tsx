@@ -50,7 +50,7 @@ export function AlertRow({ entry, at, open, named }: Props) {
           <span className="when">{[...(lit ? [] : [level]), ...stateOf(alert, at)].join(" · ")}</span>
         </button>
       </h2>
-      {handled.length > 0 && <p className="marks">{handled.map((mark) => <span key={mark}>{mark}</span>)}</p>}
+      {handled.length > 0 && <p className="handled-by">{handled.map((mark) => <span key={mark}>{mark}</span>)}</p>}
       {isOpen && <Details entry={entry} at={at} />}
     </li>
   );

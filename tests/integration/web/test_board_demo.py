@@ -56,6 +56,12 @@ def test_every_page_has_content_and_says_that_it_is_simulated(browser: Browser, 
             seen.page.goto(f"{demo.url}/#/{place}")
             expect(seen.page.locator("main").get_by_text(text).first).to_be_visible()
             expect(seen.page.locator("header").get_by_text("SIMULATED")).to_be_visible()
+        seen.page.goto(f"{demo.url}/#/alerts")
+        handled = seen.page.locator("li.alert").filter(has_text="acknowledged by dora")
+        row, mark = handled.bounding_box(), handled.locator(".handled-by").bounding_box()
+        assert row is not None
+        assert mark is not None
+        assert row["y"] < mark["y"] < row["y"] + row["height"], "it stands in its row"
 
 
 def test_a_newcomer_finds_ten_answers_after_at_most_two_steps_each(
