@@ -30,7 +30,7 @@ def test_a_process_has_a_page_with_its_memory_and_use_over_time(seen: Window, ho
     row.get_by_role("link", name="vllm").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("vllm")
     expect(page).to_have_url(re.compile(r"#/process/\d+-[\d.]+$"))
-    expect(page.locator(".cards dd").first).to_have_text(re.compile(r"[\d.]+ GiB"))
+    expect(page.locator(".cards dd").first).to_have_text(re.compile(r"[\d.]+\sGiB"))
     expect(page.get_by_role("slider", name="Its memory: instant")).to_be_visible()
     expect(page.locator("canvas")).to_have_count(4)
     expect(page.get_by_text(re.compile("used it meanwhile|shared meanwhile with"))).to_be_visible()
