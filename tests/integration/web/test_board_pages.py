@@ -353,7 +353,7 @@ def test_processes_are_called_as_people_call_them_and_open_to_the_whole_command(
 
 
 @pytest.mark.parametrize(("by", "heading"), [("GPU", r"GPU \d+ \d+ process.*\sGiB"),
-                                             ("user", r"\w+ \d+ process.* GPU.*\sGiB")])  # fmt: skip
+                                             ("user", r"\w+ \d+ process.*GPU.*\sGiB")])  # fmt: skip
 def test_processes_are_grouped_with_sums(seen: Window, home: Served, by: str, heading: str) -> None:
     page = seen.page
     sign_in(page, home)
