@@ -1,7 +1,7 @@
 /** A plain table for lists that have no page of their own. */
 import { useMemo } from "react";
 import { useItems } from "../api/queries";
-import { DASH, dateOf, gib, words } from "../lib/format";
+import { DASH, dateOf, inGib, words } from "../lib/format";
 import { Command } from "../parts/Command";
 import { Notice, Trouble } from "../parts/Notice";
 import { type Column, Table } from "../parts/Table";
@@ -58,6 +58,6 @@ function text(name: string, value: unknown): string {
 }
 
 function part(key: string, value: unknown): string {
-  if (key.endsWith("_bytes")) return `${words(key.replace(/_bytes$/, ""))} ${gib(value as number | null)} GiB`;
+  if (key.endsWith("_bytes")) return `${words(key.replace(/_bytes$/, ""))} ${inGib(value as number | null)}`;
   return `${value} ${words(key)}`;
 }
