@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from andon.model.job import Holdup, JobNote
 
 JOBS = "jobs"
-CLUSTER_PAGES = "clusters"
+CLUSTER_PAGES, SUBMISSIONS = "clusters", "elsewhere"
 LOCK, COUNTER, PAUSED, BELL = "lock", "counter", "paused", "bell"
 HOLDUPS, INDEX, LOG = "holdups.json", "index.json", "dispatcher.log"
 JOB, HELD, CANCELLED, AGAIN, EXPIRED, ORDER = (
@@ -55,11 +55,6 @@ def jobs_path() -> Path:
 def cluster_page_path(name: str) -> Path:
     """Where the last answer of a cluster is kept."""
     return jobs_path() / CLUSTER_PAGES / f"{name}.json"
-
-
-def was_used(cluster: str) -> bool:
-    """Whether a job was submitted to a cluster from here."""
-    return cluster_page_path(cluster).exists()
 
 
 def open_jobs_folder() -> "JobsFolder":
