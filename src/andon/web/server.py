@@ -5,6 +5,7 @@ import signal
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -152,6 +153,8 @@ def serve(
             feed, placed, history, keys, watcher, remote_leases, leases, sign_in, runs, jobs,
             fleet, nodes,
         )  # fmt: skip
+        counts = partial(_counts, history, watcher, leases, fleet)
+        state = _with_exports(state, sampler, folder, counts, stack)
         if link is not None:
             running = (lambda: ()) if jobs is None else jobs.unfinished
             sources = report_sources(watcher, book, running)
@@ -305,6 +308,26 @@ def _counts(
     held = None if book is None else len(book.claims)
     refused = None if fleet is None else dict(fleet.hub.refused)
     return ServerCounts(history.vitals().size_bytes, watcher.firing(), held, refused)
+
+
+def _with_exports(
+    state: "AppState",
+    sampler: Sampler,
+    folder: Path,
+    counts: "Callable[[], ServerCounts]",
+    stack: ExitStack,
+) -> "AppState":
+    """Starts the exports if there are any; their health and counts are then shown, too. What is
+    shown in a demonstration or from a recording is sent nowhere."""
+    settings = state.feed.settings
+    if not settings.exports or settings.replay or state.keys.is_demo:
+        return state
+    from andon.exporter.exports import open_exports
+
+    exports = open_exports(settings, sampler, folder, counts)
+    stack.callback(exports.close)
+    state.parts["exports"] = exports
+    return replace(state, expose=_exposition(state.feed, lambda: exports.added_to(counts())))
 
 
 def _exposition(feed: SnapshotFeed, counts: "Callable[[], ServerCounts]") -> Callable[[], str]:
