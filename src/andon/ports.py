@@ -384,9 +384,16 @@ class Cluster(Protocol):
 class Foreground(Protocol):
     """A cluster that can run a job at this terminal."""
 
+    own_lines: Sequence[str]
+    """Regular expressions, which begin with a word, of the lines that the command below adds to the
+    error output by itself: they are not shown."""
+
     def foreground(self, submission: Submission) -> Sequence[str]:
-        """Returns a command that submits the job and waits for it: it passes on input, output and
-        signals, and ends with the job's exit code."""
+        """Returns a command that submits the job and waits for it: it passes on input and output,
+        and ends with the job's exit code."""
+
+    def signal(self, submission: Submission, number: int) -> None:
+        """Sends a signal to the job of that command; ends one that has not started."""
 
 
 @runtime_checkable

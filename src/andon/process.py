@@ -10,6 +10,7 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec, spec_from_file_location
 
 PROCESSES = {
+    "cluster-job": "andon.app.cluster_job",
     "container": "andon.app.container_work",
     "dispatcher": "andon.app.dispatcher",
     "function": "andon.work.functions.child",

@@ -44,5 +44,6 @@ class TestFakeCluster(ClusterContract):
         self._fake.break_()
 
 
+@pytest.mark.process
 class TestFakeForegroundCluster(TestFakeCluster):
     kind = FakeForegroundCluster

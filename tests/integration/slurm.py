@@ -1,16 +1,29 @@
 """A real Slurm for tests: a controller and nodes on this machine, ended in any case."""
 
+import json
 import os
 import secrets
+import shutil
 import stat
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
+import pytest
 from msgspec import Struct
 
-from tests.integration.parts import READY_SECONDS, daemon, free_port, remove_cgroups, wait_until
+from tests.conftest import need
+from tests.integration.parts import (
+    READY_SECONDS,
+    daemon,
+    free_port,
+    need_root,
+    remove_cgroups,
+    wait_until,
+)
 from tests.support.waiting import wait_for
 
 
@@ -106,6 +119,78 @@ def slurm_cluster(
         wait_until((folder / "munge.sock").is_socket, "munge")
         wait_for(lambda: _is_idle(cluster), READY_SECONDS, 0.3)
         yield cluster
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+    """Two nodes with four GPUs each, which no driver knows."""
+    need_root()
+    need("slurmctld", "slurmd", "sbatch", "munged")
+    with slurm_cluster(tmp_path_factory.mktemp("slurm"), nodes=2, gpus=4) as found:
+        yield found
+
+
+class Login(Struct, frozen=True):
+    """A person on a login node, who has configured nothing: their variables and their folder."""
+
+    slurm: Slurm
+    variables: dict[str, str]
+    folder: Path
+
+    def done(self, *words: str, **more: Any) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, "-m", "andon", *words]
+        return subprocess.run(
+            command, env=self.variables, cwd=self.folder, capture_output=True, text=True, **more
+        )
+
+    def andon(self, *words: str, code: int = 0) -> str:
+        """Returns what a command printed; of one that fails, its error output."""
+        done = self.done(*words)
+        assert done.returncode == code, done.stderr
+        return done.stdout if code == 0 else done.stderr
+
+    def submit(self, *words: str) -> str:
+        return self.andon("submit", "--on", "slurm", *words).strip()
+
+    def jobs(self) -> dict[str, dict[str, Any]]:
+        """Returns the jobs, by their names here, as Slurm knows them now."""
+        for kept in ("nodes/*/jobs/clusters/*.json", "clusters/*/.squeue*"):
+            for path in self.folder.glob(f"state/andon/{kept}"):
+                path.unlink(missing_ok=True)
+        listed = json.loads(self.andon("jobs", "--all", "--json"))["jobs"]
+        return {job["label"]: job for job in listed}
+
+    def forget(self, job: str) -> None:
+        """Hides a job that has ended from the commands, as Slurm does some minutes later."""
+        program, number = self.folder / "bin" / "squeue", job.removeprefix("slurm:")
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(f"#!/bin/sh\n{shutil.which('squeue')} \"$@\" | grep -v '^{number}'\n:\n")
+        program.chmod(0o755)
+        self.variables["PATH"] = f"{program.parent}:{os.environ['PATH']}"
+
+    def ended(self, job: str) -> dict[str, Any]:
+        """Waits for the end of a job; returns it."""
+        wait_until(lambda: self.jobs()[job]["ended"] is not None, f"the end of {job}")
+        return self.jobs()[job]
+
+
+@pytest.fixture
+def login(slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Login]:
+    for name, value in slurm.environment.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "home").mkdir()
+    yield Login(
+        slurm,
+        {
+            **os.environ,
+            "HOME": str(tmp_path / "home"),
+            "XDG_STATE_HOME": str(tmp_path / "state"),
+            "ANDON_LEASE_DIR": str(tmp_path / "leases"),
+        },
+        tmp_path,
+    )
+    slurm("scancel", "--quiet", "--user=root")
+    wait_until(lambda: not slurm("squeue", "-h"), "the end of its jobs")
 
 
 def _is_up(cluster: Slurm) -> bool:

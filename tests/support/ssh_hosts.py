@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -29,6 +29,8 @@ class SshHosts:
                                f"IdentityFile {folder}/me", "IdentitiesOnly yes",
                                "GlobalKnownHostsFile none"]  # fmt: skip
         self._servers: dict[str, subprocess.Popen[bytes]] = {}
+        self.variables: dict[str, dict[str, str]] = {}
+        self.inside: Sequence[str] = ()  # what sshd is started by, such as nsenter
         folder.mkdir(parents=True, exist_ok=True)
         Path("/run/sshd").mkdir(parents=True, exist_ok=True)  # without it sshd does not start
         for name in ("me", "host", "other"):
@@ -55,11 +57,14 @@ class SshHosts:
         }  # fmt: skip
 
     @contextmanager
-    def begun(self, *words: str) -> "Iterator[subprocess.Popen[str]]":
-        """A command here while it runs."""
+    def begun(
+        self, *words: str, inside: Sequence[str] = (), on: str | None = None
+    ) -> "Iterator[subprocess.Popen[str]]":
+        """A command here while it runs, or as if it were typed on a host."""
         with subprocess.Popen(
-            [sys.executable, "-m", "andon.cli", *words], stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, text=True, env=self.surroundings(),
+            [*inside, sys.executable, "-m", "andon.cli", *words], stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, text=True,
+            env=self.surroundings() | (self.variables[on] if on else {}),
         ) as process:  # fmt: skip
             try:
                 yield process
@@ -100,9 +105,9 @@ class SshHosts:
             self.script(own / "nvidia-smi", SMI % H200)
         found = port or self._free_port()
         self.alias(name, found, "host" if key == "host" else "other")
-        variables = {
+        variables = self.variables[name] = {
             "HOME": str(home), "PATH": f"{own}:{SYSTEM_PATH}", "ANDON_SIMULATE": "4",
-            "XDG_STATE_HOME": str(home / "state"), "ANDON_LEASE_DIR": str(home / "book"),
+            "XDG_STATE_HOME": str(home / "state"), "ANDON_LEASE_DIR": f"{self.folder}/book-{name}",
             "ANDON_PORT": "28998", "ANDON_NODE": name, **(environment or {}),
         }  # fmt: skip
         setting = " ".join(f'{key}="{value}"' for key, value in variables.items())
@@ -120,9 +125,11 @@ class SshHosts:
     def start(self, name: str, port: int) -> None:
         with (self.folder / f"log-{name}").open("wb") as log:
             self._servers[name] = subprocess.Popen(
-                [SSHD, "-D", "-e", "-f", str(self.folder / f"sshd-{name}")], stderr=log
+                [*self.inside, SSHD, "-D", "-e", "-f", str(self.folder / f"sshd-{name}")],
+                stderr=log,
             )
-        _wait_for(port)
+        if not self.inside:
+            _wait_for(port)
 
     def stop(self, name: str) -> None:
         server = self._servers.pop(name)
@@ -173,11 +180,13 @@ def _wait_for(port: int) -> None:
     raise TimeoutError(f"no sshd on port {port}")
 
 
-def andon(hosts: SshHosts, *words: str, **more: str) -> "subprocess.CompletedProcess[str]":
+def andon(
+    hosts: SshHosts, *words: str, inside: Sequence[str] = (), **more: str
+) -> "subprocess.CompletedProcess[str]":
     """Runs a command here, whose ssh knows only these hosts."""
     return subprocess.run(
-        [sys.executable, "-m", "andon.cli", *words], capture_output=True, text=True, timeout=90,
-        env={**hosts.surroundings(), **more}, check=False,
+        [*inside, sys.executable, "-m", "andon.cli", *words], capture_output=True, text=True,
+        timeout=90, env={**hosts.surroundings(), **more}, check=False,
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from andon.errors import AndonError, Invalid
 from andon.jobs.clusters.asking import OpenCluster
-from andon.jobs.folder import was_used
+from andon.jobs.clusters.pages import was_used
 from andon.registry import CLUSTERS, known_names, load
 from andon.settings.clusters import HERE, ClusterSettings, is_cluster_name
 from andon.settings.resolution import Settings

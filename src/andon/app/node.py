@@ -10,7 +10,6 @@ from andon.errors import Invalid
 
 if TYPE_CHECKING:
     from andon.node.port import Node
-    from andon.node.ssh.client import SshTerms
     from andon.settings.resolution import Settings
 
 SERVER_THRESHOLDS = "a server uses its own settings: andon serve --threshold NAME=VALUE"
@@ -25,7 +24,7 @@ class NodeChoice(Struct, frozen=True):
     replay: str | None = None
     fresh: bool = False
     own_thresholds: bool = False
-    ssh: "SshTerms | None" = None
+    ssh_seconds: float | None = None
     node: str | None = None
 
 
@@ -57,9 +56,9 @@ def find_node(
         raise Invalid("--threshold and --url cannot be combined", hint=SERVER_THRESHOLDS)
     if choice.url.startswith("ssh:"):
         from andon.node.ssh import SshNode
-        from andon.node.ssh.client import SshHost
+        from andon.node.ssh.client import TIMEOUT_SECONDS, SshHost
 
-        host = SshHost(choice.url, settings.ssh_andon, choice.ssh)
+        host = SshHost(choice.url, settings.ssh_andon, choice.ssh_seconds or TIMEOUT_SECONDS)
         return SshNode(host, lambda: app.rulebook(settings), notify)
     from andon.node.remote import RemoteNode
     from andon.node.server import connect

@@ -52,7 +52,7 @@ def node_of(choices: Choices) -> "Node":
             choices.replay,
             choices.fresh,
             own_thresholds,
-            choices.terms,
+            choices.timeout,
             choices.node_name,
         )
         settings = settings_of(choices)

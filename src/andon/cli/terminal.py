@@ -14,7 +14,6 @@ from andon.errors import AndonError
 
 if TYPE_CHECKING:
     from andon.node.port import Node
-    from andon.node.ssh.client import SshTerms
 
 INTERRUPTED = 130  # the exit code after Ctrl-C
 
@@ -36,7 +35,6 @@ class Choices(Struct):
     ssh: tuple[str, ...] = ()  # hosts and groups, as they were typed
     hosts_file: str | None = None
     timeout: float | None = None  # of all hosts together
-    terms: "SshTerms | None" = None  # how they are asked
     width: int | None = None  # of the text, if it is not that of the terminal
     fresh: bool = False  # whether to read the devices here, whatever a server knows
     words: tuple[str, ...] = ()  # the whole command line

@@ -206,6 +206,16 @@ def read_bytes(path: Path, limit_bytes: int = SMALL_BYTES) -> bytes:
         os.close(descriptor)
 
 
+def read_tail(path: Path, limit_bytes: int) -> str:
+    """Returns the end of a text; empty if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - limit_bytes))
+            return file.read(limit_bytes).decode(errors="replace")
+    except OSError:
+        return ""
+
+
 def names_in(folder: Path, limit: int = MAX_NAMES) -> list[str]:
     """The entries of a folder, sorted; empty if it cannot be listed."""
     try:

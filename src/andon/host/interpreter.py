@@ -30,6 +30,11 @@ def code_command(code: str, *arguments: str) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", code, *arguments]
 
 
+def own_python() -> tuple[str, str]:
+    """Returns our Python and the folder that has andon, for machines that share both."""
+    return sys.executable, str(Path(__file__).parents[2])
+
+
 def module_environment() -> dict[str, str]:
     """Our environment, with the folder that andon was imported from added at the end."""
     here = str(Path(__file__).parents[2])

@@ -9,16 +9,18 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from andon.errors import AndonError
+from andon.host.files import read_tail
 from andon.jobs.folder import VERDICT, JobsFolder, write_whole
 from andon.jobs.launching import AttemptRun
-from andon.jobs.record import FactsFinder, begin_record, finish, tail_of
+from andon.jobs.record import FactsFinder, begin_record, finish
 from andon.jobs.rules.states import is_running
 from andon.leases.placement import Grant
 from andon.model.job import AttemptFacts, AttemptVerdict, JobFacts, JobSpec
-from andon.model.job.facts import dumps, verdict_to_json
+from andon.model.job.facts import dumps, plain_fields
 from andon.model.lease import Owner
 from andon.runs.opening import RunRecording
 from andon.runs.record import RunRecorder
+from andon.work.output_tail import TAIL_BYTES
 from andon.work.preparing import bound_line, bound_to, free_port
 
 log = logging.getLogger("andon.jobs")
@@ -100,7 +102,7 @@ class AttemptRecorder:
             self._ports.pop(place, None)
         folder = self._folder.attempt(number, attempt.number)
         try:
-            text = dumps(verdict_to_json(verdict))
+            text = dumps(plain_fields(verdict))
             # Not synced: after a crash of the machine the next dispatcher judges again.
             write_whole(folder, VERDICT, text, sync=False)
             self._unwritten.pop(place, None)
@@ -116,7 +118,8 @@ class AttemptRecorder:
         recorder, free = self._recorders.pop(place, None), self._free.pop(place, None)
         if recorder is None and record is not None:
             recorder = RunRecording().resume(Path(record))
-        return finish(recorder, attempt.end, tail_of(self._folder.output(*place)), free)
+        tail = read_tail(self._folder.output(*place), TAIL_BYTES)
+        return finish(recorder, attempt.end, tail, free)
 
     def close(self) -> None:
         """Closes the records; the next dispatcher continues those that are not complete."""

@@ -25,6 +25,7 @@ from andon.model.job.spec import (
     JobSpec,
     dumps,
     loads,
+    plain_fields,
     spec_from_json,
     spec_to_json,
 )
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from andon.model.job import Holdup, JobNote
 
 JOBS = "jobs"
-CLUSTER_PAGES = "clusters"
+CLUSTER_PAGES, SUBMISSIONS = "clusters", "elsewhere"
 LOCK, COUNTER, PAUSED, BELL = "lock", "counter", "paused", "bell"
 HOLDUPS, INDEX, LOG = "holdups.json", "index.json", "dispatcher.log"
 JOB, HELD, CANCELLED, AGAIN, EXPIRED, ORDER = (
@@ -54,11 +55,6 @@ def jobs_path() -> Path:
 def cluster_page_path(name: str) -> Path:
     """Where the last answer of a cluster is kept."""
     return jobs_path() / CLUSTER_PAGES / f"{name}.json"
-
-
-def was_used(cluster: str) -> bool:
-    """Whether a job was submitted to a cluster from here."""
-    return cluster_page_path(cluster).exists()
 
 
 def open_jobs_folder() -> "JobsFolder":
@@ -265,9 +261,7 @@ class JobsFolder:
 
     def note(self, number: int, name: str, note: "JobNote", settle: bool = True) -> None:
         """Writes `cancelled`, `again` or `expired`; without `settle`, the caller settles later."""
-        from andon.model.job import facts
-
-        self.small(number, name, dumps(facts.note_to_json(note)), settle)
+        self.small(number, name, dumps(plain_fields(note)), settle)
 
     def settle(self, numbers: Iterable[int]) -> None:
         """Makes the names of files in these jobs survive a power failure. Many jobs at once take
@@ -344,12 +338,12 @@ class JobsFolder:
 
     def holdups(self) -> "dict[int, Holdup]":
         """Returns why jobs wait, as the dispatcher last wrote it; may be missing or old."""
-        from andon.model.job import facts
+        from andon.model.job import Holdup
 
         try:
             said = loads(read_regular(self.path / HOLDUPS, 16 * 1024 * 1024))
             return {
-                int(number): facts.holdup_from_json(one)
+                int(number): read(Holdup, one)
                 for number, one in read(dict[str, Json], said.get("jobs")).items()
                 if is_number(number)
             }
@@ -357,9 +351,7 @@ class JobsFolder:
             return {}
 
     def write_holdups(self, holdups: "dict[int, Holdup]", at: float) -> None:
-        from andon.model.job import facts
-
-        jobs = {str(number): facts.holdup_to_json(one) for number, one in holdups.items()}
+        jobs = {str(number): plain_fields(one) for number, one in holdups.items()}
         with suppress(OSError):
             write_whole(self.path, HOLDUPS, dumps({"at": at, "jobs": jobs}), sync=False)
 

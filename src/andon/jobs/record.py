@@ -1,10 +1,8 @@
 """What a job's record says: its first line, its facts, and how an attempt ended."""
 
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -27,7 +25,6 @@ from andon.runs.header import new_run
 from andon.runs.record import RunRecorder
 from andon.runs.rules.oom import MemoryBeforeEnd, Verdict, verdict
 
-TAIL_BYTES = 64 * 1024
 VERSIONS_SECONDS = 600.0
 """How long the versions of an interpreter are believed: asking it takes longer than many jobs."""
 CHANGED = "git commit changed since the job was submitted"
@@ -90,17 +87,6 @@ def begin_record(spec: JobSpec, attempt: int, grant: Grant, owner: Owner) -> Run
         parent=spec.environment.get("ANDON_RUN"),
         group=spec.group or (None if spec.array is None else f"job:{spec.array.id}"),
     )
-
-
-def tail_of(path: Path) -> str:
-    """Returns the end of an output."""
-    try:
-        with path.open("rb") as file:
-            file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - TAIL_BYTES))
-            return file.read(TAIL_BYTES).decode(errors="replace")
-    except OSError:
-        return ""
 
 
 class FactsFinder:

@@ -8,9 +8,8 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -37,18 +36,18 @@ from andon.jobs.folder import (
 from andon.jobs.index import IndexedJob, facts_from_row, index_text, indexed, read_index
 from andon.jobs.rules.order import OrderKey, order_key
 from andon.jobs.rules.states import JobStatus, job_statuses, lasting_status
-from andon.model.codec import Wrong
-from andon.model.job import AttemptClaim, AttemptFacts, JobFacts, JobNote
-from andon.model.job.facts import (
-    LARGEST_JOB_BYTES,
-    adopted,
-    claim_from_json,
-    end_from_json,
-    loads,
-    note_from_json,
-    spec_from_json,
-    verdict_from_json,
+from andon.model.codec import Wrong, read
+from andon.model.job import (
+    AttemptClaim,
+    AttemptEnd,
+    AttemptFacts,
+    AttemptVerdict,
+    JobFacts,
+    JobNote,
 )
+from andon.model.job.facts import LARGEST_JOB_BYTES, AdoptedClaim, adopted, loads, spec_from_json
+
+T = TypeVar("T")
 
 # The jobs of a folder as a mapping; an indexed job is decoded only when it is requested.
 
@@ -265,18 +264,18 @@ class Scanner:
         else:
             try:
                 locked = is_locked(descriptor)
-                claim = claim_from_json(loads(os.read(descriptor, SMALL_BYTES)))
+                claim = read(AttemptClaim, loads(os.read(descriptor, SMALL_BYTES)))
             except (OSError, Wrong) as exc:
                 self.unread[str(folder / CLAIM)] = str(getattr(exc, "strerror", None) or exc)
             finally:
                 os.close(descriptor)
         claim = claim or _unknown_claim(folder)
         # After the lock: a supervisor writes the end before it gives up the claim.
-        end = self._small(folder, END, end_from_json)
-        verdict = self._small(folder, VERDICT, verdict_from_json)
+        end = self._small(folder, END, AttemptEnd)
+        verdict = self._small(folder, VERDICT, AttemptVerdict)
         alive = False
         if end is None and verdict is None:
-            claim = self._small(folder, ADOPTED, partial(adopted, claim)) or claim
+            claim = adopted(claim, self._small(folder, ADOPTED, AdoptedClaim))
             alive = not locked and (group_lives(claim) or self._container_lives(folder, claim))
         return AttemptFacts(number, claim, locked, alive, end, verdict)
 
@@ -294,8 +293,7 @@ class Scanner:
         return lives
 
     def _note(self, folder: Path, name: str) -> JobNote | None:
-        found: JobNote | None = self._small(folder, name, note_from_json)
-        return found
+        return self._small(folder, name, JobNote)
 
     def _order(self, folder: Path) -> float | None:
         with suppress(OSError, ValueError):
@@ -303,9 +301,9 @@ class Scanner:
             return found if abs(found) < 1e15 else None
         return None
 
-    def _small(self, folder: Path, name: str, read: Callable[[dict[str, Any]], Any]) -> Any:
+    def _small(self, folder: Path, name: str, kind: type[T]) -> T | None:
         try:
-            return read(loads(read_regular(folder / name, SMALL_BYTES)))
+            return read(kind, loads(read_regular(folder / name, SMALL_BYTES)))
         except FileNotFoundError:
             return None
         except (OSError, Wrong) as exc:

@@ -8,6 +8,7 @@ range or length is rejected with its place: `devices[3].pci is 5, not a string`.
 import math
 import re
 import sys
+from _thread import allocate_lock
 from collections.abc import Iterator, Mapping
 from enum import EnumType
 from functools import cache
@@ -24,6 +25,7 @@ from typing import (
 )
 
 from msgspec import Meta, Struct, ValidationError, convert
+from msgspec.json import Decoder
 from msgspec.structs import fields
 
 from andon.errors import Invalid
@@ -44,6 +46,7 @@ LONGEST_ID = 64
 MOST_ITEMS = 65_536
 MOST_PID = 2**32 - 1
 _SHOWN = 40
+_PREPARED, _PREPARING = set[Any](), allocate_lock()
 MOST_WHOLE = 2**63 - 1
 _SHOWABLE = r"\A[^\ud800-\udfff]*\Z"  # no output can show a lone surrogate, which JSON may have
 Name = Annotated[str, Meta(max_length=NAME, pattern=_SHOWABLE)]
@@ -88,9 +91,19 @@ class Wrong(ValueError):
 def read(kind: type[T], value: object) -> T:
     """Returns the JSON value as this type; Wrong names the first field that is not as declared."""
     try:
-        return convert(value, kind)
+        return convert(value, prepared(kind))
     except ValidationError as exc:
         raise _first_wrong(kind, value) or Wrong("", str(exc)) from None
+
+
+def prepared(kind: type[T]) -> type[T]:
+    """Returns the type once msgspec has looked at it, in one thread alone: it keeps what it finds
+    before that is complete, and another thread that uses the type meanwhile crashes."""
+    if kind not in _PREPARED:
+        with _PREPARING:
+            Decoder(kind)
+            _PREPARED.add(kind)
+    return kind
 
 
 def read_schema(kind: type[T], value: Mapping[str, Any], schema: str) -> T:

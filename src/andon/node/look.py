@@ -16,6 +16,7 @@ from andon.access.look import SCHEMA, is_trusted, look_names
 from andon.errors import AndonError
 from andon.host.port_listeners import SYSTEM_UIDS
 from andon.host.state.user_folder import SERVER_FILE, is_own, node_path
+from andon.model.codec import prepared
 from andon.model.lamp import DeviceLamp
 from andon.model.verdict import DeviceVerdict
 from andon.node.usual_server import usual_port
@@ -49,7 +50,7 @@ def server_look(name: str | None, root: Path, commands: bool) -> ServerSnapshot 
 
     for body in _answers(time.monotonic() + TIMEOUT_SECONDS):
         try:
-            look = msgspec.json.decode(body, type=Look)
+            look = msgspec.json.decode(body, type=prepared(Look))
             same = look.code != "" and look.code == code_stamp()
             read = wire_in.own_snapshot_from_json if same else wire_in.snapshot_from_json
             snapshot = read(msgspec.json.decode(look.snapshot))

@@ -12,6 +12,7 @@ lost.
 # ruff: noqa: PTH101,PTH102,PTH112,PTH116,PTH120
 # pathlib takes longer to import than all of this runs
 
+import _signal  # type: ignore[import-not-found]
 import os
 import stat
 import sys
@@ -22,6 +23,8 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 END = b"\0"
+SENT_TO_ALL = ("SIGHUP", "SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2")
+"""Signals that a cluster sends to every process of a job: the end of its record is yet to come."""
 PIECE_BYTES = 1 << 16
 
 
@@ -99,6 +102,9 @@ def say(words: str) -> None:
 
 
 def main(path: str, chosen: bool) -> None:
+    for name in SENT_TO_ALL:
+        if hasattr(_signal, name):
+            _signal.signal(getattr(_signal, name), _signal.SIG_IGN)
     try:
         target = LineAppender(open_new(path, chosen))
     except OSError as error:

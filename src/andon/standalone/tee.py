@@ -5,6 +5,7 @@ It runs as a script, without andon, in its own process: a command must not lose 
 because the process that started it was killed.
 """
 
+import _signal  # type: ignore[import-not-found]
 import os
 import select
 import sys
@@ -90,4 +91,7 @@ def _write(descriptor: int, content: bytes) -> int:
 
 
 if __name__ == "__main__":
+    for _one in ("SIGHUP", "SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2"):
+        # A cluster sends them to every process of a job, and the command may still write.
+        _signal.signal(getattr(_signal, _one), _signal.SIG_IGN)
     copy(0, 2, *map(int, sys.argv[1:]))

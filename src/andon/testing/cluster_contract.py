@@ -13,6 +13,7 @@ Jobs are short scripts of a POSIX shell. The cluster must have at least two GPUs
 
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -255,12 +256,22 @@ class ClusterContract:
             reopen().jobs(0.0)
         reopen().jobs(0.0)
 
-    def test_a_command_in_the_foreground_is_a_command(self, reopen: OpenCluster) -> None:
+    def test_a_command_in_the_foreground_is_as_here(self, reopen: OpenCluster) -> None:
         cluster = reopen()
-        if isinstance(cluster, Foreground):
-            command = cluster.foreground(self._submission("exit 0"))
-            assert command
-            assert all(isinstance(word, str) for word in command)
+        if not isinstance(cluster, Foreground):
+            return
+        both = cluster.foreground(self._submission("cat; echo bad >&2; exit 7"))
+        done = subprocess.run(both, input=b"given", capture_output=True)
+        assert (done.returncode, done.stdout) == (7, b"given")
+        assert b"bad\n" in done.stderr
+        wanted = self._submission("trap 'echo asked; exit 9' TERM; echo up; sleep 60 & wait")
+        command = cluster.foreground(wanted)
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as client:
+            assert client.stdout is not None
+            assert client.stdout.readline() == b"up\n"
+            cluster.signal(wanted, signal.SIGTERM)
+            assert client.stdout.read() == b"asked\n"
+        assert client.returncode == 9
 
     def _fails(self, cluster: Cluster, job: str) -> None:
         for ask in (

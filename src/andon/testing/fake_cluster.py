@@ -12,7 +12,7 @@ import shlex
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -230,8 +230,18 @@ class FakeCluster:
 class FakeForegroundCluster(FakeCluster):
     """A fake that also runs a job at this terminal: its command is really executed, here."""
 
+    own_lines = ()
+
     def foreground(self, submission: Submission) -> Sequence[str]:
-        return submission.job.argv
+        noted = f'echo $$ > {shlex.quote(str(self._pid(submission)))}; exec "$@"'
+        return ["sh", "-c", noted, "sh", *submission.job.argv]
+
+    def signal(self, submission: Submission, number: int) -> None:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            os.kill(int(self._pid(submission).read_text()), number)
+
+    def _pid(self, submission: Submission) -> Path:
+        return self._folder / f"{submission.label}.pid"
 
     def preview(self, submission: Submission) -> str:
         return f"# {submission.label}\n{shlex.join(submission.job.argv)}\n"

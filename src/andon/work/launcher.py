@@ -56,15 +56,19 @@ class Launcher:
         output: int | None = None,
         check_seconds: float = CHECK_SECONDS,
         elsewhere: Callable[[int], None] | None = None,
+        forwards: bool = True,
+        errors: int | None = None,
     ) -> None:
         """`asked_by` returns who asked this process to end, when SIGTERM arrives; `shell`: the
         command is a person's shell; `cpus` are those that it may run on. With `output`, all of
         its output goes there, it has no input, and nothing that it started outlives it.
-        `elsewhere` signals the work if the command is only its client."""
+        `elsewhere` signals the work if the command is only its client; without `forwards` whoever
+        signals us signals the command too. Its error output goes to `errors` if that is given."""
         self._command, self._environment = list(command), dict(environment)
         self._grace_seconds, self._hold, self._interactive = grace_seconds, hold, interactive
         self._asked_by, self._shell, self._elsewhere = asked_by, shell, elsewhere
         self._cpus, self._output, self._check_seconds = cpus, output, check_seconds
+        self._forwards, self._errors = forwards, output if errors is None else errors
         self._tap = Tap() if tapped else None
         self._group: ProcessGroup | None = None
         self._pending: list[int] = []
@@ -111,7 +115,7 @@ class Launcher:
                 pass_fds=kept,  # the lock lasts as long as the command, even without us
                 stdin=None if self._output is None else DEVNULL,
                 stdout=self._output,
-                stderr=self._tap.entrance if self._tap else self._output,
+                stderr=self._tap.entrance if self._tap else self._errors,
             )
         except OSError as exc:
             missing = isinstance(exc, FileNotFoundError | NotADirectoryError)
@@ -183,15 +187,17 @@ class Launcher:
         return signal.SIGHUP if self._shell else signal.SIGTERM
 
     def _forward(self, number: int, frame: FrameType | None) -> None:
-        self._send(number)
+        if self._forwards:
+            self._send(number)
 
     def _end(self, number: int, frame: FrameType | None) -> None:
         """Handles signals to end: the first is passed on; the second kills the command."""
         self._asked += 1
         if self._asked == 1:
             sent = self._stopping() if number == signal.SIGTERM else number
-            self._ask_to_end(sent)
-            if number == signal.SIGINT:
+            if self._forwards:
+                self._ask_to_end(sent)
+            if number == signal.SIGINT and self._forwards:
                 self._notify("stopping the command; press Ctrl-C again to kill it")
             elif (who := self._asked_by()) is not None:
                 what = "shell" if self._shell else "command"

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -15,7 +15,7 @@ from andon.model.run.record import RunBegin, RunCandidate, RunKind, RunState
 from andon.runs.facts import find_facts
 from andon.runs.header import new_run, place_of
 from andon.runs.opening import RunRecording
-from andon.runs.record import RunOutcome, SampleWriter
+from andon.runs.record import RunOutcome, RunRecorder, SampleWriter
 from andon.runs.rules.oom import Verdict, verdict
 from andon.runs.rules.ranks import run_variables
 from andon.runs.rules.usage_words import end_words
@@ -43,6 +43,13 @@ class CommandWork(Struct, frozen=True):
     bind: bool = False  # to the CPUs next to its devices, as far as they are known
     contained: "ContainedCommand | None" = None  # it runs in a container
     also: Callable[[RunBegin, Path], SampleWriter] | None = None  # the samples in another form
+    kind: RunKind = RunKind.COMMAND
+    more: Mapping[str, Any] = {}  # of the record's first line
+    unsampled: str | None = None  # why none of its devices can be read
+    begun: Callable[[RunRecorder], None] | None = None  # called when its record has begun
+    output: Callable[[], str] | None = None  # the end of its output, where that is a file
+    quiet: bool = False  # says neither where it runs nor what it used
+    forwards: bool = True  # passes signals on; a cluster may send them to every process itself
 
     @property
     def words(self) -> str:
@@ -86,46 +93,48 @@ class _Attempt:
     def _begin(self) -> RunBegin:
         work, place = self._work, self._placement
         assert place.snapshot is not None
-        return new_run(
-            RunKind.COMMAND,
-            work.name or command_name(work.command),
-            place.snapshot,
-            place.uuids,
-            os.environ,
-            command=work.words,
-            lease=place.lease_id,
-            waited_seconds=None if place.held is None else round(place.waited_seconds, 3),
-            allocation_method=place.method,
-            candidates=_candidates(place),
-            world_size=len(place.devices),
-        )
+        told = {
+            "command": work.words,
+            "lease": place.lease_id,
+            "waited_seconds": None if place.held is None else round(place.waited_seconds, 3),
+            "allocation_method": place.method,
+            "candidates": _candidates(place),
+            "world_size": len(place.devices),
+            **work.more,
+        }
+        name = work.name or command_name(work.command)
+        return new_run(work.kind, name, place.snapshot, place.uuids, os.environ, **told)
 
     def _why_not_sampled(self) -> str | None:
         """Of several ranks on one lease only the first samples; a lease of its own is always
         sampled."""
-        if self._placement.held is not None:
-            return None
+        if self._placement.held is not None or self._work.unsampled is not None:
+            return self._work.unsampled
         return place_of(os.environ).sampled_by_another(len(self._placement.devices))
 
     def run(self) -> tuple[int, Verdict]:
-        recorder, kills = self._recorder, host_kills()
+        recorder, kills, work = self._recorder, host_kills(), self._work
         try:
+            if work.begun is not None:
+                work.begun(recorder)
             end, killed = self._launched()
             self._placement.release()  # before anything else: others are waiting for it
+            tail = end.tail if work.output is None else work.output()
             note = self._watch.note
             judged, last = recorder.finish(
                 lambda strains: verdict(
-                    end.code, end.signal, end.tail, strains, host_kills() - kills,
+                    end.code, end.signal, tail, strains, host_kills() - kills,
                     end.ended_for, end.interrupted, killed,
                 ),
-                end.tail,
+                tail,
                 exit_code=end.code,
                 signal=end.signal,
                 duration_seconds=round(end.seconds, 3),
                 released_by=None if note is None else note.by,
                 release_note=None if note is None else note.note,
             )  # fmt: skip
-            self._notify(end_words(recorder.begin, last, recorder.file.writes))
+            if not work.quiet:
+                self._notify(end_words(recorder.begin, last, recorder.file.writes))
             return end.code, judged
         finally:
             if recorder.ended is None:
@@ -139,8 +148,10 @@ class _Attempt:
         if bound is not None:
             recorder.write(bound_line(bound))
             self._notify(bound.words)
-        if not work.interactive:  # `andon lease` has said so
-            self._notify(f"running on {place.title} (lease {place.lease_id})")
+        if not work.interactive and not work.quiet:  # `andon lease` has said so
+            lease = "without a lease" if place.lease is None else f"(lease {place.lease_id})"
+            where = f"on {place.title} {lease}" if place.devices else f"where {work.unsampled}"
+            self._notify(f"running {where}")
         if work.contained is None:
             run = run_variables(recorder.begin.id, str(recorder.path.absolute()))
             more = {**simulation_variables(work.settings), **run}
@@ -165,11 +176,12 @@ class _Attempt:
             work.settings.work_grace_seconds,
             held.hold if held else None,
             work.interactive,
-            tapped=not work.interactive,
+            tapped=not work.interactive and work.output is None,
             asked_by=self._watch.released,
             shell=work.shell,
             cpus=cpus,
             elsewhere=None if work.contained is None else work.contained.send,
+            forwards=work.forwards,
         )
         self._printed.follow(launcher.recent)
         return launcher.run(self._watch.check, self._notify)

@@ -7,21 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from andon.clusters.slurm import SlurmCluster
+from andon.clusters.slurm import SlurmCluster, kept
 from andon.ports import Cluster
 from andon.settings.clusters import ClusterSettings
 from andon.testing.cluster_contract import ClusterContract
-from tests.conftest import need
-from tests.integration.parts import need_root, wait_until
-from tests.integration.slurm import Slurm, slurm_cluster
-
-
-@pytest.fixture(scope="module")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    need_root()
-    need("slurmctld", "slurmd", "sbatch", "munged")
-    with slurm_cluster(tmp_path_factory.mktemp("slurm"), nodes=2, gpus=4) as found:
-        yield found
+from tests.integration.parts import wait_until
+from tests.integration.slurm import Slurm
 
 
 @pytest.fixture(autouse=True)
@@ -31,8 +22,11 @@ def configured(slurm: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
 
 class TestSlurm(ClusterContract):
     @pytest.fixture
-    def reopen(self, slurm: Slurm, tmp_path: Path) -> Iterator[Callable[[], Cluster]]:
+    def reopen(
+        self, slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> Iterator[Callable[[], Cluster]]:
         self._slurm = slurm
+        monkeypatch.setattr(kept, "is_fresh", lambda *_: False)  # it asks each time
         settings = ClusterSettings("slurm", "slurm", 3.0, {"logs": str(tmp_path / "logs")})
         yield lambda: SlurmCluster(settings)
         slurm("scancel", "--quiet", "--user=root")

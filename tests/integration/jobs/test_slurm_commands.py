@@ -1,51 +1,33 @@
 """Commands of a person on a login node of a real Slurm, who has configured nothing.
 
-It has a Slurm of its own: one whose controller was restarted gives jobs no devices for a while.
+It has a Slurm of its own, and what stops the controller comes last: after its restart jobs get no
+devices for a while.
 """
 
+import json
 import os
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
-from pathlib import Path
+from functools import partial
+from typing import Any
 
-import pytest
+from msgspec.structs import replace
 
-from tests.conftest import need
-from tests.integration.parts import need_root, wait_until
-from tests.integration.slurm import Slurm, slurm_cluster
+from tests.integration.parts import wait_until
+from tests.integration.slurm import Login
+from tests.standin import StandIn, StandInProcess
 
 
-@pytest.fixture(scope="module")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    need_root()
-    need("slurmctld", "slurmd", "sbatch", "munged")
-    with slurm_cluster(tmp_path_factory.mktemp("slurm"), nodes=2, gpus=4) as found:
-        yield found
+def record_of(login: Login, run: str) -> list[dict[str, Any]]:
+    """Returns the lines of a run's record."""
+    for path in login.folder.glob("state/andon/runs/*.jsonl"):
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        if lines[0]["id"] == run:
+            return lines
+    raise AssertionError(f"there is no record of {run}")
 
 
-@pytest.fixture(autouse=True)
-def configured(slurm: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLURM_CONF", str(slurm.configuration))
-
-
-@pytest.fixture
-def home(slurm: Slurm, tmp_path: Path) -> Iterator[dict[str, str]]:
-    """The variables of a person on a login node, who has configured nothing."""
-    yield {**os.environ, "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state"),
-           "ANDON_LEASE_DIR": str(tmp_path / "leases")}  # fmt: skip
-    slurm("scancel", "--quiet", "--user=root")
-    wait_until(lambda: not slurm("squeue", "-h"), "the end of its jobs")
-
-
-def test_one_command_for_here_and_there(home: dict[str, str], tmp_path: Path) -> None:
-    def andon(*words: str, code: int = 0) -> str:
-        command = [sys.executable, "-m", "andon", *words]
-        done = subprocess.run(command, env=home, cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == code, done.stderr
-        return done.stdout if code == 0 else done.stderr
-
+def test_one_command_for_here_and_there(login: Login) -> None:
+    andon = login.andon
     script = "echo element $ANDON_ARRAY_INDEX on GPU $CUDA_VISIBLE_DEVICES; sleep 1000"
     array = andon("submit", "--on", "slurm", "--for", "2h", "--array", "3-5%2", "--", "sh", "-c",
                   script).strip()  # fmt: skip
@@ -72,20 +54,47 @@ def test_one_command_for_here_and_there(home: dict[str, str], tmp_path: Path) ->
     assert "Requested node configuration is not available" in refused
 
 
-def test_a_controller_that_is_away_costs_a_line(
-    slurm: Slurm, home: dict[str, str], tmp_path: Path
-) -> None:
-    def andon(*words: str) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-m", "andon", *words]
-        return subprocess.run(command, env=home, cwd=tmp_path, capture_output=True, text=True)
+def test_a_job_is_recorded_on_the_devices_that_slurm_gave(node: StandIn, login: Login) -> None:
+    slurm = login.slurm
+    stranger = StandInProcess(os.getpid(), 3 << 30)
+    first, second, *others = StandIn.devices(8)
+    node.write([first, replace(second, processes=(stranger,)), *others])
+    ends = "echo $CUDA_VISIBLE_DEVICES $ANDON_LEASE; exit 5"
+    one = login.submit("--gpus", "2", "--tag", "nightly", "--", "sh", "-c", ends)
+    ended = login.ended(one)
+    assert (ended["state"], ended["exit_code"]) == ("failed", 5)
+    begin, *lines, end = record_of(login, ended["run"])
+    assert (begin["kind"], begin["params"]["job"], begin["tags"]) == ("job", one, ["nightly"])
+    assert [device["index"] for device in begin["devices"]] == [0, 1]
+    assert (end["state"], end["exit_code"]) == ("failed", 5)
+    uuids = ",".join(device["uuid"] for device in begin["devices"])
+    log = login.andon("logs", one)
+    assert f"{uuids} {begin['lease']}\n" in log
+    (said,) = [line for line in lines if line.get("name") == "stranger"]
+    assert f"pid {os.getpid()}" in said["data"]["device"]
+    assert f"slurm gave this job a GPU that is in use: {said['data']['device']}" in log
+    login.forget(one)
+    known = login.jobs()[one]
+    assert (known["state"], known["exit_code"]) == ("failed", 5)
+    assert (known["run"], known["error"]) == (ended["run"], "exit code 5")
+    login.variables["ANDON_CONFIG"] = str(login.folder / "andon.toml")
+    table = '[clusters.slurm]\nkind = "slurm"\non_busy = "requeue"\n'
+    (login.folder / "andon.toml").write_text(table)
+    again = login.submit("--gpus", "2", "--", "true").removeprefix("slurm:")
+    wanted = ("JobState=PENDING", "ExcNodeList=n1", "Requeue=0")
+    shown = partial(slurm, "scontrol", "show", "job", again)
+    wait_until(lambda: all(one in shown() for one in wanted), "its return without that node")
 
-    job = andon("submit", "--on", "slurm", "--", "sleep", "1000").stdout.strip()
-    wait_until(lambda: "running" in andon("jobs").stdout, "the job")
-    with slurm.without_controller():
-        wait_until(lambda: "does not answer" in andon("jobs").stdout, "the line")
-        assert job in andon("jobs").stdout
-        refused = andon("submit", "--on", "slurm", "--", "true")
+
+def test_a_controller_that_is_away_costs_a_line(login: Login) -> None:
+    job = login.submit("--", "sleep", "1000")
+    wait_until(lambda: login.jobs()[job]["state"] == "running", "the job")
+    with login.slurm.without_controller():
+        wait_until(lambda: "does not answer" in login.andon("jobs"), "the line")
+        assert job in login.andon("jobs")
+        refused = login.done("submit", "--on", "slurm", "--", "true")
         assert refused.returncode != 0
         assert "Slurm's controller does not answer" in refused.stderr
-    wait_until(lambda: "does not answer" not in andon("jobs").stdout, "its answer")
-    assert "running" in andon("jobs").stdout
+        assert "not known" not in refused.stderr  # it was not even sent
+    wait_until(lambda: "does not answer" not in login.andon("jobs"), "its answer")
+    assert login.jobs()[job]["state"] == "running"

@@ -9,18 +9,27 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
-from andon.errors import Unavailable
+from andon import app
+from andon.app.settings import load_settings
+from andon.drivers.sim.rules import behaviour
+from andon.history.rules import seeding
+from andon.jobs.folder import JobsFolder, jobs_path
+from andon.model.job import JobSpec
+from andon.model.lease import DeviceRequest
 from andon.node.port import Node
 from andon.node.ssh import SshNode
-from andon.node.ssh.client import SshHost, SshTerms
+from andon.node.ssh.client import Said, SshHost
 from andon.testing.node_contract import NodeContract
+from tests.conftest import need
 from tests.integration.parts import need_root, wait_until
+from tests.support.disks import fill, mount
 from tests.support.ssh_hosts import SSHD, SshHosts, andon, command_line, running_ssh, silent_port
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sshd is started as on Linux")
@@ -46,26 +55,43 @@ HOSTILE = {
 }  # fmt: skip
 CALM = {"ANDON_SIMULATE_SCENARIO": "idle", "ANDON_ALERTS_DISABLED_RULES": "node_cpu"}
 """What is shown of such a host does not change from one reading to the next."""
-ANSWERING = ("lab1", "lab2", "lab3", "chatty", "homeless", "full", *SHELLS)
+BY_SMI = ("lab3", "chatty", *SHELLS)
+ANSWERING = ("lab1", "homeless", "full", "unreadable", *BY_SMI)
+NOT_ALMIGHTY = 'setpriv --bounding-set=-dac_override,-dac_read_search sh -c "$SSH_ORIGINAL_COMMAND"'
+"""Root to whom the modes of files apply."""
 
 
 @pytest.fixture(scope="module")
-def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshHosts]:
+def full_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     need_root()
+    folder = tmp_path_factory.mktemp("full")
+    mounted = mount("-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder))
+    assert mounted.returncode == 0, mounted.stderr
+    fill(folder / "file")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory, full_disk: Path) -> Iterator[SshHosts]:
     assert Path(SSHD).exists(), "install openssh-server: dev/parts does"
     made = SshHosts(tmp_path_factory.mktemp("hosts"), 28200)
     try:
         made.add("lab1")
-        made.add("lab2", andon="local", environment=CALM)
+        made.add("lab2", andon="local", environment=CALM | {"ANDON_HISTORY": f"{made.folder}/past"})
         made.add("lab3", andon="smi")
         made.add("lab5", andon="nothing")
-        made.add("chatty")
+        made.add("chatty", andon="smi")
         made.script(made.home("chatty") / ".bashrc", "echo 'welcome to {\"chatty\"}'\n")
         made.add("homeless", environment={"HOME": "/nonexistent"})
-        made.add("full", environment={"TMPDIR": "/dev/full", "XDG_STATE_HOME": "/dev/full"})
+        full = {"TMPDIR": str(full_disk), "XDG_STATE_HOME": str(full_disk / "state")}
+        made.add("full", environment=full)
+        own = {"PATH": f"{made.home('lab1')}/bin:/usr/bin:/bin"}
+        made.add("unreadable", f"ForceCommand {NOT_ALMIGHTY}", environment=own)
+        made.home("unreadable").chmod(0)
         for shell in SHELLS:
             through = f"{shell} sh" if shell == "busybox" else f'{shell} -c "$SSH_ORIGINAL_COMMAND"'
-            made.add(shell, f"ForceCommand {through}")
+            made.add(shell, f"ForceCommand {through}", andon="smi")
         made.add("hangs", "ForceCommand sleep 600")
         made.add("talks", "ForceCommand yes")
         made.add("noshell", "ForceCommand echo This account is not available.; exit 1")
@@ -97,8 +123,8 @@ def test_hosts_with_andon_with_nvidia_smi_and_with_any_shell_answer(hosts: SshHo
         assert (one["answered"], one["reason"]) == (True, None)
         assert set(one) == {"host", "answered", "reason", "seconds", "by", "snapshot"}
         assert one["snapshot"]["schema"] == "andon.snapshot/1"
-        assert len(one["snapshot"]["devices"]) == (1 if name == "lab3" else 4)
-        assert one["by"] == ("nvidia-smi" if name == "lab3" else found["lab1"]["by"])
+        assert len(one["snapshot"]["devices"]) == (1 if name in BY_SMI else 4)
+        assert one["by"] == ("nvidia-smi" if name in BY_SMI else found["lab1"]["by"])
         assert one["snapshot"]["node"] == name
 
 
@@ -116,9 +142,8 @@ FAILURES = {
 
 
 def test_each_failure_has_its_own_words_and_costs_only_its_row(hosts: SshHosts) -> None:
-    found = asked(hosts, ",".join(("lab1", *FAILURES, "older")), "--timeout", "40")
+    found = asked(hosts, ",".join(("older", *FAILURES)), "--timeout", "40")
     assert found["code"] == 1
-    assert found["lab1"]["answered"]
     assert found["older"]["answered"], found["older"]["reason"]
     assert found["older"]["snapshot"]["node"] == "old"
     for name, words in FAILURES.items():
@@ -133,14 +158,14 @@ def test_whoever_hangs_or_prints_for_ever_is_left_after_the_time(hosts: SshHosts
     with silent_port() as port:
         hosts.alias("dead", port)
         began = time.monotonic()
-        found = asked(hosts, "hangs,talks,silent,endless,dead", "--timeout", "4")
+        found = asked(hosts, "hangs,talks,silent,endless,dead", "--timeout", "2")
         assert time.monotonic() - began < 30
     assert found["code"] == 3
-    assert found["hangs"]["reason"].startswith("no answer after 4 s")
-    assert found["silent"]["reason"].startswith("it is connected, but no answer after 4 s")
-    assert found["dead"]["reason"].startswith(("connection timed out", "no answer after 4 s"))
+    assert found["hangs"]["reason"].startswith("no answer after 2 s")
+    assert found["silent"]["reason"].startswith("it is connected, but no answer after 2 s")
+    assert found["dead"]["reason"].startswith(("connection timed out", "no answer after 2 s"))
     for name in ("talks", "endless"):
-        assert "printed more than 16 MiB" in found[name]["reason"] or "4 s" in found[name]["reason"]
+        assert "printed more than 16 MiB" in found[name]["reason"] or "2 s" in found[name]["reason"]
     assert running_ssh(hosts) == []
     wait_until(lambda: not command_line("654321"), "the silent command there to end")
 
@@ -158,27 +183,49 @@ def test_the_text_has_a_column_of_hosts_and_no_escapes(hosts: SshHosts) -> None:
     assert lines[-1] == "2 of 4 hosts answered, 1 GPU free"
 
 
+@pytest.fixture(scope="module")
+def lab2(hosts: SshHosts) -> Iterator[SshHosts]:
+    """A host with a lease, a job that waits and a history."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in hosts.variables["lab2"].items():
+            patch.setenv(name, value)
+        settings, now = load_settings({}).settings, time.time()
+        devices = seeding.specimens(4, settings.simulate_seed)
+        ticks = [seeding.tick(devices, now - 60.0 + number) for number in range(50)]
+        with closing(app.open_store(settings)) as store:
+            facts = [behaviour.describe(one) for one in devices]
+            store.write(ticks, seeding.uses(devices, now, 0.1), facts)
+        jobs_path().mkdir(parents=True, mode=0o700)
+        spec = JobSpec(0, "train", ("true",), "/", DeviceRequest(), now)
+        JobsFolder(jobs_path()).submit([spec])
+    words = ("run", "--simulate", "4", "--gpus", "2", "--", "sh", "-c", "echo begun; exec sleep 99")
+    with hosts.begun(*words, on="lab2") as running:
+        assert running.stdout is not None
+        assert "begun" in running.stdout.readline()
+        yield hosts
+
+
 READ = (
     ("ps",), ("who",), ("devices",), ("devices", "--topology"), ("alerts",),
     ("alerts", "rules", "thermal"), ("jobs",), ("leases",), ("runs",), ("why", "--seconds", "0"),
+    ("history", "-m", "util,memory_used,throttle"), ("history", "--who"),
 )  # fmt: skip
 MOVING = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+|\d+[.:]?\d*|just now|[━╸─▁-█]+")
+SHOWN = {"jobs": "train", "leases": "sleep", "runs": "sh", "history": "utilisation"}
 
 
 @pytest.mark.parametrize("words", READ, ids=" ".join)
 def test_a_command_shows_the_rows_that_it_shows_there(
-    hosts: SshHosts, words: tuple[str, ...]
+    lab2: SshHosts, words: tuple[str, ...]
 ) -> None:
     """As a person would see them on the host itself, after its name."""
-    away = andon(hosts, *words, "--ssh", "lab2", "--timeout", "40")
+    away = andon(lab2, *words, "--ssh", "lab2", "--timeout", "40")
     assert away.returncode == 0, away.stdout
-    there = {"ANDON_SIMULATE": "4", "ANDON_NODE": "lab2", "COLUMNS": "104",
-             **CALM, "XDG_STATE_HOME": str(hosts.home("lab2") / "state"),
-             "ANDON_LEASE_DIR": str(hosts.home("lab2") / "book")}  # fmt: skip
-    own = andon(hosts, *words, **there)
+    own = andon(lab2, *words, **lab2.variables["lab2"] | {"COLUMNS": "104"})
     shown = [line[6:] for line in away.stdout.splitlines()[:-1]]
     same = [line for line in own.stdout.splitlines() if line.strip()]
     assert len(shown) == len(same), away.stdout
+    assert "--who" in words or SHOWN.get(words[0], "") in away.stdout
     for left, right in zip(shown, same, strict=True):
         if "CPU" not in left and "node_cpu" not in left:
             assert _still(left) == _still(right)
@@ -197,16 +244,16 @@ def test_free_lists_the_best_host_first_and_says_whether_any_will_do(hosts: SshH
     assert re.match(r"lab1 +GPU 1 +1 free, 14\.\d GiB", lines[0])
     assert re.match(r"lab3 +– +0 free; 1 in use without a lease", lines[1])
     assert lines[3] == "2 of 3 hosts answered, 1 GPU free"
-    many = andon(hosts, "free", "--gpus", "9", "--ssh", "lab1,lab5", "--timeout", "40")
+    many = andon(hosts, "free", "--gpus", "9", "--ssh", "lab3,lab5", "--timeout", "40")
     assert many.returncode == 6, many.stdout
     assert andon(hosts, "free", "--ssh", "lab5").returncode == 3
 
 
 def test_csv_has_a_column_of_hosts(hosts: SshHosts) -> None:
-    done = andon(hosts, "ps", "--csv", "--ssh", "lab1,lab5,chatty", "--timeout", "40")
+    done = andon(hosts, "ps", "--csv", "--ssh", "lab3,lab5,lab1", "--timeout", "40")
     rows = [line.split(",") for line in done.stdout.splitlines()]
     assert rows[0][:2] == ["host", "device"] or rows[0][0] == "host"
-    assert {row[0] for row in rows[1:]} == {"lab1", "chatty"}
+    assert {row[0] for row in rows[1:]} == {"lab1", "lab3"}
     assert len({len(row) for row in rows}) == 1
     assert "lab5: no andon" in done.stderr
     other = json.loads(andon(hosts, "jobs", "--json", "--ssh", "lab1").stdout)
@@ -289,6 +336,44 @@ def test_a_session_that_is_killed_in_the_middle_is_a_lost_connection(hosts: SshH
     wait_until(lambda: not command_line("654321"), "the command there to end")
 
 
+@pytest.fixture
+def network() -> Iterator[Sequence[str]]:
+    """A network of its own, with only a loopback; returns what a command in it begins with."""
+    need("unshare", "nsenter", "ip")
+    words = ("unshare", "--net", "sh", "-c", "ip link set lo up && echo up && exec cat")
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdin is not None
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"up\n"
+        yield ("nsenter", f"--net=/proc/{holder.pid}/ns/net")
+        holder.stdin.close()
+
+
+def test_a_network_that_is_cut_costs_a_line_and_a_watch_goes_on_afterwards(
+    network: Sequence[str], tmp_path: Path
+) -> None:
+    need_root()
+    hosts = SshHosts(tmp_path, 28400)
+    hosts.inside = network
+    try:
+        hosts.add("cut")
+        log = tmp_path / "log-cut"
+        wait_until(lambda: "listening" in log.read_text(), "sshd to listen")
+        words = ("watch", "--ssh", "cut", "-i", "500ms", "--format", "jsonl")
+        with hosts.begun(*words, inside=network) as watching:
+            assert watching.stdout is not None
+            first = json.loads(watching.stdout.readline())
+            subprocess.run([*network, "ip", "link", "set", "lo", "down"], check=True)
+            away = andon(hosts, "status", "--ssh", "cut", "--timeout", "2", inside=network)
+            subprocess.run([*network, "ip", "link", "set", "lo", "up"], check=True)
+            assert away.returncode == 3
+            assert re.match("cut +(no answer|connection timed out) after [12] s", away.stdout)
+            later = json.loads(watching.stdout.readline())
+            assert later["at"] > first["at"]
+    finally:
+        hosts.close()
+
+
 def test_nothing_is_forwarded_whatever_the_configuration_says(hosts: SshHosts) -> None:
     asks = subprocess.run(
         [str(hosts.bin / "ssh"), "-o", "ForwardAgent=yes", "-G", "lab1"],
@@ -309,22 +394,24 @@ def test_nothing_is_forwarded_whatever_the_configuration_says(hosts: SshHosts) -
         assert line in told
 
 
+class Remembering(SshHost):
+    """Asks each question once: what is checked is how answers are read."""
+
+    answers: ClassVar[dict[object, list[Said]]] = {}
+
+    def ask(self, *commands: Sequence[str]) -> list[Said]:
+        if commands not in self.answers:
+            self.answers[commands] = super().ask(*commands)
+        return self.answers[commands]
+
+
 class TestSsh(NodeContract):
     """The contract of nodes; what changes something is refused."""
 
     @pytest.fixture
-    def node(self, hosts: SshHosts, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
-        from andon import app
-        from andon.app.settings import load_settings
-
-        monkeypatch.setenv("PATH", f"{hosts.bin}:{os.environ['PATH']}")
+    def node(self, lab2: SshHosts, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
+        monkeypatch.setenv("PATH", f"{lab2.bin}:{os.environ['PATH']}")
         settings = load_settings({}).settings
-        made = SshNode(SshHost("lab1", terms=SshTerms(60.0)), lambda: app.rulebook(settings))
+        made = SshNode(Remembering("lab2", seconds=60.0), lambda: app.rulebook(settings))
         yield made
         made.close()
-
-    def test_a_lease_that_does_not_exist_is_gone(self, node: Node) -> None:
-        with pytest.raises(Unavailable):
-            node.leases.release("zzzz", "")
-        with pytest.raises(Unavailable):
-            node.leases.extend("zzzz", 60.0)

@@ -31,9 +31,8 @@ BOUNDED = settings(
 
 @pytest.mark.parametrize("mode", list(GenerationMode))
 def test_no_request_that_the_schema_allows_or_forbids_breaks_the_server(
-    tmp_path: Path, mode: GenerationMode, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, mode: GenerationMode, book_folder: Path
 ) -> None:
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
     sampler = Hand(drawn.farm())
     recorder = Recorder(lambda: open_store(Settings(history_store="memory:")), sampler.subscribe(1))
     free = Snapshot("node17", drawn.AT, devices=tuple(gpu(index) for index in range(4)))

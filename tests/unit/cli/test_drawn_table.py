@@ -254,9 +254,8 @@ ASKED = (80, False, False, False)
 
 
 @pytest.fixture
-def now(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def now(monkeypatch: pytest.MonkeyPatch, book_folder: Path) -> None:
     monkeypatch.setattr("time.time", lambda: NOW + 1.0)
-    monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / "book"))
 
 
 @pytest.mark.usefixtures("now")

@@ -1,10 +1,12 @@
 """A command that is called for many hosts: in which order, how many at once, and what is shown."""
 
 import json
-import threading
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import click
 import pytest
@@ -17,84 +19,107 @@ from andon.cli.ssh.table import HostAnswer, HostTable, answers_to_json, offer_li
 from andon.cli.terminal import Choices, Terminal, write
 from andon.errors import Gone, Unavailable
 from andon.model import wire
+from andon.node.ssh import SshNode
+from andon.node.ssh.calls import AT_ONCE, SILENT_SECONDS, SshCalls
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> "type[PlayedCalls]":
+    """Hosts without ssh: h0 to h149 never answer, the others at once."""
+    monkeypatch.setattr(asked, "SshCalls", PlayedCalls)
+    PlayedCalls.asked, PlayedCalls.most = [], 0
+    return PlayedCalls
+
+
+class PlayedCall:
+    kind = "andon"
+
+    def __init__(self, host: str, count: int) -> None:
+        self.host, self._count = host, count
+
+    def answer(self) -> bytes:
+        if self.host == "b":
+            raise Unavailable("no such name", cause="ssh")
+        line = b'\n{"code": 0, "out": {"name": "%s"}}' % self.host.encode()
+        return b'{"andon": "1"}' + line * self._count
+
+
+class PlayedCalls(SshCalls):
+    """Calls whose hosts are named by what they do."""
+
+    asked: ClassVar[list[tuple[str, wire.Json]]] = []
+    most = 0
+    has_room = True
+
+    def begin(self, host: str, andon: str, request: wire.Json) -> PlayedCall:  # type: ignore[override]
+        self.asked.append((host, request))
+        call = PlayedCall(host, len(request["ask"]))
+        self._open[id(call)] = call  # type: ignore[assignment]
+        type(self).most = max(self.most, len(self._open))
+        return call
+
+    def ended(self, wait: float = 0.0) -> list[PlayedCall]:  # type: ignore[override]
+        calls: list[Any] = list(self._open.values())
+        found = [one for one in calls if self.over or not one.host.startswith("dead")]
+        for one in found:
+            del self._open[id(one)]
+        return found
 
 
 def asking(call: Callable[[], int], timeout: float | None = None) -> Asking:
     context = click.Context(cli)
-    context.obj = choices = Choices(timeout=timeout, color="never")
-    return Asking(context, choices, call, 80)
+    context.obj = Choices(timeout=timeout, color="never")
+    return Asking(context, context.obj, call, 80)
 
 
-def test_answers_come_back_in_the_order_of_the_hosts() -> None:
+def ask(*commands: str) -> str:
+    """What a command there has printed."""
+    node = chosen().node
+    assert isinstance(node, SshNode)
+    return str([node.host.object((command,))["name"] for command in commands])
+
+
+def test_answers_come_back_in_the_order_of_the_hosts(played: "type[PlayedCalls]") -> None:
+    """A command that asks twice is called again, until it has what it asks for."""
     came = list[str]()
 
     def call() -> int:
-        import sys
-
-        name = chosen().url or ""
-        write(sys.stdout, f"of {name}\n")
-        if name == "ssh:b":
-            raise Unavailable("no such name", cause="ssh")
+        write(sys.stdout, f"of {chosen().url}: {ask('first', 'second')}\n")
         return 0
 
     found = asking(call).all(["a", "b", "c"], lambda place, answer: came.append(answer.host))
     assert [one.host for one in found] == ["a", "b", "c"]
     assert sorted(came) == ["a", "b", "c"]
-    assert [one.text for one in found] == ["of ssh:a\n", "of ssh:b\n", "of ssh:c\n"]
+    assert [one.text for one in found] == ["of ssh:a: ['a', 'a']\n", "", "of ssh:c: ['c', 'c']\n"]
     assert [one.answered for one in found] == [True, False, True]
+    assert found[0].by == "andon 1"
+    questions = [(host, request["ask"]) for host, request in played.asked]
+    assert sorted(questions) == sorted(
+        [("a", [["first"]]), ("a", [["second"]]), ("b", [["first"]]), ("c", [["first"]]),
+         ("c", [["second"]])]
+    )  # fmt: skip
 
 
-def test_hosts_that_are_dead_keep_no_other_from_being_asked(
-    monkeypatch: pytest.MonkeyPatch,
+def test_when_the_time_is_over_the_rest_is_told(
+    played: "type[PlayedCalls]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """150 of 200 never answer: the others do, long before the time is over."""
-    monkeypatch.setattr(asked, "STARTING_SECONDS", 0.01)
-    over, answered = threading.Event(), list[str]()
-
-    def call() -> int:
-        terms = chosen().terms
-        assert terms is not None
-        assert terms.turn is not None
-        if int((chosen().url or "").removeprefix("ssh:h")) < 150:
-            terms.turn.release()
-            over.wait(60)
-            terms.turn.acquire()
-            raise Unavailable("connection timed out", cause="ssh")
-        return 0
-
-    def add(place: int, answer: HostAnswer) -> None:
-        answered.append(answer.host)
-        if len(answered) == 50:
-            over.set()
-
-    found = asking(call, timeout=600.0).all([f"h{number}" for number in range(200)], add)
-    assert sum(one.answered for one in found) == 50
-    assert {int(name[1:]) for name in answered[:50]} == set(range(150, 200))
+    monkeypatch.setattr(played, "has_room", property(lambda self: len(self._open) < 2))
+    found = asking(lambda: bool(ask("first")), timeout=0.1).all(
+        ["dead1", "dead2", "c"], lambda *_: None
+    )
+    assert found[2].reason == "not asked: 0.1 s were over"
+    assert played.most == 2
 
 
-def test_at_most_so_many_begin_at_once_and_the_rest_is_told_of_the_end() -> None:
-    now, most = 0, 0
-    lock = threading.Lock()
-
-    def call() -> int:
-        nonlocal now, most
-        terms = chosen().terms
-        assert terms is not None
-        assert terms.turn is not None
-        assert terms.until is not None
-        with lock:
-            now, most = now + 1, max(most, now + 1)
-        terms.turn.release()
-        time.sleep(max(0.0, terms.until - time.monotonic()))
-        terms.turn.acquire()
-        with lock:
-            now -= 1
-        raise Unavailable("no answer", cause="ssh")
-
-    found = asking(call, timeout=0.3).all([f"h{number}" for number in range(40)], lambda *_: None)
-    assert most <= asked.AT_ONCE
-    reasons = {one.reason for one in found}
-    assert reasons == {"no answer", "not asked: 0.3 s were over"}
+def test_whoever_is_silent_gives_its_place_to_the_next() -> None:
+    with SshCalls(60.0) as calls:
+        now = time.monotonic()
+        heard = [now] * (AT_ONCE - 1) + [now - 2 * SILENT_SECONDS] * 100
+        calls._open = {n: SimpleNamespace(heard=at) for n, at in enumerate(heard)}  # type: ignore[misc]
+        assert calls.has_room
+        calls._open[999] = SimpleNamespace(heard=now)  # type: ignore[assignment]
+        assert not calls.has_room
+        calls._open.clear()
 
 
 def test_another_error_of_a_command_ends_all_and_closes_what_is_open() -> None:
@@ -158,16 +183,16 @@ def test_json_has_a_schema_for_snapshots_and_one_for_the_rest() -> None:
 GIB = 1 << 30
 
 
-def offered(*kinds: str, available: bool = True) -> HostAnswer:
+def offered(*kinds: str, available: bool = True) -> wire.Json:
     rows = [
         {"label": str(n), "kind": kind, "code": None, "free_bytes": (80 - n) * GIB}
         for n, kind in enumerate(kinds)
     ]
-    return HostAnswer("h", None, wire.dumps({"available": available, "devices": rows}))
+    return {"available": available, "devices": rows}
 
 
 @pytest.mark.parametrize(
-    ("answer", "line"),
+    ("found", "line"),
     [
         (offered("free"), "GPU 0           1 free, 80.0 GiB"),
         (offered("free", "free"), "GPU 0, 1        2 free, 80.0 GiB and 79.0 GiB"),
@@ -178,8 +203,8 @@ def offered(*kinds: str, available: bool = True) -> HostAnswer:
         (offered("held", available=False), "–               0 free; 1 held"),
     ],
 )
-def test_an_offer_in_a_line(answer: HostAnswer, line: str) -> None:
-    assert offer_line(answer) == line
+def test_an_offer_in_a_line(found: wire.Json, line: str) -> None:
+    assert offer_line(found) == line
 
 
 def test_a_host_that_only_cannot_do_what_was_asked_has_answered() -> None:

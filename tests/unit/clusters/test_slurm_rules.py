@@ -1,22 +1,28 @@
 """What a submission is in Slurm's words, and what Slurm's answers mean."""
 
 import shlex
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from andon import errors
 from andon.clusters.slurm.rules import answers, commands, reasons
 from andon.clusters.slurm.rules.answers import SEPARATOR
-from andon.clusters.slurm.rules.commands import SlurmOptions
+from andon.clusters.slurm.rules.commands import SameAndon, SlurmOptions
 from andon.errors import Invalid
 from andon.model.job import JobState
-from andon.model.job.cluster import Submission
+from andon.model.job.cluster import ClusterTask, Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import Checkpoint, JobSpec
 from andon.settings.clusters import ClusterSettings
+from andon.version import __version__
 
 AT = 1_794_919_219.0
+INSTALLED = SameAndon("/nowhere/python", "/nowhere", "0.0.0")
 
 
 def submission(job: dict[str, Any] | None = None, **more: Any) -> Submission:
@@ -30,6 +36,18 @@ def asked(**request: Any) -> dict[str, Any]:
 
 def arguments(one: Submission, **options: Any) -> list[str]:
     return commands.sbatch_arguments(one, SlurmOptions(**options), "/logs", None)
+
+
+def task(one: Submission, **options: Any) -> ClusterTask:
+    return commands.task_of(one, SlurmOptions(**options), "slurm", "/logs")
+
+
+def scripted(one: Submission, installed: SameAndon = INSTALLED) -> str:
+    return commands.batch_script(one, task(one), installed)
+
+
+def ran(script: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(["sh"], input=script, capture_output=True, text=True, check=True)
 
 
 # What is submitted.
@@ -106,8 +124,8 @@ def test_options_that_say_what_andon_says_are_refused(word: str) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"queue": "x"}, {"partition": 5}, {"partition": "a\nb"}, {"options": "--mem=1G"},
-     {"options": [5]}],
+    [{"queue": "x"}, {"partition": 5}, {"partition": "a\nb"}, {"on_busy": "wait"},
+     {"options": "--mem=1G"}, {"options": [5]}],
 )  # fmt: skip
 def test_wrong_settings_are_named(options: dict[str, Any]) -> None:
     with pytest.raises(Invalid) as caught:
@@ -117,26 +135,55 @@ def test_wrong_settings_are_named(options: dict[str, Any]) -> None:
 
 def test_the_script_keeps_every_word_as_it_is() -> None:
     words = ("echo", "a b", "$HOME", "`id`", "'\"", "END", "")
-    script = commands.batch_script(submission({"argv": words, "umask": 0o077}).job)
+    script = scripted(submission({"argv": words, "umask": 0o077}))
     assert "umask 0077\n" in script
-    (last,) = [line for line in script.splitlines() if line.startswith("exec ")]
-    assert shlex.split(last) == ["exec", *words]
+    (line,) = [line for line in script.splitlines() if line.startswith("set -- ")]
+    assert shlex.split(line)[2:] == list(words)
+
+
+@pytest.mark.process
+def test_the_node_is_asked_for_the_same_andon_and_runs_the_command_without_it() -> None:
+    found = ran(scripted(submission({"argv": ("echo", "plain")})))
+    assert found.stdout == "plain\n"
+    assert found.stderr.startswith("andon: no record of this job: ")
+    assert "No such file" in found.stderr or "not found" in found.stderr
+    other = replace(INSTALLED, python=sys.executable, folder=str(Path(errors.__file__).parents[1]))
+    found = ran(scripted(submission({"argv": ("echo", "plain")}), other))
+    assert found.stdout == "plain\n"
+    assert f"it has andon {__version__}" in found.stderr
+
+
+def test_a_process_for_each_gpu_is_a_step_of_as_many_tasks() -> None:
+    two = submission(asked(least=2, most=2), per_gpu=1)
+    assert "--ntasks=2" in arguments(two)
+    (line,) = [one for one in scripted(two).splitlines() if one.startswith("exec srun ")]
+    assert "--ntasks=2 --gpus-per-task=1" in line
+    assert "--gpu-bind=single:3" in scripted(submission(per_gpu=3))
+
+
+def test_a_job_is_given_back_only_if_the_settings_say_so() -> None:
+    assert task(submission()).if_busy == ""
+    line = task(submission(), on_busy="requeue").if_busy
+    assert "scontrol requeue $SLURM_JOB_ID" in line
+    assert line.endswith("ExcNodeList=$SLURMD_NODENAME Requeue=0")
+    kept = task(submission({"retry_lost": True}), on_busy="requeue").if_busy
+    assert kept.endswith("ExcNodeList=$SLURMD_NODENAME")
 
 
 def test_the_preview_can_be_pasted_whatever_the_command_holds() -> None:
     given = submission({"argv": ("echo", "END\nEND_")})
-    text = commands.preview(given, arguments(given))
+    text = commands.preview(given, arguments(given), scripted(given))
     end = text.rstrip("\n").rpartition("\n")[2]
     assert f"<<'{end}'" in text
     assert text.count(f"\n{end}\n") == 1
 
 
 def test_a_job_at_the_terminal_takes_no_array_and_waits_for_nothing() -> None:
-    command = commands.srun_command(submission(), SlurmOptions())
+    command = commands.srun_command(submission(), SlurmOptions(), task(submission()), INSTALLED)
     assert command[-3:] == ["python", "train.py", "a b"]
     for one in (submission(indices=(1,)), submission(after=("1",)), submission({"begin_at": AT})):
         with pytest.raises(Invalid):
-            commands.srun_command(one, SlurmOptions())
+            commands.srun_command(one, SlurmOptions(), task(one), INSTALLED)
 
 
 # What Slurm answers.

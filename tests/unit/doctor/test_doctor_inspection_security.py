@@ -8,16 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from andon.doctor.inspection import books
 from andon.doctor.inspection.books import OLD_SECONDS, read_contents
 from andon.doctor.inspection.security import (
-    AnnouncedServer,
     parse_address,
     parse_listeners,
-    parse_server,
     read_above,
     read_kept,
     read_security,
@@ -173,13 +169,9 @@ def test_a_file_that_is_not_there_is_nothing(tmp_path: Path) -> None:
      b'{"url": "http://h:1", "pid": -1}', b'{"url": "http://h:1", "pid": 1e3}',
      b'{"url": "http://h:1", "pid": 4611686018427387904}', b"[" * 4096],
 )  # fmt: skip
-def test_a_strange_server_json_says_nothing(content: bytes) -> None:
-    assert parse_server(content) == AnnouncedServer()
-
-
-@given(st.binary(max_size=200))
-def test_no_server_json_is_too_strange(content: bytes) -> None:
-    assert parse_server(content).pid >= 0
+def test_a_strange_server_json_says_nothing(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "server.json").write_bytes(content)
+    assert read_server(tmp_path, tmp_path) is None
 
 
 @pytest.mark.parametrize(

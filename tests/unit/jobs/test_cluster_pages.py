@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from andon.errors import Gone, Invalid, Unavailable
 from andon.failures.retrying import Clocks
 from andon.jobs.clusters import asking, notes, pages
-from andon.jobs.clusters.asking import OpenCluster
+from andon.jobs.clusters.asking import NotSent, OpenCluster
 from andon.jobs.clusters.poller import ClusterPoller
-from andon.jobs.folder import CLUSTER_PAGES, jobs_path, open_jobs_folder
+from andon.jobs.clusters.submitting import submit_there
+from andon.jobs.folder import CLUSTER_PAGES, SUBMISSIONS, jobs_path, open_jobs_folder
 from andon.model.job import JobState
 from andon.model.job.cluster import ClusterJob, Submission
 from andon.model.job.device_request import DeviceRequest
@@ -156,7 +157,7 @@ def test_what_is_refused_leaves_no_note_and_what_is_not_answered_does(fake: Fake
 
 def test_a_damaged_note_is_passed_over(fake: FakeCluster) -> None:
     notes.submit_once("lab", fake, submission())
-    folder = jobs_path() / notes.FOLDER
+    folder = jobs_path() / SUBMISSIONS
     (folder / "b.json").write_text('{"schema":"andon.submission/1"}')
     (folder / "c.json").write_text("no")
     assert [note.submission.label for note in notes.recent_notes(0.0)] == ["a1"]
@@ -207,3 +208,32 @@ def test_root_asks_for_everyone_and_keeps_that_to_itself(fake: FakeCluster) -> N
     (page,) = pages.pages_now([opened(other)], everyone=True)
     assert len(page.jobs) == 1
     assert pages.kept_page("lab").at is None
+
+
+def test_a_submission_that_was_not_sent_leaves_nothing(fake: FakeCluster) -> None:
+    class Away(FakeCluster):
+        def __init__(self) -> None: ...
+
+        def submit(self, submission: Submission) -> str:
+            raise NotSent("its controller does not answer")
+
+    there = OpenCluster("lab", 5.0, Away)
+    with pytest.raises(NotSent) as caught:
+        submit_there(there, submission())
+    assert caught.value.reason == "lab: its controller does not answer"
+    assert notes.recent_notes(0.0) == []
+    assert not pages.was_used("lab")
+    assert not (jobs_path() / CLUSTER_PAGES).exists()
+    fake.break_(away="connection refused")
+    with pytest.raises(Unavailable, match="whether it took the job is not known"):
+        submit_there(opened(fake), submission())
+    with pytest.raises(NotSent):
+        submit_there(there, submission())
+    assert notes.recent_notes(0.0) != []  # what was sent before it may have been taken
+    assert pages.was_used("lab")
+
+
+def test_a_cluster_that_has_answered_was_used(fake: FakeCluster) -> None:
+    assert not pages.was_used("lab")
+    pages.pages_now([opened(fake)])
+    assert pages.was_used("lab")

@@ -33,7 +33,7 @@ from andon.model.job import (
     JobState,
     NotifyWhen,
 )
-from andon.model.job.facts import claim_to_json, dumps, end_to_json
+from andon.model.job.facts import claim_to_json, dumps, plain_fields
 from andon.model.lease import DeviceRequest
 from tests.support.waiting import wait_for
 
@@ -57,7 +57,7 @@ def ended_job(folder: JobsFolder, **more: Any) -> int:
     claim = AttemptClaim(5, 6, "boot", 7, 8, AT)
     end = AttemptEnd(EndReason.EXITED, AT, AT + 9, 9.0, 3)
     (attempt / CLAIM).write_text(dumps(claim_to_json(claim)))
-    (attempt / END).write_text(dumps(end_to_json(end)))
+    (attempt / END).write_text(dumps(plain_fields(end)))
     return spec.number
 
 

@@ -40,8 +40,8 @@ from andon.model.job import (
 from andon.model.job.facts import (
     claim_to_json,
     dumps,
-    end_to_json,
     loads,
+    plain_fields,
     spec_from_json,
     spec_to_json,
 )
@@ -319,7 +319,7 @@ def test_who_takes_over_an_attempt_is_its_supervisor_until_it_has_ended(folder: 
         assert scanner.again(1) == JobFacts(plain(1), attempts=(AttemptFacts(1, claim),))
     assert list(scanner.unread) == [str(adopted)]
     end = AttemptEnd(EndReason.EXITED, AT, AT + 1, 1.0, 0)
-    (attempt / "end.json").write_text(dumps(end_to_json(end)))
+    (attempt / "end.json").write_text(dumps(plain_fields(end)))
     assert scanner.again(1) == JobFacts(plain(1), attempts=(AttemptFacts(1, CLAIM, end=end),))
 
 

@@ -2,18 +2,21 @@
 
 import json
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
 from andon.jobs.record import finish
+from andon.model.device import Snapshot
 from andon.model.job import AttemptEnd, EndReason
 from andon.model.run.record import RunEnd, RunState
 from andon.model.run.wire import line_to_text
 from andon.runs.files import RecordFile
-from andon.runs.header import record_path
 from andon.runs.opening import RunRecording
-from tests.support.run_parts import BEGAN, begin, sample
+from tests.support.run_parts import BEGAN, begin, device, sample
+from tests.support.sharing_parts import gpu
+from tests.support.web_parts import Hand
 
 ENDED = AttemptEnd(EndReason.EXITED, BEGAN, BEGAN + 9, 9.0, 0)
 DONE = RunEnd(BEGAN + 9, RunState.SUCCEEDED, 9.0, 1, {})
@@ -72,11 +75,29 @@ def test_a_line_of_which_only_a_part_was_written_does_not_spoil_the_next(
     assert file.dropped == 1
 
 
-def test_two_jobs_that_begin_at_once_have_a_record_each(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chances = iter((b"\0\0", b"\0\0", b"\0\1"))
-    monkeypatch.setattr(os, "urandom", lambda size: next(chances))
-    one = record_path(tmp_path, "train", BEGAN)
-    one.touch()
-    assert record_path(tmp_path, "train", BEGAN) != one
+def looked_for(write: object) -> threading.Thread:
+    """Facts of which there are none."""
+    thread = threading.Thread(target=lambda: None)
+    thread.start()
+    return thread
+
+
+def test_a_record_is_continued_where_a_killed_dispatcher_left_it() -> None:
+    busy = Snapshot("n", BEGAN + 1.0, devices=(gpu(0, busy=50),))
+    how = RunRecording(Hand(busy), direct=True)
+    recorder = how.open(begin(device(0)), looked_for)
+    recorder.read_last()
+    recorder.pause()
+    again = how.resume(recorder.path)
+    assert again is not None
+    verdict = finish(again, ENDED, "", 7)
+    assert (verdict.state, verdict.free_bytes) == (RunState.SUCCEEDED, 7)
+    told = events(recorder.path)
+    assert (told[0], told[-1], set(told[1:-1])) == ("begin", "end", {"sample"})
+    assert how.resume(recorder.path) is None
+
+
+def test_a_job_that_did_not_start_has_no_record() -> None:
+    recorder = RunRecording(direct=True).open(begin(), looked_for)
+    recorder.discard()
+    assert not recorder.path.exists()

@@ -12,6 +12,7 @@ from andon.jobs.file import specs_of
 from andon.jobs.git_commit import GitCommitLookup
 from andon.jobs.rules.file_keys import FileJob
 from andon.jobs.submitting import here_spec
+from andon.model.codec import read
 from andon.model.job import facts
 from andon.model.job.device_request import DeviceRequest
 from andon.standalone.quick_parts import dumps_within
@@ -67,6 +68,6 @@ def test_the_end_fits_into_its_space_and_can_be_read(letter: str) -> None:
     said = {"reason": "not_started", "started": 1.0, "ended": 2.0, "seconds": 1.0, "exit_code": 127}
     line = dumps_within({**said, "message": letter * 4000, "by": "ada"}, "message", 4096)
     assert len(line) <= 4096
-    end = facts.end_from_json(facts.loads(line))
+    end = read(facts.AttemptEnd, facts.loads(line))
     assert end.message is not None
     assert end.message.startswith(letter * 100)

@@ -174,7 +174,7 @@ def history_to_json(lines: Sequence[HistoryLine], since: float, until: float) ->
         "series": [
             {
                 "device": line.uuid,
-                "index": line.device.index if line.device else None,
+                **{name: getattr(line.device, name, None) for name in ("index", "vendor", "name")},
                 "metric": line.metric,
                 "buckets": [_bucket_json(bucket) for bucket in line.buckets],
             }

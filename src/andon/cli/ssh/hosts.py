@@ -2,14 +2,12 @@
 once."""
 
 import io
-import queue
 import shlex
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout, suppress
 from copy import copy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +15,18 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
+from andon import app
 from andon.cli.options import chosen
 from andon.cli.sources import settings_of
 from andon.cli.ssh.table import HostAnswer, HostTable
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import AndonError, Invalid, Unavailable
-from andon.node.ssh.client import TIMEOUT_SECONDS, SshTerms
+from andon.node.ssh import SshNode
+from andon.node.ssh.calls import LOOK_SECONDS, PATIENT_SECONDS, SshCalls
+from andon.node.ssh.client import TIMEOUT_SECONDS, Commands, SshHost, Unanswered
 from andon.node.ssh.names import configured_hosts, hosts_of, listed_hosts
 
-AT_ONCE = 32
-STARTING_SECONDS = 0.5
-"""A host that has not answered by then waits for the network: it no longer counts as one of those
-at once."""
-LOOK_SECONDS = 0.05
 MOST_FILE_BYTES = 4 << 20
-LEAST_WIDTH = 40
 READING = frozenset(
     ("status", "ps", "devices", "history", "why", "alerts", "alerts show", "alerts rules", "free",
      "leases", "who", "jobs", "runs", "estimate", "doctor")
@@ -88,7 +83,6 @@ def _live(
     """Runs a command that stays: one host is its node."""
     if len(hosts) == 1:
         choices.url, choices.ssh, choices.hosts_file = url_of(hosts[0]), (), None
-        choices.terms = SshTerms(choices.timeout or TIMEOUT_SECONDS)
         return int(call() or 0)
     if path == "top":
         raise Invalid("andon top shows one host", hint="several: andon watch --ssh HOST,HOST")
@@ -162,91 +156,87 @@ class AskedHost(Struct):
     """One host while it is asked."""
 
     place: int
-    name: str
+    ssh: SshHost
     choices: Choices
-    began: float = 0.0
+    began: float
+    asked: int = 0  # how many commands, in the last question
 
 
 class Asking:
-    """Calls a command for many hosts, each in a thread with its own choices and output."""
+    """Calls a command for many hosts, each with its own choices and output. It is called again
+    whenever the host has answered what it asks."""
 
     def __init__(
         self, context: click.Context, choices: Choices, call: Callable[[], Any], width: int
     ) -> None:
         self._context, self._choices, self._call, self._width = context, choices, call, width
-        self._turn = threading.Lock()  # commands and their modules know nothing of threads
-        self._done: queue.SimpleQueue[tuple[AskedHost, HostAnswer | BaseException]] = (
-            queue.SimpleQueue()
-        )
+        self._settings = settings = settings_of(choices)  # a mistake in them is reported once
+        self._book = cache(lambda: app.rulebook(settings))
+        self._first: Commands = ()  # what is asked first, of every host
+        self._open = dict[int, AskedHost]()
 
     def all(self, names: Sequence[str], add: Callable[[int, HostAnswer], None]) -> list[HostAnswer]:
         """Returns the answers in the order of the hosts; `add` gets each as it comes."""
-        settings_of(self._choices)  # a mistake in them is reported once
-        color = "always" if Terminal.of(self._choices).color else "never"
-        seconds = self._choices.timeout or TIMEOUT_SECONDS
-        until = time.monotonic() + seconds
-        own = replace(
-            self._choices, ssh=(), hosts_file=None, quiet=True, color=color, width=self._width,
-            terms=SshTerms(seconds, until, self._turn), warned=True, node=None,
-        )  # fmt: skip
-        waiting = [
-            AskedHost(place, name, replace(own, url=url_of(name)))
-            for place, name in enumerate(names)
-        ][::-1]
-        asked, found = list[AskedHost](), dict[int, HostAnswer]()
-        with _apart() as outputs:
-            try:
-                while len(found) < len(names):
-                    now = time.monotonic()
-                    young = [h for h in asked if now - h.began < STARTING_SECONDS]
-                    while waiting and now < until and len(young) < AT_ONCE:
-                        host = waiting.pop()
-                        host.began = now
-                        asked, young = [*asked, host], [*young, host]
-                        threading.Thread(
-                            target=self._ask, args=(host, outputs), daemon=True
-                        ).start()
-                    late = waiting if now >= until else []
-                    for host in late:
-                        reason = f"not asked: {seconds:g} s were over"
-                        self._done.put((host, HostAnswer.failed(host.name, Unavailable(reason))))
-                    waiting = [] if late else waiting
-                    with suppress(queue.Empty):
-                        host, answer = self._done.get(timeout=LOOK_SECONDS if waiting else None)
-                        asked = [one for one in asked if one is not host]
-                        if isinstance(answer, BaseException):
-                            raise answer
-                        found[host.place] = answer
-                        add(host.place, answer)
-            finally:
-                for host in asked:
-                    if host.choices.node is not None:
-                        host.choices.node.close()
+        waiting, found = list(enumerate(names))[::-1], dict[int, HostAnswer]()
+        make, seconds = self._maker(), self._choices.timeout or TIMEOUT_SECONDS
+        with SshCalls(seconds) as calls:
+            while len(found) < len(names):
+                ready = list[AskedHost]()
+                while waiting and not calls.over and calls.has_room and not ready:
+                    host = make(*waiting.pop())
+                    if self._first:
+                        self._begin(host, self._first, calls)
+                    else:
+                        ready.append(host)
+                if not ready:
+                    for call in calls.ended(LOOK_SECONDS if waiting else PATIENT_SECONDS):
+                        host = self._open.pop(id(call))
+                        host.ssh.keep(call, host.asked)
+                        ready.append(host)
+                done = [(h.place, a) for h in ready if (a := self._go_on(h, calls)) is not None]
+                if calls.over:
+                    late = Unavailable(f"not asked: {seconds:g} s were over")
+                    done += [(place, HostAnswer(name, late)) for place, name in waiting]
+                    waiting = []
+                for place, answer in done:
+                    found[place] = answer
+                    add(place, answer)
         return [found[place] for place in range(len(names))]
 
-    def _ask(self, host: AskedHost, outputs: "_Outputs") -> None:
-        began = time.monotonic()
-        text = outputs.begin()
+    def _maker(self) -> Callable[[int, str], AskedHost]:
+        """Returns what makes a host with its own choices."""
+        own = replace(
+            self._choices, ssh=(), hosts_file=None, quiet=True, width=self._width, warned=True,
+            color="always" if Terminal.of(self._choices).color else "never",
+        )  # fmt: skip
+        andon = self._settings.ssh_andon
+
+        def made(place: int, name: str) -> AskedHost:
+            choices = replace(own, url=url_of(name))
+            return AskedHost(place, SshHost(name, andon), choices, time.monotonic())
+
+        return made
+
+    def _begin(self, host: AskedHost, asked: Commands, calls: SshCalls) -> None:
+        host.asked, self._first = len(asked), self._first or asked
+        host.ssh.postpone()
+        self._open[id(host.ssh.begin(calls, asked))] = host
+
+    def _go_on(self, host: AskedHost, calls: SshCalls) -> HostAnswer | None:
+        """Calls the command; returns None if it asks the host for something."""
+        host.ssh.postpone()
+        host.choices.node = node = SshNode(host.ssh, self._book)
+        text, code, error = io.StringIO(), 0, None
         try:
-            code, error = 0, None
-            try:
-                with self._turn, _twin(self._context, host.choices).scope(cleanup=False):
-                    code = int(self._call() or 0)
-            except AndonError as exc:
-                code, error = exc.exit_code, exc
-            node = host.choices.node
-            answer = HostAnswer(
-                host.name,
-                error,
-                text.getvalue(),
-                code,
-                time.monotonic() - began,
-                getattr(getattr(node, "host", None), "by", None),
-                node.live.free() if node is not None else None,  # type: ignore[attr-defined]
-            )
-            self._done.put((host, answer))
-        except BaseException as exc:  # noqa: BLE001 - of any kind: the command ends with it
-            self._done.put((host, exc))
+            with redirect_stdout(text), _twin(self._context, host.choices).scope(cleanup=False):
+                code = int(self._call() or 0)
+        except Unanswered as question:
+            self._begin(host, question.commands, calls)
+            return None
+        except AndonError as exc:
+            code, error = exc.exit_code, exc
+        ssh, took = host.ssh, time.monotonic() - host.began
+        return HostAnswer(ssh.name, error, text.getvalue(), code, took, ssh.by, node.live.free())
 
 
 def _twin(context: click.Context, choices: Choices) -> click.Context:
@@ -257,30 +247,3 @@ def _twin(context: click.Context, choices: Choices) -> click.Context:
     else:
         own.parent = _twin(context.parent, choices)
     return own
-
-
-class _Outputs(io.TextIOBase):
-    """Standard output for threads that each have their own."""
-
-    encoding = "utf-8"
-
-    def __init__(self) -> None:
-        self._own = threading.local()
-
-    def begin(self) -> io.StringIO:
-        text = self._own.text = io.StringIO()
-        return text
-
-    def write(self, text: str) -> int:
-        return int(self._own.text.write(text))
-
-
-@contextmanager
-def _apart() -> Iterator[_Outputs]:
-    """Gives each thread its own standard output; the table is written to the real one."""
-    real, outputs = sys.stdout, _Outputs()
-    sys.stdout = outputs
-    try:
-        yield outputs
-    finally:
-        sys.stdout = real

@@ -1,7 +1,5 @@
 """Answers of several hosts: as one text with a column of hosts, one JSON document or one CSV."""
 
-import csv
-import io
 import re
 import sys
 from collections.abc import Sequence
@@ -37,10 +35,6 @@ class HostAnswer(Struct, frozen=True):
     seconds: float = 0.0
     by: str | None = None
     free: int | None = None  # GPUs, where that is known
-
-    @classmethod
-    def failed(cls, host: str, error: AndonError) -> "HostAnswer":
-        return cls(host, error)
 
     @property
     def answered(self) -> bool:
@@ -87,9 +81,9 @@ class HostTable:
             write(self._out, wire.dumps(value, indented=self._terminal.live) + "\n")
             return
         if self._form == "free":
-            answers = [replace(one, free=_free_for(one)) for one in answers]
-            for answer in sorted(answers, key=_rank):
-                self._put(self.lines(answer, offer_line(answer)), ())
+            ranked = sorted(map(_as_offer, answers), key=lambda pair: pair[0])
+            answers = [answer for _, answer in ranked]
+            self._put([line for answer in answers for line in self.lines(answer)], ())
         if self._form != "csv":
             line = say(summary(answers), "dim").fit(self._terminal.width)
             write(self._out, line.paint(self._terminal.color) + "\n")
@@ -102,14 +96,14 @@ class HostTable:
         if lines or up or below:
             write(self._out, up + "".join(f"{line}\n" for line in (*lines, *below)))
 
-    def lines(self, answer: HostAnswer, text: str | None = None) -> list[str]:
+    def lines(self, answer: HostAnswer) -> list[str]:
         if answer.error is not None:
-            said = say("" if answer.answered else f"{NO_ANSWER}  ", "yellow")
-            said += say(answer.reason or "")
+            reason = answer.reason or ""
+            known = answer.answered or reason.startswith(NO_ANSWER)
+            said = say("" if known else f"{NO_ANSWER}  ", "yellow") + say(reason)
             return [self._named(answer.host, said)]
-        shown = (answer.text if text is None else text).rstrip("\n").split("\n")
         lines = list[str]()
-        for line in shown:
+        for line in answer.text.rstrip("\n").split("\n"):
             if _is_heading(line):
                 if line != self._heading:
                     lines.append(self._prefixed("HOST", without_commands(line), "dim"))
@@ -131,16 +125,14 @@ class HostTable:
         if answer.error is not None:
             write(sys.stderr, f"andon: {harmless(f'{answer.host}: {answer.reason}')}\n")
             return []
-        rows = list(csv.reader(answer.text.splitlines()))
-        head = [csv_line(("host", *rows[0])).rstrip("\n")] if rows and not self._heading else []
-        self._heading = self._heading or "csv"
-        return head + [_with_host(answer.host, line) for line in rows[1:]]
+        head, *rows = answer.text.splitlines()
+        first, self._heading = [] if self._heading else [csv_with_host("host", head)], head
+        return first + [csv_with_host(answer.host, row) for row in rows]
 
 
-def _with_host(host: str, row: Sequence[str]) -> str:
-    out = io.StringIO()
-    csv.writer(out, lineterminator="").writerow([csv_line((host,)).rstrip("\n"), *row])
-    return out.getvalue()
+def csv_with_host(host: str, line: str) -> str:
+    """Puts a cell before those of a line."""
+    return csv_line((host,)).rstrip("\n") + "," + line
 
 
 def _is_heading(line: str) -> bool:
@@ -178,11 +170,8 @@ def summary(answers: Sequence[HostAnswer]) -> str:
     return f"{text}, {sum(known)} GPU{'s' * (sum(known) != 1)} free" if known else text
 
 
-def offer_line(answer: HostAnswer) -> str:
+def offer_line(found: wire.Json) -> str:
     """`GPU 0-3  4 free, 80.0 GiB each` of the JSON of `andon free`."""
-    if answer.error is not None:
-        return ""
-    found = wire.loads(answer.text)
     rows = [row for row in found["devices"] if row["code"] not in ("not_requested", "model")]
     free = [row for row in rows if row["kind"] == "free"]
     labels = range_of([row["label"] for row in free])
@@ -197,19 +186,11 @@ def offer_line(answer: HostAnswer) -> str:
     return f"{'–':<14}  " + "; ".join(filter(None, words))
 
 
-def _free_for(answer: HostAnswer) -> int | None:
-    """Returns how many GPUs of this host are free for the request."""
+def _as_offer(answer: HostAnswer) -> tuple[tuple[bool, bool, int, int], HostAnswer]:
+    """Returns an answer of `andon free` as a line, after its rank: the best is the first."""
     if answer.error is not None:
-        return 0 if answer.answered else None
-    rows = wire.loads(answer.text)["devices"]
-    return len([row for row in rows if row["kind"] == "free"])
-
-
-def _rank(answer: HostAnswer) -> tuple[bool, bool, int, int]:
-    """Best first: those that can meet the request, with the most that is free."""
-    if answer.error is not None:
-        return not answer.answered, True, 0, 0
+        return (not answer.answered, True, 0, 0), replace(answer, free=None)
     found = wire.loads(answer.text)
     free = [row for row in found["devices"] if row["kind"] == "free"]
-    room = sum(row["free_bytes"] or 0 for row in free)
-    return False, not found["available"], -len(free), -room
+    rank = False, not found["available"], -len(free), -sum(r["free_bytes"] or 0 for r in free)
+    return rank, replace(answer, text=offer_line(found), free=len(free))

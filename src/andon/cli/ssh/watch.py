@@ -8,17 +8,16 @@ from typing import Any
 from msgspec.structs import replace
 
 from andon.cli.live_screen import LiveScreen, is_capable
-from andon.cli.show.csv_rows import csv_line, device_rows, header
+from andon.cli.show.csv_rows import device_rows, header
 from andon.cli.show.watch import LiveTable
-from andon.cli.sources import node_of, rulebook_of, settings_of
-from andon.cli.ssh.hosts import url_of
-from andon.cli.ssh.table import HostAnswer, HostTable
+from andon.cli.sources import rulebook_of, settings_of
+from andon.cli.ssh.table import HostAnswer, HostTable, csv_with_host
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import AndonError, Invalid
 from andon.model import wire
 from andon.model.device import Snapshot
-from andon.node.port import Node
-from andon.node.ssh.client import TIMEOUT_SECONDS, SshTerms
+from andon.node.ssh import SshNode
+from andon.node.ssh.client import TIMEOUT_SECONDS, SshHost
 from andon.units import human_seconds
 
 LEAST_LINES = 8  # of each host
@@ -27,7 +26,7 @@ LEAST_LINES = 8  # of each host
 class Watched:
     """One host: its latest snapshot, and why there is no newer one."""
 
-    def __init__(self, name: str, node: Node, table: LiveTable) -> None:
+    def __init__(self, name: str, node: SshNode, table: LiveTable) -> None:
         self.name, self._node, self._table = name, node, table
         self.snapshot: Snapshot | None = None
         self.trouble: AndonError | None = None
@@ -61,10 +60,9 @@ def watch_hosts(choices: Choices, hosts: Sequence[str], given: dict[str, Any]) -
         raise Invalid("--out and devices are for one host", hint="andon watch --ssh HOST")
     choices.interval_seconds = given["interval"]
     interval, terminal = settings_of(choices).interval_seconds, Terminal.of(choices)
-    terms = SshTerms(choices.timeout or TIMEOUT_SECONDS)
-    own = replace(choices, ssh=(), hosts_file=None, terms=terms)
-    nodes = [node_of(replace(own, url=url_of(host), node=None)) for host in hosts]
-    book = rulebook_of(choices)
+    settings, book = settings_of(choices), rulebook_of(choices)
+    seconds = choices.timeout or TIMEOUT_SECONDS
+    nodes = [SshNode(SshHost(host, settings.ssh_andon, seconds), lambda: book) for host in hosts]
     watched = [
         Watched(host, node, LiveTable(terminal.color, book))
         for host, node in zip(hosts, nodes, strict=True)
@@ -74,7 +72,7 @@ def watch_hosts(choices: Choices, hosts: Sequence[str], given: dict[str, Any]) -
         screen = stack.enter_context(LiveScreen()) if live and not given["lines"] else None
         for node in nodes:
             stack.callback(node.close)
-            node.live.follow(interval, patient=screen is None)  # type: ignore[attr-defined]
+            node.live.follow(interval, patient=screen is None)
         show = _shown(given["form"], screen, terminal, hosts)
         left = given["count"]
         while left is None or left > 0:
@@ -99,7 +97,7 @@ def _shown(
     if form == "jsonl":
         return lambda _, fresh: terminal.show("".join(map(_json_line, fresh)))
     if form == "csv":
-        terminal.show(csv_line(("host",)).rstrip("\n") + "," + header())
+        terminal.show(csv_with_host("host", header()))
         return lambda _, fresh: terminal.show("".join(_csv_lines(fresh)))
 
     def draw(watched: Sequence[Watched], _: Sequence[Watched]) -> None:
@@ -123,4 +121,4 @@ def _json_line(one: Watched) -> str:
 
 def _csv_lines(fresh: Sequence[Watched]) -> list[str]:
     rows = [(one.name, row) for one in fresh if one.snapshot for row in device_rows(one.snapshot)]
-    return [csv_line((name,)).rstrip("\n") + "," + row for name, row in rows]
+    return [csv_with_host(name, row) for name, row in rows]

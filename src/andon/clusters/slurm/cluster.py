@@ -5,73 +5,101 @@ Slurm knows its jobs for some minutes after their end, then `sacct` does where t
 
 import os
 import shutil
+import signal
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import NoReturn
 
 from msgspec.structs import replace
 
+from andon.clusters.slurm.kept import KeptAnswers, SubmittedLabels
+from andon.clusters.slurm.outputs import read_output
 from andon.clusters.slurm.rules import answers, commands, reasons
 from andon.clusters.slurm.rules.answers import SEPARATOR, SlurmJob
-from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
+from andon.clusters.slurm.rules.commands import SameAndon
+from andon.clusters.slurm.rules.refusals import over_limit, refusal
+from andon.errors import AndonError, Gone, Invalid, Unavailable
 from andon.host.files import make_private
+from andon.host.interpreter import own_python
 from andon.host.processes.child_output import ask_command
 from andon.host.state.user_folder import state_folder
 from andon.host.users import user_name
+from andon.jobs.clusters.asking import NotSent
+from andon.jobs.clusters.run_notes import note_of, noted_jobs, recorded_job
 from andon.model.job import JobState
 from andon.model.job.cluster import (
     ClusterJob,
     ClusterLog,
     ClusterNode,
     ClusterReason,
+    ClusterTask,
     Submission,
 )
 from andon.sampling.rules.masks import VARIABLES as MASKS
 from andon.settings.clusters import ClusterSettings
 from andon.units import human_seconds
+from andon.version import __version__
 
 LOGS = "clusters"
+ARRAY = "SLURM_ARRAY_"
+"""Variables of a job that submits another, which would take them for its own."""
+ASK_AGAIN_SECONDS = 0.2
+OWN, EVERYONES = "squeue", "squeue-all"
 MOST_PLACED = 200
 """Running jobs whose devices are looked up for one list."""
-_AWAY = (
-    "unable to contact slurm controller", "unable to establish configuration source",
-    "connection refused", "socket timed out", "zero bytes were transmitted", "connection timed out",
-    "communication connection failure", "unable to contact",
-)  # fmt: skip
-_DENIED = (
-    "access/permission denied", "user's group not permitted", "invalid account or",
-    "protocol authentication error", "not permitted",
-)  # fmt: skip
-_UNKNOWN = "invalid job id"
-_NO_PAST = ("accounting storage is disabled", "slurmdbd")
-_BEFORE_WORDS = ("error: ", "Batch job submission failed: ", "slurm_load_jobs ")
 
 
 class SlurmCluster:
     """Implements ports.Cluster, Foreground and Previewing with the site's own commands."""
 
+    own_lines = (
+        r"srun: (?:error: )?(?:\S+: tasks? [\d,\[\]-]+: |launch/slurm: |Force Terminated "
+        r"|Job step aborted: |Terminating |.*StepId=|io_init_msg|failed reading io init).*",
+        r"slurmstepd\S*: error: \*\*\* (?:STEP|JOB) .*",
+    )
+
     def __init__(self, settings: ClusterSettings) -> None:
-        self._options = commands.read_options(settings)
+        self._options, self._name = commands.read_options(settings), settings.name
         self._seconds = settings.timeout_seconds
         logs = self._options.logs
         # The same on all login nodes, which share a home.
         self._logs = Path(logs).expanduser() if logs else state_folder() / LOGS / settings.name
         self._user = user_name(os.getuid())
+        self._kept, self._labels = KeptAnswers(self._logs), SubmittedLabels(self._logs)
 
     # The port.
 
     def submit(self, submission: Submission) -> str:
         arguments = self._arguments(submission)
-        self._ping()
-        if (known := self._with_label(submission.label)) is not None:
+        script, label = self._script(submission), submission.label
+        try:
+            self._ping()
+            self._refuse_longer(submission)
+            self._make_logs()
+            known = self._labels.begin(label)
+            if known == "":  # it was handed to Slurm before, and no answer came
+                known = self._with_label(label)
+        except Unavailable as exc:
+            raise NotSent(exc.reason, exc.hint) from exc
+        except OSError as exc:
+            raise NotSent(f"{self._logs} cannot be written: {exc.strerror}", "set logs") from exc
+        if known:
             return known
-        script, variables = commands.batch_script(submission.job), submission.job.environment
-        self._make_logs()
-        out = self._ask("sbatch", *arguments, script=script, variables=variables)
-        return out.strip().split(";")[0]
+        try:
+            out = self._ask(
+                "sbatch", *arguments, script=script, variables=submission.job.environment
+            )
+        except Unavailable:
+            raise
+        except AndonError:
+            self._labels.refused(label)
+            raise
+        finally:
+            self._forget()
+        job = out.strip().split(";")[0]
+        self._labels.submitted(label, job)
+        return job
 
     def jobs(self, since: float, everyone: bool = False) -> Sequence[ClusterJob]:
         self._ping()
@@ -79,33 +107,23 @@ class SlurmCluster:
         listed = [one.job for one in self._explained(self._placed(present))]
         known = {job.id for job in listed}
         past = [job for job in self._past(since, everyone) if job.id not in known]
-        return [job for job in (*past, *listed) if job.ended is None or job.ended > since]
+        found = [self._with_run(job) for job in (*past, *listed)]
+        known |= {job.id for job in past}
+        found = [*self._recorded(since, known), *found]
+        return [job for job in found if job.ended is None or job.ended > since]
 
     def cancel(self, ids: Sequence[str]) -> None:
         self._ping()
-        known = [one.job for one in self._present(everyone=True)]
-        names = {name for job in known for name in (job.id, job.array) if name is not None}
-        if here := [one for one in ids if one in names]:
+        unknown = [one for one in ids if not self._known(one)]
+        if here := [one for one in ids if one not in unknown]:
             self._ask("scancel", "--quiet", *here)
-        for one in ids:
-            if one not in names:
-                self._ended_or_gone(one)
+            self._forget()
+        for one in unknown:
+            self._ended_or_gone(one)
 
     def log(self, job: str, start: int | None, most_bytes: int) -> ClusterLog:
         ended = self._find(job).state.is_settled  # before the file is read: nothing comes after
-        try:
-            with (self._logs / f"{job}.out").open("rb") as file:
-                size = file.seek(0, os.SEEK_END)
-                begin = max(0, size - most_bytes) if start is None else min(start, size)
-                file.seek(begin)
-                part = file.read(most_bytes)
-        except FileNotFoundError:
-            return ClusterLog(0, 0, "", ended)
-        except OSError as exc:
-            raise Unavailable(f"its output cannot be read: {exc.strerror}") from exc
-        whole = _whole_characters(part) if begin + len(part) < size or not ended else part
-        end = begin + len(whole)
-        return ClusterLog(begin, end, whole.decode("utf-8", "replace"), ended and end == size)
+        return read_output(self._logs / f"{job}.out", start, most_bytes, ended)
 
     def nodes(self) -> Sequence[ClusterNode]:
         self._ping()
@@ -117,7 +135,7 @@ class SlurmCluster:
             return []
         if found.state.is_settled:
             return [ClusterReason(found.reason)]
-        (one,) = [other for other in self._present(everyone=True) if other.job.id == job]
+        one = next(other for other in self._known(job) if other.job.id == job)
         told = reasons.reason_of(one.reason)
         (explained,) = self._explained([one])
         text = explained.job.reason or told.text
@@ -130,12 +148,23 @@ class SlurmCluster:
     # What else it can do.
 
     def foreground(self, submission: Submission) -> Sequence[str]:
-        command = commands.srun_command(submission, self._options)
+        task = replace(self._task(submission), quiet=False, if_busy="", forwards=False)
+        command = commands.srun_command(submission, self._options, task, _installation())
         self._ping()
         return command
 
+    def signal(self, submission: Submission, number: int) -> None:
+        until = time.monotonic() + self._seconds
+        while (job := self._of_label(submission.label)) is None:
+            if time.monotonic() > until:
+                raise Unavailable("Slurm does not have the job yet")
+            time.sleep(ASK_AGAIN_SECONDS)
+        sent = () if _waits(job) else (f"--signal={signal.Signals(number).name}",)
+        self._ask("scancel", "--quiet", *sent, job.job.id)
+
     def preview(self, submission: Submission) -> str:
-        return commands.preview(submission, self._arguments(submission))
+        arguments = self._arguments(submission)
+        return commands.preview(submission, arguments, self._script(submission))
 
     # Reading Slurm.
 
@@ -146,17 +175,38 @@ class SlurmCluster:
             submission, self._options, str(self._logs).replace("%", "%%"), begin
         )
 
+    def _script(self, submission: Submission) -> str:
+        return commands.batch_script(submission, self._task(submission), _installation())
+
+    def _task(self, submission: Submission) -> ClusterTask:
+        return commands.task_of(submission, self._options, self._name, str(self._logs))
+
     def _present(self, everyone: bool) -> list[SlurmJob]:
+        name = EVERYONES if everyone else OWN
+        return answers.parse_jobs(self._kept.get(name, lambda: self._squeue(everyone)))
+
+    def _squeue(self, everyone: bool) -> str:
         who = () if everyone else (f"--user={self._user}",)
         form = answers.with_separators(answers.JOB_FIELDS)
-        out = self._ask("squeue", "-h", "-r", "-a", "--states=all", *who, f"--Format={form}")
-        return answers.parse_jobs(out)
+        return self._ask("squeue", "-h", "-r", "-a", "--states=all", *who, f"--Format={form}")
+
+    def _forget(self) -> None:
+        self._kept.forget(OWN, EVERYONES)
+
+    def _known(self, job: str) -> list[SlurmJob]:
+        """Returns a job, or the elements of an array, whoever's it is; none if Slurm's list has it
+        not. What is not in this user's kept list is asked for."""
+        found = _meant(self._present(everyone=False), job)
+        return found or _meant(answers.parse_jobs(self._squeue(everyone=True)), job)
 
     def _with_label(self, label: str) -> str | None:
-        for one in self._present(everyone=False):
-            if one.job.label == label:
-                return one.job.array or one.job.id
-        return None
+        found = self._of_label(label)
+        return None if found is None else found.job.array or found.job.id
+
+    def _of_label(self, label: str) -> SlurmJob | None:
+        """Returns the job with a label, as Slurm knows it now."""
+        jobs = answers.parse_jobs(self._squeue(everyone=False))
+        return next((one for one in jobs if one.job.label == label), None)
 
     def _placed(self, jobs: list[SlurmJob]) -> list[SlurmJob]:
         """Adds the devices of running jobs, asked for by one command."""
@@ -203,7 +253,7 @@ class SlurmCluster:
         return answers.parse_nodes(self._ask("sinfo", "-h", "-N", "-a", f"--Format={form}"))
 
     def _past(self, since: float, everyone: bool) -> list[ClusterJob]:
-        """Returns the jobs that `sacct` knows; none where the site does not keep them."""
+        """Returns the jobs that `sacct` knows; none where it does not answer, or keeps none."""
         if shutil.which("sacct") is None:
             return []
         who = ("--allusers",) if everyone else (f"--user={self._user}",)
@@ -214,28 +264,50 @@ class SlurmCluster:
                 "sacct", "-X", "-n", "-P", f"--delimiter={SEPARATOR}", *who,
                 f"--starttime={begin}", "--endtime=now", f"--format={form}",
             )  # fmt: skip
-        except AndonError as error:
-            if any(words in error.reason.lower() for words in _NO_PAST):
-                return []
-            raise
+        except AndonError:  # accounts that are away cost no list
+            return []
         return answers.parse_past(out)
+
+    def _with_run(self, job: ClusterJob) -> ClusterJob:
+        """Adds the run of a job that andon submitted and that has begun."""
+        if job.label is None or job.started is None:
+            return job
+        note = note_of(self._logs, job.id)
+        return job if note is None else replace(job, run=note.run)
+
+    def _recorded(self, since: float, known: Collection[str]) -> list[ClusterJob]:
+        """Returns jobs that Slurm has forgotten, from their records."""
+        forgotten = [job for job in noted_jobs(self._logs, since) if job not in known]
+        notes = [note_of(self._logs, job) for job in forgotten]
+        return [recorded_job(note) for note in notes if note is not None]
 
     def _find(self, job: str) -> ClusterJob:
         """Returns one job, whoever's it is; Gone if Slurm does not know it."""
         self._ping()
-        for one in self._present(everyone=True):
-            if one.job.id == job:
-                return one.job
-        return self._ended_or_gone(job)
+        found = next((one.job for one in self._known(job) if one.job.id == job), None)
+        return found or self._ended_or_gone(job)
 
     def _ended_or_gone(self, job: str) -> ClusterJob:
-        with suppress(AndonError):
-            for one in self._past(time.time() - 86_400.0, everyone=True):
-                if job in (one.id, one.array):
-                    return one
+        for one in self._past(time.time() - 86_400.0, everyone=True):
+            if job in (one.id, one.array):
+                return one
+        if (note := note_of(self._logs, job)) is not None:
+            return recorded_job(note)
         raise Gone(
             f"Slurm knows no job {job[:60]}", hint="it forgets jobs some time after they end"
         )
+
+    def _refuse_longer(self, submission: Submission) -> None:
+        """Refuses a job that would never start because of its time limit. A quality of service may
+        allow more than the partition: then Slurm decides."""
+        seconds = submission.job.for_seconds
+        chosen, qos = commands.place_of(submission, self._options)
+        if seconds is None or qos:
+            return
+        chosen = chosen or submission.job.environment.get("SBATCH_PARTITION", "")
+        error = over_limit(seconds, self._ask("scontrol", "-o", "show", "partition"), chosen)
+        if error is not None:
+            raise error
 
     def _ping(self) -> None:
         """Fails at once while the controller is away; most commands would wait for it."""
@@ -258,7 +330,7 @@ class SlurmCluster:
                 command, self._seconds, script, _environment(variables or os.environ)
             )
         except FileNotFoundError as exc:
-            raise Unavailable(
+            raise Invalid(
                 f"there is no {command[0]} on PATH", hint="Slurm's commands are on its login nodes"
             ) from exc
         except TimeoutError as exc:
@@ -266,7 +338,7 @@ class SlurmCluster:
         except OSError as exc:
             raise Unavailable(f"{command[0]} cannot be run: {exc}") from exc
         if code != 0 and not may_fail:
-            _refuse(said or out)
+            raise refusal(said or out)
         return out
 
     # Outputs.
@@ -280,6 +352,14 @@ class SlurmCluster:
             raise Unavailable(f"{folder} cannot be made: {exc.strerror}", hint="set logs") from exc
 
 
+def _installation() -> SameAndon:
+    return SameAndon(*own_python(), __version__)
+
+
+def _meant(jobs: Sequence[SlurmJob], job: str) -> list[SlurmJob]:
+    return [one for one in jobs if job in (one.job.id, one.job.array)]
+
+
 def _waits(one: SlurmJob) -> bool:
     return one.job.state is JobState.WAITING
 
@@ -287,34 +367,6 @@ def _waits(one: SlurmJob) -> bool:
 def _environment(given: Mapping[str, str]) -> dict[str, str]:
     """Returns the variables for a command: times in seconds, and no mask of this machine's GPUs."""
     kept = {name: value for name, value in given.items() if name not in MASKS}
+    kept = {name: value for name, value in kept.items() if not name.startswith(ARRAY)}
     place = {"SLURM_CONF": os.environ["SLURM_CONF"]} if "SLURM_CONF" in os.environ else {}
     return {**kept, **place, "SLURM_TIME_FORMAT": "%s"}
-
-
-def _refuse(said: str) -> NoReturn:
-    """Raises what a command said, in our words and in its own."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    words = lines[-1] if lines else "it gave no reason"
-    for before in (f"{words.split(':')[0]}: ", *_BEFORE_WORDS):
-        words = words.removeprefix(before)
-    words = "".join(sign if sign.isprintable() else "?" for sign in words)[:300]
-    small = said.lower()
-    if any(one in small for one in _AWAY):
-        raise Unavailable(f"Slurm's controller does not answer: {words}")
-    if any(one in small for one in _DENIED):
-        raise Denied(f"Slurm does not allow it: {words}")
-    if _UNKNOWN in small:
-        raise Gone(f"Slurm does not know it: {words}")
-    if any(one in small for one in _NO_PAST):
-        raise Unavailable(words)
-    raise Invalid(f"Slurm refuses it: {words}", hint="see andon nodes --on for what there is")
-
-
-def _whole_characters(part: bytes) -> bytes:
-    """Leaves out the beginning of a character whose rest is not there."""
-    for length in range(1, min(4, len(part)) + 1):
-        lead = part[-length]
-        if lead & 0xC0 != 0x80:
-            wanted = 4 if lead >= 0xF0 else 3 if lead >= 0xE0 else 2 if lead >= 0xC0 else 1
-            return part[:-length] if wanted > length else part
-    return part

@@ -8,21 +8,20 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from andon.doctor.rules.facts import FileAccess, PortListener, RunningServer, Security
 from andon.host.files import BIG_BYTES, parse_uid, read_bytes, read_text
 from andon.host.processes.facts import parse_passwd
 from andon.host.processes.kin import here
 from andon.host.rules.proc_stat import parse_stat
+from andon.host.state.server_file import LONGEST_BYTES, Announced, parse
 from andon.node.usual_server import usual_port
 
 OWN_NAMES = {"token": "token", "runs' folder": "runs"}
 NODE_NAMES = {"audit log": "audit.jsonl", "server's address": "server.json"}
 MOST_LISTENERS = 16
 _LISTENING = "0A"
-_SERVER_BYTES = 4096
-MOST_PIDS = 1 << 22
 
 
 def read_security(
@@ -112,46 +111,17 @@ def read_server(state: Path, own: Path = Path("/")) -> RunningServer | None:
     A process in another namespace is not visible here: then the owner of the port decides.
     """
     path = state / NODE_NAMES["server's address"]
-    said = parse_server(read_bytes(path, _SERVER_BYTES))
-    scheme, _, place = said.url.partition("://")
-    port = place.rpartition(":")[2]
-    if not port.isdecimal() or not 0 < int(port) < 65536:
-        return None
-    return RunningServer(str(path), int(port), scheme == "https", _lives(said, own))
-
-
-class AnnouncedServer(NamedTuple):
-    """The contents of server.json; None for fields that an older server did not write."""
-
-    url: str = ""
-    pid: int = 0
-    started_ticks: int | None = None
-    boot: str | None = None
-    pid_namespace: str | None = None
-
-
-def parse_server(content: bytes) -> AnnouncedServer:
-    """Parses server.json; empty unless its URL and its pid are valid."""
     try:
-        found = json.loads(content)
+        said = parse(json.loads(read_bytes(path, LONGEST_BYTES)))
     except (ValueError, RecursionError):
-        return AnnouncedServer()
-    if not isinstance(found, dict):
-        return AnnouncedServer()
-    url, pid, ticks = (found.get(name) for name in ("url", "pid", "started_ticks"))
-    if not isinstance(url, str) or type(pid) is not int or not 0 < pid <= MOST_PIDS:
-        return AnnouncedServer()
-    boot, space = (found.get(name) for name in ("boot", "pid_namespace"))
-    return AnnouncedServer(
-        url,
-        pid,
-        ticks if type(ticks) is int else None,
-        boot if isinstance(boot, str) else None,
-        space if isinstance(space, str) else None,
-    )
+        return None
+    place = None if said is None else urlsplit(said.url)
+    if said is None or place is None or not place.port:
+        return None
+    return RunningServer(str(path), place.port, place.scheme == "https", _lives(said, own))
 
 
-def _lives(said: AnnouncedServer, own: Path) -> bool:
+def _lives(said: Announced, own: Path) -> bool:
     now = here()
     if said.boot not in (None, now.boot):
         return False

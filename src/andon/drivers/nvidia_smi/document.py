@@ -228,12 +228,8 @@ def _place(element: Element) -> tuple[int, int] | None:
 
 def _lost(gpu: Element) -> str | None:
     """Returns why a device is lost: it reports that in place of most values."""
-    said = (
-        texts.lost(element.text)
-        for element in gpu.iter()
-        if element.text and element.tag != "process_name"
-    )
-    return next((why for why in said if why), None)
+    said = dict.fromkeys(one.text for one in gpu.iter() if one.text and one.tag != "process_name")
+    return next((why for text in said if text and (why := texts.lost(text))), None)
 
 
 def _text(element: Element, path: str) -> str | None:

@@ -6,10 +6,10 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Self
 
 MOST_BYTES = 16 << 20
 _PIECE_BYTES = 1 << 16
@@ -72,35 +72,67 @@ def _given(text: str) -> IO[bytes]:
     return file
 
 
-def read_outputs(
-    process: "subprocess.Popen[bytes]",
-    deadline: float,
-    heard: Callable[[bytearray], None] = lambda _: None,
-) -> tuple[bytes, bytes]:
-    """Reads both outputs to their ends, and waits for its exit; `heard` is called with all that it
-    has printed whenever that is more. Raises TimeoutError at the deadline, which is monotonic time,
-    and OutputTooLong; the caller must then end the process."""
-    assert process.stdout is not None
-    assert process.stderr is not None
-    texts = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
-    with selectors.DefaultSelector() as selector:
-        for descriptor in texts:
-            selector.register(descriptor, selectors.EVENT_READ)
-        while selector.get_map():
-            for key, _ in selector.select(_left(deadline)):
-                piece = os.read(key.fd, _PIECE_BYTES)
-                texts[key.fd] += piece
-                if not piece:
-                    selector.unregister(key.fd)
-            if sum(map(len, texts.values())) > MOST_BYTES:
+class Printed:
+    """What a process has printed, and how many of its two outputs are open."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self.process, self.open = process, 2
+        self.out, self.said = bytearray(), bytearray()
+
+
+class Listener:
+    """Reads the outputs of any number of processes at once; a context manager."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._selector.close()
+
+    def add(self, process: "subprocess.Popen[bytes]") -> Printed:
+        printed = Printed(process)
+        for stream, text in ((process.stdout, printed.out), (process.stderr, printed.said)):
+            assert stream is not None
+            self._selector.register(stream.fileno(), selectors.EVENT_READ, (printed, text))
+        return printed
+
+    def drop(self, printed: Printed) -> None:
+        """Reads no more of it."""
+        for stream in (printed.process.stdout, printed.process.stderr):
+            with suppress(KeyError, ValueError):  # it has ended before
+                self._selector.unregister(stream)  # type: ignore[arg-type]
+
+    def read(self, seconds: float) -> list[Printed]:
+        """Waits for at most that long; returns those that have printed more or closed an output."""
+        heard = dict[int, Printed]()
+        for key, _ in self._selector.select(seconds):
+            printed, text = key.data
+            piece = os.read(key.fd, _PIECE_BYTES)
+            text += piece
+            if not piece:
+                self._selector.unregister(key.fd)
+                printed.open -= 1
+            heard[id(printed)] = printed
+        return list(heard.values())
+
+
+def read_outputs(process: "subprocess.Popen[bytes]", deadline: float) -> tuple[bytes, bytes]:
+    """Reads both outputs to their ends, and waits for its exit. Raises TimeoutError at the
+    deadline, which is monotonic time, and OutputTooLong; the caller must then end the process."""
+    with Listener() as listener:
+        printed = listener.add(process)
+        while printed.open:
+            listener.read(_left(deadline))
+            if len(printed.out) + len(printed.said) > MOST_BYTES:
                 raise OutputTooLong
-            heard(texts[process.stdout.fileno()])
     try:
         process.wait(_left(deadline))
     except subprocess.TimeoutExpired as exc:
         raise TimeoutError from exc
-    out, errors = texts.values()
-    return bytes(out), bytes(errors)
+    return bytes(printed.out), bytes(printed.said)
 
 
 def _left(deadline: float) -> float:

@@ -17,6 +17,10 @@ GRACE_SECONDS = 1.0
 """Beyond a cluster's own time limit, which should end a call first."""
 
 
+class NotSent(Unavailable):
+    """A job was not even sent to its cluster, which did not answer before."""
+
+
 class OpenCluster(Struct, frozen=True):
     """A configured cluster: its name, its time limit, and how it is opened."""
 

@@ -14,7 +14,14 @@ from msgspec.structs import replace
 
 from andon.errors import AndonError, Unavailable
 from andon.host.files import make_private, names_in, read_regular
-from andon.jobs.folder import open_jobs_folder, own_jobs_folder, unwritable, write_whole
+from andon.jobs.clusters.asking import NotSent
+from andon.jobs.folder import (
+    SUBMISSIONS,
+    open_jobs_folder,
+    own_jobs_folder,
+    unwritable,
+    write_whole,
+)
 from andon.jobs.rules.cluster_views import SubmissionNote
 from andon.model.codec import Wrong, read, shown
 from andon.model.job.cluster import Submission
@@ -27,7 +34,6 @@ from andon.model.job.spec import (
 )
 from andon.ports import Cluster
 
-FOLDER = "elsewhere"
 NOTE, ID = ".json", ".id"
 SCHEMA = "andon.submission/1"
 MOST_NOTES = 10_000
@@ -37,17 +43,19 @@ _ID_BYTES = 4096
 def submit_once(name: str, cluster: Cluster, submission: Submission) -> str:
     """Submits a job to the named cluster, with its note; returns its id."""
     folder = _made()
+    note = folder / (submission.label + NOTE)
+    again = note.exists()
     try:
-        write_whole(folder, submission.label + NOTE, _text(name, submission))
+        write_whole(folder, note.name, _text(name, submission))
     except OSError as exc:
         raise unwritable(folder, exc) from exc
     try:
         found = cluster.submit(submission)
-    except Unavailable:  # it may have been taken all the same: the note stays
-        raise
-    except AndonError:
-        with suppress(OSError):
-            (folder / (submission.label + NOTE)).unlink()
+    except AndonError as error:
+        # One that got no answer may have been taken all the same, now or before.
+        if not isinstance(error, Unavailable) or (isinstance(error, NotSent) and not again):
+            with suppress(OSError):
+                note.unlink()
         raise
     with suppress(OSError):  # it is found by its label as well
         write_whole(folder, submission.label + ID, found)
@@ -57,7 +65,7 @@ def submit_once(name: str, cluster: Cluster, submission: Submission) -> str:
 def recent_notes(since: float) -> list[SubmissionNote]:
     """The notes of this user's submissions since then, oldest first; unreadable ones are left
     out."""
-    folder = own_jobs_folder().path / FOLDER
+    folder = own_jobs_folder().path / SUBMISSIONS
     found = []
     for name, written in _names(folder):
         if written >= since:
@@ -68,7 +76,7 @@ def recent_notes(since: float) -> list[SubmissionNote]:
 
 def sweep_notes(before: float) -> None:
     """Deletes the notes of jobs that were submitted before this time."""
-    folder = own_jobs_folder().path / FOLDER
+    folder = own_jobs_folder().path / SUBMISSIONS
     for name, written in _names(folder):
         if written < before:
             for suffix in (NOTE, ID):
@@ -77,7 +85,7 @@ def sweep_notes(before: float) -> None:
 
 
 def _made() -> Path:
-    folder = open_jobs_folder().path / FOLDER
+    folder = open_jobs_folder().path / SUBMISSIONS
     try:
         make_private(folder)
     except OSError as exc:

@@ -57,7 +57,18 @@ def keep_page(page: ClusterPage) -> None:
 
 def forget_answer(name: str) -> None:
     """Makes the next list ask the cluster: its jobs have just been changed."""
-    keep_page(replace(kept_page(name), tried=0.0))
+    page = kept_page(name)
+    if page.tried:
+        keep_page(replace(page, tried=0.0))
+
+
+def was_used(name: str) -> bool:
+    """Whether a cluster has ever answered here, or a job was submitted to it of late."""
+    if kept_page(name).at is not None:
+        return True
+    with suppress(AndonError):
+        return any(note.cluster == name for note in recent_notes(time.time() - PAST_SECONDS))
+    return False
 
 
 def pages_now(clusters: Sequence[OpenCluster], everyone: bool = False) -> list[ClusterPage]:

@@ -16,6 +16,7 @@ from andon.units import human_seconds
 PAGE_SCHEMA = "andon.cluster-page/1"
 SEPARATOR = ":"
 """Between the name of a cluster and the id of a job: lab:4711."""
+_SILENT = " does not answer"
 
 
 class ClusterPage(Struct, frozen=True):
@@ -58,6 +59,9 @@ def page_line(page: ClusterPage, now: float, clock: str) -> str | None:
     since = page.failing_since if page.at is None else page.at
     lasted = human_seconds(max(0.0, now - (now if since is None else since)))
     known = "its jobs are not known" if page.at is None else f"its jobs are as of {clock}"
+    silent = page.trouble.removesuffix(_SILENT)
+    if silent != page.trouble:
+        return f"{page.name}: {silent} has not answered for {lasted}; {known}"
     return f"{page.name}: no answer for {lasted} ({page.trouble}); {known}"
 
 

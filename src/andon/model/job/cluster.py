@@ -1,6 +1,7 @@
 """Jobs and nodes of a cluster: what is submitted to one, and what it answers."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
 
@@ -38,6 +39,25 @@ class Submission(Struct, frozen=True):
     indices: Annotated[tuple[Elements, ...], Meta(max_length=MOST_ARRAY)] = ()  # of an array
     limit: Elements | None = None  # how many of the array may run at once
     options: Names = ()  # in the cluster's own words, passed on unchanged
+    per_gpu: Count = 0  # processes for each GPU, which see that one alone; 0: one that sees all
+    records_itself: bool = False  # its command is andon's own and writes its record
+
+
+class ClusterTask(Struct, frozen=True):
+    """What andon inside a job knows of it: who submitted what, and where its note goes."""
+
+    cluster: Name
+    label: Id
+    name: Name
+    notes: Text  # the folder of outputs
+    submitted_at: Time
+    gpus: Count
+    tags: Names = ()
+    group: Name | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+    quiet: bool = False  # its output is a file, in which only what is wrong is said
+    forwards: bool = True  # its command gets no signal but by us
+    if_busy: str = ""  # a line of a shell that gives the job back, if that was not done before
 
 
 class ClusterJob(Struct, frozen=True):

@@ -11,7 +11,6 @@ from andon.model.codec import (
     Count,
     ExitCode,
     Id,
-    Json,
     Name,
     Names,
     Pid,
@@ -20,14 +19,14 @@ from andon.model.codec import (
     Texts,
     Time,
     Whole,
-    read,
 )
 from andon.model.job.device_request import MOST_GPUS
 from andon.model.job.progress import WorkProgress
 from andon.model.job.spec import LARGEST_JOB_BYTES as LARGEST_JOB_BYTES
-from andon.model.job.spec import JobNumbers, JobSpec, Seconds, SomeJob, plain_fields
+from andon.model.job.spec import JobNumbers, JobSpec, Seconds, SomeJob
 from andon.model.job.spec import dumps as dumps
 from andon.model.job.spec import loads as loads
+from andon.model.job.spec import plain_fields as plain_fields
 from andon.model.job.spec import spec_from_json as spec_from_json
 from andon.model.job.spec import spec_to_json as spec_to_json
 
@@ -217,18 +216,6 @@ JOBS_SCHEMA = "andon.jobs/1"
 # The small files of a job.
 
 
-def note_to_json(note: JobNote) -> dict[str, Any]:
-    return plain_fields(note)
-
-
-def note_from_json(value: Json) -> JobNote:
-    return read(JobNote, value)
-
-
-def claim_from_json(value: Json) -> AttemptClaim:
-    return read(AttemptClaim, value)
-
-
 class AdoptedClaim(Struct, frozen=True):
     """What changes where another supervisor takes an attempt over."""
 
@@ -238,10 +225,9 @@ class AdoptedClaim(Struct, frozen=True):
     started_ticks: Count = field(name="start_ticks")
 
 
-def adopted(claim: AttemptClaim, value: Json) -> AttemptClaim:
-    """The claim of an attempt that another supervisor has taken over."""
-    found = read(AdoptedClaim, value)
-    return replace(claim, **asdict(found))
+def adopted(claim: AttemptClaim, by: AdoptedClaim | None) -> AttemptClaim:
+    """The claim of an attempt that another supervisor may have taken over."""
+    return claim if by is None else replace(claim, **asdict(by))
 
 
 def claim_to_json(claim: AttemptClaim) -> dict[str, Any]:
@@ -249,30 +235,6 @@ def claim_to_json(claim: AttemptClaim) -> dict[str, Any]:
     out = plain_fields(claim)
     out["start_ticks"] = out.pop("started_ticks")
     return out
-
-
-def end_from_json(value: Json) -> AttemptEnd:
-    return read(AttemptEnd, value)
-
-
-def end_to_json(end: AttemptEnd) -> dict[str, Any]:
-    return plain_fields(end)
-
-
-def verdict_to_json(verdict: AttemptVerdict) -> dict[str, Any]:
-    return plain_fields(verdict)
-
-
-def verdict_from_json(value: Json) -> AttemptVerdict:
-    return read(AttemptVerdict, value)
-
-
-def holdup_to_json(holdup: Holdup) -> dict[str, Any]:
-    return plain_fields(holdup)
-
-
-def holdup_from_json(value: Json) -> Holdup:
-    return read(Holdup, value)
 
 
 # Views.

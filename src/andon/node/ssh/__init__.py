@@ -11,12 +11,12 @@ from andon.model.device import Snapshot
 from andon.model.lease import DeviceRequest
 from andon.model.lease_list import LeaseList, list_from_json
 from andon.model.verdict import DeviceVerdict
-from andon.model.wire import Json
 from andon.node.remote import RemoteNode
 from andon.node.remote.alerts import RemoteAlerts
 from andon.node.remote.leases import RemoteLeases
 from andon.node.server import Notify
 from andon.node.ssh.client import LEASES, STATUS, SshHost
+from andon.node.ssh.failures import only_smi
 from andon.node.ssh.live import SshLive
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class SshNode(RemoteNode):
     def __init__(
         self, host: SshHost, rulebook: "Callable[[], Rulebook]", notify: Notify = lambda _: None
     ) -> None:
-        super().__init__(host, rulebook, notify)  # type: ignore[arg-type]  # it answers as a server does
+        super().__init__(host, rulebook, notify)
         self.host = host
 
     @cached_property
@@ -39,11 +39,11 @@ class SshNode(RemoteNode):
 
     @cached_property
     def alerts(self) -> "SshAlerts":
-        return SshAlerts(self.host)  # type: ignore[arg-type]
+        return SshAlerts(self.host)
 
     @cached_property
     def leases(self) -> "SshLeases":
-        return SshLeases(self.live, self.host)
+        return SshLeases(self.live)
 
     @cached_property
     def past(self) -> "SshPast":
@@ -52,7 +52,7 @@ class SshNode(RemoteNode):
         return SshPast(self.host)
 
     @cached_property
-    def runs(self) -> "SshRuns":  # type: ignore[override]
+    def runs(self) -> "SshRuns":
         from andon.node.ssh.past import SshRuns
 
         return SshRuns(self.host)
@@ -78,15 +78,21 @@ class SshAlerts(RemoteAlerts):
 class SshLeases(RemoteLeases):
     """Leases as `andon leases` lists them there, and verdicts of the last status."""
 
-    def __init__(self, live: SshLive, host: SshHost) -> None:
+    def __init__(self, live: SshLive) -> None:
         super().__init__(live)
-        self._ssh, self._host = live, host
+        self._ssh = live
 
     def listing(
         self, mine: bool = False, snapshot: Snapshot | None = None
     ) -> tuple[Snapshot, LeaseList, Sequence[str]]:
-        status, listed = self._host.ask(STATUS, (*LEASES, *(("--mine",) if mine else ())))
-        return snapshot or self._ssh.take(status), self._list(listed), ()
+        words = (*LEASES, "--mine") if mine else LEASES
+        status, listed = self._ssh.host.ask(STATUS, words)
+        if not isinstance(listed, dict):
+            raise only_smi()
+        try:
+            return snapshot or self._ssh.take(status), list_from_json(listed), ()
+        except Invalid as exc:
+            raise self._ssh.host.of_another_version(exc.reason) from exc
 
     def verdicts(self, snapshot: Snapshot) -> tuple[DeviceVerdict, ...]:
         return self._ssh.verdicts()
@@ -94,15 +100,3 @@ class SshLeases(RemoteLeases):
     def offer(self, request: DeviceRequest) -> Offer:
         snapshot = self._ssh.read()
         return offer_by(snapshot, {one.uuid: one for one in self._ssh.verdicts()}, request)
-
-    def release(self, name: str, note: str) -> str:
-        raise self._host.refused()
-
-    def extend(self, name: str, seconds: float) -> tuple[str, float]:
-        raise self._host.refused()
-
-    def _list(self, value: Json) -> LeaseList:
-        try:
-            return list_from_json(value)
-        except Invalid as exc:
-            raise self._host.of_another_version(exc.reason) from exc

@@ -6,6 +6,8 @@ from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailabl
 from andon.model.vendors import VENDORS
 from andon.units import plain
 
+ANDON, SMI = "andon", "nvidia-smi"
+"""Who answers on a host."""
 LONGEST_WORDS = 200
 _REFUSED = "Permission denied ("
 _KNOWN: Sequence[tuple[Sequence[str], str, str]] = (
@@ -52,17 +54,12 @@ def lost_midway(said: bytes) -> Unavailable:
     return Unavailable(words, cause="ssh")
 
 
-def ended(kind: str, said: bytes) -> AndonError:
-    """The failure of a host that was followed."""
-    if kind != "andon":
-        return without_andon(kind)
-    if b"andon: " in said:
-        return failed_there(1, said.decode(errors="replace"))
-    return lost_midway(said)
-
-
 def without_andon(kind: str) -> Unavailable:
     return Unavailable(_NO_ANDON.get(kind, _NO_ANDON["nothing"]), hint=NO_ANDON, cause="ssh")
+
+
+def only_smi() -> Unavailable:
+    return Unavailable("only nvidia-smi there, which does not know it", hint=NO_ANDON)
 
 
 def failed_there(code: int, said: str) -> AndonError:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from andon.alerts.rules.glance import lamps_now
@@ -15,15 +15,15 @@ from andon.model.wire import Json
 from andon.node.following import PolledSession
 from andon.node.remote.live import BACK_OFF, RemoteLive
 from andon.node.server import Notify
-from andon.node.ssh.client import STATUS, SshHost
-from andon.node.ssh.smi import status_from_smi
+from andon.node.ssh.client import STATUS, Said, SshHost
+from andon.sampling.rules.readings import checked_snapshot
 
 if TYPE_CHECKING:
     from andon.explain.conditions.rulebook import Rulebook
 
 T = TypeVar("T")
-_DECODING = threading.Lock()  # streams of several hosts have a thread each
 SOON_SECONDS = 0.2
+MOST_ASKED = 16
 LATE_SECONDS = 5.0  # more than the interval: then a host that is followed counts as silent
 
 
@@ -33,8 +33,10 @@ class SshLive(RemoteLive):
     def __init__(
         self, host: SshHost, rulebook: "Callable[[], Rulebook]", notify: Notify = lambda _: None
     ) -> None:
-        super().__init__(host, rulebook, notify)  # type: ignore[arg-type]
-        self.host, self._known = host, {}  # type: SshHost, Json
+        super().__init__(host, rulebook, notify)
+        self.host = host
+        self._known: Json = {}  # of the last status: what it says besides the snapshot
+        self._verdicts: tuple[DeviceVerdict, ...] | None = None
         self._stream: SshStream | None = None
 
     def read(self, expensive_fields: bool = False) -> Snapshot:
@@ -42,29 +44,40 @@ class SshLive(RemoteLive):
             return self._stream.latest()
         return self.take(self.host.ask(STATUS)[0])
 
-    def take(self, status: Json) -> Snapshot:
-        self._known = status
-        with _DECODING:
-            return self._snapshot(status)
+    def take(self, status: Said) -> Snapshot:
+        """Returns the snapshot of a status there, and remembers the rest of it."""
+        if isinstance(status, bytes):
+            from andon.node.ssh.smi import snapshot_from_smi
+
+            found, self._verdicts = snapshot_from_smi(status, self.host.name, time.time())
+            self._known = {}
+            return checked_snapshot(found)
+        self._known, self._verdicts = status if isinstance(status, dict) else {}, None
+        return self._snapshot(self._known)
 
     def verdicts(self) -> tuple[DeviceVerdict, ...]:
         """Those of the last status."""
         if (unknown := self._known.get("verdicts_unknown")) is not None:
             raise Unavailable(f"andon there: {str(unknown)[:200]}")
-        return self._read(tuple[DeviceVerdict, ...], self._known.get("verdicts", []))
+        if self._verdicts is None:
+            given = self._known.get("verdicts", [])
+            self._verdicts = self._part(tuple[DeviceVerdict, ...], given)
+        return self._verdicts
 
     def free(self) -> int | None:
         """Returns how many devices of the last status are free; None if that is not known."""
-        if not self._known.get("verdicts"):
+        try:
+            found = self.verdicts()
+        except Unavailable:
             return None
-        return sum(one.kind is VerdictKind.FREE for one in self.verdicts())
+        return sum(one.kind is VerdictKind.FREE for one in found) if found else None
 
     def lamps(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...]:
         if self._known.get("at") == snapshot.at and "lamps" in self._known:
-            return self._read(tuple[DeviceLamp, ...], self._known["lamps"])
+            return self._part(tuple[DeviceLamp, ...], self._known["lamps"])
         return lamps_now(snapshot, self._rulebook())
 
-    def _read(self, kind: type[T], value: object) -> T:
+    def _part(self, kind: type[T], value: object) -> T:
         try:
             return read(kind, value)
         except Wrong as exc:
@@ -79,8 +92,27 @@ class SshLive(RemoteLive):
             self._stream = SshStream(self, interval_seconds, None if patient else SOON_SECONDS)
 
     def subscribe(self, interval_seconds: float, watching: bool = False) -> PolledSession:
+        if self.host.postpones:
+            return SshSamples(self, interval_seconds)
         self.follow(interval_seconds)
         return super().subscribe(interval_seconds, watching)
+
+
+class SshSamples(PolledSession):
+    """Snapshots of one host among many: a first one, then ever more, each by a watch that ends."""
+
+    def __init__(self, live: SshLive, interval_seconds: float) -> None:
+        super().__init__(live.read, live.read, interval_seconds)
+        self._live = live
+
+    def __iter__(self) -> "Iterator[Snapshot]":
+        for count in (1, *(6 << power for power in range(MOST_ASKED))):
+            (found,) = self._live.host.ask((*watch_words(self._interval), "--count", str(count)))
+            yield from map(self._live.take, found if isinstance(found, list) else [found])
+
+
+def watch_words(interval_seconds: float) -> tuple[str, ...]:
+    return ("watch", "--format", "jsonl", "--interval", f"{interval_seconds:g}s")
 
 
 class SshStream:
@@ -92,7 +124,8 @@ class SshStream:
         self._live, self._interval, self._wait = live, max(0.1, interval_seconds), wait
         self._changed = threading.Condition()
         self._found: Snapshot | None = None
-        self._at, self._trouble = 0.0, None  # type: float, AndonError | None
+        self._trouble: AndonError | None = None
+        self._at = 0.0
         threading.Thread(target=self._run, name="ssh stream", daemon=True).start()
 
     def latest(self) -> Snapshot:
@@ -114,23 +147,17 @@ class SshStream:
         failed = 0
         while not self._live.host.closed:
             try:
-                for said in self._live.host.follow(
-                    ("watch", "--format", "jsonl", "--interval", f"{self._interval:g}s")
-                ):
+                for said in self._live.host.follow(watch_words(self._interval)):
                     failed = 0
-                    self._take(said)
+                    self._set(self._live.take(said), None)
                 time.sleep(max(1.0, self._interval))  # nvidia-smi, asked again
             except AndonError as exc:
                 failed += 1
-                with self._changed:
-                    self._trouble = exc
-                    self._changed.notify_all()
+                self._set(self._found, exc)
                 time.sleep(BACK_OFF.seconds(failed))
 
-    def _take(self, said: Json | bytes) -> None:
-        host = self._live.host
-        given = status_from_smi(said, host.name, time.time()) if isinstance(said, bytes) else said
-        found = self._live.take(given)
+    def _set(self, found: Snapshot | None, trouble: AndonError | None) -> None:
         with self._changed:
-            self._found, self._at, self._trouble = found, time.monotonic(), None
+            self._found, self._trouble = found, trouble
+            self._at = self._at if trouble else time.monotonic()
             self._changed.notify_all()

@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING
 from andon.errors import AndonError, Gone
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import HOST, Bucket
-from andon.model.codec import Wrong
+from andon.model.codec import Wrong, read
 from andon.model.device import Device
-from andon.model.run.record import RunRow
 from andon.model.run.wire import row_from_json
 from andon.model.wire import Json
 from andon.node.remote.past import RemotePast
-from andon.node.ssh.client import SshHost
-from andon.node.ssh.live import SshLive
-from andon.runs.rules.matching import RunListing, RunQuery, matches
+from andon.node.remote.runs import RemoteRuns
+from andon.runs.rules.matching import RunQuery
 
 if TYPE_CHECKING:
-    from andon.explain.conditions.rulebook import Rulebook
+    from andon.model.run.record import RunRow
+    from andon.node.ssh.client import SshHost
 
 TOGETHER = (
     "utilization_percent,power_watts,power_limit_watts,temperature_celsius,memory_used_bytes,"
@@ -25,38 +24,41 @@ TOGETHER = (
 )
 """Readings that a history shows together: they are asked for at once."""
 FEW_POINTS = 400
+MOST_RUNS, MOST_KEPT = 1000, 4
 
 
 class SshPast(RemotePast):
-    """The history as `andon history` prints it there; each span is asked for once."""
+    """The history as `andon history` prints it there; a span is asked for once."""
 
-    def __init__(self, host: SshHost) -> None:
-        super().__init__(host)  # type: ignore[arg-type]
+    def __init__(self, host: "SshHost") -> None:
+        super().__init__(host)
         self._host = host
         self._kept: dict[tuple[str, ...], Json] = {}
 
     @property
     def recorded(self) -> bool:  # type: ignore[override]
         try:
-            self._asked("--who", "--since", "1h")
+            self.usage(None, 0.0, 1.0)
         except AndonError:
             return False
         return True
 
     def devices(self) -> Sequence[Device]:
-        listed = self._asked("--metric", "utilization_percent", "--points", "1").get("series")
-        known = {str(one.get("device")) for one in listed} if isinstance(listed, list) else set()
-        now = [status.device for status in SshLive(self._host, _no_rules).read().devices]
-        return [device for device in now if device.uuid in known]
+        listed = self._series("utilization_percent", "--points", "1")
+        try:
+            names = ("index", "vendor", "name")
+            found = [{n: one.get(n) for n in names} | {"uuid": one["device"]} for one in listed]
+            return [read(Device, one) for one in found if one["index"] is not None]
+        except (Wrong, KeyError) as exc:
+            raise self._host.of_another_version(f"a recorded device: {exc}") from exc
 
     def history(
         self, device: str, metric: str, since: float, until: float, points: int
     ) -> Sequence[Bucket]:
         many = metric in TOGETHER.split(",") and points <= FEW_POINTS and device != HOST
-        span = ("--since", f"@{since:.3f}", "--until", f"@{until:.3f}", "--points", str(points))
-        named = ("--device", HOST) if device == HOST else ()
-        found = self._asked("--metric", TOGETHER if many else metric, *span, *named).get("series")
-        for one in found if isinstance(found, list) else ():
+        more = ("--device", HOST) if device == HOST else ()
+        span = _span(since, until, points)
+        for one in self._series(TOGETHER if many else metric, *span, *more):
             if one.get("device") == device and one.get("metric") == metric:
                 return self._each(one, "buckets", Bucket)
         raise Gone(f"nothing is recorded of {device[:40]!r}")
@@ -64,10 +66,8 @@ class SshPast(RemotePast):
     def throttle_shares(
         self, device: str, since: float, until: float, points: int
     ) -> tuple[list[int], dict[str, list[float | None]]]:
-        span = ("--since", f"@{since:.3f}", "--until", f"@{until:.3f}", "--points", str(points))
-        found = self._asked("--metric", "throttle", *span).get("series")
         counts, shares = [0] * points, dict[str, list[float | None]]()
-        for one in found if isinstance(found, list) else ():
+        for one in self._series("throttle", *_span(since, until, points)):
             if one.get("device") == device:
                 buckets = self._each(one, "buckets", Bucket)
                 counts = [bucket.count for bucket in buckets]
@@ -77,52 +77,47 @@ class SshPast(RemotePast):
         return counts, shares
 
     def usage(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
-        span = ("--since", f"@{since:.3f}", "--until", f"@{until:.3f}")
-        found = self._each(self._asked("--who", *span), "usage", UsageInterval)
+        found = self._each(self._asked("--who", *_span(since, until)), "usage", UsageInterval)
         return [use for use in found if device in (None, use.device)]
+
+    def _series(self, metrics: str, *words: str) -> list[Json]:
+        found = self._asked("--metric", metrics, *words).get("series")
+        return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
     def _asked(self, *words: str) -> Json:
         if words not in self._kept:
-            self._kept[words] = self._host.ask(("history", "--json", *words))[0]
+            found = self._host.object(("history", "--json", *words))
+            self._kept = dict([*self._kept.items(), (words, found)][-MOST_KEPT:])
         return self._kept[words]
 
 
-class SshRuns:
-    """The runs that `andon runs` lists there; records stay there."""
+def _span(since: float, until: float, points: int | None = None) -> tuple[str, ...]:
+    span = ("--since", f"@{since:.3f}", "--until", f"@{until:.3f}")
+    return span if points is None else (*span, "--points", str(points))
 
-    def __init__(self, host: SshHost) -> None:
+
+class SshRuns(RemoteRuns):
+    """The runs that `andon runs` lists there; their records stay there."""
+
+    def __init__(self, host: "SshHost") -> None:
+        super().__init__(host)
         self._host = host
 
-    def listed(self, query: RunQuery) -> RunListing:
-        rows, total = self._rows()
-        found = [row for row in rows if matches(row, query)]
-        return RunListing(found[: query.limit], max(total, len(found)))
+    def _page(self, query: RunQuery, offset: int, limit: int) -> Json:
+        given = {"--tag": query.tag, "--group": query.group, "--state": query.state}
+        words = [str(w) for pair in given.items() if pair[1] is not None for w in pair]
+        found = self._host.object(("runs", "--json", "-n", str(MOST_RUNS), *words))
+        rows = found.get("runs")
+        return {**found, "items": rows[offset:] if isinstance(rows, list) else None}
 
-    def find(self, query: RunQuery) -> Sequence[RunRow]:
-        return self.listed(query).rows
-
-    def is_id(self, word: str) -> bool:
-        return any(row.id == word for row in self._rows()[0])
-
-    def resolve(self, word: str) -> RunRow:
-        for row in self._rows()[0]:
-            if word in (row.id, "last"):
+    def _one(self, word: str) -> "RunRow":
+        for row in self._each(RunQuery()):
+            if row.id == word:
                 return row
         raise Gone(f"there is no run {word[:40]!r} there")
 
-    def with_record(self, row: RunRow) -> RunRow:
-        raise self._host.refused()
-
-    def close(self) -> None:
-        """Does nothing: nothing was downloaded."""
-
-    def _rows(self) -> tuple[list[RunRow], int]:
-        page = self._host.ask(("runs", "--json", "-n", "1000"))[0]
+    def _row(self, value: Json) -> "RunRow":
         try:
-            return [row_from_json(one) for one in page["runs"]], int(page["total"])
-        except (Wrong, KeyError, TypeError, ValueError) as exc:
+            return row_from_json(value)
+        except Wrong as exc:
             raise self._host.of_another_version(f"a run is not as expected: {exc}") from exc
-
-
-def _no_rules() -> "Rulebook":
-    raise AssertionError("a list of devices needs no thresholds")

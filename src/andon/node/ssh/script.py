@@ -6,9 +6,12 @@ CONNECT_SECONDS = 5.0
 OPTIONS = (
     "BatchMode=yes", "ForwardAgent=no", "ForwardX11=no", "ClearAllForwardings=yes", "Tunnel=no",
     "PermitLocalCommand=no", "RequestTTY=no", "UpdateHostKeys=no",
-    "RemoteCommand=none", "LogLevel=ERROR",
+    "RemoteCommand=none", "LogLevel=ERROR", "ControlMaster=no", "ServerAliveInterval=5",
+    "ServerAliveCountMax=2",
 )  # fmt: skip
-"""Whatever the configuration says: nothing is asked for, forwarded or started besides `sh`."""
+"""Whatever the configuration says: nothing is asked for, forwarded or started besides `sh`. A
+connection of others is used, but others do not use ours, which ends; a network that is cut is
+noticed."""
 
 SCRIPT = r"""{
 exec 3<&0
@@ -51,9 +54,14 @@ shell may have read ahead before it. When its input ends, whoever asked is gone,
 work. It writes no file, not even that of a here-document."""
 
 
-def ssh_command(host: str, connect_seconds: float) -> Sequence[str]:
+def connect_seconds(seconds: float) -> int:
+    """How long a connection may take, of a time for the whole."""
+    return max(1, round(min(CONNECT_SECONDS, seconds)))
+
+
+def ssh_command(host: str, seconds: float) -> Sequence[str]:
     """The person's own ssh, with the person's own configuration."""
-    timeout = f"ConnectTimeout={max(1, round(min(CONNECT_SECONDS, connect_seconds)))}"
+    timeout = f"ConnectTimeout={connect_seconds(seconds)}"
     given = [word for option in (*OPTIONS, timeout) for word in ("-o", option)]
     return ("ssh", *given, "-T", "--", host, "sh")
 

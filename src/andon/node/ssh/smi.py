@@ -1,16 +1,17 @@
-"""The report of an nvidia-smi on a host, as a status: what it does not know is left out."""
+"""The report of an nvidia-smi on a host, as a snapshot: what it does not know is left out."""
 
 from andon.drivers.nvidia_smi import cards, document
 from andon.errors import Unavailable
 from andon.leases.rules.capacity import Surroundings, capacities
 from andon.leases.rules.verdict import verdicts
-from andon.model import wire
 from andon.model.device import DeviceStatus, Snapshot
-from andon.model.verdict import verdict_to_json
+from andon.model.verdict import DeviceVerdict
 
 
-def status_from_smi(report: bytes, host: str, at: float) -> wire.Json:
-    """Returns andon.snapshot/1 with verdicts by the readings alone."""
+def snapshot_from_smi(
+    report: bytes, host: str, at: float
+) -> tuple[Snapshot, tuple[DeviceVerdict, ...]]:
+    """Returns the devices, and verdicts by their readings alone."""
     found = document.parse(report.decode(errors="replace"))
     if found is None or not found.gpus:
         raise Unavailable("nvidia-smi there prints no report", cause="ssh")
@@ -19,21 +20,11 @@ def status_from_smi(report: bytes, host: str, at: float) -> wire.Json:
     devices = {d.uuid: d for b in boards for d in (b.device, *(part for _, part in b.parts))}
     statuses = tuple(
         DeviceStatus(
-            devices[one.uuid],
-            one.state,
-            at,
-            one.reason,
-            one.hint,
-            sample=one.sample,
-            missing=one.missing,
-            processes=one.processes,
+            devices[one.uuid], one.state, at, one.reason, one.hint,
+            sample=one.sample, missing=one.missing, processes=one.processes,
         )
         for one in cards.readings(boards, memory, at)
         if one.uuid in devices
-    )
+    )  # fmt: skip
     snapshot = Snapshot(host, at, versions=found.versions, devices=statuses)
-    judged = verdicts(capacities(statuses, Surroundings()), {})
-    return {
-        **wire.snapshot_to_json(snapshot),
-        "verdicts": [verdict_to_json(one) for one in judged],
-    }
+    return snapshot, tuple(verdicts(capacities(statuses, Surroundings()), {}))

@@ -80,7 +80,7 @@ def wait(jobs: tuple[str, ...], timeout: float | None) -> int:
 
     code = max(code, worst_code(queue, numbers, wait_settled(queue, numbers, each=late)))
     for cluster, ids in elsewhere.values():
-        from andon.cli.commands.jobs.elsewhere import code_of, wait_there
+        from andon.jobs.clusters.submitting import code_of, wait_there
 
         code = max(code, *map(code_of, wait_there(cluster, ids, until)))
     return code

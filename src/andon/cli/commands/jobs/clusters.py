@@ -61,9 +61,9 @@ def target_of(choices: Choices, asked: dict[str, Any]) -> "OpenCluster | None":
 
 def clusters_of(choices: Choices) -> "list[OpenCluster]":
     """The clusters; settings are read only if the file may have some, or one was used."""
-    from andon.jobs.folder import CLUSTER_PAGES, jobs_path
+    from andon.jobs.folder import CLUSTER_PAGES, SUBMISSIONS, jobs_path
 
-    used = (jobs_path() / CLUSTER_PAGES).is_dir()
+    used = any((jobs_path() / name).is_dir() for name in (CLUSTER_PAGES, SUBMISSIONS))
     if not used and not config_mentions(choices.config, b"clusters"):
         return []
     from andon.app.clusters import configured_clusters
@@ -88,7 +88,14 @@ def apart(
     ids: lab:4711. A word whose beginning names no cluster is one of this machine."""
     if not any(":" in word for word in words):
         return list(words), {}
+    from andon.registry import CLUSTERS
+
     known = {one.name: one for one in clusters_of(choices)}
+    for name in {word.partition(":")[0] for word in words} & set(CLUSTERS) - set(known):
+        from andon.app.clusters import cluster_named
+
+        if (found := cluster_named(_settings(choices), name)) is not None:
+            known[name] = found
     here, elsewhere = list[str](), dict[str, tuple["OpenCluster", list[str]]]()
     for word in words:
         name, sign, job = word.partition(":")

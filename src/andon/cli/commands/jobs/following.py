@@ -4,24 +4,20 @@ import os
 import sys
 import time
 from contextlib import suppress
+from functools import partial
 
-from andon.cli.commands.jobs.elsewhere import (
-    cancel_there,
-    code_of,
-    jobs_there,
-    submit_there,
-    views_there,
-    wait_there,
-)
+from andon.cli.commands.jobs.elsewhere import cancel_there, views_there
 from andon.cli.show.waiting import LineInPlace, waited_words
 from andon.cli.terminal import Choices, notice, write
 from andon.errors import AndonError, Gone, Invalid
 from andon.jobs.clusters.asking import OpenCluster
+from andon.jobs.clusters.submitting import code_of, jobs_there, submit_there, wait_there
 from andon.jobs.rules.cluster_views import named
 from andon.jobs.rules.polling import FRESH_SECONDS
 from andon.model.job import JobState
 from andon.model.job.cluster import ClusterLog, Submission
 from andon.ports import Foreground
+from andon.work.dropped_lines import without_lines
 
 LOG_BYTES = 1 << 20
 LOG_POLL_SECONDS = 1.0
@@ -120,7 +116,10 @@ def run_there(choices: Choices, cluster: OpenCluster, submission: Submission) ->
 
         command = cluster.ask(lambda _: opened.foreground(submission))
         grace = settings_of(choices).work_grace_seconds
-        return Launcher(command, os.environ, grace).run(lambda: None, notice).code
+        send = partial(opened.signal, submission)
+        with without_lines(opened.own_lines) as errors:
+            client = Launcher(command, os.environ, grace, elsewhere=send, errors=errors)
+            return client.run(lambda: None, notice).code
     label = submit_there(cluster, submission)
     job = label.removeprefix(f"{cluster.name}:")
     notice(f"running as {label}", choices)

@@ -93,7 +93,8 @@ class _Elsewhere:
 
     def submit(self, choices: Choices) -> "list[tuple[OpenCluster, str]]":
         """Submits the jobs one after the other; returns where each is and what it is called."""
-        from andon.cli.commands.jobs.elsewhere import say_submitted, submit_there
+        from andon.cli.commands.jobs.elsewhere import say_submitted
+        from andon.jobs.clusters.submitting import submit_there
 
         named: dict[str, str] = {}
         out = []
@@ -114,7 +115,7 @@ class _Elsewhere:
     ) -> "Submission":
         from msgspec.structs import replace
 
-        from andon.cli.commands.jobs.elsewhere import submission_of
+        from andon.jobs.clusters.submitting import submission_of
         from andon.jobs.file import specs_of
 
         plain = replace(job, after=(), after_any=(), array="")

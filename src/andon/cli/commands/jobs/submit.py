@@ -158,15 +158,16 @@ def _submit_there(
 ) -> int:
     """Submits the command to a cluster; what that cannot do it refuses itself."""
     from andon.cli.commands.jobs import elsewhere
+    from andon.jobs.clusters.submitting import submission_of, submit_there
 
     spec = _spec(choices, command, asked, container_from(asked))
-    submission = elsewhere.submission_of(
+    submission = submission_of(
         cluster, spec, asked["engine_options"], asked["after"], asked["after_any"], asked["array"]
     )
     if dry_run:
         elsewhere.preview_there(choices, cluster, submission)
         return 0
-    label = elsewhere.submit_there(cluster, submission)
+    label = submit_there(cluster, submission)
     elsewhere.say_submitted(choices, label, submission)
     return elsewhere.waited_there(choices, cluster, label) if wait else 0
 

@@ -76,9 +76,12 @@ def doctor(as_json: bool) -> int:
 
 def check_host(choices: Choices, as_json: bool) -> int:
     """Prints who answers on a host over SSH, and what is missing there, in one line."""
+    from andon.node.ssh import SshNode
+
     node, terminal = sources.node_of(choices), Terminal.of(choices)
+    assert isinstance(node, SshNode), "--ssh is its only option for another machine"
     snapshot = node.live.read()
-    known = {"by": node.host.by, "devices": len(snapshot.devices)}  # type: ignore[attr-defined]
+    known = {"by": node.host.by, "devices": len(snapshot.devices)}
     lacks = [f"{fault.source}: {fault.reason}" for fault in snapshot.faults]
     if known["by"] == "nvidia-smi":
         lacks.append("andon is not installed: leases, users and history are not known")

@@ -5,13 +5,13 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from andon.cli.commands.jobs.elsewhere import submission_of, submit_there
 from andon.cli.commands.jobs.following import log_of
 from andon.cli.device_request import request_from
 from andon.cli.map_session import MapRequest, read_items
 from andon.cli.terminal import INTERRUPTED, Choices, notice, write
 from andon.errors import AndonError, Gone, Invalid, Unavailable
 from andon.jobs.clusters.asking import OpenCluster
+from andon.jobs.clusters.submitting import submission_of, submit_there
 from andon.jobs.rules.polling import FRESH_SECONDS, PAST_SECONDS
 from andon.jobs.submitting import here_spec
 from andon.model.job import JobState

@@ -131,8 +131,8 @@ def _run_there(
     choices: Choices, cluster: "OpenCluster", command: Sequence[str], asked: dict[str, Any]
 ) -> int:
     """Runs the command on a cluster, with its output and exit code here."""
-    from andon.cli.commands.jobs.elsewhere import submission_of
     from andon.cli.commands.jobs.following import run_there
+    from andon.jobs.clusters.submitting import submission_of
     from andon.jobs.submitting import here_spec
     from andon.work.containers.rules.options import options_to_json
 

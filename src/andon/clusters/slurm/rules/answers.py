@@ -130,7 +130,7 @@ def _job(row: Mapping[str, str]) -> SlurmJob | None:
         exit_code=_code(state, code, number),
         signal=number or None if state.is_settled else None,
         expected_start=_expected(start, submitted) if _is_pending(state) else None,
-        for_seconds=_limit(row["TimeLimit"]),
+        for_seconds=parse_limit(row["TimeLimit"]),
         has_log=_label(row["Comment"]) is not None,
     )
     return SlurmJob(row["JobID"], job, row["State"], row["Reason"])
@@ -239,7 +239,7 @@ def _code(state: JobState, code: int, number: int) -> int | None:
     return code if ended and not number else None
 
 
-def _limit(text: str) -> float | None:
+def parse_limit(text: str) -> float | None:
     """Returns the seconds of `2-01:00:00`, `1:30:00` or `1:00`."""
     days, _, clock = text.rpartition("-")
     parts = clock.split(":")

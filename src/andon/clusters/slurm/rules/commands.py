@@ -8,10 +8,12 @@ from typing import Any
 from msgspec import Struct
 
 from andon.errors import Invalid
-from andon.model.job.cluster import Submission
-from andon.model.job.spec import JobSpec
+from andon.model.job.cluster import ClusterTask, Submission
+from andon.model.job.spec import JobSpec, dumps
+from andon.model.shapes import to_json
 from andon.settings.clusters import ClusterSettings
 
+REQUEUE = "requeue"
 MARK = "andon:"
 """In a job's comment, before the label of its submission."""
 _OURS = {
@@ -37,6 +39,15 @@ class SlurmOptions(Struct, frozen=True):
     constraint: str = ""
     options: tuple[str, ...] = ()
     logs: str = ""  # a folder that this machine and the nodes share; empty: in the state folder
+    on_busy: str = ""  # what a job does whose GPU someone else uses: requeue, or nothing
+
+
+class SameAndon(Struct, frozen=True):
+    """The andon of a submission, as its jobs look for it on their nodes."""
+
+    python: str
+    folder: str  # that has the package
+    version: str
 
 
 def read_options(settings: ClusterSettings) -> SlurmOptions:
@@ -51,6 +62,8 @@ def read_options(settings: ClusterSettings) -> SlurmOptions:
             raise Invalid(f"there is no option {name[:40]!a}", hint=f"options, {', '.join(known)}")
         if not isinstance(value, str) or not value.isprintable():
             raise Invalid(f"{name} is not a text of one line", hint=f'{name} = "…"')
+    if given.get("on_busy", "") not in ("", REQUEUE):
+        raise Invalid(f"on_busy is {given['on_busy'][:40]!a}", hint=f'on_busy = "{REQUEUE}"')
     refuse_ours(more)
     return SlurmOptions(options=tuple(more), **given)
 
@@ -75,6 +88,8 @@ def sbatch_arguments(
     job = submission.job
     name = "%A_%a" if submission.indices else "%j"
     found = ["--parsable", *_common(submission, options), f"--output={logs}/{name}.out"]
+    if submission.per_gpu:
+        found.append(_tasks(submission)[0])
     found += ["--open-mode=append", "--requeue" if job.retry_lost else "--no-requeue"]
     if submission.indices:
         limit = "" if submission.limit is None else f"%{submission.limit}"
@@ -89,41 +104,104 @@ def sbatch_arguments(
     return found
 
 
-def srun_command(submission: Submission, options: SlurmOptions) -> list[str]:
-    """Returns a command that runs the job at this terminal. The shell between reports a missing
+def srun_command(
+    submission: Submission, options: SlurmOptions, task: ClusterTask, installed: SameAndon
+) -> list[str]:
+    """Returns a command that runs the job at this terminal. What is between reports a missing
     program as 127, which `srun` would not."""
     refuse_unknown(submission)
     job, unable = submission.job, submission.after or submission.after_any or submission.indices
     if unable or job.begin_at is not None or job.checkpoint is not None or job.retry_lost:
         raise Invalid("a job at this terminal starts at once, and once", hint="use andon submit")
-    common = _common(submission, options)
-    shell = ["sh", "-c", 'exec "$@"', "sh"]
-    return [
-        "srun",
-        "--quiet",
-        "--quit-on-interrupt",
-        "--ntasks=1",
-        *common,
-        "--",
-        *shell,
-        *job.argv,
-    ]
+    common = [*_common(submission, options), *_tasks(submission)]
+    inner = _recorded(submission, task, installed)
+    return ["srun", "--quiet", "--quit-on-interrupt", *common, "--", "sh", "-c", inner, "sh",
+            *job.argv]  # fmt: skip
 
 
-def batch_script(job: JobSpec) -> str:
-    """Returns the script: the command takes the place of the shell, so that signals reach it."""
+def batch_script(submission: Submission, task: ClusterTask, installed: SameAndon) -> str:
+    """Returns the script: the command, or what records it, takes the place of the shell, so that
+    signals reach it."""
+    job, inner = submission.job, _recorded(submission, task, installed)
+    if submission.per_gpu:
+        words = ["srun", "--quiet", *_tasks(submission), "sh", "-c", inner, "sh", *job.argv]
+        inner = f"exec {shlex.join(words)}\n"
+    else:
+        inner = f"set -- {shlex.join(job.argv)}\n{inner}"
     return (
         "#!/bin/sh\n"
         f"umask {job.umask:04o}\n"
         'export ANDON_ARRAY_INDEX="$SLURM_ARRAY_TASK_ID"\n'
         '[ -n "$ANDON_ARRAY_INDEX" ] || unset ANDON_ARRAY_INDEX\n'
-        f"exec {shlex.join(job.argv)}\n"
+        f"{inner}"
     )
 
 
-def preview(submission: Submission, arguments: Sequence[str]) -> str:
+def task_of(submission: Submission, options: SlurmOptions, name: str, notes: str) -> ClusterTask:
+    """Returns what andon inside the job is told."""
+    job = submission.job
+    return ClusterTask(
+        name,
+        submission.label,
+        _line(job.name),
+        notes,
+        job.submitted_at,
+        job.request.least,
+        job.tags,
+        job.group,
+        job.params,
+        quiet=True,
+        if_busy=_give_back(job) if options.on_busy == REQUEUE else "",
+    )
+
+
+def _recorded(submission: Submission, task: ClusterTask, installed: SameAndon) -> str:
+    """Returns lines that run the words after them, recorded by the andon of the submission if
+    the node has it."""
+    if submission.records_itself:
+        return 'exec "$@"\n'
+    python, path = shlex.quote(installed.python), f"sys.path.append({installed.folder!r})"
+    check = (
+        f"import sys; {path}; from andon.version import __version__ as v; "
+        f"v == {installed.version!r} or sys.exit('it has andon ' + v)"
+    )
+    run = f"import sys; {path}; from andon.process import main; main()"
+    return (
+        "job=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}\n"
+        f"if why=$({python} -P -c {shlex.quote(check)} 2>&1 </dev/null); then\n"
+        f"exec {python} -P -c {shlex.quote(run)} cluster-job {shlex.quote(dumps(to_json(task)))} "
+        '"${job:-$SLURM_JOB_ID}" "$@"\n'
+        "fi\n"
+        'echo "andon: no record of this job: $(uname -n) does not have the andon that submitted it'
+        ' ($(echo "$why" | tail -n 1))" >&2\n'
+        'exec "$@"\n'
+    )
+
+
+def _tasks(submission: Submission) -> list[str]:
+    """Returns how many processes there are, and that each sees a GPU of its own if it is one of
+    several."""
+    each = submission.per_gpu
+    if not each:
+        return ["--ntasks=1"]
+    bound = "--gpus-per-task=1" if each == 1 else f"--gpu-bind=single:{each}"
+    return [f"--ntasks={each * submission.job.request.least}", bound]
+
+
+def _give_back(job: JobSpec) -> str:
+    """Returns a line that gives a job back once, without the node that it is on. The list of
+    nodes can be changed only when the job waits again, and the job is being ended by then."""
+    one = "scontrol update JobId=$SLURM_JOB_ID"
+    again = "" if job.retry_lost else " Requeue=0"
+    return (
+        '[ "${SLURM_RESTART_COUNT:-0}" = 0 ] && trap "" TERM && '
+        f"{one} Requeue=1 && scontrol requeue $SLURM_JOB_ID && "
+        f"{one} ExcNodeList=$SLURMD_NODENAME{again}"
+    )
+
+
+def preview(submission: Submission, arguments: Sequence[str], script: str) -> str:
     """Returns what can be pasted into a shell to submit the same job."""
-    script = batch_script(submission.job)
     end = "END"
     while end in script:
         end += "_"
@@ -172,11 +250,16 @@ def _common(submission: Submission, options: SlurmOptions) -> list[str]:
     return [*found, *options.options, *submission.options]
 
 
-def _chosen(options: SlurmOptions) -> dict[str, str]:
-    return {
-        "partition": options.partition, "account": options.account, "qos": options.qos,
-        "constraint": options.constraint,
-    }  # fmt: skip
+def place_of(submission: Submission, options: SlurmOptions) -> tuple[str, str]:
+    """Returns the partition and the quality of service of a job; empty: Slurm's defaults."""
+    found = {"--partition": options.partition, "--qos": options.qos}
+    for word in (*options.options, *submission.options):
+        name, _, value = word.partition("=")
+        name, value = ("--partition", word[2:]) if word[:2] == "-p" else (name, value)
+        name, value = ("--qos", word[2:]) if word[:2] == "-q" else (name, value)
+        if name in found:
+            found[name] = value.lstrip("=")
+    return found["--partition"], found["--qos"]
 
 
 def _line(name: str) -> str:

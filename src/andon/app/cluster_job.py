@@ -1,0 +1,218 @@
+"""The process `cluster-job TASK JOB CMD…`: runs a cluster's job on its node, and records it.
+
+The cluster chose the devices: they are those that the masks leave, and a lease is taken on them and
+on no others. Nothing of ours keeps the command from running: without a lease, or without a record,
+it runs all the same.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from types import FrameType
+
+from msgspec import Struct
+
+from andon.app.leases import open_availability
+from andon.app.runs import recording, runs_folder
+from andon.app.sampler import open_sampler
+from andon.app.settings import load_settings
+from andon.errors import AndonError, Conflict
+from andon.host.files import read_tail
+from andon.host.users import user_name
+from andon.jobs.clusters.run_notes import RunNote, touch_note, write_note
+from andon.leases.availability import Availability, BookContents
+from andon.leases.book.lease_book import Book
+from andon.leases.granter import Granter, LeaseTerms
+from andon.leases.placement import Placement
+from andon.leases.rules.capacity import DeviceCapacity
+from andon.leases.rules.choice import obstacle
+from andon.leases.rules.eligibility import no_gpu
+from andon.model.codec import read
+from andon.model.device import Device, Snapshot
+from andon.model.job.cluster import ClusterTask
+from andon.model.job.device_request import DeviceRequest
+from andon.model.job.spec import loads
+from andon.model.lease import Need
+from andon.model.naming import titles
+from andon.model.redaction import redact
+from andon.model.run.record import RunEvent, RunKind
+from andon.runs.header import place_of
+from andon.runs.record import RunRecorder
+from andon.work.output_tail import TAIL_BYTES
+from andon.work.preparing import CannotStart, find
+from andon.work.session import CommandWork
+
+GIVEN_BACK = 75
+NO_BOOK = BookContents()
+GIVE_BACK_SECONDS = 30.0
+KILLED_SECONDS = 120.0
+"""How long a job that was given back waits for the cluster to end it."""
+
+
+class _Place(Struct, frozen=True):
+    """The devices of a job, why they cannot be sampled, and who else is on them."""
+
+    placement: Placement
+    unsampled: str | None = None
+    strangers: tuple[str, ...] = ()
+    unleased: str | None = None  # why it has no lease, where nobody else is on them
+
+
+def main(words: Sequence[str]) -> int:
+    task, job, command = read(ClusterTask, loads(words[0])), words[1], words[2:]
+    begun = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, partial(_ended, begun))
+    try:
+        find(command)
+        return _run(task, job, command, begun)
+    except CannotStart as error:
+        _say(error.reason)
+        return error.code
+    except AndonError as error:
+        _say(f"no record of this job: {error.reason}")
+        for number in (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+        os.execvp(command[0], list(command))  # noqa: S606 - as it was given
+
+
+def _ended(begun: threading.Event, number: int, frame: FrameType | None) -> None:
+    """Ends this process before the command; once that has ended, its record is still to come."""
+    if not begun.is_set():
+        os._exit(128 + number)
+
+
+def _run(task: ClusterTask, job: str, command: Sequence[str], started: threading.Event) -> int:
+    settings = load_settings({}).settings
+    with open_sampler(settings) as sampler:
+        sampler.begin()
+        availability = open_availability(
+            settings, lambda: sampler.once(with_host=False), simulated=False
+        )
+        place = _place(availability, task.gpus, redact(tuple(command)))
+        if place.unleased is not None:
+            _say(f"without a lease: {place.unleased}")
+        for words in place.strangers:
+            _say(f"{task.cluster} gave this job a GPU that is in use: {words}")
+        if place.strangers and task.if_busy and _gave_back(task.if_busy):
+            place.placement.release()
+            time.sleep(KILLED_SECONDS)
+            return GIVEN_BACK
+        notes = list[RunNote]()
+
+        def begun(recorder: RunRecorder) -> None:
+            started.set()
+            for words in place.strangers:
+                recorder.write(RunEvent(time.time(), "stranger", {"device": words}))
+            begin = recorder.begin
+            if not begin.rank:
+                user = begin.user or user_name(os.getuid())
+                path = str(recorder.path.absolute())
+                notes.append(RunNote(job, task, begin.id, path, user, begin.at))
+                write_note(notes[0])
+
+        work = CommandWork(
+            command,
+            settings,
+            recording(settings, sampler, _say, _folder(task)),
+            task.name,
+            kind=RunKind.JOB,
+            more={
+                "tags": task.tags,
+                "params": {**task.params, "job": f"{task.cluster}:{job}"},
+                "allocation_method": task.cluster,
+                **_group(task, job),
+            },
+            unsampled=place.unsampled,
+            begun=begun,
+            output=_tail(task, job) if task.quiet else None,
+            quiet=task.quiet,
+            forwards=task.forwards,
+        )
+        try:
+            return work.run(place.placement)[0]
+        finally:
+            for note in notes:
+                touch_note(note)
+
+
+def _place(availability: Availability, gpus: int, words: str) -> _Place:
+    """Returns the devices that the cluster gave, with a lease on them if that is possible."""
+    view = availability.view()
+    snapshot = view.snapshot
+    given = _given(snapshot)
+    nowhere = Placement(environment={}, snapshot=snapshot)
+    if not given:
+        why = "none of its devices is visible" if snapshot.devices else None
+        return _Place(nowhere, why or no_gpu(snapshot.faults).reason)
+    if len(given) > gpus:
+        why = f"{len(given)} GPUs are visible and {gpus} were given to it: which is not known"
+        return _Place(nowhere, why)
+    count, uuids = len(given), tuple(device.uuid for device in given)
+    request = DeviceRequest(count, count, devices=uuids, balanced=False, even_if_used=True)
+    try:
+        grant = Granter(Book(), availability).grant(request, LeaseTerms(command=words), 0.0)
+    except Conflict as error:
+        held = Placement(given, {}, snapshot)
+        return _Place(held, strangers=error.mistakes or (error.reason,))
+    except AndonError as error:
+        found = [one for one in availability.capacities(view, NO_BOOK) if one.uuid in uuids]
+        held = Placement(given, {}, snapshot)
+        return _Place(held, None, _strangers(snapshot, found), error.reason)
+    return _Place(grant, strangers=_strangers(snapshot, grant.candidates.choice.chosen))
+
+
+def _given(snapshot: Snapshot) -> tuple[Device, ...]:
+    """Returns the visible devices; of a board with partitions, only those."""
+    seen = [status.device for status in snapshot.devices if status.visible]
+    parts = {device.parent for device in seen}
+    return tuple(device for device in seen if device.uuid not in parts)
+
+
+def _strangers(snapshot: Snapshot, found: Sequence[DeviceCapacity]) -> tuple[str, ...]:
+    names, need = titles(snapshot.devices), Need(frozenset(one.uuid for one in found))
+    barred = {one.uuid: obstacle(one, need) for one in found}
+    return tuple(f"{names[uuid]}: {bar.words}" for uuid, bar in barred.items() if bar is not None)
+
+
+def _gave_back(line: str) -> bool:
+    try:
+        done = subprocess.run(
+            ["sh", "-c", line], stdin=subprocess.DEVNULL, timeout=GIVE_BACK_SECONDS
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def _folder(task: ClusterTask) -> Path | None:
+    """Returns where the record goes: None for the person's own folder, else beside the output."""
+    home = runs_folder()
+    while not home.exists() and home != home.parent:
+        home = home.parent
+    return None if os.access(home, os.W_OK) else Path(task.notes)
+
+
+def _group(task: ClusterTask, job: str) -> dict[str, str]:
+    """Returns what the run belongs to, unless it is a rank: a group that was given, or an array."""
+    array, _, index = job.partition("_")
+    found = task.group or (f"{task.cluster}:{array}" if index else None)
+    return {} if found is None or place_of(os.environ).group else {"group": found}
+
+
+def _tail(task: ClusterTask, job: str) -> Callable[[], str]:
+    return lambda: read_tail(Path(task.notes) / f"{job}.out", TAIL_BYTES)
+
+
+def _say(text: str) -> None:
+    print(f"andon: {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

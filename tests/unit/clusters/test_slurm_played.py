@@ -1,0 +1,346 @@
+"""What andon does and says when Slurm refuses, is away, or ends jobs: its commands are played."""
+
+import errno
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from andon.clusters.slurm import SlurmCluster, cluster
+from andon.clusters.slurm.rules.answers import JOB_FIELDS, PAST_FIELDS, SEPARATOR
+from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
+from andon.jobs.clusters.asking import NotSent
+from andon.jobs.rules.cluster_views import ClusterPage, page_line
+from andon.model.job import JobState
+from andon.model.job.cluster import Submission
+from andon.model.job.device_request import DeviceRequest
+from andon.model.job.spec import JobSpec
+from andon.settings.clusters import ClusterSettings
+
+UP = "Slurmctld(primary) at head is UP\n"
+DOWN = "Slurmctld(primary) at head is DOWN\n"
+PARTITIONS = (
+    "PartitionName=main Default=YES MaxTime=UNLIMITED State=UP\n"
+    "PartitionName=short Default=NO MaxTime=00:10:00 State=UP\n"
+)
+Answer = tuple[int, str, str]
+
+
+class Played:
+    """Slurm's commands: what each answers, and how often it was asked."""
+
+    def __init__(self) -> None:
+        self.asked = list[str]()
+        self.answers: dict[str, Answer | BaseException | Callable[[], Answer]] = {
+            "scontrol ping": (0, UP, ""),
+            "scontrol": (0, "", ""),
+            "scontrol -o show partition": (0, PARTITIONS, ""),
+            "squeue": (0, "", ""),
+            "sbatch": (0, "4711\n", ""),
+            "scancel": (0, "", ""),
+            "sinfo": (0, "", ""),
+            "sacct": (1, "", "Slurm accounting storage is disabled"),
+        }
+
+    def __call__(
+        self, command: Sequence[str], seconds: float, text: str, environment: Mapping[str, str]
+    ) -> Answer:
+        words = " ".join(command)
+        self.asked.append(command[0])
+        known = [name for name in self.answers if words.startswith(name)]
+        answer = self.answers[max(known, key=len)]
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer if isinstance(answer, tuple) else answer()
+
+    def count(self, name: str) -> int:
+        return self.asked.count(name)
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> Played:
+    found = Played()
+    monkeypatch.setattr(cluster, "ask_command", found)
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    return found
+
+
+@pytest.fixture
+def slurm(played: Played, tmp_path: Path) -> SlurmCluster:
+    settings = ClusterSettings("slurm", "slurm", 3.0, {"logs": str(tmp_path / "logs")})
+    return SlurmCluster(settings)
+
+
+def submission(label: str = "a1b2", options: tuple[str, ...] = (), **job: Any) -> Submission:
+    spec = JobSpec(0, "train", ("true",), "/home/a", DeviceRequest(), time.time())
+    return Submission(label, replace(spec, environment={"A": "1"}, **job), options=options)
+
+
+def row(**values: str) -> str:
+    usual = {
+        "JobID": "4711", "ArrayJobID": "4711", "ArrayTaskID": "N/A", "State": "RUNNING",
+        "UserName": "root", "SubmitTime": "1794919219", "StartTime": "1794919220",
+        "EndTime": f"{time.time():.0f}", "tres-per-job": "N/A", "tres-per-node": "gres:gpu:1",
+        "NodeList": "n1", "Partition": "main", "Reason": "None", "TimeLimit": "1:30:00",
+        "exit_code": "0", "Comment": "andon:a1b2", "Name": "train",
+    }  # fmt: skip
+    return SEPARATOR.join((usual | values)[name] for name in JOB_FIELDS) + SEPARATOR + "\n"
+
+
+# What Slurm refuses: a sentence of ours, then its own words.
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "sentence"),
+    [
+        ("sbatch: error: invalid partition specified: nope\nsbatch: error: Batch job submission "
+         "failed: Invalid partition name specified", Invalid,
+         "there is no such partition: Invalid partition name specified"),
+        ("sbatch: error: Batch job submission failed: Requested node configuration is not "
+         "available", Invalid, "no node has what it asks for: so many GPUs, this model, or the "
+         "rest: Requested node configuration is not available"),
+        ("sbatch: error: Batch job submission failed: Invalid job array specification", Invalid,
+         "the array is longer than this site allows: Invalid job array specification"),
+        ("sbatch: error: Memory specification can not be satisfied\nsbatch: error: Batch job "
+         "submission failed: Requested node configuration is not available", Invalid,
+         "no node has so much memory: Requested node configuration is not available"),
+        ("sbatch: error: Batch job submission failed: Requested time limit is invalid (missing or "
+         "exceeds some limit)", Invalid, "its time limit is longer than the partition allows: "
+         "Requested time limit is invalid (missing or exceeds some limit)"),
+        ("sbatch: unrecognized option '--nope'\nTry \"sbatch --help\" for more information",
+         Invalid, "sbatch does not know this option: unrecognized option '--nope'"),
+        ("sbatch: error: Batch job submission failed: Invalid node name specified", Invalid,
+         "there is no such node: Invalid node name specified"),
+        ("sbatch: error: Batch job submission failed: Invalid qos specification", Invalid,
+         "there is no such quality of service: Invalid qos specification"),
+        ("sbatch: error: Batch job submission failed: Something new\x1b[2J", Invalid,
+         "Slurm refuses it: Something new?[2J"),
+        ("sbatch: error: Batch job submission failed: User's group not permitted to use this "
+         "partition", Denied,
+         "Slurm does not allow it: User's group not permitted to use this partition"),
+        ("", Invalid, "Slurm refuses it: it gave no reason"),
+    ],
+)  # fmt: skip
+def test_a_refusal_is_one_sentence_with_slurms_own_words(
+    slurm: SlurmCluster, played: Played, said: str, kind: type[AndonError], sentence: str
+) -> None:
+    played.answers["sbatch"] = (1, "", said)
+    with pytest.raises(kind) as caught:
+        slurm.submit(submission())
+    assert caught.value.reason == sentence
+    assert caught.value.hint
+    played.answers["sbatch"] = (0, "4711\n", "")
+    assert slurm.submit(submission()) == "4711"  # a refused label may be used again
+
+
+def test_a_time_over_the_partitions_limit_is_refused_before_it_waits_for_ever(
+    slurm: SlurmCluster, played: Played
+) -> None:
+    with pytest.raises(Invalid) as caught:
+        slurm.submit(submission(options=("--partition=short",), for_seconds=7200.0))
+    assert caught.value.reason == (
+        "its time limit is longer than the partition short allows, which is 10 min: "
+        "it would wait for ever (PartitionTimeLimit)"
+    )
+    assert played.count("sbatch") == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "seconds"),
+    [((), 7200.0), (("--partition=short",), 600.0), (("-pshort",), None),
+     (("-pshort,main",), 7200.0), (("-pshort", "--qos=long"), 7200.0), (("-pother",), 7200.0)],
+)  # fmt: skip
+def test_what_a_partition_allows_or_may_allow_is_submitted(
+    slurm: SlurmCluster, options: tuple[str, ...], seconds: float | None
+) -> None:
+    assert slurm.submit(submission(options=options, for_seconds=seconds)) == "4711"
+
+
+def test_without_its_commands_the_reason_is_said(slurm: SlurmCluster, played: Played) -> None:
+    played.answers["scontrol ping"] = FileNotFoundError()
+    with pytest.raises(AndonError, match="there is no scontrol on PATH"):
+        slurm.submit(submission())
+
+
+def test_somebody_elses_job_is_not_ended(slurm: SlurmCluster, played: Played) -> None:
+    played.answers["squeue"] = (0, row(UserName="ana"), "")
+    said = "scancel: error: Kill job error on job id 4711: Access/permission denied"
+    played.answers["scancel"] = (210, "", said)
+    with pytest.raises(Denied, match="Access/permission denied"):
+        slurm.cancel(["4711"])
+
+
+# Away, slow, killed in the middle, a full home.
+
+
+def test_a_controller_that_is_away_is_said_at_once(slurm: SlurmCluster, played: Played) -> None:
+    played.answers["scontrol ping"] = (0, DOWN, "")
+    with pytest.raises(NotSent, match="Slurm's controller does not answer"):
+        slurm.submit(submission())
+    with pytest.raises(Unavailable):
+        slurm.jobs(0.0)
+    assert set(played.asked) == {"scontrol"}  # nothing that would wait for it
+
+
+def test_the_list_says_for_how_long_it_has_not_answered() -> None:
+    page = ClusterPage("slurm", at=100.0).failed("Slurm's controller does not answer", 110.0)
+    assert page_line(page, 112.0, "12:03") == (
+        "slurm: Slurm's controller has not answered for 12 s; its jobs are as of 12:03"
+    )
+
+
+def test_a_slow_controller_is_unavailable(slurm: SlurmCluster, played: Played) -> None:
+    played.answers["squeue"] = TimeoutError()
+    with pytest.raises(Unavailable, match="no answer within 3 s"):
+        slurm.jobs(0.0)
+
+
+def test_one_that_stops_in_the_middle_may_have_taken_the_job(
+    slurm: SlurmCluster, played: Played
+) -> None:
+    played.answers["sbatch"] = (1, "", "sbatch: error: Batch job submission failed: Socket timed "
+                                "out on send/recv operation")  # fmt: skip
+    with pytest.raises(Unavailable) as caught:
+        slurm.submit(submission())
+    assert not isinstance(caught.value, NotSent)
+    played.answers["squeue"] = (0, row(), "")  # it had
+    assert slurm.submit(submission()) == "4711"
+    assert played.count("sbatch") == 1
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_killed_between_note_and_answer_nothing_is_submitted_twice(
+    slurm: SlurmCluster, played: Played, taken: bool
+) -> None:
+    """Killed before sbatch ran, or before its answer came."""
+    played.answers["sbatch"] = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        slurm.submit(submission())
+    played.answers["sbatch"] = (0, "4712\n", "")
+    played.answers["squeue"] = (0, row() if taken else "", "")
+    assert slurm.submit(submission()) == ("4711" if taken else "4712")
+    assert played.count("sbatch") == (1 if taken else 2)
+
+
+def test_a_label_that_was_answered_is_not_looked_for(slurm: SlurmCluster, played: Played) -> None:
+    assert [slurm.submit(submission()) for _ in range(2)] == ["4711", "4711"]
+    assert (played.count("sbatch"), played.count("squeue")) == (1, 0)
+
+
+def test_a_full_home_is_said_before_anything_is_submitted(
+    slurm: SlurmCluster, played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("andon.clusters.slurm.kept.os.open", full)
+    with pytest.raises(NotSent, match="No space left on device"):
+        slurm.submit(submission())
+    assert played.count("sbatch") == 0
+    assert slurm.jobs(0.0) == []  # the list needs no file
+
+
+# How jobs ended.
+
+
+@pytest.mark.parametrize(
+    ("values", "state", "reason"),
+    [
+        ({"State": "PREEMPTED"}, JobState.CANCELLED, "a job with a higher priority took its place"),
+        ({"State": "TIMEOUT", "exit_code": "15"}, JobState.TIMED_OUT, "it reached its time limit"),
+        ({"State": "OUT_OF_MEMORY", "exit_code": "0:125"}, JobState.FAILED,
+         "it used more of the node's memory than it asked for"),
+        ({"State": "NODE_FAIL"}, JobState.LOST, "its node failed"),
+        ({"State": "CANCELLED", "exit_code": "15"}, JobState.CANCELLED, "cancelled"),
+    ],
+)  # fmt: skip
+def test_how_a_job_ended_is_said(
+    slurm: SlurmCluster, played: Played, values: dict[str, str], state: JobState, reason: str
+) -> None:
+    played.answers["squeue"] = (0, row(**values), "")
+    (job,) = slurm.jobs(0.0)
+    assert (job.state, job.reason) == (state, reason)
+    assert [one.text for one in slurm.reasons("4711")] == [reason]
+
+
+def past(state: str) -> str:
+    values = {
+        "JobID": "4711", "State": state, "User": "root", "Submit": "1794919219",
+        "Start": "1794919220", "End": f"{time.time():.0f}", "AllocTRES": "gres/gpu=1",
+        "NodeList": "n1", "Partition": "main", "ExitCode": "0:15", "Comment": "andon:a1b2",
+        "JobName": "train",
+    }  # fmt: skip
+    return SEPARATOR.join(values[name] for name in PAST_FIELDS) + "\n"
+
+
+def test_one_that_ended_while_nobody_looked_is_known_by_the_accounts(
+    slurm: SlurmCluster, played: Played
+) -> None:
+    played.answers["sacct"] = (0, past("CANCELLED by 0"), "")
+    (job,) = slurm.jobs(0.0)
+    assert (job.state, job.reason) == (JobState.CANCELLED, "cancelled by user 0")
+
+
+def test_accounts_that_are_away_cost_no_list(slurm: SlurmCluster, played: Played) -> None:
+    played.answers["squeue"] = (0, row(), "")
+    for said in ("Slurm accounting storage is disabled",
+                 "sacct: error: slurm_persist_conn_open_without_init: failed to open persistent "
+                 "connection to host:db:6819: Connection refused\nsacct: error: Sending "
+                 "PersistInit msg: Connection refused\nsacct: error: Problem talking to the "
+                 "database: Connection refused"):  # fmt: skip
+        played.answers["sacct"] = (1, "", said)
+        assert [job.id for job in slurm.jobs(0.0)] == ["4711"]
+    with pytest.raises(Gone):
+        slurm.reasons("4712")
+
+
+def test_a_drained_node_is_shown_with_its_reason(slurm: SlurmCluster, played: Played) -> None:
+    fields = ("n1", "drained", "gpu:4", "gpu:0", "andon: GPU 2: lost")
+    played.answers["sinfo"] = (0, SEPARATOR.join(fields) + SEPARATOR + "\n", "")
+    (node,) = slurm.nodes()
+    assert (node.usable, node.free, node.note) == (False, 0, "andon: GPU 2: lost")
+
+
+# How often Slurm is asked.
+
+
+def test_the_list_is_asked_for_once_in_five_seconds_whoever_asks(
+    slurm: SlurmCluster, played: Played, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played.answers["squeue"] = (0, row(), "")
+    again = SlurmCluster(
+        ClusterSettings("slurm", "slurm", 3.0, {"logs": str(tmp_path / "logs")})
+    )  # another command of the same user
+    for one in (slurm, again):
+        assert [job.id for job in one.jobs(0.0)] == ["4711"]
+        one.log("4711", None, 1000)
+        one.reasons("4711")
+    assert played.count("squeue") == 1
+    now = time.time
+    monkeypatch.setattr("andon.clusters.slurm.kept.time.time", lambda: now() + 5.1)
+    slurm.jobs(0.0)
+    assert played.count("squeue") == 2
+
+
+def test_what_this_user_changed_is_seen_at_once(slurm: SlurmCluster, played: Played) -> None:
+    assert slurm.jobs(0.0) == []
+    slurm.submit(submission())
+    played.answers["squeue"] = (0, row(), "")
+    assert [job.id for job in slurm.jobs(0.0)] == ["4711"]
+    slurm.cancel(["4711"])
+    played.answers["squeue"] = (0, row(State="CANCELLED"), "")
+    assert [job.state for job in slurm.jobs(0.0)] == [JobState.CANCELLED]
+
+
+def test_names_with_separators_escapes_and_newlines_break_no_list(
+    slurm: SlurmCluster, played: Played
+) -> None:
+    played.answers["squeue"] = (0, row(Name="a|b\x1b[2J\x1fc") + row(JobID="4712"), "")
+    found = [job.id for job in slurm.jobs(0.0)]
+    assert found == ["4711", "4712"]
+    text = slurm.preview(submission(name="a\nb\x1b|c"))
+    assert re.search(r"'--job-name=a b .c'", text)
