@@ -173,7 +173,8 @@ export function useLeases(): Found<Leases> {
 
 /** The nodes of a hub; not asked for anywhere else. */
 export function useNodes(everyMs: number | false): Found<NodeList> {
-  const there = useFeatures()["nodes"] === true || NODE !== null;
+  const hub = useFeatures()["nodes"];
+  const there = hub === true || NODE !== null || (hub === undefined && location.hash.startsWith("#/fleet")); // at once where it is asked for
   return useQuery<NodeList, Problem>({
     queryKey: ["nodes"],
     queryFn: ({ signal }) => get<NodeList>("/api/nodes", signal),

@@ -1,6 +1,6 @@
 /** The nodes of a hub: what needs someone, what is free, then every node, of which those in sight are drawn. */
 import { type ReactNode, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
-import { useNodes } from "../api/queries";
+import { useFeatures, useNodes } from "../api/queries";
 import type { NodeRow } from "../api/types";
 import { choices, chosen, colourOf, type Field, FIELDS, freeOf, inSight, isHeard, modelsOf, ordered, type Show, SHOWS, totals, type Totals } from "../lib/fleet";
 import { count, DASH, duration, percent } from "../lib/format";
@@ -22,7 +22,10 @@ export function FleetPage({ query }: { query: URLSearchParams }) {
   const { order, onOrder } = orderIn(query);
   const text = query.toString();
   const shown = useMemo(() => ordered(chosen(rows ?? [], query), order), [rows, text]);
-  if (!rows) return found.error ? <Trouble problem={found.error} what="The nodes cannot be read" /> : <Loading />;
+  if (useFeatures()["nodes"] === false) {
+    return <Notice title="This server is not a hub" whole><p>It watches its own machine: <a href="#/">its board</a>. One that others report to: <Command text="andon hub --store URL" /></p></Notice>;
+  }
+  if (!rows) return found.error ? <Trouble problem={found.error} what="The nodes cannot be read" whole /> : <Loading what="the nodes" />;
   return (
     <section className={found.error ? "fleet old" : "fleet"}>
       <div className="page-head">
