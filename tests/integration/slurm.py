@@ -202,7 +202,8 @@ def _is_up(cluster: Slurm) -> bool:
 
 def _is_idle(cluster: Slurm) -> bool:
     try:
-        return cluster("sinfo", "-hN", "--format=%t").split() == ["idle"] * len(cluster.nodes)
+        listed = cluster("sinfo", "-hN", "--format=%N %t").splitlines()  # for each partition
+        return set(listed) == {f"{node} idle" for node in cluster.nodes}
     except AssertionError:
         return False
 

@@ -161,8 +161,10 @@ def test_on_a_terminal_the_table_fills_in(
     monkeypatch.setenv("TERM", "xterm")
     answers = (SHOWN, HostAnswer("lab2", None, "fine\n"))
     made = table("text", *answers, live=True)
+    made.begin()
+    assert capsys.readouterr().out == "lab1  …\nlab2  …\n"
     made.add(1, answers[1])
-    assert capsys.readouterr().out == "lab1  …\n"
+    assert capsys.readouterr().out == "\x1b[2F\x1b[Jlab1  …\n"
     made.add(0, answers[0])
     assert capsys.readouterr().out.startswith("\x1b[1F\x1b[Jlab1   SIMULATED\n")
 

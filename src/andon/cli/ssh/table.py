@@ -59,20 +59,26 @@ class HostTable:
         self._found: dict[int, HostAnswer] = {}
         self._printed, self._heading, self._drawn = 0, "", 0
         self._out = sys.stdout
-        live = terminal.live and form == "text" and is_capable()
+        live = terminal.live and form in ("text", "free") and is_capable()
         self._redraws = live and len(hosts) < terminal.height
+
+    def begin(self) -> None:
+        self._put((), self._waiting)
 
     def add(self, place: int, answer: HostAnswer) -> None:
         self._found[place] = answer
-        if self._form in ("json", "free"):
-            return
         lines = list[str]()
-        while self._printed in self._found:
+        while self._form in ("text", "csv") and self._printed in self._found:
             found = self._found[self._printed]
             lines += self._csv(found) if self._form == "csv" else self.lines(found)
             self._printed += 1
-        left = [h for n, h in enumerate(self._hosts) if n not in self._found]
-        self._put(lines, left if self._redraws else ())
+        self._put(lines, self._waiting)
+
+    @property
+    def _waiting(self) -> Sequence[str]:
+        """The hosts whose lines will be replaced."""
+        hosts = enumerate(self._hosts) if self._redraws else ()
+        return [host for place, host in hosts if place not in self._found]
 
     def end(self) -> None:
         answers = [self._found[place] for place in sorted(self._found)]

@@ -273,7 +273,7 @@ class Fleet:
     """The hub's nodes for routes: the state of each, as of a server's own node."""
 
     def __init__(self, hub: Hub, pasts: NodePasts, settings: Settings) -> None:
-        self.hub, self._pasts, self._settings = hub, pasts, settings
+        self.hub, self.pasts, self._settings = hub, pasts, settings
         self._lock = threading.Lock()
         self._kept: dict[str, tuple[ReportedNode, AppState]] = {}
 
@@ -283,7 +283,7 @@ class Fleet:
             known = self._kept.pop(name, None)
             if known is None:
                 self.hub.node(name)
-                node = ReportedNode(self.hub, self._pasts, name, self._settings)
+                node = ReportedNode(self.hub, self.pasts, name, self._settings)
                 known = node, _state(node, keys)
             self._kept[name] = known
             while len(self._kept) > MOST_KEPT:
@@ -291,19 +291,28 @@ class Fleet:
         known[0].refresh()
         return known[1]
 
+    def fold(self, name: str, store: Store) -> None:
+        """Writes what came with the heartbeats of a node to its history."""
+        node = ReportedNode(self.hub, self.pasts, name, self._settings)
+        try:
+            node.refresh()
+        except Unavailable:
+            return  # what it sent is not kept any more
+        node.fold(store)
+
     def take_past(self, node: FleetNode, body: bytes) -> None:
         """Stores a part of a node's past; the call blocks."""
         part = unpacked_past(body, time.time())
-        store = self._pasts.history(node.name)
+        store = self.pasts.history(node.name)
         if part.blocks:
             store.load(part.devices, part.blocks)
         if part.uses:
             store.write((), part.uses, part.devices)
         if part.alerts:
-            self._pasts.alerts(node.name).save({}, part.alerts, ())
+            self.pasts.alerts(node.name).save({}, part.alerts, ())
 
     def close(self) -> None:
-        self._pasts.close()
+        self.pasts.close()
         self.hub.close()
 
 
