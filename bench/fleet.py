@@ -1,7 +1,7 @@
-"""A simulated day in PostgreSQL and in SQLite: `python -m bench.fleet --sizes`.
+"""What a hub takes for 500 nodes: `python -m bench.fleet`. With `--sizes`: a day in both stores.
 
-Both stores get the same ticks of one node, flush and maintenance as the recorder does them. The
-bytes are those of tables or file, with indexes, divided by the number of values.
+For the sizes both stores get the same ticks of one node, flush and maintenance as the recorder does
+them. The bytes are those of tables or file, with indexes, divided by the number of values.
 """
 
 import argparse
@@ -21,11 +21,15 @@ from andon.ports import Store
 from andon.settings.store_url import parse_store_url
 from andon.stores.postgres import PostgresStore
 from andon.stores.sqlite import SqliteStore
+from bench.fleet_players import play
 from bench.history import BEGIN, DEVICES, FLUSH_TICKS, UPKEEP_TICKS, _played
 
 
 def main() -> None:
     options = _options()
+    if not options.sizes:
+        play(options.nodes, options.seconds)
+        return
     seconds = options.hours * 3600
     played = _played(specimens(DEVICES), min(seconds, options.simulated_minutes * 60))
     print(f"{options.hours} h of {DEVICES} devices at 1 Hz")
@@ -48,7 +52,9 @@ def main() -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.fleet", description=__doc__)
-    parser.add_argument("--sizes", action="store_true", required=True, help="the only part so far")
+    parser.add_argument("--sizes", action="store_true", help="the size of a day in both stores")
+    parser.add_argument("--nodes", type=int, default=500)
+    parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--hours", type=int, default=24)
     parser.add_argument("--simulated-minutes", type=int, default=60)
     return parser.parse_args()

@@ -49,6 +49,8 @@ exporter.start()
 By default the exporter listens on loopback and answers only to this machine's own names. `--host`
 opens it to other machines, without a password: use a firewall.
 
+A server can also [send its metrics](exports.md) by remote-write or OTLP.
+
 [scrape.yml](../deploy/prometheus/scrape.yml) is a scrape configuration,
 [andon-rules.yml](../deploy/prometheus/andon-rules.yml) has recording and alerting rules, and
 [andon.json](../deploy/grafana/andon.json) is a dashboard for Grafana. A test runs every one of

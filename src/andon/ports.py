@@ -142,7 +142,11 @@ class Tiers(Protocol):
         """Returns what the store holds; the plan is made from this."""
 
     def load(self, devices: Sequence[Device], blocks: Iterable[StoredBlock]) -> None:
-        """Store finished blocks, as they were made elsewhere."""
+        """Store finished blocks, as they were made elsewhere, instead of what there is in their
+        windows."""
+
+    def blocks(self, tier: Tier, since: int) -> Sequence[StoredBlock]:
+        """Returns the blocks of one window, to be loaded elsewhere."""
 
     def pack(self, begin: int) -> Maintenance:
         """Turn the ticks of one window of the finest tier into blocks."""
@@ -261,6 +265,10 @@ class NodePasts(Protocol):
     def history(self, node: str) -> Store: ...
 
     def alerts(self, node: str) -> AlertStore: ...
+
+    def leads(self) -> bool:
+        """Whether this hub acts for all: one of those that share a database does, until it ends
+        or loses its connection."""
 
     def close(self) -> None:
         """Close the connections. May be called twice."""

@@ -82,6 +82,33 @@ def prometheus(folder: Path, target: int) -> Iterator[Prometheus]:
 
 
 @contextmanager
+def written_to(folder: Path, port: int | None = None) -> Iterator[Prometheus]:
+    """One that scrapes nothing, and takes what is written to it."""
+    port = port or free_port()
+    command = (
+        "prometheus", "--config.file=/dev/null", f"--storage.tsdb.path={folder / 'written'}",
+        f"--web.listen-address=127.0.0.1:{port}", "--web.enable-remote-write-receiver",
+        "--log.level=warn",
+    )  # fmt: skip
+    with daemon(*command, log=folder / "written.log"):
+        wait_until(lambda: _is_ready(port), "Prometheus")
+        yield Prometheus(port)
+
+
+@contextmanager
+def victoria_metrics(folder: Path) -> Iterator[Prometheus]:
+    """VictoriaMetrics, which answers the same queries; without the delay of its searches."""
+    port = free_port()
+    command = (
+        "victoria-metrics", f"-storageDataPath={folder / 'victoria'}",
+        f"-httpListenAddr=127.0.0.1:{port}", "-search.latencyOffset=0s", "-loggerLevel=ERROR",
+    )  # fmt: skip
+    with daemon(*command, log=folder / "victoria.log"):
+        wait_until(lambda: _is_ready(port, "/health"), "VictoriaMetrics")
+        yield Prometheus(port)
+
+
+@contextmanager
 def exporter(folder: Path, *options: str, **environment: str) -> Iterator[int]:
     """`andon exporter` on a free port, as a person starts it."""
     log = folder / "exporter.log"
@@ -103,8 +130,8 @@ def queries(dashboard: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _is_ready(port: int) -> bool:
+def _is_ready(port: int, path: str = "/-/ready") -> bool:
     try:
-        return fetch(port, "/-/ready")[0] == 200
+        return fetch(port, path)[0] == 200
     except OSError:
         return False

@@ -11,7 +11,7 @@ from andon.app.alerts import open_watcher
 from andon.app.history import open_recorder
 from andon.app.leases import open_lease_tracker, open_network_leases
 from andon.app.sampler import open_sampler
-from andon.app.uplink import hub_link, open_uplink, report_sources
+from andon.app.uplink import hub_link, open_uplink, past_sender, report_sources
 from andon.host.state import server_file
 from andon.host.state.node_folder import open_node_folder
 from andon.sampling.snapshot_feed import SnapshotFeed
@@ -33,7 +33,8 @@ def report_to(
     the same history."""
     link = hub_link(url)
     with ExitStack() as stack:
-        stack.enter_context(server_file.sole_server(open_node_folder()))
+        folder = open_node_folder()
+        stack.enter_context(server_file.sole_server(folder))
         sampler = stack.enter_context(open_sampler(settings))
         session = sampler.subscribe(settings.interval_seconds, size=8)
         feed = SnapshotFeed(session, settings, sampler.costs, sampler.reader_pids)
@@ -53,7 +54,8 @@ def report_to(
             stack.callback(shown.close)
         book = (lambda: None) if shown is None else shown.listed
         sources = report_sources(watcher, book, UnfinishedJobs())
-        uplink = open_uplink(settings, sampler, link, sources, lambda: recorder.store, on_sent)
+        past = past_sender(folder, lambda: recorder.store, watcher)
+        uplink = open_uplink(settings, sampler, link, sources, past, shown, on_sent)
         stack.callback(uplink.close)
         over.wait()
 

@@ -1,6 +1,6 @@
 """Alerts: their rules, their notifiers, their store and what watches for them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ from andon.settings.resolution import Settings
 from andon.settings.store_url import MEMORY
 
 if TYPE_CHECKING:  # not every command needs alerts and leases
+    from andon.alerts.rules import OwnTrouble
     from andon.alerts.rules.messages import MessageContext
     from andon.alerts.rules.self_checks import StoreStats
     from andon.alerts.watcher import RoutedNotifier, Watcher
@@ -91,14 +92,17 @@ def open_watcher(
     store: "Callable[[], StoreStats]",
     keep: bool = True,
     leases: "LeaseTracker | None" = None,
+    nodes: "Callable[[], Sequence[OwnTrouble]]" = tuple,
 ) -> "Watcher":
-    """Opens a watcher for this sampler's alerts. A recording notifies no one."""
+    """Opens a watcher for this sampler's alerts. A recording notifies no one. `nodes` returns
+    what is wrong with the nodes of a hub."""
     from andon.alerts.self_monitor import SelfMonitor
     from andon.alerts.watcher import Watcher
     from andon.host.clock import offset
 
     kept = separate_history(settings) if keep else replace(settings, history_store=MEMORY)
     notifiers = [] if settings.replay else open_notifiers(settings, sampler.node.name)
+    monitor = SelfMonitor(sampler.costs, store)
     return Watcher(
         sampler.subscribe(settings.interval_seconds),
         rulebook(settings),
@@ -106,6 +110,6 @@ def open_watcher(
         notifiers,
         offset(settings.alerts_time_zone),
         sampler.node.boot,
-        SelfMonitor(sampler.costs, store),
+        lambda: (*monitor(), *nodes()),
         book=None if leases is None else leases.page,
     )

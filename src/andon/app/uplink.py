@@ -2,10 +2,13 @@
 
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from andon.errors import AndonError, Denied
 from andon.fleet.link import HubLink
+from andon.fleet.sending import PastSender
 from andon.fleet.uplink import ReportSources, Uplink, check
 from andon.host.files import replace_file
 from andon.host.machine_id import node_key
@@ -16,11 +19,13 @@ from andon.settings.resolution import Settings
 if TYPE_CHECKING:
     from andon.alerts.watcher import Watcher
     from andon.fleet.rules.digest import Digest
+    from andon.leases.network import NetworkLeases
     from andon.model.job import JobView
     from andon.model.lease_list import LeaseList
     from andon.ports import Store
     from andon.sampling.sampler import Sampler
 
+DRAINED = "drained by the hub"
 TOKEN_FILE = "hub-token"  # noqa: S105 - its name
 TOKEN_VARIABLE = "ANDON_HUB_TOKEN"  # noqa: S105
 
@@ -50,14 +55,33 @@ def report_sources(
     return ReportSources(book, watcher.alerts, watcher.silences, watcher.firing, jobs)
 
 
+def past_sender(folder: Path, store: "Callable[[], Store]", watcher: "Watcher") -> PastSender:
+    return PastSender(folder, store, watcher.past)
+
+
 def open_uplink(
     settings: Settings,
     sampler: "Sampler",
     link: HubLink,
     sources: ReportSources,
-    store: "Callable[[], Store]",
+    past: PastSender,
+    leases: "NetworkLeases | None",
     on_sent: "Callable[[Digest], None]" = lambda _: None,
 ) -> Uplink:
-    """Reports what the sampler reads, and what the store has packed."""
+    """Reports what the sampler reads, and what the store has packed. While the hub marks this
+    node as drained, its devices are cordoned, if this user may."""
     session = sampler.subscribe(settings.interval_seconds, size=16)
-    return Uplink(session, link, sources, node_key(), on_sent)
+    return Uplink(session, link, sources, node_key(), on_sent, partial(_mark, leases), past)
+
+
+def _mark(leases: "NetworkLeases | None", drained: bool) -> None:
+    if leases is None:
+        return
+    listed = leases.listed()
+    own = {row.uuid for row in listed.cordons if row.reason == DRAINED}
+    others = {row.uuid for row in listed.cordons} - own
+    for device in listed.devices if drained else ():
+        if device.uuid not in own | others:
+            leases.cordon(device.uuid, DRAINED)
+    for uuid in () if drained else own:
+        leases.uncordon(uuid)

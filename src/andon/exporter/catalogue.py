@@ -95,6 +95,16 @@ def _several(
     return Metric(name, kind, help, source, spread=spread, labels=labels, when=when)
 
 
+def _export(
+    name: str,
+    count: str,
+    help: str,  # noqa: A002 - the format's word
+    kind: MetricKind = MetricKind.COUNTER,
+) -> Metric:
+    spread = spreads.exported(count)
+    return _several(name, f"counts.exports.{count}", spread, ("export",), help, kind=kind)
+
+
 def _since(seen: ExportedDevice) -> float:
     return seen.status.since
 
@@ -262,6 +272,17 @@ SERVER: tuple[Metric, ...] = (
     _several("alerts", "counts.alerts", spreads.alerts, ("level",),
              "Alerts that fire, as andon alerts counts them."),
     _gauge("leases", "counts.leases", "Leases in force."),
+    _several("hub_refused_total", "counts.refused", spreads.refused, ("kind",),
+             "Reports of nodes that a hub refused.", kind=MetricKind.COUNTER),
+    _export("export_sent_total", "sent", "Requests of an export that were accepted."),
+    _export("export_refused_total", "refused",
+            "Requests of an export that were refused for good, as invalid or too old."),
+    _export("export_failures_total", "failures",
+            "Attempts of an export that failed and are repeated."),
+    _export("export_dropped_total", "dropped",
+            "Requests of an export that were never sent: they waited too long, or were too many."),
+    _export("export_waiting", "waiting", "Requests of an export that wait to be sent.",
+            MetricKind.GAUGE),
 )  # fmt: skip
 """Rows of andon itself: read from `spreads.SelfReadings`, if its parts are known."""
 

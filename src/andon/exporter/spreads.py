@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -10,9 +11,11 @@ from andon.errors import Invalid
 from andon.model.device import Device, DeviceStatus, Process, ProcessKind, Sample, Snapshot, State
 from andon.model.throttling import NVIDIA_REASONS
 from andon.model.vendors import vendor_of
-from andon.sampling.sampler import Costs
 from andon.settings.kinds import WORD
 from andon.version import __version__
+
+if TYPE_CHECKING:
+    from andon.sampling.sampler import Costs
 
 # Labels and numbers in the exposition format.
 
@@ -73,13 +76,28 @@ class Service(Struct, frozen=True):
     seconds: float = 0.0
 
 
+class ExportCounts(Struct, frozen=True):
+    """What one export has sent since the server started, in requests, and what waits."""
+
+    name: str
+    sent: int = 0
+    refused: int = 0
+    failures: int = 0
+    dropped: int = 0
+    """Since the queue was made."""
+    waiting: int = 0
+
+
 class ServerCounts(Struct, frozen=True):
-    """Counts of a server's history, alerts and leases; None if not known."""
+    """Counts of a server's history, alerts, leases and exports; None if not known."""
 
     store_bytes: int | None = None
     alerts: Mapping[str, int] | None = None
     """Those that fire, by level."""
     leases: int | None = None
+    refused: Mapping[str, int] | None = None
+    """Reports of nodes that a hub refused, by kind."""
+    exports: tuple[ExportCounts, ...] = ()
 
 
 class SelfReadings(Struct, frozen=True):
@@ -87,7 +105,7 @@ class SelfReadings(Struct, frozen=True):
 
     snapshot: Snapshot
     now: float
-    costs: Costs | None = None
+    costs: "Costs | None" = None
     service: Service | None = None
     counts: ServerCounts | None = None
 
@@ -161,6 +179,19 @@ def faults(snapshot: Snapshot) -> Points:
 def alerts(own: SelfReadings) -> Points:
     found = own.counts.alerts if own.counts else None
     return [(label("level", level), count) for level, count in (found or {}).items()]
+
+
+def refused(own: SelfReadings) -> Points:
+    found = own.counts.refused if own.counts else None
+    return [(label("kind", kind), count) for kind, count in sorted((found or {}).items())]
+
+
+def exported(name: str) -> Callable[[SelfReadings], Points]:
+    """Returns the spread of one count of every export."""
+    return lambda own: [
+        (label("export", one.name), getattr(one, name))
+        for one in (own.counts.exports if own.counts else ())
+    ]
 
 
 def disk_used(snapshot: Snapshot) -> Points:

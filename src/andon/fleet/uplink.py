@@ -178,7 +178,8 @@ class Uplink:
             self._drained = drained
             with suppress(AndonError):
                 self._on_drained(drained)
-        self._afterwards(self._link, offset)
+        with suppress(AndonError):  # the heartbeat itself was taken; the rest is tried again
+            self._afterwards(self._link, offset)
 
     def _translated(self, error: Exception) -> AndonError:
         self._failures.add(error)

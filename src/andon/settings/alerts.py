@@ -1,7 +1,7 @@
 """The tables of the alert settings: thresholds for some devices, and notifiers."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct, field
@@ -160,9 +160,9 @@ Mistakes = list[str]
 def read_notifiers(raw: object, where: str, mistakes: Mistakes) -> tuple[NotifierSettings, ...]:
     """Parses `[[alerts.notifier]]`; reports every mistake, and no secret."""
     found: list[NotifierSettings] = []
-    for place, table in _tables(raw, where, mistakes):
+    for place, table in tables_in(raw, where, mistakes):
         before = len(mistakes)
-        values = _values(place, table, NOTIFIER_COLUMNS, mistakes)
+        values = values_in(place, table, NOTIFIER_COLUMNS, mistakes)
         mistakes += [f"{place}: {words}" for words in _missing(values, table)]
         mistakes += [f"{place}: {words}" for words in unknown_rules(values.get("rules", ()))]
         if any(one.name == values.get("name") for one in found):
@@ -182,12 +182,12 @@ def addresses(text: str) -> tuple[NotifierSettings, ...]:
     except (ValueError, KeyError, TypeError, RecursionError):
         return ()
     found: list[NotifierSettings] = []
-    for place, table in _tables(raw, "notifier", []):
+    for place, table in tables_in(raw, "notifier", []):
         wanted = {
             name: table[name] for name in ("name", "kind", *sorted(EVERY_KEY)) if name in table
         }
         wrong: Mistakes = []
-        values = _values(place, wanted, NOTIFIER_COLUMNS, wrong)
+        values = values_in(place, wanted, NOTIFIER_COLUMNS, wrong)
         kind = values.get("kind", "")
         if kind in KINDS:
             usable = not wrong and not [*wrong_keys(kind, values, wanted)] and kind != "command"
@@ -204,9 +204,9 @@ def read_overrides(raw: object, where: str, mistakes: Mistakes) -> tuple[Overrid
     figures = tuple(TableKey(n, NUMBER_OR_OFF if n in RULES_OF else NUMBER, "") for n in FIGURES)
     switches = tuple(TableKey(rule.name, OFF, "") for rule in RULES)
     found: list[OverrideSettings] = []
-    for place, table in _tables(raw, where, mistakes):
+    for place, table in tables_in(raw, where, mistakes):
         before = len(mistakes)
-        values = _values(place, table, (*OVERRIDE_COLUMNS, *figures, *switches), mistakes)
+        values = values_in(place, table, (*OVERRIDE_COLUMNS, *figures, *switches), mistakes)
         if ("device" in table) == ("model" in table):
             mistakes.append(f"{place}: name either a device or a model")
         mistakes += [
@@ -262,7 +262,8 @@ def shown(notifier: NotifierSettings) -> dict[str, object]:
     return {**values, "url": masked(notifier.url)}
 
 
-def _tables(raw: object, where: str, mistakes: Mistakes) -> Iterator[tuple[str, dict[str, Any]]]:
+def tables_in(raw: object, where: str, mistakes: Mistakes) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields the tables of an array with the name of each for messages."""
     if not isinstance(raw, list) or not all(isinstance(one, dict) for one in raw):
         mistakes.append(f"{where}: write it as a table: [[{where.rpartition(' ')[2]}]]")
         return
@@ -272,9 +273,14 @@ def _tables(raw: object, where: str, mistakes: Mistakes) -> Iterator[tuple[str, 
         yield f"{where} {number}{called}", table
 
 
-def _values(
-    place: str, table: dict[str, Any], columns: tuple[TableKey, ...], mistakes: Mistakes
+def values_in(
+    place: str,
+    table: dict[str, Any],
+    columns: tuple[TableKey, ...],
+    mistakes: Mistakes,
+    secrets: Collection[str] = SECRETS,
 ) -> dict[str, Any]:
+    """Returns the values of a table that are right; reports every mistake, and no secret."""
     known = {column.name: column for column in columns}
     values: dict[str, Any] = {}
     for key, raw in table.items():
@@ -285,7 +291,9 @@ def _values(
         try:
             values[key] = column.kind.read(raw)
         except (ValueError, OverflowError):
-            mistakes.append(f"{place}.{key}: {_quoted(key, raw)} is not {column.kind.words}")
+            mistakes.append(
+                f"{place}.{key}: {_quoted(key, raw, secrets)} is not {column.kind.words}"
+            )
     return values
 
 
@@ -306,6 +314,6 @@ def _meant(name: str, known: Any) -> str:
     return f": did you mean {close[0]}?" if close else ""
 
 
-def _quoted(key: str, raw: object) -> str:
+def _quoted(key: str, raw: object, secrets: Collection[str]) -> str:
     """The value as written, unless it may hold a secret."""
-    return "the value" if key in SECRETS else repr(raw)[:80]
+    return "the value" if key in secrets else repr(raw)[:80]

@@ -219,6 +219,7 @@ TABLES = {
     "alerts.override": "alerts_overrides",
     "alerts.notifier": "alerts_notifiers",
     "clusters": "clusters",
+    "export": "exports",
     "ssh.groups": "ssh_groups",
 }
 """Tables, which only the file can contain."""
@@ -231,12 +232,13 @@ def _tables(file: tuple[str, str] | None, mistakes: list[str]) -> dict[str, Any]
     found = {place: raw for place, raw in _leaves(*file, []) if place in TABLES}
     if not found:
         return {}
-    from andon.settings import alerts, clusters, ssh_groups
+    from andon.settings import alerts, clusters, exports, ssh_groups
 
     readers: dict[str, Any] = {
         "alerts.override": alerts.read_overrides,
         "alerts.notifier": alerts.read_notifiers,
         "clusters": clusters.read_clusters,
+        "export": exports.read_exports,
         "ssh.groups": ssh_groups.read_groups,
     }
     return {

@@ -27,6 +27,7 @@ from andon.settings.kinds import (
 if TYPE_CHECKING:
     from andon.settings.alerts import NotifierSettings, OverrideSettings
     from andon.settings.clusters import ClusterSettings
+    from andon.settings.exports import ExportSettings
 
 
 class Settings(Struct, frozen=True):
@@ -85,6 +86,7 @@ class Settings(Struct, frozen=True):
     alerts_overrides: "tuple[OverrideSettings, ...]" = ()
     alerts_notifiers: "tuple[NotifierSettings, ...]" = ()
     clusters: "tuple[ClusterSettings, ...]" = ()
+    exports: "tuple[ExportSettings, ...]" = ()
     ssh_andon: str = ""
     ssh_groups: tuple[tuple[str, tuple[str, ...]], ...] = ()
 

@@ -105,7 +105,17 @@ class HistoryTables:
                 session.put("put_block", (series, tier, since, body))
                 windows.add((tier, since))
             for tier, since in windows:
+                if tier is Tier.RAW:  # a finished block has every tick of its window
+                    end = since + WINDOW_MS[tier]
+                    session.put("clear_head", (session.node, since, end))
                 upkeep.widen(session, tier, since, since + WINDOW_MS[tier])
+
+    def blocks(self, tier: Tier, since: int) -> Sequence[StoredBlock]:
+        with self._database.reading() as session:
+            rows = session.run("list_series", (session.node,)).fetchall()
+            names = {series: (device, metric) for device, metric, series in rows}
+            found = session.run("window_blocks", (session.node, tier, since)).fetchall()
+        return [(*names[series], tier, since, bytes(body)) for series, body in found]
 
     def pack(self, begin: int) -> Maintenance:
         with self._transaction() as session:

@@ -110,5 +110,9 @@ class PostgresNodePasts:
     def alerts(self, node: str) -> AlertTables:
         return AlertTables(self._database.of_node(node))
 
+    def leads(self) -> bool:
+        with self._database.guarded() as session:
+            return bool(session.run("lead").fetchone()[0])
+
     def close(self) -> None:
         self._database.close()

@@ -269,6 +269,19 @@ class StoreContract:
         assert (done.rolled_blocks, done.damaged_blocks) == (1, 0)
         assert store.contents().extents[Tier.MINUTE] == Extent(begin, begin + 7_200_000)
 
+    def test_blocks_of_a_window_can_be_loaded_instead_of_its_ticks(self, reopen: OpenStore) -> None:
+        store, begin = reopen(), round(AT * 1000)
+        store.write([tick(AT + n, n) for n in range(600)])
+        store.pack(begin)
+        made = list(store.blocks(Tier.RAW, begin))
+        assert {(one[2], one[3]) for one in made} == {(Tier.RAW, begin)}
+        assert list(store.blocks(Tier.RAW, begin + 600_000)) == []
+        answer = list(store.history(GPU, "power_watts", AT, AT + 600, 6))
+        store.write([tick(AT + n, n) for n in range(0, 600, 7)])
+        store.load([], made)
+        assert list(store.history(GPU, "power_watts", AT, AT + 600, 6)) == answer
+        assert store.contents().unpacked == ()
+
     def test_ticks_wait_until_their_window_has_ended(self, reopen: OpenStore) -> None:
         store = reopen()
         store.write([tick(AT + n, 1) for n in (0, 599, 600)])

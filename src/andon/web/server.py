@@ -2,9 +2,10 @@
 
 import logging
 import signal
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from functools import partial
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 
 from andon.access.gate import Rules, is_loopback
 from andon.app.alerts import open_watcher
-from andon.app.history import open_recorder, store_kind, store_url
+from andon.app.history import maintainer_of, open_recorder, store_kind, store_url
 from andon.app.leases import (
     open_lease_tracker,
     open_network_leases,
@@ -21,8 +22,8 @@ from andon.app.leases import (
 )
 from andon.app.runs import open_run_finder
 from andon.app.sampler import open_sampler
-from andon.app.uplink import hub_link, open_uplink, report_sources
-from andon.errors import Unavailable
+from andon.app.uplink import hub_link, open_uplink, past_sender, report_sources
+from andon.errors import Conflict, Denied, Unavailable
 from andon.host.state import server_file
 from andon.host.state.node_folder import open_node_folder
 from andon.host.state.user_folder import TOKEN, state_folder
@@ -43,6 +44,7 @@ from andon.web.transport.session_file import SessionFile
 from andon.web.users.opening import open_shared_files
 
 if TYPE_CHECKING:
+    from andon.alerts.rules import OwnTrouble
     from andon.alerts.watcher import Watcher
     from andon.exporter.spreads import ServerCounts
     from andon.fleet.link import HubLink
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from andon.leases.tracker import LeaseTracker
     from andon.model.lease_list import LeaseList
     from andon.web.app_state import AppState
+    from andon.web.fleet.keeper import Keeper
     from andon.web.fleet.reported import Fleet
     from andon.web.jobs.shown import ServerJobs
     from andon.web.lab.filling import OpenLab
@@ -102,7 +105,11 @@ def serve(
             stack.callback(leases.close)
         if leases is not None and demo is None:
             stack.callback(open_usage_meter(sampler, leases).close)
-        watcher = open_watcher(linked, sampler, history.vitals, place.history, leases)
+        fleet = _fleet(settings, stack) if place.history and demo is None else None
+        nodes = _keeper(fleet, settings, stack)
+        watcher = open_watcher(
+            linked, sampler, history.vitals, place.history, leases, troubles_of(nodes)
+        )
         stack.callback(watcher.close)
         remote_leases = open_network_leases(
             settings, sampler, feed.latest, watcher, leases, place.lends_simulated, open_book
@@ -142,14 +149,17 @@ def serve(
         )
         stack.callback(close_jobs)
         placed = PlacedFeed(sampler, feed)
-        fleet = _fleet(settings, stack) if place.history and demo is None else None
         state = _app_state(
-            feed, placed, history, keys, watcher, remote_leases, leases, sign_in, runs, jobs, fleet
-        )
+            feed, placed, history, keys, watcher, remote_leases, leases, sign_in, runs, jobs,
+            fleet, nodes,
+        )  # fmt: skip
+        counts = partial(_counts, history, watcher, leases, fleet)
+        state = _with_exports(state, sampler, folder, counts, stack)
         if link is not None:
             running = (lambda: ()) if jobs is None else jobs.unfinished
             sources = report_sources(watcher, book, running)
-            uplink = open_uplink(settings, sampler, link, sources, history.store)
+            past = past_sender(folder, history.store, watcher)
+            uplink = open_uplink(settings, sampler, link, sources, past, remote_leases)
             state.parts["hub"] = uplink
             stack.callback(uplink.close)
         built = _build(state, audit, rules)
@@ -190,11 +200,26 @@ def _fleet(settings: Settings, stack: ExitStack) -> "Fleet | None":
     from andon.web.fleet.hub import Hub
     from andon.web.fleet.reported import Fleet
 
-    hub = Hub(kind.open_nodes(url))
-    hub.nodes()
-    fleet = Fleet(hub, kind.open_pasts(url), settings)
+    hub = Hub(partial(kind.open_nodes, url))
+    with suppress(Unavailable, Conflict, Denied):  # it may be back later
+        hub.nodes()
+    fleet = Fleet(hub, partial(kind.open_pasts, url), settings)
     stack.callback(fleet.close)
     return fleet
+
+
+def _keeper(fleet: "Fleet | None", settings: Settings, stack: ExitStack) -> "Keeper | None":
+    if fleet is None:
+        return None
+    from andon.web.fleet.keeper import Keeper
+
+    keeper = Keeper(fleet, partial(maintainer_of, settings))
+    stack.callback(keeper.close)
+    return keeper
+
+
+def troubles_of(keeper: "Keeper | None") -> "Callable[[], Sequence[OwnTrouble]]":
+    return tuple if keeper is None else keeper.troubles
 
 
 def _reports(fleet: "Fleet | None", key: str) -> bool:
@@ -237,13 +262,16 @@ def _app_state(
     runs: "ServerRuns",
     jobs: "ServerJobs | None",
     fleet: "Fleet | None",
+    keeper: "Keeper | None",
 ) -> "AppState":
     from andon.web.app_state import AppState
 
     parts: dict[str, HealthPart] = {"store": history, "alerts": watcher}
     if leases is not None:
         parts["leases"] = leases
-    exposition = _exposition(feed, lambda: _counts(history, watcher, leases))
+    if keeper is not None:
+        parts["nodes"] = keeper
+    exposition = _exposition(feed, lambda: _counts(history, watcher, leases, fleet))
     return AppState(
         feed,
         keys,
@@ -268,14 +296,38 @@ def _build(state: "AppState", audit: Audit, rules: Rules) -> App:
 
 
 def _counts(
-    history: ServerHistory, watcher: "Watcher", leases: "LeaseTracker | None"
+    history: ServerHistory,
+    watcher: "Watcher",
+    leases: "LeaseTracker | None",
+    fleet: "Fleet | None",
 ) -> "ServerCounts":
     """Returns counts from memory: a scrape reads neither the store nor the lease book."""
     from andon.exporter.spreads import ServerCounts
 
     book = None if leases is None else leases.page()
     held = None if book is None else len(book.claims)
-    return ServerCounts(history.vitals().size_bytes, watcher.firing(), held)
+    refused = None if fleet is None else dict(fleet.hub.refused)
+    return ServerCounts(history.vitals().size_bytes, watcher.firing(), held, refused)
+
+
+def _with_exports(
+    state: "AppState",
+    sampler: Sampler,
+    folder: Path,
+    counts: "Callable[[], ServerCounts]",
+    stack: ExitStack,
+) -> "AppState":
+    """Starts the exports if there are any; their health and counts are then shown, too. What is
+    shown in a demonstration or from a recording is sent nowhere."""
+    settings = state.feed.settings
+    if not settings.exports or settings.replay or state.keys.is_demo:
+        return state
+    from andon.exporter.exports import open_exports
+
+    exports = open_exports(settings, sampler, folder, counts)
+    stack.callback(exports.close)
+    state.parts["exports"] = exports
+    return replace(state, expose=_exposition(state.feed, lambda: exports.added_to(counts())))
 
 
 def _exposition(feed: SnapshotFeed, counts: "Callable[[], ServerCounts]") -> Callable[[], str]:

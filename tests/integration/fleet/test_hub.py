@@ -4,18 +4,28 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.fleet.rules.digest import Digest, encoded
 from andon.fleet.rules.heartbeat import HeartbeatHeader, deflated, heartbeat_body
+from andon.fleet.rules.past import PastPart, packed_past
+from andon.history.rules.codec import pack_points
+from andon.history.rules.tiers import Tier
+from andon.model.device import Device
+from andon.model.wire import snapshot_to_json
+from andon.settings.store_url import parse_store_url
+from andon.stores.postgres_kind import PostgresKind
 from tests.integration.serving import Answer, Served, serving
 from tests.support.homes import own_folders
 from tests.support.postgres import server
+from tests.support.snapshots import farm
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.process
@@ -142,8 +152,10 @@ def test_free_over_the_fleet(fleet: FleetUnderTest) -> None:
     fleet.says("nodes", "drain", "n17")
     assert fleet.andon("free", "--gpus", "1").returncode == 1
     assert "drained" in fleet.says("nodes")
+    cordoned = ("leases", "--node", "n17", "--json")
+    wait_for(lambda: len(json.loads(fleet.says(*cordoned))["cordons"]) == 8, 30)
     fleet.says("nodes", "resume", "n17")
-    assert fleet.andon("free", "--gpus", "1").returncode == 0
+    wait_for(lambda: fleet.andon("free", "--gpus", "1").returncode == 0, 30)
 
 
 def test_bad_input_is_refused_with_the_reason_and_the_hub_goes_on(fleet: FleetUnderTest) -> None:
@@ -162,6 +174,9 @@ def test_bad_input_is_refused_with_the_reason_and_the_hub_goes_on(fleet: FleetUn
     assert fleet.post(path, beat(2), "wrong").status == 401
     assert fleet.post("/api/past", b"nonsense", token).status == 422
     assert fleet.post(path, beat(2), token).status == 200
+    counted = fleet.get("/metrics").body
+    for kind in ("repeated", "invalid", "other_node", "version", "too_large", "token"):
+        assert f'andon_hub_refused_total{{kind="{kind}"}}' in counted
     assert "its clock is" in fleet.says("nodes", "show", "n18")
     fleet.says("nodes", "remove", "n18")
     assert fleet.post(path, beat(3), token).status == 401
@@ -184,3 +199,47 @@ def test_an_agent_without_a_token_or_with_another_hub_says_so(fleet: FleetUnderT
         )  # fmt: skip
         assert done.returncode == 4
         assert words in done.stderr
+
+
+def test_blocks_of_a_node_are_its_history(fleet: FleetUnderTest) -> None:
+    token, begin = fleet.added("n20"), int(time.time() // 600 - 2) * 600
+    device = Device("GPU-1", 0, "sim", "H200")
+    values = [n % 90 for n in range(600)]
+    body = pack_points([n * 1000 for n in range(600)], values)
+    block = ("GPU-1", "utilization_percent", Tier.RAW, begin * 1000, body)
+    part = packed_past(PastPart((device,), [block]))
+    for _ in range(2):  # what is sent twice is there once
+        assert fleet.post("/api/past", part, token).status == 200
+    report = deflated({"snapshot": snapshot_to_json(replace(farm(), node="n20", at=time.time()))})
+    digest = encoded(Digest("n20", "m", "1.0", gpus=8))
+    beat = heartbeat_body(HeartbeatHeader("s", 1, time.time()), digest, report, b"")
+    assert fleet.post("/api/heartbeat", beat, token).status == 200
+    asked = f"metric=utilization_percent&since={begin}&until={begin + 600}&points=1"
+    found = fleet.get(f"/api/nodes/n20/devices/GPU-1/history?{asked}").json()["buckets"]
+    assert [(one["count"], one["min"], one["max"]) for one in found] == [(600, 0, 89)]
+    assert fleet.get("/api/nodes/n17/history/devices").json() != found
+
+
+def test_a_silent_node_is_stale_and_its_devices_are_not_read(fleet: FleetUnderTest) -> None:
+    token = fleet.added("n21")
+    report = deflated({"snapshot": snapshot_to_json(replace(farm(), node="n21"))})
+    digest = encoded(Digest("n21", "m", "1.0", gpus=8, allocated=3))
+    beat = heartbeat_body(HeartbeatHeader("s", 1, time.time()), digest, report, b"")
+    assert fleet.post("/api/heartbeat", beat, token).status == 200
+    assert fleet.get("/api/nodes/n21/devices").status == 200
+    asked = "SELECT id FROM node WHERE name = 'n21'"
+    moved = f"UPDATE fleet_node SET heard = heard - 17 WHERE node = ({asked})"
+    server().sql(moved, server().schema("hub"))
+    wait_for(lambda: "stale: silent 1" in fleet.says("nodes"), 20)
+    states = fleet.get("/api/nodes/n21/devices").json()["items"]
+    assert {one["state"] for one in states} == {"stale"}
+    assert "n21 is stale" in states[0]["reason"]
+
+
+def test_one_of_two_hubs_leads(fleet: FleetUnderTest) -> None:
+    url = parse_store_url(server().schema("lead"))
+    first, second = PostgresKind.open_pasts(url), PostgresKind.open_pasts(url)
+    assert (first.leads(), second.leads(), first.leads()) == (True, False, True)
+    first.close()
+    wait_for(second.leads, 20)
+    second.close()

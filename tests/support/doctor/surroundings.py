@@ -9,11 +9,12 @@ from andon.doctor.rules.facts import (
     Clock,
     ProcVisibility,
     SampleTrial,
+    SlurmFacts,
     Specification,
 )
 from andon.model.device import DeviceStatus, Fault, Setup, State
-from tests.support.doctor.case import FAIL, NOTHING, WARN, C, Case, box, case, kernel, seen
-from tests.support.doctor.machines import VERSION, amd, broken, container, server, snapshot
+from tests.support.doctor.case import FAIL, NOTHING, WARN, C, Case, box, case, kernel, own, seen
+from tests.support.doctor.machines import VERSION, amd, broken, container, no_gpu, server, snapshot
 from tests.support.snapshots import AT, h200, mig_board
 
 # Containers.
@@ -133,6 +134,15 @@ def systems() -> Iterator[Case]:
         (C.CLOCK_UNSYNCHRONISED, WARN),
     )
     yield case("the clock cannot be asked", replace(server(), clock=Clock(AT, None)))
+    yield case(
+        "a login node of Slurm",
+        replace(no_gpu(), slurm=SlurmFacts(commands=True)),
+        says="login node of Slurm|andon submit --on slurm",
+    )
+    in_job = SlurmFacts("42", "n1", "2", commands=True, private_tmp=True)
+    yield case("in a job of Slurm", replace(server(), slurm=in_job), says="Slurm job 42 on n1")
+    own_tmp = own(replace(server(), slurm=in_job), book_place="/tmp/andon")
+    yield case("in a job with a /tmp of its own", own_tmp, says="a /tmp of its own")
 
 
 # Devices.

@@ -39,7 +39,9 @@ def lease(name: str, *indices: int) -> LeaseRow:
 def digest() -> Digest:
     free = DeviceVerdict(uuid(1), 1, "1", VerdictKind.FREE)
     held = DeviceVerdict(uuid(0), 0, "0", VerdictKind.HELD)
-    leases = LeaseList(0.0, (lease("k7qm2", 0), lease("aaaa2", 1, 2)), devices=(held, free))
+    elsewhere = lease("bbbb2", 99)
+    rows = (lease("k7qm2", 0), lease("aaaa2", 1, 2), elsewhere)
+    leases = LeaseList(0.0, rows, devices=(held, free))
     return digest_of(farm(), leases, (), {"warning": 2}, {"k7qm2": 12}, "5f0c", "1.0")
 
 

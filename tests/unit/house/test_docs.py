@@ -14,6 +14,7 @@ from andon.leases.rules.requests import LeaseOptions, rows
 from andon.model.device import DeviceStatus, Host, Limits, Process, Sample, Setup
 from andon.model.shapes import shape_of
 from andon.settings.alerts import NOTIFIER_COLUMNS, OVERRIDE_COLUMNS
+from andon.settings.exports import COLUMNS as EXPORT_COLUMNS
 from andon.settings.resolution import describe
 from andon.web.answers.description import KNOWN, SNAPSHOT_SHAPE
 from tests.conftest import REPOSITORY
@@ -55,6 +56,11 @@ def settings_page() -> str:
         lines += ["", f"`[[alerts.{name}]]`{ABOUT[name]}", "", "| key | what it does | allowed |",
                   "|---|---|---|"]  # fmt: skip
         lines += [f"| `{c.name}` | {c.help} | {c.kind.words} |" for c in columns]
+    lines += ["", "## Exports", "",
+              "`[[export]]` sends the metrics elsewhere, and can only be in the file; it can occur",
+              "several times. See [exports.md](exports.md).", "",
+              "| key | what it does | allowed |", "|---|---|---|"]  # fmt: skip
+    lines += [f"| `{c.name}` | {c.help} | {c.kind.words} |" for c in EXPORT_COLUMNS]
     return "\n".join(lines) + "\n"
 
 

@@ -141,6 +141,8 @@ class AlertRenderer:
             return f"lease {name}"
         if kind == "notifier":
             return f"Notifier {name}"
+        if kind == "node_silent":
+            return f"Node {name}"
         return {"store": "the history", "sampler": "the sampler"}.get(subject, subject)
 
 

@@ -53,6 +53,7 @@ def over_hosts(command: Callable[..., Any], args: Sequence[Any], more: dict[str,
     else:
         form = form_of(more)
     table = HostTable(hosts, form, Terminal.of(choices))
+    table.begin()
     asking = Asking(context, choices, lambda: command(*args, **more), table.width)
     answers = asking.all(hosts, table.add)
     table.end()
@@ -67,8 +68,11 @@ def _check(context: click.Context, path: str, choices: Choices, more: dict[str, 
     """Raises why this command line is not for hosts."""
     if path not in READING | LIVE or context.invoked_subcommand is not None:
         raise there(choices.words)
-    if choices.url is not None or choices.simulate is not None or choices.replay is not None:
-        raise Invalid("--ssh cannot be combined with --url, --simulate or --replay")
+    own = any(name.startswith("alerts_") for name in choices.overrides)
+    given = {"--url": choices.url, "--simulate": choices.simulate, "--replay": choices.replay,
+             "--node": choices.node_name, "--fresh": choices.fresh, "--threshold": own}  # fmt: skip
+    if wrong := [name for name, value in given.items() if value]:
+        raise Invalid(f"--ssh and {wrong[0]} cannot be combined")
     if more.get("follow"):
         raise Invalid("--follow is for one machine", hint="live over SSH: andon watch, andon top")
 

@@ -59,20 +59,26 @@ class HostTable:
         self._found: dict[int, HostAnswer] = {}
         self._printed, self._heading, self._drawn = 0, "", 0
         self._out = sys.stdout
-        live = terminal.live and form == "text" and is_capable()
+        live = terminal.live and form in ("text", "free") and is_capable()
         self._redraws = live and len(hosts) < terminal.height
+
+    def begin(self) -> None:
+        self._put((), self._waiting)
 
     def add(self, place: int, answer: HostAnswer) -> None:
         self._found[place] = answer
-        if self._form in ("json", "free"):
-            return
         lines = list[str]()
-        while self._printed in self._found:
+        while self._form in ("text", "csv") and self._printed in self._found:
             found = self._found[self._printed]
             lines += self._csv(found) if self._form == "csv" else self.lines(found)
             self._printed += 1
-        left = [h for n, h in enumerate(self._hosts) if n not in self._found]
-        self._put(lines, left if self._redraws else ())
+        self._put(lines, self._waiting)
+
+    @property
+    def _waiting(self) -> Sequence[str]:
+        """The hosts whose lines will be replaced."""
+        hosts = enumerate(self._hosts) if self._redraws else ()
+        return [host for place, host in hosts if place not in self._found]
 
     def end(self) -> None:
         answers = [self._found[place] for place in sorted(self._found)]
@@ -118,8 +124,9 @@ class HostTable:
         return self._prefixed(host, text.fit(self.width).paint(self._terminal.color))
 
     def _prefixed(self, host: str, line: str, style: str = "bold") -> str:
-        name = say(harmless(host), style).fit(self._column).pad(self._column)
-        return f"{name.paint(self._terminal.color)}  {line}"
+        name = say(harmless(host), style).fit(self._column)
+        room = " " * (self._column + 2 - name.width)  # painting leaves out spaces at an end
+        return name.paint(self._terminal.color) + room + line
 
     def _csv(self, answer: HostAnswer) -> list[str]:
         if answer.error is not None:
@@ -193,4 +200,5 @@ def _as_offer(answer: HostAnswer) -> tuple[tuple[bool, bool, int, int], HostAnsw
     found = wire.loads(answer.text)
     free = [row for row in found["devices"] if row["kind"] == "free"]
     rank = False, not found["available"], -len(free), -sum(r["free_bytes"] or 0 for r in free)
-    return rank, replace(answer, text=offer_line(found), free=len(free))
+    mark = f"; {SMI_MARK}" if answer.by == "nvidia-smi" else ""
+    return rank, replace(answer, text=offer_line(found) + mark, free=len(free))

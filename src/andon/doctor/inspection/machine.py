@@ -9,12 +9,21 @@ import json
 import os
 import platform
 import re
+import shutil
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from andon.doctor.inspection import access as access
-from andon.doctor.rules.facts import Clock, Containers, Kernel, MachineFacts, PciCard, Specification
+from andon.doctor.rules.facts import (
+    Clock,
+    Containers,
+    Kernel,
+    MachineFacts,
+    PciCard,
+    SlurmFacts,
+    Specification,
+)
 from andon.events.kernel_log import KernelLog
 from andon.host.cards import card_folders, driver_of
 from andon.host.files import BIG_BYTES, names_in, read_bytes, read_text
@@ -120,6 +129,24 @@ def inspect(root: Path, own: Path = Path("/"), env: Mapping[str, str] = os.envir
         clock=Clock(time.time(), is_synchronised()),
         masks={name: env[name] for name in VARIABLES if name in env},
         log_out=read_log_out(own),
+        slurm=read_slurm(own, env),
+    )
+
+
+def read_slurm(own: Path, env: Mapping[str, str]) -> SlurmFacts:
+    """Reads what a job of Slurm has in its environment. A /tmp of its own is a bind mount."""
+    mounts = [
+        line.split() for line in read_text(own / "proc/self/mountinfo", BIG_BYTES).split("\n")
+    ]
+    bound = any(line[4] == "/tmp" and line[3] != "/" for line in mounts if len(line) > 4)  # noqa: S108
+    job, places = env.get("SLURM_JOB_ID", ""), ("etc/slurm/slurm.conf", "run/slurm/conf")
+    configured = "SLURM_CONF" in env or any((own / path).exists() for path in places)
+    return SlurmFacts(
+        job,
+        env.get("SLURMD_NODENAME", ""),
+        env.get("SLURM_STEP_GPUS") or env.get("SLURM_JOB_GPUS", ""),
+        configured and shutil.which("sbatch", path=env.get("PATH")) is not None,
+        bool(job) and bound,
     )
 
 

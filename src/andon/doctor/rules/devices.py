@@ -22,7 +22,7 @@ def judge(facts: MachineFacts) -> Iterator[Finding]:
         )
         return
     yield from _summary(facts)
-    for fault in snapshot.faults:
+    for fault in () if facts.on_login_node else snapshot.faults:
         yield _fault(fault, facts)
     names = titles(facts.devices)
     for status in facts.devices:
@@ -40,7 +40,9 @@ def _summary(facts: MachineFacts) -> Iterator[Finding]:
         words = f"{_named(asleep, titles(facts.devices))} suspended by the system"
         words += f"; andon leaves {_it(asleep)} asleep"
         yield ok(Check.DEVICES_ASLEEP, words, count=len(asleep))
-    if not answering and not asleep:
+    if facts.on_login_node:
+        yield ok(Check.NO_DEVICE, "no GPU here, as on every login node")
+    elif not answering and not asleep:
         found = f"none of {len(facts.devices)} devices responds" if facts.devices else "none found"
         yield failure(Check.NO_DEVICE, f"no device can be read: {found}", _SIMULATE)
     if facts.trial.seconds > SLOW_SECONDS and answering:

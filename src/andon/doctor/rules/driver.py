@@ -95,7 +95,7 @@ def _nothing(facts: MachineFacts) -> Iterator[Finding]:
     """Checks for no GPU at all; some are not on a PCI bus: in WSL, and in systems on a chip."""
     on_chip = any(name in facts.kernel.modules for v in VENDORS for name in v.chip_modules)
     seen = facts.cards or facts.kernel.wsl or on_chip
-    if not seen and not facts.anything_answers:
+    if not seen and not facts.anything_answers and not facts.on_login_node:
         words = f"the PCI bus has no {titles(last='or')} GPU"
         yield warning(Check.NO_CARD, words, _PCI, cards=0)
 

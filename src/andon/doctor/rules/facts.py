@@ -231,6 +231,16 @@ class SampleTrial(Struct, frozen=True):
     hint: str = ""
 
 
+class SlurmFacts(Struct, frozen=True):
+    """The Slurm job that this is, and whether Slurm's commands are here and know their Slurm."""
+
+    job: str = ""  # its number; empty: not in a job
+    node: str = ""
+    gpus: str = ""  # as Slurm numbers them on the node
+    commands: bool = False
+    private_tmp: bool = False  # /tmp is this job's alone
+
+
 class MachineFacts(Struct, frozen=True):
     """All facts about a machine."""
 
@@ -248,6 +258,7 @@ class MachineFacts(Struct, frozen=True):
     trial: SampleTrial = SampleTrial()
     policy: PolicyFacts = PolicyFacts()
     log_out: LogOutFacts = field(default_factory=LogOutFacts)
+    slurm: SlurmFacts = SlurmFacts()
 
     @property
     def devices(self) -> tuple[DeviceStatus, ...]:
@@ -261,6 +272,12 @@ class MachineFacts(Struct, frozen=True):
     @property
     def anything_answers(self) -> bool:
         return any(self.answers(status.device.vendor) for status in self.devices)
+
+    @property
+    def on_login_node(self) -> bool:
+        """Whether this is a machine of a Slurm without GPUs, from which work is sent to nodes."""
+        none = not (self.devices or self.cards or self.expects_nvidia)
+        return none and self.slurm.commands and not self.slurm.job
 
     @property
     def expects_nvidia(self) -> bool:

@@ -104,6 +104,9 @@ class Check(FindingName):
     CLOCK_WRONG = "clock_wrong", "system"
     LOG_OUT = "log_out", "system"
     LOG_OUT_ENDS_JOBS = "log_out_ends_jobs", "system"
+    SLURM_JOB = "slurm_job", "system"
+    SLURM_LOGIN = "slurm_login", "system"
+    SLURM_TMP = "slurm_tmp", "system"
 
     SETTINGS = "settings", "andon"
     SETTINGS_WRONG = "settings_wrong", "andon"

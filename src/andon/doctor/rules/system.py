@@ -31,6 +31,28 @@ def judge(facts: MachineFacts) -> Iterator[Finding]:
     if facts.containers.own_pids:
         yield _namespace(facts)
     yield _clock(facts)
+    yield from _slurm(facts)
+
+
+def _slurm(facts: MachineFacts) -> Iterator[Finding]:
+    """Says what is different in a job of Slurm and on its login node; nothing of it is wrong."""
+    slurm = facts.slurm
+    if slurm.job:
+        given = f"with GPU {slurm.gpus}" if slurm.gpus else "without a GPU: ask with --gpus"
+        words = f"this is Slurm job {slurm.job} on {slurm.node or 'its node'}, {given}"
+        yield ok(Check.SLURM_JOB, words, job=slurm.job)
+    elif facts.on_login_node:
+        words = (
+            "a login node of Slurm, without GPUs: work goes to the nodes, "
+            "andon submit --on slurm --gpus 1 -- COMMAND"
+        )
+        yield ok(Check.SLURM_LOGIN, words)
+    if slurm.private_tmp and facts.own.book_place.startswith("/tmp/"):  # noqa: S108
+        words = (
+            "the job has a /tmp of its own: leases there are between its processes, and Slurm "
+            "keeps jobs apart; sudo andon setup on the node makes a book for all"
+        )
+        yield ok(Check.SLURM_TMP, words)
 
 
 def _kernel(facts: MachineFacts) -> Finding:

@@ -228,8 +228,10 @@ def _place(element: Element) -> tuple[int, int] | None:
 
 def _lost(gpu: Element) -> str | None:
     """Returns why a device is lost: it reports that in place of most values."""
-    said = dict.fromkeys(one.text for one in gpu.iter() if one.text and one.tag != "process_name")
-    return next((why for text in said if text and (why := texts.lost(text))), None)
+    said = [one.text for one in gpu.iter() if one.text and one.tag != "process_name"]
+    if not texts.may_be_lost("\n".join(said)):
+        return None  # of hundreds of texts, none
+    return next((why for text in said if (why := texts.lost(text))), None)
 
 
 def _text(element: Element, path: str) -> str | None:

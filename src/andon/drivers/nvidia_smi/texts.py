@@ -113,6 +113,11 @@ def lost(text: str) -> str | None:
     return next((why for text, why in _LOST.items() if bare.startswith(text)), None)
 
 
+def may_be_lost(text: str) -> bool:
+    """Whether one of many texts may say so."""
+    return any(sign in text.lower() for sign in _LOST)
+
+
 def pci_address(text: str | None) -> str | None:
     """Returns the address in the kernel's format: four digits of domain, lower case."""
     found = re.fullmatch(

@@ -46,6 +46,7 @@ PLACES: Mapping[str, str] = {
     "host_memory_starves": "node.host_memory_starves",
     "node_disk": "node.node_disk",
     "node_cpu": "node.node_cpu",
+    "node_silent": "own.node_silent",
     "notifier": "own.notifier",
     "sampler": "own.sampler",
     "store": "own.store",

@@ -72,8 +72,9 @@ def digest_of(
     """Returns the digest of a snapshot; `jobs` has the job of each lease that is one's. Means are
     over the devices that answered."""
     boards = [s for s in snapshot.devices if s.device.parent is None]
-    rows = () if leases is None else leases.leases
     parents = {s.device.uuid: s.device.parent or s.device.uuid for s in snapshot.devices}
+    every = () if leases is None else leases.leases
+    rows = [row for row in every if any(one.uuid in parents for one in row.devices)]
     held = {parents[one.uuid] for row in rows for one in row.devices if one.uuid in parents}
     used = [_whole(s.sample.memory_used_bytes) for s in boards if s.answered and s.sample]
     total = [_whole(s.device.memory_total_bytes) for s in boards if s.answered]

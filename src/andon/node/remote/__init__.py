@@ -4,8 +4,6 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from andon.node.server import Notify, Server
-
 if TYPE_CHECKING:
     from andon.explain.conditions.rulebook import Rulebook
     from andon.node.remote.alerts import RemoteAlerts
@@ -14,6 +12,7 @@ if TYPE_CHECKING:
     from andon.node.remote.live import RemoteLive
     from andon.node.remote.past import RemotePast
     from andon.node.remote.runs import RemoteRuns
+    from andon.node.server import Notify, Server
 
 
 class RemoteNode:
@@ -23,7 +22,10 @@ class RemoteNode:
     simulated = recording = False
 
     def __init__(
-        self, server: Server, rulebook: "Callable[[], Rulebook]", notify: Notify = lambda _: None
+        self,
+        server: "Server",
+        rulebook: "Callable[[], Rulebook]",
+        notify: "Notify" = lambda _: None,
     ) -> None:
         self.url: str | None = server.url
         self._server, self._rulebook, self._notify = server, rulebook, notify

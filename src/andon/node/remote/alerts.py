@@ -1,7 +1,7 @@
 """The alerts of a server."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from msgspec.structs import replace
@@ -14,7 +14,9 @@ from andon.model.codec import Text, Wrong, read, read_schema
 from andon.model.shapes import to_json
 from andon.model.wire import Json
 from andon.node.following import followed
-from andon.node.server import Server
+
+if TYPE_CHECKING:
+    from andon.node.server import Server
 
 T = TypeVar("T")
 
@@ -26,7 +28,7 @@ class RemoteAlerts:
 
     notifies = True
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: "Server") -> None:
         self.server = server
 
     def page(self, since: float | None = None, devices: Sequence[str] = ()) -> AlertOverview:

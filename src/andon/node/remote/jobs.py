@@ -1,11 +1,15 @@
 """The jobs that a server shows."""
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
 
 from andon.jobs.rules.views import JobListing
 from andon.model.codec import Name, Text, Wrong, read
 from andon.model.job import JobView
-from andon.node.server import Server
+
+if TYPE_CHECKING:
+    from andon.node.server import Server
 
 SHOWN_JOBS = 200
 
@@ -27,7 +31,7 @@ class _Page(Struct, frozen=True):
 class RemoteJobs:
     """A server's jobs; fields hidden from this user are absent."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: "Server") -> None:
         self._server = server
 
     def page(self) -> JobListing:

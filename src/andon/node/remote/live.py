@@ -14,11 +14,11 @@ from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp
 from andon.node.following import PolledSession
 from andon.node.remote.alerts import RemoteAlerts
-from andon.node.server import MINUTES, Notify, Server
 from andon.sampling.rules.readings import checked_snapshot
 
 if TYPE_CHECKING:
     from andon.explain.conditions.rulebook import Rulebook
+    from andon.node.server import Notify, Server
 
 BACK_OFF = BackOff(0.5, 30.0, at_once=0)
 
@@ -27,7 +27,10 @@ class RemoteLive:
     """Polls a server; its snapshots need no driver here."""
 
     def __init__(
-        self, server: Server, rulebook: "Callable[[], Rulebook]", notify: Notify = lambda _: None
+        self,
+        server: "Server",
+        rulebook: "Callable[[], Rulebook]",
+        notify: "Notify" = lambda _: None,
     ) -> None:
         """`rulebook` has the thresholds for lamps, where the server has no alerts to give."""
         self.server, self._rulebook, self._notify = server, rulebook, notify
@@ -54,6 +57,8 @@ class RemoteLive:
             raise self.server.of_another_version(str(exc)) from exc
 
     def minutes(self) -> Sequence[Snapshot]:
+        from andon.node.server import MINUTES
+
         items = self.server.get(MINUTES).get("items")
         found = [one for one in items if isinstance(one, dict)] if isinstance(items, list) else []
         return [self._snapshot(one) for one in found] or [self.read()]

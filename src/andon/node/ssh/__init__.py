@@ -14,13 +14,13 @@ from andon.model.verdict import DeviceVerdict
 from andon.node.remote import RemoteNode
 from andon.node.remote.alerts import RemoteAlerts
 from andon.node.remote.leases import RemoteLeases
-from andon.node.server import Notify
 from andon.node.ssh.client import LEASES, STATUS, SshHost
 from andon.node.ssh.failures import only_smi
 from andon.node.ssh.live import SshLive
 
 if TYPE_CHECKING:
     from andon.explain.conditions.rulebook import Rulebook
+    from andon.node.server import Notify
     from andon.node.ssh.past import SshPast, SshRuns
 
 
@@ -28,7 +28,7 @@ class SshNode(RemoteNode):
     """One host. Each question is a connection of its own, unless it is followed."""
 
     def __init__(
-        self, host: SshHost, rulebook: "Callable[[], Rulebook]", notify: Notify = lambda _: None
+        self, host: SshHost, rulebook: "Callable[[], Rulebook]", notify: "Notify" = lambda _: None
     ) -> None:
         super().__init__(host, rulebook, notify)
         self.host = host

@@ -3,7 +3,6 @@ comes."""
 
 import math
 import os
-import secrets
 import signal
 import subprocess
 import time
@@ -35,7 +34,7 @@ class SshCall:
         self._host, self._seconds, self._listener = host, seconds, listener
         place = "".join(c for c in andon if c.isprintable())
         self._given = f"{place}\n{wire.dumps(request)}\n".encode()
-        nonce = secrets.token_hex(16)
+        nonce = os.urandom(16).hex()
         self._mark = f"\n{nonce} ".encode()
         self._told, self._seen = False, 0
         self.kind = ""  # who answers: andon, nvidia-smi, or which GPUs are there without them

@@ -2,16 +2,22 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from andon.errors import AndonError, Invalid, Unavailable
 from andon.model import wire
-from andon.node.server import MOST_VALUES, Server
 from andon.node.ssh import failures
 from andon.node.ssh.calls import SshCall, SshCalls
 from andon.node.ssh.names import checked_host
 from andon.version import __version__
 
+if TYPE_CHECKING:
+    from andon.node.server import Server
+else:
+    Server = object  # its HTTP client takes as long to import as all the rest
+
+MOST_VALUES = 1_000_000  # in one answer
 TIMEOUT_SECONDS = 10.0
 STATUS = ("status", "--json", "--verdicts")
 LEASES = ("leases", "--json")

@@ -25,7 +25,7 @@ _KNOWN: Sequence[tuple[Sequence[str], str, str]] = (
 )  # fmt: skip
 """What ssh prints, our words for it, and what to do."""
 _KINDS: Mapping[int, type[AndonError]] = {
-    kind.exit_code: kind for kind in (Denied, Gone, Invalid, Conflict)
+    kind.exit_code: kind for kind in (Denied, Gone, Invalid, Conflict, Unavailable)
 }
 NO_ANDON = "pip install andon there, or set ssh.andon to its path"
 _NO_ANDON = {

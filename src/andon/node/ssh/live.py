@@ -14,16 +14,16 @@ from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.model.wire import Json
 from andon.node.following import PolledSession
 from andon.node.remote.live import BACK_OFF, RemoteLive
-from andon.node.server import Notify
 from andon.node.ssh.client import STATUS, Said, SshHost
 from andon.sampling.rules.readings import checked_snapshot
 
 if TYPE_CHECKING:
     from andon.explain.conditions.rulebook import Rulebook
+    from andon.node.server import Notify
 
 T = TypeVar("T")
 SOON_SECONDS = 0.2
-MOST_ASKED = 16
+FIRST_ASKED, MOST_ASKED = 6, 16  # snapshots at first, and how often
 LATE_SECONDS = 5.0  # more than the interval: then a host that is followed counts as silent
 
 
@@ -31,7 +31,7 @@ class SshLive(RemoteLive):
     """A status there, or the stream of a watch there."""
 
     def __init__(
-        self, host: SshHost, rulebook: "Callable[[], Rulebook]", notify: Notify = lambda _: None
+        self, host: SshHost, rulebook: "Callable[[], Rulebook]", notify: "Notify" = lambda _: None
     ) -> None:
         super().__init__(host, rulebook, notify)
         self.host = host
@@ -99,16 +99,19 @@ class SshLive(RemoteLive):
 
 
 class SshSamples(PolledSession):
-    """Snapshots of one host among many: a first one, then ever more, each by a watch that ends."""
+    """Snapshots of one host among many: some of a watch that ends, then ever more of another."""
 
     def __init__(self, live: SshLive, interval_seconds: float) -> None:
         super().__init__(live.read, live.read, interval_seconds)
         self._live = live
 
     def __iter__(self) -> "Iterator[Snapshot]":
-        for count in (1, *(6 << power for power in range(MOST_ASKED))):
-            (found,) = self._live.host.ask((*watch_words(self._interval), "--count", str(count)))
+        for power in range(MOST_ASKED):
+            words = (*watch_words(self._interval), "--count", str(FIRST_ASKED << power))
+            (found,) = self._live.host.ask(words)
             yield from map(self._live.take, found if isinstance(found, list) else [found])
+            if isinstance(found, bytes):
+                return  # a report of nvidia-smi, of which one is all
 
 
 def watch_words(interval_seconds: float) -> tuple[str, ...]:

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from andon.model.run.record import RunRow
     from andon.node.ssh.client import SshHost
 
+OFTEN = "utilization_percent,power_watts"
 TOGETHER = (
-    "utilization_percent,power_watts,power_limit_watts,temperature_celsius,memory_used_bytes,"
-    "memory_free_bytes,memory_reserved_bytes"
+    f"{OFTEN},power_limit_watts,temperature_celsius,memory_used_bytes,memory_free_bytes,"
+    "memory_reserved_bytes"
 )
-"""Readings that a history shows together: they are asked for at once."""
+"""Readings that are shown together are asked for at once, the first two also in many points."""
 FEW_POINTS = 400
 MOST_RUNS, MOST_KEPT = 1000, 4
 
@@ -38,7 +39,7 @@ class SshPast(RemotePast):
     @property
     def recorded(self) -> bool:  # type: ignore[override]
         try:
-            self.usage(None, 0.0, 1.0)
+            self.devices()
         except AndonError:
             return False
         return True
@@ -55,10 +56,11 @@ class SshPast(RemotePast):
     def history(
         self, device: str, metric: str, since: float, until: float, points: int
     ) -> Sequence[Bucket]:
-        many = metric in TOGETHER.split(",") and points <= FEW_POINTS and device != HOST
+        together = TOGETHER if points <= FEW_POINTS else OFTEN
+        joined = metric in together.split(",") and device != HOST
         more = ("--device", HOST) if device == HOST else ()
         span = _span(since, until, points)
-        for one in self._series(TOGETHER if many else metric, *span, *more):
+        for one in self._series(together if joined else metric, *span, *more):
             if one.get("device") == device and one.get("metric") == metric:
                 return self._each(one, "buckets", Bucket)
         raise Gone(f"nothing is recorded of {device[:40]!r}")

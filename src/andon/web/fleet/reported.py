@@ -3,7 +3,7 @@ answers for either."""
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -272,10 +272,20 @@ class _Jobs:
 class Fleet:
     """The hub's nodes for routes: the state of each, as of a server's own node."""
 
-    def __init__(self, hub: Hub, pasts: NodePasts, settings: Settings) -> None:
-        self.hub, self._pasts, self._settings = hub, pasts, settings
+    def __init__(self, hub: Hub, open_pasts: Callable[[], NodePasts], settings: Settings) -> None:
+        self.hub, self._open, self._settings = hub, open_pasts, settings
+        self._pasts: NodePasts | None = None
+        self._opening = threading.Lock()
         self._lock = threading.Lock()
         self._kept: dict[str, tuple[ReportedNode, AppState]] = {}
+
+    @property
+    def pasts(self) -> NodePasts:
+        """What is kept beside the heartbeats; opened when it is first used."""
+        with self._opening:
+            if self._pasts is None:
+                self._pasts = self._open()
+            return self._pasts
 
     def state_of(self, name: str, keys: "Keys") -> "AppState":
         """Returns the parts of a node; the call may block."""
@@ -283,7 +293,7 @@ class Fleet:
             known = self._kept.pop(name, None)
             if known is None:
                 self.hub.node(name)
-                node = ReportedNode(self.hub, self._pasts, name, self._settings)
+                node = ReportedNode(self.hub, self.pasts, name, self._settings)
                 known = node, _state(node, keys)
             self._kept[name] = known
             while len(self._kept) > MOST_KEPT:
@@ -291,19 +301,29 @@ class Fleet:
         known[0].refresh()
         return known[1]
 
+    def fold(self, name: str, store: Store) -> None:
+        """Writes what came with the heartbeats of a node to its history."""
+        node = ReportedNode(self.hub, self.pasts, name, self._settings)
+        try:
+            node.refresh()
+        except Unavailable:
+            return  # what it sent is not kept any more
+        node.fold(store)
+
     def take_past(self, node: FleetNode, body: bytes) -> None:
         """Stores a part of a node's past; the call blocks."""
         part = unpacked_past(body, time.time())
-        store = self._pasts.history(node.name)
+        store = self.pasts.history(node.name)
         if part.blocks:
             store.load(part.devices, part.blocks)
         if part.uses:
             store.write((), part.uses, part.devices)
         if part.alerts:
-            self._pasts.alerts(node.name).save({}, part.alerts, ())
+            self.pasts.alerts(node.name).save({}, part.alerts, ())
 
     def close(self) -> None:
-        self._pasts.close()
+        if self._pasts is not None:
+            self._pasts.close()
         self.hub.close()
 
 

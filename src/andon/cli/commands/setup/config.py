@@ -141,7 +141,8 @@ def _tables(resolved: Resolved, width: int) -> list[Text]:
     for name, rows in tables.items():
         for row in rows:
             said = ", ".join(f"{key} = {_word(value)}" for key, value in row.items() if value)
-            place = "cluster" if name == "clusters" else f"alerts.{name.removesuffix('s')}"
+            one = name.removesuffix("s")
+            place = one if name in ("clusters", "exports") else f"alerts.{one}"
             lines += paragraph(f"{place}  {said}", width, indent=4)
     return lines
 
@@ -161,8 +162,13 @@ def _tables_to_json(resolved: Resolved) -> dict[str, list[dict[str, object]]]:
         }
         for one in settings.clusters
     ]
+    exports: list[dict[str, object]] = []
+    if settings.exports:
+        from andon.settings.exports import shown as shown_export
+
+        exports = [shown_export(one) for one in settings.exports]
     if not settings.alerts_overrides and not settings.alerts_notifiers:
-        return {"overrides": [], "notifiers": [], "clusters": clusters}
+        return {"overrides": [], "notifiers": [], "clusters": clusters, "exports": exports}
     from andon.settings.alerts import shown
 
     overrides: list[dict[str, object]] = [
@@ -175,7 +181,12 @@ def _tables_to_json(resolved: Resolved) -> dict[str, list[dict[str, object]]]:
         for one in settings.alerts_overrides
     ]
     notifiers = [shown(one) for one in settings.alerts_notifiers]
-    return {"overrides": overrides, "notifiers": notifiers, "clusters": clusters}
+    return {
+        "overrides": overrides,
+        "notifiers": notifiers,
+        "clusters": clusters,
+        "exports": exports,
+    }
 
 
 def _shown(resolved: Resolved, row: SettingRow) -> str:

@@ -332,3 +332,14 @@ WHERE name = %s LIMIT 1
 SELECT name, beat.session, beat.sequence, at, beat.sent, digest, snapshot, ticks
 FROM node JOIN fleet_node ON fleet_node.node = node.id JOIN beat ON beat.node = node.id
 WHERE name = %s AND at > %s ORDER BY at, beat.sequence
+
+-- name: lead
+-- The lock is the connection's. A standby would also give it, and could write nothing.
+SELECT NOT pg_is_in_recovery() AND (
+    EXISTS (
+        SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid() AND granted
+            AND classid = 0 AND objid = number AND objsubid = 1
+    ) OR pg_try_advisory_lock(number)
+) FROM (
+    SELECT hashtext('andon hub ' || current_schema())::bigint & 4294967295 AS number
+) AS lock

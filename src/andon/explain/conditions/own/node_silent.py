@@ -1,0 +1,19 @@
+"""A machine no longer reports to this hub."""
+
+from andon.explain.conditions.condition import WARNING, Condition, Rung, Subject
+from andon.explain.conditions.judging import OnReport
+from andon.explain.conditions.wording import hinted, reported
+
+CONDITION = Condition(
+    name="node_silent",
+    title="Node does not report",
+    subject_kind=Subject.ANDON,
+    why="Nothing is known of its GPUs, and of who holds them.",
+    advice="Check that the machine runs, and andon agent on it",
+    judged=OnReport(),
+    rungs=(Rung(WARNING, "a node is lost", 0, "it reports again", 15),),
+    sentence=reported("{it} does not report"),
+    advise=hinted,
+    weight=8,
+    promql="andon reports its own problems",
+)

@@ -1,0 +1,1 @@
+"""The metrics in other formats than Prometheus' text, and what a receiver's answer means."""

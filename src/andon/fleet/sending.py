@@ -1,0 +1,116 @@
+"""Sends a node's past to its hub: blocks that its store has finished, uses and ended alerts."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+from andon.alerts.rules.past import Query
+from andon.errors import AndonError, Invalid
+from andon.fleet.link import PAST, HubLink
+from andon.fleet.rules.past import PastPart, due_windows, packed_past
+from andon.fleet.rules.states import CLOCK_SECONDS
+from andon.history.rules.tiers import DAY_SECONDS, WINDOW_MS, StoredBlock, Tier
+from andon.host.files import read_regular, replace_file
+from andon.model.codec import Time, Whole, Wrong, read
+from andon.model.wire import dumps, loads
+
+if TYPE_CHECKING:
+    from andon.model.alert import Alert
+    from andon.ports import Store
+
+log = logging.getLogger("andon.uplink")
+
+LOOK_SECONDS = 60.0
+MOST_WINDOWS, MOST_BYTES = 12, 500_000
+"""Of one request; while there is more, one is sent after each heartbeat: live data go first."""
+OVERLAP_SECONDS = 60.0
+MARKS_FILE = "hub-sent.json"
+
+
+class SentMarks(Struct):
+    """Up to when a hub has everything."""
+
+    hub: str = ""
+    tiers: dict[str, Whole] = field(default_factory=dict)
+    """Milliseconds, by the number of the tier."""
+    at: Time = 0.0
+    """Of uses and alerts."""
+
+
+class PastSender:
+    """Called by the thread of the heartbeats, after one was acknowledged. What was acknowledged is
+    noted in a file, so that a restart sends nothing again but what the hub did not answer."""
+
+    def __init__(
+        self,
+        folder: Path,
+        store: "Callable[[], Store]",
+        alerts: "Callable[[Query], Sequence[Alert]]",
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._file, self._store, self._alerts, self._clock = (
+            folder / MARKS_FILE, store, alerts, clock,
+        )  # fmt: skip
+        self._marks = self._read()
+        self._due = 0.0
+
+    def __call__(self, link: HubLink, offset: float) -> None:
+        """Sends the next part, if one is due. `offset` is how much the hub's clock is ahead: with
+        a wrong clock nothing is sent, and the hub keeps what came with the heartbeats."""
+        if time.monotonic() < self._due:
+            return
+        self._due = time.monotonic() + LOOK_SECONDS
+        if abs(offset) >= CLOCK_SECONDS:
+            return
+        if self._marks.hub != link.url:
+            self._marks = SentMarks(link.url)
+        part, windows, at = self._next()
+        if part:
+            self._send(link, part)
+        for tier, since in windows:
+            self._marks.tiers[str(int(tier))] = since + WINDOW_MS[tier]
+        self._marks.at = at
+        if windows:
+            self._due = 0.0
+        self._save()
+
+    def _send(self, link: HubLink, part: PastPart) -> None:
+        """Sends a part; what a hub does not take is left out, so that it gets what follows."""
+        try:
+            link.send(PAST, packed_past(part))
+        except Invalid as exc:
+            log.warning("the hub does not take a part of the history: %s", exc.reason)
+
+    def _next(self) -> tuple[PastPart, list[tuple[Tier, int]], float]:
+        """Returns what to send, the windows in it, and up to when it has uses and alerts."""
+        store, now = self._store(), self._clock()
+        held = store.contents()
+        sent = {Tier(int(tier)): until for tier, until in self._marks.tiers.items()}
+        oldest = int((now - DAY_SECONDS) * 1000)
+        sent[Tier.RAW] = max(sent.get(Tier.RAW, 0), oldest)
+        blocks, windows = list[StoredBlock](), list[tuple[Tier, int]]()
+        for tier, since in due_windows(held.extents, held.unpacked, sent, MOST_WINDOWS):
+            blocks += store.blocks(tier, since)
+            windows.append((tier, since))
+            if sum(len(one[-1]) for one in blocks) > MOST_BYTES:
+                break
+        after = max(self._marks.at - OVERLAP_SECONDS, now - DAY_SECONDS)
+        alerts = [one for one in self._alerts(Query(after, limit=200)) if one.fired is not None]
+        uses = store.usage(None, after, now)
+        return PastPart(store.devices(), blocks, uses, alerts), windows, now
+
+    def _read(self) -> SentMarks:
+        with suppress(OSError, AndonError, Wrong, Invalid):
+            return read(SentMarks, loads(read_regular(self._file)))
+        return SentMarks()
+
+    def _save(self) -> None:
+        marks = self._marks
+        with suppress(OSError):
+            content = dumps({"hub": marks.hub, "tiers": marks.tiers, "at": marks.at})
+            replace_file(self._file, content.encode())

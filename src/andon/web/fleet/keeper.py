@@ -1,0 +1,108 @@
+"""What one of several hubs does for all nodes: notices silent ones, packs what they left, deletes
+what is too old."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from andon.alerts.rules import OwnTrouble
+from andon.errors import AndonError, Unavailable
+from andon.failures.log import FailureLog
+from andon.failures.retrying import Retrying, RetryTexts
+from andon.fleet.rules.states import NodeRow, NodeState
+from andon.history.writer import Maintainer
+from andon.model.wire import Json
+from andon.ports import Store
+from andon.web.fleet.reported import Fleet
+
+log = logging.getLogger("andon.hub")
+
+LOOK_SECONDS = 5.0
+LEAVING_SECONDS = 2.0
+GRACE_SECONDS = 60.0
+"""After a start: nodes wait up to half of it before they try again."""
+RULE = "node_silent"
+TEXTS = RetryTexts(
+    lambda reason: f"the hub does not watch its nodes: {reason}",
+    lambda away: f"the hub watches its nodes again after {away}",
+)
+
+
+class Keeper:
+    """A thread; only the hub that leads acts, which the database decides."""
+
+    def __init__(self, fleet: Fleet, maintainer: Callable[[Store], Maintainer]) -> None:
+        self._fleet, self._maintainer = fleet, maintainer
+        self.leads = False
+        self._began = time.monotonic()
+        self._troubles: tuple[OwnTrouble, ...] = ()
+        self._kept: Iterator[str] = iter(())
+        self._over = threading.Event()
+        self._failures = FailureLog("andon.hub", "keeping the nodes failed; it goes on")
+        self._retrying = Retrying(log.warning, TEXTS, self._translated)
+        self._thread = threading.Thread(target=self._run, name="andon hub keeper", daemon=True)
+        self._thread.start()
+
+    def troubles(self) -> tuple[OwnTrouble, ...]:
+        """Returns what is wrong with nodes and only a hub can know, if this one leads."""
+        return self._troubles
+
+    def health(self) -> Json:
+        trouble = self._retrying.trouble
+        return {
+            "state": "ok" if trouble is None else "failing",
+            "reason": None if trouble is None else trouble.reason,
+            "hint": None if trouble is None else trouble.hint or None,
+            "leads": self.leads,
+            "nodes": len(self._fleet.hub.nodes(LOOK_SECONDS * 2)) if trouble is None else None,
+            "refused": sum(self._fleet.hub.refused.values()),
+        }
+
+    def close(self) -> None:
+        self._over.set()
+        self._thread.join(LEAVING_SECONDS)
+
+    def _run(self) -> None:
+        while not self._over.wait(LOOK_SECONDS):
+            if self._retrying.attempt(self._look) is None:
+                self._retrying.succeeded()
+            else:
+                self.leads = False  # whoever reaches the database does
+
+    def _look(self) -> None:
+        self.leads = self._fleet.pasts.leads()
+        rows = self._fleet.hub.rows()
+        if not self.leads or time.monotonic() - self._began < GRACE_SECONDS:
+            self._troubles = ()
+            return
+        self._troubles = tuple(found_in(rows))
+        self._keep_one(rows)
+
+    def _keep_one(self, rows: Sequence[NodeRow]) -> None:
+        """Does some of the upkeep of one node, of another each time."""
+        name = next(self._kept, None)
+        if name is None:
+            self._kept = iter([row.name for row in rows])
+            name = next(self._kept, None)
+        if name is None:
+            return
+        lost = any(row.name == name and row.state is NodeState.LOST for row in rows)
+        store = self._fleet.pasts.history(name)
+        if lost:
+            self._fleet.fold(name, store)
+        self._maintainer(store).step(time.time())
+
+    def _translated(self, error: Exception) -> AndonError:
+        self._failures.add(error)
+        return Unavailable(f"keeping the nodes failed: {error}")
+
+
+def found_in(rows: Sequence[NodeRow]) -> list[OwnTrouble]:
+    """Returns the troubles of nodes that are lost; one that is drained may be switched off."""
+    hint = "see: andon nodes show {}"
+    return [
+        OwnTrouble(f"{RULE}:{row.name}", f"{row.state}, {row.reason}", hint.format(row.name))
+        for row in rows
+        if row.state is NodeState.LOST and not row.drained
+    ]

@@ -1,0 +1,43 @@
+"""docs/clusters.md: what it types can be typed, and what it promises about failures is there."""
+
+import re
+from importlib import import_module
+
+import click
+
+from andon.cli.catalogue import COMMANDS
+from andon.cli.commands.setup.slurm import EPILOG, LINES, PROLOG
+from andon.jobs.rules.cluster_views import ClusterPage, page_line
+from tests.conftest import REPOSITORY
+from tests.support.rows import rows
+
+PAGE = (REPOSITORY / "docs" / "clusters.md").read_text(encoding="utf-8")
+
+
+def commands(text: str) -> list[list[str]]:
+    """Every `andon …` in its code blocks."""
+    lines = re.findall(r"^ {4}(?:sudo )?andon (.*)$", text, re.MULTILINE)
+    return [line.partition("  #")[0].partition(" # ")[0].split() for line in lines]
+
+
+@rows("words", commands(PAGE), ids=" ".join)
+def test_what_the_page_types_can_be_typed(words: list[str]) -> None:
+    module, _, attribute = COMMANDS[words[0]].target.partition(":")
+    command: click.Command = getattr(import_module(module), attribute)
+    command.make_context(words[0], words[1:]).close()
+
+
+def test_the_page_shows_the_whole_session() -> None:
+    typed = {words[0] for words in commands(PAGE)}
+    assert typed >= {"submit", "jobs", "why", "logs", "cancel", "nodes", "run", "setup"}
+
+
+def test_the_line_about_a_silent_controller_is_the_one_that_is_printed() -> None:
+    page = ClusterPage("slurm", at=100.0).failed("Slurm's controller does not answer", 110.0)
+    line = page_line(page, 112.0, "12:03") or ""
+    (shown,) = re.findall(r"`(Slurm's controller [^`]+)`", PAGE)
+    assert shown in line
+
+
+def test_the_files_on_the_nodes_are_named() -> None:
+    assert all(f"`{name}`" in PAGE for name in (PROLOG, EPILOG, LINES))
