@@ -3,10 +3,11 @@ import { type ReactNode, useEffect, useRef, useState } from "react";
 import { send } from "../api/client";
 import { useRules, useSession } from "../api/queries";
 import type { Alert, Silence } from "../api/types";
-import { useMay, useTrusted } from "../lib/access";
+import { NODE } from "../lib/node";
+import { useActs, useMay } from "../lib/access";
 import { type Listed, marks, people, silenceText, stateOf } from "../lib/alerting";
 import { useChange } from "../lib/change";
-import { dateOf } from "../lib/format";
+import { dateOf, unbroken } from "../lib/format";
 import { setMe, useMe } from "../lib/me";
 import { alertLink, deviceLink } from "../lib/router";
 import { live } from "../live/store";
@@ -46,11 +47,11 @@ export function AlertRow({ entry, at, open, named }: Props) {
       <h2>
         <button type="button" className="line" aria-expanded={isOpen} onClick={toggle}>
           <Lamp colour={colour} label={lit ? level : alert.state} />
-          <span className="message">{alert.message}</span>
+          <span className="message">{unbroken(alert.message)}</span>
           <span className="when">{[...(lit ? [] : [level]), ...stateOf(alert, at)].join(" · ")}</span>
         </button>
       </h2>
-      {handled.length > 0 && <p className="marks">{handled.map((mark) => <span key={mark}>{mark}</span>)}</p>}
+      {handled.length > 0 && <p className="handled-by">{handled.map((mark) => <span key={mark}>{mark}</span>)}</p>}
       {isOpen && <Details entry={entry} at={at} />}
     </li>
   );
@@ -69,10 +70,10 @@ function Details({ entry, at }: { entry: Listed; at: number }) {
         {who && <Fact name={past ? "affected" : "affects"}>{who}</Fact>}
         {related.length > 0 && (
           <Fact name="related">
-            <ul className="plain">{related.map((one) => <li key={one.id}>{one.message} <span className="dim">{stateOf(one, at).join(" · ")}</span></li>)}</ul>
+            <ul className="plain">{related.map((one) => <li key={one.id}>{unbroken(one.message)} <span className="dim">{stateOf(one, at).join(" · ")}</span></li>)}</ul>
           </Fact>
         )}
-        {alert.advice && <Fact name={past ? "what to do then" : "what to do"}>{alert.advice}</Fact>}
+        {alert.advice && <Fact name={past ? "what to do then" : "what to do"}>{unbroken(alert.advice)}</Fact>}
         {alert.notified > 0 && <Fact name="notified">{alert.notified === 1 ? "once" : `${alert.notified} times`}</Fact>}
       </dl>
       {!past && <Actions alert={alert} />}
@@ -85,7 +86,7 @@ function Fact({ name, children }: { name: string; children: ReactNode }) {
 }
 
 function Actions({ alert }: { alert: Alert }) {
-  const trusted = useTrusted();
+  const trusted = useActs();
   const typed = useSession()?.by_token === true; // else the server knows the person
   const mayUndo = useMay("unacknowledge", alert.acknowledged?.by);
   const change = useChange("alerts", "board");
@@ -122,10 +123,10 @@ function Actions({ alert }: { alert: Alert }) {
           </span>
         </form>
       ) : (
-        <span className="dim"><SignInLink to="to acknowledge or silence it" /></span>
+        <span className="dim">{NODE === null ? <SignInLink to="to acknowledge or silence it" /> : `Acknowledged and silenced on ${NODE}, by these commands:`}</span>
       )}
       {change.error && <span role="alert" className="wrong">{change.error.oneLine}</span>}
-      <details>
+      <details open={NODE !== null}>
         <summary>as commands</summary>
         <Command text={`andon alerts ack '${alert.id}'`} />
         <Command text={`andon alerts silence '${alert.id}' 2h`} />
