@@ -23,7 +23,7 @@ long: setup
 	@ANDON_STORM=full ANDON_EVERY_LOOK=1 ANDON_FUZZ_SECONDS=$${ANDON_FUZZ_SECONDS:-900} \
 	    $(BIN)/python -m pytest -q -s tests/integration/jobs/test_job_storm.py \
 	    tests/integration/jobs/test_kill_storm.py tests/unit/alerts/test_timelines.py tests/fuzz
-	@dev/parts
+	@dev/parts --long
 	@$(BIN)/python -m pytest -q -m long tests
 
 check: setup

@@ -1,5 +1,5 @@
 /** The frame around every page, all of which are loaded with it: navigation, connection state and sign-in state. */
-import { lazy, Suspense, useCallback, useEffect, useRef, useState } from "react";
+import { lazy, memo, Suspense, useCallback, useEffect, useRef, useState } from "react";
 import { type Problem, sessionEnded, signOut } from "./api/client";
 import { openCommand, useTrusted } from "./lib/access";
 import { badge } from "./lib/alerting";
@@ -15,6 +15,7 @@ import { Boundary } from "./parts/Boundary";
 import { Command } from "./parts/Command";
 import { Help } from "./parts/Help";
 import { Notice, Trouble } from "./parts/Notice";
+import { Phone } from "./parts/Phone";
 import { Share } from "./parts/Share";
 import { Tour } from "./parts/Tour";
 import { AlertsPage } from "./pages/AlertsPage";
@@ -46,6 +47,7 @@ export function App({ trouble }: { trouble: Problem | null }) {
   const node = useLive((now) => now.snapshot?.node ?? "");
   const fleet = route.page === "fleet";
   const open = useCallback(() => setHelp(true), []);
+  const shut = useCallback(() => setHelp(false), []);
   const find = useCallback(() => setFinding(true), []);
   useKeys(field, open, find);
   useEffect(() => {
@@ -88,7 +90,7 @@ export function App({ trouble }: { trouble: Problem | null }) {
       </main>
       <Foot here={refused || route.page === "sign-in"} />
       <Tour />
-      <Help open={help} onClose={() => setHelp(false)} />
+      <Help open={help} onClose={shut} />
       {palette}
     </>
   );
@@ -116,7 +118,8 @@ interface BarProps {
   simulated: boolean;
 }
 
-function Bar({ route, search, field, onHelp, onFind, simulated }: BarProps) {
+/** The frame is not drawn again with every reading: only what it shows itself. */
+const Bar = memo(function Bar({ route, search, field, onHelp, onFind, simulated }: BarProps) {
   const features = useFeatures();
   const firing = badge(useAlerts(false).data);
   const dark = useTheme() === "dark";
@@ -156,7 +159,7 @@ function Bar({ route, search, field, onHelp, onFind, simulated }: BarProps) {
       </span>
     </header>
   );
-}
+});
 
 /** On every page of a node: which it is, and the way back. */
 function BelowHub({ name }: { name: string }) {
@@ -181,7 +184,7 @@ function useFirstFleet(): void {
 }
 
 /** The state of the connection; hidden while it is live. */
-function Connection() {
+const Connection = memo(function Connection() {
   const link = useLive((now) => now.link);
   const old = useLive((now) => now.staleSeconds);
   const has = useLive((now) => now.snapshot !== null);
@@ -195,7 +198,7 @@ function Connection() {
     message = "Connected; waiting for the first reading";
   }
   return <p className="connection" role="status" hidden={!message}>{message}</p>;
-}
+});
 
 function Page({ route, search, judged }: { route: Route; search: string; judged: ReturnType<typeof useJudged> }) {
   switch (route.page) {
@@ -235,7 +238,7 @@ function Page({ route, search, judged }: { route: Route; search: string; judged:
 }
 
 /** The only place with the command to sign in; `here` is the page that explains it. */
-function Foot({ here }: { here: boolean }) {
+const Foot = memo(function Foot({ here }: { here: boolean }) {
   const trusted = useTrusted();
   const session = useSession();
   const demo = useFeatures()["demo"] === true;
@@ -251,7 +254,7 @@ function Foot({ here }: { here: boolean }) {
       <span>
         {trusted ? (
           <>
-            signed in{session?.user && ` as ${session.user}`} <button type="button" className="quiet" onClick={() => void signOut()}>sign out</button>
+            signed in{session?.user && ` as ${session.user}`} <Phone /> <button type="button" className="quiet" onClick={() => void signOut()}>sign out</button>
           </>
         ) : (
           <>
@@ -264,7 +267,7 @@ function Foot({ here }: { here: boolean }) {
       </span>
     </footer>
   );
-}
+});
 
 function useKeys(field: React.RefObject<HTMLInputElement | null>, onHelp: () => void, onFind: () => void): void {
   useEffect(() => {

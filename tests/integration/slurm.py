@@ -4,11 +4,13 @@ import json
 import os
 import secrets
 import shutil
+import socket
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +95,7 @@ def slurm_cluster(
     nodes: int = 1,
     gpus: int = 0,
     more: str = "",
+    accounts: bool = False,
 ) -> Iterator[Slurm]:
     """Controller, nodes and munge, on loopback; cgroups, where used, are of version 1. The GPUs
     are files that no driver knows."""
@@ -108,14 +111,18 @@ def slurm_cluster(
     cgroup = f"CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n{constrain}"
     (folder / "cgroup.conf").write_text(cgroup)
     (folder / "gres.conf").write_text(_gres(folder, names, gpus))
-    cluster.configuration.write_text(_slurm_conf(folder, names, proctrack, task, gpus) + more)
+    ports = {"mariadbd": free_port(), "slurmdbd": free_port()} if accounts else {}
+    conf = _slurm_conf(folder, names, proctrack, task, gpus)
+    cluster.configuration.write_text(conf + (_accounting(folder, ports) if ports else "") + more)
     with running:
         for node in names:
             running.callback(remove_cgroups, f"slurm_{node}")
-        for name, command in _slurm_daemons(folder, names).items():
+        for name, command in _slurm_daemons(folder, names, ports).items():
             log = folder / f"{name}.out"
             started = daemon(*command, log=log, **cluster.environment)
             cluster.daemons[name] = running.enter_context(started)
+            if name in ports:
+                wait_until(partial(_listens, ports[name]), name)
         wait_until((folder / "munge.sock").is_socket, "munge")
         wait_for(lambda: _is_idle(cluster), READY_SECONDS, 0.3)
         yield cluster
@@ -137,11 +144,14 @@ class Login(Struct, frozen=True):
     variables: dict[str, str]
     folder: Path
 
-    def done(self, *words: str, **more: Any) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-m", "andon", *words]
+    def python(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, *words]
         return subprocess.run(
-            command, env=self.variables, cwd=self.folder, capture_output=True, text=True, **more
+            command, env=self.variables, cwd=self.folder, capture_output=True, text=True
         )
+
+    def done(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        return self.python("-m", "andon", *words)
 
     def andon(self, *words: str, code: int = 0) -> str:
         """Returns what a command printed; of one that fails, its error output."""
@@ -208,7 +218,44 @@ def _is_idle(cluster: Slurm) -> bool:
         return False
 
 
-def _slurm_daemons(folder: Path, nodes: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def _listens(port: int) -> bool:
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _accounting(folder: Path, ports: Mapping[str, int]) -> str:
+    """Makes an empty database; returns the lines of slurm.conf. Only these daemons, on loopback,
+    know it."""
+    where = ("--no-defaults", "--user=root", f"--datadir={folder / 'database'}")
+    made = ("mariadb-install-db", *where, "--skip-test-db")
+    subprocess.run(made, check=True, capture_output=True)
+    path = folder / "slurmdbd.conf"
+    path.write_text(f"""
+AuthType=auth/munge
+AuthInfo=socket={folder / "munge.sock"}
+DbdHost=localhost
+DbdAddr=127.0.0.1
+DbdPort={ports["slurmdbd"]}
+SlurmUser=root
+PidFile={folder / "slurmdbd.pid"}
+StorageType=accounting_storage/mysql
+StorageHost=127.0.0.1
+StoragePort={ports["mariadbd"]}
+StorageUser=root
+""")
+    path.chmod(0o600)
+    return f"""
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=127.0.0.1
+AccountingStoragePort={ports["slurmdbd"]}
+AccountingStoragePass={folder / "munge.sock"}
+AccountingStorageTRES=gres/gpu
+"""
+
+
+def _slurm_daemons(
+    folder: Path, nodes: Sequence[str], ports: Mapping[str, int]
+) -> dict[str, tuple[str, ...]]:
     munge = {"key": "munge.key", "socket": "munge.sock", "pid": "munge.pid", "seed": "munge.seed"}
     where = [
         f"--{name if name == 'socket' else f'{name}-file'}={folder / path}"
@@ -217,8 +264,18 @@ def _slurm_daemons(folder: Path, nodes: Sequence[str]) -> dict[str, tuple[str, .
     log = f"--log-file={folder / 'munged.log'}"
     return {
         "munged": ("munged", "--force", "--foreground", *where, log),
+        **(_database(folder, ports["mariadbd"]) if ports else {}),
         "slurmctld": ("slurmctld", "-D", "-c"),
         **{node: ("slurmd", "-D", "-N", node) for node in nodes},
+    }
+
+
+def _database(folder: Path, port: int) -> dict[str, tuple[str, ...]]:
+    where = (f"--datadir={folder / 'database'}", f"--socket={folder / 'database.sock'}")
+    kind = ("--no-defaults", "--user=root", "--skip-grant-tables", "--bind-address=127.0.0.1")
+    return {
+        "mariadbd": ("mariadbd", *kind, *where, f"--port={port}"),
+        "slurmdbd": ("slurmdbd", "-D"),
     }
 
 

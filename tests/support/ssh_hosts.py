@@ -136,10 +136,10 @@ class SshHosts:
         server.terminate()
         server.wait()
 
-    def alias(self, name: str, port: int, key: str = "host") -> None:
+    def alias(self, name: str, port: int, key: str = "host", *options: str) -> None:
         """Adds a name for a port, which the configuration of ssh then knows."""
         self._configuration += [f"Host {name}", "  HostName 127.0.0.1", f"  Port {port}",
-                                f"  HostKeyAlias {name}", "  User root"]  # fmt: skip
+                                f"  HostKeyAlias {name}", "  User root", *options]  # fmt: skip
         public = (self.folder / f"{key}.pub").read_text()
         with (self.folder / "known").open("a") as known:
             known.write(f"{name} {public}")

@@ -2,7 +2,7 @@
 import { useEffect, useMemo } from "react";
 import { useCharts, useUsage } from "../api/queries";
 import type { Charts, Device, Usage } from "../api/types";
-import { duration, gib, isIdle, throttleName, throttleTone } from "../lib/format";
+import { duration, inGib, isIdle, throttleName, throttleTone } from "../lib/format";
 import { useTheme } from "../lib/theme";
 import type { Metric } from "../live/rings";
 import { live } from "../live/store";
@@ -139,7 +139,7 @@ function throttledAt(drawn: Drawn, at: number): string[] {
 
 export function percentText(share: number): string {
   if (share > 0 && share < 0.01) return "less than 1 %";
-  return `${Math.round(share * 100)} %`;
+  return `${Math.round(share * 100)}\u00a0%`;
 }
 
 function throttleRows(drawn: Drawn): Strip[] {
@@ -156,7 +156,7 @@ function useRows(uses: Usage | undefined, now: number): Strip[] {
   return useMemo(() => (uses?.items ?? []).slice(0, MOST_USES).map((use) => ({
     key: `${use.pid}-${use.started}-${use.first}`,
     label: [use.user, use.name ?? `pid ${use.pid}`].filter(Boolean).join(" · "),
-    detail: `${duration(Math.min(now, use.last) - use.first)}, up to ${gib(use.peak_memory_bytes)} GiB`,
+    detail: `${duration(Math.min(now, use.last) - use.first)}, up to ${inGib(use.peak_memory_bytes)}`,
     tone: "blue",
     segments: [{ since: use.first, until: use.last, share: 1 }],
   })), [uses, now]);

@@ -63,11 +63,11 @@ export function notifiersOf(alerts: unknown): string[] | null {
 export function missed(number: number, read: number, uptime: number): string {
   const part = (100 * number) / Math.max(1, number + read);
   const percent = part < 1 ? part.toFixed(1) : part.toFixed(0);
-  return `${readings(number)} missed in ${duration(uptime)} (${percent} %)`;
+  return `${readings(number)} missed in ${duration(uptime)} (${percent}\u00a0%)`;
 }
 
 function share(seconds: number, uptime: number): string {
-  return `${((100 * seconds) / Math.max(1, uptime)).toFixed(2)} % of one core`;
+  return `${((100 * seconds) / Math.max(1, uptime)).toFixed(2)}\u00a0% of one core`;
 }
 
 /** Sentences about a part; what has no words here is named with its unit. */

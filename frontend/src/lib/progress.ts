@@ -15,14 +15,14 @@ export interface Work {
 /** "450/1000 (45 %), epoch 3/10, 12 min left"; a time that is over is not mentioned. The commands have the same rule. */
 export function progressText(progress: Progress | null, now: number): string {
   if (progress === null) return DASH;
-  const parts = [`${progress.step}/${progress.total} (${share(progress)} %)`];
+  const parts = [`${progress.step}/${progress.total} (${share(progress)}\u00a0%)`];
   if (progress.label) parts.push(progress.label);
   return [...parts, ...left(progress, now)].join(", ");
 }
 
 /** "45 %, 12 min left" */
 export function briefProgress(progress: Progress, now: number): string {
-  return [`${share(progress)} %`, ...left(progress, now)].join(", ");
+  return [`${share(progress)}\u00a0%`, ...left(progress, now)].join(", ");
 }
 
 function share({ step, total }: Progress): number {

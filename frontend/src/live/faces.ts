@@ -8,6 +8,7 @@ import { live } from "./store";
 
 const SPAN_SECONDS = 5;
 const SPANS = 60;
+const REDRAWN_SECONDS = 10;
 
 export interface Face {
   key: string;
@@ -61,7 +62,7 @@ function make(device: Device): Face {
     label: live.label(device.uuid),
     name: shortName(device.name),
     busy: rounded(s?.utilization_percent),
-    memoryPercent: s?.memory_percent ?? null,
+    memoryPercent: rounded(s?.memory_percent),
     memoryUsed: used === null ? null : Math.round(used / 107374182.4) * 107374182.4, // to a tenth of a GiB
     memoryTotal: device.memory_total_bytes,
     celsius: rounded(s?.temperature_celsius),
@@ -81,7 +82,7 @@ function pathsOf(uuid: string): Paths {
   const ring = live.rings.of(uuid);
   const until = ring.at.at(-1) ?? 0;
   const long = live.hours.enough;
-  const slot = Math.floor(until / (long ? LONG_REDRAWN_SECONDS : SPAN_SECONDS));
+  const slot = Math.floor(until / (long ? LONG_REDRAWN_SECONDS : REDRAWN_SECONDS));
   const kept = drawn.get(uuid);
   if (kept && kept.slot === slot && kept.long === long && (long || ring.at.length - kept.length < 6)) return kept.found;
   const found = paths(long ? live.hours.of(uuid, until) : spans(ring.at, ring.values.utilization_percent, until, SPAN_SECONDS, SPANS));

@@ -3,7 +3,7 @@ import { type ReactNode, useState, useSyncExternalStore } from "react";
 import { useAlert, useAlerts, useFeatures, useHealth, useRules } from "../api/queries";
 import type { Rule } from "../api/types";
 import { alone, gathered, type Listed, listed, matching, type Parts, parts, summary } from "../lib/alerting";
-import { count, duration, withUnit } from "../lib/format";
+import { count, duration, unbroken, withUnit } from "../lib/format";
 import { notifiersOf } from "../lib/health";
 import { useLive } from "../live/store";
 import { AlertRow, Silences } from "../parts/AlertRow";
@@ -66,7 +66,7 @@ function Minor({ shown, name, row }: { shown: Parts; name: string | null; row: (
         {gathered(shown.info).map((group) => (group.length === 1 ? row(group[0] as Listed) : (
           <li key={group[0]?.alert.rule} className="gathered">
             <details open={has(group)}>
-              <summary>{group.length} GPUs: {group[0]?.alert.message.replace(/^GPU [\d:]+ /, "")}</summary>
+              <summary>{group.length} GPUs: {unbroken(group[0]?.alert.message.replace(/^GPU [\d:]+ /, "") ?? "")}</summary>
               <ul className="alerts lines">{group.map((one) => row(one))}</ul>
             </details>
           </li>

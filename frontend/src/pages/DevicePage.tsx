@@ -5,7 +5,7 @@ import { DeviceCharts } from "../charts/DeviceCharts";
 import { Scope } from "../charts/Scope";
 import { alertsOn, listed, marks, stateOf } from "../lib/alerting";
 import { banner } from "../lib/banner";
-import { count, DASH, gib, known, ownWords, percent, readingName, traffic, used, withUnit } from "../lib/format";
+import { count, DASH, gib, known, ownWords, percent, readingName, traffic, unbroken, used, withUnit } from "../lib/format";
 import { together, verdictText } from "../lib/holding";
 import { acknowledgedText, type Judged } from "../lib/judged";
 import { UNKNOWN } from "../lib/lamps";
@@ -57,7 +57,7 @@ export function DevicePage({ uuid, query, judged }: Props) {
           <p>{calm && can ? together(said, can) : said}</p>
           {lamp.by?.acknowledged_by != null && <p>{acknowledgedText(lamp.by.acknowledged_by)}</p>}
           {!calm && can && <p className="dim">{can}</p>}
-          {(lamp.by?.advice ?? device.hint) && <p>{lamp.by?.advice ?? device.hint}</p>}
+          {(lamp.by?.advice ?? device.hint) && <p>{unbroken(lamp.by?.advice ?? device.hint ?? "")}</p>}
         </div>
       </header>
       <Now device={device} />
@@ -120,8 +120,8 @@ function DeviceAlerts({ uuid }: { uuid: string }) {
         {own.map(({ alert, level, colour, related }) => (
           <li key={alert.id}>
             <Lamp colour={colour} label={level} />{" "}
-            <a href={alertLink(alert.id)}>{alert.message}</a> <span className="dim">{[...stateOf(alert, at), ...marks(alert)].join(" · ")}</span>
-            {related.map((one) => <p key={one.id} className="dim">related: {one.message} ({stateOf(one, at).join(" · ")})</p>)}
+            <a href={alertLink(alert.id)}>{unbroken(alert.message)}</a> <span className="dim">{[...stateOf(alert, at), ...marks(alert)].join(" · ")}</span>
+            {related.map((one) => <p key={one.id} className="dim">related: {unbroken(one.message)} ({stateOf(one, at).join(" · ")})</p>)}
           </li>
         ))}
       </ul>

@@ -4,9 +4,10 @@ import { useQuery } from "@tanstack/react-query";
 import { get, Problem, send } from "../api/client";
 import type { Estimate, EstimateFit, EstimateNames } from "../api/types";
 import { alike, optionsOf, parameterText, partsOf, requestOf, suggested } from "../lib/estimating";
-import { count, gib, inGib } from "../lib/format";
+import { count, gib, inGib, unbroken } from "../lib/format";
 import type { Colour } from "../lib/lamps";
 import { keep, useRoute } from "../lib/router";
+import { live } from "../live/store";
 import { Command } from "../parts/Command";
 import { Lamp } from "../parts/Lamp";
 import { Notice, Trouble } from "../parts/Notice";
@@ -144,12 +145,12 @@ function Answer({ found }: { found: Estimate }) {
   const needs = found.per_gpu;
   return (
     <>
-      <h2 className="verdict"><Lamp colour={colour} /> {found.verdict}</h2>
+      <h2 className="verdict"><Lamp colour={colour} /> {unbroken(found.verdict)}</h2>
       <p className="dim">
         {found.model}{found.parameters !== null && `, ${parameterText(found.parameters)} parameters`}{found.format && `, ${found.format}`}; known from {found.source}, {found.confidence} confidence
       </p>
       {refused && refused.nearest.length > 0 && <p>The nearest that work: {refused.nearest.map((size) => `${refused.option} ${size}`).join(" or ")}</p>}
-      {found.understood && <p className="dim">{found.understood}</p>}
+      {found.understood && <p className="dim">{unbroken(found.understood)}</p>}
       {needs && (
         <dl className="numbers">
           <div className="large"><dt>{found.world_size > 1 ? `needs on each of ${found.world_size} GPUs` : "needs"}</dt><dd>{inGib(needs.minimum_bytes)}</dd></div>
@@ -166,7 +167,7 @@ function Answer({ found }: { found: Estimate }) {
         </ul>
       )}
       {found.smallest.empty && <p>Smallest that fits{found.elsewhere ? "" : found.smallest.now ? " now" : " when the GPUs are empty"}: {count((found.smallest.now ?? found.smallest.empty).world_size, "GPU")}</p>}
-      {found.notes.map((note) => <p key={note} className="dim">{note}</p>)}
+      {found.notes.map((note) => <p key={note} className="dim">{unbroken(note)}</p>)}
       {found.run && <p>{found.elsewhere ? <code>{found.run}</code> : <Command text={found.run} />}</p>}
     </>
   );
@@ -174,14 +175,17 @@ function Answer({ found }: { found: Estimate }) {
 
 function FitRow({ fit, number, found, widest }: { fit: EstimateFit; number: number; found: Estimate; widest: number }) {
   const drawn = partsOf(fit, found.per_gpu);
-  const word = fit.now ? (found.elsewhere ? "fits" : "fits now") : fit.empty ? "fits when empty" : fit.empty === false ? "does not fit" : "not known";
-  const says = drawn ? `${drawn.parts.map((part) => `${part.name} ${inGib(part.bytes)}`).join(", ")}${drawn.over ? `, ${inGib(drawn.over)} too much` : `, ${inGib(drawn.free)} free`} of ${inGib(fit.total_bytes)}` : "its memory is not known";
+  const state = found.elsewhere ? "ok" : (live.device(fit.uuid)?.state ?? "ok");
+  const gone = state === "ok" || state === "asleep" ? null : state === "lost" ? "lost" : "not responding";
+  const word = gone ?? (fit.now ? (found.elsewhere ? "fits" : "fits now") : fit.empty ? "fits when empty" : fit.empty === false ? "does not fit" : "not known");
+  const says = drawn ? `${drawn.parts.map((part) => `${part.name} ${inGib(part.bytes)}`).join(", ")}${drawn.over ? `, ${inGib(drawn.over)} too much` : `, ${inGib(drawn.free)} free`} of ${inGib(fit.total_bytes)}` : gone ? `it is ${gone}` : "its memory is not known";
   const wide = (bytes: number) => `${(100 * bytes) / widest}%`;
   return (
-    <li className={fit.now ? "fit now" : fit.empty ? "fit later" : "fit never"}>
+    <li className={gone ? "fit gone" : fit.now ? "fit now" : fit.empty ? "fit later" : "fit never"}>
       <span><b>{found.elsewhere ? `${number} × ${fit.name}` : `GPU ${fit.label}`}</b> <span className="dim">{found.elsewhere ? "" : fit.name}</span></span>
       <span className="fit-bar" role="img" aria-label={says} title={says}>
-        {drawn && fit.total_bytes && (
+        {gone && <span className="whole-gpu" style={{ width: wide(fit.total_bytes ?? widest) }} />}
+        {!gone && drawn && fit.total_bytes && (
           <>
             <span className="whole-gpu" style={{ width: wide(fit.total_bytes) }} />
             {drawn.parts.map((part) => <span key={part.name} className={part.colour === null ? "taken" : part.name === "more cache" ? "more" : undefined} style={{ width: wide(part.bytes), ...(part.colour && { background: `var(${part.colour})` }) }} />)}
@@ -190,7 +194,7 @@ function FitRow({ fit, number, found, widest }: { fit: EstimateFit; number: numb
         )}
       </span>
       <span className="word">{word}</span>
-      <span className="dim">{fit.reason ?? (drawn && drawn.over === 0 ? `${gib(drawn.free)} of ${inGib(fit.total_bytes)} stay free` : `needs ${gib(fit.needed_bytes)} of ${inGib(fit.free_bytes)} free`)}</span>
+      <span className="dim">{gone ? "nobody can use it until it responds again" : fit.reason ? unbroken(fit.reason) : (drawn && drawn.over === 0 ? `${gib(drawn.free)} of ${inGib(fit.total_bytes)} stay free` : `needs ${gib(fit.needed_bytes)} of ${inGib(fit.free_bytes)} free`)}</span>
     </li>
   );
 }

@@ -10,7 +10,7 @@ import { GIB, type Point, pointAt } from "../charts/data";
 import { type ChartKind, KINDS, spread } from "../charts/metrics";
 import { Frame, Readout, Scope } from "../charts/Scope";
 import { LONGEST, SHORTEST } from "../charts/span";
-import { DASH, dateOf, duration, gib, known, percent } from "../lib/format";
+import { DASH, dateOf, duration, inGib, known, percent } from "../lib/format";
 import { deviceLink, leaseLink, userLink } from "../lib/links";
 import { beside, type Identity, identityOf, isSame, livesOf, type Use } from "../lib/people";
 import { useTheme } from "../lib/theme";
@@ -109,8 +109,8 @@ function OnGpus({ there, lives }: { there: There[]; lives: Use[] }) {
           <li key={uuid}>
             <b><a href={deviceLink(uuid)}>GPU {live.label(uuid)}</a></b> <span className="dim">{live.device(uuid)?.name}</span>
             <dl className="strip large">
-              <div><dt>memory now</dt><dd>{now.length ? (known(memory) ? `${gib(memory)} GiB` : "not reported") : "not on it"}</dd></div>
-              <div><dt>most memory</dt><dd>{known(life?.peak_memory_bytes) ? `${gib(life.peak_memory_bytes)} GiB` : "not recorded"}</dd></div>
+              <div><dt>memory now</dt><dd>{now.length ? (known(memory) ? inGib(memory) : "not reported") : "not on it"}</dd></div>
+              <div><dt>most memory</dt><dd>{known(life?.peak_memory_bytes) ? inGib(life.peak_memory_bytes) : "not recorded"}</dd></div>
               <div><dt>use now</dt><dd>{now.length ? (known(use) ? percent(use) : "not reported") : "not on it"}</dd></div>
               <div><dt>on it for</dt><dd>{life ? duration(life.last - life.first) : DASH}</dd></div>
             </dl>

@@ -145,7 +145,7 @@ function memoryOf(rows: Row[]): string {
   const read = rows.flatMap((row) => (known(row.process.memory_bytes) ? [row.process.memory_bytes] : []));
   if (!read.length) return "memory unknown";
   const least = read.length < rows.length ? "at least " : "";
-  return `${least}${gib(read.reduce((a, b) => a + b, 0))} GiB`;
+  return `${least}${gib(read.reduce((a, b) => a + b, 0))}\u00a0GiB`;
 }
 
 function processes(number: number): string {

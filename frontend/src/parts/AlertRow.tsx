@@ -7,7 +7,7 @@ import { NODE } from "../lib/node";
 import { useActs, useMay } from "../lib/access";
 import { type Listed, marks, people, silenceText, stateOf } from "../lib/alerting";
 import { useChange } from "../lib/change";
-import { dateOf } from "../lib/format";
+import { dateOf, unbroken } from "../lib/format";
 import { setMe, useMe } from "../lib/me";
 import { alertLink, deviceLink } from "../lib/router";
 import { live } from "../live/store";
@@ -47,11 +47,11 @@ export function AlertRow({ entry, at, open, named }: Props) {
       <h2>
         <button type="button" className="line" aria-expanded={isOpen} onClick={toggle}>
           <Lamp colour={colour} label={lit ? level : alert.state} />
-          <span className="message">{alert.message}</span>
+          <span className="message">{unbroken(alert.message)}</span>
           <span className="when">{[...(lit ? [] : [level]), ...stateOf(alert, at)].join(" · ")}</span>
         </button>
       </h2>
-      {handled.length > 0 && <p className="marks">{handled.map((mark) => <span key={mark}>{mark}</span>)}</p>}
+      {handled.length > 0 && <p className="handled-by">{handled.map((mark) => <span key={mark}>{mark}</span>)}</p>}
       {isOpen && <Details entry={entry} at={at} />}
     </li>
   );
@@ -70,10 +70,10 @@ function Details({ entry, at }: { entry: Listed; at: number }) {
         {who && <Fact name={past ? "affected" : "affects"}>{who}</Fact>}
         {related.length > 0 && (
           <Fact name="related">
-            <ul className="plain">{related.map((one) => <li key={one.id}>{one.message} <span className="dim">{stateOf(one, at).join(" · ")}</span></li>)}</ul>
+            <ul className="plain">{related.map((one) => <li key={one.id}>{unbroken(one.message)} <span className="dim">{stateOf(one, at).join(" · ")}</span></li>)}</ul>
           </Fact>
         )}
-        {alert.advice && <Fact name={past ? "what to do then" : "what to do"}>{alert.advice}</Fact>}
+        {alert.advice && <Fact name={past ? "what to do then" : "what to do"}>{unbroken(alert.advice)}</Fact>}
         {alert.notified > 0 && <Fact name="notified">{alert.notified === 1 ? "once" : `${alert.notified} times`}</Fact>}
       </dl>
       {!past && <Actions alert={alert} />}

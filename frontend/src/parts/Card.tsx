@@ -2,7 +2,7 @@
 import { useLayoutEffect, useRef, useState } from "react";
 import type { Device, Holder, Verdict } from "../api/types";
 import { placed } from "../lib/card";
-import { duration, gib, isIdle, percent, throttleName, used, whole, withUnit } from "../lib/format";
+import { duration, gib, isIdle, percent, throttleName, unbroken, used, whole, withUnit } from "../lib/format";
 import { together, verdictText } from "../lib/holding";
 import { acknowledgedText } from "../lib/judged";
 import type { Lamp as Lit } from "../lib/lamps";
@@ -46,7 +46,7 @@ export function Card({ uuid, lamp, anchor, holders, verdict, work }: Props) {
       <p>{calm && can ? together(said, can) : said}</p>
       {!calm && can && <p className="dim">{can}</p>}
       {lamp.by?.acknowledged_by != null && <p>{acknowledgedText(lamp.by.acknowledged_by)}</p>}
-      {(lamp.by?.advice ?? device.hint) && <p className="dim">{lamp.by?.advice ?? device.hint}</p>}
+      {(lamp.by?.advice ?? device.hint) && <p className="dim">{unbroken(lamp.by?.advice ?? device.hint ?? "")}</p>}
       {device.state === "ok" && device.sample && <Readings device={device} />}
       {holders.length > 0 && <HeldBy holders={holders} at={at} />}
       {work.map((one) => <p key={one.run}>{one.name}: {progressText(one.progress, at)}</p>)}

@@ -1,5 +1,5 @@
 /** The help overlay: what the lamps and marks mean, the keys, and the same by command. */
-import { useEffect, useRef } from "react";
+import { memo, useEffect, useRef } from "react";
 import { Command } from "./Command";
 import { Flag, Lamp } from "./Lamp";
 
@@ -28,7 +28,7 @@ const MARKS: [string, string][] = [
   ["▲ ▶ ■", "below a chart: an alert, a job that started, one that ended; hatched: nothing was read"],
 ];
 
-export function Help({ open, onClose }: { open: boolean; onClose: () => void }) {
+export const Help = memo(function Help({ open, onClose }: { open: boolean; onClose: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const close = useRef<HTMLButtonElement>(null);
   useEffect(() => {
@@ -74,4 +74,4 @@ export function Help({ open, onClose }: { open: boolean; onClose: () => void }) 
       <p className="end"><button ref={close} type="button" onClick={onClose}>Close</button></p>
     </dialog>
   );
-}
+});

@@ -16,7 +16,7 @@ export function SignInWays() {
       <dt>In a browser on the server's machine</dt>
       <dd><Command text={openCommand()} /></dd>
       <dt>On a phone or another computer</dt>
-      <dd><Command text={`${openCommand()} --qr`} /> <span className="dim">shows a code for the camera, in a terminal of the server's machine. It needs an address of this server that the phone can reach.</span></dd>
+      <dd>The server's owner: <b>sign in a phone</b>, at the bottom of a page where they are signed in. Everyone: <Command text={`${openCommand()} --qr`} /> <span className="dim">shows a code for the camera, in a terminal of the server's machine. It needs an address of this server that the phone can reach.</span></dd>
       <dt>A link to send to yourself</dt>
       <dd><Command text={`${openCommand()} --print`} /> <span className="dim">Whoever opens it first is signed in as you. It works once, within two minutes.</span></dd>
       <dt>From elsewhere, with the server's token</dt>

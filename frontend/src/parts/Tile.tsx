@@ -212,7 +212,7 @@ function Readings({ face, reason, roomy, short, children }: ReadingsProps) {
       <span className="foot">
         <span>{withUnit(face.celsius, "°C")}</span>
         {!short && <span>{roomy ? used(face.watts, face.wattsLimit, "W") : withUnit(face.watts, "W")}</span>}
-        {roomy && face.fan !== null && <span>fan {face.fan} %</span>}
+        {roomy && face.fan !== null && <span>fan {withUnit(face.fan, "%")}</span>}
         {!roomy && children}
       </span>
       {roomy && children}

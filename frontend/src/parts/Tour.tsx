@@ -1,5 +1,5 @@
 /** Five sentences for someone who sees a simulated lab for the first time; closed once, it stays closed. */
-import { useState } from "react";
+import { memo, useState } from "react";
 import { useFeatures } from "../api/queries";
 import { go, useRoute } from "../lib/router";
 import "../styles/telling.css";
@@ -14,7 +14,7 @@ const STEPS: [string, string][] = [
   ["#/alerts", "Alerts says since when something is wrong, whose work it touches and what to do; somebody can take it on or silence it."],
 ];
 
-export function Tour() {
+export const Tour = memo(function Tour() {
   const demo = useFeatures()["demo"] === true;
   const wall = useRoute().page === "wall";
   const [seen, setSeen] = useState(() => localStorage.getItem(SEEN) === "seen");
@@ -39,4 +39,4 @@ export function Tour() {
       </p>
     </aside>
   );
-}
+});

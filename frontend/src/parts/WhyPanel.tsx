@@ -1,7 +1,7 @@
 /** Why a device is hot, slow, full or idle: ranked reasons with their evidence. */
 import { useWhy } from "../api/queries";
 import type { Reason } from "../api/types";
-import { DASH, duration, gib, words } from "../lib/format";
+import { DASH, duration, gib, unbroken, words } from "../lib/format";
 import { useJudged } from "../lib/judged";
 import { Command } from "./Command";
 
@@ -26,14 +26,14 @@ function shown(value: number | string | null, unit: string): string {
   if (value === null) return DASH;
   if (typeof value === "string") return value;
   if (unit === "bytes") return `${gib(value)}\u00a0GiB`;
-  return unit === "s" ? duration(value) : `${Math.round(value * 10) / 10} ${unit}`;
+  return unit === "s" ? duration(value) : `${Math.round(value * 10) / 10}\u00a0${unit}`;
 }
 
 function ReasonRow({ reason }: { reason: Reason }) {
   return (
     <li className={reason.problem ? "trouble" : undefined}>
-      <p>{reason.sentence} <span className="dim">({reason.confidence_label})</span></p>
-      {reason.advice && <p className="dim">{reason.advice}</p>}
+      <p>{unbroken(reason.sentence)} <span className="dim">({reason.confidence_label})</span></p>
+      {reason.advice && <p className="dim">{unbroken(reason.advice)}</p>}
       <details>
         <summary>Evidence</summary>
         <ul>

@@ -3,7 +3,7 @@
 import logging
 import signal
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -23,7 +23,7 @@ from andon.app.leases import (
 from andon.app.runs import open_run_finder
 from andon.app.sampler import open_sampler
 from andon.app.uplink import hub_link, open_uplink, past_sender, report_sources
-from andon.errors import Unavailable
+from andon.errors import Conflict, Denied, Unavailable
 from andon.host.state import server_file
 from andon.host.state.node_folder import open_node_folder
 from andon.host.state.user_folder import TOKEN, state_folder
@@ -200,9 +200,10 @@ def _fleet(settings: Settings, stack: ExitStack) -> "Fleet | None":
     from andon.web.fleet.hub import Hub
     from andon.web.fleet.reported import Fleet
 
-    hub = Hub(kind.open_nodes(url))
-    hub.nodes()
-    fleet = Fleet(hub, kind.open_pasts(url), settings)
+    hub = Hub(partial(kind.open_nodes, url))
+    with suppress(Unavailable, Conflict, Denied):  # it may be back later
+        hub.nodes()
+    fleet = Fleet(hub, partial(kind.open_pasts, url), settings)
     stack.callback(fleet.close)
     return fleet
 

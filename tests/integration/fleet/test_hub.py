@@ -13,6 +13,8 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
+from andon.errors import Invalid
+from andon.fleet.link import HubLink
 from andon.fleet.rules.digest import Digest, encoded
 from andon.fleet.rules.heartbeat import HeartbeatHeader, deflated, heartbeat_body
 from andon.fleet.rules.past import PastPart, packed_past
@@ -244,3 +246,15 @@ def test_one_of_two_hubs_leads(fleet: FleetUnderTest) -> None:
     first.close()
     wait_for(second.leads, 20)
     second.close()
+
+
+def test_a_server_that_is_not_a_hub_is_named(fleet: FleetUnderTest) -> None:
+    with serving(fleet.folder / "plain", simulate=1) as plain:
+        link = HubLink(plain.url, "x" * 40)
+        with pytest.raises(Invalid, match="is not a hub"):
+            link.send("/api/heartbeat", b"")
+        link.close()
+        answer = plain.ask("/api/nodes", **plain.bearer).json()
+        assert (answer["hub"], len(answer["nodes"])) == (False, 1)
+        below = plain.ask("/api/nodes/x/snapshot", **plain.bearer)
+        assert (below.status, "not a hub" in below.body) == (404, True)

@@ -55,7 +55,7 @@ HOSTILE = {
 }  # fmt: skip
 CALM = {"ANDON_SIMULATE_SCENARIO": "idle", "ANDON_ALERTS_DISABLED_RULES": "node_cpu"}
 """What is shown of such a host does not change from one reading to the next."""
-BY_SMI = ("lab3", "chatty", *SHELLS)
+BY_SMI = ("lab3", "inner", "chatty", *SHELLS)
 ANSWERING = ("lab1", "homeless", "full", "unreadable", *BY_SMI)
 NOT_ALMIGHTY = 'setpriv --bounding-set=-dac_override,-dac_read_search sh -c "$SSH_ORIGINAL_COMMAND"'
 """Root to whom the modes of files apply."""
@@ -79,7 +79,7 @@ def hosts(tmp_path_factory: pytest.TempPathFactory, full_disk: Path) -> Iterator
     try:
         made.add("lab1")
         made.add("lab2", andon="local", environment=CALM | {"ANDON_HISTORY": f"{made.folder}/past"})
-        made.add("lab3", andon="smi")
+        made.alias("inner", made.add("lab3", andon="smi"), "host", "ProxyJump lab3")
         made.add("lab5", andon="nothing")
         made.add("chatty", andon="smi")
         made.script(made.home("chatty") / ".bashrc", "echo 'welcome to {\"chatty\"}'\n")
@@ -242,7 +242,7 @@ def test_free_lists_the_best_host_first_and_says_whether_any_will_do(hosts: SshH
     lines = done.stdout.splitlines()
     assert [line.split()[0] for line in lines[:3]] == ["lab1", "lab3", "lab5"]
     assert re.match(r"lab1 +GPU 1 +1 free, 14\.\d GiB", lines[0])
-    assert re.match(r"lab3 +– +0 free; 1 in use without a lease", lines[1])
+    assert re.match(r"lab3 +– +0 free; 1 in use without a lease; by nvidia-smi", lines[1])
     assert lines[3] == "2 of 3 hosts answered, 1 GPU free"
     many = andon(hosts, "free", "--gpus", "9", "--ssh", "lab3,lab5", "--timeout", "40")
     assert many.returncode == 6, many.stdout

@@ -8,8 +8,16 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from andon.host.processes.kin import user_name
-from tests.integration.board import drawn, link, opened, sign_in, tiles, violations
-from tests.integration.browser import Window, chromium
+from tests.integration.board import (
+    drawn,
+    link,
+    opened,
+    sign_in,
+    tiles,
+    violations,
+    violations_in_both_themes,
+)
+from tests.integration.browser import Window
 from tests.integration.parts import free_port
 from tests.integration.serving import Served, andon, serving
 
@@ -19,22 +27,10 @@ ME = user_name(os.getuid())
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("outside")
     with serving(folder, "--host", "0.0.0.0", "--no-history") as served:
         yield served
-
-
-@pytest.fixture
-def seen(browser: Browser) -> Iterator[Window]:
-    with opened(browser) as found:
-        yield found
 
 
 def test_who_may_not_see_is_told_how_to_sign_in_on_every_page(
@@ -64,6 +60,33 @@ def test_one_who_signs_in_sees_the_page_that_was_asked_for(seen: Window, outside
     expect(tiles(page)).to_have_count(2)
     page.get_by_role("button", name="sign out").click()
     expect(page.get_by_role("heading", name="Sign in to see this node")).to_be_visible()
+
+
+def test_the_owner_signs_a_phone_in_once_with_a_code_from_the_board(
+    browser: Browser, seen: Window, outside: Served
+) -> None:
+    page, url = seen.page, f"http://0.0.0.0:{outside.port}"  # no address of this machine alone
+    code = outside.ask("/api/links", "POST", **outside.bearer).json()["code"]
+    page.goto(f"{url}/#code={code}")
+    page.get_by_role("button", name="sign in a phone").click()
+    sheet = page.get_by_role("dialog", name="Sign in a phone")
+    expect(sheet.get_by_role("img", name="the link as a QR code")).to_be_visible()
+    expect(sheet).to_contain_text("It works once, for another")
+    address = sheet.get_by_label("sign-in link").input_value()
+    assert address.startswith(f"{url}/#code=")
+    assert address.partition("=")[2] not in " ".join(seen.requests), "no log has it"
+    assert violations_in_both_themes(page) == []
+    with opened(browser) as phone:
+        phone.page.goto(address)
+        expect(phone.page.get_by_text(f"signed in as {ME}")).to_be_visible()
+    with opened(browser) as other:
+        other.page.goto(address)
+        expect(other.page.get_by_text("the link has expired or was already used")).to_be_visible()
+    page.clock.install()
+    page.clock.fast_forward(150_000)
+    expect(sheet).to_contain_text("The link has expired.")
+    sheet.get_by_role("button", name="New link").click()
+    expect(sheet.get_by_label("sign-in link")).not_to_have_value(address)
 
 
 def test_a_session_outlives_the_server_and_the_tab_need_not_sign_in_again(

@@ -16,7 +16,7 @@ from andon.model.alert import Alert, Level, Phase
 from andon.model.event import Party
 from andon.stores.sqlite_alerts import SqliteAlertStore
 from tests.integration.board import opened, sideways, sign_in, tiles, violations
-from tests.integration.browser import Window, chromium
+from tests.integration.browser import Window
 from tests.integration.serving import Served, serving
 
 pytestmark = pytest.mark.timeout(300)
@@ -27,23 +27,11 @@ TRAINING: Any = {"ANDON_SIMULATE_SCENARIO": "training"}
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def troubled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A node that loses a device a few seconds after its start."""
     state = tmp_path_factory.mktemp("troubled")
     with serving(state, simulate=3, ANDON_SIMULATE_FAULTS="lost:1@8", **TRAINING) as served:
         yield served
-
-
-@pytest.fixture
-def seen(browser: Browser) -> Iterator[Window]:
-    with opened(browser) as found:
-        yield found
 
 
 def lost(served: Served) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
 from andon.model.throttling import HW_SLOWDOWN
 from andon.settings.store_url import parse_store_url
 from tests.integration.board import opened, tiles, uuids, violations
-from tests.integration.browser import Window, chromium
+from tests.integration.browser import Window
 from tests.integration.serving import Served, serving
 from tests.support.history_parts import kind_of
 
@@ -24,21 +24,9 @@ DEVICES = 3
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with serving(tmp_path_factory.mktemp("home"), simulate=DEVICES) as served:
         yield served
-
-
-@pytest.fixture
-def seen(browser: Browser) -> Iterator[Window]:
-    with opened(browser) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -6,32 +6,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, ViewportSize, expect
+from playwright.sync_api import ViewportSize, expect
 
 from andon.model.job import JobSpec
 from andon.model.job.cluster import Submission
 from andon.model.lease import DeviceRequest
 from andon.testing.fake_cluster import FakeCluster, PlayedNode
-from tests.integration.board import opened, sign_in, violations
-from tests.integration.browser import Window, chromium
+from tests.integration.board import sign_in, violations
+from tests.integration.browser import Window
 from tests.integration.serving import Served, serving
 from tests.support.third_party import installed
 
 PHONE = ViewportSize(width=390, height=844)
 PATIENCE_MS = 60_000
 pytestmark = pytest.mark.timeout(300)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture
-def seen(browser: Browser) -> Iterator[Window]:
-    with opened(browser) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
+from tests.conftest import REPOSITORY
 from tests.integration.board import opened, tiles, violations_in_both_themes
-from tests.integration.browser import chromium
 from tests.integration.demo import Demo, running_demo
+from tests.integration.newcomer import MOST_STEPS, QUESTIONS, answer_to, take
 
 PAGES = {
     "": "reserved but idle",
@@ -20,12 +21,6 @@ PAGES = {
     "leases": "carol",
     "health": "What to do",
 }
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +56,29 @@ def test_every_page_has_content_and_says_that_it_is_simulated(browser: Browser, 
             seen.page.goto(f"{demo.url}/#/{place}")
             expect(seen.page.locator("main").get_by_text(text).first).to_be_visible()
             expect(seen.page.locator("header").get_by_text("SIMULATED")).to_be_visible()
+        seen.page.goto(f"{demo.url}/#/alerts")
+        handled = seen.page.locator("li.alert").filter(has_text="acknowledged by dora")
+        row, mark = handled.bounding_box(), handled.locator(".handled-by").bounding_box()
+        assert row is not None
+        assert mark is not None
+        assert row["y"] < mark["y"] < row["y"] + row["height"], "it stands in its row"
+
+
+def test_a_newcomer_finds_ten_answers_after_at_most_two_steps_each(
+    browser: Browser, demo: Demo
+) -> None:
+    docs = (REPOSITORY / "docs" / "board.md").read_text(encoding="utf-8")
+    assert len(QUESTIONS) == 10
+    with opened(browser) as seen:
+        seen.page.add_init_script("localStorage.setItem('andon.tour', 'seen')")
+        for question in QUESTIONS:
+            assert f"| {question.asks} | {question.path} |" in docs
+            assert len(question.steps) <= MOST_STEPS
+            seen.page.goto(f"{demo.url}/#/")
+            expect(tiles(seen.page)).to_have_count(8)
+            for step in question.steps:
+                take(seen.page, step)
+            expect(answer_to(seen.page, question)).to_be_visible()
 
 
 def test_a_view_is_shared_by_its_address(browser: Browser, demo: Demo) -> None:

@@ -8,7 +8,6 @@ import pytest
 from playwright.sync_api import Browser, Error, Page, Route, expect
 
 from tests.integration.board import opened, sign_in
-from tests.integration.browser import chromium
 from tests.integration.serving import Served, serving
 
 FOR_ALL = {
@@ -27,12 +26,6 @@ USER = {
     "runs": "You have no runs on this machine", "runs?state=failed": "You have no runs on this",
     "jobs": "You have no jobs on this machine", "jobs?state=failed": "You have no jobs on this",
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -3,29 +3,17 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
-from tests.integration.board import opened, violations
-from tests.integration.browser import Window, chromium
+from tests.integration.board import violations
+from tests.integration.browser import Window
 from tests.integration.serving import Served, serving
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with serving(tmp_path_factory.mktemp("home"), simulate=4) as served:
         yield served
-
-
-@pytest.fixture
-def seen(browser: Browser) -> Iterator[Window]:
-    with opened(browser) as found:
-        yield found
 
 
 def test_the_answer_follows_what_is_typed_with_a_bar_per_gpu(home: Served, seen: Window) -> None:

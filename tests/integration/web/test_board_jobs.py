@@ -3,22 +3,16 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, ViewportSize, expect
+from playwright.sync_api import Page, ViewportSize, expect
 
-from tests.integration.board import opened, sign_in, tiles, violations
-from tests.integration.browser import Window, chromium
+from tests.integration.board import sign_in, tiles, violations
+from tests.integration.browser import Window
 from tests.integration.serving import Served, andon, serving
 
 ENV = {"ANDON_SIMULATE_SCENARIO": "idle"}
 PHONE = ViewportSize(width=390, height=844)
 PATIENCE_MS = 90_000
 pytestmark = pytest.mark.timeout(300)  # jobs start processes, on a machine that may be busy
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -32,12 +26,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     ) as served:  # fmt: skip
         yield served
         andon(state, "cancel", "1", "2", **ENV)
-
-
-@pytest.fixture
-def seen(browser: Browser) -> Iterator[Window]:
-    with opened(browser) as found:
-        yield found
 
 
 def test_jobs_from_an_empty_page_to_a_cancelled_one(home: Served, seen: Window) -> None:

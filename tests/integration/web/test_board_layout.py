@@ -8,7 +8,6 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.integration.board import opened, sideways, tiles, uuids
-from tests.integration.browser import chromium
 from tests.integration.serving import Served, serving
 
 pytestmark = pytest.mark.timeout(150)
@@ -36,12 +35,6 @@ PLACES = """texts => texts.map(text => {
 })"""
 """The height of the headline and the place of the first tile: in one step, without a live value
 that changes in between."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from tests.integration.board import (
     violations,
     violations_in_both_themes,
 )
-from tests.integration.browser import Window, chromium
+from tests.integration.browser import Window
 from tests.integration.conftest import andon, is_alive
 from tests.integration.leasing import FOREVER, kill, line, running, work_pid
 from tests.integration.serving import Served, serving
@@ -48,12 +48,6 @@ window.setInterval = (act, ms, ...more) => (ms < 5000 ? often(act, ms, ...more) 
 JSON = {"Content_Type": "application/json"}
 PHONE_COLUMNS = 60
 LISTED = ("leases", "waiting", "cordons")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -86,12 +80,6 @@ def book(
     for left in [*folder.glob("leases/*.lease"), *folder.glob("tickets/*.ticket")]:
         left.unlink(missing_ok=True)
     wait_for(lambda: not any(home.ask("/api/leases").json()[name] for name in LISTED))
-
-
-@pytest.fixture
-def seen(browser: Browser) -> Iterator[Window]:
-    with opened(browser) as found:
-        yield found
 
 
 def leases(served: Served) -> list[dict[str, Any]]:

@@ -6,19 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
-from tests.integration.board import opened, serving_node, sign_in, tiles, uuids
-from tests.integration.browser import Window, chromium
+from tests.integration.board import serving_node, sign_in, tiles, uuids
+from tests.integration.browser import Window
 from tests.integration.parts import free_port
 from tests.integration.serving import Served, serving
 from tests.standin import StandIn, hung
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -26,12 +20,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """For the tests that leave the server as it is."""
     with serving(tmp_path_factory.mktemp("home"), simulate=4) as served:
         yield served
-
-
-@pytest.fixture
-def seen(browser: Browser) -> Iterator[Window]:
-    with opened(browser) as found:
-        yield found
 
 
 KEPT = """() => new Promise(done => {

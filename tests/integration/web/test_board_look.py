@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, Route, expect
 
 from andon.leases.book.lease_book import Book
 from tests.integration.board import GROUND, opened, serving_node, sign_in, tiles, violations
-from tests.integration.browser import Window, chromium
+from tests.integration.browser import Window
 from tests.integration.parts import free_port
 from tests.integration.serving import Served, serving
 from tests.support.web_parts import end_holders
@@ -19,18 +19,6 @@ DEVICES = 4
 LARGE = {"width": 3840, "height": 2160}
 SIZE = "parseFloat(getComputedStyle(document.documentElement).fontSize)"
 MENU = "all => all.map(one => [one.textContent, one.getBoundingClientRect().x])"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture
-def seen(browser: Browser) -> Iterator[Window]:
-    with opened(browser) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from tests.integration.board import (
     violations,
     violations_in_both_themes,
 )
-from tests.integration.browser import Window, chromium
+from tests.integration.browser import Window
 from tests.integration.serving import Served, serving
 
 DEVICES = 8
@@ -31,23 +31,11 @@ PAGES = (
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     faults = "lost:2@0,hung:5@0"
     state = tmp_path_factory.mktemp("home")
     with serving(state, simulate=DEVICES, ANDON_SIMULATE_FAULTS=faults) as served:
         yield served
-
-
-@pytest.fixture
-def seen(browser: Browser) -> Iterator[Window]:
-    with opened(browser) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -364,8 +352,8 @@ def test_processes_are_called_as_people_call_them_and_open_to_the_whole_command(
     expect(page.locator("tr.whole code")).to_have_text(page.locator("td.rest").first.inner_text())
 
 
-@pytest.mark.parametrize(("by", "heading"), [("GPU", r"GPU \d+ \d+ process.* GiB"),
-                                             ("user", r"\w+ \d+ process.* GPU.* GiB")])  # fmt: skip
+@pytest.mark.parametrize(("by", "heading"), [("GPU", r"GPU \d+ \d+ process.*\sGiB"),
+                                             ("user", r"\w+ \d+ process.*GPU.*\sGiB")])  # fmt: skip
 def test_processes_are_grouped_with_sums(seen: Window, home: Served, by: str, heading: str) -> None:
     page = seen.page
     sign_in(page, home)

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Route, expect
+from playwright.sync_api import Route, expect
 
-from tests.integration.board import opened, violations_in_both_themes
-from tests.integration.browser import Window, chromium
+from tests.integration.board import violations_in_both_themes
+from tests.integration.browser import Window
 from tests.integration.serving import Served, serving
 
 DAY = {"day": "2026-11-16", "device_seconds": 7200.0, "energy_joules": None}
@@ -17,21 +17,9 @@ WEEK = {"since": 0, "until": 1, "price_per_kwh": None, "currency": None, "items"
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with serving(tmp_path_factory.mktemp("home"), simulate=8) as served:
         yield served
-
-
-@pytest.fixture
-def seen(browser: Browser) -> Iterator[Window]:
-    with opened(browser) as found:
-        yield found
 
 
 def test_a_process_has_a_page_with_its_memory_and_use_over_time(seen: Window, home: Served) -> None:
@@ -42,7 +30,7 @@ def test_a_process_has_a_page_with_its_memory_and_use_over_time(seen: Window, ho
     row.get_by_role("link", name="vllm").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("vllm")
     expect(page).to_have_url(re.compile(r"#/process/\d+-[\d.]+$"))
-    expect(page.locator(".cards dd").first).to_have_text(re.compile(r"[\d.]+ GiB"))
+    expect(page.locator(".cards dd").first).to_have_text(re.compile(r"[\d.]+\sGiB"))
     expect(page.get_by_role("slider", name="Its memory: instant")).to_be_visible()
     expect(page.locator("canvas")).to_have_count(4)
     expect(page.get_by_text(re.compile("used it meanwhile|shared meanwhile with"))).to_be_visible()

@@ -16,17 +16,11 @@ from tests.integration.board import (
     violations,
     violations_in_both_themes,
 )
-from tests.integration.browser import Window, chromium
+from tests.integration.browser import Window
 from tests.integration.run_writing import WrittenRun
 from tests.integration.serving import Served, serving
 
 WIDE, PHONE = ViewportSize(width=1280, height=800), ViewportSize(width=390, height=844)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -71,12 +65,6 @@ def folder(empty: Served, first_seen: Window) -> Path:
 @pytest.fixture
 def home(empty: Served, folder: Path) -> Served:
     return empty
-
-
-@pytest.fixture
-def seen(browser: Browser) -> Iterator[Window]:
-    with opened(browser) as found:
-        yield found
 
 
 def test_runs_appear_in_an_open_list(first_seen: Window, home: Served) -> None:

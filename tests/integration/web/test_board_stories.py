@@ -11,19 +11,13 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.integration.board import opened, tiles
-from tests.integration.browser import Window, chromium
+from tests.integration.browser import Window
 from tests.support.alert_stories import Story, stories
 from tests.support.web_parts import BEARER, Caller, Parts
 
 ORIGIN = "http://localhost"
 LASTED = {"hung": "8 min", "lost": "20 s", "reserved but idle": "20 min"}
 """What the tile of a story says about its time."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -2,33 +2,20 @@
 
 import re
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Page, Route, expect
 
-from tests.integration.board import opened, sign_in, tiles, uuids
-from tests.integration.browser import Window, chromium
+from tests.integration.board import sign_in, tiles, uuids
+from tests.integration.browser import Window
 from tests.integration.parts import free_port
 from tests.integration.serving import serving
 
 DEVICES = 3
 LEFT_ALONE = re.compile("copy|light theme|dark theme|Release|Extend")
 """What changes nothing on a page, or asks the server to end somebody's work."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture
-def seen(browser: Browser) -> Iterator[Window]:
-    with opened(browser) as found:
-        yield found
 
 
 def pages(page: Page) -> list[str]:

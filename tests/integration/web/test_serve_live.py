@@ -187,8 +187,8 @@ def test_a_client_that_stalls_is_dropped_and_the_others_go_on(tmp_path: Path) ->
         found.call("subscribe", "snapshot")
         with _stalled(served) as stalled:
             wait_until(lambda: _flooded(served, stalled), "the end of the slow client")
-        before = heard["snapshot"].next()["at"]
-        assert heard["snapshot"].next()["at"] > before
+        first = heard["snapshot"].next()["at"]  # at once; that of a tick may be the same
+        assert max(heard["snapshot"].next()["at"] for _ in range(2)) > first
         said = served.ask("/api/health").json()
         assert said["live"]["dropped"] == 1
         assert said["live"]["clients"] == 1

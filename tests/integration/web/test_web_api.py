@@ -236,10 +236,40 @@ def test_a_session_is_had_for_a_code_once(client: Caller) -> None:
     assert "set-cookie" not in answer.headers
     secret = {"Authorization": f"Bearer {answer.json()['secret']}"}
     assert client.get("/api/session", headers=secret).json()["role"] == "owner"
-    assert client.post("/api/links", headers=secret).status_code == 403  # it cannot renew itself
     assert client.post("/api/session", json={"code": code}).status_code == 401
     assert client.delete("/api/session", headers=secret).status_code == 200
     assert client.post("/api/links", headers=secret).status_code == 401
+
+
+def test_a_session_signs_a_phone_in_and_cannot_renew_itself(tmp_path: Path) -> None:
+    parts = Parts(tmp_path, [drawn.farm()])
+    with served(parts) as client:
+
+        def session(code: str) -> dict[str, str]:
+            answer = client.post("/api/session", json={"code": code})
+            return {"Authorization": f"Bearer {answer.json().get('secret')}"}
+
+        def link(**given: str) -> dict[str, Any]:
+            answer = client.post("/api/links", headers=mine, json=given or None)
+            return {"status": answer.status_code, **answer.json()}
+
+        def left(headers: dict[str, str]) -> float:
+            return float(client.get("/api/session", headers=headers).json()["expires_in_seconds"])
+
+        mine = session(client.post("/api/links", headers=BEARER).json()["code"])
+        made = link(address="http://localhost")
+        assert len(made["qr"]) == len(made["qr"][0]) > 20
+        phone = session(made["code"])
+        assert 0 < left(phone) <= left(mine) + 0.1, "no longer than the one that made it"
+        assert client.post("/api/session", json={"code": made["code"]}).status_code == 401
+        assert link(address="http://elsewhere.example")["status"] == 422
+        late = link()["code"]
+        assert client.delete("/api/session", headers=mine).status_code == 200
+        assert client.post("/api/session", json={"code": late}).status_code == 401, "it is over"
+    lines = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+    links = [one for one in lines if one.get("action") == "make_link"]
+    assert [one["key"] for one in links] == ["token", "session", "session", "session"]
+    assert made["code"] not in str(lines)
 
 
 def test_high_usage_is_above_half_and_not_at_it() -> None:

@@ -155,6 +155,16 @@ def test_a_heading_is_shown_once_and_an_escape_is_made_visible(
     assert out.endswith("3 of 4 hosts answered, 1 GPU free\n")
 
 
+def test_rows_of_hosts_with_long_and_short_names_begin_in_one_column(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    answers = (HostAnswer("a", None, "one\n"), HostAnswer("workstation", None, "two\n"))
+    made = table("text", *answers)
+    for place, answer in enumerate(answers):
+        made.add(place, answer)
+    assert capsys.readouterr().out == "a            one\nworkstation  two\n"
+
+
 def test_on_a_terminal_the_table_fills_in(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,7 @@ from tests.support.exposition import parse
 from tests.support.full_snapshot import FULL
 from tests.support.snapshots import AT, farm
 
-COUNTS = ServerCounts(1, {"info": 2}, 3, (ExportCounts("lab", 5, 1, 2, 0, 9),))
+COUNTS = ServerCounts(1, {"info": 2}, 3, exports=(ExportCounts("lab", 5, 1, 2, 0, 9),))
 Series = dict[frozenset[tuple[str, str]], float]
 
 

@@ -154,6 +154,14 @@ def test_sixty_four_devices_say_which_ones_are_shown() -> None:
     assert any(line.split()[1:2] == ["40"] for line in shown.splitlines())
 
 
+def test_bars_use_the_width_that_is_left() -> None:
+    def bars(width: int) -> int:
+        lines = text_of(page_of(office(), width, 40)).splitlines()
+        return max(sum(line.count(sign) for sign in "━╸─") for line in lines)
+
+    assert bars(120) < bars(200) < bars(300)
+
+
 def test_the_page_about_top_has_its_picture_and_its_views() -> None:
     page = (REPOSITORY / "docs" / "top.md").read_text(encoding="utf-8")
     assert (golden.GOLDEN / "top-80x24.txt").read_text(encoding="utf-8") in page

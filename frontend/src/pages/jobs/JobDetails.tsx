@@ -1,7 +1,7 @@
 /** One job: how it stands, what it waits for, what it got, and its output as it grows. */
 import { useEffect, useRef } from "react";
 import type { Job } from "../../api/types";
-import { count, DASH, dateOf, duration, inGib, measured } from "../../lib/format";
+import { count, DASH, dateOf, duration, inGib, measured, unbroken } from "../../lib/format";
 import { jobLink, leaseLink, runLink } from "../../lib/router";
 import { Command } from "../../parts/Command";
 import { Loading } from "../../parts/Loading";
@@ -31,8 +31,8 @@ export function JobDetails({ number, user }: { number: string; user: string }) {
         {!user && <Command text={`andon jobs show ${job.label}`} />}
       </div>
       {found.error && <Trouble problem={found.error} what="This page is out of date: the job cannot be read now" />}
-      {(job.reason ?? job.error) && <p className="why-job">{job.reason ?? job.error}</p>}
-      {job.waiting_details.length > 0 && <ul className="plain">{job.waiting_details.map((line) => <li key={line}>{line}</li>)}</ul>}
+      {(job.reason ?? job.error) && <p className="why-job">{unbroken(job.reason ?? job.error ?? "")}</p>}
+      {job.waiting_details.length > 0 && <ul className="plain">{job.waiting_details.map((line) => <li key={line}>{unbroken(line)}</li>)}</ul>}
       <Facts job={job} hidden={hidden} />
       {!hidden && <Acts job={job} user={user} />}
       {hidden ? <p className="dim"><SignInLink to="to see the command and its output" /></p> : <Output job={job} user={user} />}

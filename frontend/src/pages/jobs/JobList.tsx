@@ -2,7 +2,7 @@
 import { useSession } from "../../api/queries";
 import type { Device, Job, JobPage, QueuePlace } from "../../api/types";
 import { useTrusted } from "../../lib/access";
-import { count, DASH, duration, hourOf, inGib } from "../../lib/format";
+import { count, DASH, duration, hourOf, inGib, unbroken } from "../../lib/format";
 import { deviceLink, jobLink, keep, orderIn, withQuery } from "../../lib/router";
 import { live, useLive } from "../../live/store";
 import { Command } from "../../parts/Command";
@@ -77,7 +77,7 @@ function Plan({ page, rows, query }: { page: JobPage; rows: Job[]; query: URLSea
       <Timeline caption="jobs by GPU" rows={lines.map((one) => (one.id === QUEUE && more ? { ...one, title: `waiting ${more}` } : one))} spans={spans} since={since} until={until} now={page.at} chosen={chosen ? jobId(chosen) : null} onChoose={choose} />
       {chosen && (
         <div className="chosen-job" role="region" aria-label={`job ${chosen.label}`}>
-          <p><JobMark job={chosen} /> <b>Job <a href={jobLink(jobName(chosen), whose || undefined)}>{chosen.label}</a>{page.whole && ` ${chosen.name}`}</b> <span className="dim">of {chosen.user} · {chosen.reason ?? chosen.error ?? [whereText(chosen), timeText(chosen, page.at)].join(" · ")}</span> <button type="button" className="quiet" aria-label="choose no job" onClick={() => choose(null)}>✕</button></p>
+          <p><JobMark job={chosen} /> <b>Job <a href={jobLink(jobName(chosen), whose || undefined)}>{chosen.label}</a>{page.whole && ` ${chosen.name}`}</b> <span className="dim">of {chosen.user} · {unbroken(chosen.reason ?? chosen.error ?? "") || [whereText(chosen), timeText(chosen, page.at)].join(" · ")}</span> <button type="button" className="quiet" aria-label="choose no job" onClick={() => choose(null)}>✕</button></p>
           {chosen.command !== "hidden" && <Acts key={jobId(chosen)} job={chosen} user={whose} />}
         </div>
       )}
@@ -99,7 +99,7 @@ function columnsOf(rows: Job[], page: JobPage, query: URLSearchParams): Column<J
     { name: "submitted", by: (job) => job.submitted_at, cell: (job) => hourOf(job.submitted_at), wide: true },
     { name: "time", cell: (job) => timeText(job, page.at), number: true },
     any(aheadOf) && { name: "ahead", by: aheadOf, cell: (job) => (job.progress ? progressText(job.progress, page.at) : job.expected_start === null ? DASH : `starts ${expected(job)}`) },
-    any((job) => job.reason ?? job.error) && { name: "why", cell: (job) => job.reason ?? job.error ?? DASH, rest: true },
+    any((job) => job.reason ?? job.error) && { name: "why", cell: (job) => unbroken(job.reason ?? job.error ?? DASH), rest: true },
   ];
   columns.push({ name: "act", cell: (job) => <button type="button" className="quiet" aria-pressed={jobId(job) === query.get("job")} aria-label={`act on job ${job.label}`} onClick={() => keep(withQuery(query, { job: jobId(job) === query.get("job") ? "" : jobId(job) }))}>⋯</button> });
   return columns.filter((column) => column !== false);
@@ -119,7 +119,7 @@ function Queue({ page }: { page: JobPage }) {
     { name: "user", cell: (one) => <>{one.user}{one.user === session?.user && <span className="dim"> (you)</span>}</> },
     { name: "GPUs", cell: (one) => `${one.gpus}${one.memory_bytes !== null ? ` with ${inGib(one.memory_bytes)}` : ""}`, number: true },
     { name: "waiting", cell: (one) => duration(Math.max(0, page.at - one.since)), number: true },
-    { name: "why it waits", cell: (one) => <>{one.reason}{one.jobs_behind ? <span className="dim"> · {count(one.jobs_behind, "more job")} behind it</span> : null}</>, rest: true },
+    { name: "why it waits", cell: (one) => <>{unbroken(one.reason ?? "")}{one.jobs_behind ? <span className="dim"> · {count(one.jobs_behind, "more job")} behind it</span> : null}</>, rest: true },
   ];
   return (
     <>

@@ -2,7 +2,7 @@
 import { type ReactNode, useState } from "react";
 import type { Problem } from "../../api/client";
 import type { RunDetails, RunMark, RunUse } from "../../api/types";
-import { count, DASH, dateOf, gib, measured, momentOf, percent, used } from "../../lib/format";
+import { count, DASH, dateOf, gib, inGib, measured, momentOf, percent, unbroken, used } from "../../lib/format";
 import { progressText } from "../../lib/progress";
 import { deviceLink, leaseLink, runLink } from "../../lib/router";
 import { live, useLive } from "../../live/store";
@@ -32,7 +32,7 @@ export function Details({ id, query }: { id: string; query: URLSearchParams }) {
     <article className="run-page">
       <Head run={run} />
       {found.error && <Trouble problem={found.error} what="This run can no longer be read; showing what was read" />}
-      {run.message && run.state !== "succeeded" && <p className="run-message">{run.message}</p>}
+      {run.message && run.state !== "succeeded" && <p className="run-message">{unbroken(run.message)}</p>}
       <Box run={run} />
       {run.uses.length > 0 && <Table caption="GPUs of this run" columns={COLUMNS} rows={run.uses} rowKey={(use) => use.uuid} stacked />}
       {reading && <p className="dim" role="status">{reading}</p>}
@@ -128,7 +128,7 @@ function Facts({ run }: { run: RunDetails }) {
     ["rank", run.rank === null ? null : `${run.rank}${run.world_size ? ` of ${run.world_size}` : ""}`],
     ["tags", run.tags.join(", ")],
     ["note", run.note],
-    ["out of memory", oom && [oom.reported_by, oom.wanted_bytes !== null && `wanted ${gib(oom.wanted_bytes)} GiB`, oom.free_bytes !== null && `${gib(oom.free_bytes)} GiB free`].filter(Boolean).join(", ")],
+    ["out of memory", oom && [oom.reported_by, oom.wanted_bytes !== null && `wanted ${inGib(oom.wanted_bytes)}`, oom.free_bytes !== null && `${inGib(oom.free_bytes)} free`].filter(Boolean).join(", ")],
     ["not written", run.dropped ? count(run.dropped, "line") : null],
     ["unreadable", run.read.unreadable ? `${count(run.read.unreadable, "line")}: ${run.read.problem}` : null],
     ["record", run.path && <code>{run.path}</code>],

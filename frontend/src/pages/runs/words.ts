@@ -32,11 +32,11 @@ export function nothingDrawn(run: Pick<RunEntry, "telemetry_reason" | "state"> &
 /** How much of a record has been read; null if all of it. */
 export function readText(read: { bytes: number; of_bytes: number }): string | null {
   if (read.bytes >= read.of_bytes) return null;
-  return `reading the record: ${Math.floor((100 * read.bytes) / read.of_bytes)} % of ${bytes(read.of_bytes)}`;
+  return `reading the record: ${Math.floor((100 * read.bytes) / read.of_bytes)}\u00a0% of ${bytes(read.of_bytes)}`;
 }
 
 export function share(value: number | null | undefined): string {
-  return known(value) ? `${(100 * value).toFixed(0)} %` : DASH;
+  return known(value) ? `${(100 * value).toFixed(0)}\u00a0%` : DASH;
 }
 
 /** "0:07", "12:30", "1 d 2:03:00": a time since the start, as exact as a chart is. */

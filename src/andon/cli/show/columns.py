@@ -94,12 +94,15 @@ def _lead(shape: Shape, masked: bool, brief: bool) -> list[TableColumn[NamedDevi
 
 
 def _values(shape: Shape, digits: int) -> list[TableColumn[NamedDevice]]:
-    def memory(entry: NamedDevice) -> Text:
-        return cells.memory(entry, shape.bar, shape.percent, digits)
+    def memory(entry: NamedDevice, more: int = 0) -> Text:
+        return cells.memory(entry, shape.bar + more, shape.percent, digits)
+
+    def load(entry: NamedDevice, more: int = 0) -> Text:
+        return cells.utilization(entry, shape.bar + more)
 
     return [
-        TableColumn(" UTIL", lambda e: cells.utilization(e, shape.bar), rank=1),
-        TableColumn("MEMORY GiB".rjust(digits), memory, rank=2),
+        TableColumn(" UTIL", load, rank=1, grown=load),
+        TableColumn("MEMORY GiB".rjust(digits), memory, rank=2, grown=memory),
         TableColumn("TEMP", cells.temperature, rank=3, right=True),
         TableColumn("POWER", cells.power, rank=5, right=True),
     ]

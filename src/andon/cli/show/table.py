@@ -9,6 +9,7 @@ from andon.cli.show.text import Text, say
 
 R = TypeVar("R")
 GAP = 2
+GROWTH = 4
 
 
 class TableColumn(Struct, Generic[R], frozen=True):
@@ -22,6 +23,7 @@ class TableColumn(Struct, Generic[R], frozen=True):
     lead: bool = False  # shown even where a row has a message instead of values
     gap: int = GAP
     floor: int = 0  # space for later values, where rows are printed one by one
+    grown: Callable[[R, int], Text] | None = None  # the cell with so much more room
 
 
 class TableRow(Struct, Generic[R], frozen=True):
@@ -53,12 +55,35 @@ class _Measured(Generic[R]):
 _NOTHING = Text()
 
 
-def draw(columns: Sequence[TableColumn[R]], rows: Sequence[TableRow[R]], width: int) -> list[Text]:
-    """A heading and one line per row, none wider than `width`."""
+def draw(
+    columns: Sequence[TableColumn[R]],
+    rows: Sequence[TableRow[R]],
+    width: int,
+    fills: bool = False,
+) -> list[Text]:
+    """A heading and one line per row, none wider than `width`. With `fills`, columns that can grow
+    share what is left of it."""
     chosen = _chosen(columns, rows, width)
     sizes = _sizes(chosen, width)
+    if fills:
+        _grow(chosen, sizes, rows, width)
     lines = [_line(chosen, sizes, place, row, width) for place, row in enumerate(rows)]
     return [heading([one.column for one in chosen], sizes, width), *lines]
+
+
+def _grow(
+    columns: Sequence[_Measured[R]], sizes: list[int], rows: Sequence[TableRow[R]], width: int
+) -> None:
+    """In steps, so that a value with a digit more does not move every bar."""
+    spare = width - sum(sizes) - sum(one.column.gap for one in columns[1:])
+    growing = [place for place, one in enumerate(columns) if one.column.grown is not None]
+    more = spare // len(growing) // GROWTH * GROWTH if growing else 0
+    for place in growing if more > 0 else ():
+        one, grown = columns[place], columns[place].column.grown
+        assert grown is not None
+        one.cells = [_NOTHING if row.message else grown(row.value, more) for row in rows]
+        one.widths = [cell.width for cell in one.cells]
+        sizes[place] += more
 
 
 def choose(

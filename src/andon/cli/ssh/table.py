@@ -124,8 +124,9 @@ class HostTable:
         return self._prefixed(host, text.fit(self.width).paint(self._terminal.color))
 
     def _prefixed(self, host: str, line: str, style: str = "bold") -> str:
-        name = say(harmless(host), style).fit(self._column).pad(self._column)
-        return f"{name.paint(self._terminal.color)}  {line}"
+        name = say(harmless(host), style).fit(self._column)
+        room = " " * (self._column + 2 - name.width)  # painting leaves out spaces at an end
+        return name.paint(self._terminal.color) + room + line
 
     def _csv(self, answer: HostAnswer) -> list[str]:
         if answer.error is not None:
@@ -199,4 +200,5 @@ def _as_offer(answer: HostAnswer) -> tuple[tuple[bool, bool, int, int], HostAnsw
     found = wire.loads(answer.text)
     free = [row for row in found["devices"] if row["kind"] == "free"]
     rank = False, not found["available"], -len(free), -sum(r["free_bytes"] or 0 for r in free)
-    return rank, replace(answer, text=offer_line(found), free=len(free))
+    mark = f"; {SMI_MARK}" if answer.by == "nvidia-smi" else ""
+    return rank, replace(answer, text=offer_line(found) + mark, free=len(free))

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from andon.drivers.sim.rules import behaviour
 from andon.drivers.sim.rules.lab import Lab, LabWork
-from andon.history.rules.codec import SeriesRow, pack_points, pack_rows
+from andon.history.rules.codec import pack_points
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.seeding import status_of
 from andon.history.rules.series import Key, NodeReadings, tick_of
@@ -121,12 +121,12 @@ def _mixed(first: NodeReadings, after: NodeReadings, share: float) -> NodeReadin
 
 
 def _minutes(times: list[int], values: list[int]) -> bytes:
-    """Returns rows, between two readings on the line that joins them."""
-    rows = []
+    """Returns rows of one reading each, between two readings on the line that joins them."""
+    found_at, found = [], []
     for place, (at, value) in enumerate(zip(times, values, strict=True)):
         follows = place + 1 < len(times) and times[place + 1] == at + STEP
         rise = values[place + 1] - value if follows else 0
         for part in range(PARTS):
-            mean = value + rise * part // PARTS
-            rows.append(SeriesRow(at + part * ROW, 1, mean, mean, mean))
-    return pack_rows(rows)
+            found_at.append(at + part * ROW)
+            found.append(value + rise * part // PARTS)
+    return pack_points(found_at, found)

@@ -102,8 +102,9 @@ def _longer(known: UsageInterval | None, use: UsageInterval) -> UsageInterval:
 
 
 def status_of(specimen: Specimen, at: float) -> DeviceStatus:
-    lacks = dict.fromkeys(specimen.model.lacks)
-    sample = replace(behaviour.sample(specimen, at), **lacks)
+    sample = behaviour.sample(specimen, at)
+    if specimen.model.lacks:
+        sample = replace(sample, **dict.fromkeys(specimen.model.lacks))
     return DeviceStatus(behaviour.describe(specimen), State.OK, at, sample=sample)
 
 

@@ -18,7 +18,6 @@ from andon.model.job.cluster import ClusterId, ClusterJob, ClusterTask
 from andon.model.job.spec import dumps, loads
 from andon.model.run.record import RunBegin, RunEnd, RunState
 from andon.model.shapes import to_json
-from andon.runs.files import read_ends
 
 SUFFIX = ".run"
 SCHEMA = "andon.cluster-run/1"
@@ -77,6 +76,8 @@ def noted_jobs(folder: Path, since: float) -> list[str]:
 
 def recorded_job(note: RunNote) -> ClusterJob:
     """Returns a job that its cluster no longer knows, as its record has it."""
+    from andon.runs.files import read_ends  # a submission reads no record
+
     task, begin, end = note.task, None, None
     with suppress(AndonError):
         fold = read_ends(Path(note.record), 0).fold

@@ -26,7 +26,7 @@ def device_table(page: Page, frame: Frame, room: int) -> None:
     _add_trend(columns, frame)
     _add_availability(columns, frame)
     rows = [device_row(entry, state_message(entry.status, snapshot.at)) for entry in shown]
-    heading, *lines = draw(columns, rows, frame.width)
+    heading, *lines = draw(columns, rows, frame.width, fills=True)
     page.add(_with_count(heading, first, len(shown), len(entries), frame.width))
     focused = frame.state.view is TopView.DEVICES and frame.state.focus is Focus.DEVICES
     for place, (entry, line) in enumerate(zip(shown, lines, strict=True), first):
@@ -66,16 +66,16 @@ def _add_trend(columns: list[TableColumn[NamedDevice]], frame: Frame) -> None:
     if frame.width < MEDIUM:
         return
 
-    def trend(entry: NamedDevice) -> Text:
-        count = values_across(width, frame.ascii_only)
+    def trend(entry: NamedDevice, more: int = 0) -> Text:
+        count = values_across(width + more, frame.ascii_only)
         uuid = entry.status.device.uuid
         values = frame.histories.values(
             uuid, "utilization_percent", frame.scene.at, frame.state.span_seconds, count
         )
-        rows = graph(values, width, 1, 100.0, frame.ascii_only)
+        rows = graph(values, width + more, 1, 100.0, frame.ascii_only)
         return say(rows[0], "green")
 
-    columns.insert(place, TableColumn("TREND", trend, rank=7, floor=width, gap=1))
+    columns.insert(place, TableColumn("TREND", trend, rank=7, floor=width, gap=1, grown=trend))
 
 
 def _add_availability(columns: list[TableColumn[NamedDevice]], frame: Frame) -> None:

@@ -6,6 +6,7 @@ import secrets
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -34,14 +35,24 @@ class _Heard(Struct):
 class Hub:
     """Calls may come from any thread; those that read the database block."""
 
-    def __init__(self, store: NodeStore) -> None:
-        self.store = store
+    def __init__(self, open_store: Callable[[], NodeStore]) -> None:
+        """The store is opened when it is first used, and tried again while it is away."""
+        self._open = open_store
+        self._store: NodeStore | None = None
+        self._opening = threading.Lock()
         self.refused: Counter[str] = Counter()
         """How many requests of nodes were refused, by kind."""
         self._lock = threading.Lock()
         self._read, self._nodes = float("-inf"), dict[str, FleetNode]()
         self._digests: dict[str, tuple[bytes, Digest | None]] = {}
         self._heard: dict[str, _Heard] = {}
+
+    @property
+    def store(self) -> NodeStore:
+        with self._opening:
+            if self._store is None:
+                self._store = self._open()
+            return self._store
 
     def nodes(self, fresh_seconds: float = FRESH_SECONDS) -> dict[str, FleetNode]:
         """Returns all nodes by name."""
@@ -111,7 +122,8 @@ class Hub:
         self.nodes(0.0)
 
     def close(self) -> None:
-        self.store.close()
+        if self._store is not None:
+            self._store.close()
 
     def _put(self, node: FleetNode) -> None:
         self.store.put(node)

@@ -138,7 +138,7 @@ class Ingest:
             new = await self._in_thread(lambda: self._hub.store.take(beats))
         except AndonError as error:
             self._count(None, "store", error.reason)
-            failed: Exception = Unavailable(f"the hub's database: {error.reason}", error.hint)
+            failed = Unavailable("the hub cannot store it now", hint="its log says why")
             for _, future in pending:
                 if not future.done():
                     future.set_exception(failed)

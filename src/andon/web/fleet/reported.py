@@ -3,7 +3,7 @@ answers for either."""
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -272,10 +272,20 @@ class _Jobs:
 class Fleet:
     """The hub's nodes for routes: the state of each, as of a server's own node."""
 
-    def __init__(self, hub: Hub, pasts: NodePasts, settings: Settings) -> None:
-        self.hub, self.pasts, self._settings = hub, pasts, settings
+    def __init__(self, hub: Hub, open_pasts: Callable[[], NodePasts], settings: Settings) -> None:
+        self.hub, self._open, self._settings = hub, open_pasts, settings
+        self._pasts: NodePasts | None = None
+        self._opening = threading.Lock()
         self._lock = threading.Lock()
         self._kept: dict[str, tuple[ReportedNode, AppState]] = {}
+
+    @property
+    def pasts(self) -> NodePasts:
+        """What is kept beside the heartbeats; opened when it is first used."""
+        with self._opening:
+            if self._pasts is None:
+                self._pasts = self._open()
+            return self._pasts
 
     def state_of(self, name: str, keys: "Keys") -> "AppState":
         """Returns the parts of a node; the call may block."""
@@ -312,7 +322,8 @@ class Fleet:
             self.pasts.alerts(node.name).save({}, part.alerts, ())
 
     def close(self) -> None:
-        self.pasts.close()
+        if self._pasts is not None:
+            self._pasts.close()
         self.hub.close()
 
 

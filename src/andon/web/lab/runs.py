@@ -35,7 +35,7 @@ from andon.units import GIB
 from andon.web.lab.jobs import OUT_OF_MEMORY, is_recorded, progress_of, run_id, values_of
 
 LIVE_SECONDS = 5.0
-PAST_SAMPLES = 20  # of a run that the lab began with
+PAST_SAMPLES = 16  # of a run that the lab began with
 NODE = "lab"
 _ENDS = {
     LabOutcome.SUCCEEDED: (RunState.SUCCEEDED, 0, None),

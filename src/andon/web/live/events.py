@@ -49,6 +49,7 @@ class LiveClient(Struct):
 
     visitor: Visitor
     wants: set[str] = field(default_factory=set)
+    greeted: bool = False  # has been sent the last snapshot
 
     @property
     def trusted(self) -> bool:
@@ -353,7 +354,16 @@ class Live:
         (client.wants.add if wanted else client.wants.discard)(what)
         change = self._server.enter_room if wanted else self._server.leave_room
         await change(sid, _room(what, client.sight))
+        if what == SNAPSHOT and wanted and not client.greeted:
+            client.greeted = True
+            await self._greet(sid, client.sight)
         return {"subscribed": sorted(client.wants)}
+
+    async def _greet(self, sid: str, sight: Sight) -> None:
+        """Sends the last snapshot to who has just subscribed: the next may be a minute away."""
+        with suppress(AndonError):
+            text = self._texts.of(self._feed.latest(), sight)
+            await self._emit("snapshot", Prepared(text), sid)
 
     def _is_event(self, what: str) -> bool:
         if what == JOBS:

@@ -12,6 +12,7 @@ from andon.errors import Denied, Gone
 from andon.model import wire
 from andon.model.shapes import to_json
 from andon.web.answers.problems import problem
+from andon.web.answers.qr_codes import check_own, squares
 from andon.web.answers.schemas import SessionState
 from andon.web.transport.auth import NOTES, READS, caller_of, shown_key
 from andon.web.transport.keys import BRIEF_SECONDS, CODE_SECONDS, SESSION_SECONDS, Keys
@@ -23,6 +24,13 @@ class Code(BaseModel):
     model_config = ConfigDict(extra="forbid")
     code: Annotated[str, Field(min_length=1, max_length=200)]
     brief: bool = False
+
+
+class LinkRequest(BaseModel):
+    """The address of this server for which the link is drawn as a QR code."""
+
+    model_config = ConfigDict(extra="forbid")
+    address: Annotated[str | None, Field(max_length=300)] = None
 
 
 def session_routes(router: APIRouter, keys: Keys, sign_in: str | None) -> None:
@@ -70,19 +78,22 @@ def _own_session(router: APIRouter, keys: Keys, sign_in: str | None) -> None:
 
 def _links(router: APIRouter, keys: Keys) -> None:
     @router.post("/api/links", tags=["access"])
-    async def new_link(request: Request) -> Response:
-        """A one-time code for a browser; only for the server's owner, and needs the token."""
-        who = caller_of(request.scope)
+    async def new_link(request: Request, given: LinkRequest | None = None) -> Response:
+        """A one-time code for a browser; only for the server's owner. In a session it makes
+        another one that ends with it at the latest. With an address, also its QR code."""
+        address = None if given is None else given.address
+        if address is not None:
+            check_own(request, f"{address}/")
+        who, session = caller_of(request.scope), None
         if not who.by_token:
-            raise Denied("a link needs the token", hint="andon open")
-        # On this machine the token is its owner's; from elsewhere anyone may have been given it.
-        here = request.client is not None and is_loopback(request.client.host)
-        return _json(
-            {
-                "code": keys.new_code(keys.owner if here else who),
-                "expires_in_seconds": CODE_SECONDS,
-            }
-        )
+            session = keys.session(shown_key(request.scope["headers"]) or "")
+            if session is None:
+                raise Gone("your session has ended", hint="andon open")
+        elif request.client is not None and is_loopback(request.client.host):
+            who = keys.owner  # elsewhere anyone may have been given the token
+        code = keys.new_code(who, session=None if session is None else session[0])
+        qr = None if address is None else squares(f"{address}/#code={code}")
+        return _json({"code": code, "expires_in_seconds": CODE_SECONDS, "qr": qr})
 
     @router.post(SESSION, tags=["access"])
     async def new_session(request: Request, given: Code) -> Response:

@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import math
 import os
 import secrets
 import threading
@@ -108,9 +109,15 @@ class Keys:
         """Prove to a client that has not sent the token yet that this server knows it."""
         return server_proof.prove(self._proof_key, nonce, place)
 
-    def new_code(self, who: Identity | None = None, seconds: float = CODE_SECONDS) -> str:
+    def new_code(
+        self,
+        who: Identity | None = None,
+        seconds: float = CODE_SECONDS,
+        session: bytes | None = None,
+    ) -> str:
         """Makes a code for a link: valid once and for a short time; it makes this person's
-        session.
+        session. One made in a session is valid as long as that, and so is what it makes: no
+        session can renew itself.
 
         If the uid now has another name, the account was reassigned: the earlier user's sessions
         end.
@@ -118,24 +125,25 @@ class Keys:
         who = who or self.owner
         for name in self._names(lambda one: one.who.uid == who.uid and one.who.user != who.user):
             self._end(name)
-        return self._new(self._codes, who, seconds)
+        return self._new(self._codes, _Issued(self._clock() + seconds, who, session=session))
 
     def code_owner(self, code: str) -> Identity | None:
         """Whose session a code makes, if it is valid now; this does not use it up."""
         with self._lock:
-            found = _valid(self._codes, _digest(code), self._clock())
-        return None if found is None else found.who
+            found = self._valid_code(_digest(code))
+        return None if found is None else found[0]
 
     def exchange(self, code: str, brief: bool = False) -> str | None:
         """A session's secret for a code, which is used up."""
         digest = _digest(code)
         with self._lock:
-            found = _valid(self._codes, digest, self._clock())
+            found = self._valid_code(digest)
             self._codes.pop(digest, None)
         if found is None:
             return None
-        seconds = BRIEF_SECONDS if brief else SESSION_SECONDS
-        made = self._new(self._sessions, found.who, seconds, brief)
+        who, last = found
+        until = self._clock() + (BRIEF_SECONDS if brief else SESSION_SECONDS)
+        made = self._new(self._sessions, _Issued(min(until, last), who, brief))
         if not brief:
             self._save()
         return made
@@ -179,17 +187,20 @@ class Keys:
             self._save()
         return ended
 
-    def _new(
-        self,
-        table: "OrderedDict[bytes, _Issued]",
-        who: Identity,
-        seconds: float,
-        brief: bool = False,
-    ) -> str:
+    def _valid_code(self, digest: bytes) -> tuple[Identity, float] | None:
+        """Returns whose session a code makes, and when that ends at the latest."""
+        now = self._clock()
+        code = _valid(self._codes, digest, now)
+        if code is None or code.session is None:
+            return None if code is None else (code.who, math.inf)
+        session = _valid(self._sessions, code.session, now)
+        return None if session is None else (code.who, session.until)
+
+    def _new(self, table: "OrderedDict[bytes, _Issued]", issued: "_Issued") -> str:
         secret = secrets.token_urlsafe(_TOKEN_BYTES)
         with self._lock:
-            table[_digest(secret)] = _Issued(self._clock() + seconds, who, brief)
-            dropped = _excess(table, who)
+            table[_digest(secret)] = issued
+            dropped = _excess(table, issued.who)
             for name in dropped:
                 del table[name]
         for name in dropped:
@@ -225,6 +236,7 @@ class _Issued(Struct, frozen=True):
     until: float
     who: Identity
     brief: bool = False  # of one command, and not kept
+    session: bytes | None = None  # in which a code was made
 
 
 def _valid(table: OrderedDict[bytes, _Issued], digest: bytes, now: float) -> _Issued | None:

@@ -47,7 +47,7 @@ _NVLINK = ("nvlink_received_bytes_per_second", "nvlink_sent_bytes_per_second")
 _WORD = 2**64 - 1
 
 
-class Stint(Struct, frozen=True):
+class Stint(Struct, frozen=True, cache_hash=True):
     """What runs on a device that has one work after another, and the device when it began."""
 
     since: float
@@ -58,7 +58,7 @@ class Stint(Struct, frozen=True):
     number: int = 0
 
 
-class Specimen(Struct, frozen=True):
+class Specimen(Struct, frozen=True, cache_hash=True):
     """One simulated device: its model, its workload, and its own seed."""
 
     index: int
@@ -112,6 +112,7 @@ def make_specimen(index: int, seed: int, model: Model, workload: Workload) -> Sp
     return Specimen(index, f"SIM-{number}", model, workload, luck[2])
 
 
+@lru_cache(maxsize=1024)  # for every reading
 def describe(specimen: Specimen) -> Device:
     """The facts of a simulated device. It has no PCI address: none would be real."""
     model = specimen.model
@@ -172,22 +173,32 @@ def _watts(specimen: Specimen, moment: CyclePosition) -> float:
 
 def energy_joules(specimen: Specimen, at: float) -> float:
     """The integral of `power_watts` since the counter began."""
+    return _energy(specimen, locate(specimen, at), at)
+
+
+def _energy(specimen: Specimen, moment: CyclePosition, at: float) -> float:
     stint = specimen.stint
-    if stint is None:
-        return round(_joules(specimen, _powered_on(at), at), 3)
-    return round(stint.joules + _joules(specimen, stint.since, at), 3)
+    since, joules = (_powered_on(at), 0.0) if stint is None else (stint.since, stint.joules)
+    cycle, whole, before = _begun(specimen, since)
+    parts = _partial_joules(specimen, moment, at) - before
+    return round(joules + (moment.cycle - cycle) * whole + parts, 3)
 
 
-def _joules(specimen: Specimen, since: float, at: float) -> float:
-    first, last = locate(specimen, since), locate(specimen, at)
-    whole = sum(_level_watts(specimen, p) * p.seconds for p in _phases(specimen, last.cycle))
-    parts = _partial_joules(specimen, last, at) - _partial_joules(specimen, first, since)
-    return (last.cycle - first.cycle) * whole + parts
+@lru_cache(maxsize=1024)
+def _begun(specimen: Specimen, since: float) -> tuple[int, float, float]:
+    """Returns the cycle of an instant, the energy of each cycle, and that of this one so far."""
+    moment = locate(specimen, since)
+    whole = sum(_level_watts(specimen, p) * p.seconds for p in _phases(specimen, moment.cycle))
+    return moment.cycle, whole, _partial_joules(specimen, moment, since)
 
 
 def temperature_celsius(specimen: Specimen, at: float) -> float:
     """Returns the temperature of a first-order body, heated by the last five time constants."""
-    warm, stint = _warmth(specimen, locate(specimen, at), at), specimen.stint
+    return _celsius(specimen, locate(specimen, at), at)
+
+
+def _celsius(specimen: Specimen, moment: CyclePosition, at: float) -> float:
+    warm, stint = _warmth(specimen, moment, at), specimen.stint
     if stint is None:
         return warm
     return warm + (stint.celsius - warm) * math.exp(-max(0.0, at - stint.since) / SETTLING_SECONDS)
@@ -206,11 +217,14 @@ def _warmth(specimen: Specimen, here: CyclePosition, at: float) -> float:
 
 def processes(specimen: Specimen, at: float) -> tuple[Process, ...]:
     """Processes on the device. They do not exist on the host, so all fields are set here."""
-    return _processes(specimen, locate(specimen, at), at)
+    moment = locate(specimen, at)
+    return _processes(specimen, moment, at, _busy(specimen, moment, at))
 
 
-def _processes(specimen: Specimen, moment: CyclePosition, at: float) -> tuple[Process, ...]:
-    busy, found = _busy(specimen, moment, at), _desktop(specimen, at)
+def _processes(
+    specimen: Specimen, moment: CyclePosition, at: float, busy: int
+) -> tuple[Process, ...]:
+    found = _desktop(specimen, at)
     if not moment.phase.running:
         return found
     if specimen.stint is not None:
@@ -251,9 +265,9 @@ def sample(specimen: Specimen, at: float) -> Sample:
     """All readings of such a device; `missing` says which ones this model lacks."""
     model, moment = specimen.model, locate(specimen, at)
     load = _busy(specimen, moment, at)
-    heat = temperature_celsius(specimen, at)
+    heat = _celsius(specimen, moment, at)
     throttle = _throttle(specimen, load, heat)
-    held = _processes(specimen, moment, at)
+    held = _processes(specimen, moment, at, load)
     used = sum(p.memory_bytes or 0 for p in held) + CONTEXT_BYTES * len(held)
     asleep = model.naps and load == 0
     bandwidth = round(specimen.profile.bandwidth * load)
@@ -268,7 +282,7 @@ def sample(specimen: Specimen, at: float) -> Sample:
         memory_temperature_celsius=round(heat + 3 + bandwidth / 10),
         power_watts=round(_watts(specimen, moment), 3),
         power_limit_watts=specimen.limit_watts,
-        energy_joules=energy_joules(specimen, at),
+        energy_joules=_energy(specimen, moment, at),
         fan_percent=_fan_percent(model, heat),
         sm_clock_mhz=_sm_clock_mhz(model, moment.phase, load, throttle),
         memory_clock_mhz=405 if asleep else model.memory_clock_mhz,
