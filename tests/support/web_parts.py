@@ -124,6 +124,7 @@ class Parts:
         self.keys, self.audit = Keys(TOKEN), audit or Audit(folder)
         kept = memory or NoHistory("history is disabled", "start without --no-history")
         self.watcher = Watcher(self.sampler.subscribe(1.0), Rulebook(), MemoryAlertStore)
+        self.watcher._writer.opened(10)  # else alerts of the past are not there yet
         availability = Availability(
             lambda: self.sampler.once(with_host=False), simulated=True, broken=broken
         )
