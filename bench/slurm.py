@@ -23,6 +23,7 @@ from tests.standin import StandIn, build
 from bench.nodes import BUILD
 
 SUBMIT_MS, INSIDE_SECONDS, ARRAY_RATIO, LIST_SECONDS, WHY_SECONDS = 150.0, 0.3, 1.3, 0.5, 1.0
+CHECK_SECONDS = 1.0
 _SUBMITIT = """
 import sys, time
 import submitit
@@ -30,9 +31,9 @@ began = time.monotonic()
 executor = submitit.AutoExecutor(folder=sys.argv[1], cluster="slurm")
 executor.update_parameters(slurm_gres="gpu:1", timeout_min=5)
 job = executor.submit(sum, [1, 2])
-print(f"{time.monotonic() - began:.3f}", end=" ")
+submitted = time.monotonic() - began
 assert job.result() == 3
-print(f"{time.monotonic() - began:.3f}")
+print(f"\\n{submitted:.3f} {time.monotonic() - began:.3f}")
 """
 
 
@@ -83,6 +84,7 @@ def main() -> None:
             site = Site(slurm, folder, variables | slurm.environment)
             _submit(site, options.rounds)
             _inside(site, options.rounds)
+            _checked(site, options.rounds)
             _array(site, options.tasks)
             _listed(site, options.jobs)
             _python(site)
@@ -126,6 +128,16 @@ def _inside(site: Site, rounds: int) -> None:
     plain, ours = (statistics.median(took[name]) for name in ("plain", "job"))
     limit = f"at most {INSIDE_SECONDS} s"
     _tell("andon run in a job", f"{ours - plain:.2f} s", f"plain {plain:.3f} s", limit)
+
+
+def _checked(site: Site, rounds: int) -> None:
+    """Checks eight GPUs as the prolog and the epilog of `andon setup --slurm` do."""
+    site.variables |= {"SLURM_JOB_ID": "1", "SLURM_JOB_GPUS": "0-7", "SLURMD_NODENAME": "n1"}
+    words = (sys.executable, "-P", "-m", "andon.process", "slurm-node", "epilog")
+    took = _median(site, rounds, lambda: site.run(*words))
+    for name in ("SLURM_JOB_ID", "SLURM_JOB_GPUS", "SLURMD_NODENAME"):
+        del site.variables[name]
+    _tell("a prolog's look at 8 GPUs", f"{took:.2f} s", "", f"at most {CHECK_SECONDS} s")
 
 
 def _array(site: Site, tasks: int) -> None:

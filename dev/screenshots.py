@@ -32,7 +32,7 @@ ENVIRONMENTS = {
     "leases": {"ANDON_SIMULATE_SCENARIO": "idle"},
 }
 BOOK = "ANDON_LEASE_DIR"
-PAGES = ("processes", "alerts", "health", "nodes")
+PAGES = ("processes", "alerts", "health", "fleet")
 WARM_SECONDS = 75  # until there is something to show
 
 

@@ -3,10 +3,11 @@ import { lazy, memo, Suspense, useCallback, useEffect, useRef, useState } from "
 import { type Problem, sessionEnded, signOut } from "./api/client";
 import { openCommand, useTrusted } from "./lib/access";
 import { badge } from "./lib/alerting";
-import { useAlerts, useFeatures, useSession } from "./api/queries";
+import { useAlerts, useFeatures, useNodes, useSession } from "./api/queries";
 import { count, duration } from "./lib/format";
 import { useJudged } from "./lib/judged";
 import { linkOf, menu } from "./lib/menu";
+import { below, FLEET, NODE } from "./lib/node";
 import { go, keep, type Route, useRoute } from "./lib/router";
 import { toggleTheme, useTheme } from "./lib/theme";
 import { useLive } from "./live/store";
@@ -44,17 +45,19 @@ export function App({ trouble }: { trouble: Problem | null }) {
   const field = useRef<HTMLInputElement>(null);
   const simulated = useLive((now) => now.snapshot?.simulated ?? false);
   const node = useLive((now) => now.snapshot?.node ?? "");
+  const fleet = route.page === "fleet";
   const open = useCallback(() => setHelp(true), []);
   const shut = useCallback(() => setHelp(false), []);
   const find = useCallback(() => setFinding(true), []);
   useKeys(field, open, find);
   useEffect(() => {
-    document.title = [simulated && "SIMULATED", judged.headline, node, "andon"].filter(Boolean).join(" · ");
-  }, [simulated, judged.headline, node]);
+    document.title = [simulated && "SIMULATED", fleet ? "Fleet" : judged.headline, node, "andon"].filter(Boolean).join(" · ");
+  }, [simulated, judged.headline, node, fleet]);
   useEffect(() => {
     const icon = document.querySelector<HTMLLinkElement>('link[rel="icon"]');
     if (icon) icon.href = `/static/icon${judged.colour === "green" ? "" : `-${judged.colour}`}.svg`;
   }, [judged.colour]);
+  useFirstFleet();
   const has = useLive((now) => now.snapshot !== null);
   useEffect(() => void (has && Promise.all([loadLater(), loadPalette(), loadWall()]).catch(() => undefined)), [has]);
   const palette = finding && (
@@ -65,6 +68,7 @@ export function App({ trouble }: { trouble: Problem | null }) {
   if (route.page === "wall" && !refused) {
     return (
       <>
+        {NODE !== null && <BelowHub name={NODE} />}
         <main id="main" tabIndex={-1}><Suspense fallback={null}><WallPage judged={judged} /></Suspense></main>
         {palette}
       </>
@@ -73,6 +77,7 @@ export function App({ trouble }: { trouble: Problem | null }) {
   return (
     <>
       <a className="skip" href="#main" onClick={(event) => skip(event)}>skip to content</a>
+      {NODE !== null && <BelowHub name={NODE} />}
       <Bar route={route} search={search} field={field} onHelp={open} onFind={find} simulated={simulated} />
       {!refused && <Connection />}
       <main id="main" tabIndex={-1}>
@@ -156,6 +161,28 @@ const Bar = memo(function Bar({ route, search, field, onHelp, onFind, simulated 
   );
 });
 
+/** On every page of a node: which it is, and the way back. */
+function BelowHub({ name }: { name: string }) {
+  const row = useNodes(10_000).data?.nodes.find((one) => one.name === name);
+  return (
+    <nav className="below-hub" aria-label="hub">
+      <a href={FLEET}>← Fleet</a> <b>{name}</b>
+      {row && <span>{[row.state, row.reason, row.drained && "drained"].filter(Boolean).join(" · ")}</span>}
+    </nav>
+  );
+}
+
+/** The first page of a hub that has nodes; a link to a page of it is followed. */
+function useFirstFleet(): void {
+  const waits = useRef(NODE === null && ["", "#/"].includes(location.hash));
+  const nodes = useNodes(false).data;
+  useEffect(() => {
+    if (!waits.current || !nodes) return;
+    waits.current = false;
+    if (nodes.nodes.length && ["", "#/"].includes(location.hash)) location.replace("#/fleet");
+  }, [nodes]);
+}
+
 /** The state of the connection; hidden while it is live. */
 const Connection = memo(function Connection() {
   const link = useLive((now) => now.link);
@@ -203,8 +230,8 @@ function Page({ route, search, judged }: { route: Route; search: string; judged:
       return <SignInPage />;
     case "health":
       return <LaterPage show={({ HealthPage }) => <HealthPage />} />;
-    case "nodes":
-      return <LaterPage show={({ ItemsPage }) => <ItemsPage name="nodes" title="Nodes" search={search} />} />;
+    case "fleet":
+      return <LaterPage show={({ FleetPage }) => <FleetPage query={route.query} />} />;
     default:
       return <Notice title="Page not found" whole><p>Go to the <a href="#/">board</a>.</p></Notice>;
   }
@@ -236,7 +263,7 @@ const Foot = memo(function Foot({ here }: { here: boolean }) {
         )}
       </span>
       <span className="sources">
-        <Share /> <a href="/api/snapshot">snapshot</a> <a href="/metrics">metrics</a> <a href="/docs">API</a>
+        <Share /> <a href={below("/api/snapshot")}>snapshot</a> <a href="/metrics">metrics</a> <a href="/docs">API</a>
       </span>
     </footer>
   );

@@ -3,8 +3,9 @@ import { QueryClientProvider } from "@tanstack/react-query";
 import { createRoot } from "react-dom/client";
 import { App } from "./App";
 import { type Problem, signIn } from "./api/client";
-import { client, onAlert, onLeases, onReturn } from "./api/queries";
-import { connect, fetchInitial } from "./live/socket";
+import { client, onAlert, onLeases, onReport, onReturn } from "./api/queries";
+import { NODE } from "./lib/node";
+import { connect, fetchInitial, poll } from "./live/socket";
 import { reloadIfUpgraded } from "./live/upgrade";
 import { Boundary } from "./parts/Boundary";
 import "./styles/base.css";
@@ -27,10 +28,12 @@ function draw(trouble: Problem | null): void {
 draw(null);
 void signIn().then((trouble) => {
   if (trouble) draw(trouble);
-  connect(onAlert, onLeases, () => {
+  const back = () => {
     onReturn();
     void reloadIfUpgraded();
-  });
+  };
+  if (NODE === null) connect(onAlert, onLeases, back);
+  else poll(onReport, back);
   void fetchInitial();
 });
 // Pasting a link into an open page changes only the fragment.

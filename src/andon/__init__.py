@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from andon.api.probe import probe
     from andon.api.recorded import recorded
     from andon.api.run import RecordedRun, run
+    from andon.api.submit import submit
     from andon.api.watch import snapshot, watch
     from andon.callbacks.cord import Cord, on_alert
     from andon.callbacks.guard import Guard, guarded
@@ -94,6 +95,7 @@ _WHERE = {
     "select_gpus_for_task": "andon.api.compat.selection",
     "snapshot": "andon.api.watch",
     "sparkline": "andon.history.rules.sparkline",
+    "submit": "andon.api.submit",
     "wait_for_gpu_availability": "andon.api.compat.selection",
     "watch": "andon.api.watch",
 }
@@ -142,6 +144,7 @@ __all__ = [
     "select_gpus_for_task",
     "snapshot",
     "sparkline",
+    "submit",
     "wait_for_gpu_availability",
     "watch",
 ]

@@ -365,6 +365,9 @@ class Cluster(Protocol):
     `Invalid` for what it cannot do, in one sentence with a hint.
     """
 
+    shared_folder: str | None
+    """A folder that this machine and all jobs see; None if they share no files."""
+
     def submit(self, submission: Submission) -> str:
         """Submits a job or an array; returns its id. A label that the cluster already has is not
         submitted again: its id is returned. So after a failure the same call may be repeated."""

@@ -144,11 +144,14 @@ class Login(Struct, frozen=True):
     variables: dict[str, str]
     folder: Path
 
-    def done(self, *words: str, **more: Any) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-m", "andon", *words]
+    def python(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, *words]
         return subprocess.run(
-            command, env=self.variables, cwd=self.folder, capture_output=True, text=True, **more
+            command, env=self.variables, cwd=self.folder, capture_output=True, text=True
         )
+
+    def done(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        return self.python("-m", "andon", *words)
 
     def andon(self, *words: str, code: int = 0) -> str:
         """Returns what a command printed; of one that fails, its error output."""

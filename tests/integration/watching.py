@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from andon.alerts import watcher as watching
-from andon.alerts.rules import Moment
 from andon.alerts.rules.messages import MessageContext
 from andon.alerts.rules.routes import Route
 from andon.alerts.watcher import Watcher
@@ -47,8 +46,8 @@ class Noting(CommandNotifier):
             file.write("".join(f"{notice.id}\n" for notice in notices))
 
 
-def now() -> Moment:
-    return Moment(time.time(), HASTE * time.clock_gettime(time.CLOCK_BOOTTIME))
+def clocks() -> tuple[float, float]:
+    return time.time(), HASTE * time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def look(lost: int | None) -> Snapshot:
@@ -70,7 +69,7 @@ def look(lost: int | None) -> Snapshot:
 
 
 def watch(database: str, told: str, is_lossy: bool) -> None:
-    watching.now = now
+    watching.clocks = clocks
     notifier = Noting(Path(told))
     bus = Bus()
     watcher = Watcher(
@@ -81,7 +80,7 @@ def watch(database: str, told: str, is_lossy: bool) -> None:
         boot="boot",
         gather_seconds=0.0,
     )
-    number = int(now().wall * 1000) % DEVICES * SLOT_TICKS
+    number = int(time.time() * 1000) % DEVICES * SLOT_TICKS
     while is_lossy or watcher.alerts() or watcher.health()["waiting"] or number < 200:
         lost = number // SLOT_TICKS % DEVICES if is_lossy else None
         bus.publish(look(lost), number * TICK_SECONDS)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from andon.alerts.rules import Moment, OwnTrouble
+from andon.alerts.rules import OwnTrouble
 from andon.alerts.rules.outbox import Delivery
 from andon.alerts.rules.routes import Route
 from andon.alerts.watcher import Watcher
@@ -84,7 +84,7 @@ class Playing:
         self.steady, self.now = 1000.0, 0.0
         retry_soon(monkeypatch)
         monkeypatch.setattr("andon.alerts.watcher.TURN_SECONDS", 0.05)
-        monkeypatch.setattr("andon.alerts.watcher.now", lambda: Moment(time.time(), self.steady))
+        monkeypatch.setattr("andon.alerts.watcher.clocks", lambda: (time.time(), self.steady))
         self.bus, self.monkeypatch = Bus(), monkeypatch
         self.ledger = MemoryAlertStore()
         self._open = ledger or (lambda: self.ledger)

@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 
 from andon.alerts import watcher
-from andon.alerts.rules import Moment
 from andon.cli.main import run
 
 FILE = "STANDING_CLOCK"
@@ -19,11 +18,11 @@ STEP_SECONDS = 25.0  # a longer time without a look would not count
 _elapsed = [0.0]
 
 
-def now() -> Moment:
+def clocks() -> tuple[float, float]:
     """Each look is a step later, until it is as late as the file says."""
     until = float(Path(os.environ[FILE]).read_text())
     _elapsed[0] = min(until, (_elapsed[0] or until) + STEP_SECONDS)
-    return Moment(time.time(), _elapsed[0])
+    return time.time(), _elapsed[0]
 
 
 def move(file: Path, seconds: float) -> None:
@@ -35,5 +34,5 @@ def move(file: Path, seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    watcher.now = now
+    watcher.clocks = clocks
     sys.exit(run(sys.argv[1:]))

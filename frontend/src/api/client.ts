@@ -1,4 +1,5 @@
 /** Requests to the server, with the session's secret if the browser has one. */
+import { below } from "../lib/node";
 
 const SECRET = "andon.secret";
 const ENDED = "andon.ended";
@@ -112,7 +113,7 @@ export function send<T>(method: "POST" | "DELETE", path: string, body?: unknown)
 async function ask<T>(path: string, init: RequestInit): Promise<T> {
   let answer: Response;
   try {
-    answer = await fetch(path, {
+    answer = await fetch(below(path), {
       ...init,
       cache: "no-store",
       headers: { ...(init.headers as Record<string, string>), ...bearer() },

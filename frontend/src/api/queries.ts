@@ -1,9 +1,10 @@
 /** The queries to the server, and how often they run. */
 import { useSyncExternalStore } from "react";
 import { QueryClient, useQuery, type UseQueryResult } from "@tanstack/react-query";
+import { NODE } from "../lib/node";
 import { type Work, workOf } from "../lib/progress";
 import { accessChanges, get, onAccess, Problem, secret } from "./client";
-import type { Alert, Alerts, Board, Charts, Features, Health, Leases, NodeCharts, Rules, RunList, Session, Usage, Why } from "./types";
+import type { Alert, Alerts, Board, Charts, Features, Health, Leases, NodeCharts, NodeList, Rules, RunList, Session, Usage, Why } from "./types";
 
 export const client = new QueryClient({
   defaultOptions: {
@@ -170,16 +171,16 @@ export function useLeases(): Found<Leases> {
   });
 }
 
-export interface Items {
-  items: Record<string, unknown>[];
-  note?: string | null;
-}
-
-export function useItems(what: string): Found<Items> {
-  return useQuery<Items, Problem>({
-    queryKey: ["items", what],
-    queryFn: ({ signal }) => get<Items>(`/api/${what}`, signal),
-    refetchInterval: 5_000,
+/** The nodes of a hub; not asked for anywhere else. */
+export function useNodes(everyMs: number | false): Found<NodeList> {
+  const hub = useFeatures()["nodes"];
+  const there = hub === true || NODE !== null || (hub === undefined && location.hash.startsWith("#/fleet")); // at once where it is asked for
+  return useQuery<NodeList, Problem>({
+    queryKey: ["nodes"],
+    queryFn: ({ signal }) => get<NodeList>("/api/nodes", signal),
+    enabled: there,
+    refetchInterval: everyMs,
+    structuralSharing: false, // every age is new each time
   });
 }
 
@@ -213,6 +214,9 @@ export function onAlert(alert: Alert): void {
 
 /** Leases changed; they are fetched with the session's own rights. */
 export const onLeases = throttledRefresh(2_000, "leases", "board");
+
+/** A node of a hub has reported again: nothing of it is pushed. */
+export const onReport = throttledRefresh(4_000, "board", "alerts", "leases", "jobs", "job");
 
 /** After a reconnect everything may have changed. */
 export function onReturn(): void {

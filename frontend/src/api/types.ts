@@ -49,6 +49,8 @@ export interface JobNews {
   paused: boolean;
   counts: JobPage["counts"];
 }
+export type NodeList = Schemas["NodeList"];
+export type NodeRow = Schemas["NodeRow"];
 export type RunList = Schemas["RunPage"];
 export type RunEntry = Schemas["RunEntry"];
 export type RunDetails = Schemas["RunDetails"];

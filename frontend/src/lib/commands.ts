@@ -1,7 +1,10 @@
 /** Where a command of the board has to be typed: a board is often read through a tunnel. */
+import { NODE } from "./node";
 
 /** Commands that can ask this server from anywhere. */
-const ANYWHERE = /^andon (?:status|watch|ps|who|free|devices|history|why|alerts|leases|release|open|lease extend)\b/;
+const ANYWHERE = /^andon (?:status|watch|ps|who|free|devices|history|why|alerts|leases|release|open|lease extend|nodes)\b/;
+/** Those that a hub answers for one of its nodes. */
+const READS = /^andon (?:(?:status|watch|ps|free|history|why|leases)\b|(?:alerts|jobs)(?:$| show| rules| --))/;
 const USUAL = /^http:\/\/(?:127\.0\.0\.1|localhost|\[::1\]):26366$/;
 
 export interface Located {
@@ -10,7 +13,11 @@ export interface Located {
   place: string | null;
 }
 
-export function located(command: string, origin: string, node: string | null): Located {
+/** `below` is the node of a hub that the page is about: what changes it is typed there. */
+export function located(command: string, origin: string, node: string | null, below: string | null = NODE): Located {
+  if (below !== null && !command.startsWith("andon open")) {
+    return READS.test(command) ? { text: `${command} --node ${below} --url ${origin}`, place: null } : { text: command, place: `on ${below}:` };
+  }
   if (USUAL.test(origin) || command.includes(" --url ")) return { text: command, place: null };
   if (command === "andon" || ANYWHERE.test(command)) return { text: `${command} --url ${origin}`, place: null };
   return { text: command, place: node === null ? null : `on ${node}:` };

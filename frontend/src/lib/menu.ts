@@ -1,4 +1,5 @@
 /** The pages of the menu, in groups; index.html has the same, for the first paint. */
+import { NODE } from "./node";
 
 export interface Item {
   page: string;
@@ -20,10 +21,11 @@ const ITEMS: Item[] = [
 const OPTIONAL = new Set(["runs", "jobs", "leases"]);
 
 /** All of them until the server has said what it lacks: nothing jumps where it lacks nothing. */
-export function menu(features: Record<string, boolean>): Item[] {
+export function menu(features: Record<string, boolean>, node: string | null = NODE): Item[] {
   const known = Object.keys(features).length > 0;
   const items = ITEMS.filter(({ page }) => !known || !OPTIONAL.has(page) || features[page]);
-  return features["nodes"] ? [...items, { page: "nodes", title: "Nodes" }] : items;
+  if (node !== null) return items.filter(({ page }) => page !== "estimate"); // the hub knows no other machine's models
+  return features["nodes"] ? [{ page: "fleet", title: "Fleet" }, ...items] : items;
 }
 
 export function linkOf(page: string): string {

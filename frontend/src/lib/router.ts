@@ -1,5 +1,6 @@
 /** Pages by the URL's fragment, which never reaches the server: one file serves every page. */
 import { useSyncExternalStore } from "react";
+import { nodeOf } from "./node";
 import type { Order } from "../parts/Table";
 
 export interface Route {
@@ -18,9 +19,14 @@ export function parse(hash: string): Route {
   return { page: page || "board", name, query: new URLSearchParams(query) };
 }
 
+// A link to a node of a hub, as people write it.
+if (nodeOf(location.hash)) location.replace(nodeOf(location.hash) as string);
+
 const listeners = new Set<() => void>();
 
 function moved(): void {
+  const board = nodeOf(location.hash);
+  if (board) return location.replace(board);
   const next = parse(location.hash);
   if (next.page === current.page && next.name === current.name && next.query.toString() === current.query.toString()) return;
   current = next;

@@ -3,6 +3,7 @@ import { io } from "socket.io-client";
 import type { Alert, Recent, Snapshot } from "../api/types";
 import { bearer, forget, get, onAccess, Problem, secret } from "../api/client";
 import { HOURS_SECONDS } from "./hours";
+import { NODE } from "../lib/node";
 import { live } from "./store";
 
 const FIRST_DELAY_MS = 500;
@@ -84,11 +85,37 @@ export function connect(onAlert: (alert: Alert) => void, onLeases: () => void, o
   setInterval(() => live.tick(), 1000);
 }
 
+const POLL_MS = 3_000;
+
+/** The page of a node of a hub: it reports every 5 s, and what it reported last is asked for. */
+export function poll(onReport: () => void, onReturn: () => void): void {
+  let [attempt, at] = [0, 0];
+  const ask = async () => {
+    try {
+      const snapshot = await get<Snapshot>("/api/snapshot");
+      live.linked({ state: "live" });
+      live.received(snapshot);
+      if (attempt) onReturn();
+      else if (snapshot.at !== at) onReport();
+      [attempt, at] = [0, snapshot.at];
+    } catch (error) {
+      attempt += 1;
+      const reason = error instanceof Problem ? error.oneLine : "the hub is not responding";
+      if (live.get().snapshot) live.linked({ state: "away", attempt, reason });
+      else live.refused(reason);
+    }
+    setTimeout(() => void ask(), POLL_MS);
+  };
+  setTimeout(() => void ask(), POLL_MS); // the first one is there already
+  setInterval(() => live.tick(), 1000);
+}
+
 /** Loads what can be shown before the first live event: the readings, then the lines of the tiles. */
 export async function fetchInitial(): Promise<void> {
   try {
     const snapshot = await get<Snapshot>("/api/snapshot");
     live.received(snapshot);
+    if (NODE !== null) live.linked({ state: "live" });
     const again = () => live.received({ ...snapshot, devices: snapshot.devices.map((device) => ({ ...device })) }); // rendered again, with its history
     const long = await get<Recent>(`/api/recent?seconds=${HOURS_SECONDS}`).catch(() => null);
     if (long) live.hours.seed(long);

@@ -3,7 +3,8 @@ import { type ReactNode, useEffect, useRef, useState } from "react";
 import { send } from "../api/client";
 import { useRules, useSession } from "../api/queries";
 import type { Alert, Silence } from "../api/types";
-import { useMay, useTrusted } from "../lib/access";
+import { NODE } from "../lib/node";
+import { useActs, useMay } from "../lib/access";
 import { type Listed, marks, people, silenceText, stateOf } from "../lib/alerting";
 import { useChange } from "../lib/change";
 import { dateOf, unbroken } from "../lib/format";
@@ -85,7 +86,7 @@ function Fact({ name, children }: { name: string; children: ReactNode }) {
 }
 
 function Actions({ alert }: { alert: Alert }) {
-  const trusted = useTrusted();
+  const trusted = useActs();
   const typed = useSession()?.by_token === true; // else the server knows the person
   const mayUndo = useMay("unacknowledge", alert.acknowledged?.by);
   const change = useChange("alerts", "board");
@@ -122,10 +123,10 @@ function Actions({ alert }: { alert: Alert }) {
           </span>
         </form>
       ) : (
-        <span className="dim"><SignInLink to="to acknowledge or silence it" /></span>
+        <span className="dim">{NODE === null ? <SignInLink to="to acknowledge or silence it" /> : `Acknowledged and silenced on ${NODE}, by these commands:`}</span>
       )}
       {change.error && <span role="alert" className="wrong">{change.error.oneLine}</span>}
-      <details>
+      <details open={NODE !== null}>
         <summary>as commands</summary>
         <Command text={`andon alerts ack '${alert.id}'`} />
         <Command text={`andon alerts silence '${alert.id}' 2h`} />

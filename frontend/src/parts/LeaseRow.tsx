@@ -2,7 +2,7 @@
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { send } from "../api/client";
 import type { Lease } from "../api/types";
-import { useMay, useTrusted } from "../lib/access";
+import { useActs, useMay } from "../lib/access";
 import { useChange } from "../lib/change";
 import { DASH, duration, gib, hourOf, known, percent } from "../lib/format";
 import { longer, whatEnds } from "../lib/holding";
@@ -124,7 +124,7 @@ function quoted(text: string): string {
 }
 
 export function LeaseActions({ lease, id, at }: { lease: Lease; id: string; at: number }) {
-  const trusted = useTrusted();
+  const trusted = useActs();
   const change = useChange("leases", "board");
   const [asking, setAsking] = useState(false);
   const [note, setNote] = useState("");

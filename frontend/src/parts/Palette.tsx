@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { get, Problem, send } from "../api/client";
 import { client, useAlerts, useFeatures, useSession } from "../api/queries";
 import type { Alert, JobPage, LeaseGrant, RunList } from "../api/types";
-import { useTrusted } from "../lib/access";
+import { useActs } from "../lib/access";
 import { located } from "../lib/commands";
 import { type Entry, found, lengthIn } from "../lib/finding";
 import { unbroken } from "../lib/format";
@@ -109,7 +109,7 @@ function useEntries(judged: Judged, typed: string, onHelp: () => void): Entry[] 
 
 /** Under which name this person acts; null if they cannot, and get the command instead. */
 function useWho(): string | null {
-  const trusted = useTrusted();
+  const trusted = useActs();
   const session = useSession();
   const me = useMe();
   if (!trusted || !session) return null;

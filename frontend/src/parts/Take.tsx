@@ -3,7 +3,7 @@ import { type ReactNode, useEffect, useId, useRef, useState } from "react";
 import { send } from "../api/client";
 import { useSession } from "../api/queries";
 import type { Device, LeaseGrant } from "../api/types";
-import { useTrusted } from "../lib/access";
+import { useActs } from "../lib/access";
 import { useChange } from "../lib/change";
 import { hourOf } from "../lib/format";
 import { LENGTHS, startCommand } from "../lib/holding";
@@ -17,7 +17,7 @@ const USUAL = "2h";
 /** The button, and the dialog behind it; those who may not get the command. The dialog stays while
  * what is free changes: by what it does itself, or by others. */
 export function Take({ free }: { free: Device[] }) {
-  const trusted = useTrusted();
+  const trusted = useActs();
   const [offered, setOffered] = useState<Device[] | null>(null);
   const first = free[0];
   const command = first && `andon lease --devices ${live.label(first.uuid)} --for ${USUAL}`;

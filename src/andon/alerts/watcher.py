@@ -22,7 +22,7 @@ from andon.explain.conditions.condition import READINGS, SERVED, Precondition
 from andon.explain.conditions.rulebook import Rulebook
 from andon.failures.listeners import Listeners
 from andon.failures.log import FailureLog
-from andon.host.clock import boot_seconds
+from andon.host.clock import clocks as clocks
 from andon.leases.rules.broken_devices import reported_broken
 from andon.leases.rules.occupants import BLANK, BookView
 from andon.model.alert import Alert, Notice, Phase, Silence
@@ -297,7 +297,7 @@ class Watcher:
     ) -> StepResult:
         """Decides, stores the state, and publishes changed alerts that `is_published` allows."""
         with self._lock:
-            moment = now()
+            moment = Moment(*clocks())
             outcome = decide(self._state, moment)
             news = tuple(self._outbox.shown(one) for one in outcome.changed if is_published(one))
             self._state = outcome.state
@@ -346,7 +346,7 @@ class Watcher:
         try:
             informed = {str(a): tuple(names) for a, names in saved.state["informed"].items()}
             accepted = _accepted(saved.state.get("accepted", {}))
-            state = alerting.restore(saved.state["alerting"], now(), self._boot)
+            state = alerting.restore(saved.state["alerting"], Moment(*clocks()), self._boot)
         except (AndonError, KeyError, TypeError, AttributeError, ValueError) as exc:
             log.warning("the stored alerts are discarded: %s", exc)
         with self._lock:
@@ -408,8 +408,3 @@ def _accepted(saved: Mapping[str, Sequence[Any]]) -> dict[str, Acceptance]:
         str(alert): Acceptance(int(count), None if at is None else float(at), tuple(latest))
         for alert, (count, at, latest) in saved.items()
     }
-
-
-def now() -> Moment:
-    """The current time; the steady clock neither jumps nor stops while the system sleeps."""
-    return Moment(time.time(), boot_seconds())

@@ -95,7 +95,7 @@ def _run(task: ClusterTask, job: str, command: Sequence[str], started: threading
         availability = open_availability(
             settings, lambda: sampler.once(with_host=False), simulated=False
         )
-        place = _place(availability, task.gpus, redact(tuple(command)))
+        place = _place(availability, task, redact(tuple(command)))
         if place.unleased is not None:
             _say(f"without a lease: {place.unleased}")
         for words in place.strangers:
@@ -142,7 +142,7 @@ def _run(task: ClusterTask, job: str, command: Sequence[str], started: threading
                 touch_note(note)
 
 
-def _place(availability: Availability, gpus: int, words: str) -> _Place:
+def _place(availability: Availability, task: ClusterTask, words: str) -> _Place:
     """Returns the devices that the cluster gave, with a lease on them if that is possible."""
     view = availability.view()
     snapshot = view.snapshot
@@ -151,16 +151,17 @@ def _place(availability: Availability, gpus: int, words: str) -> _Place:
     if not given:
         why = "none of its devices is visible" if snapshot.devices else None
         return _Place(nowhere, why or no_gpu(snapshot.faults).reason)
-    if len(given) > gpus:
-        why = f"{len(given)} GPUs are visible and {gpus} were given to it: which is not known"
+    if len(given) > task.gpus:
+        why = f"{len(given)} GPUs are visible and {task.gpus} were given to it: which is not known"
         return _Place(nowhere, why)
     count, uuids = len(given), tuple(device.uuid for device in given)
     request = DeviceRequest(count, count, devices=uuids, balanced=False, even_if_used=True)
     try:
         grant = Granter(Book(), availability).grant(request, LeaseTerms(command=words), 0.0)
     except Conflict as error:
-        held = Placement(given, {}, snapshot)
-        return _Place(held, strangers=error.mistakes or (error.reason,))
+        names = tuple(f"{titles(snapshot.devices)[uuid]}: " for uuid in uuids)
+        barred = tuple(line for line in error.mistakes if line.startswith(names))
+        return _Place(Placement(given, {}, snapshot), strangers=() if task.shares else barred)
     except AndonError as error:
         found = [one for one in availability.capacities(view, NO_BOOK) if one.uuid in uuids]
         held = Placement(given, {}, snapshot)
@@ -199,11 +200,13 @@ def _folder(task: ClusterTask) -> Path | None:
     return None if os.access(home, os.W_OK) else Path(task.notes)
 
 
-def _group(task: ClusterTask, job: str) -> dict[str, str]:
+def _group(task: ClusterTask, job: str) -> dict[str, str | int]:
     """Returns what the run belongs to, unless it is a rank: a group that was given, or an array."""
     array, _, index = job.partition("_")
     found = task.group or (f"{task.cluster}:{array}" if index else None)
-    return {} if found is None or place_of(os.environ).group else {"group": found}
+    if found is None or place_of(os.environ).group:
+        return {}
+    return {"group": found, "rank": int(index)} if index and task.group else {"group": found}
 
 
 def _tail(task: ClusterTask, job: str) -> Callable[[], str]:

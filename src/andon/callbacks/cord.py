@@ -6,7 +6,6 @@ cord.stop()
 """
 
 import threading
-import time
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -21,16 +20,11 @@ from andon.explain.conditions.catalogue import BY_NAME
 from andon.explain.conditions.rulebook import Rulebook
 from andon.failures.listeners import Listeners
 from andon.failures.log import FailureLog
-from andon.host.clock import boot_seconds
+from andon.host.clock import clocks
 from andon.model.alert import Alert, Level, Phase
 from andon.model.device import Snapshot
 from andon.sampling.bus import Subscription
 from andon.sampling.follower import Follower
-
-
-def now() -> Moment:
-    """Both clocks; the monotonic one includes suspended time where the system supports it."""
-    return Moment(time.time(), boot_seconds())
 
 
 class AlertFilter:
@@ -73,7 +67,7 @@ class Cord(AbstractContextManager["Cord"]):
         call: Callable[[Alert], object] | None = None,
         wanted: AlertFilter | None = None,
         book: Rulebook | None = None,
-        clock: Callable[[], Moment] = now,
+        clock: Callable[[], tuple[float, float]] = clocks,
     ) -> None:
         self._clock = clock
         self._calls: Listeners[[Alert]] = Listeners(
@@ -136,7 +130,7 @@ class Cord(AbstractContextManager["Cord"]):
     def take(self, snapshot: Snapshot) -> None:
         """Evaluate one snapshot, and call for every change."""
         seen = Observation(snapshot, events=snapshot.events)
-        outcome = alerting.step(self._state, seen, self._clock(), self._book)
+        outcome = alerting.step(self._state, seen, Moment(*self._clock()), self._book)
         with self._changed:
             self._state = outcome.state
             self._changed.notify_all()

@@ -26,6 +26,7 @@ from andon.runs.record import RunRecorder
 from andon.runs.rules.matching import RunQuery
 from andon.runs.rules.usage_words import report_words
 from andon.units import command_name
+from andon.work.map.blocks import FOLDER, BlockFolder
 from andon.work.map.commands import MapCommand
 from andon.work.map.earlier import earlier_outcomes
 from andon.work.map.places import CpuPlaces, LeasedPlaces, WorkPlaces
@@ -144,7 +145,7 @@ def run_map(choices: Choices, asked: MapRequest, devices: dict[str, Any]) -> int
         find(asked.command)
     params: dict[str, Any] = {DIGEST: asked.digest, "items": len(items)}
     if asked.resume:
-        items, params[RESUMES] = _left_of(asked, items)
+        items, params[RESUMES] = left_of(asked, items)
         if not items:
             notice("nothing is left to do: all items have already succeeded", choices)
             return 0
@@ -173,7 +174,7 @@ def read_items(asked: MapRequest) -> tuple[MapItem, ...]:
     return items
 
 
-def _left_of(asked: MapRequest, items: tuple[MapItem, ...]) -> tuple[tuple[MapItem, ...], str]:
+def left_of(asked: MapRequest, items: tuple[MapItem, ...]) -> tuple[tuple[MapItem, ...], str]:
     """Returns the unfinished items of an earlier map, and its id."""
     from andon.cli.commands.runs.opened import finding
 
@@ -187,7 +188,21 @@ def _left_of(asked: MapRequest, items: tuple[MapItem, ...]) -> tuple[tuple[MapIt
         if row.state is RunState.RUNNING:
             raise Conflict(f"run {row.id} is still running", hint=f"andon runs tail -f {row.id}")
         before = earlier_outcomes(row, command, finder.resolve)
+    before |= _shared_outcomes(row)
     return left(items, before, asked.redo), row.id
+
+
+def _shared_outcomes(row: RunRow) -> dict[int, tuple[str, ItemState]]:
+    """Returns what the workers of a map on a cluster have done; they outlive whoever collects."""
+    folder = BlockFolder(Path(str(row.params.get(FOLDER))))
+    if FOLDER not in row.params or not folder.path.is_dir():
+        return {}
+    if folder.is_alive() and not folder.is_over(folder.plan()):
+        raise Conflict(
+            f"the workers of run {row.id} are still at work",
+            hint="wait for them, or cancel them: andon jobs lists them",
+        )
+    return folder.outcomes()
 
 
 def _last_map(rows: Sequence[RunRow], command: str) -> RunRow:

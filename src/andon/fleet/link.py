@@ -41,7 +41,7 @@ class HubLink:
             reason, hint = str(error["reason"])[:500], str(error["hint"])[:500]
         except (AndonError, KeyError, TypeError) as exc:
             raise Unavailable(f"{self.url} is not an andon hub") from exc
-        if status in (403, 404, 405) and "token of" not in reason:
+        if status in (401, 403, 404, 405) and "hub" not in reason and "revoked" not in reason:
             raise Invalid(f"{self.url} is not a hub", hint=NOT_A_HUB)
         raise _REFUSED.get(status, Unavailable)(f"{self.url}: {reason}", hint=hint)
 

@@ -81,18 +81,12 @@ class Uplink:
         self._ticks: deque[NodeReadings] = deque(maxlen=MOST_TICKS)
         self._drained: bool | None = None
         self._clock: str | None = None
-        self._heard = time.monotonic()
         self._over = threading.Event()
         self._failures = FailureLog("andon.uplink", "reporting to the hub failed; it goes on")
         self._retrying = Retrying(log.warning, TEXTS, self._translated, BACK_OFF)
         session.on_close(self._over.set)
         self._thread = threading.Thread(target=self._run, name="uplink", daemon=True)
         self._thread.start()
-
-    @property
-    def away_seconds(self) -> float:
-        """How long the hub has acknowledged nothing."""
-        return time.monotonic() - self._heard
 
     def health(self) -> Json:
         trouble = self._retrying.trouble
@@ -136,7 +130,6 @@ class Uplink:
         header = HeartbeatHeader(self._run_id, self._number, time.time())
         body = heartbeat_body(header, encoded(digest), report, packed_ticks(ticks))
         answer = self._link.send(HEARTBEAT, body)
-        self._heard = time.monotonic()
         for _ in ticks:
             self._ticks.popleft()
         self._on_sent(digest)

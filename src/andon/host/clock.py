@@ -1,4 +1,4 @@
-"""Local time: this node's, or that of a named time zone."""
+"""The clocks, and local time: this node's, or that of a named time zone."""
 
 import time
 from collections.abc import Callable
@@ -26,6 +26,11 @@ def offset(zone: str = "") -> Callable[[float], float]:
         return 0.0 if there is None else there.total_seconds()
 
     return ahead
+
+
+def clocks() -> tuple[float, float]:
+    """Returns the wall clock, and the one that is never set."""
+    return time.time(), boot_seconds()
 
 
 def boot_seconds() -> float:

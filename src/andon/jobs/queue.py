@@ -182,6 +182,8 @@ def collect(queue: Queue, keep_days: float) -> int:
         queue.folder.remove(number)
     queue.folder.sweep(time.time() - DAY_SECONDS)
     from andon.jobs.clusters.notes import sweep_notes
+    from andon.work.functions.call import sweep_calls
 
-    sweep_notes(time.time() - keep_days * DAY_SECONDS)
+    for sweep in (sweep_notes, sweep_calls):
+        sweep(time.time() - keep_days * DAY_SECONDS)
     return len(old)

@@ -1,12 +1,11 @@
 """Alerts on a run's devices while it runs, as lines of its record."""
 
-import time
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from andon.host.clock import boot_seconds
+from andon.host.clock import clocks
 from andon.model.alert import Alert, Level, Phase
 from andon.model.device import Snapshot
 from andon.model.run.record import RunAlert
@@ -16,11 +15,6 @@ if TYPE_CHECKING:  # hundreds of modules, which a run loads once its command has
     from andon.explain.conditions.rulebook import Rulebook
 
 
-def _clocks() -> tuple[float, float]:
-    """Returns the wall clock, and the one that is never set."""
-    return time.time(), boot_seconds()
-
-
 class RunAlerts:
     """Evaluates the run's devices alone, as if there were no others."""
 
@@ -28,7 +22,7 @@ class RunAlerts:
         self,
         uuids: Collection[str],
         book: "Callable[[], Rulebook]",
-        clocks: Callable[[], tuple[float, float]] = _clocks,
+        clocks: Callable[[], tuple[float, float]] = clocks,
     ) -> None:
         """`book` is called with the first snapshot: the settings take a moment to read."""
         self.uuids, self._make_book, self._clocks = uuids, book, clocks

@@ -243,19 +243,6 @@ class ClusterContract:
         cluster.cancel([job])
         self._until(lambda: _allocated(cluster) == sum(one.allocated for one in before))
 
-    def test_one_that_is_away_says_so_and_keeps_its_jobs(self, reopen: OpenCluster) -> None:
-        job = self._submit(reopen(), LONG)
-        self._running(reopen(), job)
-        with self.away():
-            self._fails(reopen(), job)
-        assert self._job(reopen(), job).state is JobState.RUNNING
-        reopen().cancel([job])
-
-    def test_one_that_is_slow_is_unavailable(self, reopen: OpenCluster) -> None:
-        with self.slow(), pytest.raises(Unavailable):
-            reopen().jobs(0.0)
-        reopen().jobs(0.0)
-
     def test_a_command_in_the_foreground_is_as_here(self, reopen: OpenCluster) -> None:
         cluster = reopen()
         if not isinstance(cluster, Foreground):
@@ -272,6 +259,19 @@ class ClusterContract:
             cluster.signal(wanted, signal.SIGTERM)
             assert client.stdout.read() == b"asked\n"
         assert client.returncode == 9
+
+    def test_one_that_is_away_says_so_and_keeps_its_jobs(self, reopen: OpenCluster) -> None:
+        job = self._submit(reopen(), LONG)
+        self._running(reopen(), job)
+        with self.away():
+            self._fails(reopen(), job)
+        assert self._job(reopen(), job).state is JobState.RUNNING
+        reopen().cancel([job])
+
+    def test_one_that_is_slow_is_unavailable(self, reopen: OpenCluster) -> None:
+        with self.slow(), pytest.raises(Unavailable):
+            reopen().jobs(0.0)
+        reopen().jobs(0.0)
 
     def _fails(self, cluster: Cluster, job: str) -> None:
         for ask in (

@@ -83,6 +83,8 @@ class PlayedState(Struct):
 class FakeCluster:
     """Implements andon.ports.Cluster. Its options: `folder`, which `make` prepared, and `user`."""
 
+    shared_folder: str | None = None
+
     def __init__(self, settings: ClusterSettings) -> None:
         options = dict(settings.options)
         folder, user = options.pop("folder", None), options.pop("user", None)

@@ -232,9 +232,9 @@ def test_it_ends_cleanly_when_it_is_asked_to(tmp_path: Path, number: signal.Sign
     assert (tmp_path / "log").read_text().count("\n") == 1
 
 
-def test_a_port_in_use_is_a_conflict_and_nothing_is_read(tmp_path: Path) -> None:
-    with exporter(tmp_path, "--simulate", "1") as port:
-        told = run_andon("exporter", "--simulate", "1", "--port", str(port))
+def test_a_port_in_use_is_a_conflict_and_nothing_is_read(scraped: tuple[int, Prometheus]) -> None:
+    port, _ = scraped
+    told = run_andon("exporter", "--simulate", "1", "--port", str(port))
     assert told.code == 6
     assert f"port {port}" in told.err
     assert "hint:" in told.err

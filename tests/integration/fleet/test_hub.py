@@ -13,6 +13,8 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
+from andon.errors import Invalid
+from andon.fleet.link import HubLink
 from andon.fleet.rules.digest import Digest, encoded
 from andon.fleet.rules.heartbeat import HeartbeatHeader, deflated, heartbeat_body
 from andon.fleet.rules.past import PastPart, packed_past
@@ -128,12 +130,13 @@ def test_every_reading_command_takes_a_node(fleet: FleetUnderTest) -> None:
 def test_routes_below_a_node_are_those_of_a_server(fleet: FleetUnderTest) -> None:
     for path in ("snapshot", "snapshots", "devices", "devices/0", "devices/0/why", "processes",
                  "system", "leases", "alerts", "board", "gpu/summary", "charts", "topology",
-                 "history/devices", "usage", "jobs", "silences", "recent"):  # fmt: skip
+                 "history/devices", "usage", "jobs", "silences", "recent", "users",
+                 "features"):  # fmt: skip
         answer = fleet.get(f"/api/nodes/n17/{path}")
         assert answer.status == 200, (path, answer.body)
     assert fleet.get("/api/nodes/n17/snapshot").json()["node"] == "n17"
     assert fleet.get("/api/nodes/n99/snapshot").status == 404
-    for path in ("health", "features", "nodes", "session"):
+    for path in ("health", "nodes", "session"):
         assert fleet.get(f"/api/nodes/n17/{path}").status == 404, path
 
 
@@ -243,3 +246,15 @@ def test_one_of_two_hubs_leads(fleet: FleetUnderTest) -> None:
     first.close()
     wait_for(second.leads, 20)
     second.close()
+
+
+def test_a_server_that_is_not_a_hub_is_named(fleet: FleetUnderTest) -> None:
+    with serving(fleet.folder / "plain", simulate=1) as plain:
+        link = HubLink(plain.url, "x" * 40)
+        with pytest.raises(Invalid, match="is not a hub"):
+            link.send("/api/heartbeat", b"")
+        link.close()
+        answer = plain.ask("/api/nodes", **plain.bearer).json()
+        assert (answer["hub"], len(answer["nodes"])) == (False, 1)
+        below = plain.ask("/api/nodes/x/snapshot", **plain.bearer)
+        assert (below.status, "not a hub" in below.body) == (404, True)

@@ -281,9 +281,9 @@ class Storm:
 
     def _kill_one(self, all_of_them: list[Started]) -> bool:
         """One that has begun to work, or not yet."""
-        for one in all_of_them:
+        for one in (one for one in all_of_them if one.process.poll() is None):
             is_at_work = any(self._place.glob(f"begun-{one.name}*"))
-            if one.process.poll() is None and (is_at_work or self._chance.random() < 0.05):
+            if is_at_work or self._chance.random() < 0.05:
                 one.process.kill()
                 one.process.wait()
                 one.killed = True

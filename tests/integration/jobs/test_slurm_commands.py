@@ -86,15 +86,65 @@ def test_a_job_is_recorded_on_the_devices_that_slurm_gave(node: StandIn, login: 
     wait_until(lambda: all(one in shown() for one in wanted), "its return without that node")
 
 
+LINE = "Slurm's controller has not answered for"
+TRAIN = """
+import os
+
+def train(rate, steps=1):
+    return rate * steps, os.environ["SLURM_JOB_ID"]
+"""
+SUBMIT = """
+import andon, train
+job = andon.submit(train.train, 2, on="slurm", kwargs={"steps": 3})
+bad = andon.submit(train.train, "x", on="slurm", kwargs={"steps": None})
+print(job.label, job.result("60s"))
+try:
+    bad.result("60s")
+except TypeError as error:
+    print(error)
+"""
+
+
+def test_functions_and_processes_for_each_gpu(login: Login) -> None:
+    (login.folder / "train.py").write_text(TRAIN)
+    (login.folder / "submit.py").write_text(SUBMIT)
+    ranks = login.submit("--gpus", "2", "--per-gpu", "1", "--", "sh", "-c",
+                         "echo $SLURM_PROCID $CUDA_VISIBLE_DEVICES")  # fmt: skip
+    done = login.python("submit.py")
+    label, _, answer = done.stdout.splitlines()[0].partition(" ")
+    assert answer == f"(6, {label.removeprefix('slurm:')!r})"
+    assert "NoneType" in done.stdout.splitlines()[1]
+    assert login.ended(ranks)["state"] == "succeeded"
+    assert sorted(login.andon("logs", ranks).splitlines()) == ["0 0", "1 1"]
+
+
+def test_a_map_has_the_same_outputs_on_one_gpu_and_on_several(login: Login) -> None:
+    (login.folder / "items").write_text("".join(f"{number}\n" for number in range(9)))
+    on = ("map", "--on", "slurm", "--keep-order", "--items", "items")
+    run = ("--", "sh", "-c", 'test -e fixed || test "$0" != 4 && echo "$0" squared')
+    several = login.done(*on, "--gpus", "4", *run)
+    assert (several.returncode, several.stderr.count("item 4: exit code 1")) == (1, 1)
+    (login.folder / "fixed").touch()
+    one = login.andon(*on, "--gpus", "1", *run)
+    whole = "".join(f"{number} squared\n" for number in range(9))
+    assert (one, several.stdout) == (whole, whole.replace("4 squared\n", ""))
+    rest = login.andon(*on, "--gpus", "2", "--resume", several.stderr.split()[-1], *run)
+    assert rest == "4 squared\n"
+    runs = json.loads(login.andon("runs", "--json"))["runs"]
+    (group,) = {run["group"] for run in runs if run["rank"] == 3}
+    assert {run["rank"] for run in runs if run["group"] == group} == {0, 1, 2, 3}
+    assert group.removeprefix("map:") in {run["id"] for run in runs if run["kind"] == "map"}
+
+
 def test_a_controller_that_is_away_costs_a_line(login: Login) -> None:
     job = login.submit("--", "sleep", "1000")
     wait_until(lambda: login.jobs()[job]["state"] == "running", "the job")
     with login.slurm.without_controller():
-        wait_until(lambda: "does not answer" in login.andon("jobs"), "the line")
+        wait_until(lambda: LINE in login.andon("jobs"), "the line")
         assert job in login.andon("jobs")
         refused = login.done("submit", "--on", "slurm", "--", "true")
         assert refused.returncode != 0
         assert "Slurm's controller does not answer" in refused.stderr
         assert "not known" not in refused.stderr  # it was not even sent
-    wait_until(lambda: "does not answer" not in login.andon("jobs"), "its answer")
+    wait_until(lambda: LINE not in login.andon("jobs"), "its answer")
     assert login.jobs()[job]["state"] == "running"

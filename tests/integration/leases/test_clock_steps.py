@@ -171,7 +171,8 @@ def in_sleep(seconds: int, *arguments: str) -> "subprocess.CompletedProcess[str]
 KEPT = """
 import json, sys
 from andon.leases.rules.validity import LeaseEnd
-from andon.leases.book.hold import Countdown, Hold, clocks
+from andon.host.clock import clocks
+from andon.leases.book.hold import Countdown, Hold
 import os
 hold = Hold("x", -1, -1)
 end = LeaseEnd(*json.loads(sys.argv[1]))

@@ -196,7 +196,7 @@ def lab2(hosts: SshHosts) -> Iterator[SshHosts]:
             facts = [behaviour.describe(one) for one in devices]
             store.write(ticks, seeding.uses(devices, now, 0.1), facts)
         jobs_path().mkdir(parents=True, mode=0o700)
-        spec = JobSpec(0, "train", ("true",), "/", DeviceRequest(), now)
+        spec = JobSpec(0, "train", ("true",), "/", DeviceRequest(), now - 3600.0)
         JobsFolder(jobs_path()).submit([spec])
     words = ("run", "--simulate", "4", "--gpus", "2", "--", "sh", "-c", "echo begun; exec sleep 99")
     with hosts.begun(*words, on="lab2") as running:
@@ -221,7 +221,8 @@ def test_a_command_shows_the_rows_that_it_shows_there(
     """As a person would see them on the host itself, after its name."""
     away = andon(lab2, *words, "--ssh", "lab2", "--timeout", "40")
     assert away.returncode == 0, away.stdout
-    own = andon(lab2, *words, **lab2.variables["lab2"] | {"COLUMNS": "104"})
+    look = ("--look",) * (words == ("jobs",))  # else it starts a dispatcher, as nobody may there
+    own = andon(lab2, *words, *look, **lab2.variables["lab2"] | {"COLUMNS": "104"})
     shown = [line[6:] for line in away.stdout.splitlines()[:-1]]
     same = [line for line in own.stdout.splitlines() if line.strip()]
     assert len(shown) == len(same), away.stdout

@@ -21,7 +21,7 @@ from tests.integration.browser import Window
 from tests.integration.parts import free_port
 from tests.integration.serving import Served, andon, serving
 
-ROUTES = ("#/", "#/processes", "#/alerts", "#/leases", "#/health", "#/device/SIM-0", "#/nodes")
+ROUTES = ("#/", "#/processes", "#/alerts", "#/leases", "#/health", "#/device/SIM-0", "#/fleet")
 EMPTY = ("No GPU processes", "No active alerts", "No leases", "not responding", "Loading")
 ME = user_name(os.getuid())
 

@@ -25,7 +25,7 @@ from tests.integration.serving import Served, serving
 
 DEVICES = 8
 PAGES = (
-    "", "charts", "processes", "alerts", "leases", "runs", "estimate", "health", "nodes", "nowhere",
+    "", "charts", "processes", "alerts", "leases", "runs", "estimate", "health", "fleet", "nowhere",
     "user/alice", "process/1",
 )  # fmt: skip
 

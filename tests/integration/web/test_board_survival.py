@@ -25,7 +25,7 @@ def pages(page: Page) -> list[str]:
         *links,
         "#/health",
         *(f"#/device/{quote(uuid)}" for uuid in uuids(page)),
-        "#/nodes",
+        "#/fleet",
         "#/nowhere",
     ]
 

@@ -3,8 +3,9 @@ import { useEffect, useState } from "react";
 import { send } from "../../api/client";
 import { useSession } from "../../api/queries";
 import type { Job, JobDone } from "../../api/types";
-import { useTrusted } from "../../lib/access";
+import { useActs } from "../../lib/access";
 import { useChange } from "../../lib/change";
+import { NODE } from "../../lib/node";
 import { Command } from "../../parts/Command";
 import { Confirm } from "../../parts/Confirm";
 import { Trouble } from "../../parts/Notice";
@@ -16,7 +17,7 @@ export function Acts({ job, user }: { job: Job; user: string }) {
   const [done, setDone] = useState<JobDone | null>(null);
   const change = useChange("jobs", "job");
   const session = useSession();
-  const may = useTrusted() && (!user || user === session?.user); // root looks at another's, and changes nothing
+  const may = useActs() && (!user || user === session?.user); // root looks at another's, and changes nothing
   const acts = actsOf(job);
   useEffect(() => {
     const pressed = (event: KeyboardEvent) => {
@@ -44,7 +45,7 @@ export function Acts({ job, user }: { job: Job; user: string }) {
       {asking && (
         <Confirm title={asking.title} confirm={may ? asking.confirm : "Close"} onConfirm={() => act(asking)} onCancel={() => setAsking(null)}>
           <p>{asking.says}</p>
-          {!may && <p>{user && user !== session?.user ? `Only ${user} can do this.` : <><a href="#/sign-in">Sign in</a> to do it here, or in a terminal:</>}</p>}
+          {!may && <p>{NODE !== null ? `A hub changes nothing on ${NODE}; in a terminal there:` : user && user !== session?.user ? `Only ${user} can do this.` : <><a href="#/sign-in">Sign in</a> to do it here, or in a terminal:</>}</p>}
           <p><Command label={may ? "as a command" : ""} text={asking.command} /></p>
         </Confirm>
       )}

@@ -65,6 +65,7 @@ class SlurmCluster:
         logs = self._options.logs
         # The same on all login nodes, which share a home.
         self._logs = Path(logs).expanduser() if logs else state_folder() / LOGS / settings.name
+        self.shared_folder: str | None = str(self._logs)
         self._user = user_name(os.getuid())
         self._kept, self._labels = KeptAnswers(self._logs), SubmittedLabels(self._logs)
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct, convert
-from msgspec.structs import replace
 
 from andon.errors import Invalid
 from andon.fleet.rules.digest import Digest, decoded
@@ -131,7 +130,3 @@ def unpacked_ticks(part: bytes, later_seconds: float = 0.0) -> Iterable[NodeRead
             rows = zip(found.devices, found.metrics, tick.values, strict=False)
             readings = tuple((one, tuple(metrics), tuple(some)) for one, metrics, some in rows)
             yield NodeReadings(tick.at + later_seconds, readings)
-
-
-def without_parts(beat: Heartbeat) -> Heartbeat:
-    return replace(beat, snapshot=b"", ticks=b"")

@@ -26,6 +26,7 @@ def submission_of(
     after: Sequence[str] = (),
     after_any: Sequence[str] = (),
     array: str | None = None,
+    per_gpu: int = 0,
 ) -> Submission:
     """Returns the job as it is handed to a cluster; refuses what only this machine's queue has."""
     if spec.unique or spec.notify is not None:
@@ -42,6 +43,7 @@ def submission_of(
         indices,
         limit,
         tuple(options),
+        per_gpu,
     )
 
 

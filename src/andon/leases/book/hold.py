@@ -3,7 +3,6 @@
 import fcntl
 import os
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -11,18 +10,13 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from andon.errors import Gone, Unavailable
-from andon.host.clock import boot_seconds
+from andon.host.clock import clocks
 from andon.leases.book import files
 from andon.leases.rules.validity import LeaseEnd, begun, followed, left_seconds, showing, to_show
 from andon.model import lease_wire, wire
 from andon.model.lease import Lease, Work
 
 Clocks = Callable[[], tuple[float, float]]
-
-
-def clocks() -> tuple[float, float]:
-    """The wall clock and the boot clock."""
-    return time.time(), boot_seconds()
 
 
 class Hold(Struct):

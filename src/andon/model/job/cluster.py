@@ -57,6 +57,7 @@ class ClusterTask(Struct, frozen=True):
     params: Mapping[str, Any] = field(default_factory=dict)
     quiet: bool = False  # its output is a file, in which only what is wrong is said
     forwards: bool = True  # its command gets no signal but by us
+    shares: bool = False  # several of its processes have the same GPU
     if_busy: str = ""  # a line of a shell that gives the job back, if that was not done before
 
 

@@ -59,13 +59,14 @@ class LocalAlerts:
     def pages(self, devices: Sequence[str] = ()) -> Iterator[AlertOverview]:
         """Yields the alerts of sample after sample, by a server's rules and durations."""
         from andon.alerts import rules as alerting
-        from andon.alerts.watcher import now
+        from andon.host.clock import clocks
 
         rulebook, state = self._here.rulebook, alerting.EMPTY
         with self._live.subscribe(self._here.settings.interval_seconds) as snapshots:
             for snapshot in snapshots:
                 seen = alerting.Observation(snapshot, snapshot.events)
-                outcome = alerting.step(state, seen, now(), rulebook)
+                moment = alerting.Moment(*clocks())
+                outcome = alerting.step(state, seen, moment, rulebook)
                 state = outcome.state
                 ended = [a for a in outcome.changed if a.state is Phase.RESOLVED and a.fired]
                 # There is nobody to notify.

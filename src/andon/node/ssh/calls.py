@@ -188,5 +188,5 @@ class SshCalls:
             call.end()
 
     def _done(self, call: SshCall) -> bool:
-        call.late = not call.is_over
-        return call.is_over or self.over
+        call.late = self.over and not call.is_over
+        return call.is_over or call.late

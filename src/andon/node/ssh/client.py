@@ -24,7 +24,7 @@ LEASES = ("leases", "--json")
 _COMMANDS: dict[str, Sequence[str]] = {
     "/api/snapshot": STATUS,
     "/api/leases": LEASES,
-    "/api/jobs": ("jobs", "--json"),
+    "/api/jobs": ("jobs", "--json", "--look"),
     "/api/topology": ("devices", "--topology", "--json"),
 }
 """Requests to a server, and the commands that print the same."""

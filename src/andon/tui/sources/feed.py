@@ -14,7 +14,7 @@ from andon.cli.sources import node_of, rulebook_of, settings_of
 from andon.cli.terminal import Choices
 from andon.errors import AndonError
 from andon.explain.conditions.observation import Moment
-from andon.host.clock import boot_seconds
+from andon.host.clock import clocks
 from andon.model.alert import Alert
 from andon.model.device import Snapshot
 from andon.model.naming import chosen_uuids, only
@@ -161,7 +161,7 @@ class Feed:
         if self.shared.alerts is not None:
             return self.shared.alerts
         seen = alerting.Observation(snapshot, snapshot.events)
-        self._state = alerting.step(self._state, seen, _now(), self._rulebook).state
+        self._state = alerting.step(self._state, seen, Moment(*clocks()), self._rulebook).state
         return alerting.current(self._state)
 
     def _without(self, error: AndonError) -> None:
@@ -194,7 +194,3 @@ class Feed:
                 self._tell(tick)
         if tick.snapshot is not None:
             self._first.set()
-
-
-def _now() -> Moment:
-    return Moment(time.time(), boot_seconds())

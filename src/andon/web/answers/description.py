@@ -14,6 +14,8 @@ from andon.estimate.rules.wire import ESTIMATE, FIT_WITHOUT
 from andon.explain.conditions.condition import Rung
 from andon.explain.evidence.reasons import Reason
 from andon.explain.wire import REASON_SHAPE, WHY, Explained
+from andon.fleet.rules.states import SCHEMA as NODES
+from andon.fleet.rules.states import NodeList
 from andon.history.rules.intervals import UsageInterval
 from andon.leases.rules.occupants import Holder
 from andon.model.alert import Alert, Silence
@@ -84,6 +86,7 @@ ANSWERS: dict[tuple[str, str], JsonShape] = {
     ("get", "/api/snapshot"): SNAPSHOT_SHAPE,
     ("get", "/api/health"): HEALTH,
     ("get", "/api/features"): shape_of(schemas.Features),
+    ("get", "/api/nodes"): shape_of(NodeList, schema=NODES),
     ("get", "/api/session"): shape_of(schemas.SessionState),
     ("get", "/api/recent"): shape_of(schemas.Recent),
     ("get", "/api/devices/{device}/why"): WHY_SHAPE,

@@ -127,9 +127,9 @@ def routes(state: AppState) -> APIRouter:
         return sent(await _recent(state, request, node, _names(metric)[0], seconds))
 
     @router.get("/api/features")
-    async def features() -> Response:
+    async def features(node: Picked) -> Response:
         """The features of this server: the board shows a page for each."""
-        return sent(dumped(to_json(Features(__version__, state.features))))
+        return sent(dumped(to_json(Features(__version__, node.features))))
 
     return router
 

@@ -15,6 +15,7 @@ from andon.web.answers.schemas import UserDay, UserShare, UserShares
 from andon.web.answers.texts import dumped
 from andon.web.app_state import AppState
 from andon.web.routes.api import ERRORS, Moment, sent
+from andon.web.routes.picked import Picked
 
 WEEK_SECONDS = 7 * 86_400.0
 PART_SECONDS = 300.0
@@ -27,6 +28,7 @@ def routes(state: AppState) -> APIRouter:
     @router.get("/api/users")
     async def users(
         request: Request,
+        node: Picked,
         start: Annotated[Moment, Query(alias="since")] = None,
         end: Annotated[Moment, Query(alias="until")] = None,
     ) -> Response:
@@ -37,7 +39,7 @@ def routes(state: AppState) -> APIRouter:
             raise Invalid("the time range is empty", hint="from must be less than to")
 
         def made() -> bytes:
-            found = shares(state.history.store(), since, until, state.feed.settings)
+            found = shares(node.past.store(), since, until, state.feed.settings)
             return dumped(to_json(found))
 
         return sent(await state.past.read(request, ("users", since, until), made))

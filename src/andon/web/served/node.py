@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from andon.model.lease import DeviceRequest
     from andon.model.lease_list import LeaseList, LeaseRow
     from andon.model.verdict import DeviceVerdict
+    from andon.ports import Store
     from andon.web.app_state import AppState
 
 METRICS = tuple(name for name in SAMPLE_VALUES if name != "throttle")
@@ -46,6 +47,10 @@ class ServingNode:
 
     def __init__(self, state: "AppState", who: Identity) -> None:
         self._state, self.who, self.sight = state, who, sight_of(who)
+
+    @property
+    def features(self) -> dict[str, bool]:
+        return self._state.features
 
     @property
     def simulated(self) -> bool:
@@ -229,6 +234,10 @@ class ServedPast:
         except AndonError:
             return False
         return True
+
+    def store(self) -> "Store":
+        """Returns all of it, for what names nobody's programs."""
+        return self._history.store()
 
     def devices(self) -> "Sequence[Device]":
         return self._history.store().devices()

@@ -115,7 +115,7 @@ class FunctionWorker:
         failed = {"error": "its process ended at the start"} if answer is None else answer["start"]
         if failed is None:
             return
-        outcome = _outcome(failed, 0.0)
+        outcome = outcome_of(failed, 0.0)
         said = self.output()
         self.close()
         if outcome.exception is not None:
@@ -141,7 +141,7 @@ class FunctionWorker:
         seconds = time.monotonic() - began
         if answer is None:  # it ended by itself
             return _ended(self.close(), seconds)
-        return _outcome(answer, seconds)
+        return outcome_of(answer, seconds)
 
     def output(self) -> str:
         """Returns the end of what the process has written so far."""
@@ -195,7 +195,7 @@ class FunctionWorker:
         return None if frame is None else carried(frame)
 
 
-def _outcome(answer: Mapping[str, Any], seconds: float) -> CallOutcome:
+def outcome_of(answer: Mapping[str, Any], seconds: float) -> CallOutcome:
     if "result" in answer:
         try:
             return CallOutcome(result=carried(answer["result"]), seconds=seconds)

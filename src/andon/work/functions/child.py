@@ -41,7 +41,7 @@ def _exactly(descriptor: int, count: int) -> bytes | None:
     return b"".join(pieces)
 
 
-def _failed(error: BaseException) -> dict[str, Any]:
+def failed(error: BaseException) -> dict[str, Any]:
     """Returns the answer for an exception: always its text, and the exception itself if it can
     be carried."""
     said = "".join(traceback.format_exception(error))
@@ -53,13 +53,13 @@ def _failed(error: BaseException) -> dict[str, Any]:
     return answer
 
 
-def _called(function: Any, argument: bytes) -> bytes:
+def called(function: Any, argument: bytes) -> bytes:
     try:
         result = carry_value(function(carried(argument)))
     except KeyboardInterrupt:
         raise
     except BaseException as exc:  # noqa: BLE001 - a function may raise anything, SystemExit too
-        return carry_value(_failed(exc))
+        return carry_value(failed(exc))
     return carry_value({"result": result})
 
 
@@ -83,11 +83,11 @@ def main(arguments: list[str]) -> None:
     try:
         function = carried(setup["function"])
     except BaseException as exc:  # noqa: BLE001 - importing a module may raise anything
-        write_frame(target, carry_value({"start": _failed(exc)}))
+        write_frame(target, carry_value({"start": failed(exc)}))
         return
     write_frame(target, carry_value({"start": None}))
     while True:
-        answer = _called(function, requests.get())
+        answer = called(function, requests.get())
         sys.stdout.flush()
         sys.stderr.flush()
         write_frame(target, answer)

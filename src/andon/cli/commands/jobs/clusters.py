@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from andon.cli.options import whole
 from andon.cli.terminal import Choices
 from andon.errors import AndonError, Invalid
 from andon.host.state.user_folder import config_mentions
@@ -21,7 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 HERE = "here"  # as in settings.clusters, which most commands need not import
 VARIABLE = "ANDON_JOBS_ON"
 FOLLOW_SECONDS = 5.0
-_OPTION = "--engine-option"
+_OPTION, _PER_GPU = "--engine-option", "--per-gpu"
 
 
 def on_options(command: F) -> F:
@@ -38,6 +39,17 @@ def on_options(command: F) -> F:
     )(command)
 
 
+def per_gpu_option(command: F) -> F:
+    """Adds --per-gpu: a process for each GPU of a job on a cluster."""
+    return click.option(
+        _PER_GPU,
+        "processes",
+        type=whole,
+        metavar="N",
+        help="With --on: N processes for each GPU, which see that one alone.",
+    )(command)
+
+
 def target_of(choices: Choices, asked: dict[str, Any]) -> "OpenCluster | None":
     """Takes --on out of the options; returns the cluster, or None for this machine. Without it
     the setting jobs.on decides, unless devices are named here by a lease or a simulation."""
@@ -49,8 +61,9 @@ def target_of(choices: Choices, asked: dict[str, Any]) -> "OpenCluster | None":
         else:
             on = _settings(choices).jobs_on or HERE
     if on == HERE:
-        if asked.pop("engine_options"):
-            raise Invalid(f"{_OPTION} is for jobs on a cluster", hint="add --on NAME")
+        given = {_OPTION: asked.pop("engine_options"), _PER_GPU: asked.pop("processes", None)}
+        for option in (option for option, value in given.items() if value):
+            raise Invalid(f"{option} is for jobs on a cluster", hint="add --on NAME")
         return None
     if choices.simulate is not None or choices.replay is not None:
         raise Invalid("simulated and recorded devices are on this machine", hint="leave out --on")

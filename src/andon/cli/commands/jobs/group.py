@@ -56,11 +56,17 @@ COMMANDS = {
 )
 @click.option("-f", "--follow", is_flag=True, help="Then print each change until all have ended.")
 @click.option("--json", "as_json", is_flag=True, help="Print andon.jobs/1: UTC, bytes.")
+@click.option("--look", is_flag=True, hidden=True)  # from another machine: starts no dispatcher
 @elsewhere
 @shared
 @click.pass_context
 def jobs(
-    context: click.Context, everything: bool, state: str | None, follow: bool, as_json: bool
+    context: click.Context,
+    everything: bool,
+    state: str | None,
+    follow: bool,
+    as_json: bool,
+    look: bool,
 ) -> int | None:
     """List your jobs on this machine and on clusters: running, waiting, the last that ended.
 
@@ -75,7 +81,7 @@ def jobs(
     from andon.cli.commands.jobs.common import open_queue
 
     choices = chosen()
-    queue = open_queue(choices)
+    queue = open_queue(choices, wake=not look)
     numbers, left = _shown(queue, everything, state)
     terminal = Terminal.of(choices)
     there = cluster_list(choices, state, everything)

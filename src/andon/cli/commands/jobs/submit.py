@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from andon.cli.commands.completing import complete_command
-from andon.cli.commands.jobs.clusters import on_options, target_of
+from andon.cli.commands.jobs.clusters import on_options, per_gpu_option, target_of
 from andon.cli.commands.share.container_options import (
     contained,
     container_from,
@@ -107,6 +107,7 @@ def checkpoint(text: str) -> "Checkpoint":
 @click.option("--dry-run", is_flag=True, help="Check everything and queue nothing.")
 @click.option("--wait", is_flag=True, help="Wait for the end; the exit code is the job's.")
 @on_options
+@per_gpu_option
 @container_options
 @click.argument(
     "command", nargs=-1, type=click.UNPROCESSED, required=True, shell_complete=complete_command
@@ -162,7 +163,13 @@ def _submit_there(
 
     spec = _spec(choices, command, asked, container_from(asked))
     submission = submission_of(
-        cluster, spec, asked["engine_options"], asked["after"], asked["after_any"], asked["array"]
+        cluster,
+        spec,
+        asked["engine_options"],
+        asked["after"],
+        asked["after_any"],
+        asked["array"],
+        asked["processes"] or 0,
     )
     if dry_run:
         elsewhere.preview_there(choices, cluster, submission)

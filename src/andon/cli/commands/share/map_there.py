@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from andon.cli.commands.jobs.following import log_of
@@ -39,6 +40,10 @@ def map_there(
     options: Sequence[str],
 ) -> int:
     """Runs the map on a cluster and returns the exit code."""
+    if (shared := cluster.open().shared_folder) is not None:
+        from andon.cli.commands.share.map_blocks import map_in_blocks
+
+        return map_in_blocks(choices, cluster, Path(shared), asked, devices, options)
     wrong = [name for name in REFUSED if getattr(asked, name)]
     if wrong or asked.per_gpu > 1:
         option = (wrong or ["per-gpu"])[0]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from andon.cli.commands.completing import complete_command
-from andon.cli.commands.jobs.clusters import on_options, target_of
+from andon.cli.commands.jobs.clusters import on_options, per_gpu_option, target_of
 from andon.cli.commands.share.container_options import (
     contained,
     container_from,
@@ -93,6 +93,7 @@ class RunCommand(click.Command):
 )
 @click.option("--csv", "as_csv", is_flag=True, help="Also write the samples as CSV next to it.")
 @on_options
+@per_gpu_option
 @container_options
 @click.argument(
     "command", nargs=-1, type=click.UNPROCESSED, required=True, shell_complete=complete_command
@@ -146,7 +147,8 @@ def _run_there(
         for_seconds=asked["length"],
         container={} if image is None else options_to_json(image),
     )
-    return run_there(choices, cluster, submission_of(cluster, spec, asked["engine_options"]))
+    there = submission_of(cluster, spec, asked["engine_options"], per_gpu=asked["processes"] or 0)
+    return run_there(choices, cluster, there)
 
 
 def _run(

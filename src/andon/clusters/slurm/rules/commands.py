@@ -151,6 +151,7 @@ def task_of(submission: Submission, options: SlurmOptions, name: str, notes: str
         job.group,
         job.params,
         quiet=True,
+        shares=submission.per_gpu > 1,
         if_busy=_give_back(job) if options.on_busy == REQUEUE else "",
     )
 

@@ -1,0 +1,127 @@
+/** The nodes of a hub: what they sum up to, which are shown, and in which order. */
+import type { NodeRow } from "../api/types";
+import type { Colour } from "./lamps";
+import type { Order } from "../parts/Table";
+
+const { compare: byName } = new Intl.Collator("en", { numeric: true });
+
+/** What a number at the top is about; as a filter it shows the nodes behind it. */
+export const SHOWS = ["sick", "free", "idle", "silent"] as const;
+export type Show = (typeof SHOWS)[number];
+
+export const isHeard = (row: NodeRow): boolean => row.state === "healthy" || row.state === "sick";
+
+/** GPUs that a request would get: none of a node that is drained or silent. */
+export function freeOf(row: NodeRow): number {
+  return isHeard(row) && !row.drained ? row.free.reduce((sum, one) => sum + one.labels.length, 0) : 0;
+}
+
+const HAS: Record<Show, (row: NodeRow) => number> = {
+  sick: (row) => Number(row.state === "sick"),
+  free: freeOf,
+  idle: (row) => row.idle,
+  silent: (row) => Number(!isHeard(row)),
+};
+
+export interface Sum {
+  nodes: number;
+  /** GPUs; nodes for those that are sick or silent. */
+  number: number;
+}
+
+export interface Totals {
+  nodes: number;
+  gpus: number;
+  /** Over the GPUs of nodes that report; null if none is known. */
+  utilization: number | null;
+  shows: Record<Show, Sum>;
+}
+
+export function totals(rows: NodeRow[]): Totals {
+  const shows = Object.fromEntries(SHOWS.map((one) => [one, { nodes: 0, number: 0 }])) as Record<Show, Sum>;
+  let [gpus, busy, read] = [0, 0, 0];
+  for (const row of rows) {
+    gpus += row.gpus;
+    if (row.utilization_percent !== null) {
+      busy += row.utilization_percent * row.gpus;
+      read += row.gpus;
+    }
+    for (const one of SHOWS) {
+      const number = HAS[one](row);
+      shows[one].number += number;
+      shows[one].nodes += Number(number > 0);
+    }
+  }
+  return { nodes: rows.length, gpus, utilization: read ? busy / read : null, shows };
+}
+
+/** What can be asked of a node besides its name and what is wrong with it. */
+export const FIELDS = ["user", "model", "state", "label"] as const;
+export type Field = (typeof FIELDS)[number];
+
+const VALUES: Record<Field, (row: NodeRow) => string[]> = {
+  user: (row) => row.users,
+  model: (row) => Object.keys(row.models),
+  state: (row) => [row.state],
+  label: (row) => [row.drained && "drained", row.simulated && "simulated", row.version && `version ${row.version}`].filter((one) => typeof one === "string"),
+};
+
+/** Every value that a field has, in order. */
+export function choices(rows: NodeRow[], field: Field): string[] {
+  return [...new Set(rows.flatMap(VALUES[field]))].sort(byName);
+}
+
+/** The nodes that the address asks for; every word of `q` has to be somewhere in a node. */
+export function chosen(rows: NodeRow[], query: URLSearchParams): NodeRow[] {
+  const words = (query.get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
+  const show = SHOWS.find((one) => one === query.get("show"));
+  const asked = FIELDS.flatMap((field) => (query.get(field) ? [[field, query.get(field) as string] as const] : []));
+  return rows.filter((row) => {
+    if (show && !HAS[show](row)) return false;
+    if (!asked.every(([field, value]) => VALUES[field](row).includes(value))) return false;
+    if (!words.length) return true;
+    const text = [row.name, row.reason ?? "", ...row.holders, ...FIELDS.flatMap((field) => VALUES[field](row))].join(" ").toLowerCase();
+    return words.every((word) => text.includes(word));
+  });
+}
+
+const URGENCY: Record<NodeRow["state"], number> = { sick: 0, lost: 1, stale: 2, new: 3, healthy: 4 };
+const KEYS: Record<string, (row: NodeRow) => string | number | null> = {
+  node: (row) => row.name,
+  GPUs: (row) => row.gpus,
+  allocated: (row) => row.allocated,
+  free: freeOf,
+  idle: (row) => row.idle,
+  util: (row) => row.utilization_percent,
+  memory: (row) => row.memory_percent,
+  state: (row) => URGENCY[row.state],
+  age: (row) => row.age_seconds,
+};
+
+/** Sorted by a column, those that need someone first where none is given; unknown values last. */
+export function ordered(rows: NodeRow[], order: Order): NodeRow[] {
+  const by = KEYS[order.name] ?? (KEYS["state"] as (row: NodeRow) => number);
+  const sign = order.down ? -1 : 1;
+  return [...rows].sort((a, b) => {
+    const [x, y] = [by(a), by(b)];
+    if (x === null || y === null) return x === y ? byName(a.name, b.name) : x === null ? 1 : -1;
+    const apart = typeof x === "number" && typeof y === "number" ? x - y : byName(String(x), String(y));
+    return sign * apart || byName(a.name, b.name);
+  });
+}
+
+export function colourOf(row: NodeRow): Colour {
+  if (row.state === "sick") return row.alerts["critical"] ? "red" : "amber";
+  return row.state === "healthy" ? "green" : "grey";
+}
+
+/** "8 H200" or "2 A100, 1 RTX 4090". */
+export function modelsOf(row: NodeRow): string {
+  return Object.entries(row.models).map(([model, count]) => `${count} ${model}`).join(", ") || String(row.gpus);
+}
+
+/** Which rows of a long list are drawn: those in sight and some beyond, from `first` up to `end`. */
+export function inSight(count: number, rowHeight: number, top: number, height: number, beyond = 8): { first: number; end: number } {
+  const first = Math.max(0, Math.min(count, Math.floor(top / rowHeight)) - beyond);
+  return { first, end: Math.min(count, Math.ceil((Math.max(0, top) + height) / rowHeight) + beyond) };
+}

@@ -1,0 +1,192 @@
+/** The nodes of a hub: what needs someone, what is free, then every node, of which those in sight are drawn. */
+import { type ReactNode, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { useFeatures, useNodes } from "../api/queries";
+import type { NodeRow } from "../api/types";
+import { choices, chosen, colourOf, type Field, FIELDS, freeOf, inSight, isHeard, modelsOf, ordered, type Show, SHOWS, totals, type Totals } from "../lib/fleet";
+import { count, DASH, duration, percent } from "../lib/format";
+import { nodeLink } from "../lib/node";
+import { keep, orderIn, withQuery } from "../lib/router";
+import { Command } from "../parts/Command";
+import { Lamp } from "../parts/Lamp";
+import { Loading } from "../parts/Loading";
+import { Notice, Trouble } from "../parts/Notice";
+import { type Column, nextOrder, type Order } from "../parts/Table";
+import "../styles/fleet.css";
+
+const EVERY_MS = 5_000;
+
+export function FleetPage({ query }: { query: URLSearchParams }) {
+  const found = useNodes(EVERY_MS);
+  const rows = found.data?.nodes;
+  const sum = useMemo(() => totals(rows ?? []), [rows]);
+  const { order, onOrder } = orderIn(query);
+  const text = query.toString();
+  const shown = useMemo(() => ordered(chosen(rows ?? [], query), order), [rows, text]);
+  if (useFeatures()["nodes"] === false) {
+    return <Notice title="This server is not a hub" whole><p>It watches its own machine: <a href="#/">its board</a>. One that others report to: <Command text="andon hub --store URL" /></p></Notice>;
+  }
+  if (!rows) return found.error ? <Trouble problem={found.error} what="The nodes cannot be read" whole /> : <Loading what="the nodes" />;
+  return (
+    <section className={found.error ? "fleet old" : "fleet"}>
+      <div className="page-head">
+        <h1>{headline(sum)}</h1>
+        <Command text="andon nodes" />
+      </div>
+      {found.error && <Away since={found.dataUpdatedAt} reason={found.error.reason} />}
+      <Sums sum={sum} query={query} />
+      <Narrow rows={rows} query={query} found={shown.length} />
+      {shown.length > 0 && <Nodes rows={shown} order={order} onOrder={onOrder} />}
+      {shown.length === 0 && rows.length > 0 && <Notice title="No node matches"><p><a href="#/fleet">Show all {rows.length}</a></p></Notice>}
+      {rows.length === 0 && (
+        <Notice title="No node reports to this hub yet">
+          <p>Add one; the answer is the line to paste there: <Command text="andon nodes add NAME" /></p>
+        </Notice>
+      )}
+    </section>
+  );
+}
+
+function headline({ nodes, gpus, utilization, shows }: Totals): string {
+  const busy = utilization === null ? "" : `, ${percent(utilization)} busy`;
+  const sick = shows.sick.nodes + shows.silent.nodes;
+  return `${count(nodes, "node")}, ${count(gpus, "GPU")}${busy}${sick ? "" : ": all well"}`;
+}
+
+/** A hub that is away: what is shown was true then. */
+function Away({ since, reason }: { since: number; reason: string }) {
+  const [now, setNow] = useState(Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 1000);
+    return () => clearInterval(timer);
+  }, []);
+  return <p className="away wrong" role="status">As of {duration(Math.max(0, Math.floor((now - since) / 1000)))} ago: {reason}</p>;
+}
+
+const TITLES: Record<Show, [title: string, of: (nodes: number) => string]> = {
+  sick: ["sick", () => "need someone"],
+  free: ["free", (nodes) => `GPUs on ${count(nodes, "node")}`],
+  idle: ["idle but held", (nodes) => `GPUs on ${count(nodes, "node")}`],
+  silent: ["silent", () => "do not report"],
+};
+const TONES: Partial<Record<Show, string>> = { sick: "amber", idle: "ring", silent: "grey", free: "green" };
+
+/** Each number is a button that shows the nodes behind it. */
+function Sums({ sum, query }: { sum: Totals; query: URLSearchParams }) {
+  const now = query.get("show");
+  return (
+    <div className="sums" role="group" aria-label="show only">
+      {SHOWS.map((one) => {
+        const [title, of] = TITLES[one];
+        const { nodes, number } = sum.shows[one];
+        return (
+          <button key={one} type="button" className={number ? TONES[one] : "none"} aria-pressed={now === one} onClick={() => keep(withQuery(query, { show: now === one ? "" : one }))}>
+            <b>{number}</b> <span>{title}</span> <small>{of(nodes)}</small>
+          </button>
+        );
+      })}
+    </div>
+  );
+}
+
+function Narrow({ rows, query, found }: { rows: NodeRow[]; query: URLSearchParams; found: number }) {
+  const narrowed = ["q", "show", ...FIELDS].some((name) => query.get(name));
+  return (
+    <div className="narrow">
+      <label>name <input type="search" value={query.get("q") ?? ""} placeholder="or any word" onChange={(event) => keep(withQuery(query, { q: event.target.value }))} /></label>
+      {FIELDS.map((field) => <Choice key={field} field={field} rows={rows} query={query} />)}
+      {narrowed && <button type="button" className="quiet" onClick={() => keep(withQuery(new URLSearchParams(), { sort: query.get("sort") ?? "" }))}>show all</button>}
+      <span role="status" className="dim">{narrowed && `${found} of ${rows.length}`}</span>
+    </div>
+  );
+}
+
+function Choice({ field, rows, query }: { field: Field; rows: NodeRow[]; query: URLSearchParams }) {
+  const now = query.get(field) ?? "";
+  const all = useMemo(() => [...new Set([...choices(rows, field), now].filter(Boolean))], [rows, field, now]);
+  return (
+    <label>
+      {field}{" "}
+      <select value={now} onChange={(event) => keep(withQuery(query, { [field]: event.target.value }))}>
+        <option value="">any</option>
+        {all.map((one) => <option key={one}>{one}</option>)}
+      </select>
+    </label>
+  );
+}
+
+const COLUMNS: Column<NodeRow>[] = [
+  { name: "node", cell: (row) => <a href={nodeLink(row.name)}>{row.name}</a> },
+  { name: "state", cell: (row) => <State row={row} />, rest: true },
+  { name: "GPUs", cell: modelsOf, wide: true },
+  { name: "free", cell: (row) => (isHeard(row) ? freeOf(row) || DASH : DASH), number: true },
+  { name: "allocated", cell: (row) => row.allocated ?? DASH, number: true, wide: true },
+  { name: "idle", cell: (row) => row.idle || DASH, number: true, wide: true },
+  { name: "util", cell: (row) => percent(row.utilization_percent), number: true },
+  { name: "memory", cell: (row) => percent(row.memory_percent), number: true, wide: true },
+  { name: "users", cell: (row) => <span className="users" title={row.users.join(", ")}>{row.users.join(", ") || DASH}</span>, wide: true },
+  { name: "age", cell: (row) => (row.age_seconds === null ? DASH : duration(Math.round(row.age_seconds))), number: true, wide: true },
+];
+
+function State({ row }: { row: NodeRow }): ReactNode {
+  const said = [row.state, row.drained && "drained"].filter(Boolean).join(", ");
+  return <span title={row.reason ?? undefined}><Lamp colour={colourOf(row)} /> {said}{row.reason && <span className="dim">: {row.reason}</span>}</span>;
+}
+
+/** A table as long as the list, of which only what is in sight is in the page. */
+function Nodes({ rows, order, onOrder }: { rows: NodeRow[]; order: Order; onOrder: (order: Order) => void }) {
+  const body = useRef<HTMLTableSectionElement>(null);
+  const [rowHeight, setRowHeight] = useState(37);
+  const [{ first, end }, setRange] = useState(() => inSight(rows.length, rowHeight, 0, window.innerHeight));
+  useLayoutEffect(() => {
+    const drawn = body.current?.querySelector<HTMLElement>("tr.node")?.getBoundingClientRect().height;
+    if (drawn && Math.abs(drawn - rowHeight) > 0.5) setRowHeight(drawn);
+  });
+  useLayoutEffect(() => {
+    const look = () => {
+      const top = -(body.current?.getBoundingClientRect().top ?? 0);
+      const next = inSight(rows.length, rowHeight, top, window.innerHeight);
+      setRange((before) => (before.first === next.first && before.end === next.end ? before : next));
+    };
+    look();
+    window.addEventListener("scroll", look, { passive: true });
+    window.addEventListener("resize", look);
+    return () => {
+      window.removeEventListener("scroll", look);
+      window.removeEventListener("resize", look);
+    };
+  }, [rows.length, rowHeight]);
+  return (
+    <table className="nodes" aria-rowcount={rows.length + 1}>
+      <caption className="hidden">Nodes</caption>
+      <thead>
+        <tr aria-rowindex={1}>
+          {COLUMNS.map((column) => (
+            <th key={column.name} scope="col" className={classes(column)} aria-sort={order.name !== column.name ? undefined : order.down ? "descending" : "ascending"}>
+              {column.name === "users" ? column.name : (
+                <button type="button" onClick={() => onOrder(nextOrder(order, column))}>
+                  {column.name}<span aria-hidden="true">{order.name === column.name ? (order.down ? "\u00a0↓" : "\u00a0↑") : ""}</span>
+                </button>
+              )}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody ref={body}>
+        <Room rows={first} height={rowHeight} />
+        {rows.slice(first, end).map((row, place) => (
+          <tr key={row.name} className={isHeard(row) ? "node" : "node silent"} aria-rowindex={first + place + 2}>
+            {COLUMNS.map((column) => <td key={column.name} className={classes(column)}>{column.cell(row)}</td>)}
+          </tr>
+        ))}
+        <Room rows={rows.length - end} height={rowHeight} />
+      </tbody>
+    </table>
+  );
+}
+
+/** The place of rows that are not drawn. */
+function Room({ rows, height }: { rows: number; height: number }) {
+  return rows > 0 ? <tr aria-hidden="true" className="room"><td colSpan={COLUMNS.length} style={{ height: rows * height }} /></tr> : null;
+}
+
+const classes = (column: Column<NodeRow>) => [column.name, column.number && "number", column.wide && "wide", column.rest && "rest"].filter(Boolean).join(" ");

@@ -1,0 +1,87 @@
+/** The fleet: sums, filters and order of nodes, which rows are drawn, and where a node's page asks. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { choices, chosen, colourOf, freeOf, inSight, modelsOf, ordered, totals } from "../src/lib/fleet";
+import { located } from "../src/lib/commands";
+import { menu } from "../src/lib/menu";
+import { below, nodeLink, nodeOf } from "../src/lib/node";
+
+const node = (name: string, fields: object = {}) => ({
+  name, state: "healthy", age_seconds: 2, gpus: 8, allocated: 6, utilization_percent: 50, memory_percent: 40, tasks: 1, reason: null, drained: false, simulated: false,
+  version: "1.0", models: { H200: 8 }, holders: [], users: ["alice"], idle: 0, free: [{ model: "H200", labels: ["1", "6"], free_mib: [9, 9] }], alerts: {}, ...fields,
+}) as never;
+const SILENT = { state: "lost", allocated: null, utilization_percent: null, users: [], free: [], reason: "silent 40 s" };
+const ROWS = [
+  node("n10"),
+  node("n2", { state: "sick", reason: "GPU 3: lost", utilization_percent: 0, idle: 2, users: ["bob"] }),
+  node("n3", { drained: true, gpus: 4, models: { A100: 4 }, utilization_percent: 100 }),
+  node("n4", SILENT),
+];
+const names = (rows: { name: string }[]) => rows.map((row) => row.name);
+const asked = (text: string) => names(chosen(ROWS, new URLSearchParams(text)));
+
+test("the sums count what can be acted on", () => {
+  const sum = totals(ROWS);
+  assert.equal(sum.gpus, 28);
+  assert.equal(sum.utilization, (50 * 8 + 0 + 100 * 4) / 20, "of nodes that report");
+  assert.deepEqual(sum.shows, { sick: { nodes: 1, number: 1 }, free: { nodes: 2, number: 4 }, idle: { nodes: 1, number: 2 }, silent: { nodes: 1, number: 1 } });
+  assert.equal(totals([node("n4", SILENT)]).utilization, null);
+  assert.equal(freeOf(ROWS[2] as never), 0, "a drained node gives nothing");
+});
+
+test("the address says which nodes are shown", () => {
+  assert.deepEqual(asked(""), ["n10", "n2", "n3", "n4"]);
+  assert.deepEqual(asked("user=bob"), ["n2"]);
+  assert.deepEqual(asked("model=A100"), ["n3"]);
+  assert.deepEqual(asked("state=lost"), ["n4"]);
+  assert.deepEqual(asked("label=drained"), ["n3"]);
+  assert.deepEqual(asked("show=free"), ["n10", "n2"]);
+  assert.deepEqual(asked("show=free&user=alice"), ["n10"]);
+  assert.deepEqual(asked("q=gpu+SICK"), ["n2"], "every word, anywhere");
+  assert.deepEqual(asked("show=nonsense"), ["n10", "n2", "n3", "n4"]);
+  assert.deepEqual(choices(ROWS, "label"), ["drained", "version 1.0"]);
+});
+
+test("what needs someone comes first, and unknown values last", () => {
+  assert.deepEqual(names(ordered(ROWS, { name: "", down: false })), ["n2", "n4", "n3", "n10"]);
+  assert.deepEqual(names(ordered(ROWS, { name: "node", down: true })), ["n10", "n4", "n3", "n2"]);
+  assert.deepEqual(names(ordered(ROWS, { name: "util", down: true })), ["n3", "n10", "n2", "n4"]);
+  assert.deepEqual(names(ordered(ROWS, { name: "util", down: false })), ["n2", "n10", "n3", "n4"]);
+});
+
+test("a lamp and the models of a node", () => {
+  assert.deepEqual(ROWS.map(colourOf), ["green", "amber", "green", "grey"]);
+  assert.equal(colourOf(node("n", { state: "sick", alerts: { critical: 1 } })), "red");
+  assert.equal(modelsOf(node("n", { models: { A100: 2, "RTX 4090": 1 } })), "2 A100, 1 RTX 4090");
+});
+
+test("of a long list only what is in sight is drawn", () => {
+  assert.deepEqual(inSight(500, 40, 0, 800, 5), { first: 0, end: 25 });
+  assert.deepEqual(inSight(500, 40, 4000, 800, 5), { first: 95, end: 125 });
+  assert.deepEqual(inSight(500, 40, 19_600, 800, 5), { first: 485, end: 500 });
+  assert.deepEqual(inSight(3, 40, -200, 800, 5), { first: 0, end: 3 });
+  assert.deepEqual(inSight(3, 40, 9000, 800, 5), { first: 0, end: 3 }, "a list that became short");
+});
+
+test("the pages of a node ask about that node, and stay with it", () => {
+  assert.equal(below("/api/snapshot", null), "/api/snapshot");
+  assert.equal(below("/api/devices/x/why?a=1", "n 17"), "/api/nodes/n%2017/devices/x/why?a=1");
+  for (const own of ["/api/session", "/api/nodes", "/api/health", "/api/estimate"]) assert.equal(below(own, "n17"), own);
+  assert.equal(nodeOf("#/node/n17/charts?t=1h"), nodeLink("n17", "#/charts?t=1h"));
+  assert.equal(nodeOf("#/node/n17"), "/?node=n17#/");
+  assert.equal(nodeOf("#/nodes"), null);
+  const titles = (features: Record<string, boolean>, name: string | null) => menu({ jobs: true, ...features }, name).map((one) => one.title);
+  assert.deepEqual(titles({ nodes: true }, null).slice(0, 2), ["Fleet", "Board"]);
+  assert.ok(!titles({}, null).includes("Fleet"));
+  assert.ok(!titles({}, "n17").includes("Estimate"));
+});
+
+test("what acts on a node is typed there", () => {
+  const hub = "https://hub:26366";
+  assert.deepEqual(located("andon why 3", hub, "n17", "n17"), { text: `andon why 3 --node n17 --url ${hub}`, place: null });
+  assert.deepEqual(located("andon jobs", hub, "n17", "n17"), { text: `andon jobs --node n17 --url ${hub}`, place: null });
+  for (const act of ["andon release k7qm2", "andon cancel 12", "andon jobs hold 12", "andon alerts ack 'x'", "andon lease extend k7qm2 --for 2h"]) {
+    assert.deepEqual(located(act, hub, "n17", "n17"), { text: act, place: "on n17:" });
+  }
+  assert.deepEqual(located("andon nodes", hub, "hub", null), { text: `andon nodes --url ${hub}`, place: null });
+});

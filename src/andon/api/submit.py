@@ -1,0 +1,150 @@
+"""`andon.submit`: calls a function in a job, here or on a cluster."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from andon.api import watch as library
+from andon.app.clusters import cluster_named
+from andon.errors import AndonError, Gone, Invalid, TimedOut
+from andon.failures.rules.backoff import doubled_seconds
+from andon.host.interpreter import module_environment, process_command
+from andon.jobs import acts, queue
+from andon.jobs.clusters.asking import OpenCluster
+from andon.jobs.clusters.submitting import jobs_there, submission_of, submit_there
+from andon.jobs.folder import own_jobs_folder
+from andon.jobs.rules.polling import FRESH_SECONDS
+from andon.jobs.submitting import here_spec
+from andon.leases.rules.requests import Count, Names, RequestOptions, Size
+from andon.model.job import JobState
+from andon.settings.clusters import HERE
+from andon.units import check_seconds, parse_seconds
+from andon.work.functions.call import delete_call, new_call_folder, read_answer, write_call
+from andon.work.functions.caller import CallOutcome
+
+POLL_SECONDS = 0.1
+ANSWER_SECONDS = 5.0
+"""How long an answer may take from the node to this machine once its job has ended."""
+
+
+class SubmittedJob:
+    """A job that calls a function."""
+
+    def __init__(self, label: str, folder: Path, cluster: OpenCluster | None) -> None:
+        self.label = label  # `12`, or `slurm:4711` on a cluster
+        self._folder, self._cluster = folder, cluster
+        self._outcome: CallOutcome | None = None
+
+    def __repr__(self) -> str:
+        return f"<andon job {self.label}>"
+
+    @property
+    def state(self) -> JobState:
+        """Where the job stands: waiting, running, succeeded, failed, …"""
+        return self._state()[0]
+
+    def result(self, timeout: float | str | None = None) -> Any:
+        """Waits for the job and returns what the function returned; raises what it raised, or
+        AndonError if the job ended without an answer, or TimedOut."""
+        until = None if timeout is None else time.monotonic() + _seconds(timeout)
+        polls, ask_at, ended = 0, time.monotonic(), None
+        while self._outcome is None:
+            self._outcome = read_answer(self._folder)
+            now = time.monotonic()
+            if self._outcome is not None:
+                delete_call(self._folder)
+            elif ended is not None and now > ended[0]:
+                delete_call(self._folder)
+                hint = f"its output: andon logs {self.label}"
+                raise AndonError(f"job {self.label} {ended[1]}", hint)
+            elif until is not None and now > until:
+                raise TimedOut(f"job {self.label} has not ended in time")
+            elif ended is None and now >= ask_at:
+                words = self._ended()
+                ended = None if words is None else (now + ANSWER_SECONDS, words)
+                ask_at = now + doubled_seconds(polls, POLL_SECONDS, FRESH_SECONDS)
+                polls += 1
+            else:
+                time.sleep(POLL_SECONDS)
+        return self._outcome.value()
+
+    def cancel(self) -> None:
+        """Asks the job to end."""
+        if self._cluster is not None:
+            job = self._id
+            self._cluster.ask(lambda there: there.cancel([job]))
+            return
+        found = queue.Queue()
+        acts.cancel(found.folder, found.jobs[int(self.label)], found.statuses[int(self.label)])
+
+    @property
+    def _id(self) -> str:
+        return self.label.partition(":")[2]
+
+    def _state(self) -> tuple[JobState, str | None]:
+        if self._cluster is not None:
+            (job,) = jobs_there(self._cluster, [self._id])
+            return job.state, job.reason
+        view = queue.Queue(own_jobs_folder()).view(int(self.label))
+        return view.state, view.error
+
+    def _ended(self) -> str | None:
+        """Returns how the job ended; None while it has not, or its cluster does not answer."""
+        try:
+            state, why = self._state()
+        except (Gone, Invalid):
+            raise
+        except AndonError:
+            return None
+        if not state.is_settled:
+            return None
+        return f"{state.words}: {why}" if why else f"{state.words}, and left no answer"
+
+
+def submit(
+    function: Callable[..., Any],
+    *args: Any,
+    on: str | None = None,
+    gpus: Count = 1,
+    memory: Size = None,
+    model: Names = (),
+    kwargs: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    seconds: float | str | None = None,
+    options: Sequence[str] = (),
+) -> SubmittedJob:
+    """Calls `function(*args, **kwargs)` in a job: `andon.submit(train, 0.1, on="slurm", gpus=1)`.
+
+    `on` is a cluster, or `here` for the queue of this machine; without it the setting `jobs.on`
+    decides. The job sees its GPUs alone and is recorded like any other; `job.result()` waits for it
+    and returns what the function returned, or raises what it raised. `seconds` limits how long it
+    runs, `options` are in the cluster's own words. Functions of notebooks and of `__main__` need
+    `pip install 'andon[notebooks]'`.
+    """
+    settings = library.shared().settings
+    cluster = cluster_named(settings, on or settings.jobs_on or HERE)
+    folder = new_call_folder()
+    write_call(folder, function, args, kwargs or {})
+    try:
+        spec = here_spec(
+            process_command("call", str(folder)),
+            RequestOptions(gpus, memory, model=model).request(),
+            name=name or str(getattr(function, "__name__", "call")),
+            environment=module_environment(),
+            for_seconds=None if seconds is None else _seconds(seconds),
+        )
+        if cluster is not None:
+            label = submit_there(cluster, submission_of(cluster, spec, options))
+        elif options:
+            raise Invalid("options are for jobs on a cluster", hint='add on="NAME"')
+        else:
+            label = queue.submit([spec])[0].label
+    except BaseException:
+        delete_call(folder)
+        raise
+    return SubmittedJob(label, folder, cluster)
+
+
+def _seconds(value: float | str) -> float:
+    return parse_seconds(value) if isinstance(value, str) else check_seconds(float(value))

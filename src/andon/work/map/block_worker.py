@@ -1,0 +1,120 @@
+"""The process `map-worker FOLDER NAME`: works on blocks of a shared map until none is left.
+
+It is the command of one job of many, on the devices of that job.
+"""
+
+import os
+import signal
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+
+from andon.host.system import node_name
+from andon.model.run.record import ItemState
+from andon.work.map.blocks import BEAT_SECONDS, BlockFolder, CallResult, SharedPlan
+from andon.work.map.calls import CallEnd, CommandCaller, ItemLimits
+from andon.work.rules.map.plan import MapUnit
+
+FIRST_GPU = "0"
+"""What a worker calls its GPU, whichever it got."""
+PAUSE_SECONDS = 0.5
+
+
+class BlockWorker:
+    """One worker: claims a block, makes its calls, writes how they ended."""
+
+    def __init__(self, folder: BlockFolder, name: str) -> None:
+        self._folder, self._plan = folder, folder.plan()
+        self._file, self._ended = folder.enter(name), threading.Event()
+        self._caller = _caller(self._plan)
+
+    def run(self) -> int:
+        beats = threading.Thread(target=self._beat, name="andon beats", daemon=True)
+        beats.start()
+        failed = 0
+        try:
+            while not self._ended.is_set() and not self._folder.is_over(self._plan):
+                claimed = self._folder.claim(self._plan, self._file)
+                if claimed is None:
+                    self._ended.wait(PAUSE_SECONDS)
+                else:
+                    failed += self._work(*claimed)
+        except FileNotFoundError:
+            if self._folder.path.exists():
+                raise
+        finally:
+            self._folder.leave(self._file)
+        return 1 if failed else 0
+
+    def stop(self, number: int, frame: FrameType | None) -> None:
+        """Ends the call that runs; its block is left to the others."""
+        self._ended.set()
+        self._caller.end(number)
+
+    def _beat(self) -> None:
+        while not self._ended.wait(BEAT_SECONDS):
+            with suppress(FileNotFoundError):  # the map is over, and its folder gone
+                os.utime(self._file)
+
+    def _work(self, block: int, claim: int) -> int:
+        """Makes the calls of a block; returns how many failed."""
+        before = {one.call: one for one in self._folder.of_block(block, claim)}
+        failed = 0
+        for call in self._plan.calls(block):
+            done = before.get(call)
+            if done is not None and done.state is not ItemState.RETRY:
+                continue
+            failed += self._call(block, claim, call)
+            if self._ended.is_set():
+                return failed
+        self._folder.finish(block)
+        return failed
+
+    def _call(self, block: int, claim: int, call: int) -> int:
+        policy = self._plan.policy
+        for attempt in range(1, policy.retries + 2):
+            end = self._caller.call(MapUnit(self._plan.units[call], attempt))
+            if self._ended.is_set() and not end.ok:
+                return 0  # it was ended with its job
+            again = not end.ok and attempt <= policy.retries
+            state = ItemState.OK if end.ok else ItemState.RETRY if again else ItemState.FAILED
+            self._folder.write(block, claim, _result(call, attempt, state, end))
+            if not again:
+                return 0 if end.ok else 1
+            self._ended.wait(policy.back_off.seconds(attempt))
+        return 1
+
+
+def _caller(plan: SharedPlan) -> CommandCaller:
+    return CommandCaller(
+        lambda unit: plan.template.command(unit.items, FIRST_GPU),
+        os.environ,
+        lambda: (),
+        ItemLimits(plan.grace_seconds, plan.timeout_seconds),
+    )
+
+
+def _result(call: int, attempt: int, state: ItemState, end: CallEnd) -> CallResult:
+    pieces: list[bytes] = []
+    texts = []
+    for output in (end.output, end.errors):
+        if output is not None:
+            output.copy_to(pieces.append)
+        texts.append(b"".join(pieces))
+        pieces.clear()
+    seconds = round(end.seconds, 6)
+    return CallResult(call, state, seconds, attempt, end.words, node_name(), *texts)
+
+
+def main(words: list[str]) -> int:
+    name = words[1] if len(words) > 1 else f"{node_name()}-{os.getpid()}"
+    worker = BlockWorker(BlockFolder(Path(words[0])), name)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, worker.stop)
+    return worker.run()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

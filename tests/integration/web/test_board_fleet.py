@@ -1,0 +1,190 @@
+"""The fleet page of a hub with 500 nodes, and the board of one that really reports."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from andon.fleet.rules.digest import Digest, FreeDevices, encoded
+from andon.fleet.rules.heartbeat import deflated
+from andon.fleet.rules.nodes import FleetNode, Heartbeat
+from andon.settings.store_url import parse_store_url
+from andon.stores.postgres_kind import PostgresKind
+from tests.integration.board import opened, sign_in, violations, violations_in_both_themes
+from tests.integration.browser import Window, chromium
+from tests.integration.serving import Served, serving
+from tests.support.homes import own_folders
+from tests.support.postgres import server
+
+pytestmark = pytest.mark.process
+
+NODES = 500
+LATER = 3600.0
+"""Reports of this many seconds ahead stay new while the tests run."""
+
+JSON = {"Content_Type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+def digest(number: int) -> Digest:
+    """One in 50 is sick, one in 10 has free GPUs, one in 25 holds some that are idle."""
+    model = ("H200", "A100-SXM4", "RTX 4090")[number % 3]
+    free = FreeDevices(model, ("6", "7"), (80_000, 80_000))
+    return Digest(
+        f"n{number:03}", f"m{number}", "0.1.0", gpus=8, models={model: 8}, allocated=6, tasks=2,
+        reason="GPU 3: fell off the bus" if number % 50 == 7 else None,
+        holders=(f"job {number}",), users=("alice" if number % 2 else "bob",),
+        utilization_percent=float(number % 100), memory_percent=40.0,
+        idle=2 if number % 25 == 3 else 0, free=(free,) if number % 10 == 0 else (),
+    )  # fmt: skip
+
+
+def report(url: str) -> None:
+    """Puts the reports of 500 nodes into the database; one in 100 has been silent for long."""
+    store = PostgresKind.open_nodes(parse_store_url(url))
+    now = time.time()
+    beats = list[Heartbeat]()
+    for number in range(NODES):
+        made = digest(number)
+        store.put(FleetNode(made.node, f"{number}", now, drained=number == 20))
+        at = now - 120 if number % 100 == 99 else now + LATER
+        beats.append(Heartbeat(made.node, "s", 1, at, at, encoded(made), deflated({})))
+    store.take(beats)
+    store.close()
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("fleet-board")
+    url = server().schema("fleet_board")
+    book = own_folders(folder / "hub")["ANDON_LEASE_DIR"]
+    with serving(
+        folder / "hub", "--store", url, simulate=None, ANDON_LEASE_DIR=book, ANDON_NODE="hub"
+    ) as found:
+        report(url)
+        token = found.ask("/api/nodes", "POST", '{"name": "x17"}', **JSON, **found.bearer).json()[
+            "token"
+        ]
+        own = own_folders(folder / "x17")
+        surroundings = {**os.environ, **own, "ANDON_HUB_TOKEN": token, "ANDON_NODE": "x17"}
+        command = [sys.executable, "-m", "andon.cli", "agent", "--hub", found.url, "--simulate"]
+        agent = subprocess.Popen(
+            [*command, "8"], stdout=subprocess.PIPE, text=True, env=surroundings
+        )
+        try:
+            assert agent.stdout is not None
+            assert agent.stdout.readline()
+            yield found
+        finally:
+            agent.terminate()
+            agent.communicate(timeout=30)
+
+
+@pytest.fixture(scope="module")
+def window(browser: Browser, hub: Served) -> Iterator[Window]:
+    with opened(browser) as found:
+        sign_in(found.page, hub)
+        yield found
+
+
+def test_the_fleet_is_the_first_page_and_says_what_needs_someone(
+    window: Window, hub: Served
+) -> None:
+    page = window.page
+    page.goto(hub.url)
+    expect(page).to_have_url(f"{hub.url}/#/fleet")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("501 nodes, 4008 GPUs")
+    sums = page.get_by_role("group", name="show only").get_by_role("button")
+    expect(sums.nth(0)).to_contain_text(re.compile("1[01] sick"))  # x17 gets hot
+    expect(sums.nth(2)).to_contain_text("40 idle but held GPUs on 20 nodes")
+    expect(sums.nth(3)).to_contain_text("5 silent")
+    first = page.locator("tr.node").first
+    expect(first).to_contain_text("n007")
+    expect(first).to_contain_text("GPU 3: fell off the bus")
+    assert page.locator("tr.node").count() < 60, "only rows in sight are drawn"
+    assert violations_in_both_themes(page) == []
+
+
+def test_a_filter_is_in_the_address_and_a_link_shows_the_same(window: Window, hub: Served) -> None:
+    page = window.page
+    page.goto(f"{hub.url}/#/fleet")
+    page.get_by_role("button", name="silent").click()
+    expect(page.locator("tr.node")).to_have_count(5)
+    expect(page.locator("tr.node").first).to_contain_text("lost: silent")
+    page.get_by_role("button", name="silent").click()
+    page.get_by_label("user").select_option("alice")
+    page.get_by_label("model").select_option("H200")
+    page.get_by_label("name", exact=False).first.fill("n10")
+    expect(page.get_by_role("status").filter(has_text="of 501")).to_be_visible()
+    address = page.evaluate("location.hash")
+    assert address == "#/fleet?user=alice&model=H200&q=n10"
+    page.reload()
+    expect(page.locator("tr.node")).to_have_count(1)
+    page.get_by_role("button", name="show all").click()
+    assert page.evaluate("location.hash") == "#/fleet"
+
+
+def test_the_end_of_the_list_is_reached_by_scrolling_and_by_tab(
+    window: Window, hub: Served
+) -> None:
+    page = window.page
+    page.goto(f"{hub.url}/#/fleet?sort=node")
+    expect(page.locator("tr.node").first).to_contain_text("n000")
+    page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    expect(page.get_by_role("link", name="x17")).to_be_in_viewport()
+    last = page.locator("tr.node").last
+    assert last.get_attribute("aria-rowindex") == str(NODES + 2)
+    page.evaluate("scrollTo(0, 0)")
+    page.get_by_role("link", name="n000").focus()
+    for _ in range(40):
+        page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="n040")).to_be_focused()
+    expect(page.get_by_role("link", name="n040")).to_be_in_viewport()
+
+
+def test_a_node_leads_to_its_board_and_back(window: Window, hub: Served) -> None:
+    page = window.page
+    page.goto(f"{hub.url}/#/fleet?q=x17")
+    page.get_by_role("link", name="x17").click()
+    expect(page.locator("li.tile")).to_have_count(8)
+    way = page.get_by_role("navigation", name="hub")
+    expect(way).to_contain_text("x17")
+    for title in ("Charts", "Processes", "Alerts", "Jobs", "Leases"):
+        page.get_by_role("navigation", name="pages").get_by_role("link", name=title).click()
+        expect(way.get_by_role("link", name="Fleet")).to_be_in_viewport()
+        expect(page.get_by_role("heading", level=1).first).to_be_visible()
+    free = page.locator(".free-now")
+    expect(free.get_by_text("on x17:")).to_be_visible()
+    expect(free.get_by_text("andon lease --devices 1 --for 2h")).to_be_visible()
+    expect(free.get_by_role("button", name="Take")).to_have_count(0)
+    asked = [one for one in window.requests if "/api/nodes/x17/" in one]
+    assert any(one.endswith("/leases") for one in asked)
+    assert violations(page) == []
+    page.goto(f"{hub.url}/#/node/x17/processes")
+    expect(page).to_have_url(f"{hub.url}/?node=x17#/processes")
+    page.get_by_role("link", name="← Fleet").click()
+    expect(page.locator("tr.node").first).to_be_visible()
+
+
+def test_on_a_phone(browser: Browser, hub: Served) -> None:
+    with opened(browser, viewport={"width": 390, "height": 800}) as found:
+        sign_in(found.page, hub)
+        found.page.goto(f"{hub.url}/#/fleet")
+        expect(found.page.locator("tr.node").first).to_be_visible()
+        assert found.page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert violations(found.page) == []
+
+
+def test_nothing_went_wrong_in_the_browser(window: Window, hub: Served) -> None:
+    assert window.complaints == []
+    assert window.strangers(hub.url) == []

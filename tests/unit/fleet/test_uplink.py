@@ -1,0 +1,92 @@
+"""Reports of a node while its hub answers, refuses and is away; and what a list of nodes shows."""
+
+from typing import Any
+
+import pytest
+
+from andon.cli.commands.fleet.nodes import describe, render_nodes
+from andon.errors import Unavailable
+from andon.failures.rules.backoff import BackOff
+from andon.fleet import uplink as module
+from andon.fleet.link import HubLink
+from andon.fleet.rules.digest import Digest
+from andon.fleet.rules.heartbeat import read_heartbeat, unpacked_ticks
+from andon.fleet.rules.states import NodeRow, NodeState
+from andon.fleet.uplink import ReportSources, Uplink
+from andon.sampling.bus import Bus
+from andon.web.fleet.keeper import found_in
+from tests.support.snapshots import farm
+from tests.support.waiting import wait_for
+
+
+class Hub(HubLink):
+    """Takes heartbeats, unless it is away; marks the node as drained."""
+
+    def __init__(self) -> None:
+        super().__init__("http://hub:1", "x")
+        self.taken: list[bytes] = []
+        self.away, self.asked = False, 0
+
+    def send(self, path: str, body: bytes) -> dict[str, Any]:
+        self.asked += 1
+        if self.away:
+            raise Unavailable("away")
+        self.taken.append(body)
+        return {"at": 0.0, "drained": True}
+
+
+def test_readings_of_a_short_outage_come_with_the_next_heartbeat(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "EVERY_SECONDS", 0.05)
+    monkeypatch.setattr(module, "BACK_OFF", BackOff(0.05, 0.05))
+    bus, hub = Bus(), Hub()
+    sent, drained = list[Digest](), list[bool]()
+    session = bus.subscribe(0.01, False, 8)
+    uplink = Uplink(session, hub, ReportSources(), "m", sent.append, drained.append)
+    hub.away = True
+    bus.publish(farm(), 1.0)
+    wait_for(lambda: hub.asked > 1, 20)
+    assert uplink.health()["state"] == "failing"
+    hub.away = False
+    wait_for(lambda: len(sent) > 1, 20)
+    uplink.close()
+    first, second = (read_heartbeat(body, "node17", 0.0)[0] for body in hub.taken[:2])
+    assert len(list(unpacked_ticks(first.ticks))) == 1
+    assert list(unpacked_ticks(second.ticks)) == [], "what was acknowledged is not sent again"
+    assert first.sequence < second.sequence
+    assert drained == [True], "a mark is obeyed once"
+
+
+ROWS = (
+    NodeRow("n17", NodeState.HEALTHY, 2.0, 8, 6, 75.0, 61.0, 3, models={"H200": 8},
+            holders=("job 12", "run a", "run b")),
+    NodeRow("n18", NodeState.STALE, 17.0, 4, reason="silent 17 s", models={"A100": 4}),
+    NodeRow("n19", NodeState.LOST, 400.0, 4, reason="silent 7 min", models={"A100": 4}),
+    NodeRow("n20", NodeState.LOST, 400.0, 1, reason="silent 7 min", drained=True),
+)  # fmt: skip
+
+
+def test_the_list_reads_as_people_expect() -> None:
+    lines = [line.paint(False).rstrip() for line in render_nodes(ROWS[:2], 100)]
+    words = [" ".join(line.split()) for line in lines]
+    assert words == [
+        "NODE GPUS ALLOCATED UTIL MEM STATE AGE",
+        "n17 8 H200 6 · job 12, 2 runs 75 % 61 % healthy ✓ 2 s",
+        "n18 4 A100 – n/a n/a stale: silent 17 s 17 s",
+    ]
+
+
+def test_one_node_in_words() -> None:
+    row = NodeRow("n1", NodeState.HEALTHY, None, 1, 1, 85.0, holders=("run ABC",),
+                  models={"RTX 4060": 1})  # fmt: skip
+    assert describe(row) == [
+        "GPU Capacity: 1 (RTX 4060)",
+        "GPU Allocated: 1 (Task ABC running)",
+        "GPU Utilization: 85% (real-time)",
+        "Status: Healthy ✓",
+    ]
+
+
+def test_a_lost_node_is_reported_unless_it_is_drained() -> None:
+    assert [one.subject for one in found_in(ROWS)] == ["node_silent:n19"]
