@@ -8,7 +8,7 @@ import { live } from "./store";
 
 const SPAN_SECONDS = 5;
 const SPANS = 60;
-const REDRAWN_SECONDS = 10;
+const REDRAWN_SECONDS = 15;
 
 export interface Face {
   key: string;
