@@ -74,6 +74,7 @@ def test_one_readout_has_the_time_and_the_values_of_every_chart(
     readout = reader.page.locator(".readout")
     expect(readout.locator("b")).to_have_text(re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$"))
     labels = ["utilisation", "memory", "temperature", "power", "SM clock", "memory clock"]
+    expect(readout.locator("dt").nth(5)).to_have_text(labels[5])  # with the next reading
     assert readout.locator("dt").all_inner_texts()[:6] == labels
     expect(readout).to_contain_text(re.compile(r"\d+\s°C"))
     lines = "all => all.map(one => Math.round(parseFloat(getComputedStyle(one, '::after').left)))"
