@@ -49,7 +49,7 @@ def _route(method: str, path: str, operation: dict[str, Any], shapes: dict[str, 
     queries = {p["name"]: GOOD.get(p["name"], _example(p["schema"], shapes)) for p in asked}
     content = operation.get("requestBody", {}).get("content", {})
     shape = content.get("application/json", {}).get("schema")
-    return Route(method, path, queries, None if shape is None else dict(_example(shape, shapes)))
+    return Route(method, path, queries, None if shape is None else _example(shape, shapes) or {})
 
 
 def _example(shape: dict[str, Any], shapes: dict[str, Any]) -> Any:

@@ -187,7 +187,8 @@ def show(
                 text += piece
         assert process.stderr is not None
         loaded = process.stderr.read().decode().split()
-    return Shown(MOVING.sub("", text.decode()), process.returncode, frozenset(loaded))
+    shown = MOVING.sub("", text.decode()).replace("lost·", "lost ·")  # from its first second on
+    return Shown(shown, process.returncode, frozenset(loaded))
 
 
 def drawn(
@@ -205,7 +206,7 @@ def _reads_the_book(node: Node) -> bool:
     return "andon.leases.book.lease_book" in node.run("status").modules
 
 
-NOT_COMPARED = {"estimate", "open", "release", "top", "watch"}
+NOT_COMPARED = {"estimate", "nodes", "open", "release", "top", "watch"}
 """They change something, draw a screen, or show what moves with every reading."""
 SHOWN = (
     ("status",), ("status", "0", "2"), ("free",), ("free", "--gpus", "1"),

@@ -8,12 +8,14 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.integration.board import sign_in, tiles, uuids
+from tests.integration.board import holds, sign_in, tiles, uuids
 from tests.integration.browser import Window
 from tests.integration.parts import free_port
 from tests.integration.serving import serving
 
 DEVICES = 3
+LATER = "() => performance.getEntriesByType('resource').some(one => /later-.*js/.test(one.name))"
+"""Whether the script of the other pages has been loaded, which comes right after the first one."""
 LEFT_ALONE = re.compile("copy|light theme|dark theme|Release|Extend")
 """What changes nothing on a page, or asks the server to end somebody's work."""
 
@@ -67,6 +69,7 @@ def test_everything_is_clicked_while_the_server_is_dead_and_recovers(
         expect(tiles(page)).to_have_count(DEVICES)
         expect(page.locator("footer .link")).to_have_text("live")
         expect(page.locator("header nav a")).to_have_count(8)
+        holds(page, LATER)
         every = pages(page)
         page.evaluate("window.thisVeryPage = true")
         first.process.send_signal(signal.SIGKILL)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 
 from andon.alerts.rules.listing import entries, firing_by_level
-from andon.errors import Unavailable
+from andon.errors import Gone
 from andon.fleet.rules.digest import digest_of
 from andon.fleet.rules.nodes import FleetNode
 from andon.fleet.rules.states import NodeList, NodeRow, list_to_json, row_of
@@ -26,7 +26,7 @@ from andon.web.served.node import ServingNode
 from andon.web.transport.auth import add_notes
 
 NodeName = Annotated[str, Path(max_length=63)]
-NO_HUB = Unavailable(
+NO_HUB = Gone(
     "this server is not a hub", hint="one keeps its nodes in PostgreSQL: andon hub --store URL"
 )
 
