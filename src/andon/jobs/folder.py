@@ -44,6 +44,7 @@ CLAIM, OUTPUT, END, VERDICT = "claim", "output.log", "end.json", "verdict.json"
 CONTAINER, ADOPTED = "container", "adopted"
 SMALL_BYTES = 64 * 1024
 MOST_TRIES = 100_000
+REMOVAL_TRIES = 5
 _ATTEMPT = re.compile(r"attempt-([1-9]\d{0,6})", re.ASCII)
 
 
@@ -392,12 +393,15 @@ def _unlink(path: Path) -> None:
 
 def _remove_files(folder: Path) -> None:
     """Removes the files of a folder, then the folder; the job's description last."""
-    try:
-        names = sorted(os.listdir(folder), key=lambda name: name == JOB)  # noqa: PTH208
-        for name in names:
-            (folder / name).unlink()
-        folder.rmdir()
-    except FileNotFoundError:
-        return
-    except OSError as exc:
-        raise unwritable(folder, exc) from exc
+    for tries_left in reversed(range(REMOVAL_TRIES)):
+        try:
+            names = sorted(os.listdir(folder), key=lambda name: name == JOB)  # noqa: PTH208
+            for name in names:
+                (folder / name).unlink(missing_ok=True)
+            folder.rmdir()
+        except FileNotFoundError:
+            return
+        except OSError as exc:
+            # The dispatcher may have written the verdict of a job that has just ended.
+            if exc.errno != errno.ENOTEMPTY or not tries_left:
+                raise unwritable(folder, exc) from exc

@@ -30,6 +30,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "watch": ("-n", "1"), "release": ("x",), "lease extend": ("x", "--for", "1h"),
     "alerts show": ("x",), "alerts ack": ("x",), "alerts silence": ("x", "1h"),
     "alerts unsilence": ("x",), "open": ("--print",), "history": ("0",), "estimate": ("qwen3-8b",),
+    **{f"nodes {name}": ("x",) for name in ("add", "drain", "remove", "resume", "show")},
 }  # fmt: skip
 
 

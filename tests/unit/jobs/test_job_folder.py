@@ -345,6 +345,24 @@ def test_a_removed_job_is_gone_and_its_files_with_it(folder: JobsFolder) -> None
     assert Scanner(folder).scan() == {}
 
 
+def test_a_job_is_removed_while_its_verdict_is_written(
+    folder: JobsFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.submit([plain()])
+    attempt = folder.job(1) / "attempt-1"
+    attempt.mkdir()
+    late, rmdir = ["verdict.json"], Path.rmdir
+
+    def written_before(path: Path) -> None:
+        if late:
+            (attempt / late.pop()).write_text("{}")
+        rmdir(path)
+
+    monkeypatch.setattr(Path, "rmdir", written_before)
+    folder.remove(1)
+    assert not folder.job(1).exists()
+
+
 def test_the_bell_rings_with_every_change(folder: JobsFolder) -> None:
     rung = [folder.rung()]
     for change in (
