@@ -25,7 +25,9 @@ READING = (
     ("lease", "extend", "k7", "--for", "1h"), ("who",), ("free",), ("estimate", "llama3:8b"),
     ("runs",), ("runs", "-n", "0"), ("runs", "show", "last"), ("runs", "show", "x"),
     ("runs", "report", "last"), ("runs", "tail", "last"), ("runs", "compare", "x", "y"),
-    ("jobs",), ("open", "--print"), ("open", "--revoke"),
+    ("jobs",), ("open", "--print"), ("open", "--revoke"), ("nodes",), ("nodes", "show", "x"),
+    ("nodes", "add", "x"), ("nodes", "drain", "x"), ("nodes", "resume", "x"),
+    ("nodes", "remove", "x"),
 )  # fmt: skip
 """Every command that has `--url`, with what it needs."""
 INTERACTIVE = {"top"}  # it asks through the same class, in threads of its own
