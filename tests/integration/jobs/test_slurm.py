@@ -14,6 +14,8 @@ from andon.testing.cluster_contract import ClusterContract
 from tests.integration.parts import wait_until
 from tests.integration.slurm import Slurm
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(autouse=True)
 def configured(slurm: Slurm, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,8 @@ from tests.integration.parts import need_root, wait_until
 from tests.integration.slurm import Slurm, slurm_cluster
 from tests.standin import StandIn, StandInProcess, lost
 
+pytestmark = pytest.mark.long
+
 GIB = 1 << 30
 XID = "3,{number},5141000,-;NVRM: Xid (PCI:0000:1b:00): 79, GPU has fallen off the bus.\n"
 
@@ -146,7 +148,6 @@ def test_what_a_job_leaves_behind_drains_the_node_after_it(site: Site) -> None:
     wait_until(lambda: site.place(job) == "n1", "its end")
 
 
-@pytest.mark.long
 def test_an_error_drains_a_node_once(site: Site) -> None:
     xid(site)
     job = site.submit("--nodelist=n1")

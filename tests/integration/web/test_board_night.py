@@ -15,6 +15,8 @@ from tests.integration.parts import free_port
 from tests.integration.serving import serving
 from tests.support.waiting import wait_for
 
+pytestmark = pytest.mark.long
+
 DEVICES = 2
 HOURS, STEP_SECONDS = 12, 120
 MOST_GROWTH_BYTES = 2_000_000

@@ -17,6 +17,8 @@ from tests.conftest import need
 from tests.integration.parts import wait_until
 from tests.integration.serving import READY_SECONDS, Answer, Served, serving
 
+pytestmark = pytest.mark.long
+
 POLLING = "/socket.io/?EIO=4&transport=polling"
 UPGRADE = "/socket.io/?EIO=4&transport=websocket"
 FEW_FILES = 300  # which leaves 44 places
