@@ -174,7 +174,12 @@ def alone(url: str, profile: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        process.terminate()
+        for one in [
+            *browsers(),
+            process,
+        ]:  # Debian's command is a script that waits for the browser
+            with suppress(psutil.NoSuchProcess):
+                one.terminate()
         process.wait()
 
 

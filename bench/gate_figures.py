@@ -128,6 +128,7 @@ def _serve(version: Version) -> Measure:
     def measure() -> float:
         with _running(version, "serve", "--port", str(PORT)) as tree:
             _wait_for_port()
+            _wait_for_readings()
             return _steady_cpu(tree) / MEASURED_SECONDS * 100
 
     return measure
