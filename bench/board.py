@@ -174,10 +174,7 @@ def alone(url: str, profile: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        for one in [
-            *browsers(),
-            process,
-        ]:  # Debian's command is a script that waits for the browser
+        for one in browsers():  # the command itself may be a script that waits for them
             with suppress(psutil.NoSuchProcess):
                 one.terminate()
         process.wait()
