@@ -162,7 +162,7 @@ def test_whoever_hangs_or_prints_for_ever_is_left_after_the_time(hosts: SshHosts
         assert time.monotonic() - began < 30
     assert found["code"] == 3
     assert found["hangs"]["reason"].startswith("no answer after 2 s")
-    assert found["silent"]["reason"].startswith("it is connected, but no answer after 2 s")
+    assert "no answer after 2 s" in found["silent"]["reason"], "after it connected, or before"
     assert found["dead"]["reason"].startswith(("connection timed out", "no answer after 2 s"))
     for name in ("talks", "endless"):
         assert "printed more than 16 MiB" in found[name]["reason"] or "2 s" in found[name]["reason"]
