@@ -2,7 +2,7 @@
 import { memo, useEffect, useRef } from "react";
 import { known } from "../lib/format";
 
-const FAR = 0.03; // a shorter way is not seen to move, and moving it is what an idle page costs most
+const FAR = 0.05; // a shorter way is not seen to move, and moving it is what an idle page costs most
 
 export const Meter = memo(function Meter({ percent }: { percent: number | null }) {
   const share = known(percent) ? Math.round(Math.min(100, Math.max(0, percent))) / 100 : 0;

@@ -179,7 +179,7 @@ def test_one_gpu_has_large_numbers_and_none_one_card(seen: Window, tmp_path: Pat
         assert violations(page) == []
 
 
-@pytest.mark.parametrize(("motion", "lasts"), [("reduce", "0s"), ("no-preference", "0.4s")])
+@pytest.mark.parametrize(("motion", "lasts"), [("reduce", "0s"), ("no-preference", "0.2s")])
 def test_values_move_gently_unless_that_is_not_wanted(
     browser: Browser, home: Served, motion: str, lasts: str
 ) -> None:
