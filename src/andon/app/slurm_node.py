@@ -2,7 +2,7 @@
 
 The scripts of `andon setup --slurm` start it. A device that is not fit for the job drains the node
 with the reason; before the job starts, the job is put back into the queue as well. It always ends
-with 0: a prolog that fails would hold the job for ever.
+with 0: a prolog that fails would hold the job forever.
 """
 
 import json

@@ -162,12 +162,17 @@ def test_whoever_hangs_or_prints_for_ever_is_left_after_the_time(hosts: SshHosts
         assert time.monotonic() - began < 30
     assert found["code"] == 3
     assert found["hangs"]["reason"].startswith("no answer after 2 s")
-    assert "no answer after 2 s" in found["silent"]["reason"], "after it connected, or before"
+    assert "no answer after 2 s" in found["silent"]["reason"]
     assert found["dead"]["reason"].startswith(("connection timed out", "no answer after 2 s"))
     for name in ("talks", "endless"):
         assert "printed more than 16 MiB" in found[name]["reason"] or "2 s" in found[name]["reason"]
     assert running_ssh(hosts) == []
     wait_until(lambda: not command_line("654321"), "the silent command there to end")
+
+
+def test_a_host_that_connects_and_is_silent_is_named_so(hosts: SshHosts) -> None:
+    found = asked(hosts, "silent", "--timeout", "8")
+    assert found["silent"]["reason"].startswith("it is connected, but no answer after 8 s")
 
 
 def test_the_text_has_a_column_of_hosts_and_no_escapes(hosts: SshHosts) -> None:

@@ -144,7 +144,7 @@ def test_a_time_over_the_partitions_limit_is_refused_before_it_waits_for_ever(
         slurm.submit(submission(options=("--partition=short",), for_seconds=7200.0))
     assert caught.value.reason == (
         "its time limit is longer than the partition short allows, which is 10 min: "
-        "it would wait for ever (PartitionTimeLimit)"
+        "it would wait forever (PartitionTimeLimit)"
     )
     assert played.count("sbatch") == 0
 

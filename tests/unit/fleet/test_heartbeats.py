@@ -19,6 +19,7 @@ from andon.fleet.rules.heartbeat import (
     unpacked_ticks,
 )
 from andon.history.rules.series import tick_of
+from andon.model.lamp import DeviceLamp, Lamp
 from andon.model.lease import LeaseKind, LeaseState, Share
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.verdict import DeviceVerdict, VerdictKind
@@ -131,3 +132,15 @@ def test_ticks_with_other_lengths_than_names_are_refused() -> None:
         list(unpacked_ticks(deflated({"groups": [group]})))
     with pytest.raises(Invalid, match="not valid"):
         list(unpacked_ticks(deflated({"groups": [{"devices": 5}]})))
+
+
+@pytest.mark.parametrize(
+    ("rule", "reason"),
+    [("thermal", "GPU 0: too hot"), ("idle_lease", None), ("idle", None)],
+)
+def test_a_node_is_sick_by_what_is_broken_and_not_by_what_is_idle(
+    rule: str, reason: str | None
+) -> None:
+    some = replace(farm(), faults=())
+    lamp = DeviceLamp(some.devices[0].device.uuid, 0, Lamp.AMBER, "too hot", rule=rule)
+    assert digest_of(some, None, (lamp,), {}, {}, "m", "1.0").reason == reason

@@ -23,7 +23,7 @@ class TableColumn(Struct, Generic[R], frozen=True):
     lead: bool = False  # shown even where a row has a message instead of values
     gap: int = GAP
     floor: int = 0  # space for later values, where rows are printed one by one
-    grown: Callable[[R, int], Text] | None = None  # the cell with so much more room
+    grown: Callable[[R, int], Text] | None = None  # draws the cell this many columns wider
 
 
 class TableRow(Struct, Generic[R], frozen=True):

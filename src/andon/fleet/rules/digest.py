@@ -18,6 +18,7 @@ from andon.model.verdict import VerdictKind
 from andon.model.wire import dumps, loads
 
 MOST_BYTES = 4096
+IDLE_RULES = frozenset({"idle", "idle_lease"})
 MOST_HOLDERS, MOST_MODELS = 24, 8
 MIB = 1 << 20
 Models = Annotated[Mapping[Name, Count], Meta(max_length=MOST_MODELS)]
@@ -148,9 +149,11 @@ def _holder(row: LeaseRow, jobs: Mapping[str, int]) -> str:
 
 
 def _reason(snapshot: Snapshot, lamps: Sequence[DeviceLamp]) -> str | None:
-    """Returns what needs a person: the worst device, else a driver that cannot be read."""
+    """Returns what is wrong here: the worst device, else a driver that cannot be read. One that is
+    held and idle is not: it is counted as idle."""
     labels = device_labels(snapshot.devices)
-    troubled = sorted((one for one in lamps if one.is_troubled), key=lambda one: one.urgency)
+    broken = (one for one in lamps if one.is_troubled and one.rule not in IDLE_RULES)
+    troubled = sorted(broken, key=lambda one: one.urgency)
     if troubled:
         worst = troubled[-1]
         label = labels.get(worst.uuid, str(worst.index))

@@ -15,12 +15,13 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from andon.app.runs import recording
+from andon.cli.commands.share.map_there import refuse_options
 from andon.cli.device_request import request_from
 from andon.cli.map_session import MapRequest, left_of, read_items
 from andon.cli.show.map import scaling_lines
 from andon.cli.sources import sampling, settings_of
 from andon.cli.terminal import INTERRUPTED, Choices, Terminal, notice
-from andon.errors import AndonError, Invalid
+from andon.errors import AndonError
 from andon.host.interpreter import module_environment, process_command
 from andon.jobs.clusters.asking import OpenCluster
 from andon.jobs.clusters.submitting import jobs_there, submission_of, submit_there
@@ -52,10 +53,7 @@ def map_in_blocks(
     options: Sequence[str],
 ) -> int:
     """Runs the map and returns the exit code."""
-    wrong = [name for name in REFUSED if getattr(asked, name)]
-    if wrong or asked.per_gpu > 1:
-        option = (wrong or ["per-gpu"])[0]
-        raise Invalid(f"--{option} is for a map on this machine", hint="leave out it or --on")
+    refuse_options(asked, REFUSED)
     items = read_items(asked)
     template = template_of(asked.command, items, asked.per_call)
     params: dict[str, Any] = {DIGEST: asked.digest, "items": len(items)}

@@ -44,15 +44,20 @@ def map_there(
         from andon.cli.commands.share.map_blocks import map_in_blocks
 
         return map_in_blocks(choices, cluster, Path(shared), asked, devices, options)
-    wrong = [name for name in REFUSED if getattr(asked, name)]
-    if wrong or asked.per_gpu > 1:
-        option = (wrong or ["per-gpu"])[0]
-        raise Invalid(f"--{option} is for a map on this machine", hint="leave out it or --on")
+    refuse_options(asked, REFUSED)
     items = read_items(asked)
     template = template_of(asked.command, items, asked.per_call)
     plan = MapPlan(items, asked.policy, asked.per_call)
     request = request_from({**devices, "gpus": str(asked.gpus_per_worker)})
     return _MapThere(choices, cluster, asked, plan, _Calls(template, request, options)).run()
+
+
+def refuse_options(asked: MapRequest, names: Sequence[str]) -> None:
+    """Refuses options that only a map on this machine has."""
+    wrong = [name for name in names if getattr(asked, name)]
+    if wrong or asked.per_gpu > 1:
+        option = (wrong or ["per-gpu"])[0]
+        raise Invalid(f"--{option} is for a map on this machine", hint="leave out it or --on")
 
 
 class _Calls(NamedTuple):

@@ -76,7 +76,7 @@ def refusal(said: str) -> AndonError:
 
 def over_limit(seconds: float | None, partitions: str, chosen: str) -> AndonError | None:
     """Returns the error of a job whose time limit no chosen partition allows: Slurm would take it
-    and let it wait for ever. `partitions` is what `scontrol -o show partition` prints; `chosen` has
+    and let it wait forever. `partitions` is what `scontrol -o show partition` prints; `chosen` has
     their names with commas, empty for the default."""
     rows = [parse_fields(line) for line in partitions.splitlines()]
     names = chosen.split(",")
@@ -93,6 +93,6 @@ def over_limit(seconds: float | None, partitions: str, chosen: str) -> AndonErro
     name = ", ".join(row["PartitionName"] for row in meant)
     return Invalid(
         f"its time limit is longer than the partition {name} allows, which is "
-        f"{human_seconds(longest)}: it would wait for ever (PartitionTimeLimit)",
+        f"{human_seconds(longest)}: it would wait forever (PartitionTimeLimit)",
         hint="a shorter --for, or another partition",
     )
