@@ -14,6 +14,7 @@ from andon.host.files import replace_file
 from andon.host.machine_id import node_key
 from andon.host.state.node_folder import open_node_folder
 from andon.host.state.user_folder import read_token
+from andon.node.server import base_url
 from andon.settings.resolution import Settings
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def hub_link(url: str) -> HubLink:
     start; raises Denied where there is none, and what the hub refuses."""
     file = open_node_folder() / TOKEN_FILE
     given = os.environ.get(TOKEN_VARIABLE, "").strip()
+    url = base_url(url)
     try:
         token = given or read_token(file)
     except AndonError as exc:
