@@ -9,6 +9,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from tests.integration.conftest import andon
 from tests.integration.demo import END_SECONDS, Demo, running_demo
 
 
@@ -117,3 +118,12 @@ def test_it_leaves_nothing_behind(demo: Demo, places: dict[str, Path]) -> None:
     demo.process.send_signal(signal.SIGINT)
     assert demo.process.wait(END_SECONDS) == 0
     assert list(places["temporary"].glob("andon-demo-*")) == []
+
+
+def test_a_port_that_is_in_use_is_named(demo: Demo) -> None:
+    port = demo.url.rpartition(":")[2]
+    done = andon("demo", "--port", port)
+    assert (done.code, done.err.splitlines()[0]) == (
+        6,
+        f"andon: port {port} on 127.0.0.1 is in use",
+    )
