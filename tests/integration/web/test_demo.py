@@ -113,13 +113,6 @@ def test_only_addresses_of_the_server_become_a_code(demo: Demo) -> None:
             demo.get(f"/api/qr?link={link}")
 
 
-def test_it_leaves_nothing_behind(demo: Demo, places: dict[str, Path]) -> None:
-    assert not (places["home"] / "state").exists()
-    demo.process.send_signal(signal.SIGINT)
-    assert demo.process.wait(END_SECONDS) == 0
-    assert list(places["temporary"].glob("andon-demo-*")) == []
-
-
 def test_a_port_that_is_in_use_is_named(demo: Demo) -> None:
     port = demo.url.rpartition(":")[2]
     done = andon("demo", "--port", port)
@@ -127,3 +120,10 @@ def test_a_port_that_is_in_use_is_named(demo: Demo) -> None:
         6,
         f"andon: port {port} on 127.0.0.1 is in use",
     )
+
+
+def test_it_leaves_nothing_behind(demo: Demo, places: dict[str, Path]) -> None:
+    assert not (places["home"] / "state").exists()
+    demo.process.send_signal(signal.SIGINT)
+    assert demo.process.wait(END_SECONDS) == 0
+    assert list(places["temporary"].glob("andon-demo-*")) == []
