@@ -4,6 +4,7 @@ import os
 from typing import TYPE_CHECKING
 
 from andon.leases.book.lease_book import Book
+from andon.leases.rules.environment import HOLDER_VARIABLE, LEASE_VARIABLE
 
 if TYPE_CHECKING:
     from andon.model.lease import Lease
@@ -14,6 +15,15 @@ def own_leases(book: Book | None = None) -> "list[Lease]":
     entries = (book or Book(make=False)).entries()
     found = (entry for entry in entries if entry.locked and entry.uid == os.getuid())
     return [entry.lease for entry in found if entry.lease is not None]
+
+
+def lease_around() -> str | None:
+    """Returns the lease that this process runs on: a variable names it, or the process that took
+    it when this one had started; None if there is none."""
+    named, holder = (os.environ.get(name) for name in (LEASE_VARIABLE, HOLDER_VARIABLE))
+    if named or not holder:
+        return named or None
+    return next((one.id for one in own_leases() if str(one.owner.pid) == holder), None)
 
 
 def gpus_of(lease: "Lease") -> str:

@@ -61,6 +61,8 @@ def new_run(
     if place.world_size is not None:
         more["world_size"] = place.world_size
     known = {
+        "at": time.time(),
+        "id": new_id(),
         "pid": pid,
         "started": started_ticks(pid),
         "working_directory": _folder(),
@@ -69,8 +71,6 @@ def new_run(
         "rank": place.rank,
     }
     return RunBegin(
-        at=time.time(),
-        id=new_id(),
         name=_text(name[:LONGEST_NAME]) or "run",
         kind=kind,
         node=snapshot.node,

@@ -9,13 +9,32 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
+
+from msgspec import Struct
 
 from andon.host.topology import on_cpus
 
 CHECK_SECONDS = 1.0  # between two looks whether a process that was asked to end is to be killed
 EXIT_SECONDS = 0.05  # for a process that is about to exit, so that its own exit code is seen
 OF_TERMINAL = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
+
+
+class StartedProcess(Struct):
+    """A child that was started before andon was imported, as the leader of a group; with what
+    `ProcessGroup` needs of Popen."""
+
+    pid: int
+    at: float  # when it was started
+    run: str  # the run and the record that its variables name
+    record: str
+    asked: bool = False  # it was sent a signal to end
+    returncode: int | None = None
+
+    def wait(self) -> int:
+        if self.returncode is None:
+            self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self.returncode
 
 
 class ProcessGroup:
@@ -29,13 +48,19 @@ class ProcessGroup:
         grace_seconds: float,
         cpus: Collection[int] | None = None,
         elsewhere: Callable[[int], None] | None = None,
+        started: StartedProcess | None = None,
         **streams: Any,
     ) -> None:
-        """Starts the command on these CPUs; `streams` are the descriptors that Popen takes.
-        `elsewhere` signals the work if the process is only its client."""
+        """Starts the command on these CPUs, unless it was `started` before; `streams` are the
+        descriptors that Popen takes. `elsewhere` signals the work if the process is only its
+        client."""
         self.grace_seconds, self._elsewhere = grace_seconds, elsewhere
         with on_cpus(cpus):
-            self.process = subprocess.Popen(command, env=environment, process_group=0, **streams)
+            self.process = (
+                subprocess.Popen(command, env=environment, process_group=0, **streams)
+                if started is None
+                else cast("subprocess.Popen[Any]", started)
+            )
         self._reaping = threading.RLock()  # a signal handler may interrupt the thread that has it
         self._kill_at: float | None = None  # monotonic; set once it was asked to end
         self.was_asked = False  # whether `end` was called

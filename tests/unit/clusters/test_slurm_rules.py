@@ -1,15 +1,14 @@
 """What a submission is in Slurm's words, and what Slurm's answers mean."""
 
+import os
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from andon import errors
 from andon.clusters.slurm.rules import answers, commands, reasons
 from andon.clusters.slurm.rules.answers import SEPARATOR
 from andon.clusters.slurm.rules.commands import SameAndon, SlurmOptions
@@ -19,10 +18,10 @@ from andon.model.job.cluster import ClusterTask, Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import Checkpoint, JobSpec
 from andon.settings.clusters import ClusterSettings
-from andon.version import __version__
+from andon.standalone import STANDALONE
 
 AT = 1_794_919_219.0
-INSTALLED = SameAndon("/nowhere/python", "/nowhere", "0.0.0")
+INSTALLED = SameAndon("/nowhere/python", "/nowhere/start.py", "0.0.0", "x86_64")
 
 
 def submission(job: dict[str, Any] | None = None, **more: Any) -> Submission:
@@ -39,7 +38,7 @@ def arguments(one: Submission, **options: Any) -> list[str]:
 
 
 def task(one: Submission, **options: Any) -> ClusterTask:
-    return commands.task_of(one, SlurmOptions(**options), "slurm", "/logs")
+    return commands.task_of(one, SlurmOptions(**options), "slurm", "/logs", "ada", "/runs")
 
 
 def scripted(one: Submission, installed: SameAndon = INSTALLED) -> str:
@@ -146,11 +145,14 @@ def test_the_node_is_asked_for_the_same_andon_and_runs_the_command_without_it() 
     found = ran(scripted(submission({"argv": ("echo", "plain")})))
     assert found.stdout == "plain\n"
     assert found.stderr.startswith("andon: no record of this job: ")
-    assert "No such file" in found.stderr or "not found" in found.stderr
-    other = replace(INSTALLED, python=sys.executable, folder=str(Path(errors.__file__).parents[1]))
-    found = ran(scripted(submission({"argv": ("echo", "plain")}), other))
+    assert INSTALLED.python in found.stderr
+    script = str(STANDALONE / "cluster_start.py")
+    here = SameAndon(sys.executable, script, "0.0.0", os.uname().machine)
+    found = ran(scripted(submission({"argv": ("echo", "plain")}), here))
     assert found.stdout == "plain\n"
-    assert f"it has andon {__version__}" in found.stderr
+    assert "it has another version" in found.stderr
+    other = replace(here, machine="abacus")
+    assert ran(scripted(submission({"argv": ("echo", "plain")}), other)).stdout == "plain\n"
 
 
 def test_a_process_for_each_gpu_is_a_step_of_as_many_tasks() -> None:

@@ -23,7 +23,7 @@ from andon.errors import AndonError, Gone, Invalid, Unavailable
 from andon.host.files import make_private
 from andon.host.interpreter import own_python
 from andon.host.processes.child_output import ask_command
-from andon.host.state.user_folder import state_folder
+from andon.host.state.user_folder import runs_folder, state_folder
 from andon.host.users import user_name
 from andon.jobs.clusters.asking import NotSent
 from andon.jobs.clusters.run_notes import note_of, noted_jobs, recorded_job
@@ -38,6 +38,7 @@ from andon.model.job.cluster import (
 )
 from andon.sampling.rules.masks import VARIABLES as MASKS
 from andon.settings.clusters import ClusterSettings
+from andon.standalone import STANDALONE
 from andon.units import human_seconds
 from andon.version import __version__
 
@@ -149,7 +150,7 @@ class SlurmCluster:
     # What else it can do.
 
     def foreground(self, submission: Submission) -> Sequence[str]:
-        task = replace(self._task(submission), quiet=False, if_busy="", forwards=False)
+        task = replace(self._task(submission), quiet=False, if_busy="", forwards=False, quick=False)
         command = commands.srun_command(submission, self._options, task, _installation())
         self._ping()
         return command
@@ -180,7 +181,8 @@ class SlurmCluster:
         return commands.batch_script(submission, self._task(submission), _installation())
 
     def _task(self, submission: Submission) -> ClusterTask:
-        return commands.task_of(submission, self._options, self._name, str(self._logs))
+        where = (self._name, str(self._logs), self._user, str(runs_folder()))
+        return commands.task_of(submission, self._options, *where)
 
     def _present(self, everyone: bool) -> list[SlurmJob]:
         name = EVERYONES if everyone else OWN
@@ -354,7 +356,8 @@ class SlurmCluster:
 
 
 def _installation() -> SameAndon:
-    return SameAndon(*own_python(), __version__)
+    found = own_python(STANDALONE / "cluster_start.py")
+    return SameAndon(*found, __version__, os.uname().machine)
 
 
 def _meant(jobs: Sequence[SlurmJob], job: str) -> list[SlurmJob]:
