@@ -70,7 +70,9 @@ ENGINES = AdapterTable(
 
 
 CLUSTERS = AdapterTable(
-    "kind of cluster", "andon.clusters", {"slurm": "andon.clusters.slurm:SlurmCluster"}
+    "kind of cluster",
+    "andon.clusters",
+    {"ray": "andon.clusters.ray:RayCluster", "slurm": "andon.clusters.slurm:SlurmCluster"},
 )
 
 

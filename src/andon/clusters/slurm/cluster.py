@@ -13,8 +13,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from andon.clusters.outputs import read_output
 from andon.clusters.slurm.kept import KeptAnswers, SubmittedLabels
-from andon.clusters.slurm.outputs import read_output
 from andon.clusters.slurm.rules import answers, commands, reasons
 from andon.clusters.slurm.rules.answers import SEPARATOR, SlurmJob
 from andon.clusters.slurm.rules.commands import SameAndon
