@@ -1,7 +1,7 @@
 # The commands of this repository; each sets up what it needs, once.
 BIN := .venv/bin
 
-.PHONY: run unit test long check golden bench screenshots pictures setup setup-to-run clean
+.PHONY: run unit test long ray check golden bench screenshots pictures setup setup-to-run clean
 
 # Serves this machine's GPUs, or a simulated lab (which says so) where there is none.
 run: setup-to-run
@@ -25,6 +25,11 @@ long: setup
 	    tests/integration/jobs/test_kill_storm.py tests/unit/alerts/test_timelines.py tests/fuzz
 	@dev/parts --long
 	@$(BIN)/python -m pytest -q -m long tests
+
+# A real Ray of two nodes on this machine.
+ray: setup
+	@dev/ray
+	@$(BIN)/python -m pytest -q -s -m ray tests/ray
 
 check: setup
 	@$(BIN)/ruff format --check .

@@ -40,7 +40,7 @@ from andon.settings.clusters import ClusterSettings
 from andon.standalone import STANDALONE
 from andon.version import __version__
 
-JOBS, NODES = "/api/jobs/", "/api/v0/nodes?detail=1&limit=1000"
+JOBS = "/api/jobs/"
 STATUS, SUMMARY = "/api/cluster_status", "/nodes?view=summary"
 STREAM, FILE = "/api/v0/logs/stream", "/api/v0/logs/file"
 CONFIRM_SECONDS: Final = 30.0
@@ -68,7 +68,7 @@ class RayCluster:
     def submit(self, submission: Submission) -> str:
         requests.refuse_unknown(submission)
         try:
-            listed = self._ray.get(NODES)
+            listed = self._ray.nodes()
             nodes = self._nodes(listed)
         except Unavailable as exc:
             raise NotSent(exc.reason, exc.hint) from exc
@@ -79,7 +79,7 @@ class RayCluster:
         return submission_id(submission.label)
 
     def jobs(self, since: float, everyone: bool = False) -> Sequence[ClusterJob]:
-        listed = self._ray.get(NODES)
+        listed = self._ray.nodes()
         found = [self._with_notes(job) for job in self._all(listed)]
         if any(job.state is JobState.WAITING for job in found):
             why = partial(
@@ -123,12 +123,12 @@ class RayCluster:
         return output.read(start, most_bytes, settled)
 
     def nodes(self) -> Sequence[ClusterNode]:
-        listed = self._ray.get(NODES)
+        listed = self._ray.nodes()
         jobs = self._all(listed)
         return [_with_users(node, jobs) for node in self._nodes(listed)]
 
     def reasons(self, job: str) -> Sequence[ClusterReason]:
-        listed = self._ray.get(NODES)
+        listed = self._ray.nodes()
         jobs = [self._with_notes(one) for one in self._all(listed)]
         found = [one for one in jobs if job in (one.id, one.array)]
         if not found:

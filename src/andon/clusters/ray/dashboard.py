@@ -18,6 +18,7 @@ from andon.node.calls import FAILURES, TimedConnection
 from andon.node.server import plain_words
 from andon.units import human_seconds, plain
 
+NODES: Final = "/api/v0/nodes?detail=1&limit=1000"
 MOST_BYTES: Final = 64 << 20
 MOST_VALUES: Final = 2_000_000
 PIECE_BYTES: Final = 1 << 16
@@ -40,6 +41,13 @@ class RayDashboard:
     def get(self, path: str) -> object:
         """Returns what a path answers, as JSON of any kind."""
         return self._ask("GET", path)
+
+    def nodes(self) -> Json:
+        """Returns Ray's list of nodes; whatever else is there has no such list."""
+        found = self.get(NODES)
+        if isinstance(found, dict) and isinstance(found.get("data"), dict):
+            return found
+        raise self._stranger()
 
     def post(self, path: str, body: Json | None = None) -> object:
         return self._ask("POST", path, body or {})
@@ -97,7 +105,7 @@ class RayDashboard:
             raise Invalid("the address of Ray's dashboard is not known", hint=HOW)
         place = urlsplit(given if "://" in given else f"http://{given}")
         with suppress(ValueError):
-            plainly = not place.query and not place.username and given.isprintable()
+            plainly = given.isprintable() and not {" ", "@", "?", "\\"} & set(given)
             if place.scheme in ("http", "https") and place.hostname and plainly and place.port != 0:
                 return place
         raise Invalid(f"{plain(given, 80)} is not the address of a Ray dashboard", hint=HOW)

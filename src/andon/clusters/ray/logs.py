@@ -15,6 +15,7 @@ MOST_KEPT: Final = 16 << 20
 """Of an output: what came before is read again where it is wanted."""
 QUIET_SECONDS, MOST_SECONDS = 1.0, 8.0
 """A stream that sends nothing for so long has sent all that there is."""
+LONGEST_OWN_LINE: Final = 120
 _SETTING_UP: Final = b" -- Runtime env is setting up."
 _ENTRYPOINT: Final = b"Running entrypoint for job "
 
@@ -22,11 +23,19 @@ _ENTRYPOINT: Final = b"Running entrypoint for job "
 def without_own_lines(pieces: Iterator[bytes], entrypoint: bytes) -> Iterator[bytes]:
     """Leaves out the lines that Ray itself writes into an output. What may become one is held
     back."""
-    held = b""
+    rest = entrypoint.split(b"\n")[1:]  # of an entrypoint of several lines
+    held, expected = b"", list[bytes]()
     for piece in pieces:
         *lines, held = (held + piece).split(b"\n")
-        out = b"".join(line + b"\n" for line in _kept(lines, entrypoint))
-        if held and not _may_be_own(held):
+        out = b""
+        for line in lines:
+            if line.startswith(_ENTRYPOINT):
+                expected = list(rest)
+            elif expected and line == expected[0]:
+                expected.pop(0)
+            elif not (line.endswith(_SETTING_UP) and b"INFO job_manager.py" in line):
+                out += line + b"\n"
+        if held and not (expected or _may_be_own(held)):
             out, held = out + held, b""
         if out:
             yield out
@@ -34,23 +43,11 @@ def without_own_lines(pieces: Iterator[bytes], entrypoint: bytes) -> Iterator[by
         yield held
 
 
-def _kept(lines: list[bytes], entrypoint: bytes) -> Iterator[bytes]:
-    rest = entrypoint.split(b"\n")[1:]  # an entrypoint of several lines
-    skipped = list[bytes]()
-    for line in lines:
-        if line.startswith(_ENTRYPOINT):
-            skipped = list(rest)
-        elif skipped and line == skipped[0]:
-            skipped.pop(0)
-        elif not (line.endswith(_SETTING_UP) and b"INFO job_manager.py" in line):
-            yield line
-
-
 def _may_be_own(held: bytes) -> bool:
     """Whether a line that has only begun may be Ray's: its time of day, or its first word."""
     if _ENTRYPOINT.startswith(held[: len(_ENTRYPOINT)]):
         return True
-    return held[:2] == b"20" and len(held) < 120
+    return b"20".startswith(held[:2]) and len(held) < LONGEST_OWN_LINE
 
 
 class RayOutput:
