@@ -4,11 +4,9 @@ Slurm knows its jobs for some minutes after their end, then `sacct` does where t
 """
 
 import os
-import shutil
 import signal
 import time
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -172,7 +170,7 @@ class SlurmCluster:
 
     def _arguments(self, submission: Submission) -> list[str]:
         at = submission.job.begin_at
-        begin = None if at is None else datetime.fromtimestamp(at).strftime("%Y-%m-%dT%H:%M:%S")
+        begin = None if at is None else _local(at)
         return commands.sbatch_arguments(
             submission, self._options, str(self._logs).replace("%", "%%"), begin
         )
@@ -257,10 +255,8 @@ class SlurmCluster:
 
     def _past(self, since: float, everyone: bool) -> list[ClusterJob]:
         """Returns the jobs that `sacct` knows; none where it does not answer, or keeps none."""
-        if shutil.which("sacct") is None:
-            return []
         who = ("--allusers",) if everyone else (f"--user={self._user}",)
-        begin = datetime.fromtimestamp(max(since, 0.0)).strftime("%Y-%m-%dT%H:%M:%S")
+        begin = _local(max(since, 0.0))
         form = ",".join(answers.PAST_FIELDS)
         try:
             out = self._ask(
@@ -330,7 +326,7 @@ class SlurmCluster:
     ) -> str:
         try:
             code, out, said = ask_command(
-                command, self._seconds, script, _environment(variables or os.environ)
+                command, self._seconds, script, _environment(variables or os.environ), outlives=True
             )
         except FileNotFoundError as exc:
             raise Invalid(
@@ -362,6 +358,10 @@ def _installation() -> SameAndon:
 
 def _meant(jobs: Sequence[SlurmJob], job: str) -> list[SlurmJob]:
     return [one for one in jobs if job in (one.job.id, one.job.array)]
+
+
+def _local(at: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at))
 
 
 def _waits(one: SlurmJob) -> bool:
