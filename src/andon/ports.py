@@ -415,6 +415,14 @@ class Previewing(Protocol):
         """Returns what `submit` would send, as text; raises what it would refuse."""
 
 
+@runtime_checkable
+class Placing(Protocol):
+    """A cluster to which andon states a preference for nodes."""
+
+    def placed(self, submission: Submission) -> str:
+        """Returns which nodes a job that was just submitted prefers, or why none."""
+
+
 class RunIndex(Protocol):
     """Finds runs by their records, and keeps what people add to them. The records are
     authoritative: a lost index is rebuilt from them, without tags, notes and baselines that
