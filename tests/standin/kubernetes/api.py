@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tests.standin.kubernetes.objects import KINDS, Object, Objects, Refused
 from tests.standin.kubernetes.kubelet import Kubelet
+from tests.standin.kubernetes.objects import KINDS, Object, Objects, Refused
 
 
 class Faults:

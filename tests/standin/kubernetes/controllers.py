@@ -3,6 +3,7 @@
 import threading
 import time
 import uuid
+from contextlib import suppress
 from typing import Any
 
 from tests.standin.kubernetes.api import mark_deleted
@@ -21,17 +22,13 @@ class StoredPods:
         return self._objects.select("pods")
 
     def put_status(self, pod: Object) -> None:
-        try:
+        with suppress(Refused):
             self._objects.change("pods", pod, lambda one: one.update(status=pod["status"]))
-        except Refused:
-            pass
 
     def remove(self, pod: Object) -> None:
         meta = pod["metadata"]
-        try:
+        with suppress(Refused):
             self._objects.remove("pods", meta["namespace"], meta["name"])
-        except Refused:
-            pass
 
 
 class Controllers:
@@ -77,8 +74,10 @@ class Controllers:
             told |= {"completionTime": now(), "conditions": [_condition("Complete", "", "")]}
         elif late or len(failed) > spec.get("backoffLimit", 6):
             why = "DeadlineExceeded" if late else "BackoffLimitExceeded"
-            words = "Job was active longer than specified deadline" if late else (
-                "Job has reached the specified backoff limit"
+            words = (
+                "Job was active longer than specified deadline"
+                if late
+                else ("Job has reached the specified backoff limit")
             )
             told["conditions"] = [_condition("Failed", why, words)]
             wanted = 0
@@ -92,7 +91,7 @@ class Controllers:
 
     def _is_late(self, job: Object) -> bool:
         first = self._failed.setdefault(job["metadata"]["uid"], time.monotonic())
-        return time.monotonic() - first > job["spec"]["activeDeadlineSeconds"]
+        return time.monotonic() - first > float(job["spec"]["activeDeadlineSeconds"])
 
     def _make_pod(self, job: Object) -> None:
         meta, template = job["metadata"], job["spec"]["template"]
@@ -125,8 +124,14 @@ class Controllers:
             name = fit[0]["metadata"]["name"]
             pod["spec"]["nodeName"] = name
             bound = {"type": "PodScheduled", "status": "True", "lastTransitionTime": now()}
-            self._objects.change("pods", pod, lambda one, n=name, b=bound: (  # type: ignore[misc]
-                one["spec"].update(nodeName=n), one["status"].update(conditions=[b])))
+            self._objects.change(
+                "pods",
+                pod,
+                lambda one, n=name, b=bound: (  # type: ignore[misc]
+                    one["spec"].update(nodeName=n),
+                    one["status"].update(conditions=[b]),
+                ),
+            )
 
     def _unschedulable(self, pod: Object, words: str) -> None:
         known = pod.get("status", {}).get("conditions") or []

@@ -122,7 +122,9 @@ class Objects:
             ]  # fmt: skip
             return copy.deepcopy(found)
 
-    def follow(self, plural: str, since: int, wait: float) -> Iterator[tuple[int, str, str, Object]]:
+    def follow(
+        self, plural: str, since: int, wait: float
+    ) -> Iterator[tuple[int, str, str, Object]]:
         """Yields what happened since a version; waits for the next if there is nothing."""
         with self.changed:
             if since < self.oldest:
@@ -182,16 +184,22 @@ def check(plural: str, one: Object) -> None:
     if plural in ("jobs", "deployments"):
         pod = one["spec"]["template"]["spec"]
     for container in pod.get("containers") or ():
-        if not container.get("image"):
-            wrong.append("spec.template.spec.containers[0].image: Required value")
-        for value in ((container.get("resources") or {}).get("limits") or {}).values():
-            if QUANTITY.fullmatch(str(value)) is None:
-                wrong.append("resources.limits: quantities must match the regular expression")
+        wrong += _wrong_container(container)
     if plural == "jobs" and pod.get("restartPolicy") not in ("Never", "OnFailure"):
         wrong.append('spec.template.spec.restartPolicy: Unsupported value: "Always"')
     if wrong:
         kind = KINDS[plural][1]
         raise Refused(422, "Invalid", f'{kind} "{meta.get("name")}" is invalid: {wrong[0]}')
+
+
+def _wrong_container(container: Object) -> list[str]:
+    wrong = list[str]()
+    if not container.get("image"):
+        wrong.append("spec.template.spec.containers[0].image: Required value")
+    for value in ((container.get("resources") or {}).get("limits") or {}).values():
+        if QUANTITY.fullmatch(str(value)) is None:
+            wrong.append("resources.limits: quantities must match the regular expression")
+    return wrong
 
 
 def matches(one: Object, labels: str, fields: str) -> bool:

@@ -4,6 +4,7 @@ import json
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -22,9 +23,7 @@ from andon.clusters.kubernetes.rules.objects import (
     KubernetesNode,
     Pod,
     condition_of,
-    seconds_of,
 )
-from andon.clusters.kubernetes.rules.quantities import pod_gpus
 from andon.clusters.kubernetes.rules.rooms import NodeLook, Placement, Room
 from andon.clusters.kubernetes.transport import transport_of
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
@@ -155,10 +154,8 @@ class KubernetesCluster:
         made.image_of(submission, options)
         namespace = options.namespace or self._namespace()
         rooms = list[Room]()
-        try:
+        with suppress(Denied):  # then the kind of GPU is named, or is the usual one
             rooms = self._rooms()
-        except Denied:  # then the kind of GPU must be named, or is the usual one
-            pass
         usual = placing.usual_resource(rooms) or f"{VENDORS[0].name}.com/gpu"
         resource, gpus = options.resource or usual, submission.job.request.least
         placed = OFF
@@ -298,9 +295,7 @@ class KubernetesCluster:
             rooms, looks = self._rooms(), self._looks()
         except AndonError:  # the scheduler's own words will do
             return jobs
-        said = {
-            one.id: placing.short_of(one.gpus or 0, None, rooms, looks)[0] for one in waiting
-        }
+        said = {one.id: placing.short_of(one.gpus or 0, None, rooms, looks)[0] for one in waiting}
         return [replace(one, reason=said.get(one.id, one.reason)) for one in jobs]
 
     def _advice(self, job: ClusterJob) -> str:

@@ -47,9 +47,7 @@ def parsed(kind: Any, body: bytes) -> Any:
         raise Unavailable(f"Kubernetes answers something else: {exc}"[:200]) from exc
 
 
-def list_all(
-    transport: Transport, path: str, kind: type[T], **query: str
-) -> tuple[list[T], str]:
+def list_all(transport: Transport, path: str, kind: type[T], **query: str) -> tuple[list[T], str]:
     """Returns all objects and the version of the list. One whose pages expire on the way is begun
     again."""
     for _ in range(RESTARTS):

@@ -77,9 +77,7 @@ class PodLog:
                 seen += len(piece)
                 with self._lock:
                     if seen > self._size:
-                        os.pwrite(
-                            self._file, piece[-(seen - self._size) :], self._size
-                        )
+                        os.pwrite(self._file, piece[-(seen - self._size) :], self._size)
                         self._size = seen
         with self._lock:  # the next question reads it whole, once it has ended
             self._streaming = False

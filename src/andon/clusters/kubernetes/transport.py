@@ -43,7 +43,8 @@ class Transport(Protocol):
 
 
 def transport_of(options: KubernetesOptions, seconds: float) -> Transport:
-    """Returns the account's own requests inside a pod, unless a context is named; else kubectl's."""
+    """Returns requests of the pod's account inside a cluster; kubectl's elsewhere, or where a
+    context is named."""
     host = os.environ.get(HOST)
     if host and not options.context and (ACCOUNT / "token").exists():
         return InsideTransport(host, int(os.environ.get(PORT, "443")), seconds, ACCOUNT)

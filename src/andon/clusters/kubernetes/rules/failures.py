@@ -21,8 +21,8 @@ _AWAY: Final = (
     "service unavailable",
 )  # fmt: skip
 _LOGIN: Final = (
-    "you must be logged in", "unauthorized", "getting credentials", "exec plugin", "token has expired",
-    "provide credentials", "refresh token",
+    "you must be logged in", "unauthorized", "getting credentials", "exec plugin",
+    "token has expired", "provide credentials", "refresh token",
 )  # fmt: skip
 _CONTEXT: Final = ("context", "no configuration has been provided", "kubeconfig", "invalid config")
 
@@ -56,9 +56,8 @@ def failure(reason: str, message: str) -> AndonError:
     if kind is None:
         words = "it has too many requests" if reason == "TooManyRequests" else "it failed"
         return Unavailable(f"Kubernetes does not answer: {words} ({said or reason})")
-    words = {Gone: "Kubernetes does not know it", Invalid: "Kubernetes refuses it"}.get(kind)
-    hint = "see its own words" if kind is Invalid else ""
-    return kind(f"{words or 'Kubernetes refuses it'}: {said or reason}", hint=hint)
+    words = "Kubernetes does not know it" if issubclass(kind, Gone) else "Kubernetes refuses it"
+    return kind(f"{words}: {said or reason}")
 
 
 def of_status(code: int, body: bytes) -> AndonError:

@@ -4,12 +4,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
 
 from andon.clusters.kubernetes.rules.quantities import is_gpu, parse_quantity
-from andon.clusters.kubernetes.rules.rooms import IdleLimits
 from andon.errors import Invalid
+from andon.jobs.rules.best_nodes import IdleLimits
+from andon.model.codec import Percent
 from andon.model.job.cluster import Submission
 from andon.model.redaction import redact
 from andon.settings.clusters import ClusterSettings
@@ -31,7 +32,7 @@ KINDS: Final = {  # the resource's path, and its kind
 }
 
 
-class KubernetesOptions(Struct, frozen=True):
+class KubernetesOptions(Struct, frozen=True, forbid_unknown_fields=True):
     """The options of `[clusters.NAME]` of this kind; most can be set for one job as well."""
 
     namespace: str = ""  # empty: the context's own
@@ -45,8 +46,8 @@ class KubernetesOptions(Struct, frozen=True):
     memory: str = ""
     kind: str = "job"
     gpu_selection: bool = True
-    idle_utilization: float = 30.0
-    idle_memory: float = 50.0
+    idle_utilization: Percent = 30.0
+    idle_memory: Percent = 50.0
     env: tuple[str, ...] = ()
     volume: tuple[str, ...] = ()  # CLAIM:/PATH[:ro]
 
@@ -56,33 +57,24 @@ class KubernetesOptions(Struct, frozen=True):
 
 
 _MANY, _SWITCH = ("env", "volume"), "gpu_selection"
-_NUMBERS: Final = ("idle_utilization", "idle_memory")
-_FOR_ALL: Final = ("context", "hub", *_NUMBERS)
+_FOR_ALL: Final = ("context", "hub", "idle_utilization", "idle_memory")
 """Options of the table alone."""
 
 
 def read_options(settings: ClusterSettings) -> KubernetesOptions:
     """Returns the options; Invalid names one that is not known or not as it should be."""
-    given = dict[str, Any](settings.options)
     known = KubernetesOptions.__struct_fields__
-    for name, value in given.items():
+    for name in settings.options:
         if name not in known:
             raise Invalid(f"there is no option {name[:40]!a}", hint=", ".join(known))
-        if name in _MANY:
-            if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-                raise Invalid(f"{name} is not a list of texts", hint=f'{name} = ["…"]')
-            given[name] = tuple(value)
-        elif name in _NUMBERS:
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise Invalid(f"{name} is not a number", hint=f"{name} = 30")
-            if not 0 <= value <= 100:
-                raise Invalid(f"{name} is not from 0 to 100")
-        elif name == _SWITCH:
-            if not isinstance(value, bool):
-                raise Invalid(f"{name} is not true or false", hint=f"{name} = false")
-        elif not isinstance(value, str) or not value.isprintable():
-            raise Invalid(f"{name} is not a text of one line", hint=f'{name} = "…"')
-    return checked(KubernetesOptions(**given))
+    try:
+        found = convert(dict(settings.options), KubernetesOptions)
+    except ValidationError as exc:
+        name = str(exc).rpartition("$.")[2].strip("`").partition("[")[0]
+        raise Invalid(
+            f"{name} is not as it should be: {exc}", hint="see docs/clusters.md"
+        ) from None
+    return checked(found)
 
 
 def with_words(options: KubernetesOptions, words: Sequence[str]) -> KubernetesOptions:
@@ -107,30 +99,36 @@ def with_words(options: KubernetesOptions, words: Sequence[str]) -> KubernetesOp
 
 
 def checked(options: KubernetesOptions) -> KubernetesOptions:
-    for name in ("namespace", "queue", "service_account"):
-        value = getattr(options, name)
-        if value and (NAME.fullmatch(value) is None or len(value) > 63):
-            raise Invalid(
-                f"{name} {value[:60]!a} is not a name of Kubernetes",
-                hint="small letters, digits and -, at most 63",
-            )
-    for name in ("cpu", "memory"):
-        value = getattr(options, name)
-        if value and ((found := parse_quantity(value)) is None or found <= 0):
-            raise Invalid(f"{name} {value[:40]!a} is not a quantity", hint="such as 4, 500m, 64Gi")
-    if options.resource and not is_gpu(options.resource):
-        raise Invalid(
-            f"resource {options.resource[:60]!a} is no kind of GPU", hint="such as VENDOR.com/gpu"
-        )
-    if options.kind not in KINDS:
-        raise Invalid(f"there is no kind {options.kind[:40]!a}", hint=", ".join(KINDS))
-    for word in options.env:
-        if re.fullmatch(r"[A-Za-z_][\w.-]*=.*", word, re.S) is None:
-            raise Invalid(f"env {word.partition('=')[0][:60]!a} is not NAME=VALUE")
-    for word in options.volume:
-        if re.fullmatch(r"[a-z0-9][a-z0-9.-]*:/[^:]*(:ro)?", word) is None:
-            raise Invalid(f"volume {word[:60]!a} is not CLAIM:/PATH[:ro]")
+    """Returns the same options; Invalid names the first value that Kubernetes would refuse."""
+    small = "small letters, digits and -, at most 63"
+    rules = (
+        ("namespace", _is_name, f"is not a name of Kubernetes: {small}"),
+        ("queue", _is_name, f"is not a name of Kubernetes: {small}"),
+        ("service_account", _is_name, f"is not a name of Kubernetes: {small}"),
+        ("cpu", _is_amount, "is not a quantity such as 4, 500m or 64Gi"),
+        ("memory", _is_amount, "is not a quantity such as 4, 500m or 64Gi"),
+        ("resource", is_gpu, "is no kind of GPU such as VENDOR.com/gpu"),
+        ("kind", KINDS.__contains__, f"is none of {', '.join(KINDS)}"),
+        ("env", re.compile(r"[A-Za-z_][\w.-]*=.*", re.S).fullmatch, "is not NAME=VALUE"),
+        ("volume", re.compile(r"[a-z0-9][a-z0-9.-]*:/[^:]*(:ro)?").fullmatch,
+         "is not CLAIM:/PATH[:ro]"),
+    )  # fmt: skip
+    for name, is_valid, words in rules:
+        given = getattr(options, name)
+        for value in (given,) if isinstance(given, str) else given:
+            if value and not (value.isprintable() and is_valid(value)):
+                shown = value.partition("=")[0] if name == "env" else value
+                raise Invalid(f"{name} {shown[:60]!a} {words}")
     return options
+
+
+def _is_name(text: str) -> bool:
+    return NAME.fullmatch(text) is not None and len(text) <= 63
+
+
+def _is_amount(text: str) -> bool:
+    found = parse_quantity(text)
+    return found is not None and found > 0
 
 
 def job_name(label: str) -> str:
@@ -176,18 +174,17 @@ def manifest(
     notes = {NAME_NOTE: job.name, COMMAND_NOTE: redact(job.argv), PLACE_NOTE: placed}
     group, kind = KINDS[options.kind]
     pod = _pod(submission, options, resource, preferred)
+    queued = {QUEUE_LABEL: options.queue} if options.queue else {}
     head = {
         "apiVersion": group,
         "kind": kind,
         "metadata": {
             "name": job_name(label),
             "namespace": namespace,
-            "labels": dict(labels),
+            "labels": {**labels, **queued},
             "annotations": {name: value for name, value in notes.items() if value},
         },
     }
-    if options.queue:
-        head["metadata"]["labels"][QUEUE_LABEL] = options.queue
     template = {"metadata": {"labels": labels, "annotations": {NAME_NOTE: job.name}}, "spec": pod}
     if options.kind == "deployment":
         chosen = {"matchLabels": {JOB_LABEL: label}}

@@ -161,6 +161,7 @@ class BatchJob(ApiObject, frozen=True, rename="camel"):
 
 
 class ApiEvent(ApiObject, frozen=True, rename="camel"):
+    metadata: ObjectMeta = ObjectMeta()
     type: str = ""
     reason: str = ""
     message: str = ""

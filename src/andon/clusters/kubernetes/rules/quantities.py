@@ -10,7 +10,8 @@ from andon.clusters.kubernetes.rules.objects import Pod, PodContainer, Quantitie
 from andon.model.vendors import VENDORS
 
 _QUANTITY: Final = re.compile(
-    r"([+-]?(?:\d{1,30}\.?\d{0,30}|\.\d{1,30}))(m|u|n|k|[KMGTPE]i?|[eE][+-]?\d{1,2})?"
+    r"([+-]?(?:\d{1,30}\.?\d{0,30}|\.\d{1,30}))(m|u|n|k|[KMGTPE]i?|[eE][+-]?\d{1,2})?",
+    re.ASCII,
 )
 _SIGNS: Final = {"": 0, "n": -3, "u": -2, "m": -1, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4,
                  "P": 5, "E": 6}  # fmt: skip

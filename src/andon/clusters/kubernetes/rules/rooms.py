@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from andon.clusters.kubernetes.rules.objects import KubernetesNode, Pod, condition_of
 from andon.clusters.kubernetes.rules.quantities import gpus_in, pod_gpus
+from andon.jobs.rules.best_nodes import IdleLimits, best_nodes
 from andon.model.job.cluster import ClusterNode
 from andon.units import human_seconds
 
@@ -19,13 +21,6 @@ BEST: Final = 3
 """Nodes that a job prefers."""
 NO_READINGS: Final = "no andon reports this node's readings"
 _PRODUCT, _REPLICAS = "/gpu.product", "/gpu.replicas"
-
-
-class IdleLimits(Struct, frozen=True):
-    """A node below both is idle, in percent."""
-
-    utilization: float = 30.0
-    memory: float = 50.0
 
 
 class NodeLook(Struct, frozen=True):
@@ -45,13 +40,6 @@ class NodeLook(Struct, frozen=True):
     @property
     def is_fresh(self) -> bool:
         return self.age_seconds <= FRESH_SECONDS
-
-    def is_idle(self, limits: IdleLimits) -> bool:
-        """Whether it does little; a value that is not known counts as busy."""
-        load, memory = self.utilization_percent, self.memory_percent
-        if load is None or memory is None or not self.is_fresh:
-            return False
-        return load < limits.utilization and memory < limits.memory
 
     @property
     def idle_words(self) -> str | None:
@@ -144,9 +132,7 @@ def cluster_node(room: Room, look: NodeLook | None) -> ClusterNode:
     gpus, values = sum(room.has.values()), look if known and look is not None else NodeLook()
     why = {} if known else dict.fromkeys(_VALUES, _no_reading(look))
     if known:
-        why = {
-            name: "it does not report it" for name in _VALUES if getattr(values, name) is None
-        }
+        why = {name: "it does not report it" for name in _VALUES if getattr(values, name) is None}
     notes = [room.trouble, values.trouble, values.idle_words, _kinds(room)]
     return ClusterNode(
         room.name,
@@ -208,41 +194,25 @@ def usual_resource(rooms: Iterable[Room]) -> str | None:
     return max(sorted(counts), key=lambda name: counts[name]) if counts else None
 
 
-def best_rooms(
-    rooms: Sequence[Room],
-    looks: Mapping[str, NodeLook],
-    gpus: int,
-    resource: str | None,
-    limits: IdleLimits,
-) -> list[Room]:
-    """Returns the nodes that have room and are idle, best first: the most free GPUs, then the
-    least memory in use."""
-    fit = [room for room in rooms if room.free(resource) >= gpus]
-    idle = [room for room in fit if (look := looks.get(room.name)) and look.is_idle(limits)]
-    return sorted(
-        idle,
-        key=lambda one: (-one.free(resource), looks[one.name].memory_percent or 0.0, one.name),
-    )
-
-
 def placement(
     rooms: Sequence[Room],
     looks: Mapping[str, NodeLook],
     gpus: int,
-    resource: str | None,
+    resource: str,
     limits: IdleLimits,
 ) -> Placement:
     """Returns which nodes a job prefers; none if nothing is known of them."""
     if not any(look.is_fresh for look in looks.values()):
         return Placement(words="no preference: there are no readings of its nodes")
-    best = best_rooms(rooms, looks, gpus, resource, limits)
+    nodes = [
+        replace(cluster_node(room, looks.get(room.name)), free=room.free(resource))
+        for room in rooms
+    ]
+    best = best_nodes(nodes, gpus, limits)[:BEST]
     if not best:
         return Placement(words=f"no preference: no idle node has {gpus} free")
-    first = best[0]
-    return Placement(
-        tuple(one.name for one in best[:BEST]),
-        f"prefers {first.name}: {first.free(resource)} free, really idle",
-    )
+    words = f"prefers {best[0].name}: {best[0].free} free, really idle"
+    return Placement(tuple(one.name for one in best), words)
 
 
 def short_of(
@@ -271,9 +241,7 @@ def short_of(
         if words is not None and look is not None:
             idle = True
             by = f" by {', '.join(look.idle_pods[:3])}" if look.idle_pods else ""
-            lasted = (
-                "" if look.idle_seconds is None else f" for {human_seconds(look.idle_seconds)}"
-            )
+            lasted = "" if look.idle_seconds is None else f" for {human_seconds(look.idle_seconds)}"
             said[-1] += f", {look.idle_gpus} of them 0 % busy{lasted}{by}"
     most = ranked[0].free(resource)
     advice = ["ask its owner"] if idle else []

@@ -89,7 +89,8 @@ ENDS: Final = {  # the reason of a container or a pod that ended, or of a disrup
 }
 _OUT_OF: Final = "OutOf"
 NOT_STARTED: Final = PodWords(
-    "it was created and not started, because andon was interrupted", "andon cancel it, and submit it again"
+    "it was created and not started, because andon was interrupted",
+    "andon cancel it, and submit it again",
 )
 QUEUED: Final = PodWords("its queue has not admitted it yet")
 SUSPENDED: Final = PodWords("it is suspended", "whoever suspended it can resume it")
@@ -188,7 +189,7 @@ def _row(
 
 def state_of(job: BatchJob, pod: Pod | None) -> tuple[JobState, PodWords]:
     """Returns the state of a Job by its conditions and its last pod, and the reason for it."""
-    meta, spec, status = job.metadata, job.spec, job.status
+    meta, status = job.metadata, job.status
     active = pod is not None and pod.status.phase not in ("Succeeded", "Failed")
     if meta.note(CANCELLED_NOTE):
         if active and started_at(pod) is not None:
@@ -204,10 +205,16 @@ def state_of(job: BatchJob, pod: Pod | None) -> tuple[JobState, PodWords]:
             return pod_state(pod)
         words = ENDS.get(failed.reason) or PodWords(failed.reason or "it failed")
         return JobState.FAILED, _said(words, failed.message)
+    return _unended(job, pod)
+
+
+def _unended(job: BatchJob, pod: Pod | None) -> tuple[JobState, PodWords]:
+    """Returns the state of a Job that has neither succeeded nor failed."""
+    spec = job.spec
     if is_unstarted(spec.parallelism, ""):
         return JobState.WAITING, NOT_STARTED
     if spec.suspend:
-        return JobState.WAITING, QUEUED if meta.label(QUEUE_LABEL) else SUSPENDED
+        return JobState.WAITING, QUEUED if job.metadata.label(QUEUE_LABEL) else SUSPENDED
     if pod is None:
         return JobState.WAITING, NO_POD
     state, words = pod_state(pod)
