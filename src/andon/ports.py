@@ -414,13 +414,9 @@ class Previewing(Protocol):
     def preview(self, submission: Submission) -> str:
         """Returns what `submit` would send, as text; raises what it would refuse."""
 
-
-@runtime_checkable
-class Placing(Protocol):
-    """A cluster to which andon states a preference for nodes."""
-
     def placed(self, submission: Submission) -> str:
-        """Returns which nodes a job that was just submitted prefers, or why none."""
+        """Returns which nodes a job that was just submitted prefers, or why none; empty if andon
+        states no preference there."""
 
 
 class RunIndex(Protocol):

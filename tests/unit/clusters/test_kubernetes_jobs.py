@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from andon.clusters.kubernetes.rules import manifest as made
 from andon.clusters.kubernetes.rules.failures import ListExpired, of_kubectl, of_status
 from andon.clusters.kubernetes.rules.manifest import KubernetesOptions
-from andon.clusters.kubernetes.rules.objects import ApiEvent, BatchJob, Pod, seconds_of
+from andon.clusters.kubernetes.rules.objects import ApiEvent, ApiPod, BatchJob, seconds_of
 from andon.clusters.kubernetes.rules.states import (
     ENDS,
     WAITS,
@@ -194,13 +194,13 @@ def test_secrets_of_the_command_are_not_noted() -> None:
 # States.
 
 
-def pod(phase: str = "Pending", state: Any = None, node: str = "", **more: Any) -> Pod:
+def pod(phase: str = "Pending", state: Any = None, node: str = "", **more: Any) -> ApiPod:
     status = {"phase": phase, **more}
     if state is not None:
         status["containerStatuses"] = [{"name": "main", "state": state}]
     spec = {"nodeName": node, "containers": [{"name": "main"}]}
     meta = {"name": "p", "namespace": "default", "creationTimestamp": AT, "uid": "u"}
-    return convert({"metadata": meta, "spec": spec, "status": status}, Pod)
+    return convert({"metadata": meta, "spec": spec, "status": status}, ApiPod)
 
 
 def ended(code: int, reason: str = "Error") -> dict[str, Any]:
@@ -240,7 +240,7 @@ PODS = [
 
 
 @rows(("one", "state", "words"), PODS)
-def test_a_pods_state_is_told_in_words(one: Pod, state: JobState, words: str) -> None:
+def test_a_pods_state_is_told_in_words(one: ApiPod, state: JobState, words: str) -> None:
     found, why = pod_state(one)
     assert found is state
     assert why.text.startswith(words)
@@ -295,7 +295,7 @@ JOBS = [
 
 @rows(("one", "pods", "state", "words"), JOBS)
 def test_a_jobs_state_is_told_in_words(
-    one: BatchJob, pods: list[Pod], state: JobState, words: str
+    one: BatchJob, pods: list[ApiPod], state: JobState, words: str
 ) -> None:
     row = cluster_job(one, pods)
     assert (row.state, row.gpus, row.label) == (state, 2, "a1b2c3")
@@ -309,7 +309,7 @@ def test_pods_are_those_of_their_job_oldest_first() -> None:
     named = [("b", "2026-11-17T12:00:02Z"), ("a", "2026-11-17T12:00:01Z")]
     pods = [
         convert({"metadata": {"name": name, "namespace": "default", "creationTimestamp": at,
-                              "ownerReferences": [owner]}}, Pod)
+                              "ownerReferences": [owner]}}, ApiPod)
         for name, at in named
     ]  # fmt: skip
     assert [one.metadata.name for one in grouped(pods)["default/andon-x"]] == ["a", "b"]

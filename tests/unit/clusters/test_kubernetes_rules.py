@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.clusters.kubernetes.rules.objects import (
-    Condition,
+    ApiCondition,
+    ApiPod,
     KubernetesNode,
     NodeSpec,
     NodeStatus,
     NodeTaint,
     ObjectMeta,
-    Pod,
     PodContainer,
     PodSpec,
     PodStatus,
@@ -90,7 +90,7 @@ def test_every_name_of_a_gpu_counts_and_no_other(name: str, counts: bool) -> Non
 
 
 def container(gpus: int = 0, resource: str = GPU, policy: str | None = None, **more: Any) -> Any:
-    given = {resource: str(gpus)} if gpus else {}
+    given: Any = {resource: str(gpus)} if gpus else {}
     needs = ResourceNeeds(limits=given, requests=more.get("requests"))
     return PodContainer("c", resources=needs, restart_policy=policy)
 
@@ -111,7 +111,7 @@ def container(gpus: int = 0, resource: str = GPU, policy: str | None = None, **m
 def test_a_pod_takes_what_its_containers_take_at_any_time(
     containers: list[PodContainer], inits: list[PodContainer], count: int
 ) -> None:
-    pod = Pod(spec=PodSpec(containers=containers, init_containers=inits))
+    pod = ApiPod(spec=PodSpec(containers=containers, init_containers=inits))
     assert sum(pod_gpus(pod).values()) == count
 
 
@@ -119,13 +119,13 @@ def node(name: str, gpus: Any = 4, ready: str = "True", **more: Any) -> Kubernet
     return KubernetesNode(
         ObjectMeta(name, labels=more.get("labels")),
         NodeSpec(more.get("cordoned", False), more.get("taints")),
-        NodeStatus({GPU: gpus, **more.get("has", {})}, [Condition("Ready", ready)]),
+        NodeStatus({GPU: gpus, **more.get("has", {})}, [ApiCondition("Ready", ready)]),
     )
 
 
-def pod(where: str, gpus: int, phase: str = "Running", **more: Any) -> Pod:
+def pod(where: str, gpus: int, phase: str = "Running", **more: Any) -> ApiPod:
     spec = PodSpec(where, [container(gpus, more.get("resource", GPU))])
-    return Pod(ObjectMeta("p", "default"), spec, PodStatus(phase))
+    return ApiPod(ObjectMeta("p", "default"), spec, PodStatus(phase))
 
 
 @rows(
@@ -151,7 +151,7 @@ def pod(where: str, gpus: int, phase: str = "Running", **more: Any) -> Pod:
     ],
 )
 def test_free_is_what_pods_that_have_not_ended_leave(
-    made: KubernetesNode, pods: list[Pod], state: str, free: int
+    made: KubernetesNode, pods: list[ApiPod], state: str, free: int
 ) -> None:
     (room,) = rooms_of([made], pods)
     assert (room.state, room.free()) == (state, free)

@@ -19,12 +19,12 @@ from andon.clusters.kubernetes.rules import states
 from andon.clusters.kubernetes.rules.manifest import JOB_LABEL, USER_LABEL, KubernetesOptions
 from andon.clusters.kubernetes.rules.objects import (
     ApiEvent,
+    ApiPod,
     BatchJob,
     KubernetesNode,
-    Pod,
     condition_of,
 )
-from andon.clusters.kubernetes.rules.rooms import NodeLook, Placement, Room
+from andon.clusters.kubernetes.rules.rooms import NodeLook, NodePreference, Room
 from andon.clusters.kubernetes.transport import transport_of
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.host.users import user_name
@@ -38,11 +38,11 @@ NODES, PODS = "/api/v1/nodes", "/api/v1/pods"
 RUNNING: Final = "status.phase!=Succeeded,status.phase!=Failed"
 TRIES: Final = 4
 """A change that someone else's change meets is made again."""
-OFF: Final = Placement(words="no preference: GPU selection is off")
+OFF: Final = NodePreference(words="no preference: GPU selection is off")
 
 
 class KubernetesCluster:
-    """Implements ports.Cluster, Previewing and Placing by the API of a cluster."""
+    """Implements ports.Cluster and Previewing by the API of a cluster."""
 
     shared_folder: str | None = None
 
@@ -78,7 +78,7 @@ class KubernetesCluster:
     def jobs(self, since: float, everyone: bool = False) -> Sequence[ClusterJob]:
         namespace = self._namespace()
         jobs = self._list(made.path_of("job", namespace), BatchJob)
-        pods = states.grouped(self._list(f"/api/v1/namespaces/{namespace}/pods", Pod))
+        pods = states.grouped(self._list(f"/api/v1/namespaces/{namespace}/pods", ApiPod))
         found = list[ClusterJob]()
         for job in jobs:
             key = f"{job.metadata.namespace}/{job.metadata.name}"
@@ -257,7 +257,7 @@ class KubernetesCluster:
             return False
         return everyone or user in ("", made.label_value(self._user))
 
-    def _find(self, job: str) -> tuple[ClusterJob, list[Pod]]:
+    def _find(self, job: str) -> tuple[ClusterJob, list[ApiPod]]:
         namespace, name = self._parts(job)
         pods = self._pods_of(namespace, name)
         try:
@@ -271,16 +271,16 @@ class KubernetesCluster:
             ) from None
         return states.cluster_job(parsed(BatchJob, body), pods), pods
 
-    def _pods_of(self, namespace: str, name: str) -> list[Pod]:
+    def _pods_of(self, namespace: str, name: str) -> list[ApiPod]:
         path = f"/api/v1/namespaces/{namespace}/pods"
         label = name.removeprefix("andon-")
         asked = {"labelSelector": f"{JOB_LABEL}={label}"} if label != name else {}
-        found = list_all(self._transport, path, Pod, **asked)[0]
+        found = list_all(self._transport, path, ApiPod, **asked)[0]
         return states.grouped(found).get(f"{namespace}/{name}", [])
 
     def _rooms(self) -> list[Room]:
         nodes = self._list(NODES, KubernetesNode)
-        return placing.rooms_of(nodes, self._list(PODS, Pod, fieldSelector=RUNNING))
+        return placing.rooms_of(nodes, self._list(PODS, ApiPod, fieldSelector=RUNNING))
 
     def _looks(self) -> Mapping[str, NodeLook]:
         return hub_looks(self._options.hub, self._seconds)
@@ -301,7 +301,7 @@ class KubernetesCluster:
     def _advice(self, job: ClusterJob) -> str:
         return placing.short_of(job.gpus or 0, None, self._rooms(), self._looks())[1]
 
-    def _troubles(self, job: ClusterJob, pod: Pod | None) -> list[ClusterReason]:
+    def _troubles(self, job: ClusterJob, pod: ApiPod | None) -> list[ClusterReason]:
         """Returns what is wrong with a job that runs."""
         if job.reason:
             return [ClusterReason(job.reason)]
@@ -310,7 +310,7 @@ class KubernetesCluster:
         words = states.lost_node(pod, {room.name: room.state for room in self._rooms()})
         return [] if words is None else [ClusterReason(words, "andon nodes --on shows it")]
 
-    def _event(self, job: ClusterJob, pod: Pod | None) -> str:
+    def _event(self, job: ClusterJob, pod: ApiPod | None) -> str:
         """Returns the newest warning about the pod, or the Job while it has none."""
         namespace, name = self._parts(job.id)
         about = name if pod is None else pod.metadata.name

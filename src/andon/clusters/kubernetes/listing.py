@@ -11,8 +11,8 @@ import msgspec
 from msgspec.json import Decoder
 
 from andon.clusters.kubernetes.rules.failures import ListExpired, failure
-from andon.clusters.kubernetes.rules.objects import ListOf, ObjectMeta, Watched
-from andon.clusters.kubernetes.transport import Transport
+from andon.clusters.kubernetes.rules.objects import ListOf, ObjectMeta, WatchEvent
+from andon.clusters.kubernetes.transport import ApiTransport
 from andon.errors import AndonError, Unavailable
 
 PAGE: Final = 1000
@@ -47,9 +47,10 @@ def parsed(kind: Any, body: bytes) -> Any:
         raise Unavailable(f"Kubernetes answers something else: {exc}"[:200]) from exc
 
 
-def list_all(transport: Transport, path: str, kind: type[T], **query: str) -> tuple[list[T], str]:
-    """Returns all objects and the version of the list. One whose pages expire on the way is begun
-    again."""
+def list_all(
+    transport: ApiTransport, path: str, kind: type[T], **query: str
+) -> tuple[list[T], str]:
+    """Returns all objects and the version of the list. One whose pages expire is begun again."""
     for _ in range(RESTARTS):
         with suppress(ListExpired):
             return _pages(transport, path, kind, query)
@@ -57,7 +58,7 @@ def list_all(transport: Transport, path: str, kind: type[T], **query: str) -> tu
 
 
 def _pages(
-    transport: Transport, path: str, kind: type[T], query: dict[str, str]
+    transport: ApiTransport, path: str, kind: type[T], query: dict[str, str]
 ) -> tuple[list[T], str]:
     found, token = list[T](), ""
     while True:
@@ -73,7 +74,7 @@ class FollowedList(Generic[T]):
     """A list that is asked for once and then followed by a watch, in a thread that begins when it
     is wanted a second time: a single command needs none."""
 
-    def __init__(self, transport: Transport, path: str, kind: type[T], **query: str) -> None:
+    def __init__(self, transport: ApiTransport, path: str, kind: type[T], **query: str) -> None:
         self._transport, self._path, self._kind, self._query = transport, path, kind, query
         self._lock = threading.Lock()
         self._objects, self._version = dict[str, T](), ""
@@ -118,7 +119,7 @@ class FollowedList(Generic[T]):
         """Reads one watch to its end; returns whether another is wanted."""
         began, query = time.monotonic(), {**self._query, "resourceVersion": self._version}
         path = with_query(self._path, watch="1", allowWatchBookmarks="true", **query)
-        decoder = Decoder(Watched[self._kind])  # type: ignore[name-defined]
+        decoder = Decoder(WatchEvent[self._kind])  # type: ignore[name-defined]
         for line in lines_of(self._transport.stream(path, LIST_SECONDS)):
             if b'"ERROR"' in line[:40]:
                 raise failure("Expired", "the watch ended")

@@ -14,9 +14,9 @@ from typing import Final
 
 from andon.clusters.kubernetes.listing import with_query
 from andon.clusters.kubernetes.rules.manifest import CONTAINER
-from andon.clusters.kubernetes.rules.objects import Pod
+from andon.clusters.kubernetes.rules.objects import ApiPod
 from andon.clusters.kubernetes.rules.states import started_at
-from andon.clusters.kubernetes.transport import Transport
+from andon.clusters.kubernetes.transport import ApiTransport
 from andon.errors import AndonError, Gone
 from andon.model.job.cluster import ClusterLog
 
@@ -27,7 +27,7 @@ ENDED: Final = ("Succeeded", "Failed")
 class PodLog:
     """The output of one pod, as far as it was read."""
 
-    def __init__(self, transport: Transport, pod: Pod) -> None:
+    def __init__(self, transport: ApiTransport, pod: ApiPod) -> None:
         self._transport = transport
         with TemporaryFile() as file:
             self._file = os.dup(file.fileno())
@@ -86,11 +86,11 @@ class PodLog:
 class JobLogs:
     """The outputs of jobs that were asked for."""
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: ApiTransport) -> None:
         self._transport, self._logs = transport, dict[str, PodLog]()
 
     def read(
-        self, pods: Sequence[Pod], start: int | None, most_bytes: int, settled: bool
+        self, pods: Sequence[ApiPod], start: int | None, most_bytes: int, settled: bool
     ) -> ClusterLog:
         """Returns a part of the output of these pods, oldest first, of whole characters."""
         logs = list[PodLog]()

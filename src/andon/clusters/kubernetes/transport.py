@@ -28,7 +28,7 @@ LONGEST_WAIT_SECONDS: Final = 5.0
 _VERBS: Final = {"GET": "get", "POST": "create", "PUT": "replace", "DELETE": "delete"}
 
 
-class Transport(Protocol):
+class ApiTransport(Protocol):
     """How the API is asked. Raises one of andon's errors, in one sentence."""
 
     def ask(self, method: str, path: str, body: str = "") -> bytes:
@@ -42,7 +42,7 @@ class Transport(Protocol):
         """Returns the namespace that is meant where none is named."""
 
 
-def transport_of(options: KubernetesOptions, seconds: float) -> Transport:
+def transport_of(options: KubernetesOptions, seconds: float) -> ApiTransport:
     """Returns requests of the pod's account inside a cluster; kubectl's elsewhere, or where a
     context is named."""
     host = os.environ.get(HOST)
@@ -52,7 +52,7 @@ def transport_of(options: KubernetesOptions, seconds: float) -> Transport:
 
 
 class KubectlTransport:
-    """Implements Transport with `kubectl`."""
+    """Implements ApiTransport with `kubectl`."""
 
     def __init__(self, context: str, seconds: float) -> None:
         self._command = ["kubectl", *([f"--context={context}"] if context else [])]
@@ -115,7 +115,7 @@ def _no_kubectl(exc: OSError) -> Invalid | Unavailable:
 
 
 class InsideTransport:
-    """Implements Transport in a pod."""
+    """Implements ApiTransport in a pod."""
 
     def __init__(self, host: str, port: int, seconds: float, account: Path) -> None:
         self._host, self._port, self._seconds, self._account = host, port, seconds, account

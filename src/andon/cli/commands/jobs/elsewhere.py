@@ -17,7 +17,7 @@ from andon.jobs.rules.cluster_views import named, view_of
 from andon.jobs.rules.polling import PAST_SECONDS
 from andon.model.job import JobState, JobView
 from andon.model.job.cluster import ClusterReason, Submission
-from andon.ports import Placing, Previewing
+from andon.ports import Previewing
 
 # Submit.
 
@@ -26,7 +26,7 @@ def say_submitted(
     choices: Choices, cluster: OpenCluster, label: str, submission: Submission
 ) -> None:
     terminal, opened = Terminal.of(choices), cluster.open()
-    if isinstance(opened, Placing) and (placed := opened.placed(submission)):
+    if isinstance(opened, Previewing) and (placed := opened.placed(submission)):
         notice(f"{label}: {placed}", choices)
     if not terminal.live:
         terminal.show(f"{label}\n")

@@ -219,8 +219,7 @@ def _pod(
         "command": list(job.argv),
         "resources": resources,
         "env": [
-            {"name": "ANDON_JOB_LABEL", "value": submission.label},
-            *(dict(zip(("name", "value"), one.split("=", 1), strict=True)) for one in options.env),
+            dict(zip(("name", "value"), one.split("=", 1), strict=True)) for one in options.env
         ],
     }
     if job.container.get("pull") == "always":

@@ -80,7 +80,7 @@ class ContainerStatus(ApiObject, frozen=True, rename="camel"):
     restart_count: int = 0
 
 
-class Condition(ApiObject, frozen=True, rename="camel"):
+class ApiCondition(ApiObject, frozen=True, rename="camel"):
     type: str = ""
     status: str = ""
     reason: str = ""
@@ -92,12 +92,12 @@ class PodStatus(ApiObject, frozen=True, rename="camel"):
     phase: str = ""
     reason: str = ""
     message: str = ""
-    conditions: list[Condition] | None = None
+    conditions: list[ApiCondition] | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
 
 
-class Pod(ApiObject, frozen=True, rename="camel"):
+class ApiPod(ApiObject, frozen=True, rename="camel"):
     metadata: ObjectMeta = ObjectMeta()
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
@@ -125,7 +125,7 @@ class NodeSpec(ApiObject, frozen=True, rename="camel"):
 
 class NodeStatus(ApiObject, frozen=True, rename="camel"):
     allocatable: Quantities | None = None
-    conditions: list[Condition] | None = None
+    conditions: list[ApiCondition] | None = None
 
 
 class KubernetesNode(ApiObject, frozen=True, rename="camel"):
@@ -149,7 +149,7 @@ class BatchStatus(ApiObject, frozen=True, rename="camel"):
     active: int = 0
     failed: int = 0
     completion_time: str | None = None
-    conditions: list[Condition] | None = None
+    conditions: list[ApiCondition] | None = None
 
 
 class BatchJob(ApiObject, frozen=True, rename="camel"):
@@ -180,7 +180,7 @@ class ListOf(ApiObject, Generic[T], frozen=True, rename="camel"):
     items: list[T] | None = None
 
 
-class Watched(ApiObject, Generic[T], frozen=True, rename="camel"):
+class WatchEvent(ApiObject, Generic[T], frozen=True, rename="camel"):
     """One line of a watch."""
 
     type: str
@@ -197,5 +197,5 @@ def seconds_of(text: str | None) -> float | None:
         return None
 
 
-def condition_of(conditions: list[Condition] | None, kind: str) -> Condition | None:
+def condition_of(conditions: list[ApiCondition] | None, kind: str) -> ApiCondition | None:
     return next((one for one in conditions or () if one.type == kind), None)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Final
 
-from andon.clusters.kubernetes.rules.objects import Pod, PodContainer, Quantities
+from andon.clusters.kubernetes.rules.objects import ApiPod, PodContainer, Quantities
 from andon.model.vendors import VENDORS
 
 _QUANTITY: Final = re.compile(
@@ -61,7 +61,7 @@ def gpus_in(quantities: Quantities | None, up: bool) -> Counter[str]:
     return Counter({name: count for name, count in found.items() if is_gpu(name) and count})
 
 
-def pod_gpus(pod: Pod) -> Counter[str]:
+def pod_gpus(pod: ApiPod) -> Counter[str]:
     """Returns what a pod takes from its node: its containers together, or the init container that
     needs most, with those that keep running beside the others."""
     beside, most = Counter[str](), Counter[str]()

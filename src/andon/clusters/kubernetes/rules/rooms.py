@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from andon.clusters.kubernetes.rules.objects import KubernetesNode, Pod, condition_of
+from andon.clusters.kubernetes.rules.objects import ApiPod, KubernetesNode, condition_of
 from andon.clusters.kubernetes.rules.quantities import gpus_in, pod_gpus
 from andon.jobs.rules.best_nodes import IdleLimits, best_nodes
 from andon.model.job.cluster import ClusterNode
@@ -73,7 +73,7 @@ class Room(Struct, frozen=True):
         return sum(left) if self.usable else 0
 
 
-def rooms_of(nodes: Iterable[KubernetesNode], pods: Iterable[Pod]) -> list[Room]:
+def rooms_of(nodes: Iterable[KubernetesNode], pods: Iterable[ApiPod]) -> list[Room]:
     """Returns the nodes with GPUs, by name. Pods that ended give back what they had, although a
     node's allocatable number never changes."""
     taken, claims = dict[str, Counter[str]](), Counter[str]()
@@ -179,7 +179,7 @@ def _kinds(room: Room) -> str | None:
 # The choice.
 
 
-class Placement(Struct, frozen=True):
+class NodePreference(Struct, frozen=True):
     """The nodes that a job prefers, best first, and why."""
 
     nodes: tuple[str, ...] = ()
@@ -200,19 +200,19 @@ def placement(
     gpus: int,
     resource: str,
     limits: IdleLimits,
-) -> Placement:
+) -> NodePreference:
     """Returns which nodes a job prefers; none if nothing is known of them."""
     if not any(look.is_fresh for look in looks.values()):
-        return Placement(words="no preference: there are no readings of its nodes")
+        return NodePreference(words="no preference: there are no readings of its nodes")
     nodes = [
         replace(cluster_node(room, looks.get(room.name)), free=room.free(resource))
         for room in rooms
     ]
     best = best_nodes(nodes, gpus, limits)[:BEST]
     if not best:
-        return Placement(words=f"no preference: no idle node has {gpus} free")
+        return NodePreference(words=f"no preference: no idle node has {gpus} free")
     words = f"prefers {best[0].name}: {best[0].free} free, really idle"
-    return Placement(tuple(one.name for one in best), words)
+    return NodePreference(tuple(one.name for one in best), words)
 
 
 def short_of(

@@ -16,10 +16,10 @@ from andon.clusters.kubernetes.rules.manifest import (
 )
 from andon.clusters.kubernetes.rules.objects import (
     ApiEvent,
+    ApiPod,
     BatchJob,
     ContainerStatus,
     ObjectMeta,
-    Pod,
     RunningState,
     condition_of,
     seconds_of,
@@ -97,10 +97,10 @@ SUSPENDED: Final = PodWords("it is suspended", "whoever suspended it can resume 
 NO_POD: Final = PodWords("it has no pod yet")
 
 
-def grouped(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
+def grouped(pods: Iterable[ApiPod]) -> dict[str, list[ApiPod]]:
     """Returns pods by the id of the Job that made them, oldest first; one that no Job made is
     under the label of its submission, or its own name."""
-    found = dict[str, list[Pod]]()
+    found = dict[str, list[ApiPod]]()
     for pod in pods:
         meta = pod.metadata
         label = meta.label(JOB_LABEL)
@@ -111,12 +111,12 @@ def grouped(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
     return found
 
 
-def cluster_job(job: BatchJob, pods: Sequence[Pod]) -> ClusterJob:
+def cluster_job(job: BatchJob, pods: Sequence[ApiPod]) -> ClusterJob:
     """Returns a Job as every view shows it; `pods` are those it made, oldest first."""
     meta, pod = job.metadata, pods[-1] if pods else None
     state, words = state_of(job, pod)
     end = None if pod is None else ended_container(pod)
-    template = Pod(spec=job.spec.template.spec)
+    template = ApiPod(spec=job.spec.template.spec)
     began = seconds_of(meta.note(STARTED_NOTE)) or started_at(pod)
     done = _ended_at(job, pod) if state.is_settled else None
     code = None if end is None or state not in (JobState.SUCCEEDED, JobState.FAILED) else end
@@ -133,7 +133,7 @@ def cluster_job(job: BatchJob, pods: Sequence[Pod]) -> ClusterJob:
     )
 
 
-def pod_job(pods: Sequence[Pod], name: str) -> ClusterJob:
+def pod_job(pods: Sequence[ApiPod], name: str) -> ClusterJob:
     """Returns pods that no Job made as one job."""
     pod = pods[-1]
     state, words = pod_state(pod)
@@ -156,7 +156,7 @@ def pod_job(pods: Sequence[Pod], name: str) -> ClusterJob:
 
 def _row(
     meta: ObjectMeta,
-    pod: Pod,
+    pod: ApiPod,
     state: JobState,
     reason: str | None,
     name: str = "",
@@ -187,7 +187,7 @@ def _row(
     )
 
 
-def state_of(job: BatchJob, pod: Pod | None) -> tuple[JobState, PodWords]:
+def state_of(job: BatchJob, pod: ApiPod | None) -> tuple[JobState, PodWords]:
     """Returns the state of a Job by its conditions and its last pod, and the reason for it."""
     meta, status = job.metadata, job.status
     active = pod is not None and pod.status.phase not in ("Succeeded", "Failed")
@@ -208,7 +208,7 @@ def state_of(job: BatchJob, pod: Pod | None) -> tuple[JobState, PodWords]:
     return _unended(job, pod)
 
 
-def _unended(job: BatchJob, pod: Pod | None) -> tuple[JobState, PodWords]:
+def _unended(job: BatchJob, pod: ApiPod | None) -> tuple[JobState, PodWords]:
     """Returns the state of a Job that has neither succeeded nor failed."""
     spec = job.spec
     if is_unstarted(spec.parallelism, ""):
@@ -223,7 +223,7 @@ def _unended(job: BatchJob, pod: Pod | None) -> tuple[JobState, PodWords]:
     return state, words
 
 
-def pod_state(pod: Pod) -> tuple[JobState, PodWords]:
+def pod_state(pod: ApiPod) -> tuple[JobState, PodWords]:
     status = pod.status
     if status.phase == "Succeeded":
         return JobState.SUCCEEDED, PodWords("")
@@ -250,7 +250,7 @@ def pod_state(pod: Pod) -> tuple[JobState, PodWords]:
     return JobState.WAITING, PodWords("the scheduler has not looked at it yet")
 
 
-def _failed(pod: Pod) -> tuple[JobState, PodWords]:
+def _failed(pod: ApiPod) -> tuple[JobState, PodWords]:
     status, end = pod.status, ended_container(pod)
     disrupted = condition_of(status.conditions, "DisruptionTarget")
     reasons = [status.reason, disrupted.reason if disrupted is not None else ""]
@@ -272,13 +272,13 @@ def _failed(pod: Pod) -> tuple[JobState, PodWords]:
     return JobState.FAILED, PodWords(f"exit code {code}")
 
 
-def ended_container(pod: Pod) -> RunningState | None:
+def ended_container(pod: ApiPod) -> RunningState | None:
     """Returns how its container ended: the first that failed, else the first."""
     ends = [one.state.terminated for one in _statuses(pod) if one.state.terminated is not None]
     return next((end for end in ends if end.exit_code), ends[0] if ends else None)
 
 
-def started_at(pod: Pod | None) -> float | None:
+def started_at(pod: ApiPod | None) -> float | None:
     """Returns when its first container began."""
     if pod is None:
         return None
@@ -289,11 +289,11 @@ def started_at(pod: Pod | None) -> float | None:
     return None
 
 
-def _statuses(pod: Pod) -> list[ContainerStatus]:
+def _statuses(pod: ApiPod) -> list[ContainerStatus]:
     return pod.status.container_statuses or []
 
 
-def _ended_at(job: BatchJob, pod: Pod | None) -> float | None:
+def _ended_at(job: BatchJob, pod: ApiPod | None) -> float | None:
     failed = condition_of(job.status.conditions, "Failed")
     end = None if pod is None else ended_container(pod)
     texts = (
@@ -319,7 +319,7 @@ def last_warning(events: Iterable[ApiEvent]) -> str:
     return printable(told[-1].message)[:LONGEST] if told else ""
 
 
-def lost_node(pod: Pod, states: Mapping[str, str]) -> str | None:
+def lost_node(pod: ApiPod, states: Mapping[str, str]) -> str | None:
     """Returns what is wrong with the node of a running pod."""
     state = states.get(pod.spec.node_name)
     if state != "not-ready":
