@@ -8,7 +8,7 @@ with andon.GpuMonitorCallback().with_thermal_threshold(80).on_alert(print_it) as
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -68,8 +68,8 @@ class GpuMonitorCallback(LoopHook):
         self._config, self._interval = config or AlertConfig(), float(interval_secs)
         self._calls = [] if on_alert is None else [on_alert]
         super().__init__(longest_pause_seconds)
-        self._action = action
-        self._run = RecordedRun(name, params, kind=RunKind.CALLBACK, quiet=quiet)
+        self._action, self._quiet, self._name, self._given = action, quiet, name, params
+        self._run = self._new_run()
         self._system = AndonSystem(self._config)
         self._current: dict[AlertKey, GpuAlert] = {}
         self._pausing: set[AlertKey] = set()
@@ -78,6 +78,25 @@ class GpuMonitorCallback(LoopHook):
         self._uuids: frozenset[str] = frozenset()
         if thermal_threshold is not None:
             self.with_thermal_threshold(thermal_threshold)
+
+    def _new_run(self) -> RecordedRun:
+        return RecordedRun(self._name, self._given, kind=RunKind.CALLBACK, quiet=self._quiet)
+
+    def _keywords(self) -> dict[str, Any]:
+        """Returns the arguments that make another one like this."""
+        return {
+            "interval_secs": self._interval,
+            "config": self._config,
+            "action": self._action,
+            "name": self._name,
+            "params": self._given,
+            "longest_pause_seconds": self._longest,
+            "quiet": self._quiet,
+        }
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, and what another process unpickles, has the same settings and no run yet."""
+        return _remade, (type(self), self._keywords(), tuple(self._calls))
 
     # How it is set up.
 
@@ -143,7 +162,11 @@ class GpuMonitorCallback(LoopHook):
     def take(self, snapshot: Snapshot) -> None:
         """Check one snapshot, and call for every alert that begins."""
         mine = [s for s in snapshot.devices if s.device.uuid in self._uuids]
-        found = self._system.check(GpuMetrics.from_status(status) for status in mine)
+        self.check([GpuMetrics.from_status(status) for status in mine])
+
+    def check(self, metrics: Sequence[GpuMetrics]) -> None:
+        """Check the readings of the run's devices, and call for every alert that begins."""
+        found = self._system.check(metrics)
         current = {(type(alert), alert.device): alert for alert in found}
         fresh = [alert for key, alert in current.items() if key not in self._current]
         with self._changed:
@@ -195,3 +218,14 @@ class GpuMonitorCallback(LoopHook):
         at: TracebackType | None,
     ) -> None:
         self.end(error)
+
+
+def _remade(
+    kind: type[GpuMonitorCallback],
+    keywords: Mapping[str, Any],
+    calls: Sequence[Callable[[GpuAlert], object]],
+) -> GpuMonitorCallback:
+    made = kind(**keywords)
+    for call in calls:
+        made.on_alert(call)
+    return made
