@@ -15,10 +15,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from andon.api.compat.metrics import GpuMetrics
-from andon.api.run import RecordedRun, event_line, logged_lines
 from andon.callbacks.monitor import GpuMonitorCallback
 from andon.callbacks.rules.steps import (
     PREFIX,
@@ -29,10 +27,10 @@ from andon.callbacks.rules.steps import (
     tracked_values,
 )
 from andon.errors import Invalid
-from andon.failures.log import FailureLog
-from andon.model.run.record import RunBegin, RunEnd, RunKind, RunLine, RunSample
-from andon.runs.rules.ranks import RECORD_VARIABLE
-from andon.runs.rules.usage_words import loop_words
+
+if TYPE_CHECKING:
+    from andon.api.compat.metrics import GpuMetrics
+    from andon.model.run.record import RunBegin, RunDevice, RunEnd, RunLine
 
 log = logging.getLogger("andon")
 
@@ -62,6 +60,8 @@ class TrainingMonitor(GpuMonitorCallback):
             raise Invalid(f"{trackers!r} is not a choice", hint='"missing", "all" or "none"')
         self._trackers = trackers
         super().__init__(*args, **keywords)
+        from andon.failures.log import FailureLog
+
         self._failures = FailureLog("andon", "recording a fit failed; continuing")
         self._reset()
 
@@ -87,8 +87,14 @@ class TrainingMonitor(GpuMonitorCallback):
         self, total_steps: float | None, variables: Mapping[str, str] | None = None, ranks: int = 1
     ) -> None:
         """Starts the record, its thread and the alerts; a fit that was left open is ended."""
+        from andon.api.run import RecordedRun
+        from andon.model.run.record import RunKind
+        from andon.runs.rules.ranks import RECORD_VARIABLE
+
         if self._run.id is not None:
             if self._run.ended is None:
+                if self._clock.untouched:  # it is listed twice
+                    return
                 self.end(GeneratorExit())
             self._reset()
         self._total, self._ranks = total_steps, ranks
@@ -141,7 +147,9 @@ class TrainingMonitor(GpuMonitorCallback):
             shapes = next((found for one in _batches(error) if (found := shapes_of(one))), None)
             self.note("out_of_memory", step=self._clock.steps, batch_shape=shapes)
 
-    def _last_words(self, begin: RunBegin, end: RunEnd) -> str:
+    def _last_words(self, begin: "RunBegin", end: "RunEnd") -> str:
+        from andon.runs.rules.usage_words import loop_words
+
         return loop_words(begin, end, self._clock.waiting_share(time.monotonic()))
 
     # What hooks call.
@@ -183,10 +191,14 @@ class TrainingMonitor(GpuMonitorCallback):
 
     def note(self, name: str, /, **data: Any) -> None:
         """Queues an event of the record."""
+        from andon.api.run import event_line
+
         self._queue.append(event_line(name, data))
 
     def logged(self, step: Any, values: Mapping[str, Any]) -> None:
         """Queues what the framework logs, when it does: the values are numbers by then."""
+        from andon.api.run import logged_lines
+
         self._queue.extend(logged_lines(step, values))
 
     def interrupted(self, what: str, /, **data: Any) -> None:
@@ -224,7 +236,7 @@ class TrainingMonitor(GpuMonitorCallback):
             line["waiting_for_data_percent"] = round(100 * share, 2)
         if line and self._total:
             line["total_steps"] = self._total
-        self._queue.extend(logged_lines(self._clock.steps, line))
+        self.logged(self._clock.steps, line)
 
     def _beat(self) -> None:
         self._safely(self._find_board)
@@ -261,6 +273,7 @@ class TrainingMonitor(GpuMonitorCallback):
         recorder = self._run.recorder
         if self._parent is None or recorder is None:
             return
+        from andon.model.run.record import RunSample
         from andon.runs.follower import RecordFollower
 
         devices = {one.uuid: one for one in recorder.begin.devices}
@@ -282,15 +295,18 @@ class TrainingMonitor(GpuMonitorCallback):
         self._values = tracked_values(used, share, len(self._current))
 
 
-def _metrics(device: Any, readings: Mapping[str, Any]) -> GpuMetrics:
-    names = ("temperature_celsius", "utilization_percent", "memory_used_bytes")
+def _metrics(device: "RunDevice", readings: Mapping[str, Any]) -> "GpuMetrics":
+    from andon.api.compat.metrics import GpuMetrics
+
     return GpuMetrics(
-        device.index,
-        device.name,
-        *(readings.get(name) for name in names),
-        device.memory_total_bytes,
-        readings.get("power_watts"),
-        readings.get("power_limit_watts") or device.power_limit_watts,
+        device_id=device.index,
+        name=device.name,
+        temperature_celsius=readings.get("temperature_celsius"),
+        utilization_percent=readings.get("utilization_percent"),
+        memory_used_bytes=readings.get("memory_used_bytes"),
+        memory_total_bytes=device.memory_total_bytes,
+        power_watts=readings.get("power_watts"),
+        power_limit_watts=readings.get("power_limit_watts") or device.power_limit_watts,
     )
 
 

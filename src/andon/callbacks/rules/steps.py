@@ -3,29 +3,29 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
-
 PREFIX = "andon/"
 TRACKED_BY_OTHERS = frozenset({"utilization_percent", "memory_peak_bytes"})
 """What trackers with a system monitor of their own record too."""
 
 
-class StepClock(Struct):
+class StepClock:
     """Waiting is the time from the end of a step to the start of the next one.
 
     Numbers tell steps apart: a framework may report the end of a step after the next has begun,
     and a callback that is listed twice reports each twice.
     """
 
-    steps: int = 0
-    samples: int = 0
-    tokens: int = 0
-    waited_seconds: float = 0.0
-    _counted: float = 0.0
-    _since: float | None = None  # None while nothing counts, as during validation
-    _ended: float | None = None
-    _begun: object = None
-    _last: object = None
+    def __init__(self) -> None:
+        self.steps = self.samples = self.tokens = 0
+        self.waited_seconds = self._counted = 0.0
+        self._since: float | None = None  # None while nothing counts, as during validation
+        self._ended: float | None = None
+        self._begun: object = None
+        self._last: object = None
+
+    @property
+    def untouched(self) -> bool:
+        return not self.steps and self._since is None
 
     def begin(self, at: float, number: object) -> None:
         if self._ended is not None:

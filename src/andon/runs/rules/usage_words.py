@@ -63,6 +63,24 @@ def loop_words(begin: RunBegin, end: RunEnd, waiting_share: float | None) -> str
     return " · ".join([*parts, f"andon runs show {begin.id}"])
 
 
+def cell_words(begin: RunBegin, end: RunEnd) -> list[str]:
+    """Returns `GPU 1 · 3 min 12 s busy of 3 min 40 s · peak 31.2 GiB · 0.04 kWh` for each device
+    and, where there is none, how long it took."""
+    took = measured_seconds(end.duration_seconds)
+    lines = []
+    for device in begin.devices:
+        used = end.summary.get(device.uuid, {})
+        busy = used.get("utilization_percent", {}).get("mean")
+        known = None if busy is None else measured_seconds(end.duration_seconds * busy / 100)
+        parts = [title(device.label), took if known is None else f"{known} busy of {took}"]
+        if used.get("peak_memory_bytes") is not None:
+            parts.append(f"peak {human_bytes(used['peak_memory_bytes'])}")
+        if used.get("energy_joules") is not None:
+            parts.append(human_joules(used["energy_joules"], used.get("energy_source") == POWER))
+        lines.append(" · ".join(parts))
+    return lines or [f"{took} without a GPU"]
+
+
 def _main_cause(devices: Sequence[Mapping[str, Any]]) -> str:
     """Returns the reason that slowed the devices down for longest, in parentheses."""
     shares = [
