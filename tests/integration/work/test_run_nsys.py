@@ -1,5 +1,7 @@
 """`andon run --nsys`: the profiler around the command, its file in the record, its refusals."""
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -46,8 +48,8 @@ def test_without_the_profiler_nothing_is_run(
     done = andon("run", "--simulate", "2", "--nsys", "--", "echo", "ran")
     assert (done.code, done.out) == (125, "")
     assert "nsys is not installed" in done.err
-    monkeypatch.setattr(nsys.shutil, "which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(nsys.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(machine, "counters_restricted", lambda: True)
     with pytest.raises(Denied, match="profiling counters are for root only"):
         nsys.profiled(["echo"], (), own_places, "echo")
