@@ -72,7 +72,11 @@ ENGINES = AdapterTable(
 CLUSTERS = AdapterTable(
     "kind of cluster",
     "andon.clusters",
-    {"ray": "andon.clusters.ray:RayCluster", "slurm": "andon.clusters.slurm:SlurmCluster"},
+    {
+        "k8s": "andon.clusters.kubernetes:KubernetesCluster",
+        "ray": "andon.clusters.ray:RayCluster",
+        "slurm": "andon.clusters.slurm:SlurmCluster",
+    },
 )
 
 

@@ -49,8 +49,8 @@ from andon.runs.header import place_of
 from andon.runs.record import RunRecorder
 from andon.work.output_tail import TAIL_BYTES
 from andon.work.preparing import CannotStart, find
-from andon.work.process_group import StartedProcess
 from andon.work.session import CommandWork
+from andon.work.started import StartedProcess
 
 if TYPE_CHECKING:
     from andon.standalone.cluster_start import QuickStart

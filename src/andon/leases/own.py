@@ -4,7 +4,7 @@ import os
 from typing import TYPE_CHECKING
 
 from andon.leases.book.lease_book import Book
-from andon.leases.rules.environment import HOLDER_VARIABLE, LEASE_VARIABLE
+from andon.leases.rules.environment import HOLDER_VARIABLE
 
 if TYPE_CHECKING:
     from andon.model.lease import Lease
@@ -18,11 +18,9 @@ def own_leases(book: Book | None = None) -> "list[Lease]":
 
 
 def lease_around() -> str | None:
-    """Returns the lease that this process runs on: a variable names it, or the process that took
-    it when this one had started; None if there is none."""
-    named, holder = (os.environ.get(name) for name in (LEASE_VARIABLE, HOLDER_VARIABLE))
-    if named or not holder:
-        return named or None
+    """Returns the lease of the cluster's job that this process is in, which was taken when it had
+    started: a variable names its holder. None if there is none yet."""
+    holder = os.environ.get(HOLDER_VARIABLE)
     return next((one.id for one in own_leases() if str(one.owner.pid) == holder), None)
 
 

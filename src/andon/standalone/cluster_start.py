@@ -186,16 +186,18 @@ def main(version: str, task_text: str, job: str, *command: str) -> int:
         return shown(code)
     try:
         import site
+        from importlib import import_module
 
         sys.path.append(os.path.dirname(PACKAGE))
         site.main()
-        from andon.app.cluster_job import main as recorded
+        recorded = import_module("andon.app.cluster_job").main
     except ImportError as error:
         if quick is not None:
             say(f"no record of this job: {error}")
             return shown(quick.reap())
         run_alone(words, str(error))
-    return recorded((task_text, job, *words), quick)
+    code = recorded((task_text, job, *words), quick)
+    return int(code)
 
 
 if __name__ == "__main__":

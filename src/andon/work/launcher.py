@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from subprocess import DEVNULL
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -17,8 +17,11 @@ from andon.host.processes.kin import started_ticks
 from andon.leases.book.hold import Hold
 from andon.model.lease import Work
 from andon.work.preparing import NOT_EXECUTABLE, NOT_FOUND, CannotStart
-from andon.work.process_group import CHECK_SECONDS, ProcessGroup, StartedProcess
+from andon.work.process_group import CHECK_SECONDS, ProcessGroup
 from andon.work.tap import Tap
+
+if TYPE_CHECKING:
+    from andon.work.started import StartedProcess
 
 FORWARDED = ("SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH")
 ENDING = ("SIGINT", "SIGTERM")
@@ -58,7 +61,7 @@ class Launcher:
         elsewhere: Callable[[int], None] | None = None,
         forwards: bool = True,
         errors: int | None = None,
-        started: StartedProcess | None = None,
+        started: "StartedProcess | None" = None,
     ) -> None:
         """`asked_by` returns who asked this process to end, when SIGTERM arrives; `shell`: the
         command is a person's shell; `cpus` are those that it may run on. With `output`, all of

@@ -9,32 +9,16 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, cast
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, Any, cast
 
 from andon.host.topology import on_cpus
+
+if TYPE_CHECKING:
+    from andon.work.started import StartedProcess
 
 CHECK_SECONDS = 1.0  # between two looks whether a process that was asked to end is to be killed
 EXIT_SECONDS = 0.05  # for a process that is about to exit, so that its own exit code is seen
 OF_TERMINAL = (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
-
-
-class StartedProcess(Struct):
-    """A child that was started before andon was imported, as the leader of a group; with what
-    `ProcessGroup` needs of Popen."""
-
-    pid: int
-    at: float  # when it was started
-    run: str  # the run and the record that its variables name
-    record: str
-    asked: bool = False  # it was sent a signal to end
-    returncode: int | None = None
-
-    def wait(self) -> int:
-        if self.returncode is None:
-            self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        return self.returncode
 
 
 class ProcessGroup:
@@ -48,7 +32,7 @@ class ProcessGroup:
         grace_seconds: float,
         cpus: Collection[int] | None = None,
         elsewhere: Callable[[int], None] | None = None,
-        started: StartedProcess | None = None,
+        started: "StartedProcess | None" = None,
         **streams: Any,
     ) -> None:
         """Starts the command on these CPUs, unless it was `started` before; `streams` are the

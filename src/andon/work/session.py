@@ -25,11 +25,11 @@ from andon.units import MIB, command_name
 from andon.work.launcher import CommandEnd, Launcher
 from andon.work.lease_watch import LeaseWatch
 from andon.work.preparing import bound_line, bound_to, defaults, environment_of, free_port
-from andon.work.process_group import StartedProcess
 from andon.work.tap import PrintedProgress
 
 if TYPE_CHECKING:
     from andon.work.containers.running import ContainedCommand
+    from andon.work.started import StartedProcess
 
 
 class CommandWork(Struct, frozen=True):
@@ -51,7 +51,7 @@ class CommandWork(Struct, frozen=True):
     output: Callable[[], str] | None = None  # the end of its output, where that is a file
     quiet: bool = False  # says neither where it runs nor what it used
     forwards: bool = True  # passes signals on; a cluster may send them to every process itself
-    started: StartedProcess | None = None  # it runs already
+    started: "StartedProcess | None" = None  # it runs already
 
     @property
     def words(self) -> str:

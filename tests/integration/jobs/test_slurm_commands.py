@@ -31,14 +31,17 @@ def test_one_command_for_here_and_there(login: Login) -> None:
     script = "echo element $ANDON_ARRAY_INDEX on GPU $CUDA_VISIBLE_DEVICES; sleep 1000"
     array = andon("submit", "--on", "slurm", "--for", "2h", "--array", "3-5%2", "--", "sh", "-c",
                   script).strip()  # fmt: skip
-    whole = andon("submit", "--on", "slurm", "--gpus", "4", "--", "sleep", "1000").strip()
+    whole = andon("submit", "--on", "slurm", "--for", "1h", "--gpus", "4", "--", "sleep",
+                  "1000").strip()  # fmt: skip
     more = andon("submit", "--on", "slurm", "--gpus", "4", "--name", "late", "--", "true").strip()
     wait_until(lambda: andon("jobs", "--json").count('"state":"running"') == 3, "three that run")
     shown = andon("jobs")
     assert re.search(r"n[12] GPU [0-3] ", shown)
     assert re.search(r"n[12] GPU 0-3 ", shown)
     assert "at most 2 of its tasks run at once (%2)" in shown
-    short = "needs 4 GPUs on one node: n[12] has 2 free, n[12] 0"
+    short = "needs 4 GPUs on one node: n[12] has 2 free, n[12] 0; job "
+    short += whole.removeprefix("slurm:") + r" must end by \d\d:\d\d"
+    assert re.search(short.partition(" by ")[0], shown)
     assert re.search(short, andon("why", more))
     printed = re.compile("element 3 on GPU [0-3]\n")
     wait_until(lambda: printed.fullmatch(andon("logs", f"{array}_3")), "its output")

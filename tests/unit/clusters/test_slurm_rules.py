@@ -13,6 +13,7 @@ from andon.clusters.slurm.rules import answers, commands, reasons
 from andon.clusters.slurm.rules.answers import SEPARATOR
 from andon.clusters.slurm.rules.commands import SameAndon, SlurmOptions
 from andon.errors import Invalid
+from andon.jobs.rules.room import MustEnd
 from andon.model.job import JobState
 from andon.model.job.cluster import ClusterTask, Submission
 from andon.model.job.device_request import DeviceRequest
@@ -303,14 +304,14 @@ def test_nodes_are_counted_once_and_those_that_take_no_jobs_have_nothing_free() 
     assert n1.missing["utilization_percent"]
 
 
-def test_what_a_waiting_job_lacks_is_said() -> None:
-    (node,) = answers.parse_nodes(
-        SEPARATOR.join(("n1", "mixed", "gpu:4", "gpu:3", "none", "")) + "\n"
+def test_when_running_jobs_must_end_is_read() -> None:
+    ends = answers.parse_ends(
+        row(State="RUNNING", NodeList="n1", EndTime=f"{AT + 600:.0f}")
+        + row(State="RUNNING", JobID="9", NodeList="n1", EndTime=f"{AT + 365 * 86_400:.0f}")
+        + row(State="COMPLETING", JobID="10", NodeList="n1", EndTime=f"{AT + 1:.0f}")
+        + row(JobID="11", State="PENDING", EndTime=f"{AT + 600:.0f}")
     )
-    other = replace(node, name="n2", free=0)
-    assert reasons.short_words(4, [other, node]) == "needs 4 GPUs on one node: n1 has 1 free, n2 0"
-    assert "other jobs come first" in reasons.short_words(1, [node])
-    assert reasons.short_words(1, []) == "needs 1 GPU, and no node takes jobs"
+    assert ends == [MustEnd("8", "n1", 2, AT + 600)]  # others have no limit, or do not run
 
 
 def test_every_code_has_a_sentence_and_an_unknown_one_is_quoted() -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from andon.clusters.outputs import part_of
+from andon.jobs.clusters.outputs import part_of
 from andon.clusters.ray.dashboard import RayStream
 from andon.errors import AndonError
 from andon.model.job.cluster import ClusterLog
