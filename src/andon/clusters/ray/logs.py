@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from andon.jobs.clusters.outputs import part_of
 from andon.clusters.ray.dashboard import RayStream
 from andon.errors import AndonError
+from andon.jobs.clusters.outputs import part_of
 from andon.model.job.cluster import ClusterLog
 
 MOST_KEPT: Final = 16 << 20
