@@ -4,7 +4,7 @@ import os
 import select
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from typing import Any, Self
@@ -86,6 +86,14 @@ class PostgresSession(TableSession):
     def many(self, name: str, rows: Iterable[Given]) -> None:
         for given in rows:
             self.put(name, given)
+
+    def copy(self, name: str, types: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+        """Sends rows in PostgreSQL's binary form: bytes stay as they are."""
+        self.send()
+        with self.connection.cursor().copy(self._sql[name]) as copying:
+            copying.set_types(types)
+            for row in rows:
+                copying.write_row(row)
 
     def add(self, statement: str) -> None:
         """Lets a statement without values wait for the others."""

@@ -22,7 +22,7 @@ from andon.web.transport.places import SEAT, Seat
 
 log = logging.getLogger("andon.hub")
 
-BATCH_SECONDS = 0.05
+BATCH_SECONDS = 0.1
 """Heartbeats that come within this time are committed together."""
 LOOK_SECONDS = 2.0
 """How often an unknown token makes the hub look for new nodes."""
