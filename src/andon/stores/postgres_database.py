@@ -84,6 +84,10 @@ class PostgresSession(TableSession):
         self.add(self._cursor.mogrify(self._sql[name], given))
 
     def many(self, name: str, rows: Iterable[Given]) -> None:
+        at_once = list(rows) if f"{name}_rows" in self._sql else []
+        if at_once:
+            self.run(f"{name}_rows", [list(column) for column in zip(*at_once, strict=True)])
+            return
         for given in rows:
             self.put(name, given)
 

@@ -80,6 +80,11 @@ DELETE FROM unpacked WHERE node = %s AND since >= %s AND since < %s
 INSERT INTO block (series, tier, since, body) VALUES (%s, %s, %s, %s)
 ON CONFLICT (series, tier, since) DO UPDATE SET body = excluded.body
 
+-- name: put_block_rows
+INSERT INTO block (series, tier, since, body)
+SELECT * FROM unnest(%b::integer[], %b::smallint[], %b::bigint[], %b::bytea[])
+ON CONFLICT (series, tier, since) DO UPDATE SET body = excluded.body
+
 -- name: blocks
 SELECT since, body FROM block WHERE series = %s AND tier = %s AND since >= %s AND since < %s
 ORDER BY since
