@@ -6,7 +6,7 @@ the run; `--only live` takes a part.
 """
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from bench.fleet_agent import agent
@@ -17,17 +17,21 @@ from bench.fleet_sizes import sizes
 
 def main() -> None:
     options = _options()
-    parts: dict[str, Callable[[], Iterator[FleetFigure]]] = {
-        "live": lambda: live(options.nodes, options.seconds, not options.no_board),
-        "agent": lambda: agent(options.seconds),
-        "sizes": lambda: sizes(options.hours),
-    }
-    print(f"{options.nodes} nodes of 8 devices and 40 processes, {options.seconds:.0f} s")
     found = list[FleetFigure]()
-    for part in options.only.split(",") if options.only else parts:
-        for figure in parts[part]():
+
+    def tell(figures: Iterable[FleetFigure]) -> None:
+        for figure in figures:
             print(figure, flush=True)
             found.append(figure)
+
+    parts: dict[str, Callable[[], None]] = {
+        "live": lambda: live(options.nodes, options.seconds, not options.no_board, tell),
+        "agent": lambda: tell(agent(options.seconds)),
+        "sizes": lambda: tell(sizes(options.hours)),
+    }
+    print(f"{options.nodes} nodes of 8 devices and 40 processes, {options.seconds:.0f} s")
+    for part in options.only.split(",") if options.only else parts:
+        parts[part]()
     if options.json:
         write(options.json, found)
 

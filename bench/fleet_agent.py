@@ -8,9 +8,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.postgres import server
-
 from bench import nodes
+from bench.fleet_database import database
 from bench.fleet_figures import FleetFigure
 from bench.fleet_players import EVERY_SECONDS, PROCESSES, added, hub
 from bench.history import DEVICES
@@ -23,7 +22,7 @@ MOST_BYTES_A_SECOND, MOST_PERCENT = 2000.0, 0.1
 
 def agent(seconds: float) -> Iterator[FleetFigure]:
     """Yields the CPU of the reporting thread beside that of the whole server."""
-    url = server().schema("agent")
+    url = database().schema("agent")
     (token,) = added(url, 1)
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -38,7 +37,7 @@ def agent(seconds: float) -> Iterator[FleetFigure]:
             time.sleep(seconds)
             after = node.used()
         asked_of = "SELECT avg(length(snapshot) + length(ticks) + 600), count(*) FROM beat"
-        ((size, count),) = server().sql(asked_of, url)
+        ((size, count),) = database().sql(asked_of, url)
     spent = after.threads_cpu_seconds[THREAD] - before.threads_cpu_seconds[THREAD]
     whole = after.server_cpu_seconds - before.server_cpu_seconds
     rate = float(str(size)) / EVERY_SECONDS

@@ -4,7 +4,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from msgspec import Struct, to_builtins
@@ -34,6 +34,10 @@ class FleetFigure(Struct, frozen=True):
         verdict = "" if not limit else "kept" if self.kept else "MISSED"
         words = f"{self.name:<42} {shown:>8} {self.unit:<8} {limit:<15} {verdict:<7} {self.more}"
         return words.rstrip()
+
+
+Tell = Callable[[Iterable[FleetFigure]], None]
+"""Takes figures as soon as they are known."""
 
 
 def write(file: Path, figures: Sequence[FleetFigure]) -> None:

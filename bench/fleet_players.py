@@ -20,7 +20,6 @@ from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import replace
-from tests.support.postgres import server
 from tests.support.snapshots import work
 
 from andon.fleet.link import HEARTBEAT, PAST
@@ -38,7 +37,8 @@ from andon.model.wire import snapshot_to_json
 from andon.settings.store_url import parse_store_url
 from andon.stores.postgres_nodes import PostgresNodeStore
 from andon.stores.sqlite import SqliteStore
-from bench.fleet_figures import FleetFigure
+from bench.fleet_database import database
+from bench.fleet_figures import FleetFigure, Tell
 from bench.history import BEGIN, DEVICES, _played
 from bench.tools import process_cpu_seconds
 
@@ -60,8 +60,8 @@ class PlayedHub(Struct, frozen=True):
 
     def spent(self) -> tuple[float, float]:
         """CPU seconds of the hub, and of the database's processes."""
-        database = server().pid
-        children = Path(f"/proc/{database}/task/{database}/children").read_text().split()
+        pid = database().pid
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         own = process_cpu_seconds(self.process.pid)
         return own, sum(process_cpu_seconds(int(one)) for one in children)
 
@@ -96,24 +96,28 @@ class Bodies(Struct, frozen=True):
         return heartbeat_body(header, self.digests[number], self.report, ticks)
 
 
-def live(nodes: int, seconds: float, with_board: bool) -> Iterator[FleetFigure]:
+def live(nodes: int, seconds: float, with_board: bool, tell: Tell) -> None:
     """Plays reports, with the fleet page open in a browser; then an outage that has just ended."""
-    url, bodies = server().schema("players"), made(nodes)
+    url, bodies = database().schema("players"), made(nodes)
     tokens = added(url, nodes)
     with tempfile.TemporaryDirectory() as folder, hub(Path(folder), url) as played:
-        yield from asyncio.run(_measured(played, tokens, bodies, seconds, with_board))
+        asyncio.run(_measured(played, tokens, bodies, seconds, with_board, tell))
 
 
 async def _measured(
-    played: PlayedHub, tokens: Sequence[str], bodies: Bodies, seconds: float, with_board: bool
-) -> list[FleetFigure]:
+    played: PlayedHub,
+    tokens: Sequence[str],
+    bodies: Bodies,
+    seconds: float,
+    with_board: bool,
+    tell: Tell,
+) -> None:
     found, over = Played(), asyncio.Event()
     playing = [
         asyncio.create_task(_player(played.port, number, token, bodies, found, over, len(tokens)))
         for number, token in enumerate(tokens)
     ]
     await asyncio.sleep(SETTLING_SECONDS)
-    figures = list[FleetFigure]()
     board = await _board(played, seconds) if with_board else None
     if board is not None:
         await asyncio.sleep(seconds / 2)  # its browser starts, and has drawn
@@ -122,16 +126,17 @@ async def _measured(
     await asyncio.sleep(seconds)
     took = time.monotonic() - began
     spent = [after - then for after, then in zip(played.spent(), before, strict=True)]
-    figures += _live_figures(found, spent, took, len(tokens))
+    tell(_live_figures(found, spent, took, len(tokens)))
     if board is not None:
         shown = json.loads((await board.communicate())[0])
-        figures.append(FleetFigure("fleet page first drawn", shown["drawn"], "s", 1.0))
-        figures.append(FleetFigure("fleet page afterwards", 100 * shown["core"], "% core", 15.0))
-    figures += await asyncio.to_thread(_listing, played)
-    figures += await _caught_up(played, found, len(tokens))
+        tell([
+            FleetFigure("fleet page first drawn", shown["drawn"], "s", 1.0),
+            FleetFigure("fleet page afterwards", 100 * shown["core"], "% core", 15.0),
+        ])  # fmt: skip
+    tell(await asyncio.to_thread(_listing, played))
+    tell(await _caught_up(played, found, len(tokens)))
     over.set()
     await asyncio.gather(*playing)
-    return figures
 
 
 def _live_figures(
@@ -228,8 +233,8 @@ def _listing(played: PlayedHub) -> list[FleetFigure]:
     def seconds(*words: str) -> float:
         began = time.monotonic()
         command = [sys.executable, "-m", "andon.cli", *words]
-        subprocess.run(command, capture_output=True, check=True, env=surroundings(played.state))
-        return time.monotonic() - began
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, env=surroundings(played.state))
+        return float("inf") if done.returncode else time.monotonic() - began
 
     address = f"127.0.0.1:{played.port}"
     rows = [seconds("nodes", "--url", address) for _ in range(LISTINGS)]

@@ -10,8 +10,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.postgres import server
-
 from andon.history.rules.seeding import specimens
 from andon.history.rules.series import NodeReadings, tick_of
 from andon.history.rules.tiers import Retention
@@ -22,6 +20,7 @@ from andon.settings.store_url import parse_store_url
 from andon.stores.postgres import PostgresStore
 from andon.stores.sqlite import SqliteStore
 from bench import prometheus
+from bench.fleet_database import database
 from bench.fleet_figures import FleetFigure
 from bench.history import BEGIN, DEVICES, FLUSH_TICKS, UPKEEP_TICKS, _played
 
@@ -33,7 +32,7 @@ def sizes(hours: int, simulated_minutes: int = 60) -> Iterator[FleetFigure]:
     played = _played(specimens(DEVICES), min(seconds, simulated_minutes * 60))
     with tempfile.TemporaryDirectory() as folder:
         sqlite = SqliteStore(Path(folder) / "history.db", "bench")
-        postgres = PostgresStore(parse_store_url(server().schema("bench")), "bench")
+        postgres = PostgresStore(parse_store_url(database().schema("bench")), "bench")
         for name, store, most in (
             ("PostgreSQL", postgres, MOST_BYTES), ("SQLite", sqlite, None),
         ):  # fmt: skip
