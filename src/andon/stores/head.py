@@ -186,10 +186,15 @@ class NameTable:
         return self._series[uuid, metric]
 
     def add(self, session: TableSession, keys: Iterable[tuple[str, str]]) -> None:
-        """Adds all series that are new, and reads their numbers once."""
+        """Adds all series that are new and their devices, and reads their numbers once."""
         new = [key for key in dict.fromkeys(keys) if key not in self._series]
+        strange = {uuid for uuid, _ in new if uuid not in self._devices}
+        for uuid in strange:
+            session.put("add_device", (session.node, uuid))
+        if strange:
+            self._devices = self._listed(session)
         for uuid, metric in new:
-            session.put("add_series", (self.device(session, uuid), metric))
+            session.put("add_series", (self._devices[uuid], metric))
         if new:
             rows = session.run("list_series", (session.node,))
             self._series = {(uuid, metric): number for uuid, metric, number in rows}

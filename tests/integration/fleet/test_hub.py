@@ -7,7 +7,6 @@ import sys
 import time
 import zlib
 from collections.abc import Iterator
-from datetime import datetime
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -60,6 +59,9 @@ class FleetUnderTest(Struct, frozen=True):
         done = self.andon(*words)
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+    def shown(self, name: str) -> str:
+        return self.says("nodes", "show", name)
 
     def get(self, path: str) -> Answer:
         return self.hub.ask(path, **self.hub.bearer)
@@ -217,7 +219,7 @@ def test_two_machines_under_one_name_are_noticed(fleet: FleetUnderTest) -> None:
     for machine in "ab":
         body = beat(1, "n30", machine, now, machine)
         assert fleet.post("/api/heartbeat", body, token).status == 200
-    assert "two machines report under this name" in fleet.says("nodes", "show", "n30")
+    wait_for(lambda: "two machines report under this name" in fleet.shown("n30"), 20)
     fleet.says("nodes", "remove", "n30")
 
 
@@ -229,9 +231,9 @@ def test_readings_of_a_wrong_clock_are_placed_by_the_hubs(fleet: FleetUnderTest)
     ticks = packed_ticks([tick_of(replace(seen, at=wrong - n)) for n in range(5, 0, -1)])
     body = beat(1, "n31", sent=wrong, report=report, ticks=ticks)
     assert fleet.post("/api/heartbeat", body, token).status == 200
-    assert "its clock is 2 h ahead" in fleet.says("nodes", "show", "n31")
+    wait_for(lambda: "its clock is 2 h ahead" in fleet.shown("n31"), 20)
     shown = fleet.get("/api/nodes/n31/snapshot").json()["at"]
-    assert abs(datetime.fromisoformat(shown).timestamp() - now) < 120
+    assert abs(shown - now) < 120
     metric = f"/api/nodes/n31/devices/{seen.devices[0].device.uuid}/history?metric=power_watts"
 
     def readings(since: float) -> int:
@@ -242,19 +244,18 @@ def test_readings_of_a_wrong_clock_are_placed_by_the_hubs(fleet: FleetUnderTest)
     fleet.says("nodes", "remove", "n31")
 
 
-def test_a_hub_that_cannot_start_says_why_in_one_line(tmp_path: Path) -> None:
+def test_what_cannot_start_says_why_in_one_line(tmp_path: Path) -> None:
     database = server()
-    newer, foreign = database.schema("newer"), database.schema("foreign")
+    newer = database.schema("newer")
     PostgresKind.open_nodes(parse_store_url(newer)).close()
     database.sql("INSERT INTO andon_schema VALUES (999)", newer)
-    database.sql("CREATE ROLE guest LOGIN")
-    for url, words in (
-        (newer, "was written by a newer andon (format 999, known: "),
-        (foreign.replace("user=postgres", "user=guest"), "permission denied for schema foreign"),
-        ("postgresql://:0/andon", "port"),
+    for command, words in (
+        (("hub", "--port", "0", "--store", newer), "was written by a newer andon (format 999"),
+        (("agent", "--hub", "http://"), "http://"),
+        (("nodes", "--url", "http://"), "http://"),
     ):
         done = subprocess.run(
-            [sys.executable, "-m", "andon.cli", "hub", "--store", url, "--port", "0"],
+            [sys.executable, "-m", "andon.cli", *command],
             capture_output=True, text=True, timeout=60, check=False,
             env={**os.environ, **own_folders(tmp_path)},
         )  # fmt: skip
@@ -317,7 +318,7 @@ def test_a_silent_node_is_stale_and_its_devices_are_not_read(fleet: FleetUnderTe
     assert "n21 is stale" in states[0]["reason"]
     back = heartbeat_body(HeartbeatHeader("s", 2, time.time()), digest, report, b"")
     assert fleet.post("/api/heartbeat", back, token).status == 200
-    assert "Healthy ✓" in fleet.says("nodes", "show", "n21")
+    wait_for(lambda: "Healthy ✓" in fleet.shown("n21"), 20)
 
 
 def test_one_of_two_hubs_leads(fleet: FleetUnderTest) -> None:

@@ -14,6 +14,7 @@ from andon.fleet.link import HEARTBEAT, PAST
 from andon.fleet.rules.digest import Digest, encoded
 from andon.fleet.rules.heartbeat import HeartbeatHeader, heartbeat_body
 from andon.fleet.rules.nodes import FleetNode, Heartbeat
+from andon.web.fleet import ingest as module
 from andon.web.fleet.hub import Hub
 from andon.web.fleet.ingest import MOST_PASTS, Ingest
 
@@ -27,6 +28,8 @@ class Nodes:
     def __init__(self) -> None:
         self.groups: list[Sequence[Heartbeat]] = []
         self.away = False
+        self.slow = threading.Event()
+        self.slow.set()
 
     def nodes(self) -> list[FleetNode]:
         return [NODE]
@@ -35,6 +38,7 @@ class Nodes:
         if self.away:
             raise Unavailable("the database is away")
         self.groups.append(heartbeats)
+        self.slow.wait(30)
         return heartbeats
 
 
@@ -80,6 +84,24 @@ def test_what_comes_together_is_committed_together() -> None:
     assert [len(group) for group in nodes.groups] == [5]
 
 
+def test_a_slow_commit_makes_the_next_one_larger(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BATCH_SECONDS", 0.001)
+    nodes = Nodes()
+    app, _ = made(nodes)
+
+    async def many() -> None:
+        waiting = list[asyncio.Task[int]]()
+        nodes.slow.clear()
+        for number in range(1, 6):
+            waiting.append(asyncio.create_task(posted(app, HEARTBEAT, beat(number))))
+            await asyncio.sleep(0.02)  # its time to be committed has come
+        nodes.slow.set()
+        assert [await one for one in waiting] == [200] * 5
+
+    asyncio.run(many())
+    assert [len(group) for group in nodes.groups] == [1, 4]
+
+
 def test_refusals_are_counted_by_kind_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     nodes = Nodes()
     app, hub = made(nodes)
@@ -117,3 +139,10 @@ def test_pasts_of_many_nodes_come_one_after_the_other() -> None:
     assert asyncio.run(many()) == [200] * MOST_PASTS + [503] * 2
     assert not hub.refused
     assert asyncio.run(posted(app, PAST, b"part")) == 200
+
+
+def test_a_report_that_was_acknowledged_is_listed() -> None:
+    app, hub = made(Nodes())
+    assert hub.row("n17").age_seconds is None
+    assert asyncio.run(posted(app, HEARTBEAT, beat(1))) == 200
+    assert hub.row("n17").age_seconds is not None

@@ -86,9 +86,14 @@ class Hub:
         return self._row(found, time.time())
 
     def hear(self, beat: Heartbeat, digest: Digest) -> None:
-        """Notes which machine a heartbeat came from, and what was read of it."""
+        """Notes a heartbeat that was stored: it is listed at once, and its machine is known."""
         now = time.monotonic()
         self._digests[beat.node] = beat.digest, digest
+        node = self._nodes.get(beat.node)
+        if node is not None:
+            self._nodes[beat.node] = replace(
+                node, heard=beat.at, sent=beat.sent, digest=beat.digest
+            )
         known = self._heard.setdefault(beat.node, _Heard(digest.machine, now))
         if known.machine == digest.machine:
             known.at = now

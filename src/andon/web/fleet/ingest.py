@@ -51,6 +51,7 @@ class Ingest:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="andon hub")
         self._past_pool = ThreadPoolExecutor(1, thread_name_prefix="andon hub past")
         self._pending: list[Pending] = []
+        self._committing, self._overdue = False, False
         self._pasts = 0
         self._looked = float("-inf")
         self._told = RepeatLimiter()
@@ -135,10 +136,20 @@ class Ingest:
         self._hub.hear(beat, digest)
 
     def _start(self) -> None:
-        """Commits what has come, in order: the thread does one batch after the other."""
-        pending, self._pending = self._pending, []
+        """Commits what has come. While a commit is under way, more is gathered for the next one: a
+        slow disk makes batches larger, not many."""
+        self._overdue = self._committing
+        if self._committing:
+            return
+        pending, self._pending, self._committing = self._pending, [], True
         task = asyncio.ensure_future(self._commit(pending))
-        task.add_done_callback(lambda done: done.exception())
+        task.add_done_callback(self._committed)
+
+    def _committed(self, done: "asyncio.Future[None]") -> None:
+        done.exception()
+        self._committing = False
+        if self._overdue:
+            self._start()
 
     async def _commit(self, pending: list[Pending]) -> None:
         beats = [beat for beat, _ in pending]
