@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -64,12 +64,11 @@ def database(own: Server) -> Iterator[Server]:
 
 
 @contextmanager
-def a_hub(folder: Path, url: str, port: int = 0, **more: Any) -> Iterator[Served]:
-    own = {"ANDON_LEASE_DIR": str(folder / "book"), "ANDON_NODE": "hub"}
-    options = ("--store", url)
+def a_hub(folder: Path, url: str, port: int = 0) -> Iterator[Served]:
     with serving(
-        folder, *options, simulate=None, port=port, errors=subprocess.DEVNULL, **own, **more
-    ) as found:
+        folder, "--store", url, simulate=None, port=port, errors=subprocess.DEVNULL,
+        ANDON_LEASE_DIR=str(folder / "book"), ANDON_NODE="hub",
+    ) as found:  # fmt: skip
         yield found
 
 
@@ -222,10 +221,8 @@ def test_a_node_that_is_killed_goes_on_with_its_token(database: Server, tmp_path
         rows = hub.ask("/api/nodes", **hub.bearer).json()["nodes"]
         assert [(one["name"], one["state"]) for one in rows] == [("n17", "healthy")]
         again.end()
-    count = "SELECT count(*), count(DISTINCT (session, sequence)) FROM beat"
-    ((beats, distinct),) = database.sql(count, url)
-    assert beats == distinct
-    assert agent.sent + again.sent <= distinct
+    beats = database.sql("SELECT session, sequence FROM beat", url)
+    assert len(beats) == len(set(beats)) >= agent.sent + again.sent
 
 
 @contextmanager
@@ -287,10 +284,9 @@ def test_a_node_samples_and_judges_while_its_hub_is_away(database: Server, tmp_p
     url = database.schema("away")
     with a_hub(tmp_path / "hub", url) as hub:
         token = added(hub, "n17")
-        own = {"ANDON_LEASE_DIR": str(tmp_path / "book"), "ANDON_NODE": "n17"}
         with serving(
             tmp_path / "n17", "--hub", hub.url, simulate=8, errors=subprocess.DEVNULL,
-            ANDON_HUB_TOKEN=token, **own,
+            ANDON_HUB_TOKEN=token, ANDON_LEASE_DIR=str(tmp_path / "book"), ANDON_NODE="n17",
         ) as node:  # fmt: skip
             wait_for(lambda: _state(hub) in ("healthy", "sick"), SECONDS)
             hub.process.kill()
