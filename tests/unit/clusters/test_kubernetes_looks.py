@@ -2,13 +2,15 @@
 
 from msgspec.structs import replace
 
-from andon.clusters.kubernetes.rules.looks import detailed, idle_devices, idle_seconds, look_of
+from andon.clusters.kubernetes.rules.looks import detailed, idle_seconds, look_of
+from andon.clusters.kubernetes.rules.rooms import Room
 from andon.fleet.rules.states import NodeRow, NodeState
 from andon.history.rules.series import Bucket
 from andon.model.device import DeviceStatus
 from tests.support.rows import rows
 from tests.support.snapshots import busy, farm, h200, work
 
+GPU = "nvidia.com/gpu"
 ROW = NodeRow("g1", NodeState.HEALTHY, 2.0, 8, 0, 31.0, 44.0, models={"H100": 8})
 
 
@@ -24,14 +26,29 @@ def test_a_row_is_a_look() -> None:
     assert look_of(replace(ROW, state=NodeState.SICK, reason="GPU 2: hot")).trouble == "GPU 2: hot"
 
 
-def test_idle_is_what_a_pod_holds_and_on_which_nothing_runs() -> None:
-    pod, other = "k8s:team-a/notebook-7/main", "docker:x"
-    devices = (held(0, pod), held(1, other), held(2), busy(3, 80, 9.0), held(4, pod, "k8s:b/c/d"))
-    snapshot = replace(farm(), devices=devices)
-    assert [one.device.index for one in idle_devices(snapshot)] == [0, 4]
-    look = detailed(look_of(ROW), snapshot, {}, 100.0)
-    assert (look.idle_gpus, look.idle_seconds) == (2, None)
-    assert look.idle_pods == ("team-a/notebook-7", "b/c")
+TEAM = Room("g1", {GPU: 8}, {}, holders={"team-a/notebook-7": 3, "b/train": 2},
+            uids={"u1": "team-a/notebook-7", "u2": "b/train"})  # fmt: skip
+WORKS = replace(busy(5, 80, 9.0), processes=held(5, "k8s:b/train/main").processes)
+
+
+@rows(
+    ("devices", "gpus", "pods"),
+    [
+        ([held(0), held(1), held(2), WORKS, WORKS], 3, ["team-a/notebook-7"]),
+        ([held(0), held(1), held(2), held(3), WORKS], 4, ["team-a/notebook-7", "b/train"]),
+        ([held(0, "k8s:team-a/notebook-7/c"), WORKS, WORKS], 1, ["team-a/notebook-7"]),
+        ([held(0), replace(WORKS, processes=held(1, "k8s:u2/3f2a").processes), WORKS], 1,
+         ["team-a/notebook-7"]),
+        ([held(0), held(1), busy(2, 80, 9.0)], 2, []),
+        ([busy(place, 80, 9.0) for place in range(5)], 0, []),
+        ([held(0), WORKS, replace(WORKS, processes=held(1, "k8s:other/x/y").processes)], 1, []),
+    ],
+)  # fmt: skip
+def test_who_asks_for_more_than_works_leaves_it_idle(
+    devices: list[DeviceStatus], gpus: int, pods: list[str]
+) -> None:
+    look = detailed(look_of(ROW), replace(farm(), devices=tuple(devices)), {}, TEAM, 100.0)
+    assert (look.idle_gpus, look.idle_seconds, list(look.idle_pods)) == (gpus, None, pods)
     assert look.temperature_celsius is not None
 
 

@@ -285,8 +285,7 @@ class KubernetesCluster:
 
     def _looks(self, rooms: Sequence[Room] = ()) -> Mapping[str, NodeLook]:
         """Returns what the hub knows of the nodes; of these rooms also who leaves GPUs idle."""
-        busy = {room.name for room in rooms if any(room.taken.values())}
-        return hub_looks(self._options.hub, busy)
+        return hub_looks(self._options.hub, rooms)
 
     def _explained(self, jobs: list[ClusterJob]) -> list[ClusterJob]:
         """Says of the jobs that find no node what they lack, in place of the scheduler's words."""
