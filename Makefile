@@ -1,7 +1,8 @@
 # The commands of this repository; each sets up what it needs, once.
 BIN := .venv/bin
 
-.PHONY: run unit test long kubernetes check golden bench screenshots pictures setup setup-to-run clean
+.PHONY: run unit test frameworks long kubernetes ray check golden bench screenshots pictures setup \
+    setup-to-run clean
 
 # Serves this machine's GPUs, or a simulated lab (which says so) where there is none.
 run: setup-to-run
@@ -17,6 +18,10 @@ test:
 	@$(MAKE) --no-print-directory setup
 	@dev/parts
 	@dev/test
+
+# Callbacks in real training loops, and notebooks: a minute, in an environment of its own.
+frameworks: setup
+	@dev/frameworks
 
 # What takes too long for every change: all kills, every moment of the timelines, long fuzzing.
 long: setup

@@ -90,6 +90,7 @@ _WHERE = {
     "get_gpu_monitor": "andon.api.compat.monitor",
     "guarded": "andon.callbacks.guard",
     "lease": "andon.api.lease",
+    "load_ipython_extension": "andon.cli.notebook.extension",  # for %load_ext andon
     "map": "andon.api.map",
     "on_alert": "andon.callbacks.cord",
     "probe": "andon.api.probe",
