@@ -1,17 +1,18 @@
 """Jobs of clusters as every view shows them, beside those of this machine."""
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.jobs.rules.views import count_text, shown_params, text_of
+from andon.jobs.rules.views import count_text, shown_params
 from andon.model.codec import Name, Text, Time
 from andon.model.job import JobState, JobView
 from andon.model.job.cluster import ClusterJob, Submission
 from andon.model.job.spec import JobSpec
 from andon.model.redaction import redact
-from andon.units import human_seconds
+from andon.units import human_seconds, valid_text
 
 PAGE_SCHEMA = "andon.cluster-page/1"
 SEPARATOR = ":"
@@ -135,11 +136,15 @@ def view_of(cluster: str, job: ClusterJob, note: SubmissionNote | None = None) -
     return found if note is None else _with_note(found, note.submission.job)
 
 
+_redacted = lru_cache(64)(redact)
+"""An array has one command."""
+
+
 def _with_note(view: JobView, spec: JobSpec) -> JobView:
     return replace(
         view,
-        command=view.command or redact(spec.argv),
-        folder=text_of(spec.folder),
+        command=view.command or _redacted(spec.argv),
+        folder=valid_text(spec.folder),
         gpus=view.gpus or count_text(spec.request),
         for_seconds=spec.for_seconds if view.for_seconds is None else view.for_seconds,
         tags=spec.tags,
