@@ -194,7 +194,7 @@ test("an axis has round times, a round end, and room for a line at 0 and at the 
   assert.deepEqual([1, 80, 101, 784, 2217].map(roundTop), [1, 80, 120, 800, 2500]);
   const [low, high] = padded(100, 104);
   assert.deepEqual([low, high], [-2, 102]);
-  assert.deepEqual([columnsOf(1880, 8), columnsOf(1240, 8), columnsOf(1240, 3), columnsOf(300, 8)], [4, 4, 3, 1]);
+  assert.deepEqual([columnsOf(3790, 8), columnsOf(1880, 8), columnsOf(1880, 16), columnsOf(1240, 8), columnsOf(1240, 3), columnsOf(300, 8)], [4, 4, 6, 4, 3, 1]);
 });
 
 test("a CSV has a row for each time and device, and empty cells for nothing", () => {

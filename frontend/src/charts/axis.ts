@@ -45,8 +45,8 @@ export function padded(top: number, pixels: number): [number, number] {
 
 const LEAST_WIDTH = 280;
 
-/** How many charts stand side by side: as many as fit, in rows of about the same length. */
+/** How many charts stand side by side: as many as fit, in rows of about the same length; of a few no more than four, which a large screen shows larger. */
 export function columnsOf(width: number, count: number): number {
-  const most = Math.max(1, Math.floor(width / LEAST_WIDTH));
+  const most = Math.max(1, Math.min(Math.floor(width / LEAST_WIDTH), Math.max(4, Math.ceil(count / 3))));
   return Math.max(1, Math.ceil(count / Math.ceil(count / most)));
 }

@@ -17,7 +17,7 @@ ROW, PARTS = 2 * MINUTE, 3  # a row of the past, and how many of them come from 
 STEP = PARTS * ROW
 BUSIER_SECONDS = 15.0
 RAW_MS = 120 * MINUTE
-PACES = ((6 * MINUTE, 6_000, 3), (32 * MINUTE, 20_000, 4), (RAW_MS * 2, MINUTE, 3))
+PACES = ((6 * MINUTE, 6_000, 3), (32 * MINUTE, 20_000, 4), (RAW_MS * 2, MINUTE, 6))
 """Up to which age a reading is made every so many milliseconds, and in how many parts."""
 KEPT = frozenset({
     "utilization_percent", "memory_used_bytes", "temperature_celsius", "power_watts",
