@@ -55,6 +55,10 @@ const TOP = 8;
 const AXIS = 24;
 const NO_MARKS: ChartMark[] = [];
 
+/** How many times as large as usual the type is: a chart grows with it. */
+const unit = () => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
+const rem = (pixels: number) => `${pixels / 16}rem`;
+
 export function Chart(props: Props) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
@@ -67,7 +71,7 @@ export function Chart(props: Props) {
     if (!element) return undefined;
     const made = new uPlot(options(element, () => latest.current), data(latest.current), element);
     plot.current = made;
-    const observer = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height: HEIGHT }));
+    const observer = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height: HEIGHT * unit() }));
     observer.observe(element);
     return () => {
       observer.disconnect();
@@ -106,7 +110,7 @@ export function Chart(props: Props) {
       </figcaption>
       <div className="drawn">
         <div ref={place} className="plot" aria-hidden="true" />
-        <div className="over" style={{ left: LEFT, right: RIGHT, top: TOP, bottom: AXIS }}>
+        <div className="over" style={{ left: rem(LEFT), right: rem(RIGHT), top: rem(TOP), bottom: rem(AXIS) }}>
           <Surface name={props.name} room={room} at={props.at} told={told} />
           <Marks marks={props.marks ?? NO_MARKS} since={room.since} until={room.until} stops={props.stops ?? false} />
         </div>
@@ -138,7 +142,8 @@ function options(element: HTMLElement, now: () => Props): uPlot.Options {
   const style = getComputedStyle(document.documentElement);
   const colour = (name: string) => style.getPropertyValue(name).trim();
   const { lines, sinceStart } = now();
-  const font = `11px ${style.getPropertyValue("--font")}`;
+  const large = unit();
+  const font = `${11 * large}px ${style.getPropertyValue("--font")}`;
   const axis: uPlot.Axis = {
     stroke: colour("--dim"),
     grid: { stroke: colour("--line"), width: 1 },
@@ -148,26 +153,26 @@ function options(element: HTMLElement, now: () => Props): uPlot.Options {
   const bare: uPlot.Series = { points: { show: false }, width: 0 };
   return {
     width: element.clientWidth,
-    height: HEIGHT,
-    padding: [TOP, RIGHT, 0, 0],
+    height: HEIGHT * large,
+    padding: [TOP * large, RIGHT * large, 0, 0],
     legend: { show: false },
     cursor: { show: false },
     scales: {
       x: { time: !sinceStart, auto: false, range: (_, low, high) => [low, high] },
-      y: { range: (u, low, high) => range(now(), low, high, u.height - TOP - AXIS) },
+      y: { range: (u, low, high) => range(now(), low, high, u.height - (TOP + AXIS) * large) },
     },
     axes: [
       sinceStart
-        ? { ...axis, size: AXIS, space, incrs: STEPS, values: (_, splits) => splits.map(duration) }
-        : { ...axis, size: AXIS, space, values: (_, splits, __, ___, step) => splits.map((at) => stamp(at, step)) },
-      { ...axis, size: LEFT, space: 32, values: (_, splits) => splits.map((value) => tick(now().kind, value)) },
+        ? { ...axis, size: AXIS * large, space, incrs: STEPS, values: (_, splits) => splits.map(duration) }
+        : { ...axis, size: AXIS * large, space, values: (_, splits, __, ___, step) => splits.map((at) => stamp(at, step)) },
+      { ...axis, size: LEFT * large, space: 32 * large, values: (_, splits) => splits.map((value) => tick(now().kind, value)) },
     ],
     series: [
       {},
       ...lines.flatMap((one) => [
         bare,
         bare,
-        { stroke: colour(one.colour), width: 1.5, points: { show: false } } as uPlot.Series,
+        { stroke: colour(one.colour), width: 1.5 * large, points: { show: false } } as uPlot.Series,
       ]),
     ],
     bands: lines.map((one, place) => ({
@@ -236,7 +241,7 @@ function drawGaps(u: uPlot, gaps: Gap[], colour: string, font: string): void {
     for (let x = from - height; x < from + wide; x += HATCH * ratio) (ctx.moveTo(x, top + height), ctx.lineTo(x + height, top));
     ctx.stroke();
     ctx.globalAlpha = 1;
-    ctx.font = font.replace("11px", `${11 * ratio}px`);
+    ctx.font = font.replace(/^[\d.]+/, (size) => String(Number(size) * ratio));
     ctx.textAlign = "center";
     ctx.textBaseline = "middle";
     const room = wide - 12 * ratio;
@@ -292,7 +297,7 @@ function drawLimit(u: uPlot, { limit, kind }: Props, colour: string, font: strin
   ctx.moveTo(left, y);
   ctx.lineTo(left + width, y);
   ctx.stroke();
-  ctx.font = font.replace("11px", `${11 * ratio}px`);
+  ctx.font = font.replace(/^[\d.]+/, (size) => String(Number(size) * ratio));
   ctx.textAlign = "right";
   ctx.textBaseline = "bottom";
   ctx.fillText(`${limit.label} ${text(kind, limit.value)}`, left + width - 2 * ratio, y - ratio);
