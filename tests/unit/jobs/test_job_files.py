@@ -51,6 +51,7 @@ unique = true
 bind = true
 simulate = 2
 tags = ["a", "b"]
+stop_when = "loss > 2 after 1m"
 group = "sweep"
 
 [params]
@@ -58,6 +59,9 @@ lr = 0.1
 
 [environment]
 SEED = 7
+
+[metrics]
+loss = "([0-9.]+)"
 """
 
 
@@ -80,7 +84,9 @@ def test_every_key_of_a_job_is_read(tmp_path: Path) -> None:
     assert job.environment == {"SEED": "7"}
     plain = FileJob()
     left = {name for name, _, _ in KEYS.values() if getattr(job, name) == getattr(plain, name)}
-    assert left == {"after_any", "engine_options", "image", "on"}, "the file uses every other key"
+    sweeps = {"parameters", "zip", "sample", "sample_seed"}  # not of an array
+    others = {"after_any", "engine_options", "image", "on"}
+    assert left == others | sweeps, "the file uses every other key"
 
 
 def test_json_and_yaml_say_the_same(tmp_path: Path) -> None:

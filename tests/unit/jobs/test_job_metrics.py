@@ -24,7 +24,9 @@ def test_a_pattern_of_a_group_alone_follows_its_name() -> None:
     assert found(r"loss=([\w.]+)", "loss=..", "loss=nan")[0]["loss"] != 0  # a value, not 0
 
 
-@pytest.mark.parametrize("text", ["loss", "=(a)", "a b=(c)", "loss=(", "loss=abc", "x=(a{9999999999})"])
+@pytest.mark.parametrize(
+    "text", ["loss", "=(a)", "a b=(c)", "loss=(", "loss=abc", "x=(a{9999999999})"]
+)
 def test_what_is_not_a_metric_is_refused(text: str) -> None:
     with pytest.raises(Invalid):
         parse_metric(text)

@@ -29,7 +29,7 @@ SHELL = ("/bin/sh", "-c")
 PARALLEL = frozenset({"tp", "pp", "dp", "cp", "dcp"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}", re.ASCII)
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-_RANGE = re.compile(rf"({_NUMBER}?)\.\.({_NUMBER})(?:/(\d{{1,5}}))?", re.ASCII)
+_RANGE = re.compile(rf"((?:{_NUMBER})?)\.\.({_NUMBER})(?:/(\d{{1,5}}))?", re.ASCII)
 _UNKNOWN = re.compile(rf"(?<!\$){NAMED.pattern}")
 _HINT = "use lr=0.1,0.01 or seed=1..5 or lr=0.1..1.0/4 or prompt=@FILE"
 
