@@ -23,29 +23,25 @@ class ModelServer:
         self.keys: list[str] = []
         self.served: list[float] = []  # how long each answer took, by this server's clock
         self.url = ""
-        self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
         self._thread.start()
         self._ready.wait(30)
 
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-
-        async def serve() -> None:
-            self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
-            self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
-            self._ready.set()
-
-        self._loop.run_until_complete(serve())
-        self._loop.run_forever()
+    async def _serve(self) -> None:
+        self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
+        server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        self._ready.set()
+        await self._stopped.wait()
+        server.close()
 
     def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._loop.call_soon_threadsafe(self._stopped.set)
         self._thread.join(10)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError, asyncio.IncompleteReadError):
+        with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             while await self._answered(reader, writer):
                 pass
         writer.close()
@@ -59,9 +55,7 @@ class ModelServer:
         self.keys.append(fields.get("Authorization", ""))
         if self.manner == "429" or (self.models and asked["model"] not in self.models):
             status = b"429 Too Many" if self.manner == "429" else b"404 Not Found"
-            body = b'{"error": "no"}'
-            writer.write(b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body))
-            await writer.drain()
+            await self._whole(writer, status, b'{"error": "no"}')
             return True
         if self.manner == "nonsense":
             writer.write(b"220 mail.example.org ESMTP\r\n\r\n")
@@ -71,12 +65,18 @@ class ModelServer:
         if not asked["stream"]:
             text = {"choices": [{"message": {"content": "word " * self.tokens}}]}
             body = json.dumps({**text, "usage": {"completion_tokens": self.tokens}}).encode()
-            writer.write(
-                b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
-                b"%d\r\n\r\n%s" % (len(body), body)
-            )
-            await writer.drain()
+            await self._whole(writer, b"200 OK", body)
             return True
+        done = await self._streamed(writer)
+        self.served.append(time.perf_counter() - began)
+        return done
+
+    async def _whole(self, writer: asyncio.StreamWriter, status: bytes, body: bytes) -> None:
+        head = b"HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        writer.write(head % (status, len(body)) + body)
+        await writer.drain()
+
+    async def _streamed(self, writer: asyncio.StreamWriter) -> bool:
         writer.write(
             b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
             b"Transfer-Encoding: chunked\r\n\r\n"
@@ -104,7 +104,6 @@ class ModelServer:
             self._event(writer, json.dumps(usage).encode())
         self._event(writer, b"[DONE]")
         writer.write(b"0\r\n\r\n")
-        self.served.append(time.perf_counter() - began)
         await writer.drain()
         return True
 

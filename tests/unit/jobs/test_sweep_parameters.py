@@ -5,6 +5,8 @@ import pytest
 from andon.errors import Invalid
 from andon.jobs.rules.file import jobs_in
 from andon.jobs.rules.parameters import (
+    Axes,
+    Parameters,
     check_use,
     combinations,
     filled_command,
@@ -51,7 +53,7 @@ def test_what_is_not_a_parameter_is_refused(text: str) -> None:
 
 
 def test_combinations_are_a_grid_or_pairs_or_a_sample() -> None:
-    axes = {"a": (1, 2), "b": ("x", "y")}
+    axes: Axes = {"a": (1, 2), "b": ("x", "y")}
     grid = combinations(axes)
     assert grid == [{"a": a, "b": b} for a in (1, 2) for b in ("x", "y")]
     assert combinations(axes, pairs=True) == [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
@@ -77,7 +79,7 @@ def test_unknown_and_unused_names_are_refused() -> None:
 
 
 def test_values_reach_the_command_as_they_are_and_are_quoted_for_a_shell() -> None:
-    values = {"a": "x y; 'z'", "tp-size": 2, "flag": True}
+    values: Parameters = {"a": "x y; 'z'", "tp-size": 2, "flag": True}
     words = filled_command(["run", "{a}", "-t{tp-size}", "{flag}", "{b}"], values)
     assert words == ("run", "x y; 'z'", "-t2", "true", "{b}")
     shell = filled_command(["/bin/sh", "-c", "run {a}"], values)

@@ -3,9 +3,9 @@
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from queue import Empty, Queue
+from queue import Queue
 
 import msgspec
 from msgspec.structs import replace
@@ -14,11 +14,9 @@ from andon.errors import AndonError
 from andon.host.interpreter import module_environment, process_command
 from andon.work.rules.load import ClientEnd, LoadFigures, LoadOrder, RequestResult, figures_of
 
-LEAVE_SECONDS = 5.0
-
 
 class Load:
-    """One load; `stop` may be called from a signal handler."""
+    """One load; `interrupt` may be called from a signal handler."""
 
     def __init__(self, order: LoadOrder, clients: int = 1) -> None:
         self._order = order
@@ -33,7 +31,7 @@ class Load:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=module_environment(),
-            start_new_session=True,  # Ctrl-C reaches it through `stop`
+            start_new_session=True,  # Ctrl-C reaches it through `interrupt`
         )
         assert process.stdin is not None
         process.stdin.write(msgspec.json.encode(replace(self._order, share=share, shares=shares)))
@@ -65,29 +63,11 @@ class Load:
             raise AndonError(f"a client of the load ended with code {max(map(abs, codes))}")
         return self.figures()
 
-    def stop(self) -> None:
-        """Ends the load: no more requests are sent; those that came back count."""
+    def interrupt(self) -> None:
+        """Asks the clients to send no more: what came back counts, and `run` returns soon."""
         for process in self._processes:
             with suppress(ProcessLookupError):
                 process.send_signal(signal.SIGINT)
-        for process in self._processes:
-            try:
-                process.wait(LEAVE_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        with suppress(Empty):
-            while True:
-                line = self._lines.get(timeout=0.1)
-                if line is not None and line.startswith(b"["):
-                    self.results.append(msgspec.json.decode(line, type=RequestResult))
-                elif line is not None:
-                    self.ends.append(msgspec.json.decode(line, type=ClientEnd))
 
     def figures(self) -> LoadFigures:
         return figures_of(self._order.label, self.results, self.ends)
-
-
-def summed(found: Sequence[LoadFigures]) -> int:
-    """How many requests failed in all."""
-    return sum(sum(one.errors.values()) for one in found)
