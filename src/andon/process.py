@@ -21,6 +21,7 @@ PROCESSES = {
     "map-worker": "andon.work.map.block_worker",
     "reader": "andon.drivers.reader",
     "run-indexer": "andon.app.run_indexing",
+    "server-trial": "andon.api.server_trial",
     "slurm-node": "andon.app.slurm_node",
     "user-reader": "andon.web.users.reader",
 }

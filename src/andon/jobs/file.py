@@ -10,12 +10,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.errors import Invalid, Unavailable
 from andon.host.clock import offset
 from andon.host.files import expanded, read_regular
+from andon.host.interpreter import module_environment, process_command
 from andon.jobs.rules.file import is_job_word, jobs_in
 from andon.jobs.rules.file_keys import FileJob
 from andon.jobs.rules.file_lines import KeyPath, Lines, json_lines, toml_lines
@@ -189,14 +191,36 @@ def specs_of(
         container=options_to_json(ContainerOptions(job.image)) if job.image else {},
     )
     if job.each:
-        return [
+        made = [
             replace(spec, argv=one.command, params=one.params, request=one.request)
             for one in job.each
         ]
+        return made if job.server is None else [_trial(job, one) for one in made]
+    if job.server is not None:
+        return [_trial(job, spec)]
     if not job.array:
         return [spec]
     indices, limit = parse_array(job.array)
     return [replace(spec, array=ArrayPlace(0, index, len(indices), limit)) for index in indices]
+
+
+def _trial(job: FileJob, spec: JobSpec) -> JobSpec:
+    """Returns the job with a command that starts its server and drives the loads."""
+    assert job.server is not None
+    trial = replace(
+        job.server,
+        command=spec.argv,
+        loads=job.loads,
+        name=spec.name,
+        group=spec.group or spec.name,
+        params=spec.params,
+        tags=spec.tags,
+        simulate=spec.simulate,
+    )
+    words = process_command("server-trial", msgspec.json.encode(trial).decode())
+    path = module_environment()["PYTHONPATH"]
+    environment = {**spec.environment, "PYTHONPATH": path}
+    return replace(spec, argv=tuple(words), group=trial.group, environment=environment)
 
 
 def _begin(text: str) -> float | None:

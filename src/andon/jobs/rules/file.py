@@ -103,7 +103,7 @@ def _swept(job: FileJob, given: Mapping[str, Any], place: KeyPath, mistakes: Mis
         if job.array or job.unique:
             key = "array" if job.array else "unique"
             raise Invalid(f"{key} cannot be combined with parameters")
-        check_use(list(job.parameters), job.command)
+        check_use(list(job.parameters), job.command, () if job.server is None else ("port",))
         found = combinations(job.parameters, job.zip, job.sample, job.sample_seed)
         each = tuple(_combination(job, values, given) for values in found)
     except Invalid as wrong:
@@ -161,13 +161,26 @@ def _job(
         if key == "environment":
             read = {**values.get("environment", {}), **read}
         values[KEYS[key][0]] = read
-    if "command" not in own and "command" not in common:
+    if (server := values.get("server")) is not None:
+        _check_server(values, place, mistakes)
+        values["command"] = server.command
+    elif "command" not in own and "command" not in common:
         mistakes.add(place, 'there is no command: write command = ["python", "train.py"]')
     if values.get("bind") and values.get("image"):
         where = (*place, "bind") if "bind" in own else ("bind",)
         mistakes.add(where, "is for commands outside of a container")
     request = _request(asked, own, place, mistakes)
     return FileJob(**values, request=request)
+
+
+def _check_server(values: Mapping[str, Any], place: KeyPath, mistakes: Mistakes) -> None:
+    if "command" in values:
+        mistakes.add((*place, "command"), "a job has either a command or a server")
+    if not values.get("loads"):
+        mistakes.add((*place, "server"), "there is no [[load]] for it")
+    for key in ("image", "array", "on"):
+        if values.get(key):
+            mistakes.add((*place, key), "cannot be combined with a server")
 
 
 def _given(

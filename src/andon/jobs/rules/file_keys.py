@@ -10,6 +10,7 @@ from andon.errors import Invalid
 from andon.jobs.rules.metrics import MOST_METRICS, parse_metric, parse_stop
 from andon.jobs.rules.naming import parse_array
 from andon.jobs.rules.parameters import MOST_COMBINATIONS, Value, checked_values
+from andon.jobs.rules.server_trial import ServerTrial, loads_of, server_of
 from andon.leases.rules.requests import RequestOptions, rows
 from andon.model.job.spec import (
     CHECKPOINT_SECONDS,
@@ -70,6 +71,8 @@ class FileJob(Struct, frozen=True):
     each: tuple[FileCombination, ...] = ()  # what the parameters make of it
     metrics: Mapping[str, str] = field(default_factory=dict)
     stop_when: str | None = None
+    server: ServerTrial | None = None
+    loads: tuple[Mapping[str, Any], ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -272,6 +275,8 @@ KEYS: Mapping[str, tuple[str, Reader, str]] = {
     "sample_seed": ("sample_seed", _whole(0, 2**31), "which ones"),
     "metrics": ("metrics", _metrics, "figures that it prints: a name and a pattern each"),
     "stop_when": ("stop_when", _stop_when, "cancels it by a figure: loss>2 after 10m"),
+    "server": ("server", server_of, "a server under test instead of a command"),
+    "load": ("loads", loads_of, "the loads that the server gets"),
     "environment": ("environment", _environment, "variables on top of those at submission"),
 }
 """Each key of a job, except those of a request: the field it sets, how it is read, its meaning."""

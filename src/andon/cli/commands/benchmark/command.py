@@ -19,8 +19,8 @@ SCHEMA = "andon.benchmark/1"
 
 
 @click.command()
-@click.argument("url", metavar="URL")
-@click.option("--model", required=True, metavar="NAME", help="The model to ask for.")
+@click.argument("url", metavar="URL|FILE", required=False)
+@click.option("--model", metavar="NAME", help="The model to ask for.")
 @click.option("--rate", metavar="N,…", help="Requests a second, whatever the server does.")
 @click.option("--concurrency", metavar="N,…", help="Requests at a time instead.")
 @click.option("--constant", is_flag=True, help="Evenly spaced requests; else a Poisson process.")
@@ -48,15 +48,23 @@ SCHEMA = "andon.benchmark/1"
 @click.option("--name", default="benchmark", metavar="NAME", help="Name of the runs.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag the runs.")
 @click.option("--baseline", metavar="NAME", help="Compare with this baseline; exit 1 on drift.")
+@click.option("--resume", metavar="GROUP", help="Run again what of a group did not succeed.")
 @click.option("--json", "as_json", is_flag=True, help=f"Print {SCHEMA}.")
 @shared
-def benchmark(url: str, **asked: Any) -> int:
+def benchmark(url: str | None, **asked: Any) -> int:
     """Drive a load at a server that answers like OpenAI's: andon benchmark http://127.0.0.1:8000/v1
 
     Each rate or concurrency is a load of its own, and a run. Times count from the planned send, so
-    that a queue before the server is seen. Ctrl-C stops the load and keeps its figures.
+    that a queue before the server is seen. Ctrl-C stops the load and keeps its figures. With a job
+    file that has a [server], andon starts it for each combination of parameters.
     """
     choices = chosen()
+    if asked["resume"] is not None:
+        return _resumed(choices, asked["resume"])
+    if url is None or (url.endswith((".toml", ".json", ".yaml", ".yml")) and "://" not in url):
+        return _of_file(choices, url)
+    if asked["model"] is None:
+        raise click.UsageError("name the --model")
     if choices.simulate is not None:
         os.environ["ANDON_SIMULATE"] = str(choices.simulate)
     from andon.api.benchmark import devices_of, order_of, run_load
@@ -86,6 +94,50 @@ def benchmark(url: str, **asked: Any) -> int:
     if not any(one.figures.done for one in results):
         raise Gone(f"no request succeeded: {results[0].figures.example or 'see the table'}")
     return 0 if asked["baseline"] is None else _drift(choices, asked["baseline"], results)
+
+
+def _of_file(choices: Choices, path: str | None) -> int:
+    """Queues the trials of a job file, waits for them, and shows their table."""
+    if path is None:
+        raise click.UsageError("name a URL, a job file with a [server], or --resume GROUP")
+    from andon.cli.commands.jobs.from_file import submit_file
+    from andon.jobs.file import read_job_file
+
+    jobs = read_job_file(path)
+    if any(job.server is None for job in jobs):
+        raise Invalid(f"{path} has a job without a [server]", hint=f"andon submit {path}")
+    code = submit_file(choices, path, {"yes": True}, dry_run=False, wait=True)
+    for group in dict.fromkeys(job.group or job.name for job in jobs):
+        _show_group(choices, group)
+    return code
+
+
+def _resumed(choices: Choices, group: str) -> int:
+    """Runs the jobs of a group again that did not succeed, waits, and shows the table."""
+    from andon.cli.commands.jobs.common import open_queue
+    from andon.cli.commands.jobs.submit import wait_for_end
+    from andon.jobs import acts
+    from andon.jobs.queue import wake
+    from andon.model.job import JobState
+
+    queue = open_queue(choices, wake=False)
+    numbers = [n for n, facts in queue.jobs.items() if facts.spec.group == group]
+    if not numbers:
+        raise Gone(f"there is no group {group[:40]!r}", hint="andon jobs --all lists them")
+    for number in numbers:
+        status = queue.statuses[number]
+        if status.state.is_settled and status.state is not JobState.SUCCEEDED:
+            acts.retry(queue.folder, queue.jobs[number], status)
+    wake(queue.folder)
+    code = wait_for_end(choices, *map(str, numbers))
+    _show_group(choices, group)
+    return code
+
+
+def _show_group(choices: Choices, group: str) -> None:
+    from andon.cli.commands.runs.compare import show_group
+
+    show_group(choices, group, "tokens_per_second")
 
 
 def plain(value: float | str) -> float | str:

@@ -1,5 +1,7 @@
 """`andon runs compare`: runs side by side."""
 
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,13 +11,14 @@ from andon.cli.commands.reporting import as_document, deliver, format_option
 from andon.cli.commands.runs.opened import complete_run, runs_named
 from andon.cli.options import at_server, chosen, shared
 from andon.cli.sources import node_of
-from andon.cli.terminal import Terminal
+from andon.cli.terminal import Choices, Terminal
 from andon.errors import Gone, Invalid
 
 if TYPE_CHECKING:
     from andon.model.run.record import RunRow
     from andon.node.port import NodeRuns
     from andon.runs.rules.reports.compare import ComparedRun, RunComparison
+    from andon.runs.rules.reports.sweep import SweepTable
 
 SIDE_FORMS = (
     "A SIDE is a RUN (an id or its prefix, the file of a record, or last), several separated by "
@@ -78,16 +81,33 @@ def compare(
     return 0
 
 
+def show_group(choices: Choices, group: str, by: str) -> None:
+    """Prints the table of a group, if it has runs with that measure."""
+    source, terminal = node_of(choices).runs, Terminal.of(choices)
+    with suppress(Invalid):
+        text = _swept(source, group, by, (), "text", plain=False)
+        if text is not None:
+            deliver(text, None, terminal)
+
+
+def sweep_of(
+    source: "NodeRuns", group: str, by: str | None, over: tuple[str, ...]
+) -> "tuple[Sequence[RunRow], SweepTable | None]":
+    """Returns the runs of a group, and the table of their parameters if these differ."""
+    from andon.runs.rules.matching import RunQuery
+    from andon.runs.rules.reports.sweep import sweep_table
+
+    rows = source.find(RunQuery(group=group))
+    return rows, sweep_table(rows, [one for one in (by or "").split(",") if one], over)
+
+
 def _swept(
     source: "NodeRuns", group: str, by: str | None, over: tuple[str, ...], form: str, plain: bool
 ) -> str | None:
     """The group as a table of its parameters; None if its runs do not differ in any."""
     from andon.cli.show.reports.sweep import sweep_csv, sweep_document
-    from andon.runs.rules.matching import RunQuery
-    from andon.runs.rules.reports.sweep import sweep_table
 
-    rows = source.find(RunQuery(group=group))
-    table = sweep_table(rows, [one for one in (by or "").split(",") if one], over)
+    rows, table = sweep_of(source, group, by, over)
     if table is None:
         return None
     terminal = Terminal.of(chosen())

@@ -5,12 +5,25 @@ from math import floor, log10
 from typing import Any
 
 from andon.cli.show.csv_rows import csv_line
-from andon.cli.show.reports.document import Document, Grid, Section, section, sections, sentences
+from andon.cli.show.reports.document import (
+    ChartLine,
+    Document,
+    Grid,
+    LineChart,
+    Section,
+    section,
+    sections,
+    sentences,
+)
 from andon.cli.show.reports.run_comparison import value_words
+from andon.cli.show.reports.run_report import CHARTS
 from andon.cli.show.text import UNKNOWN
+from andon.model.device import reading_label
 from andon.model.run.record import RunState
 from andon.runs.rules.baselines import LOGGED
-from andon.runs.rules.reports.sweep import MeanSpread, SweepRow, SweepTable
+from andon.runs.rules.reports.report import RunReport
+from andon.runs.rules.reports.sweep import MeanSpread, SweepBest, SweepRow, SweepTable
+from andon.units import GIB, symbol_of, unit_of
 
 TITLES = {
     "duration_seconds": "time", "mean_utilization_percent": "gpu", "peak_memory_bytes": "peak",
@@ -18,6 +31,7 @@ TITLES = {
 }  # fmt: skip
 STATES = {RunState.DEVICE_OUT_OF_MEMORY: "OOM", RunState.HOST_OUT_OF_MEMORY: "host OOM"}
 MOST_LISTED = 4
+CHART_POINTS = 120
 MOST_DECIMALS = 6
 
 
@@ -54,6 +68,59 @@ def sweep_grid(table: SweepTable) -> Grid:
         for row in table.rows
     )
     return Grid(columns, rows, words=len(table.params) + len(table.over))
+
+
+def best_sentences(table: SweepTable, found: Sequence[SweepBest]) -> list[str]:
+    """One sentence for each measure."""
+    out = []
+    for one in found:
+        under = f" under {one.limit}" if one.limit else ""
+        label = one.measure.label.replace("_", " ")
+        if one.row is None:
+            out.append(f"Best {label}{under}: no combination keeps the limit.")
+            continue
+        which = " ".join(f"{name}={shown(one.row.params[name])}" for name in table.params)
+        value = value_words(one.measure.name, one.row.values[one.measure.name].mean)
+        out.append(f"Best {label}{under}: {which} with {value}.")
+    return out
+
+
+def run_charts(reports: Sequence[tuple[str, RunReport]]) -> list[LineChart]:
+    """The four readings over time, one line for each run: the mean of its devices."""
+    until = max((report.duration_seconds or 0.0 for _, report in reports), default=0.0)
+    at = tuple(until * place / (CHART_POINTS - 1) for place in range(CHART_POINTS))
+    charts = []
+    for name in CHARTS:
+        found = [(label, _resampled(report, name, at)) for label, report in reports]
+        lines = tuple(ChartLine(label, values) for label, values in found if values)
+        if lines:
+            is_size = unit_of(name) == "bytes"
+            unit = "GiB" if is_size else symbol_of(name)
+            label = reading_label(name).capitalize()
+            charts.append(LineChart(label, unit, at, lines, until))
+    return charts
+
+
+def _resampled(report: RunReport, name: str, at: Sequence[float]) -> tuple[float | None, ...]:
+    """The values at these times, None beyond the end of the run; empty if nothing was read."""
+    series = report.series
+    if series is None or not series.at:
+        return ()
+    factor = GIB if unit_of(name) == "bytes" else 1.0
+    points = [values[name] for values in series.devices.values() if name in values]
+    means = []
+    for column in zip(*points, strict=True):
+        known = [one for one in column if one is not None]
+        means.append(sum(known) / len(known) / factor if known else None)
+    if not means:
+        return ()
+    out: list[float | None] = []
+    place = 0
+    for moment in at:
+        while place + 1 < len(series.at) and series.at[place + 1] <= moment:
+            place += 1
+        out.append(means[place] if moment <= series.at[-1] + 1.0 else None)
+    return tuple(out)
 
 
 def shown(value: Any) -> str:

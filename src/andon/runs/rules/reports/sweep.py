@@ -9,9 +9,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.errors import Invalid
-from andon.model.run.record import RunRow, RunState
+from andon.model.run.record import RunKind, RunRow, RunState
 from andon.runs.rules.baselines import LOGGED, values_of
 from andon.runs.rules.reports.compare import DURATION, ITEMS, OF_A_JOB, STEPS
+from andon.units import parse_seconds
 
 SEEDS = frozenset({"seed", "seeds", "random_seed", "random-seed", "rng_seed"})
 """Parameters over which a mean is taken unless others are named."""
@@ -69,6 +70,55 @@ class SweepTable(Struct, frozen=True):
     rows: tuple[SweepRow, ...]
 
 
+class SweepBest(Struct, frozen=True):
+    """The best row by one measure, and the limit that it had to keep."""
+
+    measure: SweepMeasure
+    row: SweepRow | None
+    limit: str = ""
+
+
+class Limit(Struct, frozen=True):
+    """A limit that a row must keep: `first-token=500ms`, of the p99."""
+
+    name: str
+    seconds: float
+    text: str
+
+    def is_kept(self, row: SweepRow) -> bool:
+        found = row.values.get(self.name)
+        return found is not None and found.mean <= self.seconds
+
+
+def parse_limit(text: str) -> Limit:
+    """Parses the value of --slo: first-token, between-tokens or end-to-end, and a time."""
+    name, _, time = text.partition("=")
+    key = f"{LOGGED}{name.strip().replace('-', '_')}_p99"
+    try:
+        seconds = float(time.strip()[:-2]) / 1000 if time.strip().endswith("ms") else None
+        seconds = parse_seconds(time.strip()) if seconds is None else seconds
+    except ValueError:
+        seconds = 0.0
+    if name.strip() not in TIMED or not seconds > 0:
+        raise Invalid(f"{text[:60]!r} is not a limit", hint="use --slo first-token=500ms")
+    return Limit(key, seconds, text)
+
+
+def best_rows(table: SweepTable, limits: Sequence[Limit] = ()) -> list[SweepBest]:
+    """The best row by throughput, by first token and by energy, as far as they are known; only
+    rows that keep the limits count."""
+    kept = [row for row in table.rows if all(limit.is_kept(row) for limit in limits)]
+    words = ", ".join(limit.text for limit in limits)
+    known = {name for row in table.rows for name in row.values}
+    found = []
+    for measure in BESTS:
+        if measure.name in known:
+            rows = [row for row in kept if measure.name in row.values]
+            best = min(rows, key=lambda row: _cost(row, measure), default=None)
+            found.append(SweepBest(measure, best, words))
+    return found
+
+
 def latest_attempts(rows: Iterable[RunRow]) -> list[RunRow]:
     """Returns the runs without those of jobs that were tried again."""
     found: dict[str, RunRow] = {}
@@ -78,11 +128,36 @@ def latest_attempts(rows: Iterable[RunRow]) -> list[RunRow]:
     return list(found.values())
 
 
+def _counted(rows: Sequence[RunRow]) -> Sequence[RunRow]:
+    """In the group of a benchmark: its loads, and the jobs whose server failed before any."""
+    loads = [row for row in rows if row.kind is RunKind.BENCHMARK]
+    if not loads:
+        return rows
+    parents = {row.parent for row in loads}
+    bad = (RunState.SUCCEEDED, RunState.RUNNING)
+    return [
+        *loads,
+        *(
+            r
+            for r in rows
+            if r.id not in parents and r.kind is not RunKind.BENCHMARK and r.state not in bad
+        ),
+    ]
+
+
+BESTS = (
+    SweepMeasure(f"{LOGGED}tokens_per_second", True),
+    SweepMeasure(f"{LOGGED}first_token_p99", False),
+    SweepMeasure(f"{LOGGED}joules_per_token", False),
+)
+TIMED = ("first-token", "between-tokens", "end-to-end")
+
+
 def sweep_table(
     rows: Sequence[RunRow], by: Sequence[str] = (), over: Sequence[str] = ()
 ) -> SweepTable | None:
     """Returns the table; None if the runs do not differ in a parameter."""
-    runs = latest_attempts(rows)
+    runs = latest_attempts(_counted(rows))
     if len({row.name for row in runs}) > 1:
         runs = [replace(row, params={"name": row.name, **row.params}) for row in runs]
     varied = _varied(runs)
@@ -112,9 +187,10 @@ def _list(names: Sequence[str]) -> str:
 
 
 def _varied(runs: Sequence[RunRow]) -> list[str]:
-    """The parameters in which the runs differ; of one combination all that it has."""
+    """The parameters in which the runs that have them differ."""
     names = dict.fromkeys(name for row in runs for name in row.params if name not in OF_A_JOB)
-    return [name for name in names if len({repr(row.params.get(name)) for row in runs}) > 1]
+    found = {name: [repr(r.params[name]) for r in runs if name in r.params] for name in names}
+    return [name for name, values in found.items() if len(set(values)) > 1]
 
 
 def _measure(word: str, known: Sequence[str]) -> SweepMeasure:
