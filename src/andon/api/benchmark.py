@@ -20,7 +20,7 @@ from andon.model.device import Snapshot
 from andon.model.run.record import ItemState, RunKind
 from andon.model.shapes import to_json
 from andon.runs.rules.reports.report import JOULES_PER_KWH
-from andon.work.load.driver import Load
+from andon.work.load.driver import DrivenLoad
 from andon.work.rules.load import (
     MOST_LINES,
     MOST_RATE,
@@ -130,7 +130,7 @@ def run_load(
     )
     monitor = get_gpu_monitor().start_monitoring() if devices.uuids else None
     with record if run is None else nullcontext():
-        load = Load(order, clients)
+        load = DrivenLoad(order, clients)
         with _stopped_by_signals(load) as came:
             found = load.run(lambda one: _took(record, len(load.results), one, each))
         used = {uuid: one for uuid, one in record.used().items() if uuid in devices.uuids}
@@ -163,7 +163,7 @@ def _took(
 
 
 @contextmanager
-def _stopped_by_signals(load: Load) -> Iterator[list[int]]:
+def _stopped_by_signals(load: DrivenLoad) -> Iterator[list[int]]:
     """Lets Ctrl-C and SIGTERM end the load; yields the signals that came."""
     came: list[int] = []
     if threading.current_thread() is not threading.main_thread():

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import andon as package
-from andon.work.load.driver import Load
+from andon.work.load.driver import DrivenLoad
 from andon.work.rules.load import LoadFigures, LoadOrder, RequestResult, percentiles, route_of
 from tests.integration.conftest import andon
 from tests.support.homes import own_folders
@@ -41,7 +41,7 @@ def _own_folders(
 
 def driven(server: ModelServer, **more: object) -> tuple[LoadFigures, list[RequestResult]]:
     given: dict[str, object] = {"concurrency": 4, "requests": 12, "timeout_seconds": 20.0, **more}
-    load = Load(LoadOrder(route_of(server.url), "m", ("a", "b"), **given))  # type: ignore[arg-type]
+    load = DrivenLoad(LoadOrder(route_of(server.url), "m", ("a", "b"), **given))  # type: ignore[arg-type]
     return load.run(), load.results
 
 
@@ -87,7 +87,7 @@ def test_errors_have_their_kind_and_are_not_tried_again(
 
 
 def test_a_server_that_is_not_there_and_one_that_is_late(server: ModelServer) -> None:
-    load = Load(
+    load = DrivenLoad(
         LoadOrder("http://127.0.0.1:9/v1/completions", "m", ("a",), concurrency=1, requests=2)
     )
     assert load.run().errors == {"refused": 2}

@@ -48,7 +48,7 @@ class Failed(Exception):
         self.kind, self.detail = kind, detail[:200]
 
 
-class Answer:
+class StreamedAnswer:
     """What came back: when each text arrived, and how many tokens the server counted."""
 
     def __init__(self) -> None:
@@ -74,13 +74,13 @@ class Answer:
                 break
 
 
-class Connection(asyncio.Protocol):
+class ServerConnection(asyncio.Protocol):
     """One connection, with one request at a time."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
-        self._answer = Answer()
-        self._future: asyncio.Future[Answer] | None = None
+        self._answer = StreamedAnswer()
+        self._future: asyncio.Future[StreamedAnswer] | None = None
         self.is_open = False
         self._reset()
 
@@ -95,12 +95,12 @@ class Connection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport, self.is_open = transport, True
 
-    async def ask(self, request: bytes) -> Answer:
+    async def ask(self, request: bytes) -> StreamedAnswer:
         """Sends a request and returns its whole answer; raises Failed."""
         assert self._transport is not None
         self._reset()
-        self._answer = Answer()
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._answer = StreamedAnswer()
+        future: asyncio.Future[StreamedAnswer] = asyncio.get_running_loop().create_future()
         self._future = future
         self._transport.write(request)
         try:
@@ -238,13 +238,13 @@ class Connection(asyncio.Protocol):
                         self._answer.take(text, now)
 
 
-class Server:
+class LoadTarget:
     """Where requests go; connections that are free are used again."""
 
     def __init__(self, url: str) -> None:
         self._parts: SplitResult = urlsplit(url)
         self._tls = ssl.create_default_context() if self._parts.scheme == "https" else None
-        self._free: list[Connection] = []
+        self._free: list[ServerConnection] = []
 
     def request(self, body: bytes, key: str) -> bytes:
         parts = self._parts
@@ -257,7 +257,7 @@ class Server:
         )
         return head.encode("latin-1", "replace") + body
 
-    async def connection(self) -> Connection:
+    async def connection(self) -> ServerConnection:
         while self._free:
             found = self._free.pop()
             if found.is_open:
@@ -265,11 +265,11 @@ class Server:
         loop, parts = asyncio.get_running_loop(), self._parts
         port = parts.port or (443 if self._tls else 80)
         _, made = await loop.create_connection(
-            Connection, parts.hostname or "", port, ssl=self._tls
+            ServerConnection, parts.hostname or "", port, ssl=self._tls
         )
         return made
 
-    def give_back(self, connection: Connection) -> None:
+    def give_back(self, connection: ServerConnection) -> None:
         if connection.is_open:
             self._free.append(connection)
 

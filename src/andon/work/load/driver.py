@@ -15,7 +15,7 @@ from andon.host.interpreter import module_environment, process_command
 from andon.work.rules.load import ClientEnd, LoadFigures, LoadOrder, RequestResult, figures_of
 
 
-class Load:
+class DrivenLoad:
     """One load; `interrupt` may be called from a signal handler."""
 
     def __init__(self, order: LoadOrder, clients: int = 1) -> None:

@@ -12,7 +12,7 @@ from random import Random
 
 import msgspec
 
-from andon.work.load.client import Answer, Connection, Failed, Server
+from andon.work.load.client import Failed, LoadTarget, ServerConnection, StreamedAnswer
 from andon.work.rules.load import (
     CHAT,
     NONSENSE,
@@ -35,7 +35,7 @@ class LoadClient:
     """Sends the requests of one order."""
 
     def __init__(self, order: LoadOrder) -> None:
-        self._order, self._server = order, Server(order.url)
+        self._order, self._server = order, LoadTarget(order.url)
         self._random = Random(f"{order.seed} {order.share}")  # noqa: S311 - arrivals, not secrets
         self._requests = [self._server.request(self._body(p), order.key) for p in order.prompts]
         self._stopped = asyncio.Event()
@@ -116,7 +116,7 @@ class LoadClient:
     async def _one(self, planned: float, measured: bool = True) -> None:
         place = self._sent % len(self._requests)
         self._sent += measured
-        connection: Connection | None = None
+        connection: ServerConnection | None = None
         sent = planned
         try:
             async with asyncio.timeout(self._order.timeout_seconds):
@@ -142,7 +142,7 @@ class LoadClient:
             if result.error == REFUSED and self._order.rate is None:
                 await asyncio.sleep(0.05)  # a closed load on no server would be a busy loop
 
-    def _result(self, planned: float, sent: float, answer: Answer) -> RequestResult:
+    def _result(self, planned: float, sent: float, answer: StreamedAnswer) -> RequestResult:
         end, times = time.perf_counter(), answer.times
         tokens = len(times) if answer.tokens is None else answer.tokens
         if not tokens and not times:

@@ -217,7 +217,7 @@ def _show(choices: Choices, results: "list[BenchmarkResult]", as_json: bool) -> 
         value = {"schema": SCHEMA, "loads": [result_json(one) for one in results]}
         terminal.show(as_json_text(value, terminal.live))
         return
-    from andon.cli.show.benchmark import render_benchmark
+    from andon.cli.show.reports.benchmark import render_benchmark
 
     for line in render_benchmark(results, terminal.width):
         terminal.say(line)
