@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from andon.fleet.rules.states import NodeList, NodeRow, NodeState, list_to_text
 from andon.history.rules.series import Bucket
 from andon.model.shapes import to_json
-from andon.model.wire import loads, snapshot_to_json
+from andon.model.wire import snapshot_to_json
 from tests.conftest import need
 from tests.integration.serving import make_certificate
 from tests.standin.kubernetes.standin import KubernetesStandin
@@ -64,7 +64,7 @@ class FakeHub:
             NodeRow("g1", NodeState.HEALTHY, 1.0, 8, 0, 31.0, 44.0, models={"H100": 8}),
             NodeRow("g2", NodeState.HEALTHY, 1.0, 8, 0, 4.0, 6.0, models={"H100": 8}),
         )
-        return loads(list_to_text(NodeList(now, True, rows)))
+        return json.loads(list_to_text(NodeList(now, True, rows)))
 
 
 class Person:
