@@ -266,6 +266,13 @@ class NodePasts(Protocol):
 
     def alerts(self, node: str) -> AlertStore: ...
 
+    def news(self) -> Sequence[Heartbeat]:
+        """Returns the heartbeats with notices that no hub has taken yet, oldest first, at most 200;
+        of their parts only the report."""
+
+    def drop_news(self, taken: Sequence[Heartbeat]) -> None:
+        """Forgets these."""
+
     def leads(self) -> bool:
         """Whether this hub acts for all: one of those that share a database does, until it ends
         or loses its connection."""

@@ -43,7 +43,9 @@ def report_to(
         recorder = open_recorder(settings, sampler.subscribe(settings.interval_seconds))
         stack.callback(recorder.close)
         leases = open_lease_tracker(settings, sampler)
-        watcher = open_watcher(settings, sampler, partial(_stats, recorder), True, leases)
+        watcher = open_watcher(
+            settings, sampler, partial(_stats, recorder), True, leases, has_hub=True
+        )
         stack.callback(watcher.close)
         if leases is not None:
             stack.callback(leases.close)

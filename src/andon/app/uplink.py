@@ -54,7 +54,10 @@ def report_sources(
     book: "Callable[[], LeaseList | None]",
     jobs: "Callable[[], Sequence[JobView]]",
 ) -> ReportSources:
-    return ReportSources(book, watcher.alerts, watcher.silences, watcher.firing, jobs)
+    return ReportSources(
+        book, watcher.alerts, watcher.silences, watcher.firing, jobs,
+        watcher.hand_over, watcher.handed_over,
+    )  # fmt: skip
 
 
 def past_sender(folder: Path, store: "Callable[[], Store]", watcher: "Watcher") -> PastSender:

@@ -58,6 +58,8 @@ class PostgresNodeStore:
                 new.append(beat)
                 row = (beat.session, beat.sequence, beat.at, beat.sent, beat.snapshot, beat.ticks)
                 session.put("put_beat", (hour, node, *row))
+                if beat.has_notices:
+                    session.put("put_news", (node, *row[:3], beat.snapshot))
             for beat in {beat.node: beat for beat in new}.values():
                 facts = {name: getattr(beat, name) for name in _HEARD}
                 session.put("hear", {**facts, "node": known[beat.node][0]})
@@ -109,6 +111,14 @@ class PostgresNodePasts:
 
     def alerts(self, node: str) -> AlertTables:
         return AlertTables(self._database.of_node(node))
+
+    def news(self) -> Sequence[Heartbeat]:
+        with self._database.reading() as session:
+            return [Heartbeat(*row) for row in session.run("news").fetchall()]
+
+    def drop_news(self, taken: Sequence[Heartbeat]) -> None:
+        with self._database.transaction() as session:
+            session.many("drop_news", [(one.node, one.session, one.sequence) for one in taken])
 
     def leads(self) -> bool:
         with self._database.guarded() as session:

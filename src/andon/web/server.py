@@ -2,17 +2,17 @@
 
 import logging
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
 from andon.access.gate import Rules, is_loopback
-from andon.app.alerts import open_watcher
+from andon.app.alerts import open_fleet_watcher, open_watcher
 from andon.app.history import maintainer_of, open_recorder, store_kind, store_url
 from andon.app.leases import (
     open_lease_tracker,
@@ -44,7 +44,6 @@ from andon.web.transport.session_file import SessionFile
 from andon.web.users.opening import open_shared_files
 
 if TYPE_CHECKING:
-    from andon.alerts.rules import OwnTrouble
     from andon.alerts.watcher import Watcher
     from andon.exporter.spreads import ServerCounts
     from andon.fleet.link import HubLink
@@ -106,11 +105,11 @@ def serve(
         if leases is not None and demo is None:
             stack.callback(open_usage_meter(sampler, leases).close)
         fleet = _fleet(settings, stack) if place.history and demo is None else None
-        nodes = _keeper(fleet, settings, stack)
         watcher = open_watcher(
-            linked, sampler, history.vitals, place.history, leases, troubles_of(nodes)
+            linked, sampler, history.vitals, place.history, leases, link is not None
         )
         stack.callback(watcher.close)
+        watcher, nodes = _with_nodes(watcher, fleet, linked, sampler.node.name, stack)
         remote_leases = open_network_leases(
             settings, sampler, feed.latest, watcher, leases, place.lends_simulated, open_book
         )
@@ -200,7 +199,7 @@ def _fleet(settings: Settings, stack: ExitStack) -> "Fleet | None":
     from andon.web.fleet.hub import Hub
     from andon.web.fleet.reported import Fleet
 
-    hub = Hub(partial(kind.open_nodes, url))
+    hub = Hub(partial(kind.open_nodes, url), bool(settings.alerts_notifiers))
     with suppress(Unavailable, Conflict, Denied):  # it may be back later
         hub.nodes()
     fleet = Fleet(hub, partial(kind.open_pasts, url), settings)
@@ -208,18 +207,20 @@ def _fleet(settings: Settings, stack: ExitStack) -> "Fleet | None":
     return fleet
 
 
-def _keeper(fleet: "Fleet | None", settings: Settings, stack: ExitStack) -> "Keeper | None":
+def _with_nodes(
+    own: "Watcher", fleet: "Fleet | None", settings: Settings, name: str, stack: ExitStack
+) -> "tuple[Watcher, Keeper | None]":
+    """Returns the alerts of a server, of a hub with those of its nodes, and what keeps these."""
     if fleet is None:
-        return None
+        return own, None
     from andon.web.fleet.keeper import Keeper
+    from andon.web.fleet.telling import FleetAlerts
 
-    keeper = Keeper(fleet, partial(maintainer_of, settings))
+    alerts = FleetAlerts(own, name, lambda: fleet.pasts, partial(open_fleet_watcher, settings))
+    stack.callback(alerts.close)
+    keeper = Keeper(fleet, alerts, partial(maintainer_of, settings))
     stack.callback(keeper.close)
-    return keeper
-
-
-def troubles_of(keeper: "Keeper | None") -> "Callable[[], Sequence[OwnTrouble]]":
-    return tuple if keeper is None else keeper.troubles
+    return cast("Watcher", alerts), keeper
 
 
 def _reports(fleet: "Fleet | None", key: str) -> bool:

@@ -47,6 +47,8 @@ PLACES: Mapping[str, str] = {
     "node_disk": "node.node_disk",
     "node_cpu": "node.node_cpu",
     "node_silent": "own.node_silent",
+    "node_doubtful": "own.node_doubtful",
+    "node_version": "own.node_version",
     "notifier": "own.notifier",
     "sampler": "own.sampler",
     "store": "own.store",

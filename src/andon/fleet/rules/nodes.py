@@ -33,3 +33,5 @@ class Heartbeat(Struct, frozen=True):
     digest: bytes
     snapshot: bytes = b""
     ticks: bytes = b""
+    has_notices: bool = False
+    """Whether it has notices for people: it is also kept until a hub has sent them."""

@@ -43,6 +43,8 @@ class NodeRow(Struct, frozen=True):
     memory_percent: Number | None = None
     tasks: Count = 0
     reason: Text | None = None
+    doubt: Text | None = None
+    """What the hub itself finds wrong with its reports, such as the clock."""
     drained: bool = False
     simulated: bool = False
     version: Name | None = None
@@ -68,6 +70,8 @@ class NodeList(Struct, frozen=True):
     hub: bool
     """Whether other machines may report to it."""
     nodes: tuple[NodeRow, ...]
+    version: Name | None = None
+    """Of the server."""
 
 
 def list_to_json(found: NodeList) -> Json:
@@ -93,7 +97,7 @@ def row_of(node: FleetNode, digest: Digest | None, now: float, other: str | None
     reason = other or digest.reason
     state = NodeState.HEALTHY if reason is None else NodeState.SICK
     now_known = {name: getattr(digest, name) for name in _LIVE}
-    return replace(row, state=state, reason=reason, **now_known)
+    return replace(row, state=state, reason=reason, doubt=other, **now_known)
 
 
 _LIVE = (
@@ -108,6 +112,13 @@ def clock_trouble(at: float, sent: float) -> str | None:
     if abs(apart) < CLOCK_SECONDS:
         return None
     return f"its clock is {human_seconds(abs(apart))} {'ahead' if apart > 0 else 'behind'}"
+
+
+def version_trouble(version: str | None, hubs: str | None) -> str | None:
+    """Returns how the version of a node differs from its hub's."""
+    if version is None or hubs is None or version == hubs:
+        return None
+    return f"andon {version}, the hub {hubs}"
 
 
 def holders_in_words(holders: Sequence[str]) -> str:

@@ -35,9 +35,10 @@ class _Heard(Struct):
 class Hub:
     """Calls may come from any thread; those that read the database block."""
 
-    def __init__(self, open_store: Callable[[], NodeStore]) -> None:
-        """The store is opened when it is first used, and tried again while it is away."""
-        self._open = open_store
+    def __init__(self, open_store: Callable[[], NodeStore], notifies: bool = False) -> None:
+        """The store is opened when it is first used, and tried again while it is away. `notifies`
+        if it has notifiers: nodes then leave their notices to it."""
+        self._open, self.notifies = open_store, notifies
         self._store: NodeStore | None = None
         self._opening = threading.Lock()
         self.refused: Counter[str] = Counter()

@@ -102,7 +102,8 @@ class Ingest:
             )
         else:
             await self._beat(node, body, at)
-        return wire.dumps({"at": at, "drained": node.drained}).encode()
+        said = {"at": at, "drained": node.drained, "notifies": self._hub.notifies}
+        return wire.dumps(said).encode()
 
     def _past(self, node: FleetNode, body: bytes) -> None:
         try:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
+from andon.alerts.rules.handover import HandedNotice, HandedNotices, of_node
 from andon.alerts.rules.listing import entries, firing_by_level
 from andon.alerts.rules.past import Query
 from andon.alerts.rules.self_checks import StoreStats
@@ -75,6 +76,11 @@ class Report:
     def jobs(self) -> tuple[JobView, ...]:
         found = [_read(JobView, one) for one in self._items("jobs")]
         return tuple(one for one in found if one is not None)
+
+    @cached_property
+    def notices(self) -> tuple[HandedNotice, ...]:
+        found: tuple[HandedNotice, ...] = _read(HandedNotices, self._document.get("notices")) or ()
+        return tuple(of_node(one, self.beat.node) for one in found)
 
     def _items(self, name: str) -> list[Json]:
         found = self._document.get(name)

@@ -48,7 +48,8 @@ def node_routes(router: APIRouter, state: AppState) -> None:
         rows = [] if state.fleet is None else state.fleet.hub.rows()
         if state.fleet is None or (own.gpus and own.name not in {row.name for row in rows}):
             rows = [own, *rows]
-        return _json(list_to_json(NodeList(time.time(), state.fleet is not None, tuple(rows))))
+        found = NodeList(time.time(), state.fleet is not None, tuple(rows), __version__)
+        return _json(list_to_json(found))
 
     @router.post("/api/nodes", tags=["fleet"])
     def add_node(request: Request, given: NodeRequest) -> Response:
