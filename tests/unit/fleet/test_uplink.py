@@ -88,5 +88,12 @@ def test_one_node_in_words() -> None:
     ]
 
 
-def test_a_lost_node_is_reported_unless_it_is_drained() -> None:
-    assert [one.subject for one in found_in(ROWS)] == ["node_silent:n19"]
+def test_a_hub_reports_what_nodes_cannot_know_and_no_lost_one_that_is_drained() -> None:
+    doubtful = NodeRow("n21", NodeState.SICK, 2.0, doubt="its clock is 2 h ahead", version="1.0")
+    older = NodeRow("n22", NodeState.HEALTHY, 2.0, version="0.9")
+    found = {one.subject: one.reason for one in found_in((*ROWS, doubtful, older), "1.0")}
+    assert found == {
+        "node_silent:n19": "lost, silent 7 min",
+        "node_doubtful:n21": "its clock is 2 h ahead",
+        "node_version:n22": "andon 0.9, the hub 1.0",
+    }
