@@ -48,10 +48,10 @@ PLACES: Mapping[str, str] = {
     "node_cpu": "node.node_cpu",
     "node_silent": "own.node_silent",
     "node_doubtful": "own.node_doubtful",
-    "node_version": "own.node_version",
     "notifier": "own.notifier",
     "sampler": "own.sampler",
     "store": "own.store",
+    "node_version": "own.node_version",
     "orphan": "sharing.orphan",
     "idle_lease": "sharing.idle_lease",
 }
