@@ -31,7 +31,7 @@ def report_to(
 ) -> None:
     """Reports until `over` is set. One agent or server runs for a user on a machine: both record
     the same history."""
-    link = hub_link(url)
+    link = hub_link(settings, url)
     with ExitStack() as stack:
         folder = open_node_folder()
         stack.enter_context(server_file.sole_server(folder))

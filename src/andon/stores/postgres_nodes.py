@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from andon.errors import Conflict
-from andon.fleet.rules.nodes import FleetNode, Heartbeat
+from andon.fleet.rules.nodes import FleetNode, Heartbeat, NamedToken
 from andon.settings.store_url import StoreUrl
 from andon.stores.alerts import AlertTables
 from andon.stores.postgres import PostgresStore
@@ -119,6 +119,19 @@ class PostgresNodePasts:
     def drop_news(self, taken: Sequence[Heartbeat]) -> None:
         with self._database.transaction() as session:
             session.many("drop_news", [(one.node, one.session, one.sequence) for one in taken])
+
+    def tokens(self) -> Sequence[NamedToken]:
+        with self._database.reading() as session:
+            return [NamedToken(*row) for row in session.run("named_tokens").fetchall()]
+
+    def add_token(self, token: NamedToken) -> bool:
+        with self._database.transaction() as session:
+            row = (token.name, token.hash, token.role, token.added)
+            return bool(session.run("add_named_token", row).rowcount)
+
+    def remove_token(self, name: str) -> bool:
+        with self._database.transaction() as session:
+            return bool(session.run("remove_named_token", (name,)).rowcount)
 
     def leads(self) -> bool:
         with self._database.guarded() as session:

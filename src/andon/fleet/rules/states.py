@@ -74,6 +74,20 @@ class NodeList(Struct, frozen=True):
     """Of the server."""
 
 
+class TokenRow(Struct, frozen=True):
+    """A named token in a list."""
+
+    name: Name
+    role: Name
+    added: Time
+
+
+class TokenList(Struct, frozen=True):
+    """The named tokens of a hub."""
+
+    tokens: tuple[TokenRow, ...]
+
+
 def list_to_json(found: NodeList) -> Json:
     return {"schema": SCHEMA, **to_json(found)}
 

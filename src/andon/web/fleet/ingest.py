@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from andon.errors import AndonError, Invalid, Unavailable
 from andon.failures.rules.repeats import RepeatLimiter
-from andon.fleet.link import HEARTBEAT, PAST
+from andon.fleet.link import HEARTBEAT, HUB_HEADER, PAST
 from andon.fleet.rules.heartbeat import MOST_BODY_BYTES, NEWER, read_heartbeat
 from andon.fleet.rules.nodes import FleetNode, Heartbeat
 from andon.model import wire
@@ -67,6 +67,7 @@ class Ingest:
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(answer)).encode()),
+            (HUB_HEADER.lower().encode(), b"1"),
             NO_STORE,
         ]
         await send({"type": "http.response.start", "status": status, "headers": headers})

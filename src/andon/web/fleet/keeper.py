@@ -72,6 +72,7 @@ class Keeper:
     def _look(self) -> None:
         self.leads = self._fleet.pasts.leads()
         self._alerts.lead(self.leads)
+        self._fleet.tokens.refresh()
         rows = self._fleet.hub.rows()
         if self.leads:
             self._alerts.relay()

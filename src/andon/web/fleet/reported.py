@@ -36,6 +36,7 @@ from andon.sampling.rules.readings import checked_snapshot
 from andon.sampling.snapshot_feed import PAST_SECONDS
 from andon.settings.resolution import Settings
 from andon.web.fleet.hub import Hub
+from andon.web.fleet.tokens import NamedTokens
 
 if TYPE_CHECKING:
     from andon.web.app_state import AppState
@@ -284,6 +285,7 @@ class Fleet:
         self._opening = threading.Lock()
         self._lock = threading.Lock()
         self._kept: dict[str, tuple[ReportedNode, AppState]] = {}
+        self.tokens = NamedTokens(lambda: self.pasts)
 
     @property
     def pasts(self) -> NodePasts:

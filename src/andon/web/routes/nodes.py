@@ -55,7 +55,8 @@ def node_routes(router: APIRouter, state: AppState) -> None:
     def add_node(request: Request, given: NodeRequest) -> Response:
         """Let a node report; the answer has its token, which is shown only once."""
         add_notes(request.scope, node=given.name)
-        return _json({"name": given.name, "token": _hub(state).add(given.name)})
+        hub = _hub(state)
+        return _json({"name": given.name, "token": hub.add(given.name), "pin": hub.pin})
 
     @router.post("/api/nodes/{name}/drain", tags=["fleet"])
     def drain(name: NodeName) -> Response:

@@ -345,6 +345,15 @@ FROM news JOIN node ON node.id = news.node ORDER BY at, sequence LIMIT 200
 DELETE FROM news WHERE node = (SELECT id FROM node WHERE name = %s)
     AND session = %s AND sequence = %s
 
+-- name: named_tokens
+SELECT name, hash, role, added FROM named_token ORDER BY name
+
+-- name: add_named_token
+INSERT INTO named_token (name, hash, role, added) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING
+
+-- name: remove_named_token
+DELETE FROM named_token WHERE name = %s
+
 -- name: lead
 -- The lock is the connection's. A standby would also give it, and could write nothing.
 SELECT NOT pg_is_in_recovery() AND (

@@ -7,3 +7,10 @@ CREATE TABLE news (
     snapshot bytea NOT NULL,
     PRIMARY KEY (node, session, sequence)
 );
+-- Tokens of people and programs, with what each may do.
+CREATE TABLE named_token (
+    name text COLLATE "C" PRIMARY KEY,
+    hash text NOT NULL UNIQUE,
+    role text NOT NULL,
+    added double precision NOT NULL
+);
