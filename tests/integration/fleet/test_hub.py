@@ -13,7 +13,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.errors import Invalid
+from andon.errors import Invalid, Unavailable
 from andon.fleet.link import HubLink
 from andon.fleet.rules.digest import Digest, encoded
 from andon.fleet.rules.heartbeat import HeartbeatHeader, deflated, heartbeat_body
@@ -26,7 +26,7 @@ from andon.model.wire import snapshot_to_json
 from andon.settings.store_url import parse_store_url
 from andon.stores.postgres_kind import PostgresKind
 from andon.testing.notices import HOT, notice, over
-from tests.integration.serving import Answer, Served, serving
+from tests.integration.serving import Answer, Served, andon, make_certificate, serving
 from tests.support.homes import own_folders
 from tests.support.postgres import server
 from tests.support.receiving import Receiver, receiving, status
@@ -219,6 +219,51 @@ def test_an_agent_without_a_token_or_with_another_hub_says_so(fleet: FleetUnderT
         )  # fmt: skip
         assert done.returncode == 4
         assert words in done.stderr
+
+
+def test_a_named_token_may_what_its_role_says(fleet: FleetUnderTest) -> None:
+    token = fleet.says("token", "add", "ops", "--role", "operate").strip()
+    bearer = {"Authorization": f"Bearer {token}"}
+    listed = fleet.says("token").splitlines()
+    assert listed[1].split()[:2] == ["ops", "operate"]
+    asked = {"Content_Type": "application/json", **bearer}
+    for path, body, code in (
+        ("/api/nodes/n17/drain", "", 200),
+        ("/api/nodes/n17/resume", "", 200),
+        ("/api/nodes", '{"name": "n99"}', 403),
+        ("/api/tokens", '{"name": "me", "role": "admin"}', 403),
+    ):
+        assert fleet.hub.ask(path, "POST", body, **asked).status == code, path
+    assert fleet.hub.ask("/api/nodes/n17/devices", **bearer).status == 200
+    log = next((fleet.folder / "hub").rglob("audit.jsonl")).read_text()
+    done = [json.loads(line) for line in log.splitlines() if '"token ops"' in line]
+    assert {(one["action"], one["key"]) for one in done} >= {("drain", "named")}
+    assert fleet.andon("token", "add", "ops", "--role", "read").returncode == 6
+    fleet.says("token", "remove", "ops")
+    assert fleet.hub.ask("/api/nodes", **bearer).status == 401
+    assert fleet.andon("token", "remove", "ops").returncode == 5
+
+
+def test_a_hub_with_a_certificate_of_its_own_is_pinned(fleet: FleetUnderTest) -> None:
+    certificate, key = make_certificate(fleet.folder)
+    book = own_folders(fleet.folder / "tls")["ANDON_LEASE_DIR"]
+    with serving(
+        fleet.folder / "tls", "--store", server().schema("tls"), "--tls-cert", str(certificate),
+        "--tls-key", str(key), simulate=None, ANDON_LEASE_DIR=book, ANDON_NODE="tls",
+    ) as hub:  # fmt: skip
+        done = andon(
+            fleet.folder / "tls", "nodes", "add", "n30", "--url", hub.url,
+            SSL_CERT_FILE=str(certificate),
+        )  # fmt: skip
+        assert done.code == 0, done.err
+        token, pin, *command = done.out.split()
+        assert command == ["andon", "agent", "--hub", hub.url]
+        secret, pinned = token.partition("=")[2], pin.partition("=")[2]
+        assert HubLink(hub.url, secret, pin=pinned).send("/api/heartbeat", b"")["drained"] is False
+        with pytest.raises(Unavailable, match="another certificate"):
+            HubLink(hub.url, secret, pin="sha256:" + "0" * 64).send("/api/heartbeat", b"")
+        with pytest.raises(Unavailable, match="certificate is refused: self-signed"):
+            HubLink(hub.url, secret).send("/api/heartbeat", b"")
 
 
 def heard_of(fleet: FleetUnderTest, node: str) -> list[str]:
