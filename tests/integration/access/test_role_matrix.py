@@ -114,7 +114,7 @@ ROUTES: dict[str, str | tuple[str, Any]] = {
     "GET /api/snapshot": OWN,
     "GET /api/snapshots": OWN,
     "GET /api/system": READ,
-    "GET /api/tokens": "403 401 403 404 404",
+    "GET /api/tokens": "403 401 403 403 404",
     "POST /api/tokens": ("401 401 403 403 404", {"name": "ops", "role": "read"}),
     "DELETE /api/tokens/{name}": "401 401 403 403 404",
     "GET /api/topology": READ,

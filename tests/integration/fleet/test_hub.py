@@ -259,7 +259,9 @@ def test_a_hub_with_a_certificate_of_its_own_is_pinned(fleet: FleetUnderTest) ->
         token, pin, *command = done.out.split()
         assert command == ["andon", "agent", "--hub", hub.url]
         secret, pinned = token.partition("=")[2], pin.partition("=")[2]
-        assert HubLink(hub.url, secret, pin=pinned).send("/api/heartbeat", b"")["drained"] is False
+        link = HubLink(hub.url, secret, pin=pinned)
+        assert link.send("/api/heartbeat", b"")["drained"] is False
+        link.close()
         with pytest.raises(Unavailable, match="another certificate"):
             HubLink(hub.url, secret, pin="sha256:" + "0" * 64).send("/api/heartbeat", b"")
         with pytest.raises(Unavailable, match="certificate is refused: self-signed"):
