@@ -56,6 +56,11 @@ def parse_seconds(text: str) -> float:
     return check_seconds(sum(seconds))
 
 
+def seconds_of(value: float | str) -> float:
+    """Returns a duration that a program gave as a number of seconds or as a text."""
+    return parse_seconds(value) if isinstance(value, str) else check_seconds(float(value))
+
+
 def _parts(text: str) -> list[tuple[str, ...]]:
     """Returns numbers with their units, one after the other; none if there is anything else."""
     found, place = [], 0
@@ -221,9 +226,19 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text.translate(_SPACES))
 
 
+def valid_text(word: str) -> str:
+    """Returns text that can be encoded: a path or a value may have bytes that are none."""
+    return word.encode(errors="replace").decode()
+
+
 def plain(text: str, longest: int) -> str:
     """Returns at most this many characters; one that cannot be printed becomes a question mark."""
     return "".join(c if c.isprintable() else "?" for c in text)[:longest]
+
+
+def counted(count: int, thing: str) -> str:
+    """Returns `1 GPU`, `2 GPUs`."""
+    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def command_name(words: Sequence[str]) -> str:

@@ -25,6 +25,7 @@ def work_folder(docker: Docker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("TMPDIR", str(homes))
     monkeypatch.chdir(folder)
     monkeypatch.setenv("DOCKER_HOST", f"unix://{docker.socket}")
+    monkeypatch.setenv("ANDON_WORK_GRACE", "1s")  # a first process in a container ignores SIGTERM
     for name, value in own_folders(tmp_path).items():
         monkeypatch.setenv(name, value)
     yield folder

@@ -18,7 +18,9 @@ from andon.model.lease import (
     Share,
     Ticket,
 )
+from andon.model.lease_list import LeaseRow
 from andon.units import GIB
+from tests.support.snapshots import uuid
 
 TOTAL = 80 * GIB
 
@@ -79,6 +81,15 @@ def lease(
     }
     shares = tuple(Share(f"GPU-{index}", index, size) for index in devices)
     return Lease(id=name, shares=shares, **(values | more))
+
+
+def lease_row(name: str, *indices: int) -> LeaseRow:
+    """A lease of alice's as it is listed, on these devices."""
+    return LeaseRow(
+        name, "alice", None, 1000, LeaseState.HELD, LeaseKind.COMMAND,
+        tuple(Share(uuid(index), index) for index in indices), 0.0, None, "train", False, 0, None,
+        None, None, None, False, None,
+    )  # fmt: skip
 
 
 def claim(held: Lease | None, standing: LeaseState = LeaseState.HELD, user: str = "alice") -> Claim:

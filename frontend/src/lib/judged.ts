@@ -1,8 +1,8 @@
 /** Every device's lamp and the headline, from the server's board and the last snapshot. */
-import { useMemo } from "react";
+import { useRef, useSyncExternalStore } from "react";
 import { useBoard } from "../api/queries";
-import type { Holder, Verdict } from "../api/types";
-import { useNow } from "../live/store";
+import type { Board, Holder, Verdict } from "../api/types";
+import { live, type Now } from "../live/store";
 import { duration, unbroken } from "./format";
 import { type Colour, headline, type Lamp, lampOf, serverLamps, UNKNOWN } from "./lamps";
 
@@ -20,33 +20,45 @@ export interface Judged {
 
 export const LOADING = "Loading…";
 
-/** Stale data is grey: it may no longer be true. */
+/** The same object as long as it says the same: most readings change no lamp, and then nothing but the values is drawn again. */
 export function useJudged(): Judged {
-  const { snapshot, staleSeconds, link, refusal } = useNow();
   const board = useBoard();
-  return useMemo(() => {
-    const verdicts = new Map<string, Verdict>();
-    const none = { alert: null, holders: board?.holders ?? {}, verdicts };
-    if (!snapshot) return { ...none, colour: "grey", headline: refusal ?? LOADING, lamps: new Map() };
-    if (staleSeconds !== null) {
-      const silent = link.state === "live" ? "the server has stopped sampling" : "the server is not responding";
-      const lamp: Lamp = { ...UNKNOWN, word: "stale", reason: `no data for ${duration(staleSeconds)}` };
-      return {
-        ...none,
-        colour: "grey",
-        headline: `No data for ${duration(staleSeconds)}: ${silent}`,
-        lamps: new Map(snapshot.devices.map((device) => [device.uuid, lamp])),
-      };
-    }
-    const server = serverLamps(board);
-    for (const one of board?.devices ?? []) if (one.verdict) verdicts.set(one.uuid, one.verdict);
-    const lamps = new Map(snapshot.devices.map((d) => [d.uuid, lampOf(d, server, snapshot.at)]));
-    if (!board) {
-      const plain = headline(snapshot, lamps);
-      return { ...none, colour: plain.colour, headline: plain.text, lamps };
-    }
-    return { ...none, colour: board.lamp as Colour, headline: unbroken(board.headline), alert: board.headline_alert, lamps };
-  }, [snapshot, staleSeconds, link.state, refusal, board]);
+  const last = useRef<{ now: Now; board: Board | undefined; key: string; found: Judged } | null>(null);
+  return useSyncExternalStore(live.subscribe, () => {
+    const now = live.get();
+    const before = last.current;
+    if (before?.now === now && before.board === board) return before.found;
+    const made = judge(now, board);
+    const key = JSON.stringify([made, [...made.lamps], [...made.verdicts]]);
+    const found = before?.key === key ? before.found : made;
+    last.current = { now, board, key, found };
+    return found;
+  });
+}
+
+/** Stale data is grey: it may no longer be true. */
+function judge({ snapshot, staleSeconds, link, refusal }: Now, board: Board | undefined): Judged {
+  const verdicts = new Map<string, Verdict>();
+  const none = { alert: null, holders: board?.holders ?? {}, verdicts };
+  if (!snapshot) return { ...none, colour: "grey", headline: refusal ?? LOADING, lamps: new Map() };
+  if (staleSeconds !== null) {
+    const silent = link.state === "live" ? "the server has stopped sampling" : "the server is not responding";
+    const lamp: Lamp = { ...UNKNOWN, word: "stale", reason: `no data for ${duration(staleSeconds)}` };
+    return {
+      ...none,
+      colour: "grey",
+      headline: `No data for ${duration(staleSeconds)}: ${silent}`,
+      lamps: new Map(snapshot.devices.map((device) => [device.uuid, lamp])),
+    };
+  }
+  const server = serverLamps(board);
+  for (const one of board?.devices ?? []) if (one.verdict) verdicts.set(one.uuid, one.verdict);
+  const lamps = new Map(snapshot.devices.map((d) => [d.uuid, lampOf(d, server, snapshot.at)]));
+  if (!board) {
+    const plain = headline(snapshot, lamps);
+    return { ...none, colour: plain.colour, headline: plain.text, lamps };
+  }
+  return { ...none, colour: board.lamp as Colour, headline: unbroken(board.headline), alert: board.headline_alert, lamps };
 }
 
 export function acknowledgedText(by: string): string {

@@ -66,8 +66,8 @@ export const Tile = memo(function Tile(props: Props) {
   const classes = ["tile", density, colour, kind === "free" && calm && "free", handled && "handled", faded && "faded"];
   return (
     <li className={classes.filter(Boolean).join(" ")}>
-      <a href={deviceLink(uuid)} data-uuid={uuid}>
-        <span className="hidden">{description.filter(Boolean).join(", ")}</span>
+      {/* A label is not laid out: it changes with every reading. */}
+      <a href={deviceLink(uuid)} data-uuid={uuid} aria-label={description.filter(Boolean).join(", ")}>
         <span className="face" aria-hidden="true">
           <span className="head">
             <Lamp colour={colour} />

@@ -36,7 +36,7 @@ from andon.model.lease import DeviceRequest, Lease, LeaseKind, Owner, Work
 from andon.model.redaction import redact
 from andon.model.verdict import VerdictKind
 from andon.sampling.rules.masks import visibility
-from andon.units import check_seconds, parse_seconds
+from andon.units import seconds_of
 
 log = logging.getLogger("andon")
 
@@ -124,7 +124,7 @@ class Held:
         """Move its end to this long from now."""
         if (why := self.why_ended) is not None:
             raise Gone(why, hint="request a new lease")
-        length = _seconds(seconds)
+        length = seconds_of(seconds)
         releaser.refuse_extension(self._held.lease, os.getuid(), length)
         if not self._held.hold.stands:  # its holder has written a new file
             releaser.extend(Book(make=False), self.id, length)
@@ -224,8 +224,8 @@ def lease(options: LeaseOptions) -> LeaseRequest:
     help. It expires after `seconds` (8 h) unless it is extended.
     """
     request, timeout, seconds = options.request(), options.timeout, options.seconds
-    wait = None if timeout is None or timeout == math.inf else _seconds(timeout)
-    length = None if seconds is None else _seconds(seconds)
+    wait = None if timeout is None or timeout == math.inf else seconds_of(timeout)
+    length = None if seconds is None else seconds_of(seconds)
 
     usual = seconds == DEFAULT_LEASE_SECONDS
 
@@ -360,10 +360,6 @@ def _command() -> str:
     with suppress(AttributeError):
         return redact(tuple(sys.orig_argv))
     return ""
-
-
-def _seconds(value: float | str) -> float:
-    return parse_seconds(value) if isinstance(value, str) else check_seconds(float(value))
 
 
 def _release_late(pending: "asyncio.Future[Held]") -> None:

@@ -19,7 +19,7 @@ from andon.jobs.submitting import here_spec
 from andon.leases.rules.requests import Count, Names, RequestOptions, Size
 from andon.model.job import JobState
 from andon.settings.clusters import HERE
-from andon.units import check_seconds, parse_seconds
+from andon.units import seconds_of
 from andon.work.functions.call import delete_call, new_call_folder, read_answer, write_call
 from andon.work.functions.caller import CallOutcome
 
@@ -47,7 +47,7 @@ class SubmittedJob:
     def result(self, timeout: float | str | None = None) -> Any:
         """Waits for the job and returns what the function returned; raises what it raised, or
         AndonError if the job ended without an answer, or TimedOut."""
-        until = None if timeout is None else time.monotonic() + _seconds(timeout)
+        until = None if timeout is None else time.monotonic() + seconds_of(timeout)
         polls, ask_at, ended = 0, time.monotonic(), None
         while self._outcome is None:
             self._outcome = read_answer(self._folder)
@@ -132,7 +132,7 @@ def submit(
             RequestOptions(gpus, memory, model=model).request(),
             name=name or str(getattr(function, "__name__", "call")),
             environment=module_environment(),
-            for_seconds=None if seconds is None else _seconds(seconds),
+            for_seconds=None if seconds is None else seconds_of(seconds),
         )
         if cluster is not None:
             label = submit_there(cluster, submission_of(cluster, spec, options))
@@ -144,7 +144,3 @@ def submit(
         delete_call(folder)
         raise
     return SubmittedJob(label, folder, cluster)
-
-
-def _seconds(value: float | str) -> float:
-    return parse_seconds(value) if isinstance(value, str) else check_seconds(float(value))

@@ -270,3 +270,12 @@ def is_locked(descriptor: int) -> bool:
         return True
     fcntl.flock(descriptor, fcntl.LOCK_UN)
     return False
+
+
+def free_bytes(folder: Path) -> int | None:
+    """Returns how many bytes this user may still write there; None if not known."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return None
+    return found.f_bavail * found.f_frsize

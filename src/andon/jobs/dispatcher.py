@@ -6,13 +6,13 @@ import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from msgspec import Struct
 
 from andon.errors import AndonError
 from andon.failures.log import FailureLog
 from andon.host.clock import boot_seconds
+from andon.host.files import free_bytes
 from andon.host.processes.kin import here
 from andon.jobs.adopting import ContainerAdopter
 from andon.jobs.attempts import AttemptRecorder, Notifications
@@ -70,15 +70,6 @@ class _BackOff(Struct, frozen=True):
         if self.room_bytes is None or free is None:
             return False
         return free >= self.room_bytes + ROOM_BYTES
-
-
-def free_bytes(folder: Path) -> int | None:
-    """Returns how many bytes this user may still write there; None if not known."""
-    try:
-        found = os.statvfs(folder)
-    except OSError:
-        return None
-    return found.f_bavail * found.f_frsize
 
 
 def kind_of(spec: JobSpec) -> Kind:

@@ -150,6 +150,11 @@ def range_of(labels: Sequence[str]) -> str:
     return ", ".join(f"{p[0]}–{p[-1]}" if len(p) > 2 else ", ".join(p) for p in parts)
 
 
+def label_order(label: str) -> list[int]:
+    """Returns a sort key: `6:1` sorts after `6:0`, and both between 5 and 7."""
+    return [int(part) for part in label.split(":") if part.isdecimal()]
+
+
 def unread_words(statuses: Sequence[DeviceStatus], one: str, several: str) -> str | None:
     """`GPU 3, 5 do not respond: their processes are`, for a sentence about unknown values."""
     labels = device_labels(statuses)

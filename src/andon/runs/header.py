@@ -15,6 +15,7 @@ from andon.model.device import Snapshot
 from andon.model.run.record import RunBegin, RunKind
 from andon.runs.rules.ranks import RUN_VARIABLE, RankPlace, rank_place
 from andon.runs.rules.sampled import run_devices
+from andon.units import valid_text
 
 # What a new run is called, and where its record goes.
 
@@ -71,7 +72,7 @@ def new_run(
     return RunBegin(
         at=time.time(),
         id=new_id(),
-        name=_text(name[:LONGEST_NAME]) or "run",
+        name=valid_text(name[:LONGEST_NAME]) or "run",
         kind=kind,
         node=snapshot.node,
         user=user_name(os.getuid()),
@@ -85,11 +86,6 @@ def new_run(
 
 def _folder() -> str | None:
     try:
-        return _text(os.getcwd())  # noqa: PTH109 - only shown
+        return valid_text(os.getcwd())  # noqa: PTH109 - only shown
     except OSError:  # it has been removed
         return None
-
-
-def _text(word: str) -> str:
-    """Returns valid text: the name of a file may have bytes that are none."""
-    return word.encode(errors="replace").decode()

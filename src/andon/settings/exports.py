@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 
 from andon.settings.alerts import tables_in, values_in
-from andon.settings.kinds import SECONDS, TEXT, TableKey, ValueKind, repr_without
+from andon.settings.kinds import SECONDS, TEXT, TableKey, ValueKind, matching, repr_without
 
 REMOTE_WRITE, OTLP = "remote-write", "otlp"
 KINDS = (REMOTE_WRITE, OTLP)
@@ -50,15 +50,6 @@ class ExportSettings(Struct, frozen=True):
         """The address as it may be shown: without a query, which may hold a key."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc}{parts.path}"
-
-
-def _matching(pattern: re.Pattern[str]) -> Any:
-    def read(value: object) -> str:
-        if not isinstance(value, str) or pattern.fullmatch(value) is None:
-            raise ValueError
-        return value
-
-    return read
 
 
 def _kind(value: object) -> str:
@@ -104,12 +95,12 @@ def _path(value: object) -> str:
 
 
 _FILE = ValueKind("an absolute path", _path)
-_ENV = ValueKind("the name of a variable", _matching(_VARIABLE))
+_ENV = ValueKind("the name of a variable", matching(_VARIABLE))
 COLUMNS = (
     TableKey("kind", ValueKind(" or ".join(KINDS), _kind), "the protocol"),
     TableKey("url", ValueKind("a URL such as http://host:9090/api/v1/write, without a password",
                               _url), "where to send; the whole address"),
-    TableKey("name", ValueKind("letters, digits, - and _", _matching(_NAME)),
+    TableKey("name", ValueKind("letters, digits, - and _", matching(_NAME)),
              "its name; else its kind"),
     TableKey("interval", SECONDS, "how often the metrics are sent"),
     TableKey("timeout", SECONDS, "the longest that one request may take"),
@@ -119,7 +110,7 @@ COLUMNS = (
                                   " andon sets", _headers), "added to every request"),
     TableKey("token_file", _FILE, "a file with a bearer token"),
     TableKey("token_env", _ENV, "a variable of the server with a bearer token"),
-    TableKey("user", ValueKind("a text without a colon", _matching(re.compile(r"[^:\s]{1,200}"))),
+    TableKey("user", ValueKind("a text without a colon", matching(re.compile(r"[^:\s]{1,200}"))),
              "the user name, with a password"),
     TableKey("password_file", _FILE, "a file with the password"),
     TableKey("password_env", _ENV, "a variable of the server with the password"),

@@ -27,6 +27,17 @@ class TableKey(Struct, frozen=True):
     help: str
 
 
+def matching(form: re.Pattern[str]) -> Callable[[object], str]:
+    """Returns a parser of text that has this form."""
+
+    def read(value: object) -> str:
+        if not isinstance(value, str) or form.fullmatch(value) is None:
+            raise ValueError
+        return value
+
+    return read
+
+
 def repr_without(*hidden: str) -> Callable[[Any], str]:
     """Returns a `__repr__` that leaves these fields out."""
 

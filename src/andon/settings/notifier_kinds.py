@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from msgspec import Struct
 
-from andon.settings.kinds import WHOLE, TableKey, ValueKind
+from andon.settings.kinds import WHOLE, TableKey, ValueKind, matching
 
 HOOK = "https://hooks.slack.com/services/"
 ENCRYPTION = {"starttls": ("mailtos", 587), "ssl": ("mailtos", 465), "none": ("mailto", 25)}
@@ -40,16 +40,7 @@ def _texts(value: object) -> tuple[str, ...]:
     found = [value] if isinstance(value, str) else value
     if not isinstance(found, list | tuple) or not found:
         raise ValueError
-    return tuple(_matching(_ADDRESS)(one) for one in found)
-
-
-def _matching(form: re.Pattern[str]) -> Callable[[object], str]:
-    def read(value: object) -> str:
-        if not isinstance(value, str) or form.fullmatch(value) is None:
-            raise ValueError
-        return value
-
-    return read
+    return tuple(matching(_ADDRESS)(one) for one in found)
 
 
 def _printable(value: object) -> str:
@@ -61,7 +52,7 @@ def _printable(value: object) -> str:
 def _headers(value: object) -> Mapping[str, str]:
     if not isinstance(value, Mapping):
         raise ValueError
-    return {_matching(_HEADER)(name): _printable(text) for name, text in value.items()}
+    return {matching(_HEADER)(name): _printable(text) for name, text in value.items()}
 
 
 def _port(value: object) -> int:
@@ -82,16 +73,16 @@ OWN_KEYS = (
              "for webhook: sent with each message"),
     TableKey("to", ValueKind('an address such as "ada@example.org", or a list', _texts),
              "for email: who gets it"),
-    TableKey("from", ValueKind("an address such as andon@example.org", _matching(_ADDRESS)),
+    TableKey("from", ValueKind("an address such as andon@example.org", matching(_ADDRESS)),
              "for email: the sender; else the user, or the first in to"),
-    TableKey("host", ValueKind("the name of a mail server", _matching(_HOST)),
+    TableKey("host", ValueKind("the name of a mail server", matching(_HOST)),
              "for email: the mail server; else localhost"),
     TableKey("port", ValueKind("a port", _port), "for email; else that of the encryption"),
     TableKey("user", ValueKind("a text", _printable), "for email: to sign in to the mail server"),
     TableKey("password", ValueKind("a text", _printable), "for email"),
     TableKey("encryption", ValueKind("starttls, ssl or none", _encryption),
              "for email; else starttls, or none for localhost"),
-    TableKey("routing_key", ValueKind("an integration key of PagerDuty", _matching(_SECRET)),
+    TableKey("routing_key", ValueKind("an integration key of PagerDuty", matching(_SECRET)),
              "for pagerduty: the key of a service's Events API v2 integration"),
 )  # fmt: skip
 SECRETS = frozenset({"url", "command", "headers", "user", "password", "routing_key"})

@@ -222,6 +222,7 @@ class FakeLeases:
 
     def __init__(self, live: FakeLive, rows: Sequence[LeaseRow]) -> None:
         self._live, self._rows = live, list(rows)
+        self.released: dict[str, str] = {}  # the note for each
 
     def listing(
         self, mine: bool = False, snapshot: Snapshot | None = None
@@ -238,6 +239,7 @@ class FakeLeases:
 
     def release(self, name: str, note: str) -> str:
         self._rows.remove(self._row(name))
+        self.released[name] = note
         return name
 
     def extend(self, name: str, seconds: float) -> tuple[str, float]:

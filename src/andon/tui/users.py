@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from andon.model.lease import LeaseState
-from andon.model.naming import range_of
+from andon.model.naming import label_order, range_of
 from andon.model.utilisation import SCHEDULABLE_IDLE_PERCENT
 from andon.tui.scene import Scene
 
@@ -64,14 +64,10 @@ def _add_leases(found: dict[str, _Tally], scene: Scene) -> None:
 def _line(user: str, tally: _Tally, total: int) -> UserLine:
     return UserLine(
         user,
-        range_of(sorted(tally.devices, key=_number)),
+        range_of(sorted(tally.devices, key=label_order)),
         len(tally.pids),
         tally.memory_bytes,
         100.0 * tally.memory_bytes / total if total else None,
-        f"GPU {range_of(sorted(set(tally.held), key=_number))}" if tally.held else "",
-        f"GPU {range_of(sorted(set(tally.idle), key=_number))}" if tally.idle else "",
+        f"GPU {range_of(sorted(set(tally.held), key=label_order))}" if tally.held else "",
+        f"GPU {range_of(sorted(set(tally.idle), key=label_order))}" if tally.idle else "",
     )
-
-
-def _number(label: str) -> list[int]:
-    return [int(part) for part in label.split(":") if part.isdecimal()]

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +24,7 @@ from tests.support.snapshots import GOLDEN
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the stand-in is an ELF library")
 
 GIB = 1 << 30
+ANDON = (sys.executable, "-m", "andon.cli")
 LEAN = GOLDEN / "loaded_told.json"  # what of ours a told status loads
 MOVING = re.compile(
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+|\d+:\d\d:\d\d|"
@@ -54,7 +55,6 @@ def told(code):
     sys.stderr.flush()
     leave(code)
 os._exit = told
-from tests.support.homes import own_folders
 from andon.cli.entry import main
 main()
 """
@@ -112,6 +112,15 @@ class Node(NamedTuple):
         processes, modules, by_http = json.loads(done.stderr.splitlines()[-1])
         return Ran(MOVING.sub("", done.stdout), processes, frozenset(modules), by_http)
 
+    def text(self, *words: str, **more: str) -> str:
+        """What a command prints, without what it started and loaded: it may be forked."""
+        done = subprocess.run(
+            [*ANDON, *words], capture_output=True, text=True, timeout=120,
+            env={**os.environ, **self.environment, **more}, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return MOVING.sub("", done.stdout)
+
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory, library: Path) -> Iterator[Node]:
@@ -136,10 +145,10 @@ def node(tmp_path_factory: pytest.TempPathFactory, library: Path) -> Iterator[No
         try:
             with serving(folder / "state", simulate=None, **surroundings) as served:
                 found = Node({**surroundings, "ANDON_PORT": str(served.port)}, standin)
-                found.run("cordon", "3", "--reason", "loud")
-                found.run("jobs", "pause")
-                found.run("submit", "--name", "later", "--gpus", "1", "--", "true")
-                assert "cordoned" in found.run("status").text, "at once, whatever the server lists"
+                found.text("cordon", "3", "--reason", "loud")
+                found.text("jobs", "pause")
+                found.text("submit", "--name", "later", "--gpus", "1", "--", "true")
+                assert "cordoned" in found.text("status"), "at once, whatever the server lists"
                 wait_until(lambda: not _reads_the_book(found), "the server to list the cordon")
                 yield found
         finally:
@@ -164,6 +173,21 @@ def show(
     node: Node, *words: str, width: int | str = 120, screen: str = "pipe", **more: str
 ) -> Shown:
     """Runs a command of a user without settings, on a pipe or on a terminal of this width."""
+    text, code, loaded = _run(node, (sys.executable, "-c", LOADED, *words), width, screen, more)
+    return Shown(text, code, frozenset(loaded.split()))
+
+
+def printed(
+    node: Node, *words: str, width: int | str = 120, screen: str = "pipe", **more: str
+) -> tuple[str, int]:
+    """The same without what it loaded: it may be forked."""
+    return _run(node, (*ANDON, *words), width, screen, more)[:2]
+
+
+def _run(
+    node: Node, command: Sequence[str], width: int | str, screen: str, more: Mapping[str, str]
+) -> tuple[str, int, str]:
+    """The output of a command, its exit code and what it wrote to standard error."""
     given = {**os.environ, **node.environment, "COLUMNS": str(width), **more}
     env = {name: text for name, text in given.items() if not name.startswith("ANDON_ALERTS_")}
     read, write = os.pipe()
@@ -176,9 +200,7 @@ def show(
         termios.tcsetwinsize(write, (50, int(width)))
     with (
         os.fdopen(read, "rb", 0) as output,
-        subprocess.Popen(
-            [sys.executable, "-c", LOADED, *words], stdout=write, stderr=subprocess.PIPE, env=env
-        ) as process,
+        subprocess.Popen(command, stdout=write, stderr=subprocess.PIPE, env=env) as process,
     ):
         os.close(write)
         text = b""
@@ -186,9 +208,9 @@ def show(
             while piece := output.read(1 << 16):
                 text += piece
         assert process.stderr is not None
-        loaded = process.stderr.read().decode().split()
+        errors = process.stderr.read().decode()
     shown = MOVING.sub("", text.decode()).replace("lost·", "lost ·")  # from its first second on
-    return Shown(shown, process.returncode, frozenset(loaded))
+    return shown, process.returncode, errors
 
 
 def drawn(
@@ -214,32 +236,38 @@ SHOWN = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("words", SHOWN, ids=" ".join)
-def test_the_lines_are_those_of_a_reading_and_no_reader_starts(
-    node: Node, words: tuple[str, ...]
-) -> None:
-    told, read = node.run(*words), node.run(*words, "--fresh")
-    assert told.text == read.text
-    assert (told.processes, read.processes) == (0, 1)
-    assert not [name for name in told.modules if name.startswith("andon.drivers")]
-    assert "andon.sampling.readers" not in told.modules
-
-
 ANSWERED = (
-    *SHOWN, ("devices", "--topology"), ("why",), ("why", "1"), ("alerts",), ("alerts", "1", "2"),
+    ("devices", "--topology"), ("why",), ("why", "1"), ("alerts",), ("alerts", "1", "2"),
     ("alerts", "rules"), ("alerts", "rules", "thermal"), ("history", "--who"), ("runs",),
     ("jobs",),
 )  # fmt: skip
+
+
+@pytest.mark.parametrize("words", SHOWN, ids=" ".join)
+def test_the_lines_are_those_of_a_reading_and_of_a_named_server_and_no_reader_starts(
+    node: Node, words: tuple[str, ...]
+) -> None:
+    told = node.run(*words)
+    assert told.text == node.text(*words, "--fresh")
+    assert told.processes == 0
+    assert not told.by_http or words[0] not in ("status", "free", "ps")
+    assert not [name for name in told.modules if name.startswith("andon.drivers")]
+    assert "andon.sampling.readers" not in told.modules
+    same_there(node, words, told.text)
 
 
 @pytest.mark.parametrize("words", ANSWERED, ids=" ".join)
 def test_a_command_shows_the_same_rows_of_a_named_server(
     node: Node, words: tuple[str, ...]
 ) -> None:
-    here, there = node.run(*words), node.run(*words, "--url", node.url)
-    if spaced(there.text) != spaced(here.text):  # an alert may begin or fire between the two
-        here = node.run(*words)
-    assert spaced(there.text) == spaced(here.text)
+    same_there(node, words, node.text(*words))
+
+
+def same_there(node: Node, words: tuple[str, ...], here: str) -> None:
+    there = node.run(*words, "--url", node.url)
+    if spaced(there.text) != spaced(here):  # an alert may begin or fire between the two
+        here = node.text(*words)
+    assert spaced(there.text) == spaced(here)
     assert there.processes == 0
 
 
@@ -251,10 +279,10 @@ def spaced(text: str) -> list[list[str]]:
 def test_every_command_that_takes_a_server_is_compared() -> None:
     """By the texts of help, which a unit test compares with those of the commands."""
     taking = {name for name in COMMANDS if "--url" in (GOLDEN / f"help/{name}.txt").read_text()}
-    assert taking - {words[0] for words in ANSWERED} == NOT_COMPARED
+    assert taking - {words[0] for words in (*SHOWN, *ANSWERED)} == NOT_COMPARED
 
 
-def test_status_asks_once_and_loads_neither_book_nor_alerts_nor_http(node: Node) -> None:
+def test_status_asks_once_and_loads_neither_book_nor_alerts(node: Node) -> None:
     told = node.run("status")
     others = (
         "andon.leases.book.lease_book",
@@ -263,17 +291,16 @@ def test_status_asks_once_and_loads_neither_book_nor_alerts_nor_http(node: Node)
         "andon.alerts.rules",
     )
     assert [name for name in told.modules if name.startswith(others)] == []
-    assert not told.by_http
-    assert not node.run("free").by_http
-    assert not node.run("ps").by_http
+    assert node.run("status", "--fresh").processes == 1
     hidden = node.run("status", CUDA_VISIBLE_DEVICES="1")
-    assert hidden.text == node.run("status", "--fresh", CUDA_VISIBLE_DEVICES="1").text
+    assert hidden.text == node.text("status", "--fresh", CUDA_VISIBLE_DEVICES="1")
     assert hidden.processes == 0
 
 
 def test_status_loads_little_for_a_servers_answer(node: Node) -> None:
     """It takes the time of its imports: no module of ours is added without a reason."""
     told = show(node, "status", **ORDINARY)
+    assert not told.is_drawn
     assert told.code == 0
     assert "H200" in told.text or "H100" in told.text
     found = told.modules
@@ -298,13 +325,11 @@ def test_a_table_that_the_server_draws_is_the_commands_own(
 ) -> None:
     for words in ((), ("status",)):
         by_server = drawn(node, *words, width=width, screen=screen)
-        own = show(node, *words, width=width, screen=screen, **ORDINARY)
-        assert not own.is_drawn
-        assert by_server[:2] == own[:2]
-        assert ("Next: andon watch" in own.text) == (screen != "pipe" and not words)
-        assert ("\x1b[" in own.text) == (screen == "coloured")
-    read = show(node, "status", "--fresh", width=width, screen=screen)
-    assert by_server[:2] == read[:2]
+        own = printed(node, *words, width=width, screen=screen, **ORDINARY)
+        assert by_server[:2] == own
+        assert ("Next: andon watch" in own[0]) == (screen != "pipe" and not words)
+        assert ("\x1b[" in own[0]) == (screen == "coloured")
+    assert by_server[:2] == printed(node, "status", "--fresh", width=width, screen=screen)
     assert by_server.code == 0
 
 
@@ -318,18 +343,18 @@ def test_to_print_a_drawn_table_next_to_nothing_is_loaded(node: Node) -> None:
 def test_a_drawn_table_shows_a_silent_device_a_lease_and_a_cordon(node: Node) -> None:
     hold = ("lease", "--devices", "0", "--for", "1h", "--", "sleep", "600")
     holding = subprocess.Popen(
-        [sys.executable, "-m", "andon.cli", *hold], stdin=subprocess.DEVNULL,
+        [*ANDON, *hold], stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL, env={**os.environ, **node.environment},
     )  # fmt: skip
     try:
         wait_until(lambda: "held by" in drawn(node).text, "the server to list the lease")
         by_server = drawn(node)
         assert "cordoned" in by_server.text
-        assert by_server[:2] == show(node, **ORDINARY)[:2]
-        assert by_server[:2] == show(node, "status", "--fresh")[:2]
+        assert by_server[:2] == printed(node, **ORDINARY)
+        assert by_server[:2] == printed(node, "status", "--fresh")
         with node.standin.broken(lost(2)):
             wait_until(lambda: "lost" in drawn(node).text, "the server to miss the device")
-            assert drawn(node)[:2] == show(node, **ORDINARY)[:2]
+            assert drawn(node)[:2] == printed(node, **ORDINARY)
     finally:
         holding.terminate()
         holding.wait()
@@ -338,9 +363,9 @@ def test_a_drawn_table_shows_a_silent_device_a_lease_and_a_cordon(node: Node) ->
 
 def test_a_change_of_the_book_is_shown_at_once(node: Node) -> None:
     for number in range(3):
-        node.run("cordon", "0", "--reason", str(number))
+        node.text("cordon", "0", "--reason", str(number))
         assert "GPU 0, 3 (cordoned)" in show(node).text
-        node.run("uncordon", "0")
+        node.text("uncordon", "0")
         assert "GPU 3 (cordoned)" in show(node).text
 
 
@@ -368,13 +393,13 @@ def test_a_setting_of_the_user_is_kept(node: Node, tmp_path: Path) -> None:
 
 def test_what_a_container_runtime_was_asked_for_changes_nothing(node: Node) -> None:
     asked = {"NVIDIA_VISIBLE_DEVICES": "all"}
-    assert drawn(node, **asked)[:2] == show(node, **asked, **ORDINARY)[:2]
+    assert drawn(node, **asked)[:2] == printed(node, **asked, **ORDINARY)
 
 
 def test_a_full_disk_and_a_closed_pipe_are_met_as_on_the_ordinary_way(node: Node) -> None:
     usual = {**os.environ, **node.environment, "COLUMNS": "120"}
     del usual["ANDON_ALERTS_NODE_CPU_PERCENT"]
-    command = [sys.executable, "-m", "andon.cli", "status"]
+    command = [*ANDON, "status"]
 
     def met(more: Mapping[str, str], full: bool) -> tuple[int, str]:
         read, write = os.pipe()

@@ -211,9 +211,10 @@ def lab2(hosts: SshHosts) -> Iterator[SshHosts]:
 
 
 READ = (
-    ("ps",), ("who",), ("devices", "--topology"), ("alerts",), ("jobs",), ("leases",), ("runs",),
-    ("why", "--seconds", "0"),
-    ("history", "-m", "util,memory_used,throttle"),
+    ("ps",), ("who",), ("runs",), ("history", "-m", "util,memory_used,throttle"),
+    *(pytest.param(words, marks=pytest.mark.long) for words in (
+        ("devices", "--topology"), ("alerts",), ("jobs",), ("leases",), ("why", "--seconds", "0"),
+    )),
 )  # fmt: skip
 MOVING = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+|\d+[.:]?\d*|just now|[━╸─▁-█]+")
 SHOWN = {"jobs": "train", "leases": "sleep", "runs": "sh", "history": "utilisation"}

@@ -72,6 +72,7 @@ def window(place: Path, driver: StandIn, library: Path) -> Iterator[Tmux]:
         **driver.environment(library),
         **own_folders(place),
         "ANDON_ALERTS_NODE_CPU_PERCENT": "off",
+        "ANDON_WORK_GRACE": "1s",
         "HOME": str(place),
     }
     with Tmux(place, 120, 40, environment) as made:
@@ -152,9 +153,20 @@ def test_keys_resizing_and_the_way_out(terminal: Tmux) -> None:
     check_keyboard(terminal)
 
 
+def stop_and_continue(terminal: Tmux) -> None:
+    """Ctrl-Z gives the terminal back, and fg takes it again."""
+    terminal.type("C-z")
+    wait_for(lambda: restored(terminal), LONG)
+    terminal.type("fg", "Enter")
+    wait_for(lambda: terminal.told("alternate_on") == "1", LONG)
+    wait_for(lambda: "MODEL" in terminal.screen() and "H200" in terminal.screen(), LONG)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_a_signal_leaves_the_terminal_as_it_was(terminal: Tmux, number: signal.Signals) -> None:
     begin(terminal)
+    if number == signal.SIGTERM:
+        stop_and_continue(terminal)
     [pid] = terminal.children()
     os.kill(pid, number)
     wait_for(lambda: f"rc {128 + number} $" in terminal.screen(), LONG)
@@ -173,18 +185,9 @@ def test_an_error_in_a_thread_ends_it_with_one_line(terminal: Tmux, place: Path)
     check_keyboard(terminal)
 
 
-def test_ctrl_z_gives_the_terminal_back_and_fg_takes_it_again(terminal: Tmux) -> None:
-    begin(terminal)
-    terminal.type("C-z")
-    wait_for(lambda: restored(terminal), LONG)
-    terminal.type("fg", "Enter")
-    wait_for(lambda: terminal.told("alternate_on") == "1", LONG)
-    wait_for(lambda: "MODEL" in terminal.screen() and "H200" in terminal.screen(), LONG)
-    terminal.type("q")
-    wait_for(lambda: restored(terminal), LONG)
-
-
-def test_a_real_process_is_ended_after_the_question(terminal: Tmux, driver: StandIn) -> None:
+def test_processes_are_ended_after_the_question_and_killed_after_another(
+    terminal: Tmux, driver: StandIn
+) -> None:
     with started(PATIENT) as process:
         uses(driver, process.pid)
         begin(terminal, "-i 200ms", sign=str(process.pid))
@@ -199,18 +202,12 @@ def test_a_real_process_is_ended_after_the_question(terminal: Tmux, driver: Stan
         terminal.type("y")
         assert process.wait(LONG) == -signal.SIGTERM
         wait_for(lambda: f"pid {process.pid} ended" in terminal.screen(), LONG)
-        terminal.type("q")
-        wait_for(lambda: "rc 0 $" in terminal.screen(), LONG)
-
-
-def test_what_ignores_the_first_signal_is_killed_when_asked(
-    terminal: Tmux, driver: StandIn
-) -> None:
     with started(STUBBORN) as process:
         uses(driver, process.pid)
-        begin(terminal, "-i 200ms", sign=str(process.pid))
-        terminal.type("2", "k")
-        wait_for(lambda: "with SIGTERM?" in terminal.screen(), LONG)
+        terminal.type("2")
+        wait_for(lambda: f"{process.pid} " in terminal.screen(), LONG)
+        terminal.type("k")
+        wait_for(lambda: f"End pid {process.pid} with SIGTERM?" in terminal.screen(), LONG)
         terminal.type("y")
         wait_for(lambda: "Kill with SIGKILL?" in terminal.screen(), LONG)
         terminal.type("y")

@@ -1,6 +1,7 @@
 """The parts of `andon alerts` that need no server: names, changes, where a server is."""
 
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,10 @@ from andon.node.local.alerts import LocalAlerts
 from andon.node.port import NodeAlerts
 from andon.node.remote.alerts import RemoteAlerts
 from andon.node.server import Server
+from andon.testing.fake_node import FakeAlerts, FakeNode
 from tests.support import alert_pages
 from tests.support.homes import made_node_state
+from tests.support.nodes import ask_node
 from tests.support.snapshots import AT, office
 
 
@@ -40,14 +43,18 @@ def typed(*words: str, monkeypatch: pytest.MonkeyPatch) -> tuple[int, list[str] 
     """The exit code of `andon alerts …`, and the devices that it asked for."""
     asked: list[list[str]] = []
 
-    def paged(
-        self: LocalAlerts, since: float | None = None, devices: list[str] | None = None
-    ) -> AlertOverview:
-        asked.append(devices or [])
-        return page()
+    class Asked(FakeAlerts):
+        def page(self, since: float | None = None, devices: Sequence[str] = ()) -> AlertOverview:
+            asked.append(list(devices))
+            return page()
 
-    monkeypatch.setattr(LocalAlerts, "page", paged)
-    code = run(["alerts", "--simulate", "2", *words])
+    class Asking(FakeNode):
+        @property
+        def alerts(self) -> Asked:
+            return Asked(self.live, ())
+
+    ask_node(monkeypatch, Asking(office()))
+    code = run(["alerts", *words])
     return code, asked[0] if asked else None
 
 

@@ -187,24 +187,24 @@ def test_a_server_that_is_away_is_reported_once_and_again_when_it_is_back(
     said: list[str] = []
     reasons = ["connection reset", "connection refused", "connection refused"]
 
-    def get(self: Server, path: str, **asked: object) -> Any:
-        if reasons:
-            raise Unavailable(reasons.pop(0))
-        return wire.snapshot_to_json(farm())
+    class Away(Server):
+        def get(self, path: str, **asked: object) -> Any:
+            if reasons:
+                raise Unavailable(reasons.pop(0))
+            return wire.snapshot_to_json(farm())
 
-    monkeypatch.setattr(Server, "get", get)
-    found = RemoteLive(Server(Target("http://node7")), Rulebook, said.append).patiently()
+    found = RemoteLive(Away(Target("http://node7")), Rulebook, said.append).patiently()
     assert found.node == farm().node
     assert said == ["connection reset; retrying", "http://node7 is responding again after 0 s"]
 
 
-def test_what_waiting_cannot_help_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    def get(self: Server, path: str, **asked: object) -> Any:
-        raise Denied("no token")
+def test_what_waiting_cannot_help_is_not_waited_for() -> None:
+    class Refusing(Server):
+        def get(self, path: str, **asked: object) -> Any:
+            raise Denied("no token")
 
-    monkeypatch.setattr(Server, "get", get)
     with pytest.raises(Denied):
-        RemoteLive(Server(Target("http://node7")), Rulebook).patiently()
+        RemoteLive(Refusing(Target("http://node7")), Rulebook).patiently()
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,12 @@
 
 import time
 from collections.abc import Iterator
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
 
+from andon import app
 from andon.cli.main import run
 from andon.cli.show.history import HistoryLine, render_history
 from andon.cli.show.render import render_status
@@ -13,7 +15,11 @@ from andon.cli.show.watch import LiveTable, Stream
 from andon.cli.show.why import answer, render_why
 from andon.history.rules.series import Bucket
 from andon.model.device import Host, Snapshot, State
+from andon.node.local import Here, LocalNode
+from andon.node.port import LocalParts
+from andon.settings.resolution import Settings
 from andon.units import human_rate
+from tests.support.nodes import ask_node
 from tests.support.snapshots import AT, HOST, FakeSampler, h200
 
 BUSY = h200(
@@ -123,6 +129,16 @@ class Looks(FakeSampler):
         return super().once(expensive_fields, with_host)
 
 
+class PartsWith:
+    """The parts of this machine with another sampler."""
+
+    def __init__(self, sampler: FakeSampler) -> None:
+        self.open_sampler = lambda settings: sampler
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(app, name)
+
+
 @pytest.mark.parametrize(
     ("width", "options", "asked"),
     [
@@ -140,7 +156,8 @@ def test_only_a_wide_table_is_read_twice(
     asked: list[tuple[bool, bool]],
 ) -> None:
     sampler = Looks()
-    monkeypatch.setattr("andon.app.open_sampler", lambda settings: sampler)
+    parts = cast("LocalParts", PartsWith(sampler))
+    ask_node(monkeypatch, LocalNode(Here(Settings(), parts, print)))
     monkeypatch.setattr("andon.node.local.live.BETWEEN_SECONDS", 0.0)
     monkeypatch.setenv("COLUMNS", width)
     assert run(["status", *options]) == 0

@@ -4,7 +4,6 @@ import io
 import time
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -17,17 +16,18 @@ from andon.cli.commands.suggestions import OPTIONS_MEANT
 from andon.cli.main import cli, named, run
 from andon.cli.sources import node_of
 from andon.cli.terminal import Choices
-from andon.errors import Conflict, Gone, Unavailable
-from andon.leases import releaser
+from andon.errors import Conflict, Unavailable
+from andon.jobs.folder import open_jobs_folder
 from andon.leases.availability import Availability
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms
 from andon.model.device import Snapshot
-from andon.model.job import JobState
+from andon.model.job import JobNote, JobSpec
+from andon.model.lease import DeviceRequest
 from andon.testing.fake_node import FakeNode
 from tests.support.nodes import ask_node
 from tests.support.rows import rows
-from tests.support.sharing_parts import gpu, request
+from tests.support.sharing_parts import gpu, lease_row, request
 from tests.support.snapshots import farm
 
 NODE = Availability(lambda: Snapshot("n", time.time(), devices=tuple(gpu(i) for i in range(8))))
@@ -170,21 +170,16 @@ def test_release_without_an_id_names_your_leases(book: Book, capsys: Said) -> No
 def test_release_without_an_id_asks_about_your_only_lease(
     typed: str, released: bool, book: Book, capsys: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended: list[str] = []
-
-    def end(_: Book, name: str, note: str) -> SimpleNamespace:
-        ended.append(f"{name} {note}")
-        return SimpleNamespace(id=name)
-
-    monkeypatch.setattr(releaser, "release", end)
     monkeypatch.setattr("sys.stdin", AtTerminal(typed))
     held = Granter(book, NODE).grant(request(1, devices=("3",)), LeaseTerms(), 0).held
+    node = FakeNode(farm(), leases=[lease_row(held.lease.id)])
+    ask_node(monkeypatch, node)
     try:
         assert run(["release", "-m", "lunch"]) == 0
         said = capsys.readouterr()
         assert f"your only lease is {held.lease.id}: GPU 3" in said.err
         assert ("nothing was released" in said.err) is not released
-        assert ended == ([f"{held.lease.id} lunch"] if released else [])
+        assert node.leases.released == ({held.lease.id: "lunch"} if released else {})
     finally:
         held.release()
 
@@ -206,14 +201,9 @@ def test_release_without_an_id_lists_several_leases(
 
 
 def test_release_of_several_goes_on_after_one_that_is_not_there(
-    book: Book, capsys: Said, monkeypatch: pytest.MonkeyPatch
+    capsys: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def end(_: Book, name: str, note: str) -> SimpleNamespace:
-        if name == "nope":
-            raise Gone("there is no lease 'nope'")
-        return SimpleNamespace(id=name)
-
-    monkeypatch.setattr(releaser, "release", end)
+    ask_node(monkeypatch, FakeNode(farm(), leases=[lease_row("k7qm2")]))
     assert run(["release", "nope", "k7qm2"]) == 5
     said = capsys.readouterr()
     assert "there is no lease 'nope'" in said.err
@@ -447,18 +437,13 @@ def test_the_shell_completes_the_files_of_a_command() -> None:
     assert completed("lease", "ex") == ["plain extend"]
 
 
-def test_the_shell_completes_jobs_and_cancels_only_what_has_not_ended(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    states = {7: JobState.SUCCEEDED, 8: JobState.RUNNING, 12: JobState.WAITING}
-    specs = {n: SimpleNamespace(number=n, label=str(n), name="train") for n in states}
-    queue = SimpleNamespace(
-        jobs={n: SimpleNamespace(spec=spec) for n, spec in specs.items()},
-        statuses={n: SimpleNamespace(state=state) for n, state in states.items()},
-    )
-    monkeypatch.setattr("andon.jobs.queue.Queue", lambda: queue)
+def test_the_shell_completes_jobs_and_cancels_only_what_has_not_ended() -> None:
     assert completed("logs", "") == [], "no job was ever queued"
-    monkeypatch.setattr("andon.jobs.folder.jobs_path", lambda: Path("/"))
-    assert completed("logs", "") == ["plain 12", "plain 8", "plain 7"]
-    assert completed("cancel", "") == ["plain 12", "plain 8"]
-    assert completed("why", "--job", "1") == ["plain 12"]
+    folder = open_jobs_folder()
+    spec = JobSpec(0, "train", ("true",), "/", DeviceRequest(1, 1), 1.0)
+    first, *_ = folder.submit([spec] * 11)
+    folder.note(first.number, "cancelled", JobNote(1, 1.0, "ada"))
+    assert completed("logs", "")[:2] == ["plain 11", "plain 10"]
+    assert "plain 1" in completed("logs", "")
+    assert "plain 1" not in completed("cancel", "")
+    assert completed("why", "--job", "1") == ["plain 11", "plain 10", "plain 1"]

@@ -20,28 +20,20 @@ from andon.fleet.rules.heartbeat import (
 )
 from andon.history.rules.series import tick_of
 from andon.model.lamp import DeviceLamp, Lamp
-from andon.model.lease import LeaseKind, LeaseState, Share
-from andon.model.lease_list import LeaseList, LeaseRow
+from andon.model.lease_list import LeaseList
 from andon.model.verdict import DeviceVerdict, VerdictKind
+from tests.support.sharing_parts import lease_row
 from tests.support.snapshots import farm, uuid
 
 HEADER = HeartbeatHeader("a1", 7, 1000.5)
 HOST = Digest("n17", "5f0c", "1.0", cpu_percent=2.3, host_memory_percent=39.8, tasks=1)
 
 
-def lease(name: str, *indices: int) -> LeaseRow:
-    return LeaseRow(
-        name, "alice", None, 1000, LeaseState.HELD, LeaseKind.COMMAND,
-        tuple(Share(uuid(index), index) for index in indices), 0.0, None, "train", False, 0, None,
-        None, None, None, False, None,
-    )  # fmt: skip
-
-
 def digest() -> Digest:
     free = DeviceVerdict(uuid(1), 1, "1", VerdictKind.FREE)
     held = DeviceVerdict(uuid(0), 0, "0", VerdictKind.HELD)
-    elsewhere = lease("bbbb2", 99)
-    rows = (lease("k7qm2", 0), lease("aaaa2", 1, 2), elsewhere)
+    elsewhere = lease_row("bbbb2", 99)
+    rows = (lease_row("k7qm2", 0), lease_row("aaaa2", 1, 2), elsewhere)
     leases = LeaseList(0.0, rows, devices=(held, free))
     return digest_of(farm(), leases, (), {"warning": 2}, {"k7qm2": 12}, "5f0c", "1.0")
 

@@ -1,12 +1,11 @@
 """The snapshots of top: which devices of them are shown."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from andon.cli.terminal import Choices
-from andon.tui.sources import feed as feeding
+from andon.testing.fake_node import FakeNode
 from andon.tui.sources.feed import Feed, Tick
+from tests.support.nodes import ask_node
 from tests.support.snapshots import office
 
 
@@ -16,8 +15,8 @@ from tests.support.snapshots import office
 def test_devices_named_before_the_first_reading_are_found_in_it(
     names: list[str], shown: int | None, said: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feeding, "open_source", lambda *_: SimpleNamespace(words=""))
     ticks, snapshot = list[Tick](), office()
+    ask_node(monkeypatch, FakeNode(snapshot, url="http://node7"))
     feed = Feed(Choices(), 1.0)
     feed.attach(ticks.append)
     feed.names = names

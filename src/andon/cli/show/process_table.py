@@ -11,6 +11,7 @@ from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, join, say
 from andon.host.rules.attribution import is_session
 from andon.model.device import Process, ProcessKind
+from andon.model.naming import label_order
 from andon.model.programs import short_command
 from andon.units import human_bytes
 
@@ -112,7 +113,7 @@ def render_by_device(
 ) -> str:
     """The same by device, each with its sum."""
     groups: dict[str, list[ProcessRow]] = {}
-    for use in sorted(found, key=lambda use: _place(use.entry.label)):
+    for use in sorted(found, key=lambda use: label_order(use.entry.label)):
         groups.setdefault(use.entry.label, []).append(use)
     lines: list[ProcessLine] = []
     for uses in groups.values():
@@ -142,11 +143,6 @@ def render_tree(
             lines.append(ProcessLine(None, process, branch.depth))
     lines += [ProcessLine(use, None) for use in found if use.process is None]
     return _render(lines, width, color, mark, NO_PROCESS)
-
-
-def _place(label: str) -> list[int]:
-    """Returns a sort key: `6:1` sorts after `6:0`, and both between 5 and 7."""
-    return [int(part) for part in label.split(":") if part.isdecimal()]
 
 
 def _sum(uses: Sequence[ProcessRow]) -> ProcessSum:

@@ -16,7 +16,7 @@ from andon.doctor.rules.facts import (
     ProcVisibility,
 )
 from andon.host.file_systems import is_network, kind_of
-from andon.host.files import BIG_BYTES, names_in, read_bytes
+from andon.host.files import BIG_BYTES, free_bytes, names_in, read_bytes
 from andon.host.own_container import MountOptions
 from andon.host.processes.facts import parse_passwd
 
@@ -95,15 +95,7 @@ def read_folder(path: Path, mounts: list[MountOptions]) -> Folder:
     if nearest is None:
         return Folder(str(path), kind=kind, writable=False)
     writable = nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
-    return Folder(str(path), nearest == path, writable, _free(nearest), kind)
-
-
-def _free(path: Path) -> int | None:
-    try:
-        size = os.statvfs(path)
-    except OSError:
-        return None
-    return size.f_bavail * size.f_frsize
+    return Folder(str(path), nearest == path, writable, free_bytes(nearest), kind)
 
 
 def read_books(own: Path, places: list[Path]) -> tuple[BookFolder, ...]:

@@ -8,6 +8,7 @@ from andon.model.device import DeviceStatus, Fault, State
 from andon.model.naming import titles
 from andon.model.vendors import VENDORS, VendorRow, vendor_of, vendor_of_backend
 from andon.sampling.rules.masks import NOT_A_MASK, visibility
+from andon.units import counted
 
 SLOW_SECONDS = 2.0
 _SIMULATE = "andon status --simulate 4 # to try andon without a GPU"
@@ -53,8 +54,8 @@ def _answer(answering: list[DeviceStatus], facts: MachineFacts) -> Finding:
     seconds = round(facts.trial.seconds, 2)
     models = sorted({d.device.name for d in answering if d.device.parent is None})
     verb = "responds" if len(answering) == 1 else "respond"
-    count = f"{_many(len(answering), 'device')} {verb} within {seconds:g} s"
-    more = f" and {_many(len(models) - 3, 'more model')}" if len(models) > 3 else ""
+    count = f"{counted(len(answering), 'device')} {verb} within {seconds:g} s"
+    more = f" and {counted(len(models) - 3, 'more model')}" if len(models) > 3 else ""
     words = f"{count}: {', '.join(models[:3])}{more}"
     if facts.trial.snapshot is not None and facts.trial.snapshot.simulated:
         return ok(Check.DEVICES_SIMULATED, f"SIMULATED: {words}", count=len(answering))
@@ -114,12 +115,12 @@ def _mask(facts: MachineFacts) -> Iterator[Finding]:
     shown, boards = len(seen.visible), len(facts.devices)
     place = {"visible": shown, "devices": boards, "source": seen.source}
     if seen.source and not shown:
-        words = f"{seen.source} hides all {_many(boards, 'device')} from programs"
+        words = f"{seen.source} hides all {counted(boards, 'device')} from programs"
         yield warning(Check.MASK_HIDES_ALL, words, f"unset {_variable(seen.source)}", **place)
     elif seen.note and (seen.source or not seen.certain or "CUDA_DEVICE_ORDER" in seen.note):
         yield warning(Check.MASK_AMBIGUOUS, seen.note, _numbers_fix(seen.note), **place)
     elif seen.source or seen.note:
-        words = f"{seen.source}: programs see {shown} of {_many(boards, 'device')}"
+        words = f"{seen.source}: programs see {shown} of {counted(boards, 'device')}"
         yield ok(Check.MASK, words if seen.source else seen.note or "", **place)
     if seen.container:
         yield ok(Check.MASK, f"{seen.container} {NOT_A_MASK}", source=seen.container)
@@ -145,7 +146,3 @@ def _named(statuses: list[DeviceStatus], names: Mapping[str, str]) -> str:
 
 def _it(statuses: list[DeviceStatus]) -> str:
     return "it" if len(statuses) == 1 else "them"
-
-
-def _many(count: int, thing: str) -> str:
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"

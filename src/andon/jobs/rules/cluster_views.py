@@ -5,13 +5,13 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.jobs.rules.views import count_text, shown_params, text_of
+from andon.jobs.rules.views import count_text, shown_params
 from andon.model.codec import Name, Text, Time
 from andon.model.job import JobState, JobView
 from andon.model.job.cluster import ClusterJob, Submission
 from andon.model.job.spec import JobSpec
 from andon.model.redaction import redact
-from andon.units import human_seconds
+from andon.units import human_seconds, valid_text
 
 PAGE_SCHEMA = "andon.cluster-page/1"
 SEPARATOR = ":"
@@ -139,7 +139,7 @@ def _with_note(view: JobView, spec: JobSpec) -> JobView:
     return replace(
         view,
         command=view.command or redact(spec.argv),
-        folder=text_of(spec.folder),
+        folder=valid_text(spec.folder),
         gpus=view.gpus or count_text(spec.request),
         for_seconds=spec.for_seconds if view.for_seconds is None else view.for_seconds,
         tags=spec.tags,

@@ -10,6 +10,7 @@ from andon.model.job import AttemptFacts, Holdup, JobFacts, JobState, JobView
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import MOST_JOBS, JobSpec
 from andon.model.redaction import is_secret_name, redact
+from andon.units import valid_text
 
 JUST_QUEUED = "just queued"
 MOST_REASONS = 50
@@ -58,7 +59,7 @@ def view_of(
         name=spec.name,
         state=state,
         command=redact(spec.argv),
-        folder=text_of(spec.folder),
+        folder=valid_text(spec.folder),
         user=spec.user,
         submitted_at=spec.submitted_at,
         gpus=count_text(spec.request),
@@ -125,7 +126,7 @@ def _shown_attempt(facts: JobFacts, state: JobState) -> AttemptFacts | None:
 
 def shown_environment(facts: JobFacts, environment: Mapping[str, str]) -> dict[str, str]:
     names = (name for name in facts.spec.shown if name in environment)
-    return {name: "…" if is_secret_name(name) else text_of(environment[name]) for name in names}
+    return {name: "…" if is_secret_name(name) else valid_text(environment[name]) for name in names}
 
 
 def count_text(request: DeviceRequest) -> str:
@@ -135,11 +136,6 @@ def count_text(request: DeviceRequest) -> str:
     if request.least == request.most:
         return str(request.least)
     return f"{request.least}..{request.most}"
-
-
-def text_of(word: str) -> str:
-    """Returns valid text: a path or a value may have bytes that are none."""
-    return word.encode(errors="replace").decode()
 
 
 class JobListing(Struct, frozen=True):

@@ -83,8 +83,12 @@ class SshHost(Server):
 
     def object(self, command: Sequence[str]) -> wire.Json:
         """Returns the object that a command there prints."""
-        (found,) = self.ask(command)
-        if isinstance(found, dict):
+        return self.objects(command)[0]
+
+    def objects(self, *commands: Sequence[str]) -> list[wire.Json]:
+        """Returns the object that each of these commands prints there."""
+        found = [one for one in self.ask(*commands) if isinstance(one, dict)]
+        if len(found) == len(commands):
             return found
         raise failures.only_smi()
 

@@ -6,7 +6,6 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from andon.alerts.rules import lamps, listing
 from andon.alerts.rules.past import Query as Wanted
-from andon.model import wire
 from andon.model.alert import Alert, Level, Phase
 from andon.model.alert_wire import alert_to_json, alerts_to_json, silence_to_json
 from andon.web.answers.alert_payloads import board_to_json, entries_to_json
@@ -15,8 +14,8 @@ from andon.web.answers.requests import (
     NotifierTestRequest,
     SilenceRequest,
 )
-from andon.web.answers.texts import dumped
 from andon.web.routes.picked import Picked
+from andon.web.routes.responses import sent_json
 from andon.web.served.alerts import MOST_ALERTS
 from andon.web.transport.auth import add_notes
 
@@ -50,17 +49,17 @@ def _reading(router: APIRouter) -> None:
             found.alerts, found.silences, found.node, found.at, found.simulated,
             worst=listing.worst(found.alerts),
         )  # fmt: skip
-        return _json({**listed, **entries_to_json(found.alerts), "note": found.note})
+        return sent_json({**listed, **entries_to_json(found.alerts), "note": found.note})
 
     @router.get("/api/alerts/rules", tags=["explain"])
     def rules(node: Picked) -> Response:
         """andon.rules/1: all alert rules, with the thresholds in effect here."""
-        return _json(node.alerts.rules())
+        return sent_json(node.alerts.rules())
 
     @router.get("/api/alerts/rules/{name}", tags=["explain"])
     def rule(node: Picked, name: Annotated[str, Path(max_length=100)]) -> Response:
         """andon.rule/1: one condition in full, with the thresholds in effect here."""
-        return _json(node.alerts.rule(name))
+        return sent_json(node.alerts.rule(name))
 
     @router.get("/api/alerts/{alert}", tags=["explain"])
     def alert(node: Picked, alert: Named) -> Response:
@@ -76,14 +75,14 @@ def _board(router: APIRouter) -> None:
         snapshot, alerts = node.live.latest(), node.alerts.current()
         held, note = node.leases.holders(snapshot)
         verdicts, lit = node.leases.verdicts(snapshot), lamps.board(snapshot, alerts)
-        return _json(board_to_json(lit, snapshot.node, held, note, verdicts, alerts))
+        return sent_json(board_to_json(lit, snapshot.node, held, note, verdicts, alerts))
 
 
 def _changing(router: APIRouter) -> None:
     @router.post("/api/alerts/test", tags=["explain"])
     def test(node: Picked, given: NotifierTestRequest) -> Response:
         """Send a test message; only for the server's owner and root."""
-        return _json(dict(node.alerts.test(given.notifier)))
+        return sent_json(dict(node.alerts.test(given.notifier)))
 
     @router.post("/api/alerts/{alert}/acknowledge", tags=["explain"])
     def acknowledge(node: Picked, alert: Named, given: AcknowledgeRequest) -> Response:
@@ -100,7 +99,7 @@ def _silences(router: APIRouter) -> None:
     @router.get("/api/silences", tags=["explain"])
     def silences(node: Picked) -> Response:
         """The active silences, and when they end."""
-        return _json({"silences": [silence_to_json(one) for one in node.alerts.silences()]})
+        return sent_json({"silences": [silence_to_json(one) for one in node.alerts.silences()]})
 
     @router.post("/api/silences", tags=["explain"])
     def silence(request: Request, node: Picked, given: SilenceRequest) -> Response:
@@ -109,18 +108,14 @@ def _silences(router: APIRouter) -> None:
         where = "" if kept.subject is None else f"@{kept.subject}"
         what = f"{kept.id} {kept.rule or 'everything'}{where}"
         add_notes(request.scope, silence=what, seconds=given.seconds)
-        return _json(silence_to_json(kept))
+        return sent_json(silence_to_json(kept))
 
     @router.delete("/api/silences/{silence}", tags=["explain"])
     def unsilence(node: Picked, silence: Annotated[str, Path(max_length=100)]) -> Response:
         """End a silence; needs a key. A user ends only their own."""
         node.alerts.unsilence(silence)
-        return _json({"ended": True})
+        return sent_json({"ended": True})
 
 
 def _alert(alert: Alert) -> Response:
-    return _json(alert_to_json(alert))
-
-
-def _json(value: wire.Json) -> Response:
-    return Response(dumped(value), media_type="application/json")
+    return sent_json(alert_to_json(alert))

@@ -32,6 +32,7 @@ from andon.web.routes.jobs import job_routes
 from andon.web.routes.leases import lease_routes
 from andon.web.routes.nodes import node_routes
 from andon.web.routes.picked import Picked
+from andon.web.routes.responses import sent, sent_json
 from andon.web.routes.runs import run_routes
 from andon.web.routes.sessions import session_routes
 from andon.web.routes.tokens import token_routes
@@ -86,22 +87,22 @@ def _kept(router: APIRouter, state: AppState) -> None:
     @router.get("/api/gpu/summary", tags=["kept"])
     async def gpu_summary(node: Picked) -> Response:
         """The node in one table: counts, means and one entry per GPU."""
-        return _json(payloads.gpu_summary(node.live.latest(), state.feed.settings))
+        return sent_json(payloads.gpu_summary(node.live.latest(), state.feed.settings))
 
     @router.get("/api/gpu/metrics", tags=["kept"])
     async def gpu_metrics(node: Picked) -> Response:
         """Every device's readings and processes."""
-        return _json(payloads.gpu_metrics(node.live.latest()))
+        return sent_json(payloads.gpu_metrics(node.live.latest()))
 
     @router.get("/api/gpu/processes", tags=["kept"])
     async def gpu_processes(node: Picked) -> Response:
         """Every process on a device."""
-        return _json(payloads.gpu_processes(node.live.latest()))
+        return sent_json(payloads.gpu_processes(node.live.latest()))
 
     @router.get("/api/health", tags=["kept"])
     async def api_health() -> Response:
         """The state of each part of the server; always 200 while it runs."""
-        return _json(health(state.feed, state.parts))
+        return sent_json(health(state.feed, state.parts))
 
 
 def _devices(router: APIRouter, state: AppState) -> None:
@@ -131,17 +132,17 @@ def _devices(router: APIRouter, state: AppState) -> None:
     @router.get("/api/system", tags=["watch"])
     async def system(node: Picked) -> Response:
         """The machine itself: CPU, memory, load, disks, network and versions."""
-        return _json(payloads.system(node.live.latest()))
+        return sent_json(payloads.system(node.live.latest()))
 
     @router.get("/api/devices", tags=["watch"])
     async def devices(node: Picked) -> Response:
         """Every device with its state and readings."""
-        return _json(payloads.devices(node.live.latest()))
+        return sent_json(payloads.devices(node.live.latest()))
 
     @router.get("/api/devices/{device}", tags=["watch"])
     async def device(node: Picked, device: DeviceName) -> Response:
         """One device."""
-        return _json(payloads.device(node.live.latest(), device))
+        return sent_json(payloads.device(node.live.latest(), device))
 
     @router.get("/api/devices/{device}/why", tags=["explain"])
     async def why(request: Request, node: Picked, device: DeviceName) -> Response:
@@ -160,7 +161,7 @@ def _devices(router: APIRouter, state: AppState) -> None:
     @router.get("/api/processes", tags=["watch"])
     async def processes(node: Picked) -> Response:
         """Every process on a device, with its user."""
-        return _json(payloads.processes(node.live.latest()))
+        return sent_json(payloads.processes(node.live.latest()))
 
 
 def _past(router: APIRouter, state: AppState) -> None:
@@ -247,11 +248,3 @@ def device_uuid(node: ServingNode, name: str) -> str:
         if name.isdecimal() or all(one.uuid != name for one in node.past.devices()):
             raise
         return name
-
-
-def _json(value: wire.Json) -> Response:
-    return sent(dumped(value))
-
-
-def sent(body: bytes) -> Response:
-    return Response(body, media_type="application/json")

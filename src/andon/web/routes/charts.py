@@ -33,9 +33,9 @@ from andon.web.routes.api import (
     DeviceName,
     Moment,
     device_uuid,
-    sent,
 )
 from andon.web.routes.picked import Picked
+from andon.web.routes.responses import sent
 from andon.web.served.node import METRICS, ServingNode
 
 DRAWN = (

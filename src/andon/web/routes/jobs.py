@@ -7,13 +7,12 @@ from fastapi import APIRouter, Body, Path, Query, Request, Response
 
 from andon.access.roles import Action
 from andon.model.job import JobState
-from andon.model.shapes import to_json
 from andon.web.answers.job_schemas import JobsQueued
-from andon.web.answers.texts import dumped
 from andon.web.blocking_pool import BlockingPool
 from andon.web.history_reader import HistoryReader
 from andon.web.jobs.shown import MOST_LISTED
 from andon.web.routes.picked import Picked
+from andon.web.routes.responses import sent, shaped
 from andon.web.served.node import ServingNode
 from andon.web.transport.auth import add_notes
 
@@ -49,7 +48,7 @@ def job_routes(router: APIRouter, reader: HistoryReader) -> None:
         """Jobs, newest first, and the queue. A server that root runs shows each user their own and
         root everyone's; any other one those of its user."""
         jobs, key = node.jobs, ("jobs", node.sight, state, limit, user)
-        return _sent(await reader.read(request, key, lambda: _json(jobs.shown(state, limit, user))))
+        return sent(await reader.read(request, key, lambda: shaped(jobs.shown(state, limit, user))))
 
     @router.get("/api/jobs/{job:path}/log", tags=["share"])
     async def job_log(
@@ -64,16 +63,16 @@ def job_routes(router: APIRouter, reader: HistoryReader) -> None:
         jobs, key = node.jobs, ("job log", node.sight, job, attempt, start, user)
         name = _named(job)
         used = reader if isinstance(name, int) else there  # a cluster may take its time
-        return _sent(
-            await used.read(request, key, lambda: _json(jobs.log(name, attempt, start, user)))
+        return sent(
+            await used.read(request, key, lambda: shaped(jobs.log(name, attempt, start, user)))
         )
 
     @router.get("/api/jobs/{job:path}", tags=["share"])
     async def job_details(request: Request, node: Picked, job: _Job, user: _User = "") -> Response:
         """One job: its state and reason, its position, its devices, how it ended."""
         jobs, key = node.jobs, ("job", node.sight, job, user)
-        return _sent(
-            await reader.read(request, key, lambda: _json(jobs.details(_named(job), user)))
+        return sent(
+            await reader.read(request, key, lambda: shaped(jobs.details(_named(job), user)))
         )
 
     _changing(router)
@@ -88,7 +87,7 @@ def _changing(router: APIRouter) -> None:
         jobs = node.jobs
         outcome = await pool.do(request, lambda _: jobs.act(_named(job), act, action, user))
         add_notes(request.scope, job=_named(job), outcome=outcome.outcome)
-        return _sent(_json(outcome))
+        return sent(shaped(outcome))
 
     _holding(router, done)
 
@@ -129,7 +128,7 @@ def _changing(router: APIRouter) -> None:
         jobs = node.jobs
         numbers = await pool.do(request, lambda _: jobs.submit(given))
         add_notes(request.scope, jobs=list(numbers))
-        return Response(_json(JobsQueued(tuple(numbers))), 201, media_type="application/json")
+        return sent(shaped(JobsQueued(tuple(numbers))), 201)
 
 
 def _holding(router: APIRouter, done: _Changed) -> None:
@@ -146,11 +145,3 @@ def _holding(router: APIRouter, done: _Changed) -> None:
 
 def _named(job: str) -> int | str:
     return int(job) if job.isdecimal() else job
-
-
-def _json(value: Any) -> bytes:
-    return dumped(to_json(value))
-
-
-def _sent(body: bytes) -> Response:
-    return Response(body, media_type="application/json")

@@ -13,15 +13,14 @@ from andon.errors import Gone
 from andon.fleet.rules.digest import digest_of
 from andon.fleet.rules.nodes import FleetNode
 from andon.fleet.rules.states import NodeList, NodeRow, list_to_json, row_of
-from andon.model import wire
 from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp
 from andon.model.lease_list import LeaseList
 from andon.version import __version__
-from andon.web.answers.texts import dumped
 from andon.web.app_state import AppState
 from andon.web.fleet.hub import Hub
 from andon.web.routes.picked import Picked
+from andon.web.routes.responses import sent_json
 from andon.web.served.node import ServingNode
 from andon.web.transport.auth import add_notes
 
@@ -49,32 +48,32 @@ def node_routes(router: APIRouter, state: AppState) -> None:
         if state.fleet is None or (own.gpus and own.name not in {row.name for row in rows}):
             rows = [own, *rows]
         found = NodeList(time.time(), state.fleet is not None, tuple(rows), __version__)
-        return _json(list_to_json(found))
+        return sent_json(list_to_json(found))
 
     @router.post("/api/nodes", tags=["fleet"])
     def add_node(request: Request, given: NodeRequest) -> Response:
         """Let a node report; the answer has its token, which is shown only once."""
         add_notes(request.scope, node=given.name)
         hub = _hub(state)
-        return _json({"name": given.name, "token": hub.add(given.name), "pin": hub.pin})
+        return sent_json({"name": given.name, "token": hub.add(given.name), "pin": hub.pin})
 
     @router.post("/api/nodes/{name}/drain", tags=["fleet"])
     def drain(name: NodeName) -> Response:
         """Mark a node: it gets no new work. What runs there goes on."""
         _hub(state).drain(name, True)
-        return _json({"name": name, "drained": True})
+        return sent_json({"name": name, "drained": True})
 
     @router.post("/api/nodes/{name}/resume", tags=["fleet"])
     def resume(name: NodeName) -> Response:
         """End the mark of a drained node."""
         _hub(state).drain(name, False)
-        return _json({"name": name, "drained": False})
+        return sent_json({"name": name, "drained": False})
 
     @router.delete("/api/nodes/{name}", tags=["fleet"])
     def remove_node(name: NodeName) -> Response:
         """Remove a node: its token ends, its history stays."""
         _hub(state).remove(name)
-        return _json({"name": name, "removed": True})
+        return sent_json({"name": name, "removed": True})
 
 
 def _own(node: ServingNode) -> NodeRow:
@@ -102,7 +101,3 @@ def _hub(state: AppState) -> Hub:
     if state.fleet is None:
         raise NO_HUB
     return state.fleet.hub
-
-
-def _json(value: wire.Json) -> Response:
-    return Response(dumped(value), media_type="application/json")

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -11,12 +11,11 @@ from fastapi.responses import StreamingResponse
 from andon.access.roles import BLIND
 from andon.errors import Denied
 from andon.model.run.record import RunState
-from andon.model.shapes import to_json
 from andon.runs.rules.matching import RunQuery
 from andon.web.answers.runs import MOST_LISTED, MOST_OFFSET
-from andon.web.answers.texts import dumped
 from andon.web.history_reader import HistoryReader
 from andon.web.routes.picked import Picked
+from andon.web.routes.responses import sent, shaped
 
 if TYPE_CHECKING:
     from andon.web.runs.shown import Download
@@ -48,7 +47,7 @@ def run_routes(router: APIRouter, reader: HistoryReader) -> None:
             offset=offset,
         )  # fmt: skip
         key = ("runs", node.sight, query, search)
-        return _sent(await reader.read(request, key, lambda: _json(runs.page(query, search))))
+        return sent(await reader.read(request, key, lambda: shaped(runs.page(query, search))))
 
     @router.get("/api/run-courses", tags=["record"])
     async def run_courses(
@@ -59,19 +58,19 @@ def run_routes(router: APIRouter, reader: HistoryReader) -> None:
         """The utilisation of up to 100 runs over their time, in at most 48 points each."""
         read, names = node.runs, tuple(filter(None, runs.split(",")))
         key = ("courses", node.sight, names)
-        return _sent(await reader.read(request, key, lambda: _json(read.courses(names))))
+        return sent(await reader.read(request, key, lambda: shaped(read.courses(names))))
 
     @router.get("/api/runs/{run}", tags=["record"])
     async def run_details(request: Request, node: Picked, run: _RunName) -> Response:
         """One run: what it was, its devices, what it used, and its readings over time."""
         runs, key = node.runs, ("run", node.sight, run)
-        return _sent(await reader.read(request, key, lambda: _json(runs.details(run))))
+        return sent(await reader.read(request, key, lambda: shaped(runs.details(run))))
 
     @router.get("/api/runs/{run}/events", tags=["record"])
     async def run_events(request: Request, node: Picked, run: _RunName) -> Response:
         """What happened during a run: its events, items and alerts."""
         runs, key = node.runs, ("run events", node.sight, run)
-        return _sent(await reader.read(request, key, lambda: _json(runs.marks(run))))
+        return sent(await reader.read(request, key, lambda: shaped(runs.marks(run))))
 
     @router.get(
         "/api/runs/{run}/record",
@@ -107,11 +106,3 @@ async def _pieces(record: "Download", reader: HistoryReader) -> AsyncIterator[by
             yield piece
     finally:
         record.file.close()
-
-
-def _json(value: Any) -> bytes:
-    return dumped(to_json(value))
-
-
-def _sent(body: bytes) -> Response:
-    return Response(body, media_type="application/json")

@@ -6,11 +6,10 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from andon.access.roles import Action, refusal_for
-from andon.model import wire
-from andon.web.answers.texts import dumped
 from andon.web.app_state import AppState
 from andon.web.fleet.tokens import NamedTokens
 from andon.web.routes.nodes import NO_HUB
+from andon.web.routes.responses import sent_json
 from andon.web.transport.auth import add_notes, caller_of
 
 TokenName = Annotated[str, Path(max_length=63)]
@@ -33,27 +32,23 @@ def token_routes(router: APIRouter, state: AppState) -> None:
             raise refused
         found = _tokens(state).refresh()
         rows = [{"name": one.name, "role": one.role, "added": one.added} for one in found]
-        return _json({"tokens": rows})
+        return sent_json({"tokens": rows})
 
     @router.post("/api/tokens", tags=["fleet"])
     def add_token(request: Request, given: TokenRequest) -> Response:
         """Make a token with a role; it is shown only in this answer."""
         add_notes(request.scope, token=given.name, role=given.role)
         token = _tokens(state).add(given.name, given.role)
-        return _json({"name": given.name, "role": given.role, "token": token})
+        return sent_json({"name": given.name, "role": given.role, "token": token})
 
     @router.delete("/api/tokens/{name}", tags=["fleet"])
     def remove_token(name: TokenName) -> Response:
         """End a token."""
         _tokens(state).remove(name)
-        return _json({"name": name, "removed": True})
+        return sent_json({"name": name, "removed": True})
 
 
 def _tokens(state: AppState) -> NamedTokens:
     if state.fleet is None:
         raise NO_HUB
     return state.fleet.tokens
-
-
-def _json(value: wire.Json) -> Response:
-    return Response(dumped(value), media_type="application/json")

@@ -14,8 +14,9 @@ from andon.settings.resolution import Settings
 from andon.web.answers.schemas import UserDay, UserShare, UserShares
 from andon.web.answers.texts import dumped
 from andon.web.app_state import AppState
-from andon.web.routes.api import ERRORS, Moment, sent
+from andon.web.routes.api import ERRORS, Moment
 from andon.web.routes.picked import Picked
+from andon.web.routes.responses import sent
 
 WEEK_SECONDS = 7 * 86_400.0
 PART_SECONDS = 300.0

@@ -13,9 +13,9 @@ from andon.doctor.rules.selftest.trials import (
     Sampling,
     SelftestTrial,
     histories_of,
-    many,
 )
 from andon.model.device import Snapshot, State
+from andon.units import counted
 
 EXPENSIVE_SHARE = 0.1  # of a core, for all of sampling
 LATE_SECONDS = 5.0
@@ -61,7 +61,7 @@ def _answers(histories: list[History], snapshots: Sequence[Snapshot]) -> Iterato
             )
     prefix = "SIMULATED: " if any(snapshot.simulated for snapshot in snapshots) else ""
     if not silent:
-        words = f"{prefix}{many(len(histories), 'device')} responded in {len(snapshots)} samples"
+        words = f"{prefix}{counted(len(histories), 'device')} responded in {len(snapshots)} samples"
         yield ok(SelftestTrial.ANSWERS, words, devices=len(histories), snapshots=len(snapshots))
 
 

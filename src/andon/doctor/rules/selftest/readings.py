@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from andon.doctor.rules.findings import Finding, failure, ok, unknown
-from andon.doctor.rules.selftest.trials import DOCTOR, REPORT, SHOWN, History, SelftestTrial, many
+from andon.doctor.rules.selftest.trials import DOCTOR, REPORT, SHOWN, History, SelftestTrial
 from andon.model.device import MemoryKind, Sample
 from andon.sampling.rules.readings import IMPOSSIBLE, MEMORY_MISSING, SHARES_MISSING
+from andon.units import counted
 
 HOTTEST_CELSIUS = 120
 POWER_FACTOR = 1.5  # short peaks exceed the limit
@@ -225,7 +226,7 @@ def _movement(histories: Sequence[History]) -> Finding:
     if moving:
         return ok(
             SelftestTrial.MOVEMENT,
-            f"the readings of {many(moving, 'device')} change",
+            f"the readings of {counted(moving, 'device')} change",
             moving=moving,
         )
     used = [value for h in histories for value in _values(h.samples, "utilization_percent")]

@@ -77,7 +77,3 @@ def histories_of(snapshots: Sequence[Snapshot]) -> list[History]:
         History(names[uuid], statuses[-1].device, tuple(statuses), uuid in boards)
         for uuid, statuses in found.items()
     ]
-
-
-def many(count: int, thing: str) -> str:
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"

@@ -1,0 +1,22 @@
+"""How routes answer in JSON."""
+
+from typing import Any
+
+from fastapi import Response
+
+from andon.model import wire
+from andon.model.shapes import to_json
+from andon.web.answers.texts import dumped
+
+
+def sent(body: bytes, status: int = 200) -> Response:
+    return Response(body, status, media_type="application/json")
+
+
+def sent_json(value: wire.Json) -> Response:
+    return sent(dumped(value))
+
+
+def shaped(value: Any) -> bytes:
+    """The JSON text of a struct."""
+    return dumped(to_json(value))
