@@ -161,6 +161,11 @@ class ReportedNode:
         self._minutes = known
         return [*(known[key] for key in keys[:-1]), self.latest()]
 
+    @property
+    def minutes_moment(self) -> tuple[str, float]:
+        """Which snapshots `past` returns, without reading them."""
+        return self.name, self.report.beat.at
+
     def age_seconds(self) -> float | None:
         return time.time() - self.report.beat.at
 
