@@ -82,7 +82,7 @@ class HubLink:
         place = urlsplit(self.url)
         encrypted = place.scheme == "https"
         port = place.port or (443 if encrypted else 80)
-        connection = TimedConnection(place.hostname or "", port, deadline, encrypted, self._pin)
+        connection = TimedConnection(place.hostname or "", port, deadline, encrypted, pin=self._pin)
         try:
             connection.connect()
             status, content, is_hub = self._asked(connection, path, body, deadline)

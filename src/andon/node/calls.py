@@ -55,11 +55,19 @@ class TimedConnection(HTTPConnection):
     """An HTTP connection, or HTTPS with a verified certificate, with a monotonic deadline."""
 
     def __init__(
-        self, host: str, port: int, deadline: float, encrypted: bool, pin: str | None = None
+        self,
+        host: str,
+        port: int,
+        deadline: float,
+        encrypted: bool,
+        authority: str | None = None,
+        pin: str | None = None,
     ) -> None:
-        """With `pin` the peer's certificate must have this fingerprint, whoever signed it."""
+        """`authority` is a file with the certificates that are trusted; None: the usual. With
+        `pin` the peer's certificate must have this fingerprint, whoever signed it."""
         super().__init__(host, port)
-        self.deadline, self.encrypted, self._pin = deadline, encrypted, pin
+        self.deadline, self.encrypted = deadline, encrypted
+        self._authority, self._pin = authority, pin
         if encrypted:
             self.default_port = 443  # a request names the port only if it is another
 
@@ -79,7 +87,7 @@ class TimedConnection(HTTPConnection):
             self.sock.deadline = deadline
 
     def _with_tls(self, plain: _TimedSocket) -> _TimedTLSSocket:
-        context = ssl.create_default_context()
+        context = ssl.create_default_context(cafile=self._authority)
         context.set_alpn_protocols(["http/1.1"])
         context.sslsocket_class = _TimedTLSSocket
         if self._pin is not None:
