@@ -59,15 +59,16 @@ class PostgresNodeStore:
                 known[beat.node] = node, beat.session, beat.sequence
                 last[node] = beat
                 new.append(beat)
-                if beat.has_notices:
-                    place = (beat.session, beat.sequence, beat.at)
-                    session.put("put_news", (node, *place, beat.snapshot))
             if new:
                 hour = self._present_hour(session, found[0][-1])
                 rows = [(hour, known[beat.node][0], *_opaque(beat)) for beat in new]
                 session.copy("put_beats", _BEAT_TYPES, rows)
                 heard = [(node, *_heard(beat)) for node, beat in last.items()]
                 session.run("hear", [list(column) for column in zip(*heard, strict=True)])
+            for beat in new:
+                if beat.has_notices:
+                    told = (beat.session, beat.sequence, beat.at, beat.snapshot)
+                    session.put("put_news", (known[beat.node][0], *told))
         return new
 
     def beats(self, name: str, since: float | None = None) -> Sequence[Heartbeat]:

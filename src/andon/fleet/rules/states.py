@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from msgspec import Struct, field
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from andon.fleet.rules.digest import Digest, FreeDevices, Models
 from andon.fleet.rules.nodes import FleetNode
@@ -89,7 +89,8 @@ class TokenList(Struct, frozen=True):
 
 def list_to_text(found: NodeList) -> str:
     """Returns its JSON; a hub of hundreds of nodes is asked by every browser."""
-    return struct_text({"schema": SCHEMA, **asdict(found)})
+    fields = {name: getattr(found, name) for name in NodeList.__struct_fields__}
+    return struct_text({"schema": SCHEMA, **fields})
 
 
 def list_from_json(value: Json) -> NodeList:

@@ -47,9 +47,10 @@ def node_routes(router: APIRouter, state: AppState) -> None:
         rows = [] if state.fleet is None else state.fleet.hub.rows()
         if state.fleet is None or (own.gpus and own.name not in {row.name for row in rows}):
             rows = [own, *rows]
-        found = NodeList(time.time(), state.fleet is not None, tuple(rows), __version__)
-        text = list_to_text(found).encode("utf-8", "replace")
-        return Response(text, media_type="application/json")
+        listed = NodeList(time.time(), state.fleet is not None, tuple(rows), __version__)
+        return Response(
+            list_to_text(listed).encode("utf-8", "replace"), media_type="application/json"
+        )
 
     @router.post("/api/nodes", tags=["fleet"])
     def add_node(request: Request, given: NodeRequest) -> Response:
