@@ -230,10 +230,12 @@ class TrainingMonitor(GpuMonitorCallback):
     # The thread.
 
     def _note_steps(self, now: float) -> None:
+        from andon.model.run.record import WAITED
+
         self._noted, share = now, self._clock.waiting_share(now)
         line = self._rates.take(self._clock, now)
         if share is not None:
-            line["waiting_for_data_percent"] = round(100 * share, 2)
+            line[WAITED] = round(100 * share, 2)
         if line and self._total:
             line["total_steps"] = self._total
         self.logged(self._clock.steps, line)
