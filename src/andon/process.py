@@ -11,15 +11,16 @@ from importlib.util import find_spec, spec_from_file_location
 
 PROCESSES = {
     "call": "andon.work.functions.call",
-    "cluster-job": "andon.app.cluster_job",
     "container": "andon.app.container_work",
     "dispatcher": "andon.app.dispatcher",
     "function": "andon.work.functions.child",
     "gpu-load": "andon.cli.commands.setup.selftest_load",
     "holder": "andon.leases.book.holder",
+    "load-client": "andon.work.load.process",
     "map-worker": "andon.work.map.block_worker",
     "reader": "andon.drivers.reader",
     "run-indexer": "andon.app.run_indexing",
+    "server-trial": "andon.api.server_trial",
     "slurm-node": "andon.app.slurm_node",
     "user-reader": "andon.web.users.reader",
 }

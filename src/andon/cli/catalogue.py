@@ -119,6 +119,11 @@ COMMANDS = {
     "runs": CommandEntry(
         "record", "andon.cli.commands.runs.group:runs", "Recorded runs, and what they used."
     ),
+    "benchmark": CommandEntry(
+        "record",
+        "andon.cli.commands.benchmark.command:benchmark",
+        "Drive a load at a server of a model.",
+    ),
     "probe": CommandEntry(
         "record",
         "andon.cli.commands.probing.probe:probe",
