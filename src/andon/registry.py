@@ -70,7 +70,13 @@ ENGINES = AdapterTable(
 
 
 CLUSTERS = AdapterTable(
-    "kind of cluster", "andon.clusters", {"slurm": "andon.clusters.slurm:SlurmCluster"}
+    "kind of cluster",
+    "andon.clusters",
+    {
+        "k8s": "andon.clusters.kubernetes:KubernetesCluster",
+        "ray": "andon.clusters.ray:RayCluster",
+        "slurm": "andon.clusters.slurm:SlurmCluster",
+    },
 )
 
 

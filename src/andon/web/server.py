@@ -95,6 +95,7 @@ def serve(
         if feed.last is not None:
             refuse_ambiguous_names(settings, feed.last.devices)
         rules = Rules(loopback, names(place, loopback), frozenset(settings.server_allow_origins))
+        fleet = _fleet(settings, stack) if place.history and demo is None else None
         history = _history(sampler, settings, place.history)
         stack.callback(history.close)
         url = url_of(place, address, port)
@@ -105,7 +106,6 @@ def serve(
             stack.callback(leases.close)
         if leases is not None and demo is None:
             stack.callback(open_usage_meter(sampler, leases).close)
-        fleet = _fleet(settings, stack) if place.history and demo is None else None
         nodes = _keeper(fleet, settings, stack)
         watcher = open_watcher(
             linked, sampler, history.vitals, place.history, leases, troubles_of(nodes)

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
@@ -16,9 +17,15 @@ from msgspec.structs import replace
 from andon.errors import Invalid
 from andon.fleet.link import HubLink
 from andon.fleet.rules.digest import Digest, encoded
-from andon.fleet.rules.heartbeat import HeartbeatHeader, deflated, heartbeat_body
+from andon.fleet.rules.heartbeat import (
+    HeartbeatHeader,
+    deflated,
+    heartbeat_body,
+    packed_ticks,
+)
 from andon.fleet.rules.past import PastPart, packed_past
 from andon.history.rules.codec import pack_points
+from andon.history.rules.series import tick_of
 from andon.history.rules.tiers import Tier
 from andon.model.device import Device
 from andon.model.wire import snapshot_to_json
@@ -52,6 +59,9 @@ class FleetUnderTest(Struct, frozen=True):
         done = self.andon(*words)
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+    def shown(self, name: str) -> str:
+        return self.says("nodes", "show", name)
 
     def get(self, path: str) -> Answer:
         return self.hub.ask(path, **self.hub.bearer)
@@ -90,10 +100,19 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FleetUnderTest]:
             agent.communicate(timeout=30)
 
 
-def beat(sequence: int, node: str = "n18", session: str = "s", sent: float = 1000.0) -> bytes:
-    digest = encoded(Digest(node, "m", "1.0", gpus=4, models={"A100": 4}, utilization_percent=5.0))
+def beat(
+    sequence: int,
+    node: str = "n18",
+    session: str = "s",
+    sent: float = 1000.0,
+    machine: str = "m",
+    report: bytes = b"",
+    ticks: bytes = b"",
+) -> bytes:
+    models = {"A100": 4}
+    digest = encoded(Digest(node, machine, "1.0", gpus=4, models=models, utilization_percent=5.0))
     header = HeartbeatHeader(session, sequence, sent)
-    return heartbeat_body(header, digest, deflated({}), b"")
+    return heartbeat_body(header, digest, report or deflated({}), ticks)
 
 
 def test_the_agent_says_what_it_sent(fleet: FleetUnderTest) -> None:
@@ -168,8 +187,10 @@ def test_bad_input_is_refused_with_the_reason_and_the_hub_goes_on(fleet: FleetUn
     token = fleet.added("n18")
     path = "/api/heartbeat"
     assert fleet.post(path, beat(1), token).json()["drained"] is False
+    assert fleet.post(path, beat(5, session="t"), token).status == 200
     for body, status, reason in (
         (beat(1), 409, "taken already"),
+        (beat(4, session="t"), 409, "or a later one, was taken already"),
         (b"nonsense", 422, "not a heartbeat"),
         (beat(2, "n17"), 422, "of the node n18, not of n17"),
         (beat(2).replace(b"/1\n", b"/9\n"), 422, "does not know"),
@@ -184,8 +205,63 @@ def test_bad_input_is_refused_with_the_reason_and_the_hub_goes_on(fleet: FleetUn
     for kind in ("repeated", "invalid", "other_node", "version", "too_large", "token"):
         assert f'andon_hub_refused_total{{kind="{kind}"}}' in counted
     assert "its clock is" in fleet.says("nodes", "show", "n18")
+    bomb = beat(3, report=zlib.compress(b"[" * (64 << 20)), ticks=zlib.compress(b"[" * (64 << 20)))
+    assert fleet.post(path, bomb, token).status == 200, "opaque parts are read when asked for"
+    below = fleet.get("/api/nodes/n18/snapshot")
+    assert (below.status, "too large" in below.body) == (422, True), below.body
+    assert fleet.get("/api/nodes").status == 200
     fleet.says("nodes", "remove", "n18")
-    assert fleet.post(path, beat(3), token).status == 401
+    assert fleet.post(path, beat(4), token).status == 401
+
+
+def test_two_machines_under_one_name_are_noticed(fleet: FleetUnderTest) -> None:
+    token, now = fleet.added("n30"), time.time()
+    for machine in "ab":
+        body = beat(1, "n30", machine, now, machine)
+        assert fleet.post("/api/heartbeat", body, token).status == 200
+    wait_for(lambda: "two machines report under this name" in fleet.shown("n30"), 20)
+    fleet.says("nodes", "remove", "n30")
+
+
+def test_readings_of_a_wrong_clock_are_placed_by_the_hubs(fleet: FleetUnderTest) -> None:
+    token, now = fleet.added("n31"), time.time()
+    wrong = now + 7200.0
+    seen = replace(farm(), node="n31", at=wrong)
+    report = deflated({"snapshot": snapshot_to_json(seen)})
+    ticks = packed_ticks([tick_of(replace(seen, at=wrong - n)) for n in range(5, 0, -1)])
+    body = beat(1, "n31", sent=wrong, report=report, ticks=ticks)
+    assert fleet.post("/api/heartbeat", body, token).status == 200
+    wait_for(lambda: "its clock is 2 h ahead" in fleet.shown("n31"), 20)
+    shown = fleet.get("/api/nodes/n31/snapshot").json()["at"]
+    assert abs(shown - now) < 120
+    metric = f"/api/nodes/n31/devices/{seen.devices[0].device.uuid}/history?metric=power_watts"
+
+    def readings(since: float) -> int:
+        found = fleet.get(f"{metric}&since={since}&until={since + 600}&points=1").json()
+        return sum(one["count"] for one in found["buckets"])
+
+    assert (readings(now - 300), readings(wrong - 300)) == (5, 0)
+    fleet.says("nodes", "remove", "n31")
+
+
+def test_what_cannot_start_says_why_in_one_line(tmp_path: Path) -> None:
+    database = server()
+    newer = database.schema("newer")
+    PostgresKind.open_nodes(parse_store_url(newer)).close()
+    database.sql("INSERT INTO andon_schema VALUES (999)", newer)
+    for command, words in (
+        (("hub", "--port", "0", "--store", newer), "was written by a newer andon (format 999"),
+        (("agent", "--hub", "http://"), "http://"),
+        (("nodes", "--url", "http://"), "http://"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "andon.cli", *command],
+            capture_output=True, text=True, timeout=60, check=False,
+            env={**os.environ, **own_folders(tmp_path)},
+        )  # fmt: skip
+        assert done.returncode in (2, 3, 4)
+        assert words in done.stderr, done.stderr
+        assert len(done.stderr.splitlines()) <= 2, "a sentence and a hint"
 
 
 def test_a_name_is_added_once_and_only_by_who_may(fleet: FleetUnderTest) -> None:
@@ -240,6 +316,9 @@ def test_a_silent_node_is_stale_and_its_devices_are_not_read(fleet: FleetUnderTe
     states = fleet.get("/api/nodes/n21/devices").json()["items"]
     assert {one["state"] for one in states} == {"stale"}
     assert "n21 is stale" in states[0]["reason"]
+    back = heartbeat_body(HeartbeatHeader("s", 2, time.time()), digest, report, b"")
+    assert fleet.post("/api/heartbeat", back, token).status == 200
+    wait_for(lambda: "Healthy ✓" in fleet.shown("n21"), 20)
 
 
 def test_one_of_two_hubs_leads(fleet: FleetUnderTest) -> None:

@@ -90,6 +90,8 @@ def test_what_was_acknowledged_is_not_sent_again_after_a_restart(tmp_path: Path)
     hub.away = True
     with pytest.raises(Unavailable):
         first(hub, 0.0)
+    with pytest.raises(Unavailable):  # tried again with the next heartbeat
+        first(hub, 0.0)
     hub.away = False
     again = sender()
     again(hub, 7200.0)

@@ -170,6 +170,9 @@ class SlurmCluster:
         arguments = self._arguments(submission)
         return commands.preview(submission, arguments, self._script(submission))
 
+    def placed(self, submission: Submission) -> str:
+        return ""
+
     # Reading Slurm.
 
     def _arguments(self, submission: Submission) -> list[str]:

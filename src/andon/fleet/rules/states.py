@@ -10,8 +10,7 @@ from andon.fleet.rules.digest import Digest, FreeDevices, Models
 from andon.fleet.rules.nodes import FleetNode
 from andon.model.codec import Amount, Count, Name, Names, Number, Text, Time, read_schema
 from andon.model.naming import range_of
-from andon.model.shapes import to_json
-from andon.model.wire import Json
+from andon.model.wire import Json, struct_text
 from andon.units import human_seconds
 
 SCHEMA = "andon.nodes/1"
@@ -70,8 +69,9 @@ class NodeList(Struct, frozen=True):
     nodes: tuple[NodeRow, ...]
 
 
-def list_to_json(found: NodeList) -> Json:
-    return {"schema": SCHEMA, **to_json(found)}
+def list_to_text(found: NodeList) -> str:
+    """Returns its JSON; a hub of hundreds of nodes is asked by every browser."""
+    return struct_text({"schema": SCHEMA, "at": found.at, "hub": found.hub, "nodes": found.nodes})
 
 
 def list_from_json(value: Json) -> NodeList:
@@ -86,14 +86,13 @@ def row_of(node: FleetNode, digest: Digest | None, now: float, other: str | None
     if digest is None or age is None:
         return row
     known = {name: getattr(digest, name) for name in ("gpus", "models", "simulated", "version")}
-    row = replace(row, **known)
     if age >= STALE_SECONDS:
         state = NodeState.LOST if age >= LOST_SECONDS else NodeState.STALE
-        return replace(row, state=state, reason=f"silent {human_seconds(age)}")
+        return replace(row, state=state, reason=f"silent {human_seconds(age)}", **known)
     reason = other or digest.reason
     state = NodeState.HEALTHY if reason is None else NodeState.SICK
-    now_known = {name: getattr(digest, name) for name in _LIVE}
-    return replace(row, state=state, reason=reason, **now_known)
+    known |= {name: getattr(digest, name) for name in _LIVE}
+    return replace(row, state=state, reason=reason, **known)
 
 
 _LIVE = (

@@ -61,7 +61,8 @@ def target_of(choices: Choices, asked: dict[str, Any]) -> "OpenCluster | None":
         else:
             on = _settings(choices).jobs_on or HERE
     if on == HERE:
-        given = {_OPTION: asked.pop("engine_options"), _PER_GPU: asked.pop("processes", None)}
+        given = {_OPTION: asked.pop("engine_options"), _PER_GPU: asked.pop("processes", None),
+                 "--kind": asked.pop("kind", None)}  # fmt: skip
         for option in (option for option, value in given.items() if value):
             raise Invalid(f"{option} is for jobs on a cluster", hint="add --on NAME")
         return None

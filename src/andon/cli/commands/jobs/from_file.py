@@ -101,7 +101,7 @@ class _Elsewhere:
         for job, cluster in self._jobs:
             submission = self._submission(job, cluster, named)
             label = named[job.name] = submit_there(cluster, submission)
-            say_submitted(choices, label, submission)
+            say_submitted(choices, cluster, label, submission)
             out.append((cluster, label))
         return out
 
