@@ -53,6 +53,7 @@ class RunKind(StrEnum):
     CALLBACK = "callback"  # GpuMonitorCallback
     JOB = "job"
     MAP = "map"
+    BENCHMARK = "benchmark"  # andon benchmark: a load on a server
 
 
 class RunState(StrEnum):

@@ -1,0 +1,164 @@
+"""The process `server-trial`: starts a server on the devices of its job, drives loads at it, and
+stops it.
+
+It is the command of a job: the queue has taken the lease, and what the server prints is the output
+of the job, so that its end is judged like any other's, out-of-memory errors included.
+"""
+
+import os
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from andon.api import watch as library
+from andon.api.benchmark import BenchmarkResult, DevicesUnderTest, order_of, run_load
+from andon.errors import AndonError, Unavailable
+from andon.host.processes.child_output import die_with_parent
+from andon.jobs.rules.server_trial import ServerTrial
+from andon.units import human_bytes, human_seconds
+from andon.work.preparing import free_port
+from andon.work.rules.map.template import filled
+
+POLL_SECONDS = 0.2
+ANSWER_SECONDS = 5.0  # of one health check
+GRACE_SECONDS = 10.0
+BACK_SECONDS = 30.0  # for the driver to give the server's memory back
+SLACK_BYTES = 512 << 20
+
+
+class TrialServer:
+    """The server under test; a context manager that always stops it."""
+
+    def __init__(self, trial: ServerTrial, port: int) -> None:
+        known = {"port": str(port)}
+        self._trial = trial
+        self._health, self.url = filled(trial.health, known), filled(trial.url, known)
+        self._process = subprocess.Popen(
+            [filled(word, known) for word in trial.command],
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "PORT": str(port)},
+            process_group=0,
+            preexec_fn=die_with_parent,
+        )
+
+    def __enter__(self) -> "TrialServer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def wait_ready(self) -> None:
+        """Waits until the health check succeeds; raises Unavailable if it never does."""
+        until, last = time.monotonic() + self._trial.ready_seconds, "no answer"
+        while time.monotonic() < until:
+            self.check_alive("before it was ready")
+            try:
+                with urllib.request.urlopen(self._health, timeout=ANSWER_SECONDS) as answer:  # noqa: S310
+                    if answer.status == 200:
+                        return
+                    last = f"HTTP {answer.status}"
+            except urllib.error.HTTPError as error:
+                last = f"HTTP {error.code}"
+            except (OSError, ValueError) as error:
+                last = str(getattr(error, "reason", error))
+            time.sleep(POLL_SECONDS)
+        waited = human_seconds(self._trial.ready_seconds)
+        raise Unavailable(f"the server was not ready within {waited}: {last}")
+
+    def check_alive(self, when: str) -> None:
+        code = self._process.poll()
+        if code is not None:
+            raise Unavailable(f"the server ended {when}, with exit code {code}")
+
+    def stop(self) -> None:
+        """Ends the server and what it started: SIGTERM, then SIGKILL."""
+        for number, seconds in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, GRACE_SECONDS)):
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(seconds)
+                break
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)  # what the server left behind
+
+
+def main(arguments: list[str]) -> int:
+    trial = msgspec.json.decode(arguments[0].encode(), type=ServerTrial)
+    if trial.simulate is not None:
+        os.environ["ANDON_SIMULATE"] = str(trial.simulate)
+    signal.signal(signal.SIGTERM, _interrupted)
+    try:
+        return _tried(trial)
+    except AndonError as error:
+        print(f"andon: {error.reason}", flush=True)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _interrupted(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _tried(trial: ServerTrial) -> int:
+    port = free_port()
+    if port is None:
+        raise Unavailable("no free port for the server")
+    before = _used_bytes()
+    with TrialServer(trial, port) as server:
+        server.wait_ready()
+        results = [_loaded(trial, server, dict(load)) for load in trial.loads]
+    _check_memory(before)
+    return 0 if all(one.figures.done for one in results) else 1
+
+
+def _loaded(trial: ServerTrial, server: TrialServer, load: dict[str, Any]) -> BenchmarkResult:
+    order = order_of(server.url, load)
+    names = ("rate", "concurrency", "model")
+    varied: dict[str, Any] = {name: load[name] for name in names if name in load}
+    found = run_load(
+        order,
+        DevicesUnderTest(tuple(_visible())),
+        name=trial.name,
+        params={**trial.params, **varied},
+        group=trial.group,
+        tags=trial.tags,
+        clients=int(load.get("clients", 1)),
+    )
+    figures = found.figures
+    errors = "".join(f", {count} {kind}" for kind, count in figures.errors.items())
+    rate = f"{figures.tokens_per_second:.4g} tokens/s"
+    print(f"andon: {order.label}: {figures.done} of {figures.sent}, {rate}{errors}", flush=True)
+    server.check_alive("during the load")
+    return found
+
+
+def _visible() -> Mapping[str, int | None]:
+    """The devices that this process sees, and how much of their memory is used."""
+    snapshot = library.shared().once(with_host=False)
+    return {
+        status.device.uuid: None if status.sample is None else status.sample.memory_used_bytes
+        for status in snapshot.devices
+        if status.visible
+    }
+
+
+def _used_bytes() -> int:
+    return sum(used or 0 for used in _visible().values())
+
+
+def _check_memory(before: int) -> None:
+    """Prints a warning if the memory of the server does not come back."""
+    until = time.monotonic() + BACK_SECONDS
+    while (more := _used_bytes() - before) > SLACK_BYTES:
+        if time.monotonic() >= until:
+            print(f"andon: {human_bytes(more)} of memory did not come back", flush=True)
+            return
+        time.sleep(POLL_SECONDS)
