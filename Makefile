@@ -1,7 +1,8 @@
 # The commands of this repository; each sets up what it needs, once.
 BIN := .venv/bin
 
-.PHONY: run unit test long check golden bench screenshots pictures setup setup-to-run clean
+.PHONY: run unit test frameworks long kubernetes ray check golden bench screenshots pictures setup \
+    setup-to-run clean
 
 # Serves this machine's GPUs, or a simulated lab (which says so) where there is none.
 run: setup-to-run
@@ -18,13 +19,23 @@ test:
 	@dev/parts
 	@dev/test
 
+# Callbacks in real training loops, and notebooks: a minute, in an environment of its own.
+frameworks: setup
+	@dev/frameworks
+
 # What takes too long for every change: all kills, every moment of the timelines, long fuzzing.
 long: setup
 	@ANDON_STORM=full ANDON_EVERY_LOOK=1 ANDON_FUZZ_SECONDS=$${ANDON_FUZZ_SECONDS:-900} \
 	    $(BIN)/python -m pytest -q -s tests/integration/jobs/test_job_storm.py \
 	    tests/integration/jobs/test_kill_storm.py tests/unit/alerts/test_timelines.py tests/fuzz
 	@dev/parts --long
-	@$(BIN)/python -m pytest -q -m long tests
+	@$(BIN)/pip install --quiet --disable-pip-version-check kubernetes-validate
+	@$(BIN)/python -m pytest -q -m "long and not kubernetes" tests
+
+# Jobs on a real API server, scheduler and controller manager: built once, 15 minutes of CPU.
+kubernetes: setup
+	@dev/kubernetes
+	@$(BIN)/python -m pytest -q -m kubernetes tests/integration/jobs/test_kubernetes_real.py
 
 check: setup
 	@$(BIN)/ruff format --check .

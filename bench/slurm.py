@@ -198,5 +198,6 @@ def _options() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    os.environ.pop("SLURM_CONF", None)
+    for name in ("SLURM_CONF", "PYTHONDONTWRITEBYTECODE"):  # else each start compiles it again
+        os.environ.pop(name, None)
     main()

@@ -63,10 +63,12 @@ LINES_A_SECOND = {"unit": 150.0, "contract": 150.0, "integration": 15.0}
 
 
 def modules(named: Sequence[str]) -> list[str]:
-    """All test modules, or those that are named or lie in the folders that are."""
+    """All test modules, or those that are named or lie in the folders that are; not those of
+    `make frameworks`, which have an environment of their own."""
     found = [ROOT / name for name in named] or [ROOT / "tests"]
     files = (f for path in found for f in (path.rglob("test_*.py") if path.is_dir() else [path]))
-    return sorted({str(file.relative_to(ROOT)) for file in files})
+    names = {str(file.relative_to(ROOT)) for file in files}
+    return sorted(name for name in names if not name.startswith("tests/frameworks/"))
 
 
 def arguments(tests: Sequence[str]) -> list[str]:

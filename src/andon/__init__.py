@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         PowerLimit,
         ThermalThrottling,
     )
+    from andon.api.compat.clusters import deploy, get_cluster_gpu_status, select_best_node
     from andon.api.compat.estimates import estimate_gpu_requirements
     from andon.api.compat.exporter import PrometheusExporter
     from andon.api.compat.metrics import GpuMetrics
@@ -84,16 +85,20 @@ _WHERE = {
     "ThermalThrottling": "andon.api.compat.alerts",
     "Trial": "andon.model.probe",
     "check_gpu_availability": "andon.api.compat.selection",
+    "deploy": "andon.api.compat.clusters",
     "estimate_gpu_requirements": "andon.api.compat.estimates",
+    "get_cluster_gpu_status": "andon.api.compat.clusters",
     "get_gpu_monitor": "andon.api.compat.monitor",
     "guarded": "andon.callbacks.guard",
     "lease": "andon.api.lease",
+    "load_ipython_extension": "andon.cli.notebook.extension",  # for %load_ext andon
     "map": "andon.api.map",
     "on_alert": "andon.callbacks.cord",
     "probe": "andon.api.probe",
     "recorded": "andon.api.recorded",
     "run": "andon.api.run",
     "run_benchmark_job": "andon.api.benchmark",
+    "select_best_node": "andon.api.compat.clusters",
     "select_gpus_for_task": "andon.api.compat.selection",
     "snapshot": "andon.api.watch",
     "sparkline": "andon.history.rules.sparkline",
@@ -134,7 +139,9 @@ __all__ = [
     "Trial",
     "__version__",
     "check_gpu_availability",
+    "deploy",
     "estimate_gpu_requirements",
+    "get_cluster_gpu_status",
     "get_gpu_monitor",
     "guarded",
     "lease",
@@ -144,6 +151,7 @@ __all__ = [
     "recorded",
     "run",
     "run_benchmark_job",
+    "select_best_node",
     "select_gpus_for_task",
     "snapshot",
     "sparkline",

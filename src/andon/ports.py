@@ -414,6 +414,10 @@ class Previewing(Protocol):
     def preview(self, submission: Submission) -> str:
         """Returns what `submit` would send, as text; raises what it would refuse."""
 
+    def placed(self, submission: Submission) -> str:
+        """Returns which nodes a job that was just submitted prefers, or why none; empty if andon
+        states no preference there."""
+
 
 class RunIndex(Protocol):
     """Finds runs by their records, and keeps what people add to them. The records are

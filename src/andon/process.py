@@ -11,7 +11,6 @@ from importlib.util import find_spec, spec_from_file_location
 
 PROCESSES = {
     "call": "andon.work.functions.call",
-    "cluster-job": "andon.app.cluster_job",
     "container": "andon.app.container_work",
     "dispatcher": "andon.app.dispatcher",
     "function": "andon.work.functions.child",

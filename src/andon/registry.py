@@ -70,7 +70,12 @@ ENGINES = AdapterTable(
 
 
 CLUSTERS = AdapterTable(
-    "kind of cluster", "andon.clusters", {"slurm": "andon.clusters.slurm:SlurmCluster"}
+    "kind of cluster",
+    "andon.clusters",
+    {
+        "k8s": "andon.clusters.kubernetes:KubernetesCluster",
+        "slurm": "andon.clusters.slurm:SlurmCluster",
+    },
 )
 
 

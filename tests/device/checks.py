@@ -14,6 +14,7 @@ from tests.device import (
     sharing,
     surfaces,
     traffic,
+    training,
     working,
 )
 from tests.device.scenes import Scene
@@ -69,6 +70,7 @@ ONCE = tuple(
             sharing.a_process_without_a_lease_is_named_in_the_refusal,
             sharing.the_network_lends_renews_and_takes_back,
             recording.a_training_loop_is_recorded_alike_by_command_program_and_callback,
+            training.the_frameworks_callbacks_agree_with_the_counter_and_with_torch,
             working.a_map_keeps_what_its_workers_have_loaded,
             working.a_job_that_ran_out_of_memory_is_tried_again_and_says_so,
             working.kill_ends_a_process_on_the_device,

@@ -126,7 +126,14 @@ def run_load(
     """Drives one load and records it; with `run` as a part of that one. Ctrl-C and SIGTERM stop
     the load: `finished` gets what came back until then, and KeyboardInterrupt follows."""
     record = run or RecordedRun(
-        name, params, tags, devices.uuids, None, RunKind.BENCHMARK, True, group, devices.reason
+        name,
+        params,
+        tags,
+        devices.uuids,
+        kind=RunKind.BENCHMARK,
+        quiet=True,
+        unsampled=devices.reason,
+        group=group,
     )
     monitor = get_gpu_monitor().start_monitoring() if devices.uuids else None
     with record if run is None else nullcontext():

@@ -15,7 +15,7 @@ import threading
 import time
 import traceback
 import weakref
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, Token
 from pathlib import Path
@@ -31,6 +31,7 @@ from andon.model.device import Snapshot
 from andon.model.redaction import redact
 from andon.model.run.record import (
     ItemState,
+    RunBegin,
     RunCandidate,
     RunEnd,
     RunEvent,
@@ -110,17 +111,21 @@ class RecordedRun:
         telemetry_dir: str | os.PathLike[str] | None = None,
         kind: RunKind = RunKind.CODE,
         quiet: bool = False,
+        variables: Mapping[str, str] | None = None,
+        unsampled: str | None = None,
+        words: Callable[[RunBegin, RunEnd], str] | None = None,
         group: str | None = None,
-        why_none: str | None = None,
     ) -> None:
         """`devices` are indices or UUIDs; by default those that this process can see. At its end
         one line on standard error says what it used and where its record is, unless `quiet`.
-        `why_none` is the reason why no device is sampled."""
+        `variables` tell the rank where the environment does not; `unsampled` is why the devices
+        are not sampled here; `words` returns another last line."""
         self._name = plain_text(name or _program(), NAME)
         self._params, self._tags = plain_table(params or {}), tuple(plain_text(t) for t in tags)
         self._devices, self._kind, self._quiet = devices, kind, quiet
-        self._group, self._why_none = group, why_none
+        self._group = group
         self._folder = None if telemetry_dir is None else Path(telemetry_dir)
+        self._variables, self._unsampled, self._words = variables or {}, unsampled, words
         self._items = ItemLog()
         self._recorder: RunRecorder | None = None
         self._token: Token[str | None] | None = None
@@ -174,12 +179,13 @@ class RecordedRun:
             _current.reset(token)
 
     def _open(self, snapshot: Snapshot) -> RunRecorder:
-        place = place_of(os.environ)
+        variables = {**os.environ, **self._variables}
+        place = place_of(variables)
         uuids = _chosen(snapshot, self._devices)
         skipped = place.sampled_by_another(len(uuids))
         begin = new_run(
             self._kind, self._name, snapshot, uuids,
-            {**os.environ, RUN_VARIABLE: _current.get() or _nesting.outer or ""},
+            {**variables, RUN_VARIABLE: _current.get() or _nesting.outer or ""},
             command=redact(tuple(sys.orig_argv)), params=self._params, tags=self._tags,
             lease=os.environ.get("ANDON_LEASE") or None,
             allocation_method=SEEN if self._devices is None else NAMED,
@@ -187,26 +193,25 @@ class RecordedRun:
             **({} if self._group is None else {"group": self._group}),
         )  # fmt: skip
         shared = library.shared()
-        why = skipped or (None if uuids else self._why_none or _why_no_device(snapshot))
+        why = skipped or self._unsampled or (None if uuids else _why_no_device(snapshot))
         found = recording(shared.settings, shared, log.warning, self._folder)
         return found.open(begin, functools.partial(find_facts, None), why)
+
+    @property
+    def recorder(self) -> RunRecorder | None:
+        """Writes the record; None before it has begun."""
+        return self._recorder
 
     def event(self, name: str, /, **data: Any) -> None:
         """Records an event: `run.event("epoch", number=3)`."""
         if self._recorder is not None:
-            self._recorder.write(RunEvent(time.time(), plain_text(name, NAME), plain_table(data)))
+            self._recorder.write(event_line(name, data))
 
     def log(self, step: float | None = None, /, **values: Any) -> None:
         """Records the program's values: `run.log(step=10, loss=0.3)` or `run.log(10, loss=0.3)`."""
-        if self._recorder is None:
-            return
-        given = values.pop("step", step)
-        numbers, others = plain_numbers(values)
-        at, place = time.time(), plain_numbers({"step": given})[0].get("step")
-        if numbers:
-            self._recorder.write(RunLogged(at, numbers, place))
-        if others:
-            self._recorder.write(RunEvent(at, NOT_FINITE, {**others, "step": place}))
+        if self._recorder is not None:
+            for line in logged_lines(values.pop("step", step), values):
+                self._recorder.write(line)
 
     def item(
         self,
@@ -281,7 +286,10 @@ class RecordedRun:
         """Prints what the run used, once, and not for every rank of many."""
         if self._quiet or recorder.begin.rank or recorder.ended is None:
             return
-        words = plain_text(end_words(recorder.begin, recorder.ended, recorder.file.writes))
+        if self._words is not None:
+            words = plain_text(self._words(recorder.begin, recorder.ended))
+        else:
+            words = plain_text(end_words(recorder.begin, recorder.ended, recorder.file.writes))
         with suppress(OSError, ValueError):  # it may be closed
             print(f"andon: {words}", file=sys.stderr, flush=True)
 
@@ -309,6 +317,19 @@ class RecordedRun:
     ) -> None:
         self._leave()  # in this task too
         await asyncio.to_thread(self.end, error)
+
+
+def event_line(name: str, data: Mapping[str, Any]) -> RunEvent:
+    """Returns the line of an event that happens now."""
+    return RunEvent(time.time(), plain_text(name, NAME), plain_table(data))
+
+
+def logged_lines(step: Any, values: Mapping[str, Any]) -> list[RunLogged | RunEvent]:
+    """Returns the line of values that are logged now, and one of those that are no numbers."""
+    numbers, others = plain_numbers(values)
+    at, place = time.time(), plain_numbers({"step": step})[0].get("step")
+    lines: list[RunLogged | RunEvent] = [RunLogged(at, numbers, place)] if numbers else []
+    return [*lines, RunEvent(at, NOT_FINITE, {**others, "step": place})] if others else lines
 
 
 def run(

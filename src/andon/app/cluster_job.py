@@ -1,4 +1,4 @@
-"""The process `cluster-job TASK JOB CMD…`: runs a cluster's job on its node, and records it.
+"""Runs a cluster's job on its node, and records it; `standalone/cluster_start.py` calls it.
 
 The cluster chose the devices: they are those that the masks leave, and a lease is taken on them and
 on no others. Nothing of ours keeps the command from running: without a lease, or without a record,
@@ -15,8 +15,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.app.leases import open_availability
 from andon.app.runs import recording, runs_folder
@@ -29,6 +31,7 @@ from andon.jobs.clusters.run_notes import RunNote, touch_note, write_note
 from andon.leases.availability import Availability, BookContents
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms
+from andon.leases.own import own_leases
 from andon.leases.placement import Placement
 from andon.leases.rules.capacity import DeviceCapacity
 from andon.leases.rules.choice import obstacle
@@ -47,6 +50,10 @@ from andon.runs.record import RunRecorder
 from andon.work.output_tail import TAIL_BYTES
 from andon.work.preparing import CannotStart, find
 from andon.work.session import CommandWork
+from andon.work.started import StartedProcess
+
+if TYPE_CHECKING:
+    from andon.standalone.cluster_start import QuickStart
 
 GIVEN_BACK = 75
 NO_BOOK = BookContents()
@@ -64,9 +71,18 @@ class _Place(Struct, frozen=True):
     unleased: str | None = None  # why it has no lease, where nobody else is on them
 
 
-def main(words: Sequence[str]) -> int:
+def main(words: Sequence[str], quick: "QuickStart | None" = None) -> int:
+    """Runs the command; of one that was started before, only the rest is recorded."""
     task, job, command = read(ClusterTask, loads(words[0])), words[1], words[2:]
     begun = threading.Event()
+    if quick is not None:
+        started = StartedProcess(quick.pid, quick.at, quick.run, quick.record, quick.asked)
+        try:
+            return _run(task, job, command, begun, started)
+        except AndonError as error:
+            _say(f"no record of this job: {error.reason}")
+            code = started.wait()
+            return 128 - code if code < 0 else code
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, partial(_ended, begun))
     try:
@@ -88,14 +104,20 @@ def _ended(begun: threading.Event, number: int, frame: FrameType | None) -> None
         os._exit(128 + number)
 
 
-def _run(task: ClusterTask, job: str, command: Sequence[str], started: threading.Event) -> int:
+def _run(
+    task: ClusterTask,
+    job: str,
+    command: Sequence[str],
+    running: threading.Event,
+    started: StartedProcess | None = None,
+) -> int:
     settings = load_settings({}).settings
     with open_sampler(settings) as sampler:
         sampler.begin()
         availability = open_availability(
             settings, lambda: sampler.once(with_host=False), simulated=False
         )
-        place = _place(availability, task, redact(tuple(command)))
+        place = _place(availability, task, redact(tuple(command)), started)
         if place.unleased is not None:
             _say(f"without a lease: {place.unleased}")
         for words in place.strangers:
@@ -107,7 +129,7 @@ def _run(task: ClusterTask, job: str, command: Sequence[str], started: threading
         notes = list[RunNote]()
 
         def begun(recorder: RunRecorder) -> None:
-            started.set()
+            running.set()
             for words in place.strangers:
                 recorder.write(RunEvent(time.time(), "stranger", {"device": words}))
             begin = recorder.begin
@@ -134,6 +156,7 @@ def _run(task: ClusterTask, job: str, command: Sequence[str], started: threading
             output=_tail(task, job) if task.quiet else None,
             quiet=task.quiet,
             forwards=task.forwards,
+            started=started,
         )
         try:
             return work.run(place.placement)[0]
@@ -142,8 +165,11 @@ def _run(task: ClusterTask, job: str, command: Sequence[str], started: threading
                 touch_note(note)
 
 
-def _place(availability: Availability, task: ClusterTask, words: str) -> _Place:
-    """Returns the devices that the cluster gave, with a lease on them if that is possible."""
+def _place(
+    availability: Availability, task: ClusterTask, words: str, started: StartedProcess | None
+) -> _Place:
+    """Returns the devices that the cluster gave, with a lease on them if that is possible. A
+    command that has started may have one of its own on them."""
     view = availability.view()
     snapshot = view.snapshot
     given = _given(snapshot)
@@ -161,12 +187,15 @@ def _place(availability: Availability, task: ClusterTask, words: str) -> _Place:
     except Conflict as error:
         names = tuple(f"{titles(snapshot.devices)[uuid]}: " for uuid in uuids)
         barred = tuple(line for line in error.mistakes if line.startswith(names))
-        return _Place(Placement(given, {}, snapshot), strangers=() if task.shares else barred)
+        leased = {share.uuid for lease in own_leases() for share in lease.shares}
+        known = task.shares or (started is not None and not leased.isdisjoint(uuids))
+        return _Place(Placement(given, {}, snapshot), strangers=() if known else barred)
     except AndonError as error:
         found = [one for one in availability.capacities(view, NO_BOOK) if one.uuid in uuids]
         held = Placement(given, {}, snapshot)
-        return _Place(held, None, _strangers(snapshot, found), error.reason)
-    return _Place(grant, strangers=_strangers(snapshot, grant.candidates.choice.chosen))
+        return _Place(held, None, _strangers(snapshot, found, started), error.reason)
+    chosen = grant.candidates.choice.chosen
+    return _Place(grant, strangers=_strangers(snapshot, chosen, started))
 
 
 def _given(snapshot: Snapshot) -> tuple[Device, ...]:
@@ -176,7 +205,17 @@ def _given(snapshot: Snapshot) -> tuple[Device, ...]:
     return tuple(device for device in seen if device.uuid not in parts)
 
 
-def _strangers(snapshot: Snapshot, found: Sequence[DeviceCapacity]) -> tuple[str, ...]:
+def _strangers(
+    snapshot: Snapshot, found: Sequence[DeviceCapacity], started: StartedProcess | None
+) -> tuple[str, ...]:
+    """Returns who is on the devices; of those on which the command may be itself, who was there
+    before it."""
+    if started is not None:
+        found = [
+            replace(one, trouble=None, strangers=before)
+            for one in found
+            if (before := tuple(p for p in one.strangers if p.started and p.started < started.at))
+        ]
     names, need = titles(snapshot.devices), Need(frozenset(one.uuid for one in found))
     barred = {one.uuid: obstacle(one, need) for one in found}
     return tuple(f"{names[uuid]}: {bar.words}" for uuid, bar in barred.items() if bar is not None)
@@ -215,7 +254,3 @@ def _tail(task: ClusterTask, job: str) -> Callable[[], str]:
 
 def _say(text: str) -> None:
     print(f"andon: {text}", file=sys.stderr, flush=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -5,53 +5,25 @@ for batch in andon.guarded(loader, action="stop"):           # stops the loop
 for batch in andon.guarded(loader, action=save_checkpoint):  # calls it once per alert
 """
 
-import logging
-import time
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Generic, Literal, TypeVar
 
 from andon.callbacks.cord import AlertFilter, Cord, this_node
+from andon.callbacks.loop_hook import LONGEST_PAUSE_SECONDS, LoopHook
 from andon.errors import Invalid
 from andon.explain.conditions.catalogue import BY_NAME
 from andon.model.alert import Alert, Level
-from andon.units import measured_seconds
 
 T = TypeVar("T")
 Action = Literal["pause", "stop"] | Callable[[Alert], object]
-
-log = logging.getLogger("andon")
 
 WAITING_HELPS = (
     "thermal", "throttle_thermal", "throttle_hardware", "fan", "memory_heat", "power",
     "throttle_power",
 )  # fmt: skip
 """What improves on its own while the device is idle: heat and power."""
-LONGEST_PAUSE_SECONDS = 300.0  # less than NCCL's default timeout of ten minutes for a collective
-
-
-class LoopHook:
-    """Pauses and stops a loop between two of its steps, in the loop's own thread."""
-
-    def __init__(self, longest_pause_seconds: float) -> None:
-        self._longest = longest_pause_seconds
-        self.stopped = False  # the loop is asked to stop
-        self.paused_seconds = 0.0
-
-    def _stop(self, message: str) -> None:
-        self.stopped = True
-        log.warning("stopping the loop: %s", message)
-
-    def _pause(self, message: str, calm: Callable[[float], bool], over: str, still: str) -> str:
-        """Waits with `calm`, which returns whether the alert is over; returns why it resumes."""
-        log.warning("pausing the loop: %s", message)
-        began = time.monotonic()
-        why = over if calm(self._longest) else still
-        lasted = time.monotonic() - began
-        self.paused_seconds += lasted
-        log.warning("resuming the loop after %s: %s", measured_seconds(lasted), why)
-        return why
 
 
 class Guard(LoopHook, Generic[T]):

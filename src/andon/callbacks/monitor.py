@@ -8,28 +8,19 @@ with andon.GpuMonitorCallback().with_thermal_threshold(80).on_alert(print_it) as
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from msgspec.structs import replace
-
-from andon.api import watch as library
-from andon.api.compat.alerts import (
-    AlertConfig,
-    AndonSystem,
-    GpuAlert,
-    PowerLimit,
-    ThermalThrottling,
-)
-from andon.api.compat.metrics import GpuMetrics
-from andon.api.run import RecordedRun
-from andon.callbacks.guard import LONGEST_PAUSE_SECONDS, LoopHook
+from andon.callbacks.loop_hook import LONGEST_PAUSE_SECONDS, LoopHook
 from andon.errors import Invalid
-from andon.failures.log import FailureLog
-from andon.model.device import Snapshot
-from andon.model.run.record import RunKind
-from andon.sampling.follower import Follower
+
+if TYPE_CHECKING:  # a framework's adapter is imported in milliseconds: the rest with the first one
+    from andon.api.compat.alerts import AlertConfig, GpuAlert
+    from andon.api.compat.metrics import GpuMetrics
+    from andon.api.run import RecordedRun
+    from andon.model.device import Snapshot
+    from andon.sampling.follower import Follower
 
 log = logging.getLogger("andon")
 
@@ -37,7 +28,8 @@ INTERVAL_SECONDS = 10.0
 LoopAction = Literal["pause", "stop"]
 ACTIONS = ("pause", "stop")
 AlertKey = tuple[type, int]
-PAUSING_HELPS = (ThermalThrottling, PowerLimit)
+HEAT, POWER = "ThermalThrottling", "PowerLimit"
+PAUSING_HELPS = (HEAT, POWER)
 """Memory stays full and a device stays idle while the program that holds it waits."""
 
 
@@ -54,8 +46,8 @@ class GpuMonitorCallback(LoopHook):
         self,
         interval_secs: float = INTERVAL_SECONDS,
         thermal_threshold: float | None = None,
-        on_alert: Callable[[GpuAlert], object] | None = None,
-        config: AlertConfig | None = None,
+        on_alert: "Callable[[GpuAlert], object] | None" = None,
+        config: "AlertConfig | None" = None,
         action: LoopAction | None = None,
         name: str | None = None,
         params: Mapping[str, Any] | None = None,
@@ -63,13 +55,15 @@ class GpuMonitorCallback(LoopHook):
         quiet: bool = False,
     ) -> None:
         """At the end one line on standard error says where the record is, unless `quiet`."""
+        from andon.api.compat.alerts import AlertConfig, AndonSystem
+
         if action is not None and action not in ACTIONS:
             raise Invalid(f"{action!r} is not an action", hint='"pause" or "stop"')
         self._config, self._interval = config or AlertConfig(), float(interval_secs)
         self._calls = [] if on_alert is None else [on_alert]
         super().__init__(longest_pause_seconds)
-        self._action = action
-        self._run = RecordedRun(name, params, kind=RunKind.CALLBACK, quiet=quiet)
+        self._action, self._quiet, self._name, self._given = action, quiet, name, params
+        self._run = self._new_run()
         self._system = AndonSystem(self._config)
         self._current: dict[AlertKey, GpuAlert] = {}
         self._pausing: set[AlertKey] = set()
@@ -79,6 +73,28 @@ class GpuMonitorCallback(LoopHook):
         if thermal_threshold is not None:
             self.with_thermal_threshold(thermal_threshold)
 
+    def _new_run(self) -> "RecordedRun":
+        from andon.api.run import RecordedRun
+        from andon.model.run.record import RunKind
+
+        return RecordedRun(self._name, self._given, kind=RunKind.CALLBACK, quiet=self._quiet)
+
+    def _keywords(self) -> dict[str, Any]:
+        """Returns the arguments that make another one like this."""
+        return {
+            "interval_secs": self._interval,
+            "config": self._config,
+            "action": self._action,
+            "name": self._name,
+            "params": self._given,
+            "longest_pause_seconds": self._longest,
+            "quiet": self._quiet,
+        }
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, and what another process unpickles, has the same settings and no run yet."""
+        return _remade, (type(self), self._keywords(), tuple(self._calls))
+
     # How it is set up.
 
     def with_interval_secs(self, seconds: float) -> Self:
@@ -87,11 +103,15 @@ class GpuMonitorCallback(LoopHook):
         return self
 
     def with_thermal_threshold(self, celsius: float) -> Self:
+        from msgspec.structs import replace
+
+        from andon.api.compat.alerts import AndonSystem
+
         self._config = replace(self._config, thermal_threshold=float(celsius))
         self._system = AndonSystem(self._config)
         return self
 
-    def on_alert(self, call: Callable[[GpuAlert], object]) -> Self:
+    def on_alert(self, call: "Callable[[GpuAlert], object]") -> Self:
         """Call this when an alert begins; more than once adds more functions."""
         self._calls.append(call)
         return self
@@ -99,7 +119,7 @@ class GpuMonitorCallback(LoopHook):
     # How it is used.
 
     @property
-    def run(self) -> RecordedRun:
+    def run(self) -> "RecordedRun":
         """The run: for events, items, its id and the path of its record."""
         return self._run
 
@@ -116,6 +136,10 @@ class GpuMonitorCallback(LoopHook):
         return self
 
     def _follow(self) -> None:
+        from andon.api import watch as library
+        from andon.failures.log import FailureLog
+        from andon.sampling.follower import Follower
+
         failures = FailureLog("andon", "checking for alerts failed; continuing")
         session = library.shared().subscribe(self._interval)
         self._follower = Follower(session, self.take, "andon callback", failures).start()
@@ -130,7 +154,7 @@ class GpuMonitorCallback(LoopHook):
             self._wait()
         return not self.stopped
 
-    def alerts(self) -> list[GpuAlert]:
+    def alerts(self) -> "list[GpuAlert]":
         """What is wrong now, worst first."""
         return list(self._current.values())
 
@@ -140,10 +164,16 @@ class GpuMonitorCallback(LoopHook):
             self._follower.close()
         self._run.end(error)
 
-    def take(self, snapshot: Snapshot) -> None:
+    def take(self, snapshot: "Snapshot") -> None:
         """Check one snapshot, and call for every alert that begins."""
+        from andon.api.compat.metrics import GpuMetrics
+
         mine = [s for s in snapshot.devices if s.device.uuid in self._uuids]
-        found = self._system.check(GpuMetrics.from_status(status) for status in mine)
+        self.check([GpuMetrics.from_status(status) for status in mine])
+
+    def check(self, metrics: "Sequence[GpuMetrics]") -> None:
+        """Check the readings of the run's devices, and call for every alert that begins."""
+        found = self._system.check(metrics)
         current = {(type(alert), alert.device): alert for alert in found}
         fresh = [alert for key, alert in current.items() if key not in self._current]
         with self._changed:
@@ -153,14 +183,14 @@ class GpuMonitorCallback(LoopHook):
         for alert in fresh:
             self._tell(alert)
 
-    def _tell(self, alert: GpuAlert) -> None:
-        wanted: list[object] = [self._action] if isinstance(alert, ThermalThrottling) else []
+    def _tell(self, alert: "GpuAlert") -> None:
+        wanted: list[object] = [self._action] if type(alert).__name__ == HEAT else []
         for call in self._calls:
             try:
                 wanted.append(call(alert))
             except Exception:
                 log.exception("the callback for an alert failed")
-        if "pause" in wanted and not isinstance(alert, PAUSING_HELPS):
+        if "pause" in wanted and type(alert).__name__ not in PAUSING_HELPS:
             log.warning("not pausing the loop, which would not help: %s", alert.message())
             wanted = [one for one in wanted if one != "pause"]
         with self._changed:
@@ -195,3 +225,14 @@ class GpuMonitorCallback(LoopHook):
         at: TracebackType | None,
     ) -> None:
         self.end(error)
+
+
+def _remade(
+    kind: type[GpuMonitorCallback],
+    keywords: Mapping[str, Any],
+    calls: "Sequence[Callable[[GpuAlert], object]]",
+) -> GpuMonitorCallback:
+    made = kind(**keywords)
+    for call in calls:
+        made.on_alert(call)
+    return made

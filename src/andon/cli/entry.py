@@ -21,7 +21,7 @@ LASTING_COMMANDS = frozenset(("lease", "run", "top", "wait", "watch"))
 """Their reader may live for days: it is a process with a command line of its own."""
 TAKING_COMMANDS = frozenset(("env", "kill", "lease", "run", "wait", "watch"))
 """Those of them that read the devices themselves, whatever a server knows."""
-_ELSEWHERE = ("--url", "--ssh", "--hosts-file", "--help", "-h", "--version")
+_ELSEWHERE = ("--url", "--ssh", "--hosts-file", "--on", "--help", "-h", "--version")
 _DECIDING = ("--config", "--simulate", "--replay")
 COMPLETE = "_ANDON_COMPLETE"
 INTERRUPTED = 130
@@ -119,4 +119,6 @@ def will_sample(args: "Sequence[str]", env: "Mapping[str, str]") -> bool:
         return False
     first = next((word for word in own if not word.startswith("-")), "0")
     bare = first.isdecimal()  # `andon -d 0`
+    if first == "why" and any(":" in word and word[:1].isalpha() for word in own):
+        return False  # a job of a cluster
     return bare or (first in SAMPLING_COMMANDS and own[1:2] != ["extend"])

@@ -30,9 +30,9 @@ def code_command(code: str, *arguments: str) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", code, *arguments]
 
 
-def own_python() -> tuple[str, str]:
-    """Returns our Python and the folder that has andon, for machines that share both."""
-    return sys.executable, str(Path(__file__).parents[2])
+def own_python(script: Path) -> tuple[str, str]:
+    """Returns our Python and a script of ours, for machines that share both."""
+    return sys.executable, str(script)
 
 
 def module_environment() -> dict[str, str]:

@@ -52,9 +52,12 @@ class _TimedTLSSocket(_TimedSocket, ssl.SSLSocket):
 class TimedConnection(HTTPConnection):
     """An HTTP connection, or HTTPS with a verified certificate, with a monotonic deadline."""
 
-    def __init__(self, host: str, port: int, deadline: float, encrypted: bool) -> None:
+    def __init__(
+        self, host: str, port: int, deadline: float, encrypted: bool, authority: str | None = None
+    ) -> None:
         super().__init__(host, port)
         self.deadline, self.encrypted = deadline, encrypted
+        self._authority = authority  # a file with the certificates that are trusted; None: usual
         if encrypted:
             self.default_port = 443  # a request names the port only if it is another
 
@@ -74,7 +77,7 @@ class TimedConnection(HTTPConnection):
             self.sock.deadline = deadline
 
     def _with_tls(self, plain: _TimedSocket) -> _TimedTLSSocket:
-        context = ssl.create_default_context()
+        context = ssl.create_default_context(cafile=self._authority)
         context.set_alpn_protocols(["http/1.1"])
         context.sslsocket_class = _TimedTLSSocket
         plain.settimeout(left(self.deadline))

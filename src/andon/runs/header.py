@@ -62,6 +62,8 @@ def new_run(
     if place.world_size is not None:
         more["world_size"] = place.world_size
     known = {
+        "at": time.time(),
+        "id": new_id(),
         "pid": pid,
         "started": started_ticks(pid),
         "working_directory": _folder(),
@@ -70,8 +72,6 @@ def new_run(
         "rank": place.rank,
     }
     return RunBegin(
-        at=time.time(),
-        id=new_id(),
         name=valid_text(name[:LONGEST_NAME]) or "run",
         kind=kind,
         node=snapshot.node,

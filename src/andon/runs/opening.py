@@ -38,10 +38,11 @@ class RunRecording(Struct, frozen=True):
         why_none: str | None = None,
         also: Callable[[Path], SampleWriter] | None = None,
         progress: Callable[[], WorkProgress | None] = lambda: None,
+        path: Path | None = None,
     ) -> RunRecorder:
-        """Begins a record. With `why_none`, the reason, no devices are sampled; `also` makes a
-        writer of the samples in another form, beside the record."""
-        path = record_path(self.folder or runs_folder(), begin.name, begin.at)
+        """Begins a record, at this path if one is given. With `why_none`, the reason, no devices
+        are sampled; `also` makes a writer of the samples in another form, beside the record."""
+        path = path or record_path(self.folder or runs_folder(), begin.name, begin.at)
         recorder = RunRecorder(
             begin,
             self._file(path),

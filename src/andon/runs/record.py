@@ -24,6 +24,7 @@ from andon.model.run.record import (
     RunJoined,
     RunLine,
     RunLogged,
+    RunSample,
     RunState,
 )
 from andon.model.run.wire import line_to_text
@@ -187,6 +188,16 @@ class RunRecorder:
         self._take_rings()
         if self._also is not None:
             self._also(snapshot)
+
+    def add(self, line: RunSample) -> None:
+        """Counts a sample that another record has: it is not written again."""
+        with self._taking:
+            self.tallies.add(line)
+
+    def used(self) -> list[Mapping[str, Any]]:
+        """Returns what each device of the run was used for so far."""
+        with self._taking:
+            return list(self.tallies.summary().values())
 
     def join(self, device: RunDevice) -> None:
         """Adds a device that the run takes after it has begun."""

@@ -33,6 +33,7 @@ OTHERS = frozenset(
         "ANDON_JOB",
         "ANDON_LEASE",
         "ANDON_LEASE_DIR",
+        "ANDON_LEASE_HOLDER",
         PORT_VARIABLE,
         "ANDON_RECORD",
         "ANDON_RUN",

@@ -248,6 +248,9 @@ class FakeForegroundCluster(FakeCluster):
     def preview(self, submission: Submission) -> str:
         return f"# {submission.label}\n{shlex.join(submission.job.argv)}\n"
 
+    def placed(self, submission: Submission) -> str:
+        return ""
+
 
 def _write(folder: Path, state: PlayedState) -> None:
     draft = folder / f"{STATE}.{os.getpid()}"

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from andon.clusters.slurm import SlurmCluster, kept
+from andon.clusters.slurm import SlurmCluster
+from andon.jobs.clusters import kept
 from andon.ports import Cluster
 from andon.settings.clusters import ClusterSettings
 from andon.testing.cluster_contract import ClusterContract

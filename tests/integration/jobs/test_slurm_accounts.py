@@ -25,6 +25,7 @@ def test_a_job_that_slurm_forgot_is_known_by_the_accounts(login: Login) -> None:
     wait_until(lambda: "FAILED" in login.slurm("sacct", "-X", "-n", "-j", plain), "its end")
     login.forget(f"slurm:{plain}")
     login.submit("--", "true")  # so that the cluster is asked
+    wait_until(lambda: f"slurm:{plain}" in login.jobs(), "it in the list")
     found = login.jobs()[f"slurm:{plain}"]
     assert (found["state"], found["exit_code"], found["gpus"]) == ("failed", 3, "1")
     assert "exit code 3" in login.andon("why", f"slurm:{plain}")

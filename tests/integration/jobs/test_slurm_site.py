@@ -96,7 +96,7 @@ def test_what_a_person_may_not_do_is_said_with_slurms_words(site: Slurm, person:
     assert "Access/permission denied" in said
     for words, reason in (
         (("--engine-option=--partition=closed",), "User's group not permitted"),
-        (("--engine-option=--partition=short", "--for", "1h"), "it would wait for ever"),
+        (("--engine-option=--partition=short", "--for", "1h"), "it would wait forever"),
     ):
         assert reason in person.done("submit", "--on", "slurm", *words, "--", "true").stderr
     job = person.submit("--", "sleep", "600")

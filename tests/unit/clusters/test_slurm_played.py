@@ -47,7 +47,12 @@ class Played:
         }
 
     def __call__(
-        self, command: Sequence[str], seconds: float, text: str, environment: Mapping[str, str]
+        self,
+        command: Sequence[str],
+        seconds: float,
+        text: str,
+        environment: Mapping[str, str],
+        outlives: bool,
     ) -> Answer:
         words = " ".join(command)
         self.asked.append(command[0])
@@ -237,7 +242,7 @@ def test_a_full_home_is_said_before_anything_is_submitted(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("andon.clusters.slurm.kept.os.open", full)
+    monkeypatch.setattr("andon.jobs.clusters.kept.os.open", full)
     with pytest.raises(NotSent, match="No space left on device"):
         slurm.submit(submission())
     assert played.count("sbatch") == 0
@@ -321,7 +326,7 @@ def test_the_list_is_asked_for_once_in_five_seconds_whoever_asks(
         one.reasons("4711")
     assert played.count("squeue") == 1
     now = time.time
-    monkeypatch.setattr("andon.clusters.slurm.kept.time.time", lambda: now() + 5.1)
+    monkeypatch.setattr("andon.jobs.clusters.kept.time.time", lambda: now() + 5.1)
     slurm.jobs(0.0)
     assert played.count("squeue") == 2
 

@@ -1,28 +1,28 @@
 """What a submission is in Slurm's words, and what Slurm's answers mean."""
 
+import os
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from andon import errors
 from andon.clusters.slurm.rules import answers, commands, reasons
 from andon.clusters.slurm.rules.answers import SEPARATOR
 from andon.clusters.slurm.rules.commands import SameAndon, SlurmOptions
 from andon.errors import Invalid
+from andon.jobs.rules.room import MustEnd
 from andon.model.job import JobState
 from andon.model.job.cluster import ClusterTask, Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import Checkpoint, JobSpec
 from andon.settings.clusters import ClusterSettings
-from andon.version import __version__
+from andon.standalone import STANDALONE
 
 AT = 1_794_919_219.0
-INSTALLED = SameAndon("/nowhere/python", "/nowhere", "0.0.0")
+INSTALLED = SameAndon("/nowhere/python", "/nowhere/start.py", "0.0.0", "x86_64")
 
 
 def submission(job: dict[str, Any] | None = None, **more: Any) -> Submission:
@@ -39,7 +39,7 @@ def arguments(one: Submission, **options: Any) -> list[str]:
 
 
 def task(one: Submission, **options: Any) -> ClusterTask:
-    return commands.task_of(one, SlurmOptions(**options), "slurm", "/logs")
+    return commands.task_of(one, SlurmOptions(**options), "slurm", "/logs", "ada", "/runs")
 
 
 def scripted(one: Submission, installed: SameAndon = INSTALLED) -> str:
@@ -146,11 +146,14 @@ def test_the_node_is_asked_for_the_same_andon_and_runs_the_command_without_it() 
     found = ran(scripted(submission({"argv": ("echo", "plain")})))
     assert found.stdout == "plain\n"
     assert found.stderr.startswith("andon: no record of this job: ")
-    assert "No such file" in found.stderr or "not found" in found.stderr
-    other = replace(INSTALLED, python=sys.executable, folder=str(Path(errors.__file__).parents[1]))
-    found = ran(scripted(submission({"argv": ("echo", "plain")}), other))
+    assert INSTALLED.python in found.stderr
+    script = str(STANDALONE / "cluster_start.py")
+    here = SameAndon(sys.executable, script, "0.0.0", os.uname().machine)
+    found = ran(scripted(submission({"argv": ("echo", "plain")}), here))
     assert found.stdout == "plain\n"
-    assert f"it has andon {__version__}" in found.stderr
+    assert "it has another version" in found.stderr
+    other = replace(here, machine="abacus")
+    assert ran(scripted(submission({"argv": ("echo", "plain")}), other)).stdout == "plain\n"
 
 
 def test_a_process_for_each_gpu_is_a_step_of_as_many_tasks() -> None:
@@ -301,14 +304,14 @@ def test_nodes_are_counted_once_and_those_that_take_no_jobs_have_nothing_free() 
     assert n1.missing["utilization_percent"]
 
 
-def test_what_a_waiting_job_lacks_is_said() -> None:
-    (node,) = answers.parse_nodes(
-        SEPARATOR.join(("n1", "mixed", "gpu:4", "gpu:3", "none", "")) + "\n"
+def test_when_running_jobs_must_end_is_read() -> None:
+    ends = answers.parse_ends(
+        row(State="RUNNING", NodeList="n1", EndTime=f"{AT + 600:.0f}")
+        + row(State="RUNNING", JobID="9", NodeList="n1", EndTime=f"{AT + 365 * 86_400:.0f}")
+        + row(State="COMPLETING", JobID="10", NodeList="n1", EndTime=f"{AT + 1:.0f}")
+        + row(JobID="11", State="PENDING", EndTime=f"{AT + 600:.0f}")
     )
-    other = replace(node, name="n2", free=0)
-    assert reasons.short_words(4, [other, node]) == "needs 4 GPUs on one node: n1 has 1 free, n2 0"
-    assert "other jobs come first" in reasons.short_words(1, [node])
-    assert reasons.short_words(1, []) == "needs 1 GPU, and no node takes jobs"
+    assert ends == [MustEnd("8", "n1", 2, AT + 600)]  # others have no limit, or do not run
 
 
 def test_every_code_has_a_sentence_and_an_unknown_one_is_quoted() -> None:

@@ -4,17 +4,14 @@ Slurm knows its jobs for some minutes after their end, then `sacct` does where t
 """
 
 import os
-import shutil
 import signal
 import time
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from andon.clusters.slurm.kept import KeptAnswers, SubmittedLabels
-from andon.clusters.slurm.outputs import read_output
 from andon.clusters.slurm.rules import answers, commands, reasons
 from andon.clusters.slurm.rules.answers import SEPARATOR, SlurmJob
 from andon.clusters.slurm.rules.commands import SameAndon
@@ -23,10 +20,15 @@ from andon.errors import AndonError, Gone, Invalid, Unavailable
 from andon.host.files import make_private
 from andon.host.interpreter import own_python
 from andon.host.processes.child_output import ask_command
-from andon.host.state.user_folder import state_folder
+from andon.host.state.user_folder import runs_folder, state_folder
 from andon.host.users import user_name
 from andon.jobs.clusters.asking import NotSent
+from andon.jobs.clusters.kept import KeptAnswers, SubmittedLabels
+from andon.jobs.clusters.outputs import read_output
+from andon.jobs.clusters.pages import local_time
 from andon.jobs.clusters.run_notes import note_of, noted_jobs, recorded_job
+from andon.jobs.rules.polling import UNWATCHED_SECONDS
+from andon.jobs.rules.room import MustEnd, short_words
 from andon.model.job import JobState
 from andon.model.job.cluster import (
     ClusterJob,
@@ -38,6 +40,7 @@ from andon.model.job.cluster import (
 )
 from andon.sampling.rules.masks import VARIABLES as MASKS
 from andon.settings.clusters import ClusterSettings
+from andon.standalone import STANDALONE
 from andon.units import human_seconds
 from andon.version import __version__
 
@@ -45,7 +48,7 @@ LOGS = "clusters"
 ARRAY = "SLURM_ARRAY_"
 """Variables of a job that submits another, which would take them for its own."""
 ASK_AGAIN_SECONDS = 0.2
-OWN, EVERYONES = "squeue", "squeue-all"
+OWN, EVERYONES, ENDS = "squeue", "squeue-all", "squeue-ends"
 MOST_PLACED = 200
 """Running jobs whose devices are looked up for one list."""
 
@@ -149,7 +152,7 @@ class SlurmCluster:
     # What else it can do.
 
     def foreground(self, submission: Submission) -> Sequence[str]:
-        task = replace(self._task(submission), quiet=False, if_busy="", forwards=False)
+        task = replace(self._task(submission), quiet=False, if_busy="", forwards=False, quick=False)
         command = commands.srun_command(submission, self._options, task, _installation())
         self._ping()
         return command
@@ -167,11 +170,14 @@ class SlurmCluster:
         arguments = self._arguments(submission)
         return commands.preview(submission, arguments, self._script(submission))
 
+    def placed(self, submission: Submission) -> str:
+        return ""
+
     # Reading Slurm.
 
     def _arguments(self, submission: Submission) -> list[str]:
         at = submission.job.begin_at
-        begin = None if at is None else datetime.fromtimestamp(at).strftime("%Y-%m-%dT%H:%M:%S")
+        begin = None if at is None else _local(at)
         return commands.sbatch_arguments(
             submission, self._options, str(self._logs).replace("%", "%%"), begin
         )
@@ -180,16 +186,17 @@ class SlurmCluster:
         return commands.batch_script(submission, self._task(submission), _installation())
 
     def _task(self, submission: Submission) -> ClusterTask:
-        return commands.task_of(submission, self._options, self._name, str(self._logs))
+        where = (self._name, str(self._logs), self._user, str(runs_folder()))
+        return commands.task_of(submission, self._options, *where)
 
     def _present(self, everyone: bool) -> list[SlurmJob]:
         name = EVERYONES if everyone else OWN
         return answers.parse_jobs(self._kept.get(name, lambda: self._squeue(everyone)))
 
-    def _squeue(self, everyone: bool) -> str:
+    def _squeue(self, everyone: bool, states: str = "all") -> str:
         who = () if everyone else (f"--user={self._user}",)
         form = answers.with_separators(answers.JOB_FIELDS)
-        return self._ask("squeue", "-h", "-r", "-a", "--states=all", *who, f"--Format={form}")
+        return self._ask("squeue", "-h", "-r", "-a", f"--states={states}", *who, f"--Format={form}")
 
     def _forget(self) -> None:
         self._kept.forget(OWN, EVERYONES)
@@ -221,23 +228,33 @@ class SlurmCluster:
     def _explained(self, jobs: list[SlurmJob]) -> list[SlurmJob]:
         """Adds what the jobs that wait for GPUs lack."""
         short = [one for one in jobs if _waits(one) and one.reason in reasons.SHORT_OF]
-        nodes = self._nodes() if short else []
+        nodes, ends = (self._nodes(), self._ends()) if short else ([], [])
         limits = self._throttles([one for one in jobs if one.reason == "JobArrayTaskLimit"])
         return [
-            replace(one, job=replace(one.job, reason=self._why(one, nodes, limits)))
+            replace(one, job=replace(one.job, reason=self._why(one, nodes, ends, limits)))
             if _waits(one)
             else one
             for one in jobs
         ]
 
     def _why(
-        self, one: SlurmJob, nodes: Sequence[ClusterNode], limits: Mapping[str, str]
+        self,
+        one: SlurmJob,
+        nodes: Sequence[ClusterNode],
+        ends: Sequence[MustEnd],
+        limits: Mapping[str, str],
     ) -> str | None:
         if one.reason in reasons.SHORT_OF and one.job.gpus:
-            return reasons.short_words(one.job.gpus, nodes)
+            return short_words(one.job.gpus, nodes, ends, local_time)
         if (limit := limits.get(one.job.array or "")) is not None:
             return reasons.array_words(limit)
         return one.job.reason
+
+    def _ends(self) -> list[MustEnd]:
+        """Returns when running jobs, whoever's they are, must end. Time limits seldom change: Slurm
+        is asked once a minute, while a job waits for GPUs."""
+        running = partial(self._squeue, everyone=True, states="running")
+        return answers.parse_ends(self._kept.get(ENDS, running, UNWATCHED_SECONDS))
 
     def _throttles(self, jobs: Sequence[SlurmJob]) -> dict[str, str]:
         """Returns how many elements of an array may run at once, by array."""
@@ -255,10 +272,8 @@ class SlurmCluster:
 
     def _past(self, since: float, everyone: bool) -> list[ClusterJob]:
         """Returns the jobs that `sacct` knows; none where it does not answer, or keeps none."""
-        if shutil.which("sacct") is None:
-            return []
         who = ("--allusers",) if everyone else (f"--user={self._user}",)
-        begin = datetime.fromtimestamp(max(since, 0.0)).strftime("%Y-%m-%dT%H:%M:%S")
+        begin = _local(max(since, 0.0))
         form = ",".join(answers.PAST_FIELDS)
         try:
             out = self._ask(
@@ -328,7 +343,7 @@ class SlurmCluster:
     ) -> str:
         try:
             code, out, said = ask_command(
-                command, self._seconds, script, _environment(variables or os.environ)
+                command, self._seconds, script, _environment(variables or os.environ), outlives=True
             )
         except FileNotFoundError as exc:
             raise Invalid(
@@ -354,11 +369,16 @@ class SlurmCluster:
 
 
 def _installation() -> SameAndon:
-    return SameAndon(*own_python(), __version__)
+    found = own_python(STANDALONE / "cluster_start.py")
+    return SameAndon(*found, __version__, os.uname().machine)
 
 
 def _meant(jobs: Sequence[SlurmJob], job: str) -> list[SlurmJob]:
     return [one for one in jobs if job in (one.job.id, one.job.array)]
+
+
+def _local(at: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(at))
 
 
 def _waits(one: SlurmJob) -> bool:

@@ -165,7 +165,7 @@ def read_kernel(root: Path, own: Path = Path("/")) -> Kernel:
         modules=tuple(n for n in _MODULES if (root / "sys/module" / n).is_dir()),
         nvidia_version=version,
         nvidia_open=is_open,
-        counters_restricted=parse_counters(read_text(root / "proc/driver/nvidia/params")),
+        counters_restricted=counters_restricted(root),
         persistenced=(root / "run/nvidia-persistenced/socket").exists(),
         battery=_has_battery(root),
         wsl="microsoft" in release.lower() or (own / "dev/dxg").exists(),
@@ -179,6 +179,11 @@ def parse_nvidia_version(text: str) -> tuple[str | None, bool]:
     line = text.partition("\n")[0]
     found = re.search(r"\b(\d{2,4}\.\d+(?:\.\d+)?)\b", line)
     return (found[1] if found else None), "Open Kernel Module" in line
+
+
+def counters_restricted(root: Path = Path("/")) -> bool | None:
+    """Whether only root may use the profiling counters; None if the driver does not say."""
+    return parse_counters(read_text(root / "proc/driver/nvidia/params"))
 
 
 def parse_counters(text: str) -> bool | None:

@@ -10,6 +10,8 @@ from andon.model.vendors import GIVEN_AWAY, NVIDIA, VENDORS, VendorRow, titles
 _PCI = "lspci -nn | grep -i -e vga -e 3d -e display -e accelerator"
 WSL_FOLDER = "/usr/lib/wsl/lib"
 
+COUNTERS_FOR_ROOT = "profiling counters are for root only (only Nsight needs them)"
+
 
 def judge(facts: MachineFacts) -> Iterator[Finding]:
     for vendor in VENDORS:
@@ -146,7 +148,7 @@ def _nvidia_modes(facts: MachineFacts) -> Iterator[Finding]:
     if kernel.counters_restricted:
         yield ok(
             Check.COUNTERS_RESTRICTED,
-            "profiling counters are for root only (only Nsight needs them)",
+            COUNTERS_FOR_ROOT,
             restricted=True,
         )
     elif kernel.counters_restricted is not None:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from andon.errors import AndonError
@@ -102,8 +102,8 @@ def valid(jobs: Sequence[ClusterJob]) -> tuple[list[ClusterJob], str | None]:
     found, wrong = list[ClusterJob](), None
     for job in jobs:
         try:
-            found.append(read(ClusterJob, to_json(job)))
-        except Wrong as exc:
+            found.append(read(ClusterJob, to_builtins(job)))
+        except (Wrong, TypeError) as exc:
             wrong = wrong or str(exc)
     return found, wrong
 

@@ -1,6 +1,7 @@
 """Jobs of clusters as every view shows them, beside those of this machine."""
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -135,10 +136,14 @@ def view_of(cluster: str, job: ClusterJob, note: SubmissionNote | None = None) -
     return found if note is None else _with_note(found, note.submission.job)
 
 
+_redacted = lru_cache(64)(redact)
+"""An array has one command."""
+
+
 def _with_note(view: JobView, spec: JobSpec) -> JobView:
     return replace(
         view,
-        command=view.command or redact(spec.argv),
+        command=view.command or _redacted(spec.argv),
         folder=valid_text(spec.folder),
         gpus=view.gpus or count_text(spec.request),
         for_seconds=spec.for_seconds if view.for_seconds is None else view.for_seconds,

@@ -23,6 +23,6 @@ def wait_seconds(took_seconds: float, unwatched_seconds: float, failures: int) -
     return max(calm, slow, BACK_OFF.seconds(failures))
 
 
-def is_fresh(tried: float, now: float) -> bool:
+def is_fresh(tried: float, now: float, seconds: float = FRESH_SECONDS) -> bool:
     """Whether the cluster was asked so recently that it is not asked again; both UTC."""
-    return 0.0 <= now - tried < FRESH_SECONDS
+    return 0.0 <= now - tried < seconds

@@ -59,6 +59,10 @@ class ClusterTask(Struct, frozen=True):
     forwards: bool = True  # its command gets no signal but by us
     shares: bool = False  # several of its processes have the same GPU
     if_busy: str = ""  # a line of a shell that gives the job back, if that was not done before
+    quick: bool = False  # its command starts before its devices are looked at
+    command: Text = ""  # without secrets
+    user: Name = ""
+    runs: Text = ""  # the folder of its user's records
 
 
 class ClusterJob(Struct, frozen=True):

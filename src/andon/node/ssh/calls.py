@@ -47,7 +47,7 @@ class SshCall:
                 ssh_command(host, seconds),
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
                 start_new_session=True,  # so that all that it starts ends with it
-                preexec_fn=die_with_parent,  # a host that hangs does not notice our end
+                preexec_fn=die_with_parent(),  # a host that hangs does not notice our end
             )  # fmt: skip
         except OSError as exc:
             raise Unavailable(f"ssh cannot be started: {exc.strerror}", cause="ssh") from exc

@@ -77,6 +77,7 @@ def plain_numbers(values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str
 # How a part of a program ended, from the error that left it.
 
 LONGEST_MESSAGE = 500
+TERMINATED = ("StoppedBySigterm", "SIGTERMException")  # ours and Lightning's
 
 
 def ending_of(error: BaseException | None, said: str) -> tuple[RunState, int | None, str | None]:
@@ -90,6 +91,8 @@ def ending_of(error: BaseException | None, said: str) -> tuple[RunState, int | N
         return RunState.STOPPED, None, "interrupted"
     if isinstance(error, GeneratorExit):
         return RunState.STOPPED, None, "left early"
+    if type(error).__name__ in TERMINATED:
+        return RunState.STOPPED, None, "stopped by SIGTERM"
     if complaint(said) is not None:
         return RunState.DEVICE_OUT_OF_MEMORY, None, plain_text(said.strip(), LONGEST_MESSAGE)
     if isinstance(error, MemoryError):

@@ -5,7 +5,9 @@ from typing import Any
 
 from andon.model.naming import title
 from andon.model.run.record import RunBegin, RunEnd
+from andon.model.throttling import reason_of
 from andon.runs.rules.energy import POWER, energy_source_of
+from andon.runs.rules.summary import SLOWED
 from andon.units import fixed, human_bytes, human_joules, measured_seconds
 
 
@@ -38,6 +40,56 @@ def end_words(begin: RunBegin, end: RunEnd, recorded: bool) -> str:
     if begin.devices:
         used = usage_words(where, end.duration_seconds, list(end.summary.values()))
     return f"{used}; {report_words(begin.name, begin.id)}" if recorded else used
+
+
+def loop_words(begin: RunBegin, end: RunEnd, waiting_share: float | None) -> str:
+    """Returns `run k3fh2m8p · 2 GPUs · 41 min · 88 % busy · 0.8 kWh · throttled 12 % (power cap) ·
+    waited for data 9 % · andon runs show k3fh2m8p`; unknown values are left out."""
+    devices = list(end.summary.values())
+    busy = _known(one["utilization_percent"]["mean"] for one in devices)
+    joules = _known(one["energy_joules"] for one in devices)
+    throttled = _known(one["throttle_share"] for one in devices)
+    parts = [f"run {begin.id}", f"{len(begin.devices)} GPU{'s' * (len(begin.devices) != 1)}"]
+    parts.append(measured_seconds(end.duration_seconds))
+    if busy:
+        parts.append(f"{fixed(sum(busy) / len(busy))} % busy")
+    if joules and len(joules) == len(devices):
+        parts.append(human_joules(sum(joules), energy_source_of(devices) == POWER))
+    if throttled and sum(throttled) > 0:
+        share, cause = 100 * sum(throttled) / len(throttled), _main_cause(devices)
+        parts.append(f"throttled {fixed(share)} %{cause}")
+    if waiting_share is not None:
+        parts.append(f"waited for data {fixed(100 * waiting_share)} %")
+    return " · ".join([*parts, f"andon runs show {begin.id}"])
+
+
+def cell_words(begin: RunBegin, end: RunEnd) -> list[str]:
+    """Returns `GPU 1 · 3 min 12 s busy of 3 min 40 s · peak 31.2 GiB · 0.04 kWh` for each device
+    and, where there is none, how long it took."""
+    took = measured_seconds(end.duration_seconds)
+    lines = []
+    for device in begin.devices:
+        used = end.summary.get(device.uuid, {})
+        busy = used.get("utilization_percent", {}).get("mean")
+        known = None if busy is None else measured_seconds(end.duration_seconds * busy / 100)
+        parts = [title(device.label), took if known is None else f"{known} busy of {took}"]
+        if used.get("peak_memory_bytes") is not None:
+            parts.append(f"peak {human_bytes(used['peak_memory_bytes'])}")
+        if used.get("energy_joules") is not None:
+            parts.append(human_joules(used["energy_joules"], used.get("energy_source") == POWER))
+        lines.append(" · ".join(parts))
+    return lines or [f"{took} without a GPU"]
+
+
+def _main_cause(devices: Sequence[Mapping[str, Any]]) -> str:
+    """Returns the reason that slowed the devices down for longest, in parentheses."""
+    shares = [
+        (share, name)
+        for one in devices
+        for name, share in one["throttle_by_cause"].items()
+        if reason_of(name).kind in SLOWED
+    ]
+    return f" ({reason_of(max(shares)[1]).label})" if shares else ""
 
 
 def report_words(name: str, identity: str) -> str:

@@ -22,8 +22,12 @@ from andon.ports import Previewing
 # Submit.
 
 
-def say_submitted(choices: Choices, label: str, submission: Submission) -> None:
-    terminal = Terminal.of(choices)
+def say_submitted(
+    choices: Choices, cluster: OpenCluster, label: str, submission: Submission
+) -> None:
+    terminal, opened = Terminal.of(choices), cluster.open()
+    if isinstance(opened, Previewing) and (placed := opened.placed(submission)):
+        notice(f"{label}: {placed}", choices)
     if not terminal.live:
         terminal.show(f"{label}\n")
         return

@@ -113,7 +113,7 @@ class _Elsewhere:
         for job, cluster in self._jobs:
             for submission in self._submissions(job, cluster, named):
                 label = submit_there(cluster, submission)
-                say_submitted(choices, label, submission)
+                say_submitted(choices, cluster, label, submission)
                 out.append((cluster, label))
             named[job.name] = label
         return out

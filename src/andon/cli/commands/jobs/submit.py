@@ -126,6 +126,7 @@ def checkpoint(text: str) -> "Checkpoint":
 @click.option("--dry-run", is_flag=True, help="Check everything and queue nothing.")
 @click.option("--wait", is_flag=True, help="Wait for the end; the exit code is the job's.")
 @on_options
+@click.option("--kind", metavar="KIND", help="With --on k8s: job, deployment, inferenceservice.")
 @per_gpu_option
 @container_options
 @click.argument(
@@ -208,7 +209,7 @@ def _submit_there(
     submission = submission_of(
         cluster,
         spec,
-        asked["engine_options"],
+        (*asked["engine_options"], *([f"kind={kind}"] if (kind := asked["kind"]) else [])),
         asked["after"],
         asked["after_any"],
         asked["array"],
@@ -218,7 +219,7 @@ def _submit_there(
         elsewhere.preview_there(choices, cluster, submission)
         return 0
     label = submit_there(cluster, submission)
-    elsewhere.say_submitted(choices, label, submission)
+    elsewhere.say_submitted(choices, cluster, label, submission)
     return elsewhere.waited_there(choices, cluster, label) if wait else 0
 
 

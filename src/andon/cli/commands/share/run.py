@@ -92,6 +92,10 @@ class RunCommand(click.Command):
     "--telemetry-dir", metavar="DIR", help="Folder of the run record [default: the state folder]."
 )
 @click.option("--csv", "as_csv", is_flag=True, help="Also write the samples as CSV next to it.")
+@click.option("--nsys", is_flag=True, help="Profile it with Nsight Systems.")
+@click.option(
+    "--nsys-option", "nsys_options", multiple=True, metavar="OPT", help="For nsys: --trace=cuda."
+)
 @on_options
 @per_gpu_option
 @container_options
@@ -119,6 +123,8 @@ def run(command: tuple[str, ...], **asked: Any) -> int:
             refuse_bind(bind, image)
             if image is None:
                 find(command)
+            elif asked["nsys"]:
+                raise Invalid("--nsys is for commands on this machine", hint="leave out --image")
             return _run(choices, command, bind, contained(image, command), asked)
         except CannotStart as error:
             report(error)
@@ -139,6 +145,8 @@ def _run_there(
 
     if asked["lease_id"]:
         raise Invalid("a lease is on this machine", hint="leave out --lease or --on")
+    if asked["nsys"]:
+        raise Invalid("--nsys is for commands on this machine", hint="leave out --nsys or --on")
     image = container_from(asked)
     spec = here_spec(
         command,
@@ -159,6 +167,16 @@ def _run(
     asked: dict[str, Any],
 ) -> int:
     request, folder = request_to_take(asked, choices), asked["telemetry_dir"]
+    name, more = asked["name"], dict[str, Any]()
+    if asked["nsys"]:
+        from andon.cli.nsys import PARAM, profiled
+        from andon.runs.header import runs_folder
+        from andon.units import command_name
+
+        name = name or command_name(command)
+        place = runs_folder() if folder is None else Path(folder).absolute()
+        found = profiled(command, asked["nsys_options"], place, name)
+        command, more = found.words, {"params": {PARAM: str(found.report)}}
     if request.most == 0:
         return _without_device(command, inside, choices)
     with sampling_ahead(choices) as sampler:
@@ -172,12 +190,17 @@ def _run(
             command,
             settings_of(choices),
             recording_of(choices, sampler, None if folder is None else Path(folder)),
-            asked["name"],
+            name,
             bind=bind,
             contained=inside,
             also=partial(_csv_copy, choices) if asked["as_csv"] else None,
+            more=more,
         )
         lease = asked["lease_id"] or os.environ.get("ANDON_LEASE")
+        if lease is None and "ANDON_LEASE_HOLDER" in os.environ:
+            from andon.leases.own import lease_around
+
+            lease = lease_around()
         if lease:
             return _ended(work.run(on_lease(lease, availability.view(), request)), choices)
         return _granted(work, availability, request, asked, choices)

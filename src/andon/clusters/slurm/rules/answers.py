@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from andon.clusters.slurm.rules.commands import MARK
 from andon.clusters.slurm.rules.reasons import ended_words, waiting_words
+from andon.jobs.rules.room import MustEnd
 from andon.model.job import JobState
 from andon.model.job.cluster import ClusterJob, ClusterNode
 
@@ -51,6 +52,7 @@ class SlurmJob(Struct, frozen=True):
     job: ClusterJob
     state: str
     reason: str
+    must_end: float | None = None  # of one that runs: its time limit
 
 
 def with_separators(fields: Sequence[str]) -> str:
@@ -133,7 +135,17 @@ def _job(row: Mapping[str, str]) -> SlurmJob | None:
         for_seconds=parse_limit(row["TimeLimit"]),
         has_log=_label(row["Comment"]) is not None,
     )
-    return SlurmJob(row["JobID"], job, row["State"], row["Reason"])
+    limit = _expected(end, submitted) if end is not None and row["State"] == "RUNNING" else None
+    return SlurmJob(row["JobID"], job, row["State"], row["Reason"], limit)
+
+
+def parse_ends(text: str) -> list[MustEnd]:
+    """Returns when running jobs must end that are on one node, from `squeue`."""
+    return [
+        MustEnd(one.job.id, one.job.where or "", one.job.gpus or 0, one.must_end)
+        for one in parse_jobs(text)
+        if one.must_end is not None and one.job.gpus
+    ]
 
 
 def parse_devices(text: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from andon.errors import Invalid
 from andon.model.job.cluster import ClusterTask, Submission
 from andon.model.job.spec import JobSpec, dumps
+from andon.model.redaction import redact
 from andon.model.shapes import to_json
 from andon.settings.clusters import ClusterSettings
 
@@ -46,8 +47,9 @@ class SameAndon(Struct, frozen=True):
     """The andon of a submission, as its jobs look for it on their nodes."""
 
     python: str
-    folder: str  # that has the package
+    script: str  # that starts a job
     version: str
+    machine: str  # the kind of processor
 
 
 def read_options(settings: ClusterSettings) -> SlurmOptions:
@@ -137,7 +139,9 @@ def batch_script(submission: Submission, task: ClusterTask, installed: SameAndon
     )
 
 
-def task_of(submission: Submission, options: SlurmOptions, name: str, notes: str) -> ClusterTask:
+def task_of(
+    submission: Submission, options: SlurmOptions, name: str, notes: str, user: str, runs: str
+) -> ClusterTask:
     """Returns what andon inside the job is told."""
     job = submission.job
     return ClusterTask(
@@ -153,6 +157,10 @@ def task_of(submission: Submission, options: SlurmOptions, name: str, notes: str
         quiet=True,
         shares=submission.per_gpu > 1,
         if_busy=_give_back(job) if options.on_busy == REQUEUE else "",
+        quick=not submission.per_gpu and options.on_busy != REQUEUE,
+        command=redact(job.argv),
+        user=user,
+        runs=runs,
     )
 
 
@@ -161,20 +169,15 @@ def _recorded(submission: Submission, task: ClusterTask, installed: SameAndon) -
     the node has it."""
     if submission.records_itself:
         return 'exec "$@"\n'
-    python, path = shlex.quote(installed.python), f"sys.path.append({installed.folder!r})"
-    check = (
-        f"import sys; {path}; from andon.version import __version__ as v; "
-        f"v == {installed.version!r} or sys.exit('it has andon ' + v)"
-    )
-    run = f"import sys; {path}; from andon.process import main; main()"
+    python, script = shlex.quote(installed.python), shlex.quote(installed.script)
+    told = shlex.join([installed.version, dumps(to_json(task))])
     return (
         "job=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}\n"
-        f"if why=$({python} -P -c {shlex.quote(check)} 2>&1 </dev/null); then\n"
-        f"exec {python} -P -c {shlex.quote(run)} cluster-job {shlex.quote(dumps(to_json(task)))} "
-        '"${job:-$SLURM_JOB_ID}" "$@"\n'
+        f'if [ -x {python} ] && [ -r {script} ] && [ "$(uname -m)" = {installed.machine} ]; then\n'
+        f'exec {python} -P -S {script} {told} "${{job:-$SLURM_JOB_ID}}" "$@"\n'
         "fi\n"
         'echo "andon: no record of this job: $(uname -n) does not have the andon that submitted it'
-        ' ($(echo "$why" | tail -n 1))" >&2\n'
+        f' ({shlex.quote(installed.python)})" >&2\n'
         'exec "$@"\n'
     )
 

@@ -1,9 +1,8 @@
 """Slurm's codes for why a job waits or how it ended, in a sentence each, and what would help."""
 
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from andon.model.job.cluster import ClusterNode, ClusterReason
+from andon.model.job.cluster import ClusterReason
 
 
 class CodeWords(NamedTuple):
@@ -118,26 +117,6 @@ def ended_words(state: str, reason: str, code: int, number: int) -> str | None:
     if reason == "BadConstraints":
         return WAITING[reason].text
     return f"killed by signal {number}" if number else f"exit code {code}"
-
-
-def short_words(gpus: int, nodes: Sequence[ClusterNode]) -> str:
-    """Returns what a job that waits for GPUs lacks: the nodes with the most free first."""
-    many = "s" * (gpus != 1)
-    usable = sorted((n for n in nodes if n.usable), key=lambda n: (-n.free, n.name))
-    if not usable:
-        return f"needs {gpus} GPU{many}, and no node takes jobs"
-    enough = [node for node in usable if node.free >= gpus]
-    if enough:  # other jobs come first, or processors and memory are short
-        return (
-            f"needs {gpus} GPU{many}: {enough[0].name} has {enough[0].free} free, "
-            "but other jobs come first, or processors or memory are short"
-        )
-    free = ", ".join(
-        f"{node.name} has {node.free} free" if not place else f"{node.name} {node.free}"
-        for place, node in enumerate(usable[:4])
-    )
-    more = f" and {len(usable) - 4} more nodes fewer" if len(usable) > 4 else ""
-    return f"needs {gpus} GPU{many} on one node: {free}{more}"
 
 
 def array_words(throttle: str) -> str:

@@ -1,5 +1,8 @@
-"""What `squeue` printed last and which labels were submitted, in files: Slurm is asked for its list
-every five seconds at most, whichever of a user's commands and servers wants to know."""
+"""What a cluster's own command printed last and which labels were submitted, in files.
+
+It is asked for its list every five seconds at most, whichever of a user's commands and servers
+wants to know.
+"""
 
 import fcntl
 import os
@@ -10,25 +13,25 @@ from pathlib import Path
 
 from andon.host.files import make_private, read_regular
 from andon.jobs.folder import write_whole
-from andon.jobs.rules.polling import is_fresh
+from andon.jobs.rules.polling import FRESH_SECONDS, is_fresh
 
 LARGEST_BYTES = 64 << 20
 _MARK_BYTES = 4096
 
 
 class KeptAnswers:
-    """Answers in a folder of this user's; where it cannot be written, Slurm is asked each time."""
+    """Answers in a folder of this user's; where that cannot be written, each question is asked."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def get(self, name: str, ask: Callable[[], str]) -> str:
+    def get(self, name: str, ask: Callable[[], str], seconds: float = FRESH_SECONDS) -> str:
         """Returns the last answer if it is fresh; else asks. Who asks at the same time waits for
         that answer."""
         with self._locked():
             path = self._folder / f".{name}"
             with suppress(OSError):
-                if is_fresh(path.stat().st_mtime, time.time()):
+                if is_fresh(path.stat().st_mtime, time.time(), seconds):
                     return read_regular(path, LARGEST_BYTES).decode("utf-8", "replace")
             answer = ask()
             with suppress(OSError):
@@ -61,8 +64,8 @@ class KeptAnswers:
 
 
 class SubmittedLabels:
-    """The labels that were handed to Slurm, each in a file that is empty until the id is known.
-    Only such a label has to be looked for in Slurm's list."""
+    """The labels that were handed to a cluster, each in a file that is empty until the id is known.
+    Only such a label has to be looked for in its list."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

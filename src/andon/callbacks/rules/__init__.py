@@ -1,0 +1,1 @@
+"""What a loop's steps say about it."""

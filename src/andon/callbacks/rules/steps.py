@@ -1,0 +1,131 @@
+"""Measures the steps of a training loop and its waiting for data; times are passed in."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+PREFIX = "andon/"
+TRACKED_BY_OTHERS = frozenset({"utilization_percent", "memory_peak_bytes"})
+"""What trackers with a system monitor of their own record too."""
+
+
+class StepClock:
+    """Waiting is the time from the end of a step to the start of the next one.
+
+    Numbers tell steps apart: a framework may report the end of a step after the next has begun,
+    and a callback that is listed twice reports each twice.
+    """
+
+    def __init__(self) -> None:
+        self.steps = self.samples = self.tokens = 0
+        self.waited_seconds = self._counted = 0.0
+        self._since: float | None = None  # None while nothing counts, as during validation
+        self._ended: float | None = None
+        self._begun: object = None
+        self._last: object = None
+
+    @property
+    def untouched(self) -> bool:
+        return not self.steps and self._since is None
+
+    def begin(self, at: float, number: object) -> None:
+        if self._ended is not None:
+            self.waited_seconds += max(0.0, at - self._ended)
+        self._since = at if self._since is None else self._since
+        self._begun, self._ended = number, None
+
+    def end(self, at: float, number: object) -> bool:
+        """Returns whether this is the end of a step, and not its repetition."""
+        if number == self._last:
+            return False
+        self._last = number
+        self.steps += 1
+        self._ended = at if number == self._begun else None
+        return True
+
+    def interrupt(self, at: float) -> None:
+        """Something else than training begins: the time until `resume` does not count."""
+        self._counted, self._since, self._ended = self.seconds(at), None, None
+
+    def resume(self, at: float) -> None:
+        """From here on the loop waits for its next batch."""
+        self._since = at if self._since is None else self._since
+        self._ended = at
+
+    def seconds(self, at: float) -> float:
+        """The time of training, with its waiting."""
+        return self._counted + (0.0 if self._since is None else max(0.0, at - self._since))
+
+    def waiting_share(self, at: float) -> float | None:
+        seconds = self.seconds(at)
+        return min(1.0, self.waited_seconds / seconds) if self.steps and seconds > 0 else None
+
+
+class StepRates:
+    """Steps, samples and tokens per second since the last time it was asked."""
+
+    def __init__(self) -> None:
+        self._before = (0.0, 0, 0, 0)
+
+    def take(self, clock: StepClock, at: float) -> dict[str, float]:
+        now = (clock.seconds(at), clock.steps, clock.samples, clock.tokens)
+        seconds, *made = (new - old for new, old in zip(now, self._before, strict=True))
+        self._before = now
+        names = ("steps_per_second", "samples_per_second", "tokens_per_second")
+        if seconds <= 0:
+            return {}
+        return {name: n / seconds for name, n in zip(names, made, strict=True) if n > 0}
+
+
+def size_of(batch: Any) -> tuple[int, int]:
+    """Samples and tokens of a batch, 0 where it does not tell: only shapes are looked at."""
+    named = batch if isinstance(batch, Mapping) else {}
+    ids = _shape(named.get("input_ids"))
+    tokens = ids[0] * ids[1] if len(ids) == 2 else 0
+    shape = ids or next((s for s in map(_shape, _parts(batch)) if s), ())
+    return (shape[0] if shape else 0), tokens
+
+
+def shapes_of(batch: Any) -> dict[str, list[int]]:
+    """The shapes of a batch's tensors by their names or places."""
+    named = batch.items() if isinstance(batch, Mapping) else enumerate(_parts(batch))
+    return {str(name): list(shape) for name, one in named if (shape := _shape(one))}
+
+
+def _parts(batch: Any) -> Sequence[Any]:
+    if isinstance(batch, Mapping):
+        return list(batch.values())
+    return batch if isinstance(batch, list | tuple) else [batch]
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    try:
+        return tuple(int(size) for size in value.shape)
+    except (AttributeError, TypeError, ValueError):
+        return ()
+
+
+def tracked_values(
+    used: Sequence[Mapping[str, Any]], waiting_share: float | None, alerts: int
+) -> dict[str, float]:
+    """What trackers get, by name: of all devices together, without what is unknown."""
+
+    def known(name: str) -> list[float]:
+        return [one[name] for one in used if one.get(name) is not None]
+
+    throttled, joules = known("throttle_share"), known("energy_joules")
+    peaks = known("peak_memory_bytes")
+    means = [one["utilization_percent"]["mean"] for one in used]
+    busy = [mean for mean in means if mean is not None]
+    found = {
+        "throttle_share": _mean(throttled),
+        "energy_joules": sum(joules) if used and len(joules) == len(used) else None,
+        "waiting_share": waiting_share,
+        "memory_peak_bytes": max(peaks, default=None),
+        "alerts_firing": float(alerts) if used else None,
+        "utilization_percent": _mean(busy),
+    }
+    return {name: float(value) for name, value in found.items() if value is not None}
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None

@@ -1,0 +1,1 @@
+"""andon in a notebook: `%load_ext andon`, then `%andon` and `%%andon`."""

@@ -1,0 +1,332 @@
+"""Submits jobs to Kubernetes and reads it. Its scheduler decides; andon states a preference."""
+
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from andon.clusters.kubernetes.listing import FollowedList, list_all, parsed, with_query
+from andon.clusters.kubernetes.logs import JobLogs
+from andon.clusters.kubernetes.readings import hub_looks
+from andon.clusters.kubernetes.rules import manifest as made
+from andon.clusters.kubernetes.rules import rooms as placing
+from andon.clusters.kubernetes.rules import states
+from andon.clusters.kubernetes.rules.manifest import JOB_LABEL, USER_LABEL, KubernetesOptions
+from andon.clusters.kubernetes.rules.objects import (
+    ApiEvent,
+    ApiPod,
+    BatchJob,
+    KubernetesNode,
+    condition_of,
+)
+from andon.clusters.kubernetes.rules.rooms import NodeLook, NodePreference, Room
+from andon.clusters.kubernetes.transport import transport_of
+from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
+from andon.host.users import user_name
+from andon.jobs.clusters.asking import NotSent
+from andon.model.job import JobState
+from andon.model.job.cluster import ClusterJob, ClusterLog, ClusterNode, ClusterReason, Submission
+from andon.model.vendors import VENDORS
+from andon.settings.clusters import ClusterSettings
+
+NODES, PODS = "/api/v1/nodes", "/api/v1/pods"
+RUNNING: Final = "status.phase!=Succeeded,status.phase!=Failed"
+TRIES: Final = 4
+"""A change that someone else's change meets is made again."""
+OFF: Final = NodePreference(words="no preference: GPU selection is off")
+
+
+class KubernetesCluster:
+    """Implements ports.Cluster and Previewing by the API of a cluster."""
+
+    shared_folder: str | None = None
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        self._options, self._name = made.read_options(settings), settings.name
+        self._seconds = settings.timeout_seconds
+        self._transport = transport_of(self._options, self._seconds)
+        self._lists = dict[str, FollowedList[Any]]()
+        self._logs, self._known_namespace = JobLogs(self._transport), self._options.namespace
+        self._user = user_name(os.getuid())
+        self._placed = dict[str, str]()
+
+    # The port.
+
+    def submit(self, submission: Submission) -> str:
+        options = made.with_words(self._options, submission.options)
+        try:
+            namespace, body = self._manifest(submission, options)
+        except Unavailable as exc:
+            raise NotSent(exc.reason, exc.hint) from exc
+        name, path = made.job_name(submission.label), made.path_of(options.kind, namespace)
+        try:
+            found = self._object("POST", path, body)
+        except Conflict:
+            found = self._object("GET", f"{path}/{name}")
+            if _labels(found).get(JOB_LABEL) != submission.label:
+                raise
+        if options.kind == "job" and not options.queue:
+            self._start(f"{path}/{name}", found)
+        self._forget()
+        return f"{namespace}/{name}"
+
+    def jobs(self, since: float, everyone: bool = False) -> Sequence[ClusterJob]:
+        namespace = self._namespace()
+        jobs = self._list(made.path_of("job", namespace), BatchJob)
+        pods = states.grouped(self._list(f"/api/v1/namespaces/{namespace}/pods", ApiPod))
+        found = list[ClusterJob]()
+        for job in jobs:
+            key = f"{job.metadata.namespace}/{job.metadata.name}"
+            row = states.cluster_job(job, pods.pop(key, []))
+            if self._is_meant(job.metadata.label(USER_LABEL), row, everyone):
+                found.append(row)
+        for key, some in pods.items():
+            row = states.pod_job(some, key.partition("/")[2])
+            if not some[-1].owner and self._is_meant(
+                some[-1].metadata.label(USER_LABEL), row, everyone
+            ):
+                found.append(row)
+        found = [row for row in found if row.ended is None or row.ended > since]
+        return self._explained(found)
+
+    def cancel(self, ids: Sequence[str]) -> None:
+        unknown: AndonError | None = None
+        for job in ids:
+            try:
+                self._cancel(*self._parts(job))
+            except (Gone, Invalid) as exc:
+                unknown = unknown or exc
+        self._forget()
+        if unknown is not None:
+            raise unknown
+
+    def log(self, job: str, start: int | None, most_bytes: int) -> ClusterLog:
+        found, pods = self._find(job)
+        settled = found.state.is_settled
+        if settled and not pods and found.started is not None:
+            raise Gone(f"the pod of {job} was removed, and its output with it")
+        return self._logs.read(pods, start, most_bytes, settled)
+
+    def nodes(self) -> Sequence[ClusterNode]:
+        rooms, looks = self._rooms(), self._looks()
+        return [placing.cluster_node(room, looks.get(room.name)) for room in rooms]
+
+    def reasons(self, job: str) -> Sequence[ClusterReason]:
+        found, pods = self._find(job)
+        if found.state is JobState.SUCCEEDED:
+            return []
+        pod = pods[-1] if pods else None
+        if found.state is JobState.RUNNING:
+            return self._troubles(found, pod)
+        advice, text = "", found.reason or ""
+        for table in (states.WAITS, states.ENDS):
+            advice = next((w.advice for w in table.values() if text.startswith(w.text)), advice)
+        if found.state is JobState.WAITING:
+            (explained,) = self._explained([found])
+            if explained.reason != found.reason:
+                text, advice = explained.reason or text, self._advice(found)
+        said = self._event(found, pod)
+        if said and said not in text:
+            text = f"{text}: {said}" if text else said
+        return [ClusterReason(text or "Kubernetes gives no reason", advice)]
+
+    # What else it can do.
+
+    def preview(self, submission: Submission) -> str:
+        options = made.with_words(self._options, submission.options)
+        body = self._manifest(submission, options)[1]
+        return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
+
+    def placed(self, submission: Submission) -> str:
+        return self._placed.get(submission.label, "")
+
+    # Changing.
+
+    def _manifest(
+        self, submission: Submission, options: KubernetesOptions
+    ) -> tuple[str, dict[str, Any]]:
+        made.refuse_unknown(submission, options)
+        made.image_of(submission, options)
+        namespace = options.namespace or self._namespace()
+        rooms = list[Room]()
+        with suppress(Denied):  # then the kind of GPU is named, or is the usual one
+            rooms = self._rooms()
+        usual = placing.usual_resource(rooms) or f"{VENDORS[0].name}.com/gpu"
+        resource, gpus = options.resource or usual, submission.job.request.least
+        placed = OFF
+        if options.gpu_selection:
+            looks = self._looks()
+            placed = placing.placement(rooms, looks, gpus, resource, options.limits)
+        self._placed[submission.label] = placed.words
+        return namespace, made.manifest(
+            submission, options, namespace, resource, self._user, placed.nodes, placed.words
+        )
+
+    def _start(self, path: str, job: dict[str, Any]) -> None:
+        """Starts a Job that was created asleep; one that has been started or cancelled stays."""
+        for _ in range(TRIES):
+            notes = job["metadata"].get("annotations") or {}
+            if not made.is_unstarted(
+                job["spec"].get("parallelism"), notes.get(made.CANCELLED_NOTE, "")
+            ):
+                return
+            try:
+                self._object("PUT", path, made.started(job))
+            except Conflict:
+                job = self._object("GET", path)
+            else:
+                return
+        raise Unavailable("its Job was changed by others again and again")
+
+    def _cancel(self, namespace: str, name: str) -> None:
+        path = made.path_of("job", namespace, name)
+        for _ in range(TRIES):
+            try:
+                job = self._object("GET", path)
+            except Gone:
+                self._delete_service(namespace, name)
+                return
+            known = parsed(BatchJob, json.dumps(job).encode())
+            ended = (condition_of(known.status.conditions, one) for one in ("Complete", "Failed"))
+            notes = job["metadata"].get("annotations") or {}
+            if made.CANCELLED_NOTE in notes or any(one and one.status == "True" for one in ended):
+                return
+            pods = self._pods_of(namespace, name)
+            began = next((at for pod in pods if (at := states.started_at(pod)) is not None), None)
+            body = made.cancelled(job, _stamp(time.time()), "" if began is None else _stamp(began))
+            try:
+                self._object("PUT", path, body)
+            except Conflict:
+                continue
+            return
+        raise Unavailable("its Job was changed by others again and again")
+
+    def _delete_service(self, namespace: str, name: str) -> None:
+        """Deletes what a submission made that is no Job; Gone if there is none."""
+        for kind in ("deployment", "inferenceservice"):
+            path = made.path_of(kind, namespace, name)
+            try:
+                if JOB_LABEL in _labels(self._object("GET", path)):
+                    self._object("DELETE", path)
+                    return
+            except Gone:
+                continue
+        if self._pods_of(namespace, name):
+            raise Invalid(
+                f"{namespace}/{name} is no job of andon's",
+                hint=f"kubectl delete pod -n {namespace} {name}",
+            )
+        raise Gone(f"Kubernetes knows no job {namespace}/{name}"[:200])
+
+    def _object(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        text = "" if body is None else json.dumps(body)
+        found: dict[str, Any] = parsed(dict[str, Any], self._transport.ask(method, path, text))
+        return found
+
+    # Reading.
+
+    def _namespace(self) -> str:
+        self._known_namespace = self._known_namespace or self._transport.namespace()
+        return self._known_namespace
+
+    def _parts(self, job: str) -> tuple[str, str]:
+        """Returns the namespace and the name of an id."""
+        namespace, sign, name = job.rpartition("/")
+        if made.NAME.fullmatch(name) is None or (sign and not made.NAME.fullmatch(namespace)):
+            raise Gone(f"{job[:60]!a} is not the name of a job", hint="NAMESPACE/NAME")
+        return namespace or self._namespace(), name
+
+    def _list(self, path: str, kind: type[Any], **query: str) -> Sequence[Any]:
+        key = with_query(path, **query)
+        known = self._lists.setdefault(key, FollowedList(self._transport, path, kind, **query))
+        return known.items()
+
+    def _forget(self) -> None:
+        for one in self._lists.values():
+            one.forget()
+
+    def _is_meant(self, user: str, row: ClusterJob, everyone: bool) -> bool:
+        """Whether a job is this user's, or one of the namespace with GPUs that no one's andon
+        made."""
+        if not row.gpus and row.label is None:
+            return False
+        return everyone or user in ("", made.label_value(self._user))
+
+    def _find(self, job: str) -> tuple[ClusterJob, list[ApiPod]]:
+        namespace, name = self._parts(job)
+        pods = self._pods_of(namespace, name)
+        try:
+            body = self._transport.ask("GET", made.path_of("job", namespace, name))
+        except Gone:
+            if pods:
+                return states.pod_job(pods, name), pods
+            raise Gone(
+                f"Kubernetes knows no job {namespace}/{name}"[:200],
+                hint="it forgets jobs some time after they end",
+            ) from None
+        return states.cluster_job(parsed(BatchJob, body), pods), pods
+
+    def _pods_of(self, namespace: str, name: str) -> list[ApiPod]:
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        label = name.removeprefix("andon-")
+        asked = {"labelSelector": f"{JOB_LABEL}={label}"} if label != name else {}
+        found = list_all(self._transport, path, ApiPod, **asked)[0]
+        return states.grouped(found).get(f"{namespace}/{name}", [])
+
+    def _rooms(self) -> list[Room]:
+        nodes = self._list(NODES, KubernetesNode)
+        return placing.rooms_of(nodes, self._list(PODS, ApiPod, fieldSelector=RUNNING))
+
+    def _looks(self) -> Mapping[str, NodeLook]:
+        return hub_looks(self._options.hub, self._seconds)
+
+    def _explained(self, jobs: list[ClusterJob]) -> list[ClusterJob]:
+        """Says of the jobs that find no node what they lack, in place of the scheduler's words."""
+        short = states.WAITS["Unschedulable"].text
+        waiting = [one for one in jobs if one.gpus and (one.reason or "").startswith(short)]
+        if not waiting:
+            return jobs
+        try:
+            rooms, looks = self._rooms(), self._looks()
+        except AndonError:  # the scheduler's own words will do
+            return jobs
+        said = {one.id: placing.short_of(one.gpus or 0, None, rooms, looks)[0] for one in waiting}
+        return [replace(one, reason=said.get(one.id, one.reason)) for one in jobs]
+
+    def _advice(self, job: ClusterJob) -> str:
+        return placing.short_of(job.gpus or 0, None, self._rooms(), self._looks())[1]
+
+    def _troubles(self, job: ClusterJob, pod: ApiPod | None) -> list[ClusterReason]:
+        """Returns what is wrong with a job that runs."""
+        if job.reason:
+            return [ClusterReason(job.reason)]
+        if pod is None:
+            return []
+        words = states.lost_node(pod, {room.name: room.state for room in self._rooms()})
+        return [] if words is None else [ClusterReason(words, "andon nodes --on shows it")]
+
+    def _event(self, job: ClusterJob, pod: ApiPod | None) -> str:
+        """Returns the newest warning about the pod, or the Job while it has none."""
+        namespace, name = self._parts(job.id)
+        about = name if pod is None else pod.metadata.name
+        path, asked = f"/api/v1/namespaces/{namespace}/events", f"involvedObject.name={about}"
+        try:
+            return states.last_warning(
+                list_all(self._transport, path, ApiEvent, fieldSelector=asked)[0]
+            )
+        except AndonError:
+            return ""
+
+
+def _labels(found: dict[str, Any]) -> dict[str, str]:
+    labels = found.get("metadata", {}).get("labels")
+    return labels if isinstance(labels, dict) else {}
+
+
+def _stamp(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,158 @@
+"""Lists of Kubernetes' objects: paged, and then followed by a watch."""
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any, Final, Generic, Protocol, TypeVar
+from urllib.parse import quote
+
+import msgspec
+from msgspec.json import Decoder
+
+from andon.clusters.kubernetes.rules.failures import ListExpired, failure
+from andon.clusters.kubernetes.rules.objects import ListOf, ObjectMeta, WatchEvent
+from andon.clusters.kubernetes.transport import ApiTransport
+from andon.errors import AndonError, Unavailable
+
+PAGE: Final = 1000
+"""Objects of one answer."""
+RESTARTS: Final = 3
+LIST_SECONDS: Final = 300.0
+"""A list is made anew this often, whatever a watch says."""
+LONGEST_LINE: Final = 8 << 20
+
+
+class HasMeta(Protocol):
+    """An object of the API."""
+
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+
+T = TypeVar("T", bound=HasMeta)
+
+
+def with_query(path: str, **values: str) -> str:
+    """Returns a path with a query of those values that are not empty."""
+    words = [f"{name}={quote(value, safe='')}" for name, value in values.items() if value]
+    return f"{path}?{'&'.join(words)}" if words else path
+
+
+def parsed(kind: Any, body: bytes) -> Any:
+    """Returns an answer as this type."""
+    try:
+        return Decoder(kind).decode(body)
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as exc:
+        raise Unavailable(f"Kubernetes answers something else: {exc}"[:200]) from exc
+
+
+def list_all(
+    transport: ApiTransport, path: str, kind: type[T], **query: str
+) -> tuple[list[T], str]:
+    """Returns all objects and the version of the list. One whose pages expire is begun again."""
+    for _ in range(RESTARTS):
+        with suppress(ListExpired):
+            return _pages(transport, path, kind, query)
+    raise Unavailable("the list of Kubernetes expired again and again", hint="try it later")
+
+
+def _pages(
+    transport: ApiTransport, path: str, kind: type[T], query: dict[str, str]
+) -> tuple[list[T], str]:
+    found, token = list[T](), ""
+    while True:
+        asked = with_query(path, limit=str(PAGE), **query, **{"continue": token})
+        page = parsed(ListOf[kind], transport.ask("GET", asked))  # type: ignore[valid-type]
+        found += page.items or ()
+        token = page.metadata.next
+        if not token:
+            return found, page.metadata.resource_version
+
+
+class FollowedList(Generic[T]):
+    """A list that is asked for once and then followed by a watch, in a thread that begins when it
+    is wanted a second time: a single command needs none."""
+
+    def __init__(self, transport: ApiTransport, path: str, kind: type[T], **query: str) -> None:
+        self._transport, self._path, self._kind, self._query = transport, path, kind, query
+        self._lock = threading.Lock()
+        self._objects, self._version = dict[str, T](), ""
+        self._listed, self._watching, self._epoch = float("-inf"), False, 0
+
+    def items(self) -> Sequence[T]:
+        """Returns the objects as they are now; raises what the request raises."""
+        with self._lock:
+            fresh = self._watching and time.monotonic() - self._listed < LIST_SECONDS
+            if fresh:
+                return list(self._objects.values())
+            again, epoch = self._listed > float("-inf"), self._epoch
+        found, version = list_all(self._transport, self._path, self._kind, **self._query)
+        with self._lock:
+            self._objects = {_key(one): one for one in found}
+            self._version, self._listed = version, time.monotonic()
+            if again and not self._watching and version and epoch == self._epoch:
+                self._epoch += 1
+                self._watching = True
+                threading.Thread(
+                    target=self._watch, args=(self._epoch,), name="watch", daemon=True
+                ).start()
+        return found
+
+    def forget(self) -> None:
+        """Makes the next question ask: something was changed from here."""
+        with self._lock:
+            self._epoch += 1
+            self._watching = False
+
+    def _watch(self, epoch: int) -> None:
+        """Keeps the list up to date until it is forgotten or the watch fails; then it is asked
+        for again."""
+        with suppress(AndonError):
+            while self._follow_once(epoch):
+                pass
+        with self._lock:
+            if epoch == self._epoch:
+                self._watching = False
+
+    def _follow_once(self, epoch: int) -> bool:
+        """Reads one watch to its end; returns whether another is wanted."""
+        began, query = time.monotonic(), {**self._query, "resourceVersion": self._version}
+        path = with_query(self._path, watch="1", allowWatchBookmarks="true", **query)
+        decoder = Decoder(WatchEvent[self._kind])  # type: ignore[name-defined]
+        for line in lines_of(self._transport.stream(path, LIST_SECONDS)):
+            if b'"ERROR"' in line[:40]:
+                raise failure("Expired", "the watch ended")
+            try:
+                event = decoder.decode(line)
+            except msgspec.MsgspecError as exc:
+                raise Unavailable("the watch was cut") from exc
+            if not self._take(epoch, event.type, event.object):
+                return False
+        # One that ends at once is a server in trouble: the next question lists.
+        return epoch == self._epoch and time.monotonic() - began > 1.0
+
+    def _take(self, epoch: int, kind: str, one: T) -> bool:
+        with self._lock:
+            if epoch != self._epoch:
+                return False
+            self._version = one.metadata.resource_version or self._version
+            if kind == "DELETED":
+                self._objects.pop(_key(one), None)
+            elif kind != "BOOKMARK":
+                self._objects[_key(one)] = one
+            return True
+
+
+def _key(one: HasMeta) -> str:
+    return one.metadata.uid or f"{one.metadata.namespace}/{one.metadata.name}"
+
+
+def lines_of(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yields whole lines; what is cut at the end is left out."""
+    rest = b""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from (line for line in lines if line.strip())
+        if len(rest) > LONGEST_LINE:
+            raise Unavailable("a line of the watch is too long")

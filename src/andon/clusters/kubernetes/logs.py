@@ -1,0 +1,125 @@
+"""The output of a job's pods, one after the other, kept while it is followed.
+
+The API gives a log from its beginning only, so what was read stays in a file without a name, and
+from the second question on the rest comes by a stream.
+"""
+
+import os
+import threading
+import weakref
+from collections.abc import Sequence
+from contextlib import suppress
+from tempfile import TemporaryFile
+from typing import Final
+
+from andon.clusters.kubernetes.listing import with_query
+from andon.clusters.kubernetes.rules.manifest import CONTAINER
+from andon.clusters.kubernetes.rules.objects import ApiPod
+from andon.clusters.kubernetes.rules.states import started_at
+from andon.clusters.kubernetes.transport import ApiTransport
+from andon.errors import AndonError, Gone
+from andon.model.job.cluster import ClusterLog
+
+STREAM_SECONDS: Final = 3600.0
+ENDED: Final = ("Succeeded", "Failed")
+
+
+class PodLog:
+    """The output of one pod, as far as it was read."""
+
+    def __init__(self, transport: ApiTransport, pod: ApiPod) -> None:
+        self._transport = transport
+        with TemporaryFile() as file:
+            self._file = os.dup(file.fileno())
+        weakref.finalize(self, os.close, self._file)
+        names = [one.name for one in pod.spec.containers or ()]
+        container = CONTAINER if CONTAINER in names else (names or [""])[0]
+        meta = pod.metadata
+        path = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}/log"
+        self._path, self._container = path, container
+        self._lock, self._size, self._asked = threading.Lock(), 0, False
+        self._complete, self._streaming = False, False
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    def refresh(self, ended: bool) -> None:
+        """Reads what there is now, unless a stream brings it."""
+        with self._lock:
+            if self._complete or self._streaming:
+                return
+        if self._asked and not ended:
+            self._streaming = True
+            threading.Thread(target=self._follow, name="pod log", daemon=True).start()
+            return
+        path = with_query(self._path, container=self._container)
+        try:
+            self._replace(self._transport.ask("GET", path))
+        except Gone:  # the pod was removed meanwhile: what was read stays
+            ended = True
+        self._asked, self._complete = True, ended
+
+    def part(self, start: int, most_bytes: int) -> bytes:
+        return os.pread(self._file, most_bytes, start)
+
+    def _replace(self, content: bytes) -> None:
+        with self._lock:
+            if len(content) > self._size:
+                os.pwrite(self._file, content[self._size :], self._size)
+                self._size = len(content)
+
+    def _follow(self) -> None:
+        """Takes the stream from its beginning; what is known already is left out."""
+        path, seen = with_query(self._path, container=self._container, follow="true"), 0
+        with suppress(AndonError):
+            for piece in self._transport.stream(path, STREAM_SECONDS):
+                seen += len(piece)
+                with self._lock:
+                    if seen > self._size:
+                        os.pwrite(self._file, piece[-(seen - self._size) :], self._size)
+                        self._size = seen
+        with self._lock:  # the next question reads it whole, once it has ended
+            self._streaming = False
+
+
+class JobLogs:
+    """The outputs of jobs that were asked for."""
+
+    def __init__(self, transport: ApiTransport) -> None:
+        self._transport, self._logs = transport, dict[str, PodLog]()
+
+    def read(
+        self, pods: Sequence[ApiPod], start: int | None, most_bytes: int, settled: bool
+    ) -> ClusterLog:
+        """Returns a part of the output of these pods, oldest first, of whole characters."""
+        logs = list[PodLog]()
+        for pod in pods:
+            ended = pod.status.phase in ENDED
+            if started_at(pod) is None and not ended:
+                continue
+            log = self._logs.setdefault(pod.metadata.uid, PodLog(self._transport, pod))
+            log.refresh(ended)
+            logs.append(log)
+        size = sum(log.size for log in logs)
+        begin = max(0, size - most_bytes) if start is None else min(start, size)
+        content, at = b"", 0
+        for log in logs:
+            if begin < at + log.size and len(content) < most_bytes:
+                content += log.part(max(0, begin - at), most_bytes - len(content))
+            at += log.size
+        content = content[:most_bytes]
+        whole = content if settled and begin + len(content) == size else whole_characters(content)
+        end = begin + len(whole)
+        text = whole.decode("utf-8", "replace")
+        return ClusterLog(begin, end, text, settled and end >= size)
+
+
+def whole_characters(part: bytes) -> bytes:
+    """Leaves out the beginning of a character whose rest is not there."""
+    for length in range(1, min(4, len(part)) + 1):
+        lead = part[-length]
+        if lead & 0xC0 != 0x80:
+            wanted = 4 if lead >= 0xF0 else 3 if lead >= 0xE0 else 2 if lead >= 0xC0 else 1
+            return part[:-length] if wanted > length else part
+    return part

@@ -1,0 +1,1 @@
+"""What is decided about Kubernetes' objects; no I/O and no clock."""

@@ -1,0 +1,327 @@
+"""A submission as an object of Kubernetes, and what of it Kubernetes has no word for."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from msgspec import Struct, ValidationError, convert
+from msgspec.structs import replace
+
+from andon.clusters.kubernetes.rules.quantities import is_gpu, parse_quantity
+from andon.errors import Invalid
+from andon.jobs.rules.best_nodes import IdleLimits
+from andon.model.codec import Percent
+from andon.model.job.cluster import Submission
+from andon.model.redaction import redact
+from andon.settings.clusters import ClusterSettings
+
+JOB_LABEL, RUN_LABEL, USER_LABEL = "andon/job", "andon/run", "andon/user"
+NAME_NOTE, COMMAND_NOTE, PLACE_NOTE = "andon/name", "andon/command", "andon/placement"
+CANCELLED_NOTE, STARTED_NOTE = "andon/cancelled", "andon/started"
+QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
+KEPT_SECONDS: Final = 7 * 86_400
+"""How long an ended Job stays, where the cluster removes them."""
+CONTAINER: Final = "main"
+NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+_LABEL: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+_IMAGE: Final = re.compile(r"[A-Za-z0-9][\w.:/@+-]{0,1023}")
+KINDS: Final = {  # the resource's path, and its kind
+    "job": ("batch/v1", "Job"),
+    "deployment": ("apps/v1", "Deployment"),
+    "inferenceservice": ("serving.kserve.io/v1beta1", "InferenceService"),
+}
+
+
+class KubernetesOptions(Struct, frozen=True, forbid_unknown_fields=True):
+    """The options of `[clusters.NAME]` of this kind; most can be set for one job as well."""
+
+    namespace: str = ""  # empty: the context's own
+    context: str = ""
+    image: str = ""  # of jobs that name none
+    queue: str = ""  # of Kueue, which then starts the jobs
+    resource: str = ""  # what the cluster calls its GPUs; empty: what it has most of
+    hub: str = ""  # the andon hub that its nodes report to
+    service_account: str = ""
+    cpu: str = ""
+    memory: str = ""
+    kind: str = "job"
+    gpu_selection: bool = True
+    idle_utilization: Percent = 30.0
+    idle_memory: Percent = 50.0
+    env: tuple[str, ...] = ()
+    volume: tuple[str, ...] = ()  # CLAIM:/PATH[:ro]
+
+    @property
+    def limits(self) -> IdleLimits:
+        return IdleLimits(self.idle_utilization, self.idle_memory)
+
+
+_MANY, _SWITCH = ("env", "volume"), "gpu_selection"
+_FOR_ALL: Final = ("context", "hub", "idle_utilization", "idle_memory")
+"""Options of the table alone."""
+
+
+def read_options(settings: ClusterSettings) -> KubernetesOptions:
+    """Returns the options; Invalid names one that is not known or not as it should be."""
+    known = KubernetesOptions.__struct_fields__
+    for name in settings.options:
+        if name not in known:
+            raise Invalid(f"there is no option {name[:40]!a}", hint=", ".join(known))
+    try:
+        found = convert(dict(settings.options), KubernetesOptions)
+    except ValidationError as exc:
+        name = str(exc).rpartition("$.")[2].strip("`").partition("[")[0]
+        raise Invalid(
+            f"{name} is not as it should be: {exc}", hint="see docs/clusters.md"
+        ) from None
+    return checked(found)
+
+
+def with_words(options: KubernetesOptions, words: Sequence[str]) -> KubernetesOptions:
+    """Returns the options with those of one job: `memory=64Gi`, `env=NAME=VALUE`."""
+    names = [one for one in KubernetesOptions.__struct_fields__ if one not in _FOR_ALL]
+    for word in words:
+        name, sign, value = word.partition("=")
+        name = name.strip("-").replace("-", "_")
+        if name not in names or not sign or not value.isprintable():
+            raise Invalid(
+                f"{word[:60]!a} is not an option here", hint=f"NAME=VALUE with {', '.join(names)}"
+            )
+        if name in _MANY:
+            options = replace(options, **{name: (*getattr(options, name), value)})
+        elif name == _SWITCH:
+            if value not in ("true", "false"):
+                raise Invalid(f"{name} is true or false, not {value[:40]!a}")
+            options = replace(options, **{name: value == "true"})
+        else:
+            options = replace(options, **{name: value})
+    return checked(options)
+
+
+def checked(options: KubernetesOptions) -> KubernetesOptions:
+    """Returns the same options; Invalid names the first value that Kubernetes would refuse."""
+    small = "small letters, digits and -, at most 63"
+    rules = (
+        ("namespace", _is_name, f"is not a name of Kubernetes: {small}"),
+        ("queue", _is_name, f"is not a name of Kubernetes: {small}"),
+        ("service_account", _is_name, f"is not a name of Kubernetes: {small}"),
+        ("cpu", _is_amount, "is not a quantity such as 4, 500m or 64Gi"),
+        ("memory", _is_amount, "is not a quantity such as 4, 500m or 64Gi"),
+        ("resource", is_gpu, "is no kind of GPU such as VENDOR.com/gpu"),
+        ("kind", KINDS.__contains__, f"is none of {', '.join(KINDS)}"),
+        ("env", re.compile(r"[A-Za-z_][\w.-]*=.*", re.S).fullmatch, "is not NAME=VALUE"),
+        ("volume", re.compile(r"[a-z0-9][a-z0-9.-]*:/[^:]*(:ro)?").fullmatch,
+         "is not CLAIM:/PATH[:ro]"),
+    )  # fmt: skip
+    for name, is_valid, words in rules:
+        given = getattr(options, name)
+        for value in (given,) if isinstance(given, str) else given:
+            if value and not (value.isprintable() and is_valid(value)):
+                shown = value.partition("=")[0] if name == "env" else value
+                raise Invalid(f"{name} {shown[:60]!a} {words}")
+    return options
+
+
+def _is_name(text: str) -> bool:
+    return NAME.fullmatch(text) is not None and len(text) <= 63
+
+
+def _is_amount(text: str) -> bool:
+    found = parse_quantity(text)
+    return found is not None and found > 0
+
+
+def job_name(label: str) -> str:
+    """Returns the name of the object of a submission: one label is one object."""
+    return f"andon-{label.lower()}"
+
+
+def label_value(text: str) -> str:
+    """Returns a text as a label's value may be: at most 63 signs, letters and digits at both
+    ends."""
+    return _LABEL.sub("-", text)[:63].strip("-_.")
+
+
+def path_of(kind: str, namespace: str, name: str = "") -> str:
+    """Returns the path of an object, or of all of its kind."""
+    group, noun = KINDS[kind]
+    plural = f"{noun.lower()}s"
+    return f"/apis/{group}/namespaces/{namespace}/{plural}" + (f"/{name}" if name else "")
+
+
+def image_of(submission: Submission, options: KubernetesOptions) -> str:
+    image = str(submission.job.container.get("image") or options.image)
+    if not image:
+        raise Invalid("a job on Kubernetes needs an image", hint="--image IMAGE, or image = …")
+    if _IMAGE.fullmatch(image) is None or image.endswith((":", "/", "@")):
+        raise Invalid(f"{image[:60]!a} is not the name of an image", hint="such as pytorch:2.8")
+    return image
+
+
+def manifest(
+    submission: Submission,
+    options: KubernetesOptions,
+    namespace: str,
+    resource: str,
+    user: str,
+    preferred: Sequence[str] = (),
+    placed: str = "",
+) -> dict[str, Any]:
+    """Returns the object that is created: a Job that waits to be started, or what `kind` names."""
+    refuse_unknown(submission, options)
+    job, label = submission.job, submission.label
+    labels = {JOB_LABEL: label, RUN_LABEL: label, USER_LABEL: label_value(user) or "unknown"}
+    notes = {NAME_NOTE: job.name, COMMAND_NOTE: redact(job.argv), PLACE_NOTE: placed}
+    group, kind = KINDS[options.kind]
+    pod = _pod(submission, options, resource, preferred)
+    queued = {QUEUE_LABEL: options.queue} if options.queue else {}
+    head = {
+        "apiVersion": group,
+        "kind": kind,
+        "metadata": {
+            "name": job_name(label),
+            "namespace": namespace,
+            "labels": {**labels, **queued},
+            "annotations": {name: value for name, value in notes.items() if value},
+        },
+    }
+    template = {"metadata": {"labels": labels, "annotations": {NAME_NOTE: job.name}}, "spec": pod}
+    if options.kind == "deployment":
+        chosen = {"matchLabels": {JOB_LABEL: label}}
+        return {**head, "spec": {"replicas": 1, "selector": chosen, "template": template}}
+    if options.kind == "inferenceservice":
+        return {**head, "spec": {"predictor": {"labels": labels, **pod}}}
+    # A Job is created asleep and started by a second request: one whose answer was lost never runs.
+    # Kueue starts its own by `suspend`, and counts the pods before.
+    held = {"parallelism": 1, "suspend": True} if options.queue else {"parallelism": 0}
+    spec = {
+        **held,
+        "completions": 1,
+        "backoffLimit": job.retries,
+        "ttlSecondsAfterFinished": KEPT_SECONDS,
+        "template": template,
+    }
+    return {**head, "spec": spec}
+
+
+def _pod(
+    submission: Submission, options: KubernetesOptions, resource: str, preferred: Sequence[str]
+) -> dict[str, Any]:
+    job, request = submission.job, submission.job.request
+    more = {"cpu": options.cpu, "memory": options.memory}
+    asked = {name: value for name, value in more.items() if value}
+    resources: dict[str, Any] = {"limits": {resource: request.least}}
+    if asked:
+        resources["requests"] = asked
+    container: dict[str, Any] = {
+        "name": CONTAINER,
+        "image": image_of(submission, options),
+        "command": list(job.argv),
+        "resources": resources,
+        "env": [
+            dict(zip(("name", "value"), one.split("=", 1), strict=True)) for one in options.env
+        ],
+    }
+    if job.container.get("pull") == "always":
+        container["imagePullPolicy"] = "Always"
+    pod: dict[str, Any] = {"containers": [container]}
+    if options.volume:
+        container["volumeMounts"], pod["volumes"] = _volumes(options.volume)
+    if options.kind == "job":
+        pod["restartPolicy"] = "Never"
+        if job.for_seconds is not None:
+            pod["activeDeadlineSeconds"] = max(1, -int(-job.for_seconds // 1))
+    if job.grace_seconds is not None:
+        pod["terminationGracePeriodSeconds"] = max(1, -int(-job.grace_seconds // 1))
+    if options.service_account:
+        pod["serviceAccountName"] = options.service_account
+    if user := job.container.get("user"):
+        pod["securityContext"] = {"runAsUser": int(str(user))}
+    if preferred:
+        pod["affinity"] = affinity(preferred)
+    return pod
+
+
+def affinity(preferred: Sequence[str]) -> dict[str, Any]:
+    """Returns a wish for these nodes, the first most of all; the scheduler may decide otherwise."""
+    terms = [
+        {
+            "weight": 100 - 30 * place,
+            "preference": {
+                "matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]
+            },
+        }
+        for place, node in enumerate(preferred)
+    ]
+    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+def _volumes(words: Sequence[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    mounts, volumes = list[dict[str, Any]](), list[dict[str, Any]]()
+    for place, word in enumerate(words):
+        claim, path, *readonly = word.split(":")
+        name = f"volume-{place}"
+        mounts.append({"name": name, "mountPath": path, "readOnly": bool(readonly)})
+        volumes.append({"name": name, "persistentVolumeClaim": {"claimName": claim}})
+    return mounts, volumes
+
+
+def refuse_unknown(submission: Submission, options: KubernetesOptions) -> None:
+    """Refuses what Kubernetes has no word for."""
+    job, request = submission.job, submission.job.request
+    container: Mapping[str, object] = job.container
+    counts = "Kubernetes counts GPUs and chooses them"
+    user = str(container.get("user") or "")
+    refused = {
+        "--after and --after-any": (
+            bool(submission.after or submission.after_any),
+            "a Job starts at once: wait with andon jobs wait, or use a workflow engine",
+        ),
+        "--begin": (job.begin_at is not None, "a CronJob starts at a time"),
+        "--array": (bool(submission.indices), "andon map --on makes a job for each item"),
+        "--per-gpu": (bool(submission.per_gpu), "start the processes in the command itself"),
+        "--memory": (request.memory_bytes is not None, f"{counts}: see resource for parts of one"),
+        "--shared": (request.shared, f"{counts}: see resource for shared ones"),
+        "--model": (bool(request.models), f"{counts}: it prefers nodes and requires none"),
+        "--device, --exclude, --prefer and --label": (
+            bool(request.devices or request.exclude or request.prefer or request.labels), counts
+        ),
+        "--gpus all": (request.every, "name a number"),
+        "a range of GPUs": (request.least != request.most, "name one number"),
+        "--priority": (request.priority != 0, "the cluster's priority classes are its own"),
+        "--retry-oom": (job.retry_oom > 0, "use --retries"),
+        "--checkpoint": (job.checkpoint is not None, "--for ends it with SIGTERM, and --grace"),
+        "--timeout": (job.timeout_seconds is not None, "andon cancel it"),
+        "--bind": (job.bind, "the kubelet binds by its own policy"),
+        "--mount and --model-folder": (
+            bool(container.get("mounts")), "--engine-option=volume=CLAIM:/PATH"
+        ),
+        "--container-option": (bool(container.get("options")), "see --engine-option"),
+        "--container-user by name": (bool(user) and not user.isdecimal(), "name it by its number"),
+        "--for with this kind": (
+            options.kind != "job" and job.for_seconds is not None, "it is a service: cancel it"
+        ),
+    }  # fmt: skip
+    for name, (given, instead) in refused.items():
+        if given:
+            raise Invalid(f"Kubernetes does not take {name}", hint=instead)
+
+
+def is_unstarted(parallelism: int | None, cancelled: str) -> bool:
+    """Whether a Job was created and not started: the second request never came."""
+    return parallelism == 0 and not cancelled
+
+
+def started(job: dict[str, Any]) -> dict[str, Any]:
+    """Returns the Job with what starts it."""
+    return {**job, "spec": {**job["spec"], "parallelism": 1}}
+
+
+def cancelled(job: dict[str, Any], now: str, began: str) -> dict[str, Any]:
+    """Returns the Job with what ends it. It stays, so that it is known how it ended."""
+    meta = job["metadata"]
+    notes = {**(meta.get("annotations") or {}), CANCELLED_NOTE: now}
+    if began:
+        notes[STARTED_NOTE] = began
+    spec = {**job["spec"], "parallelism": 0, "activeDeadlineSeconds": 1}
+    return {**job, "metadata": {**meta, "annotations": notes}, "spec": spec}

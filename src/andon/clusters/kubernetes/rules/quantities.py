@@ -1,0 +1,87 @@
+"""Counts GPUs in Kubernetes' quantities: what a node has, and what a pod asks for."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import Final
+
+from andon.clusters.kubernetes.rules.objects import ApiPod, PodContainer, Quantities
+from andon.model.vendors import VENDORS
+
+_QUANTITY: Final = re.compile(
+    r"([+-]?(?:\d{1,30}\.?\d{0,30}|\.\d{1,30}))(m|u|n|k|[KMGTPE]i?|[eE][+-]?\d{1,2})?",
+    re.ASCII,
+)
+_SIGNS: Final = {"": 0, "n": -3, "u": -2, "m": -1, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4,
+                 "P": 5, "E": 6}  # fmt: skip
+MOST: Final = 1 << 20
+"""GPUs of one machine; a larger number is a mistake."""
+_DRIVERS: Final = frozenset(driver for vendor in VENDORS for driver in vendor.drivers)
+
+
+def parse_quantity(text: str | int | float) -> Fraction | None:
+    """Returns `2k`, `1500m`, `1Ki` or `1e3` as a number; None if it is none."""
+    found = _QUANTITY.fullmatch(str(text).strip())
+    if found is None:
+        return None
+    number, sign = Fraction(found[1]), found[2] or ""
+    if sign[:1] in "eE" and len(sign) > 1 and sign != "Ei":
+        return number * Fraction(10) ** int(sign[1:])
+    if sign.endswith("i"):
+        return number * Fraction(1024) ** _SIGNS[sign[0]]
+    return number * Fraction(1000) ** _SIGNS[sign]
+
+
+def count_of(text: str | int | float, up: bool) -> int:
+    """Returns whole GPUs: a part of one is one that is asked for, and none that there is."""
+    found = parse_quantity(text)
+    if found is None or found <= 0:
+        return 0
+    whole = -(-found.numerator // found.denominator) if up else found.numerator // found.denominator
+    return min(MOST, whole)
+
+
+def is_gpu(resource: str) -> bool:
+    """Whether a resource is a GPU or a part of one: `vendor.com/gpu`, `vendor.com/mig-1g.10gb`,
+    `vendor.com/gpu.shared`, or a driver's name below a domain that begins with `gpu.`."""
+    domain, sign, name = resource.partition("/")
+    if not sign or domain.startswith("requests."):
+        return False
+    return (
+        name == "gpu"
+        or name.startswith(("gpu.", "mig-"))
+        or (domain.startswith("gpu.") and name in _DRIVERS)
+    )
+
+
+def gpus_in(quantities: Quantities | None, up: bool) -> Counter[str]:
+    """Returns how many of each kind of GPU there are."""
+    found = {name: count_of(value, up) for name, value in (quantities or {}).items()}
+    return Counter({name: count for name, count in found.items() if is_gpu(name) and count})
+
+
+def pod_gpus(pod: ApiPod) -> Counter[str]:
+    """Returns what a pod takes from its node: its containers together, or the init container that
+    needs most, with those that keep running beside the others."""
+    beside, most = Counter[str](), Counter[str]()
+    for one in pod.spec.init_containers or ():
+        needs = _needs(one)
+        if one.restart_policy == "Always":
+            beside += needs
+            most |= beside
+        else:
+            most |= beside + needs
+    return most | total(map(_needs, pod.spec.containers or ())) + beside
+
+
+def total(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
+    found = Counter[str]()
+    for one in counts:
+        found.update(one)
+    return found
+
+
+def _needs(container: PodContainer) -> Counter[str]:
+    needs = container.resources
+    return gpus_in(needs.requests, up=True) | gpus_in(needs.limits, up=True)

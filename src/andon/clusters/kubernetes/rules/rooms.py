@@ -1,0 +1,249 @@
+"""Which nodes have free GPUs, which of them are really idle, and which are best for a job."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from andon.clusters.kubernetes.rules.objects import ApiPod, KubernetesNode, condition_of
+from andon.clusters.kubernetes.rules.quantities import gpus_in, pod_gpus
+from andon.jobs.rules.best_nodes import IdleLimits, best_nodes
+from andon.model.job.cluster import ClusterNode
+from andon.units import human_seconds
+
+ENDED: Final = ("Succeeded", "Failed")
+FRESH_SECONDS: Final = 30.0
+"""Readings that are older say nothing about now."""
+BEST: Final = 3
+"""Nodes that a job prefers."""
+NO_READINGS: Final = "no andon reports this node's readings"
+_PRODUCT, _REPLICAS = "/gpu.product", "/gpu.replicas"
+
+
+class NodeLook(Struct, frozen=True):
+    """What andon reads on a node, by a hub or an agent."""
+
+    age_seconds: float = 0.0
+    utilization_percent: float | None = None
+    memory_percent: float | None = None
+    temperature_celsius: int | None = None
+    model: str | None = None
+    idle_gpus: int = 0
+    """GPUs that pods hold and that do nothing."""
+    idle_seconds: float | None = None
+    idle_pods: tuple[str, ...] = ()
+    trouble: str | None = None
+
+    @property
+    def is_fresh(self) -> bool:
+        return self.age_seconds <= FRESH_SECONDS
+
+    @property
+    def idle_words(self) -> str | None:
+        """Returns `3 GPUs idle for 2 h (team-a/notebook-7)`."""
+        if not self.idle_gpus or not self.is_fresh:
+            return None
+        lasted = "" if self.idle_seconds is None else f" for {human_seconds(self.idle_seconds)}"
+        pods = f" ({', '.join(self.idle_pods[:3])})" if self.idle_pods else ""
+        return f"{self.idle_gpus} GPU{'s' * (self.idle_gpus != 1)} idle{lasted}{pods}"
+
+
+class Room(Struct, frozen=True):
+    """One node: the GPUs it has by the name of their resource, and those that pods ask for."""
+
+    name: str
+    has: Mapping[str, int]
+    taken: Mapping[str, int] = field(default_factory=dict)
+    state: str = "ready"
+    usable: bool = True
+    model: str | None = None
+    replicas: int = 1
+    """Containers that share one GPU: each counts as one."""
+    claims: int = 0
+    """Pods whose devices are allocated by claims, which are not counted."""
+    trouble: str | None = None
+
+    def free(self, resource: str | None = None) -> int:
+        """Returns what a pod could still get of one resource, or of all; 0 if it takes none."""
+        names = self.has if resource is None else [resource]
+        left = [max(0, self.has.get(one, 0) - self.taken.get(one, 0)) for one in names]
+        return sum(left) if self.usable else 0
+
+
+def rooms_of(nodes: Iterable[KubernetesNode], pods: Iterable[ApiPod]) -> list[Room]:
+    """Returns the nodes with GPUs, by name. Pods that ended give back what they had, although a
+    node's allocatable number never changes."""
+    taken, claims = dict[str, Counter[str]](), Counter[str]()
+    for pod in pods:
+        node = pod.spec.node_name
+        if node and pod.status.phase not in ENDED:
+            taken.setdefault(node, Counter()).update(pod_gpus(pod))
+            claims[node] += bool(pod.spec.resource_claims)
+    found = [_room(node, taken.get(node.metadata.name, Counter()), claims) for node in nodes]
+    return sorted((one for one in found if one.has or one.claims), key=lambda one: one.name)
+
+
+def _room(node: KubernetesNode, taken: Mapping[str, int], claims: Mapping[str, int]) -> Room:
+    has, name = gpus_in(node.status.allocatable, up=False), node.metadata.name
+    state, trouble = _state(node, has)
+    labels = node.metadata.labels or {}
+    product = next((value for key, value in labels.items() if key.endswith(_PRODUCT)), None)
+    replicas = next((value for key, value in labels.items() if key.endswith(_REPLICAS)), "1")
+    return Room(
+        name,
+        dict(has),
+        dict(taken),
+        state,
+        state == "ready",
+        None if product is None else _short(product),
+        int(replicas) if replicas.isdecimal() and len(replicas) < 5 else 1,
+        claims.get(name, 0),
+        trouble,
+    )
+
+
+def _state(node: KubernetesNode, has: Mapping[str, int]) -> tuple[str, str | None]:
+    """Returns its state in a word, and why it takes no pods. A taint that has the name of its GPUs
+    keeps away only pods without one."""
+    ready = condition_of(node.status.conditions, "Ready")
+    if ready is None or ready.status != "True":
+        return "not-ready", (ready.message or ready.reason if ready else "") or None
+    if node.spec.unschedulable:
+        return "cordoned", None
+    for taint in node.spec.taints or ():
+        if taint.effect in ("NoSchedule", "NoExecute") and taint.key not in has:
+            return "tainted", taint.key
+    return "ready", None
+
+
+def _short(product: str) -> str:
+    """Returns `H100` for `NVIDIA-H100-80GB-HBM3`."""
+    words = product.removesuffix("-SHARED").split("-")
+    found = next((word for word in words if re.fullmatch(r"[A-Z]{1,3}\d{1,4}[A-Z]?", word)), None)
+    return found or product[:40]
+
+
+def cluster_node(room: Room, look: NodeLook | None) -> ClusterNode:
+    """Returns a node as every view shows it."""
+    known = look is not None and look.is_fresh
+    gpus, values = sum(room.has.values()), look if known and look is not None else NodeLook()
+    why = {} if known else dict.fromkeys(_VALUES, _no_reading(look))
+    if known:
+        why = {name: "it does not report it" for name in _VALUES if getattr(values, name) is None}
+    notes = [room.trouble, values.trouble, values.idle_words, _kinds(room)]
+    return ClusterNode(
+        room.name,
+        room.state,
+        room.usable,
+        gpus,
+        min(gpus, sum(room.taken.values())),
+        room.free(),
+        values.model or room.model,
+        _percent(values.utilization_percent),
+        _percent(values.memory_percent),
+        values.temperature_celsius,
+        "; ".join(one for one in notes if one) or None,
+        why,
+    )
+
+
+_VALUES: Final = ("utilization_percent", "memory_percent", "temperature_celsius")
+
+
+def _no_reading(look: NodeLook | None) -> str:
+    if look is None:
+        return NO_READINGS
+    return f"its last reading is {human_seconds(look.age_seconds)} old"
+
+
+def _percent(value: float | None) -> float | None:
+    return None if value is None else min(100.0, max(0.0, value))
+
+
+def _kinds(room: Room) -> str | None:
+    """Returns what is special about its GPUs."""
+    said = []
+    if len(room.has) > 1:
+        said.append(", ".join(f"{count} {name}" for name, count in sorted(room.has.items())))
+    if room.replicas > 1 or any(name.endswith(".shared") for name in room.has):
+        share = f"{room.replicas} pods share a GPU" if room.replicas > 1 else "pods share GPUs"
+        said.append(f"{share}: free is not a whole one")
+    if room.claims:
+        said.append(f"{room.claims} pods with claims, which are not counted")
+    return "; ".join(said) or None
+
+
+# The choice.
+
+
+class NodePreference(Struct, frozen=True):
+    """The nodes that a job prefers, best first, and why."""
+
+    nodes: tuple[str, ...] = ()
+    words: str = ""
+
+
+def usual_resource(rooms: Iterable[Room]) -> str | None:
+    """Returns the kind of GPU that the cluster has most of."""
+    counts = Counter[str]()
+    for room in rooms:
+        counts.update(room.has)
+    return max(sorted(counts), key=lambda name: counts[name]) if counts else None
+
+
+def placement(
+    rooms: Sequence[Room],
+    looks: Mapping[str, NodeLook],
+    gpus: int,
+    resource: str,
+    limits: IdleLimits,
+) -> NodePreference:
+    """Returns which nodes a job prefers; none if nothing is known of them."""
+    if not any(look.is_fresh for look in looks.values()):
+        return NodePreference(words="no preference: there are no readings of its nodes")
+    nodes = [
+        replace(cluster_node(room, looks.get(room.name)), free=room.free(resource))
+        for room in rooms
+    ]
+    best = best_nodes(nodes, gpus, limits)[:BEST]
+    if not best:
+        return NodePreference(words=f"no preference: no idle node has {gpus} free")
+    words = f"prefers {best[0].name}: {best[0].free} free, really idle"
+    return NodePreference(tuple(one.name for one in best), words)
+
+
+def short_of(
+    gpus: int, resource: str | None, rooms: Sequence[Room], looks: Mapping[str, NodeLook]
+) -> tuple[str, str]:
+    """Returns why a job finds no node, and what would help."""
+    many = f"{gpus} free GPU{'s' * (gpus != 1)}"
+    if not any(room.usable for room in rooms):
+        return f"no node with GPUs takes pods: it needs {many}", "andon nodes --on shows why"
+    ranked = sorted(rooms, key=lambda one: (-one.free(resource), one.name))
+    if ranked[0].free(resource) >= gpus:
+        first = ranked[0]
+        return (
+            f"{first.name} has {first.free(resource)} free GPUs, but processors, memory or a rule "
+            "of the cluster keep it away",
+            "kubectl describe pod shows what it asks for",
+        )
+    said, idle = list[str](), False
+    for room in [one for one in ranked if one.usable][:4]:
+        look = looks.get(room.name)
+        words = None if look is None else look.idle_words
+        if free := room.free(resource):
+            said.append(f"{room.name} has {free}")
+        else:
+            said.append(f"{room.name}'s {sum(room.has.values())} are requested")
+        if words is not None and look is not None:
+            idle = True
+            by = f" by {', '.join(look.idle_pods[:3])}" if look.idle_pods else ""
+            lasted = "" if look.idle_seconds is None else f" for {human_seconds(look.idle_seconds)}"
+            said[-1] += f", {look.idle_gpus} of them 0 % busy{lasted}{by}"
+    most = ranked[0].free(resource)
+    advice = ["ask its owner"] if idle else []
+    advice += [f"use --gpus {most}"] if most else []
+    return f"no node has {many}. {'; '.join(said)}", ", or ".join(advice)

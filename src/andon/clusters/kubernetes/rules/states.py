@@ -1,0 +1,327 @@
+"""What state a Job and its pod are in, and why, in words."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from andon.clusters.kubernetes.rules.manifest import (
+    CANCELLED_NOTE,
+    COMMAND_NOTE,
+    JOB_LABEL,
+    NAME_NOTE,
+    QUEUE_LABEL,
+    STARTED_NOTE,
+    USER_LABEL,
+    is_unstarted,
+    job_name,
+)
+from andon.clusters.kubernetes.rules.objects import (
+    ApiEvent,
+    ApiPod,
+    BatchJob,
+    ContainerStatus,
+    ObjectMeta,
+    RunningState,
+    condition_of,
+    seconds_of,
+)
+from andon.clusters.kubernetes.rules.quantities import pod_gpus
+from andon.model.codec import LONGEST_ID
+from andon.model.job import JobState
+from andon.model.job.cluster import ClusterJob
+from andon.model.redaction import redact
+from andon.units import printable
+
+LONGEST: Final = 300
+
+
+class PodWords(NamedTuple):
+    """What a reason means, and what the person who waits can do."""
+
+    text: str
+    advice: str = ""
+
+
+_IMAGE: Final = "check the name of the image, and the rights to pull it"
+WAITS: Final = {  # the reason of a container that waits, or of a pod's condition
+    "ContainerCreating": PodWords("its container is being made"),
+    "PodInitializing": PodWords("its init containers run"),
+    "ErrImagePull": PodWords("its image cannot be pulled", _IMAGE),
+    "ImagePullBackOff": PodWords("its image cannot be pulled", _IMAGE),
+    "ErrImageNeverPull": PodWords("its image is not on the node and may not be pulled", _IMAGE),
+    "InvalidImageName": PodWords("the name of its image is not valid", _IMAGE),
+    "ImageInspectError": PodWords("its image cannot be read on the node", _IMAGE),
+    "CreateContainerConfigError": PodWords(
+        "its container cannot be configured", "a secret, a config map or a key of one is missing"
+    ),
+    "CreateContainerError": PodWords("its container cannot be made", "see the node's own message"),
+    "RunContainerError": PodWords("its container cannot be started", "is the command in it?"),
+    "CrashLoopBackOff": PodWords("it ended again and again", "andon logs shows its output"),
+    "Unschedulable": PodWords("no node can take it now"),
+    "SchedulingGated": PodWords("a gate of the cluster holds it", "ask your administrator"),
+}
+ENDS: Final = {  # the reason of a container or a pod that ended, or of a disruption
+    "OOMKilled": PodWords(
+        "it used more memory of the node than its limit", "--engine-option=memory=SIZE asks for it"
+    ),
+    "Evicted": PodWords("its node evicted it", "ask for the memory and disk it uses"),
+    "Preempted": PodWords("a pod with a higher priority took its place", "submit it again"),
+    "Preempting": PodWords("a pod with a higher priority took its place", "submit it again"),
+    "PreemptionByScheduler": PodWords(
+        "a pod with a higher priority took its place", "submit it again"
+    ),
+    "PreemptionByKubeScheduler": PodWords(
+        "a pod with a higher priority took its place", "submit it again"
+    ),
+    "DeletionByTaintManager": PodWords("its node may no longer run it", "submit it again"),
+    "EvictionByEvictionAPI": PodWords("its node is being emptied", "submit it again"),
+    "DeletionByPodGC": PodWords("its node is gone", "submit it again"),
+    "TerminationByKubelet": PodWords("its node ended it to protect itself", "submit it again"),
+    "NodeLost": PodWords("its node is not heard of", "andon nodes --on shows it"),
+    "NodeShutdown": PodWords("its node was shut down", "submit it again"),
+    "Terminated": PodWords("its node was shut down", "submit it again"),
+    "Shutdown": PodWords("its node was shut down", "submit it again"),
+    "NodeAffinity": PodWords("its node does not match it any more", "submit it again"),
+    "UnexpectedAdmissionError": PodWords("its node had no GPU for it after all", "submit it again"),
+    "ContainerCannotRun": PodWords("its command could not be started", "is it in the image?"),
+    "StartError": PodWords("its command could not be started", "is it in the image?"),
+    "DeadlineExceeded": PodWords("it reached its time limit"),
+    "BackoffLimitExceeded": PodWords("it failed"),
+}
+_OUT_OF: Final = "OutOf"
+NOT_STARTED: Final = PodWords(
+    "it was created and not started, because andon was interrupted",
+    "andon cancel it, and submit it again",
+)
+QUEUED: Final = PodWords("its queue has not admitted it yet")
+SUSPENDED: Final = PodWords("it is suspended", "whoever suspended it can resume it")
+NO_POD: Final = PodWords("it has no pod yet")
+
+
+def grouped(pods: Iterable[ApiPod]) -> dict[str, list[ApiPod]]:
+    """Returns pods by the id of the Job that made them, oldest first; one that no Job made is
+    under the label of its submission, or its own name."""
+    found = dict[str, list[ApiPod]]()
+    for pod in pods:
+        meta = pod.metadata
+        label = meta.label(JOB_LABEL)
+        name = pod.owner or (job_name(label) if label else meta.name)
+        found.setdefault(f"{meta.namespace}/{name}", []).append(pod)
+    for some in found.values():
+        some.sort(key=lambda pod: pod.metadata.creation_timestamp or "")
+    return found
+
+
+def cluster_job(job: BatchJob, pods: Sequence[ApiPod]) -> ClusterJob:
+    """Returns a Job as every view shows it; `pods` are those it made, oldest first."""
+    meta, pod = job.metadata, pods[-1] if pods else None
+    state, words = state_of(job, pod)
+    end = None if pod is None else ended_container(pod)
+    template = ApiPod(spec=job.spec.template.spec)
+    began = seconds_of(meta.note(STARTED_NOTE)) or started_at(pod)
+    done = _ended_at(job, pod) if state.is_settled else None
+    code = None if end is None or state not in (JobState.SUCCEEDED, JobState.FAILED) else end
+    return _row(
+        meta,
+        template,
+        state,
+        words.text or None,
+        started=began,
+        ended=done if done is None or began is None else max(began, done),
+        exit_code=None if code is None else code.exit_code,
+        where=pod.spec.node_name if pod is not None and pod.spec.node_name else meta.namespace,
+        log=pod is not None,
+    )
+
+
+def pod_job(pods: Sequence[ApiPod], name: str) -> ClusterJob:
+    """Returns pods that no Job made as one job."""
+    pod = pods[-1]
+    state, words = pod_state(pod)
+    end, began = ended_container(pod), started_at(pod)
+    done = seconds_of(end.finished_at) if end is not None and state.is_settled else None
+    if state.is_settled and done is None:
+        done = seconds_of(pod.metadata.creation_timestamp)
+    return _row(
+        pod.metadata,
+        pod,
+        state,
+        words.text or None,
+        name,
+        began,
+        done if done is None or began is None else max(began, done),
+        None if end is None or not state.is_settled else end.exit_code,
+        pod.spec.node_name or pod.metadata.namespace,
+    )
+
+
+def _row(
+    meta: ObjectMeta,
+    pod: ApiPod,
+    state: JobState,
+    reason: str | None,
+    name: str = "",
+    started: float | None = None,
+    ended: float | None = None,
+    exit_code: int | None = None,
+    where: str = "",
+    log: bool = True,
+) -> ClusterJob:
+    label = meta.label(JOB_LABEL)
+    containers = pod.spec.containers or []
+    words = [*(containers[0].command or ()), *(containers[0].args or ())] if containers else []
+    return ClusterJob(
+        id=f"{meta.namespace}/{name or meta.name}",
+        name=printable(meta.note(NAME_NOTE) or name or meta.name)[:200],
+        state=state,
+        user=printable(meta.label(USER_LABEL)),
+        submitted_at=seconds_of(meta.creation_timestamp) or 0.0,
+        gpus=sum(pod_gpus(pod).values()),
+        where=printable(where),
+        command=printable(meta.note(COMMAND_NOTE)) or redact(words) or None,
+        reason=reason,
+        label=label if 0 < len(label) <= LONGEST_ID else None,
+        started=started,
+        ended=ended,
+        exit_code=exit_code,
+        has_log=log,
+    )
+
+
+def state_of(job: BatchJob, pod: ApiPod | None) -> tuple[JobState, PodWords]:
+    """Returns the state of a Job by its conditions and its last pod, and the reason for it."""
+    meta, status = job.metadata, job.status
+    active = pod is not None and pod.status.phase not in ("Succeeded", "Failed")
+    if meta.note(CANCELLED_NOTE):
+        if active and started_at(pod) is not None:
+            return JobState.RUNNING, PodWords("it is being cancelled")
+        return JobState.CANCELLED, PodWords("cancelled")
+    if (done := condition_of(status.conditions, "Complete")) and done.status == "True":
+        return JobState.SUCCEEDED, PodWords("")
+    failed = condition_of(status.conditions, "Failed")
+    if failed is not None and failed.status == "True":
+        if failed.reason == "DeadlineExceeded":
+            return JobState.TIMED_OUT, ENDS["DeadlineExceeded"]
+        if pod is not None and not active:
+            return pod_state(pod)
+        words = ENDS.get(failed.reason) or PodWords(failed.reason or "it failed")
+        return JobState.FAILED, _said(words, failed.message)
+    return _unended(job, pod)
+
+
+def _unended(job: BatchJob, pod: ApiPod | None) -> tuple[JobState, PodWords]:
+    """Returns the state of a Job that has neither succeeded nor failed."""
+    spec = job.spec
+    if is_unstarted(spec.parallelism, ""):
+        return JobState.WAITING, NOT_STARTED
+    if spec.suspend:
+        return JobState.WAITING, QUEUED if job.metadata.label(QUEUE_LABEL) else SUSPENDED
+    if pod is None:
+        return JobState.WAITING, NO_POD
+    state, words = pod_state(pod)
+    if state in (JobState.FAILED, JobState.LOST) and spec.backoff_limit != 0:
+        return JobState.WAITING, PodWords(f"it is tried again: {words.text}")
+    return state, words
+
+
+def pod_state(pod: ApiPod) -> tuple[JobState, PodWords]:
+    status = pod.status
+    if status.phase == "Succeeded":
+        return JobState.SUCCEEDED, PodWords("")
+    if status.phase == "Failed":
+        return _failed(pod)
+    if pod.metadata.deletion_timestamp and started_at(pod) is None:
+        return JobState.CANCELLED, PodWords("its pod is being deleted")
+    for one in (*(status.init_container_statuses or ()), *(status.container_statuses or ())):
+        waiting = one.state.waiting
+        if waiting is not None and waiting.reason not in ("", "ContainerCreating"):
+            words = WAITS.get(waiting.reason) or PodWords(waiting.reason)
+            known = started_at(pod) is not None and waiting.reason == "CrashLoopBackOff"
+            return JobState.RUNNING if known else JobState.WAITING, _said(words, waiting.message)
+    if status.phase == "Running":
+        if status.reason == "NodeLost":
+            return JobState.RUNNING, ENDS["NodeLost"]
+        return JobState.RUNNING, PodWords("")
+    scheduled = condition_of(status.conditions, "PodScheduled")
+    if scheduled is not None and scheduled.status == "False":
+        words = WAITS.get(scheduled.reason) or PodWords(scheduled.reason)
+        return JobState.WAITING, _said(words, scheduled.message)
+    if pod.spec.node_name:
+        return JobState.WAITING, WAITS["ContainerCreating"]
+    return JobState.WAITING, PodWords("the scheduler has not looked at it yet")
+
+
+def _failed(pod: ApiPod) -> tuple[JobState, PodWords]:
+    status, end = pod.status, ended_container(pod)
+    disrupted = condition_of(status.conditions, "DisruptionTarget")
+    reasons = [status.reason, disrupted.reason if disrupted is not None else ""]
+    reasons.append(end.reason if end is not None else "")
+    for reason in reasons:
+        if reason == "DeadlineExceeded":
+            return JobState.TIMED_OUT, ENDS[reason]
+        if reason.startswith(_OUT_OF) and reason != "OOMKilled":
+            return JobState.FAILED, _said(ENDS["UnexpectedAdmissionError"], status.message)
+        if reason in ENDS:
+            lost = reason in ("NodeLost", "DeletionByPodGC")
+            said = status.message or (end.message if end is not None else "")
+            return JobState.LOST if lost else JobState.FAILED, _said(ENDS[reason], said)
+    if end is None:
+        return JobState.FAILED, _said(PodWords(status.reason or "it failed"), status.message)
+    code = end.exit_code
+    if code is not None and code > 128:
+        return JobState.FAILED, PodWords(f"killed by signal {code - 128} (exit code {code})")
+    return JobState.FAILED, PodWords(f"exit code {code}")
+
+
+def ended_container(pod: ApiPod) -> RunningState | None:
+    """Returns how its container ended: the first that failed, else the first."""
+    ends = [one.state.terminated for one in _statuses(pod) if one.state.terminated is not None]
+    return next((end for end in ends if end.exit_code), ends[0] if ends else None)
+
+
+def started_at(pod: ApiPod | None) -> float | None:
+    """Returns when its first container began."""
+    if pod is None:
+        return None
+    for one in _statuses(pod):
+        known = one.state.running or one.state.terminated
+        if known is not None and (found := seconds_of(known.started_at)) is not None:
+            return found
+    return None
+
+
+def _statuses(pod: ApiPod) -> list[ContainerStatus]:
+    return pod.status.container_statuses or []
+
+
+def _ended_at(job: BatchJob, pod: ApiPod | None) -> float | None:
+    failed = condition_of(job.status.conditions, "Failed")
+    end = None if pod is None else ended_container(pod)
+    texts = (
+        job.metadata.note(CANCELLED_NOTE),
+        end.finished_at if end is not None else None,
+        job.status.completion_time,
+        failed.last_transition_time if failed is not None else None,
+        job.metadata.creation_timestamp,
+    )
+    return next((found for text in texts if (found := seconds_of(text)) is not None), None)
+
+
+def _said(words: PodWords, message: str) -> PodWords:
+    """Returns the words with the cluster's own after them, bounded and printable."""
+    said = printable(message).strip()[:LONGEST]
+    return PodWords(f"{words.text}: {said}" if said else words.text, words.advice)
+
+
+def last_warning(events: Iterable[ApiEvent]) -> str:
+    """Returns what the newest warning about an object says."""
+    told = [one for one in events if one.type == "Warning" and one.message]
+    told.sort(key=lambda one: one.last_timestamp or "")
+    return printable(told[-1].message)[:LONGEST] if told else ""
+
+
+def lost_node(pod: ApiPod, states: Mapping[str, str]) -> str | None:
+    """Returns what is wrong with the node of a running pod."""
+    state = states.get(pod.spec.node_name)
+    if state != "not-ready":
+        return None
+    return f"its node {pod.spec.node_name} is not heard of: whether it still runs is not known"

@@ -1,0 +1,96 @@
+"""A training loop's record under trouble: inside `andon run`, ended by a signal, without a driver,
+with a full disk. The loop here is a plain one; `make frameworks` has those of frameworks."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.conftest import andon
+from tests.integration.leasing import records
+from tests.standin import StandIn
+from tests.standin.faults import hung
+from tests.support.disks import disk, fill  # noqa: F401 - a fixture
+
+LOOP = """
+import sys, time
+from andon.callbacks.training import TrainingMonitor
+
+fit = TrainingMonitor(name="fit", interval_secs=0.2, thermal_threshold=30, action=ACTION)
+fit.fit_begins(1000)
+fit.note("epoch", number=0)
+print("began", flush=True)
+for step in range(STEPS):
+    fit.step_begins(step)
+    time.sleep(0.02)
+    fit.step_ends(step, samples=4)
+    if fit.hold():
+        break
+fit.logged(step, {"andon/mine": 1.0, "a/b": float("nan")})
+print(step, fit.values(), flush=True)
+fit.end()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _node(node: StandIn, own_places: Path) -> None:
+    for index in range(8):
+        node.change(index, power_mw=500_000, temperature=40)
+
+
+def loop(steps: int, action: str | None = None) -> str:
+    return LOOP.replace("STEPS", str(steps)).replace("ACTION", repr(action))
+
+
+def found(state: Path) -> dict[str, list[dict[str, Any]]]:
+    return {record[0]["kind"]: record for record in records(state)}
+
+
+def test_inside_a_command_it_takes_the_samples_of_that_run(tmp_path: Path) -> None:
+    program = loop(500, "stop")
+    done = andon("run", "--gpus", "2", "--", sys.executable, "-c", program)
+    assert done.code == 0, done.err
+    outer, inner = found(tmp_path / "state")["command"], found(tmp_path / "state")["callback"]
+    assert inner[0]["parent"] == outer[0]["id"]
+    assert [line for line in inner if line["event"] == "sample"] == [], "nothing is sampled twice"
+    assert inner[-1]["samples"] >= 1
+    assert {one["energy_joules"] is not None for one in inner[-1]["summary"].values()} == {True}
+    assert done.err.count("andon runs ") == 1, done.err
+    assert int(done.out.split()[1]) < 499, "its alerts come from there too"
+
+
+def test_a_signal_ends_the_record(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", loop(100_000)], stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"began\n"
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(60) == -signal.SIGTERM
+    (record,) = records(tmp_path / "state")
+    assert (record[-1]["state"], record[-1]["message"]) == ("stopped", "stopped by SIGTERM")
+
+
+def test_a_hung_driver_stops_no_loop(node: StandIn, tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", loop(150)], stdout=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "began\n"
+        with node.broken(hung()):
+            assert running.stdout.readline().startswith("149 ")
+        assert running.wait(60) == 0
+    (record,) = records(tmp_path / "state")
+    assert record[-1]["state"] == "succeeded"
+    assert record[-1]["last_values"]["andon/mine"] == 1.0
+
+
+def test_a_full_disk_stops_no_loop(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    monkeypatch.setenv("XDG_STATE_HOME", str(disk / "state"))
+    fill(disk / "ballast")
+    program = [sys.executable, "-c", loop(3)]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=90, env={**os.environ})
+    assert done.returncode == 0, done.stderr
+    assert "the run is not recorded" in done.stderr

@@ -1,0 +1,1 @@
+"""A stand-in for a Kubernetes cluster: its API, its controllers, a kubelet that runs commands."""

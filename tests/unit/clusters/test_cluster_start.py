@@ -1,0 +1,80 @@
+"""A cluster's job starts at once, and what is over in a moment has a short record."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from andon.jobs.clusters.run_notes import note_of, recorded_job
+from andon.model.job import JobState
+from andon.model.job.cluster import ClusterTask
+from andon.model.job.spec import dumps
+from andon.model.shapes import to_json
+from andon.runs.files import read_ends
+from andon.standalone import STANDALONE
+from andon.version import __version__
+
+pytestmark = pytest.mark.process
+
+
+def started(folder: Path, *command: str, job: str = "7_3") -> "subprocess.CompletedProcess[str]":
+    (folder / "notes").mkdir(exist_ok=True)
+    task = ClusterTask(
+        "lab", "a1b2", "train a", str(folder / "notes"), 5.0, 1, ("night",), quick=True,
+        command="train", user="ada", runs=str(folder / "runs"),
+    )  # fmt: skip
+    words = [sys.executable, "-P", "-S", str(STANDALONE / "cluster_start.py"), __version__]
+    return subprocess.run(
+        [*words, dumps(to_json(task)), job, *command], capture_output=True, text=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "state"),
+    [
+        ("echo out", 0, JobState.SUCCEEDED),
+        ("echo out; exit 5", 5, JobState.FAILED),
+        ("echo out; kill -KILL $$", 137, JobState.FAILED),
+        ("echo out; kill -TERM $PPID; sleep 9", 143, JobState.CANCELLED),
+    ],
+)
+def test_how_a_short_job_ended_is_in_its_record(
+    tmp_path: Path, script: str, code: int, state: JobState
+) -> None:
+    done = started(tmp_path, "sh", "-c", script)
+    assert (done.returncode, done.stdout) == (code, "out\n")
+    note = note_of(tmp_path / "notes", "7_3")
+    assert note is not None
+    job = recorded_job(note)
+    assert (job.state, job.signal) == (state, code - 128 if code > 128 else None)
+    fold = read_ends(Path(note.record), 0).fold
+    assert fold.begin is not None
+    assert (fold.begin.id, fold.begin.group, fold.begin.tags) == (note.run, "lab:7", ("night",))
+    assert fold.begin.params == {"job": "lab:7_3"}
+    assert fold.end is not None
+    assert fold.end.no_samples_reason == "the run ended before its devices were read"
+
+
+def test_its_command_knows_its_run_and_has_a_port(tmp_path: Path) -> None:
+    names = "$ANDON_RUN $ANDON_RECORD $MASTER_PORT"
+    run, record, port = started(tmp_path, "sh", "-c", f"echo {names}", job="8").stdout.split()
+    note = note_of(tmp_path / "notes", "8")
+    assert note is not None
+    assert (note.run, note.record) == (run, record)
+    assert int(port) > 0
+
+
+def test_a_record_that_cannot_be_written_costs_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "runs").touch()
+    assert started(tmp_path, "true").returncode == 0
+    assert note_of(tmp_path / "notes", "7_3") is None  # nothing that could be read again
+    assert not list((tmp_path / "notes").iterdir())
+
+
+@pytest.mark.parametrize(("name", "code"), [("no-such-program", 127), ("/etc/passwd", 126)])
+def test_a_command_that_cannot_be_started_ends_as_in_a_shell(
+    tmp_path: Path, name: str, code: int
+) -> None:
+    done = started(tmp_path, name)
+    assert (done.returncode, name in done.stderr) == (code, True)
