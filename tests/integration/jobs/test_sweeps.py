@@ -93,7 +93,8 @@ def test_every_printed_figure_is_in_the_record(swept: Sweep) -> None:
     assert view.record is not None
     lines = [json.loads(line) for line in Path(view.record).read_text().splitlines()]
     logged = [line["values"]["loss"] for line in lines if line["event"] == "log"]
-    assert logged == pytest.approx([0.04, 0.03, 0.02])
+    once = list(dict.fromkeys(logged))  # a dispatcher that is killed may leave some twice
+    assert once == pytest.approx([0.04, 0.03, 0.02])
 
 
 def test_a_group_is_a_job_word(swept: Sweep) -> None:
