@@ -37,6 +37,11 @@ kubernetes: setup
 	@dev/kubernetes
 	@$(BIN)/python -m pytest -q -m kubernetes tests/integration/jobs/test_kubernetes_real.py
 
+# A real Ray of two nodes on this machine.
+ray: setup
+	@dev/ray
+	@$(BIN)/python -m pytest -q -s -m ray tests/ray
+
 check: setup
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .

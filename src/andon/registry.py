@@ -74,6 +74,7 @@ CLUSTERS = AdapterTable(
     "andon.clusters",
     {
         "k8s": "andon.clusters.kubernetes:KubernetesCluster",
+        "ray": "andon.clusters.ray:RayCluster",
         "slurm": "andon.clusters.slurm:SlurmCluster",
     },
 )

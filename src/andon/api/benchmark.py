@@ -132,8 +132,8 @@ def run_load(
         devices.uuids,
         kind=RunKind.BENCHMARK,
         quiet=True,
-        unsampled=devices.reason,
         group=group,
+        unsampled=None if devices.uuids else devices.reason,
     )
     monitor = get_gpu_monitor().start_monitoring() if devices.uuids else None
     with record if run is None else nullcontext():

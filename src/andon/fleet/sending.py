@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from andon.alerts.rules.past import Query
-from andon.errors import AndonError, Invalid
+from andon.errors import AndonError, Invalid, Unavailable
 from andon.fleet.link import PAST, HubLink
 from andon.fleet.rules.past import PastPart, due_windows, packed_past
 from andon.fleet.rules.states import CLOCK_SECONDS
@@ -83,6 +83,9 @@ class PastSender:
         """Sends a part; what a hub does not take is left out, so that it gets what follows."""
         try:
             link.send(PAST, packed_past(part))
+        except Unavailable:
+            self._due = 0.0  # with the next heartbeat: a hub that is back has many to hear
+            raise
         except Invalid as exc:
             log.warning("the hub does not take a part of the history: %s", exc.reason)
 

@@ -137,11 +137,16 @@ def snapshot_line(snapshot: Snapshot) -> str:
 
     Its numbers were checked when they were read, and none of them is NaN.
     """
-    value = snapshot_to_json(snapshot)
+    return struct_text(snapshot_to_json(snapshot))
+
+
+def struct_text(value: object) -> str:
+    """Returns the JSON of values in any depth, without a copy of each; their numbers were checked
+    before."""
     try:
         return _escaped(_to_line(value).decode())
     except UnicodeEncodeError:  # half a character, in what another machine sent
-        return dumps(value)
+        return dumps(msgspec.to_builtins(value))
 
 
 def loads(text: str | bytes, most_values: int | None = None, *, any_text: bool = False) -> Json:

@@ -181,13 +181,23 @@ class NameTable:
             self._devices = self._listed(session)
         return self._devices[uuid]
 
-    def series(self, session: TableSession, uuid: str, metric: str) -> int:
-        key = uuid, metric
-        if key not in self._series:
-            session.put("add_series", (self.device(session, uuid), metric))
-            found = session.run("find_series", (session.node, *key)).fetchone()
-            self._series[key] = Ids(*found).series
-        return self._series[key]
+    def series(self, uuid: str, metric: str) -> int:
+        """Returns the number of one that was added."""
+        return self._series[uuid, metric]
+
+    def add(self, session: TableSession, keys: Iterable[tuple[str, str]]) -> None:
+        """Adds all series that are new and their devices, and reads their numbers once."""
+        new = [key for key in dict.fromkeys(keys) if key not in self._series]
+        strange = {uuid for uuid, _ in new if uuid not in self._devices}
+        for uuid in strange:
+            session.put("add_device", (session.node, uuid))
+        if strange:
+            self._devices = self._listed(session)
+        for uuid, metric in new:
+            session.put("add_series", (self._devices[uuid], metric))
+        if new:
+            rows = session.run("list_series", (session.node,))
+            self._series = {(uuid, metric): number for uuid, metric, number in rows}
 
     def _listed(self, session: TableSession) -> dict[str, int]:
         found = session.run("list_devices", (session.node,))
@@ -199,7 +209,9 @@ class NameTable:
         """The series of a tick's values, by its devices and their metrics."""
         found = self._layouts.get(given)
         if found is None:
-            series = [self.series(session, uuid, m) for uuid, metrics in given for m in metrics]
+            keys = [(uuid, metric) for uuid, metrics in given for metric in metrics]
+            self.add(session, keys)
+            series = [self._series[key] for key in keys]
             found = HeadLayout.of(self.device(session, given[0][0]), series)
             if len(self._layouts) >= MOST_LAYOUTS:
                 self._layouts.clear()

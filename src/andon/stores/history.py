@@ -99,12 +99,14 @@ class HistoryTables:
         names = self._names
         with self._transaction() as session:
             names.describe(session, devices)
-            windows = set[tuple[Tier, int]]()
-            for device, metric, tier, since, body in blocks:
-                series = names.series(session, device, metric)
-                session.put("put_block", (series, tier, since, body))
-                windows.add((tier, since))
-            for tier, since in windows:
+            given = list(blocks)
+            names.add(session, [(device, metric) for device, metric, *_ in given])
+            rows = {
+                (names.series(device, metric), int(tier), since): body
+                for device, metric, tier, since, body in given
+            }
+            session.many("put_block", [(*place, body) for place, body in rows.items()])
+            for tier, since in {(tier, since) for _, _, tier, since, _ in given}:
                 if tier is Tier.RAW:  # a finished block has every tick of its window
                     end = since + WINDOW_MS[tier]
                     session.put("clear_head", (session.node, since, end))

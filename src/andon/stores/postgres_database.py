@@ -4,7 +4,7 @@ import os
 import select
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from typing import Any, Self
@@ -84,8 +84,20 @@ class PostgresSession(TableSession):
         self.add(self._cursor.mogrify(self._sql[name], given))
 
     def many(self, name: str, rows: Iterable[Given]) -> None:
+        at_once = list(rows) if f"{name}_rows" in self._sql else []
+        if at_once:
+            self.run(f"{name}_rows", [list(column) for column in zip(*at_once, strict=True)])
+            return
         for given in rows:
             self.put(name, given)
+
+    def copy(self, name: str, types: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+        """Sends rows in PostgreSQL's binary form: bytes stay as they are."""
+        self.send()
+        with self.connection.cursor().copy(self._sql[name]) as copying:
+            copying.set_types(types)
+            for row in rows:
+                copying.write_row(row)
 
     def add(self, statement: str) -> None:
         """Lets a statement without values wait for the others."""

@@ -3,13 +3,14 @@
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from operator import attrgetter
 
 from andon.errors import Conflict
-from andon.fleet.rules.nodes import FleetNode, Heartbeat
+from andon.fleet.rules.nodes import FleetNode, Heartbeat, NamedToken
 from andon.settings.store_url import StoreUrl
 from andon.stores.alerts import AlertTables
 from andon.stores.postgres import PostgresStore
-from andon.stores.postgres_database import PostgresDatabase
+from andon.stores.postgres_database import PostgresDatabase, PostgresSession
 from andon.stores.postgres_partitions import drop_partitions, make_partition, old_partitions
 from andon.stores.session import TableSession
 
@@ -42,10 +43,11 @@ class PostgresNodeStore:
     def take(self, heartbeats: Sequence[Heartbeat]) -> Sequence[Heartbeat]:
         self._drop_old()
         with self._database.transaction() as session:
+            assert isinstance(session, PostgresSession)
             names = sorted({beat.node for beat in heartbeats})
-            known = {n: tuple(more) for n, *more in session.run("reporters", (names,)).fetchall()}
-            hour = self._present_hour(session)
-            new = []
+            found = session.run("reporters", (names,)).fetchall()
+            known = {name: (node, run, sequence) for name, node, run, sequence, _ in found}
+            new, last = list[Heartbeat](), dict[int, Heartbeat]()
             for beat in heartbeats:
                 if beat.node not in known:
                     continue
@@ -55,12 +57,18 @@ class PostgresNodeStore:
                 if beat.sequence <= sequence:
                     continue
                 known[beat.node] = node, beat.session, beat.sequence
+                last[node] = beat
                 new.append(beat)
-                row = (beat.session, beat.sequence, beat.at, beat.sent, beat.snapshot, beat.ticks)
-                session.put("put_beat", (hour, node, *row))
-            for beat in {beat.node: beat for beat in new}.values():
-                facts = {name: getattr(beat, name) for name in _HEARD}
-                session.put("hear", {**facts, "node": known[beat.node][0]})
+            if new:
+                hour = self._present_hour(session, found[0][-1])
+                rows = [(hour, known[beat.node][0], *_opaque(beat)) for beat in new]
+                session.copy("put_beats", _BEAT_TYPES, rows)
+                heard = [(node, *_heard(beat)) for node, beat in last.items()]
+                session.run("hear", [list(column) for column in zip(*heard, strict=True)])
+            for beat in new:
+                if beat.has_notices:
+                    told = (beat.session, beat.sequence, beat.at, beat.snapshot)
+                    session.put("put_news", (known[beat.node][0], *told))
         return new
 
     def beats(self, name: str, since: float | None = None) -> Sequence[Heartbeat]:
@@ -85,9 +93,8 @@ class PostgresNodeStore:
             with suppress(Conflict), self._database.transaction() as session:
                 drop_partitions(session, "beat", old, None)
 
-    def _present_hour(self, session: TableSession) -> int:
+    def _present_hour(self, session: TableSession, hour: int) -> int:
         """Returns the hour of the server, whose partition is there then."""
-        hour: int = session.run("present_hour").fetchone()[0]
         if hour != self._hour:
             make_partition(session, "beat", hour)
             self._hour = hour
@@ -95,7 +102,9 @@ class PostgresNodeStore:
 
 
 _FACTS = ("name", "token_hash", "added", "drained", "revoked")
-_HEARD = ("session", "sequence", "at", "sent", "digest")
+_heard = attrgetter("session", "sequence", "at", "sent", "digest")
+_opaque = attrgetter("session", "sequence", "at", "sent", "snapshot", "ticks")
+_BEAT_TYPES = ("int4", "int4", "text", "int8", "float8", "float8", "bytea", "bytea")
 
 
 class PostgresNodePasts:
@@ -109,6 +118,27 @@ class PostgresNodePasts:
 
     def alerts(self, node: str) -> AlertTables:
         return AlertTables(self._database.of_node(node))
+
+    def news(self) -> Sequence[Heartbeat]:
+        with self._database.reading() as session:
+            return [Heartbeat(*row) for row in session.run("news").fetchall()]
+
+    def drop_news(self, taken: Sequence[Heartbeat]) -> None:
+        with self._database.transaction() as session:
+            session.many("drop_news", [(one.node, one.session, one.sequence) for one in taken])
+
+    def tokens(self) -> Sequence[NamedToken]:
+        with self._database.reading() as session:
+            return [NamedToken(*row) for row in session.run("named_tokens").fetchall()]
+
+    def add_token(self, token: NamedToken) -> bool:
+        with self._database.transaction() as session:
+            row = (token.name, token.hash, token.role, token.added)
+            return bool(session.run("add_named_token", row).rowcount)
+
+    def remove_token(self, name: str) -> bool:
+        with self._database.transaction() as session:
+            return bool(session.run("remove_named_token", (name,)).rowcount)
 
     def leads(self) -> bool:
         with self._database.guarded() as session:

@@ -23,7 +23,7 @@ def pack(session: TableSession, begin: int) -> Maintenance:
     columns = columns_in(ticks, begin)
     earlier = dict(session.run("window_blocks", (session.node, Tier.RAW, begin)).fetchall())
     made = [(series, packed(*points, earlier.get(series))) for series, points in columns.items()]
-    session.many("put_block", [(series, Tier.RAW, begin, body) for series, body in made])
+    session.many("put_block", [(series, int(Tier.RAW), begin, body) for series, body in made])
     session.put("clear_head", span)
     widen(session, Tier.RAW, begin, begin + RAW_WINDOW_MS)
     return Maintenance(packed_ticks=len(ticks), packed_blocks=len(columns))
@@ -46,7 +46,7 @@ def rolled_blocks(session: TableSession, tier: Tier, begin: int) -> tuple[Made, 
 def keep(session: TableSession, due: DueRoll, made: Made, damaged: int) -> Maintenance:
     """Write a rolled-up window."""
     tier, begin = due.tier, due.begin
-    rows = [(series, tier, begin, body) for series, body in made]
+    rows = [(series, int(tier), begin, body) for series, body in made]
     session.many("put_block", rows)
     found = None
     if not rows:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+import zlib
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
@@ -13,20 +14,29 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.errors import Invalid
+from andon.errors import Invalid, Unavailable
 from andon.fleet.link import HubLink
 from andon.fleet.rules.digest import Digest, encoded
-from andon.fleet.rules.heartbeat import HeartbeatHeader, deflated, heartbeat_body
+from andon.fleet.rules.heartbeat import (
+    HeartbeatHeader,
+    deflated,
+    heartbeat_body,
+    packed_ticks,
+)
 from andon.fleet.rules.past import PastPart, packed_past
 from andon.history.rules.codec import pack_points
+from andon.history.rules.series import tick_of
 from andon.history.rules.tiers import Tier
+from andon.model.alert_wire import notice_to_json
 from andon.model.device import Device
 from andon.model.wire import snapshot_to_json
 from andon.settings.store_url import parse_store_url
 from andon.stores.postgres_kind import PostgresKind
-from tests.integration.serving import Answer, Served, serving
+from andon.testing.notices import HOT, notice, over
+from tests.integration.serving import Answer, Served, andon, make_certificate, serving
 from tests.support.homes import own_folders
 from tests.support.postgres import server
+from tests.support.receiving import Receiver, receiving, status
 from tests.support.snapshots import farm
 from tests.support.waiting import wait_for
 
@@ -39,6 +49,8 @@ class FleetUnderTest(Struct, frozen=True):
     hub: Served
     folder: Path
     first_line: str
+    people: Receiver
+    """What people are told, by the hub at /hub and by nodes at /node."""
 
     def andon(self, *words: str) -> subprocess.CompletedProcess[str]:
         surroundings = {**os.environ, **own_folders(self.folder / "cli"), "COLUMNS": "140"}
@@ -52,6 +64,9 @@ class FleetUnderTest(Struct, frozen=True):
         done = self.andon(*words)
         assert done.returncode == 0, done.stderr
         return done.stdout
+
+    def shown(self, name: str) -> str:
+        return self.says("nodes", "show", name)
 
     def get(self, path: str) -> Answer:
         return self.hub.ask(path, **self.hub.bearer)
@@ -68,15 +83,24 @@ class FleetUnderTest(Struct, frozen=True):
         return self.says("nodes", "add", name).split()[0].partition("=")[2]
 
 
+def notifying(folder: Path, who: str, people: Receiver) -> str:
+    """Returns a file of settings with a webhook."""
+    file = folder / f"{who}.toml"
+    url = f"http://127.0.0.1:{people.port}/{who}"
+    file.write_text(f'[[alerts.notifier]]\nname = "people"\nkind = "webhook"\nurl = "{url}"\n')
+    return str(file)
+
+
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FleetUnderTest]:
     folder = tmp_path_factory.mktemp("fleet")
     url = server().schema("hub")
     book = own_folders(folder / "hub")["ANDON_LEASE_DIR"]
-    with serving(
-        folder / "hub", "--store", url, simulate=None, ANDON_LEASE_DIR=book, ANDON_NODE="hub"
-    ) as hub:
-        made = FleetUnderTest(hub, folder, "")
+    with receiving(status(200)) as people, serving(
+        folder / "hub", "--store", url, "--config", notifying(folder, "hub", people),
+        simulate=None, ANDON_LEASE_DIR=book, ANDON_NODE="hub",
+    ) as hub:  # fmt: skip
+        made = FleetUnderTest(hub, folder, "", people)
         token = made.added("n17")
         own = own_folders(folder / "n17")
         surroundings = {**os.environ, **own, "ANDON_HUB_TOKEN": token, "ANDON_NODE": "n17"}
@@ -84,16 +108,25 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FleetUnderTest]:
         agent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=surroundings)
         try:
             assert agent.stdout is not None
-            yield FleetUnderTest(hub, folder, agent.stdout.readline())
+            yield FleetUnderTest(hub, folder, agent.stdout.readline(), people)
         finally:
             agent.terminate()
             agent.communicate(timeout=30)
 
 
-def beat(sequence: int, node: str = "n18", session: str = "s", sent: float = 1000.0) -> bytes:
-    digest = encoded(Digest(node, "m", "1.0", gpus=4, models={"A100": 4}, utilization_percent=5.0))
+def beat(
+    sequence: int,
+    node: str = "n18",
+    session: str = "s",
+    sent: float = 1000.0,
+    machine: str = "m",
+    report: bytes = b"",
+    ticks: bytes = b"",
+) -> bytes:
+    models = {"A100": 4}
+    digest = encoded(Digest(node, machine, "1.0", gpus=4, models=models, utilization_percent=5.0))
     header = HeartbeatHeader(session, sequence, sent)
-    return heartbeat_body(header, digest, deflated({}), b"")
+    return heartbeat_body(header, digest, report or deflated({}), ticks)
 
 
 def test_the_agent_says_what_it_sent(fleet: FleetUnderTest) -> None:
@@ -168,15 +201,17 @@ def test_bad_input_is_refused_with_the_reason_and_the_hub_goes_on(fleet: FleetUn
     token = fleet.added("n18")
     path = "/api/heartbeat"
     assert fleet.post(path, beat(1), token).json()["drained"] is False
-    for body, status, reason in (
+    assert fleet.post(path, beat(5, session="t"), token).status == 200
+    for body, code, reason in (
         (beat(1), 409, "taken already"),
+        (beat(4, session="t"), 409, "or a later one, was taken already"),
         (b"nonsense", 422, "not a heartbeat"),
         (beat(2, "n17"), 422, "of the node n18, not of n17"),
         (beat(2).replace(b"/1\n", b"/9\n"), 422, "does not know"),
         (b"x" * (2 << 20), 413, "too large"),
     ):
         answer = fleet.post(path, body, token)
-        assert (answer.status, reason in answer.body) == (status, True), answer.body
+        assert (answer.status, reason in answer.body) == (code, True), answer.body
     assert fleet.post(path, beat(2), "wrong").status == 401
     assert fleet.post("/api/past", b"nonsense", token).status == 422
     assert fleet.post(path, beat(2), token).status == 200
@@ -184,8 +219,63 @@ def test_bad_input_is_refused_with_the_reason_and_the_hub_goes_on(fleet: FleetUn
     for kind in ("repeated", "invalid", "other_node", "version", "too_large", "token"):
         assert f'andon_hub_refused_total{{kind="{kind}"}}' in counted
     assert "its clock is" in fleet.says("nodes", "show", "n18")
+    bomb = beat(3, report=zlib.compress(b"[" * (64 << 20)), ticks=zlib.compress(b"[" * (64 << 20)))
+    assert fleet.post(path, bomb, token).status == 200, "opaque parts are read when asked for"
+    below = fleet.get("/api/nodes/n18/snapshot")
+    assert (below.status, "too large" in below.body) == (422, True), below.body
+    assert fleet.get("/api/nodes").status == 200
     fleet.says("nodes", "remove", "n18")
-    assert fleet.post(path, beat(3), token).status == 401
+    assert fleet.post(path, beat(4), token).status == 401
+
+
+def test_two_machines_under_one_name_are_noticed(fleet: FleetUnderTest) -> None:
+    token, now = fleet.added("n30"), time.time()
+    for machine in "ab":
+        body = beat(1, "n30", machine, now, machine)
+        assert fleet.post("/api/heartbeat", body, token).status == 200
+    wait_for(lambda: "two machines report under this name" in fleet.shown("n30"), 20)
+    fleet.says("nodes", "remove", "n30")
+
+
+def test_readings_of_a_wrong_clock_are_placed_by_the_hubs(fleet: FleetUnderTest) -> None:
+    token, now = fleet.added("n31"), time.time()
+    wrong = now + 7200.0
+    seen = replace(farm(), node="n31", at=wrong)
+    report = deflated({"snapshot": snapshot_to_json(seen)})
+    ticks = packed_ticks([tick_of(replace(seen, at=wrong - n)) for n in range(5, 0, -1)])
+    body = beat(1, "n31", sent=wrong, report=report, ticks=ticks)
+    assert fleet.post("/api/heartbeat", body, token).status == 200
+    wait_for(lambda: "its clock is 2 h ahead" in fleet.shown("n31"), 20)
+    shown = fleet.get("/api/nodes/n31/snapshot").json()["at"]
+    assert abs(shown - now) < 120
+    metric = f"/api/nodes/n31/devices/{seen.devices[0].device.uuid}/history?metric=power_watts"
+
+    def readings(since: float) -> int:
+        found = fleet.get(f"{metric}&since={since}&until={since + 600}&points=1").json()
+        return sum(one["count"] for one in found["buckets"])
+
+    assert (readings(now - 300), readings(wrong - 300)) == (5, 0)
+    fleet.says("nodes", "remove", "n31")
+
+
+def test_what_cannot_start_says_why_in_one_line(tmp_path: Path) -> None:
+    database = server()
+    newer = database.schema("newer")
+    PostgresKind.open_nodes(parse_store_url(newer)).close()
+    database.sql("INSERT INTO andon_schema VALUES (999)", newer)
+    for command, words in (
+        (("hub", "--port", "0", "--store", newer), "was written by a newer andon (format 999"),
+        (("agent", "--hub", "http://"), "http://"),
+        (("nodes", "--url", "http://"), "http://"),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "andon.cli", *command],
+            capture_output=True, text=True, timeout=60, check=False,
+            env={**os.environ, **own_folders(tmp_path)},
+        )  # fmt: skip
+        assert done.returncode in (2, 3, 4)
+        assert words in done.stderr, done.stderr
+        assert len(done.stderr.splitlines()) <= 2, "a sentence and a hint"
 
 
 def test_a_name_is_added_once_and_only_by_who_may(fleet: FleetUnderTest) -> None:
@@ -205,6 +295,109 @@ def test_an_agent_without_a_token_or_with_another_hub_says_so(fleet: FleetUnderT
         )  # fmt: skip
         assert done.returncode == 4
         assert words in done.stderr
+
+
+def test_a_named_token_may_what_its_role_says(fleet: FleetUnderTest) -> None:
+    token = fleet.says("token", "add", "ops", "--role", "operate").strip()
+    bearer = {"Authorization": f"Bearer {token}"}
+    listed = fleet.says("token").splitlines()
+    assert listed[1].split()[:2] == ["ops", "operate"]
+    asked = {"Content_Type": "application/json", **bearer}
+    for path, body, code in (
+        ("/api/nodes/n17/drain", "", 200),
+        ("/api/nodes/n17/resume", "", 200),
+        ("/api/nodes", '{"name": "n99"}', 403),
+        ("/api/tokens", '{"name": "me", "role": "admin"}', 403),
+    ):
+        assert fleet.hub.ask(path, "POST", body, **asked).status == code, path
+    assert fleet.hub.ask("/api/nodes/n17/devices", **bearer).status == 200
+    log = next((fleet.folder / "hub").rglob("audit.jsonl")).read_text()
+    done = [json.loads(line) for line in log.splitlines() if '"token ops"' in line]
+    assert {(one["action"], one["key"]) for one in done} >= {("drain", "named")}
+    assert fleet.andon("token", "add", "ops", "--role", "read").returncode == 6
+    fleet.says("token", "remove", "ops")
+    assert fleet.hub.ask("/api/nodes", **bearer).status == 401
+    assert fleet.andon("token", "remove", "ops").returncode == 5
+
+
+def test_a_hub_with_a_certificate_of_its_own_is_pinned(fleet: FleetUnderTest) -> None:
+    certificate, key = make_certificate(fleet.folder)
+    book = own_folders(fleet.folder / "tls")["ANDON_LEASE_DIR"]
+    with serving(
+        fleet.folder / "tls", "--store", server().schema("tls"), "--tls-cert", str(certificate),
+        "--tls-key", str(key), simulate=None, ANDON_LEASE_DIR=book, ANDON_NODE="tls",
+    ) as hub:  # fmt: skip
+        done = andon(
+            fleet.folder / "tls", "nodes", "add", "n30", "--url", hub.url,
+            SSL_CERT_FILE=str(certificate),
+        )  # fmt: skip
+        assert done.code == 0, done.err
+        token, pin, *command = done.out.split()
+        assert command == ["andon", "agent", "--hub", hub.url]
+        secret, pinned = token.partition("=")[2], pin.partition("=")[2]
+        link = HubLink(hub.url, secret, pin=pinned)
+        assert link.send("/api/heartbeat", b"")["drained"] is False
+        link.close()
+        with pytest.raises(Unavailable, match="another certificate"):
+            HubLink(hub.url, secret, pin="sha256:" + "0" * 64).send("/api/heartbeat", b"")
+        with pytest.raises(Unavailable, match="certificate is refused: self-signed"):
+            HubLink(hub.url, secret).send("/api/heartbeat", b"")
+
+
+def heard_of(fleet: FleetUnderTest, node: str) -> list[str]:
+    """Returns who told people of a node, for each message."""
+    return [one.path for one in fleet.people.got if node.encode() in one.body]
+
+
+def test_the_hub_notifies_people_of_its_nodes_and_the_node_does_not(fleet: FleetUnderTest) -> None:
+    own = own_folders(fleet.folder / "n22")
+    more = {"ANDON_HUB_TOKEN": fleet.added("n22"), "ANDON_NODE": "n22",
+            "ANDON_SIMULATE_FAULTS": "lost:0@1"}  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "andon.cli",
+        "agent",
+        "--hub",
+        fleet.hub.url,
+        "--simulate",
+        "1",
+        "--quiet",
+        "--config",
+        notifying(fleet.folder, "node", fleet.people),
+    ]
+    agent = subprocess.Popen(command, env={**os.environ, **own, **more})
+    try:
+        wait_for(lambda: heard_of(fleet, "n22"), 90)
+        told = next(one.body for one in fleet.people.got if b"n22" in one.body)
+        assert b"CRITICAL n22: GPU 0" in told
+        wait_for(lambda: not server().sql("SELECT * FROM news", server().schema("hub")))
+    finally:
+        agent.terminate()
+        agent.wait(30)
+    assert heard_of(fleet, "n22") == ["/hub"]
+    fleet.says("nodes", "remove", "n22")
+
+
+def test_what_a_node_reports_again_is_told_once(fleet: FleetUnderTest) -> None:
+    token, url = fleet.added("n23"), server().schema("hub")
+    first = notice(replace(HOT, message="n23 is hot"))
+    told = notice(replace(HOT, id="thermal@GPU-9#1", message="n23 told this itself"))
+    for sequence, parts in ((1, [(first, False)]), (2, [(first, False), (told, True)]),
+                            (3, [(over(HOT), False)]), (4, [(first, False)])):  # fmt: skip
+        rows = [{"notice": notice_to_json(one), "told": mark} for one, mark in parts]
+        digest = encoded(Digest("n23", "m", "1.0", notices=len(rows)))
+        header = HeartbeatHeader("s", sequence, time.time())
+        body = heartbeat_body(header, digest, deflated({"notices": rows}), b"")
+        answer = fleet.post("/api/heartbeat", body, token).json()
+        assert answer["notifies"] is True
+        wait_for(lambda: not server().sql("SELECT * FROM news", url))
+    wait_for(lambda: len(heard_of(fleet, "n23")) >= 2)
+    bodies = [one.body for one in fleet.people.got if b"n23" in one.body]
+    assert [b"n23 is hot" in body for body in bodies] == [True, False]
+    assert b"Resolved" in bodies[1] or b"RESOLVED" in bodies[1]
+    assert not any(b"told this itself" in body for body in bodies)
+    fleet.says("nodes", "remove", "n23")
 
 
 def test_blocks_of_a_node_are_its_history(fleet: FleetUnderTest) -> None:
@@ -240,6 +433,9 @@ def test_a_silent_node_is_stale_and_its_devices_are_not_read(fleet: FleetUnderTe
     states = fleet.get("/api/nodes/n21/devices").json()["items"]
     assert {one["state"] for one in states} == {"stale"}
     assert "n21 is stale" in states[0]["reason"]
+    back = heartbeat_body(HeartbeatHeader("s", 2, time.time()), digest, report, b"")
+    assert fleet.post("/api/heartbeat", back, token).status == 200
+    wait_for(lambda: "Healthy ✓" in fleet.shown("n21"), 20)
 
 
 def test_one_of_two_hubs_leads(fleet: FleetUnderTest) -> None:

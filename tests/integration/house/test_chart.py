@@ -16,12 +16,11 @@ VERSIONS = [f"1.{minor}" for minor in range(25, 38)]
 EVERY = {
     "image": "registry.example/andon:1", "jobsNamespace": "team", "people": ["researchers"],
     "agent": {"nodeSelector": {"gpu": "yes"}, "runtimeClassName": "nvidia",
-              "tokensSecret": "tokens", "podResources": "/var/lib/kubelet/pod-resources",
-              "tolerations": [{"key": "gpu", "operator": "Exists"}]},
+              "tokensSecret": "tokens", "tolerations": [{"key": "gpu", "operator": "Exists"}]},
     "hub": {"replicas": 2, "secret": "hub", "tlsSecret": "tls", "url": "https://hub:26366",
             "allowedNamespaces": [{"matchLabels": {"team": "a"}}]},
 }  # fmt: skip
-NONE = {"agent": {"nodeSelector": {}, "tolerations": [], "podResources": ""},
+NONE = {"agent": {"nodeSelector": {}, "tolerations": []},
         "hub": {"enabled": False}}  # fmt: skip
 
 
@@ -55,7 +54,7 @@ def test_the_rendered_form_is_what_helm_makes(helm: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("values", [{}, EVERY, NONE], ids=["usual", "every", "none"])
 def test_every_version_takes_what_it_makes(helm: str, tmp_path: Path, values: Any) -> None:
-    from kubernetes_validate import validate  # type: ignore[import-untyped]
+    from kubernetes_validate import validate
 
     objects = [one for one in yaml.safe_load_all(rendered(helm, tmp_path, values)) if one]
     assert objects

@@ -139,7 +139,9 @@ def test_where_nobody_holds_one_the_page_teaches(seen: Window, home: Served) -> 
 def test_a_book_that_cannot_be_read_is_no_empty_list(seen: Window, tmp_path: Path) -> None:
     house = tmp_path / "house"
     book = str(house / "book")
-    with serving(tmp_path / "server", simulate=1, HOME=str(house), ANDON_LEASE_DIR=book) as served:
+    with serving(
+        tmp_path / "server", "--no-history", simulate=1, HOME=str(house), ANDON_LEASE_DIR=book
+    ) as served:
         show(seen.page, served)
         expect(seen.page.get_by_text("The lease book cannot be read")).to_be_visible()
         expect(seen.page.get_by_role("main")).to_contain_text("is under a home directory")
@@ -469,7 +471,7 @@ def test_a_process_says_which_lease_it_works_under(
     page = seen.page
     with (
         running("run", "--gpus", "1", "--devices", "0", *WORK) as process,
-        serving_node(tmp_path / "server") as served,
+        serving_node(tmp_path / "server", "--no-history") as served,
     ):
         assert line(process) == "started"
         node.change(0, processes=(StandInProcess(work_pid(), memory=2 * GIB),))

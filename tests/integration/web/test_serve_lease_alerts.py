@@ -21,6 +21,7 @@ from tests.integration.leasing import FOREVER, held, kill, line, running, work_p
 from tests.integration.parts import wait_until
 from tests.integration.serving import Served, serving
 from tests.standin import StandIn, StandInDevice, StandInProcess
+from tests.support.homes import own_folders
 from tests.support.waiting import wait_for
 
 PYTHON = sys.executable
@@ -39,14 +40,48 @@ interval = 0.2
 """
 
 
-@pytest.fixture
-def served(node: StandIn, own_places: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
-    """Over two devices of the stand-in; every duration is a second or two."""
-    (own_places / "andon.toml").write_text(HASTE)
-    node.write(StandIn.devices(2))
-    monkeypatch.setenv("ANDON_CONFIG", str(own_places / "andon.toml"))
-    with serving(own_places / "state", "--no-history", simulate=None) as made:
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("served")
+
+
+@pytest.fixture(scope="module")
+def environment(place: Path, library: Path) -> dict[str, str]:
+    (place / "andon.toml").write_text(HASTE)
+    (place / "node").mkdir()
+    return {
+        **StandIn(place / "node").environment(library),
+        **own_folders(place),
+        "HOME": "/nonexistent",
+        "ANDON_CONFIG": str(place / "andon.toml"),
+    }
+
+
+@pytest.fixture(scope="module")
+def home(place: Path, environment: dict[str, str]) -> Iterator[Served]:
+    """One server for all, over two devices of the stand-in; every duration is a second or two."""
+    StandIn(place / "node").write(StandIn.devices(2))
+    given: dict[str, Any] = environment
+    with serving(place / "state", "--no-history", simulate=None, **given) as made:
         yield made
+
+
+@pytest.fixture
+def node(place: Path) -> StandIn:
+    return StandIn(place / "node")
+
+
+@pytest.fixture
+def served(
+    home: Served, node: StandIn, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Served]:
+    """The server with idle devices and an empty book, for commands beside it."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    node.write(StandIn.devices(2))
+    yield home
+    node.write(StandIn.devices(2))
+    wait_until(lambda: not holders(home), "the end of what the test left")
 
 
 def holders(served: Served) -> dict[str, list[dict[str, Any]]]:
@@ -54,14 +89,15 @@ def holders(served: Served) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def firing(served: Served, rule: str) -> dict[str, Any] | None:
+def firing(served: Served, rule: str, lease: str = "") -> dict[str, Any] | None:
+    """The alert by this rule, or the one about a lease: that of an earlier test ends later."""
     said = served.ask(f"/api/alerts?state=firing&rule={rule}", **served.bearer).json()["alerts"]
-    return said[0] if said else None
+    return next((one for one in said if not lease or one["subject"] == f"lease:{lease}"), None)
 
 
-def told(served: Served, rule: str) -> dict[str, Any]:
-    wait_until(lambda: firing(served, rule), f"{rule} fires")
-    found = firing(served, rule)
+def told(served: Served, rule: str, lease: str = "") -> dict[str, Any]:
+    wait_until(lambda: firing(served, rule, lease), f"{rule} fires")
+    found = firing(served, rule, lease)
     assert found is not None
     return found
 
@@ -122,8 +158,7 @@ def test_an_idle_lease_is_told_to_its_owner_and_over_when_it_is_given_back(
     with running("lease", "--devices", "0", "--for", "1h", "--", PYTHON, "-c", FOREVER) as process:
         assert line(process) == "started"
         [name] = held()
-        found = told(served, "idle_lease")
-        assert found["subject"] == f"lease:{name}"
+        found = told(served, "idle_lease", name)
         assert found["message"].startswith(f"Lease {name} ({ME}) has left GPU 0 idle")
         assert found["advice"].endswith(f"andon release {name}")
         assert [party["user"] for party in found["affected"]] == [ME]
@@ -131,7 +166,7 @@ def test_an_idle_lease_is_told_to_its_owner_and_over_when_it_is_given_back(
         listed = andon("alerts", "--url", served.url)
         assert f"idle_lease@{name}" in listed.out
         assert andon("release", name).code == 0
-        wait_until(lambda: not firing(served, "idle_lease"), "its end")
+        wait_until(lambda: not firing(served, "idle_lease", name), "its end")
         assert firing(served, "idle") is None
 
 
@@ -166,8 +201,7 @@ def test_an_orphan_made_by_a_kill_is_told_with_the_command_that_ends_it(served: 
         process.wait()
         kill(pid)
         wait_for(lambda: not is_alive(pid))
-        found = told(served, "orphan")
-        assert found["subject"] == f"lease:{name}"
+        found = told(served, "orphan", name)
         assert f"Lease {name} ({ME}) is orphaned: its holder exited" in found["message"]
         assert "GPU 0 withheld" in found["message"]
         left = found["affected"][0]["pid"]
@@ -195,8 +229,8 @@ def test_memory_that_stays_when_its_lease_ended_is_a_ghost(served: Served, node:
     assert re.search(r"0 +H200 .* 22.0 GiB used by no visible process", free.out)
 
 
-def test_a_hostile_book_leaves_the_server_well_and_says_who(served: Served, tmp_path: Path) -> None:
-    folder = tmp_path / "book" / "leases"
+def test_a_hostile_book_leaves_the_server_well_and_says_who(served: Served, place: Path) -> None:
+    folder = place / "book" / "leases"
     assert andon("run", "--", "true").code == 0  # makes the book
     (folder / "x.lease").write_bytes(b"\x00" * 100_000)
     os.mkfifo(folder / "y.lease")
@@ -268,7 +302,7 @@ def test_simulated_devices_are_leased_and_shown_and_never_mix(
         wait_until(lambda: holders(served), "the holder")
         [[one]] = holders(served).values()
         assert (one["lease"], one["state"]) == (name, "held")
-        assert told(served, "idle_lease")["subject"] == f"lease:{name}"
+        assert told(served, "idle_lease", name)
         # What the server heard of a device withholds it from those who look but once.
         told(served, "xid")
         free = andon("free", "--simulate", "2")

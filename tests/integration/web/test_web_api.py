@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from andon.access.roles import BLIND
 from andon.alerts.rules.self_checks import StoreStats
-from andon.fleet.rules.states import NodeList, list_to_json
+from andon.fleet.rules.states import NodeList, list_to_text
 from andon.model import wire, wire_in
 from andon.model.device import Snapshot, State
 from andon.model.lease_list import LeaseList
@@ -42,8 +42,10 @@ GOLDEN: dict[str, Callable[[Snapshot], wire.Json]] = {
     "event-high_gpu_usage_alert": lambda s: payloads.high_usage(s, payloads.busy_uuids(s)),
     "event-snapshot": wire.snapshot_to_json,
     "system": payloads.system,
-    "nodes": lambda s: list_to_json(
-        NodeList(AT, False, (own_row(s, LeaseList(AT), (), {"warning": 1}, AT + 0.5),))
+    "nodes": lambda s: wire.loads(
+        list_to_text(
+            NodeList(AT, False, (own_row(s, LeaseList(AT), (), {"warning": 1}, AT + 0.5),))
+        )
     ),
     "why": lambda s: payloads.why([s], "2"),
 }

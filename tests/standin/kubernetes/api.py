@@ -42,6 +42,7 @@ class ApiServer:
     ) -> None:
         self.objects, self.kubelet, self.faults = objects, kubelet, Faults()
         self.requests = list[str]()
+        self.certificate = certificate
         outer = self
 
         class Handler(_Handler):

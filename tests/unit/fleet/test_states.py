@@ -11,10 +11,11 @@ from andon.fleet.rules.states import (
     clock_trouble,
     holders_in_words,
     list_from_json,
-    list_to_json,
+    list_to_text,
     offers,
     row_of,
 )
+from andon.model.wire import loads
 
 AT = 1_794_000_000.0
 NODE = FleetNode("n17", "hash", AT, heard=AT, sent=AT)
@@ -78,4 +79,8 @@ def test_models_memory_drained_and_silent_nodes() -> None:
 
 def test_a_list_is_read_back() -> None:
     listed = NodeList(AT, True, (with_free("n17", "1 6"), row_of(NODE, DIGEST, AT)))
-    assert list_from_json(list_to_json(listed)) == listed
+    assert list_from_json(loads(list_to_text(listed))) == listed
+    odd = NodeRow("n1", NodeState.LOST, reason="a\ud800\u202eb")
+    text = list_to_text(NodeList(AT, True, (odd,)))
+    assert "\\u202e" in text, "what turns a line around is escaped"
+    assert list_from_json(loads(text.encode("utf-8", "replace"))).nodes[0].reason == "a?\u202eb"

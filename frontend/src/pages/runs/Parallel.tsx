@@ -4,7 +4,7 @@ import type { RunEntry } from "../../api/types";
 import { runLink } from "../../lib/router";
 import { axesOf, axisOf, type RunField, textOf } from "./fields";
 
-const [HIGH, TOP, BOTTOM] = [200, 24, 176];
+const [HIGH, TOP, BOTTOM] = [210, 34, 186];
 
 export function Parallel({ runs, fields }: { runs: RunEntry[]; fields: RunField[] }) {
   const [seen, setSeen] = useState<RunEntry | null>(null);
@@ -23,7 +23,7 @@ export function Parallel({ runs, fields }: { runs: RunEntry[]; fields: RunField[
             <line className="axis" x1={x(place)} x2={x(place)} y1={TOP} y2={BOTTOM} />
             <text x={x(place)} y={12} textAnchor="middle">{axis.field.title}</text>
             <text className="dim" x={x(place)} y={BOTTOM + 16} textAnchor="middle">{axis.low}</text>
-            <text className="dim" x={x(place) + 4} y={TOP + 10}>{axis.high}</text>
+            <text className="dim" x={x(place)} y={TOP - 6} textAnchor="middle">{axis.high}</text>
           </g>
         ))}
         {runs.map((run) => (

@@ -70,8 +70,10 @@ export function variedParams(runs: RunEntry[], fields: RunField[]): RunField[] {
 
 /** What a group is drawn by, from left to right: its parameters, then what came of them. */
 export function axesOf(runs: RunEntry[], fields: RunField[]): RunField[] {
-  const results = fields.filter((field) => field.number && (field.id.startsWith("value:") || ["duration", "energy"].includes(field.id)) && runs.some((run) => field.of(run) !== null));
-  return [...variedParams(runs, fields), ...results].slice(0, MOST_AXES);
+  const known = fields.filter((field) => field.number && runs.some((run) => field.of(run) !== null));
+  const logged = known.filter((field) => field.id.startsWith("value:")).slice(0, 4);
+  const cost = known.filter((field) => ["duration", "energy"].includes(field.id));
+  return [...variedParams(runs, fields), ...logged, ...cost].slice(0, MOST_AXES);
 }
 
 export interface Axis {

@@ -113,7 +113,8 @@ class KubernetesCluster:
         return self._logs.read(pods, start, most_bytes, settled)
 
     def nodes(self) -> Sequence[ClusterNode]:
-        rooms, looks = self._rooms(), self._looks()
+        rooms = self._rooms()
+        looks = self._looks(rooms)
         return [placing.cluster_node(room, looks.get(room.name)) for room in rooms]
 
     def reasons(self, job: str) -> Sequence[ClusterReason]:
@@ -129,7 +130,7 @@ class KubernetesCluster:
         if found.state is JobState.WAITING:
             (explained,) = self._explained([found])
             if explained.reason != found.reason:
-                text, advice = explained.reason or text, self._advice(found)
+                return [ClusterReason(explained.reason or text, self._advice(found))]
         said = self._event(found, pod)
         if said and said not in text:
             text = f"{text}: {said}" if text else said
@@ -282,8 +283,9 @@ class KubernetesCluster:
         nodes = self._list(NODES, KubernetesNode)
         return placing.rooms_of(nodes, self._list(PODS, ApiPod, fieldSelector=RUNNING))
 
-    def _looks(self) -> Mapping[str, NodeLook]:
-        return hub_looks(self._options.hub, self._seconds)
+    def _looks(self, rooms: Sequence[Room] = ()) -> Mapping[str, NodeLook]:
+        """Returns what the hub knows of the nodes; of these rooms also who leaves GPUs idle."""
+        return hub_looks(self._options.hub, rooms)
 
     def _explained(self, jobs: list[ClusterJob]) -> list[ClusterJob]:
         """Says of the jobs that find no node what they lack, in place of the scheduler's words."""
@@ -292,14 +294,16 @@ class KubernetesCluster:
         if not waiting:
             return jobs
         try:
-            rooms, looks = self._rooms(), self._looks()
+            rooms = self._rooms()
+            looks = self._looks(rooms)
         except AndonError:  # the scheduler's own words will do
             return jobs
         said = {one.id: placing.short_of(one.gpus or 0, None, rooms, looks)[0] for one in waiting}
         return [replace(one, reason=said.get(one.id, one.reason)) for one in jobs]
 
     def _advice(self, job: ClusterJob) -> str:
-        return placing.short_of(job.gpus or 0, None, self._rooms(), self._looks())[1]
+        rooms = self._rooms()
+        return placing.short_of(job.gpus or 0, None, rooms, self._looks(rooms))[1]
 
     def _troubles(self, job: ClusterJob, pod: ApiPod | None) -> list[ClusterReason]:
         """Returns what is wrong with a job that runs."""

@@ -1,4 +1,4 @@
-"""The output of a job, from its file in the folder of outputs."""
+"""A part of a job's output, of whole characters: from a position on, or the end of it."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ from andon.model.job.cluster import ClusterLog
 
 
 def read_output(path: Path, start: int | None, most_bytes: int, ended: bool) -> ClusterLog:
-    """Returns a part of it, of whole characters: from a position on, or the end of it."""
+    """Returns a part of a file."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -19,6 +19,11 @@ def read_output(path: Path, start: int | None, most_bytes: int, ended: bool) -> 
         return ClusterLog(0, 0, "", ended)
     except OSError as exc:
         raise Unavailable(f"its output cannot be read: {exc.strerror}") from exc
+    return part_of(part, begin, size, ended)
+
+
+def part_of(part: bytes, begin: int, size: int, ended: bool) -> ClusterLog:
+    """Returns bytes from this position on, of an output that is so large; `ended`: for good."""
     whole = _whole_characters(part) if begin + len(part) < size or not ended else part
     end = begin + len(whole)
     return ClusterLog(begin, end, whole.decode("utf-8", "replace"), ended and end == size)

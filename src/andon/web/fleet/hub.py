@@ -35,15 +35,23 @@ class _Heard(Struct):
 class Hub:
     """Calls may come from any thread; those that read the database block."""
 
-    def __init__(self, open_store: Callable[[], NodeStore]) -> None:
-        """The store is opened when it is first used, and tried again while it is away."""
-        self._open = open_store
+    def __init__(
+        self,
+        open_store: Callable[[], NodeStore],
+        notifies: bool = False,
+        pin: str | None = None,
+    ) -> None:
+        """The store is opened when it is first used, and tried again while it is away. `notifies`
+        if it has notifiers: nodes then leave their notices to it. `pin` is the fingerprint of its
+        certificate, if nodes cannot know it otherwise."""
+        self._open, self.notifies, self.pin = open_store, notifies, pin
         self._store: NodeStore | None = None
         self._opening = threading.Lock()
         self.refused: Counter[str] = Counter()
         """How many requests of nodes were refused, by kind."""
         self._lock = threading.Lock()
         self._read, self._nodes = float("-inf"), dict[str, FleetNode]()
+        self._by_token: dict[str, FleetNode] = {}
         self._digests: dict[str, tuple[bytes, Digest | None]] = {}
         self._heard: dict[str, _Heard] = {}
 
@@ -59,6 +67,7 @@ class Hub:
         with self._lock:
             if time.monotonic() - self._read > fresh_seconds:
                 self._nodes = {node.name: node for node in self.store.nodes()}
+                self._by_token = {node.token_hash: node for node in self._nodes.values()}
                 self._read = time.monotonic()
             return self._nodes
 
@@ -70,8 +79,7 @@ class Hub:
 
     def reporter(self, token: str) -> FleetNode | None:
         """Returns whose token it is, from what was last read; no one else may report for it."""
-        digest = _hashed(token)
-        return next((one for one in self._nodes.values() if one.token_hash == digest), None)
+        return self._by_token.get(_hashed(token))
 
     def rows(self) -> list[NodeRow]:
         now = time.time()
@@ -85,8 +93,14 @@ class Hub:
         return self._row(found, time.time())
 
     def hear(self, beat: Heartbeat, digest: Digest) -> None:
-        """Notes which machine a heartbeat came from."""
+        """Notes a heartbeat that was stored: it is listed at once, and its machine is known."""
         now = time.monotonic()
+        self._digests[beat.node] = beat.digest, digest
+        node = self._nodes.get(beat.node)
+        if node is not None:
+            self._nodes[beat.node] = replace(
+                node, heard=beat.at, sent=beat.sent, digest=beat.digest
+            )
         known = self._heard.setdefault(beat.node, _Heard(digest.machine, now))
         if known.machine == digest.machine:
             known.at = now

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from andon.errors import AndonError, Invalid, Unavailable
 from andon.failures.rules.repeats import RepeatLimiter
-from andon.fleet.link import HEARTBEAT, PAST
+from andon.fleet.link import HEARTBEAT, HUB_HEADER, PAST
 from andon.fleet.rules.heartbeat import MOST_BODY_BYTES, NEWER, read_heartbeat
 from andon.fleet.rules.nodes import FleetNode, Heartbeat
 from andon.model import wire
@@ -22,8 +22,11 @@ from andon.web.transport.places import SEAT, Seat
 
 log = logging.getLogger("andon.hub")
 
-BATCH_SECONDS = 0.05
+BATCH_SECONDS = 0.1
 """Heartbeats that come within this time are committed together."""
+MOST_PASTS = 8
+"""Parts of nodes' pasts that wait for the database; after an outage all nodes send theirs. One that
+would wait longer is asked to come again, and reports meanwhile."""
 LOOK_SECONDS = 2.0
 """How often an unknown token makes the hub look for new nodes."""
 PATHS = frozenset({HEARTBEAT, PAST})
@@ -48,6 +51,8 @@ class Ingest:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="andon hub")
         self._past_pool = ThreadPoolExecutor(1, thread_name_prefix="andon hub past")
         self._pending: list[Pending] = []
+        self._committing, self._overdue = False, False
+        self._pasts = 0
         self._looked = float("-inf")
         self._told = RepeatLimiter()
 
@@ -67,6 +72,7 @@ class Ingest:
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(answer)).encode()),
+            (HUB_HEADER.lower().encode(), b"1"),
             NO_STORE,
         ]
         await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -97,18 +103,23 @@ class Ingest:
         if not body:
             pass  # a node that starts asks whether it may report
         elif path == PAST:
-            await asyncio.get_running_loop().run_in_executor(
-                self._past_pool, self._past, node, body
-            )
+            await self._past(node, body)
         else:
             await self._beat(node, body, at)
-        return wire.dumps({"at": at, "drained": node.drained}).encode()
+        said = {"at": at, "drained": node.drained, "notifies": self._hub.notifies}
+        return wire.dumps(said).encode()
 
-    def _past(self, node: FleetNode, body: bytes) -> None:
+    async def _past(self, node: FleetNode, body: bytes) -> None:
+        if self._pasts >= MOST_PASTS:
+            raise Unavailable("the hub takes what other nodes sent first", hint="send it again")
+        self._pasts += 1
         try:
-            self._take_past(node, body)
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._past_pool, self._take_past, node, body)
         except Invalid as wrong:
             raise Refused(422, "invalid", wrong.reason, wrong.hint) from wrong
+        finally:
+            self._pasts -= 1
 
     async def _beat(self, node: FleetNode, body: bytes, at: float) -> None:
         try:
@@ -127,10 +138,20 @@ class Ingest:
         self._hub.hear(beat, digest)
 
     def _start(self) -> None:
-        """Commits what has come, in order: the thread does one batch after the other."""
-        pending, self._pending = self._pending, []
+        """Commits what has come. While a commit is under way, more is gathered for the next one: a
+        slow disk makes batches larger, not many."""
+        self._overdue = self._committing
+        if self._committing:
+            return
+        pending, self._pending, self._committing = self._pending, [], True
         task = asyncio.ensure_future(self._commit(pending))
-        task.add_done_callback(lambda done: done.exception())
+        task.add_done_callback(self._committed)
+
+    def _committed(self, done: "asyncio.Future[None]") -> None:
+        done.exception()
+        self._committing = False
+        if self._overdue:
+            self._start()
 
     async def _commit(self, pending: list[Pending]) -> None:
         beats = [beat for beat, _ in pending]

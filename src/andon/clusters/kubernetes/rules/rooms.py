@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from andon.clusters.kubernetes.rules.objects import ApiPod, KubernetesNode, condition_of
-from andon.clusters.kubernetes.rules.quantities import gpus_in, pod_gpus
+from andon.clusters.kubernetes.rules.quantities import gpus_in, pod_gpus, total
 from andon.jobs.rules.best_nodes import IdleLimits, best_nodes
 from andon.model.job.cluster import ClusterNode
 from andon.units import human_seconds
@@ -65,6 +65,10 @@ class Room(Struct, frozen=True):
     claims: int = 0
     """Pods whose devices are allocated by claims, which are not counted."""
     trouble: str | None = None
+    holders: Mapping[str, int] = field(default_factory=dict)
+    """How many GPUs each pod asks for: `team-a/notebook-7`."""
+    uids: Mapping[str, str] = field(default_factory=dict)
+    """The same pods by their uid."""
 
     def free(self, resource: str | None = None) -> int:
         """Returns what a pod could still get of one resource, or of all; 0 if it takes none."""
@@ -76,32 +80,33 @@ class Room(Struct, frozen=True):
 def rooms_of(nodes: Iterable[KubernetesNode], pods: Iterable[ApiPod]) -> list[Room]:
     """Returns the nodes with GPUs, by name. Pods that ended give back what they had, although a
     node's allocatable number never changes."""
-    taken, claims = dict[str, Counter[str]](), Counter[str]()
+    on = dict[str, list[ApiPod]]()
     for pod in pods:
-        node = pod.spec.node_name
-        if node and pod.status.phase not in ENDED:
-            taken.setdefault(node, Counter()).update(pod_gpus(pod))
-            claims[node] += bool(pod.spec.resource_claims)
-    found = [_room(node, taken.get(node.metadata.name, Counter()), claims) for node in nodes]
+        if pod.spec.node_name and pod.status.phase not in ENDED:
+            on.setdefault(pod.spec.node_name, []).append(pod)
+    found = [_room(node, on.get(node.metadata.name, [])) for node in nodes]
     return sorted((one for one in found if one.has or one.claims), key=lambda one: one.name)
 
 
-def _room(node: KubernetesNode, taken: Mapping[str, int], claims: Mapping[str, int]) -> Room:
-    has, name = gpus_in(node.status.allocatable, up=False), node.metadata.name
+def _room(node: KubernetesNode, pods: Sequence[ApiPod]) -> Room:
+    has = gpus_in(node.status.allocatable, up=False)
+    needs = [(pod, found) for pod in pods if (found := pod_gpus(pod))]
     state, trouble = _state(node, has)
     labels = node.metadata.labels or {}
     product = next((value for key, value in labels.items() if key.endswith(_PRODUCT)), None)
     replicas = next((value for key, value in labels.items() if key.endswith(_REPLICAS)), "1")
     return Room(
-        name,
+        node.metadata.name,
         dict(has),
-        dict(taken),
+        dict(total(found for _, found in needs)),
         state,
         state == "ready",
         None if product is None else _short(product),
         int(replicas) if replicas.isdecimal() and len(replicas) < 5 else 1,
-        claims.get(name, 0),
+        sum(bool(pod.spec.resource_claims) for pod in pods),
         trouble,
+        {pod.place: sum(found.values()) for pod, found in needs},
+        {pod.metadata.uid: pod.place for pod, _ in needs},
     )
 
 

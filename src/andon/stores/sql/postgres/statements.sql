@@ -80,6 +80,11 @@ DELETE FROM unpacked WHERE node = %s AND since >= %s AND since < %s
 INSERT INTO block (series, tier, since, body) VALUES (%s, %s, %s, %s)
 ON CONFLICT (series, tier, since) DO UPDATE SET body = excluded.body
 
+-- name: put_block_rows
+INSERT INTO block (series, tier, since, body)
+SELECT * FROM unnest(%b::integer[], %b::smallint[], %b::bigint[], %b::bytea[])
+ON CONFLICT (series, tier, since) DO UPDATE SET body = excluded.body
+
 -- name: blocks
 SELECT since, body FROM block WHERE series = %s AND tier = %s AND since >= %s AND since < %s
 ORDER BY since
@@ -304,23 +309,22 @@ ON CONFLICT (node) DO UPDATE SET
 DELETE FROM fleet_node WHERE node = (SELECT id FROM node WHERE name = %s)
 
 -- name: reporters
-SELECT name, node, session, sequence FROM fleet_node JOIN node ON node.id = fleet_node.node
+SELECT name, node, session, sequence, floor(extract(epoch FROM now()) / 3600)::integer
+FROM fleet_node JOIN node ON node.id = fleet_node.node
 WHERE NOT revoked AND name = ANY(%s::text[]) ORDER BY node FOR UPDATE OF fleet_node
 
 -- name: last_of_session
 SELECT coalesce(max(sequence), 0) FROM beat WHERE node = %s AND session = %s
 
--- name: present_hour
-SELECT floor(extract(epoch FROM now()) / 3600)::integer
-
--- name: put_beat
-INSERT INTO beat (hour, node, session, sequence, at, sent, snapshot, ticks)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s)
+-- name: put_beats
+COPY beat (hour, node, session, sequence, at, sent, snapshot, ticks) FROM STDIN (FORMAT BINARY)
 
 -- name: hear
-UPDATE fleet_node SET session = %(session)s, sequence = %(sequence)s, heard = %(at)s,
-    sent = %(sent)s, digest = %(digest)s
-WHERE node = %(node)s
+UPDATE fleet_node AS known SET session = new.session, sequence = new.sequence, heard = new.at,
+    sent = new.sent, digest = new.digest
+FROM unnest(%b::integer[], %b::text[], %b::bigint[], %b::float8[], %b::float8[], %b::bytea[])
+    AS new (node, session, sequence, at, sent, digest)
+WHERE known.node = new.node
 
 -- name: last_beat
 SELECT name, beat.session, beat.sequence, at, beat.sent, digest, snapshot, ticks
@@ -332,6 +336,27 @@ WHERE name = %s LIMIT 1
 SELECT name, beat.session, beat.sequence, at, beat.sent, digest, snapshot, ticks
 FROM node JOIN fleet_node ON fleet_node.node = node.id JOIN beat ON beat.node = node.id
 WHERE name = %s AND at > %s ORDER BY at, beat.sequence
+
+-- name: put_news
+INSERT INTO news (node, session, sequence, at, snapshot) VALUES (%s, %s, %s, %s, %s)
+ON CONFLICT DO NOTHING
+
+-- name: news
+SELECT name, session, sequence, at, at, ''::bytea, snapshot
+FROM news JOIN node ON node.id = news.node ORDER BY at, sequence LIMIT 200
+
+-- name: drop_news
+DELETE FROM news WHERE node = (SELECT id FROM node WHERE name = %s)
+    AND session = %s AND sequence = %s
+
+-- name: named_tokens
+SELECT name, hash, role, added FROM named_token ORDER BY name
+
+-- name: add_named_token
+INSERT INTO named_token (name, hash, role, added) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING
+
+-- name: remove_named_token
+DELETE FROM named_token WHERE name = %s
 
 -- name: lead
 -- The lock is the connection's. A standby would also give it, and could write nothing.

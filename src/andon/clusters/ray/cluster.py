@@ -1,0 +1,248 @@
+"""Submits jobs to Ray and reads it, each request within the cluster's time limit.
+
+Ray hands out GPU numbers without looking at the GPUs, lets a request wait that can never be met,
+and keeps no record: those three are added here.
+"""
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from msgspec.structs import replace
+
+from andon.clusters.ray.dashboard import RayDashboard
+from andon.clusters.ray.logs import RayOutput
+from andon.clusters.ray.rules import answers, requests
+from andon.clusters.ray.rules.requests import JobsAndon, submission_id
+from andon.errors import AndonError, Gone, Invalid, Unavailable
+from andon.host.files import make_private
+from andon.host.interpreter import own_python
+from andon.host.state.user_folder import runs_folder, state_folder
+from andon.jobs.clusters.asking import NotSent
+from andon.jobs.clusters.run_notes import note_of
+from andon.jobs.folder import write_whole
+from andon.model import wire
+from andon.model.job import JobState
+from andon.model.job.cluster import (
+    ClusterJob,
+    ClusterLog,
+    ClusterNode,
+    ClusterReason,
+    ClusterTask,
+    Submission,
+)
+from andon.model.redaction import redact
+from andon.settings.clusters import ClusterSettings
+from andon.standalone import STANDALONE
+from andon.version import __version__
+
+JOBS = "/api/jobs/"
+STATUS, SUMMARY = "/api/cluster_status", "/nodes?view=summary"
+STREAM, FILE = "/api/v0/logs/stream", "/api/v0/logs/file"
+CONFIRM_SECONDS: Final = 30.0
+"""Right after its start a cluster may take a job and lose it: it counts once it is listed."""
+ASK_AGAIN_SECONDS: Final = 0.3
+MOST_OUTPUTS: Final = 8
+STOPPED: Final = ".stopped"
+
+
+class RayCluster:
+    """Implements ports.Cluster and Previewing with Ray's dashboard."""
+
+    shared_folder: str | None = None
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        self._options, self._name = requests.read_options(settings), settings.name
+        self._ray = RayDashboard(self._options.address, settings.timeout_seconds)
+        logs, seconds = self._options.logs, settings.timeout_seconds
+        self._notes = Path(logs).expanduser() if logs else state_folder() / "clusters" / self._name
+        self._confirm_seconds = min(CONFIRM_SECONDS, 0.8 * seconds)
+        self._outputs: dict[str, RayOutput] = {}
+
+    # The port.
+
+    def submit(self, submission: Submission) -> str:
+        requests.refuse_unknown(submission)
+        try:
+            listed = self._ray.nodes()
+            nodes = self._nodes(listed)
+        except Unavailable as exc:
+            raise NotSent(exc.reason, exc.hint) from exc
+        self._refuse_impossible(submission, nodes)
+        node = answers.idle_node(listed, nodes, submission.job.request.least)
+        for index in submission.indices or (None,):
+            self._submit(self._body(submission, node, index))
+        return submission_id(submission.label)
+
+    def jobs(self, since: float, everyone: bool = False) -> Sequence[ClusterJob]:
+        listed = self._ray.nodes()
+        found = [self._with_notes(job) for job in self._all(listed)]
+        if any(job.state is JobState.WAITING for job in found):
+            why = partial(
+                answers.waiting_reason, nodes=self._nodes(listed), jobs=found, now=time.time()
+            )
+            found = [
+                replace(job, reason=why(job).text) if job.state is JobState.WAITING else job
+                for job in found
+            ]
+        return [job for job in found if job.ended is None or job.ended > since]
+
+    def cancel(self, ids: Sequence[str]) -> None:
+        unknown = None
+        for one in ids:
+            for job in self._of_array(one) or [one]:
+                try:
+                    self._stop(job)
+                except Gone as exc:
+                    unknown = unknown or exc
+        if unknown is not None:
+            raise unknown
+
+    def log(self, job: str, start: int | None, most_bytes: int) -> ClusterLog:
+        row = self._ray.get(JOBS + quote(job, safe=""))
+        parsed = answers.parse_jobs([row], {})
+        if not parsed or not isinstance(row, dict):
+            raise Unavailable("Ray's answer about this job is not as expected")
+        found = parsed[0]
+        settled = self._with_notes(found).state.is_settled
+        if not found.has_log:
+            return ClusterLog(0, 0, "", settled)
+        output = self._outputs.get(job)
+        if output is None or not output.has(start):
+            self._drop(job)
+            asked = {"node_id": row["driver_node_id"], "filename": f"job-driver-{job}.log",
+                     "lines": -1, "interval": 0.5}  # fmt: skip
+            stream = self._ray.stream(f"{FILE if settled else STREAM}?{urlencode(asked)}")
+            output = self._outputs[job] = RayOutput(stream, str(row.get("entrypoint")))
+            for old in list(self._outputs)[:-MOST_OUTPUTS]:
+                self._drop(old)
+        return output.read(start, most_bytes, settled)
+
+    def nodes(self) -> Sequence[ClusterNode]:
+        listed = self._ray.nodes()
+        jobs = self._all(listed)
+        return [_with_users(node, jobs) for node in self._nodes(listed)]
+
+    def reasons(self, job: str) -> Sequence[ClusterReason]:
+        listed = self._ray.nodes()
+        jobs = [self._with_notes(one) for one in self._all(listed)]
+        found = [one for one in jobs if job in (one.id, one.array)]
+        if not found:
+            raise Gone(f"Ray knows no job {job[:60]}")
+        waiting = [one for one in found if one.state is JobState.WAITING]
+        if waiting:
+            return [answers.waiting_reason(waiting[0], self._nodes(listed), jobs, time.time())]
+        return [ClusterReason(one.reason) for one in found if one.reason][:1]
+
+    def preview(self, submission: Submission) -> str:
+        requests.refuse_unknown(submission)
+        index = submission.indices[0] if submission.indices else None
+        body = wire.dumps(self._body(submission, None, index), indented=True)
+        return f"POST {JOBS}\n{body}\n"
+
+    # Reading Ray.
+
+    def _all(self, listed: object) -> list[ClusterJob]:
+        return answers.parse_jobs(self._ray.get(JOBS), answers.node_names(listed))
+
+    def _nodes(self, listed: object) -> list[ClusterNode]:
+        status: object = None
+        summary: object = None
+        with suppress(AndonError):  # an older Ray, or one whose readings are slow
+            status = self._ray.get(STATUS)
+        with suppress(AndonError):
+            summary = self._ray.get(SUMMARY)
+        return answers.parse_nodes(listed, status, summary)
+
+    def _of_array(self, job: str) -> list[str]:
+        """Returns the elements of an array; none for a single job."""
+        label, index = requests.label_of(job)
+        if label is None or index is not None:
+            return []
+        return [one.id for one in self._all(None) if one.array == job]
+
+    def _with_notes(self, job: ClusterJob) -> ClusterJob:
+        """Adds what is noted here: the job's record, and that it was asked to stop."""
+        if job.label is None:
+            return job
+        note = note_of(self._notes, job.id)
+        found = job if note is None else replace(job, run=note.run)
+        return answers.stopped(found) if (self._notes / (job.id + STOPPED)).exists() else found
+
+    # Asking Ray for something.
+
+    def _submit(self, body: wire.Json) -> None:
+        """Submits one job, and makes sure that Ray has it: a known id is answered with an error,
+        and right after a cluster's start a job may be lost."""
+        until, path = time.monotonic() + self._confirm_seconds, JOBS + body["submission_id"]
+        while True:
+            trouble: AndonError | None = None
+            try:
+                self._ray.post(JOBS, body)
+            except Unavailable as exc:
+                trouble = exc
+            try:
+                self._ray.get(path)
+            except Gone:
+                if time.monotonic() > until:
+                    raise trouble or Unavailable("Ray took the job and does not list it") from None
+                time.sleep(ASK_AGAIN_SECONDS)
+            else:
+                return
+
+    def _stop(self, job: str) -> None:
+        self._ray.post(f"{JOBS}{quote(job, safe='')}/stop")
+        with suppress(OSError):
+            make_private(self._notes)
+            write_whole(self._notes, job + STOPPED, "", sync=False)
+
+    def _refuse_impossible(self, submission: Submission, nodes: Sequence[ClusterNode]) -> None:
+        request = submission.job.request
+        model = request.models[0] if request.models else None
+        why = answers.impossible(nodes, request.least, model)
+        if why is not None:
+            most = max((node.gpus for node in nodes if node.usable), default=0)
+            less = f"--gpus {most}, or a" if 0 < most < request.least else "a"
+            raise Invalid(why, hint=f"{less} placement over nodes from your own Ray program")
+
+    def _body(self, submission: Submission, node: str | None, index: int | None) -> wire.Json:
+        python, script = own_python(STANDALONE / "cluster_start.py")
+        installed = JobsAndon(python, script, __version__)
+        task = self._task(submission)
+        return requests.request_of(submission, self._options, task, installed, node, index)
+
+    def _task(self, submission: Submission) -> ClusterTask:
+        job = submission.job
+        with suppress(OSError):
+            make_private(self._notes)
+        return ClusterTask(
+            self._name,
+            submission.label,
+            job.name[:200],
+            str(self._notes),
+            job.submitted_at,
+            job.request.least,
+            job.tags,
+            job.group,
+            job.params,
+            quiet=True,
+            quick=True,
+            command=redact(job.argv),
+            user=job.user,
+            runs=str(runs_folder()),
+        )
+
+    def _drop(self, job: str) -> None:
+        if (old := self._outputs.pop(job, None)) is not None:
+            old.close()
+
+
+def _with_users(node: ClusterNode, jobs: Sequence[ClusterJob]) -> ClusterNode:
+    """Adds which jobs have its GPUs."""
+    running = [j for j in jobs if j.state is JobState.RUNNING and j.gpus and j.where == node.name]
+    who = ", ".join(f"{job.id} ({job.gpus})" for job in running[:6])
+    return replace(node, note=who) if who and node.note is None else node

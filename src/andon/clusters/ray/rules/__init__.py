@@ -1,0 +1,1 @@
+"""What is sent to Ray and what it answers, as values; pure."""

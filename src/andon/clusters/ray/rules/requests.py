@@ -1,0 +1,187 @@
+"""A submission as Ray's jobs interface takes it, and what Ray has no word for."""
+
+import shlex
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec import Struct
+
+from andon.errors import Invalid
+from andon.model.job.cluster import ClusterTask, Submission
+from andon.model.job.spec import dumps
+from andon.model.redaction import redact
+from andon.model.shapes import to_json
+from andon.settings.clusters import ClusterSettings
+
+PREFIX: Final = "andon-"
+"""Before the label of a submission, in the id that Ray keeps."""
+MOST_ARRAY: Final = 100
+PIN_SHARE: Final = 0.001
+"""Of a node's own resource: what is enough to be placed there."""
+_NUMBERS: Final = ("entrypoint_num_cpus", "entrypoint_memory")
+
+
+class RayOptions(Struct, frozen=True):
+    """The options of `[clusters.NAME]` of this kind."""
+
+    address: str = ""  # of the dashboard; empty: RAY_API_SERVER_ADDRESS, else RAY_ADDRESS
+    andon: str = ""  # "pip": Ray installs andon for each job; else the job's own environment has it
+    runtime_env: Mapping[str, Any] = {}
+    logs: str = ""  # where notes about jobs are; empty: in the state folder
+
+
+class JobsAndon(Struct, frozen=True):
+    """The andon of a submission: where it is here, as nodes that share it find it too."""
+
+    python: str
+    script: str  # that starts a job
+    version: str
+
+
+def read_options(settings: ClusterSettings) -> RayOptions:
+    """Returns the options; Invalid names one that is not known or not as it should be."""
+    known = RayOptions.__struct_fields__
+    for name, value in settings.options.items():
+        if name not in known:
+            raise Invalid(f"there is no option {name[:40]!a}", hint=f"known: {', '.join(known)}")
+        if name == "runtime_env":
+            if not isinstance(value, Mapping):
+                raise Invalid(
+                    "runtime_env is not a table", hint='runtime_env = { pip = ["torch"] }'
+                )
+        elif not isinstance(value, str) or not value.isprintable():
+            raise Invalid(f"{name} is not a text of one line", hint=f'{name} = "…"')
+    if settings.options.get("andon", "") not in ("", "pip"):
+        raise Invalid("andon is neither empty nor pip", hint='andon = "pip"')
+    return RayOptions(**settings.options)
+
+
+def submission_id(label: str, index: int | None = None) -> str:
+    return PREFIX + label + ("" if index is None else f"_{index}")
+
+
+def label_of(job: str) -> tuple[str | None, int | None]:
+    """Returns the label and the index of one of andon's ids; None for another tool's."""
+    if not job.startswith(PREFIX):
+        return None, None
+    label, _, index = job.removeprefix(PREFIX).partition("_")
+    return label, int(index) if index.isdecimal() else None
+
+
+def refuse_unknown(submission: Submission) -> None:
+    """Refuses what Ray has no word for."""
+    job, request = submission.job, submission.job.request
+    alike = "Ray gives out whole GPUs and chooses them"
+    many = len(submission.indices)
+    refused = {
+        "--after": (bool(submission.after or submission.after_any), "wait for it: andon jobs wait"),
+        "--begin": (job.begin_at is not None, "submit it then"),
+        "an array with a limit": (submission.limit is not None, "leave out %N: Ray has no limit"),
+        f"arrays of more than {MOST_ARRAY}": (many > MOST_ARRAY, "submit several"),
+        "--memory": (request.memory_bytes is not None, f"{alike}: use --model"),
+        "--shared": (request.shared, f"{alike}: ask for a fraction in a Ray program"),
+        "--device, --exclude, --prefer and --label": (
+            bool(request.devices or request.exclude or request.prefer or request.labels),
+            f"{alike}: use --model",
+        ),
+        "--gpus all": (request.every, "name a number"),
+        "a range of GPUs": (request.least != request.most, "name one number"),
+        "several models": (len(request.models) > 1, "name one"),
+        "--priority": (request.priority != 0, "Ray has none"),
+        "--retries": (job.retries > 0 or job.retry_oom > 0, "submit it again"),
+        "--retry-lost": (job.retry_lost, "submit it again"),
+        "--checkpoint": (job.checkpoint is not None, "Ray sends SIGTERM, and SIGKILL 3 s later"),
+        "--timeout": (job.timeout_seconds is not None, "use --for, which counts from its start"),
+        "--image": (bool(job.container), 'see image_uri in runtime_env of [clusters.NAME]'),
+        "--per-gpu": (submission.per_gpu > 0, "start the processes in the command itself"),
+        "--bind": (job.bind, "leave it out"),
+    }  # fmt: skip
+    for name, (given, instead) in refused.items():
+        if given:
+            raise Invalid(f"Ray does not take {name}", hint=instead)
+
+
+def request_of(
+    submission: Submission,
+    options: RayOptions,
+    task: ClusterTask,
+    installed: JobsAndon,
+    node: str | None = None,
+    index: int | None = None,
+) -> dict[str, Any]:
+    """Returns the body that submits one job; `node`: the address of the node that it must be on."""
+    job, request = submission.job, submission.job.request
+    resources = {f"node:{node}": PIN_SHARE} if node else {}
+    if request.models:
+        resources[f"accelerator_type:{request.models[0]}"] = PIN_SHARE
+    body: dict[str, Any] = {
+        "entrypoint": entrypoint(submission, task, installed, index),
+        "submission_id": submission_id(submission.label, index),
+        "entrypoint_num_gpus": request.least,
+        "metadata": {
+            "job_name": job.name[:200], "andon_label": submission.label, "andon_user": job.user,
+            "andon_gpus": str(request.least), "andon_command": redact(job.argv)[:1000],
+            "andon_submitted": f"{job.submitted_at:.3f}",
+        },
+    }  # fmt: skip
+    if job.for_seconds is not None:
+        body["metadata"]["andon_for"] = f"{job.for_seconds:.3f}"
+    if resources:
+        body["entrypoint_resources"] = resources
+    environment = dict(options.runtime_env)
+    if options.andon:
+        pip = environment.get("pip", [])
+        environment["pip"] = [
+            *(pip if isinstance(pip, list) else []),
+            f"andon=={installed.version}",
+        ]
+    if environment:
+        body["runtime_env"] = environment
+    return body | _more(submission.options)
+
+
+def _more(options: tuple[str, ...]) -> dict[str, Any]:
+    """Returns options in Ray's own words: entrypoint_num_cpus=2."""
+    found: dict[str, Any] = {}
+    for word in options:
+        name, sign, value = word.removeprefix("--").partition("=")
+        try:
+            found[name] = float(value)
+        except ValueError:
+            sign = ""
+        if not sign or name not in _NUMBERS or not 0 <= found[name] < 1e15:
+            raise Invalid(
+                f"{word[:60]!a} is not an option for Ray", hint=f"{', '.join(_NUMBERS)}=NUMBER"
+            )
+    return found
+
+
+def entrypoint(
+    submission: Submission, task: ClusterTask, installed: JobsAndon, index: int | None = None
+) -> str:
+    """Returns one line of a shell: the command, recorded by the andon of the submission if the
+    node has it, else by that of the job's environment, else alone."""
+    job = submission.job
+    words = shlex.join(job.argv)
+    number = shlex.quote(submission_id(submission.label, index))
+    limit = ""
+    if job.for_seconds is not None:
+        limit = f"timeout --kill-after=10 {job.for_seconds:.3f} "
+    place = f"[ -d {shlex.quote(job.folder)} ] && cd {shlex.quote(job.folder)}; "
+    array = "" if index is None else f"export ANDON_ARRAY_INDEX={index}; "
+    begin = f"umask {job.umask:04o}; {place}{array}set -- {limit}{words}; "
+    if submission.records_itself:
+        return begin + 'exec "$@"'
+    told = shlex.quote(dumps(to_json(task)))
+    python, script = shlex.quote(installed.python), shlex.quote(installed.script)
+    version = shlex.quote(installed.version)
+    check = f"import sys; from andon.version import __version__ as v; sys.exit(v != {version!r})"
+    run = "import sys; from andon.app.cluster_job import main; sys.exit(main(sys.argv[1:]))"
+    return (
+        f"{begin}if [ -x {python} ] && [ -r {script} ]; then "
+        f'exec {python} -P -S {script} {version} {told} {number} "$@"; '
+        f"elif python -c {shlex.quote(check)} >/dev/null 2>&1; then "
+        f'exec python -c {shlex.quote(run)} {told} {number} "$@"; fi; '
+        'echo "andon: no record of this job: its environment does not have andon '
+        f'{installed.version}" >&2; exec "$@"'
+    )

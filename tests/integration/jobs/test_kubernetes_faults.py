@@ -1,0 +1,244 @@
+"""Faults of Kubernetes' API: lists and watches that expire or are cut, refusals, what others do."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from andon.clusters.kubernetes import KubernetesCluster, listing, transport
+from andon.clusters.kubernetes.listing import FollowedList, list_all
+from andon.clusters.kubernetes.rules.objects import ApiPod, ListOf
+from andon.clusters.kubernetes.transport import InsideTransport
+from andon.errors import Denied, Gone, Unavailable
+from andon.model.job import JobState
+from andon.model.job.cluster import Submission
+from andon.model.job.device_request import DeviceRequest
+from andon.model.job.spec import JobSpec
+from andon.settings.clusters import ClusterSettings
+from tests.integration.parts import wait_until
+from tests.integration.serving import make_certificate
+from tests.standin.kubernetes.objects import now
+from tests.standin.kubernetes.standin import KubernetesStandin
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+class Played:
+    """A stand-in whose controllers and kubelet are the test, and a client inside it."""
+
+    def __init__(self, standin: KubernetesStandin, account: Path) -> None:
+        self.standin, self.account = standin, account
+        self.objects, self.api = standin.objects, standin.api
+        port = int(standin.api.url.rpartition(":")[2])
+        self.transport = InsideTransport("127.0.0.1", port, 3.0, account)
+        self.cluster = KubernetesCluster(ClusterSettings("k8s", "k8s", 3.0, {"image": "x"}))
+
+    def submit(self, label: str = "t1") -> str:
+        spec = JobSpec(1, "x", ("true",), "/", DeviceRequest(), time.time())
+        return self.cluster.submit(Submission(label, spec))
+
+    def made_pod(self, job: str, **status: Any) -> None:
+        """Adds the pod of a job, with this status."""
+        name = job.partition("/")[2]
+        owner = {"kind": "Job", "name": name, "uid": "u", "apiVersion": "batch/v1"}
+        labels = {"andon/job": name.removeprefix("andon-")}
+        meta = {"name": f"{name}-p", "ownerReferences": [owner], "labels": labels}
+        spec = {"nodeName": "g1", "containers": [{"name": "main", "image": "x"}]}
+        self.objects.create("pods", {"metadata": meta, "spec": spec, "status": status}, "default")
+
+    def state(self, job: str) -> tuple[JobState, str | None]:
+        (found,) = [one for one in self.cluster.jobs(0.0) if one.id == job]
+        return found.state, found.reason
+
+    def names(self, pods: FollowedList[ApiPod]) -> list[str]:
+        return sorted(one.metadata.name for one in pods.items())
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_certificate(tmp_path_factory.mktemp("certificate"))[0]
+
+
+@pytest.fixture
+def played(certificate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Played]:
+    standin = KubernetesStandin(controlled=False, certificate=certificate)
+    standin.node("g1", 4)
+    account = standin.account(tmp_path, certificate)
+    monkeypatch.setattr(transport, "ACCOUNT", account)
+    monkeypatch.setenv(transport.HOST, "127.0.0.1")
+    monkeypatch.setenv(transport.PORT, standin.api.url.rpartition(":")[2])
+    yield Played(standin, account)
+    standin.close()
+
+
+def test_a_long_list_is_paged_and_begun_again_when_a_page_expires(
+    played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "PAGE", 2)
+    for place in range(5):
+        played.standin.pod(f"p{place}", "g1", 0)
+    played.api.faults.expire_pages = 1
+    found, version = list_all(played.transport, PODS, ApiPod)
+    assert [one.metadata.name for one in found] == [f"p{place}" for place in range(5)]
+    assert int(version) > 0
+    asked = [one for one in played.api.requests if "/pods?" in one]
+    assert len(asked) == 2 + 3
+    with played.api.fault(expire_pages=99), pytest.raises(Unavailable):
+        list_all(played.transport, PODS, ApiPod)
+
+
+def test_a_list_is_asked_for_once_and_then_watched(played: Played) -> None:
+    pods = FollowedList(played.transport, PODS, ApiPod)
+    assert played.names(pods) == []
+    assert played.names(pods) == []  # wanted again: from here on it is watched
+    lists = played.objects.lists
+    played.standin.pod("a", "g1", 1)
+    played.standin.pod("b", "g1", 1)
+    wait_until(lambda: played.names(pods) == ["a", "b"], "both pods")
+    played.objects.remove("pods", "default", "a")
+    wait_until(lambda: played.names(pods) == ["b"], "the removal")
+    assert played.objects.lists == lists
+    pods.forget()
+    assert played.names(pods) == ["b"]
+    assert played.objects.lists == lists + 1
+
+
+@pytest.mark.parametrize("after", [1, 2, 3])
+def test_a_watch_that_is_cut_at_any_event_loses_nothing(played: Played, after: int) -> None:
+    pods = FollowedList(played.transport, PODS, ApiPod)
+    with played.api.fault(cut_after=after):
+        for place in range(4):
+            played.names(pods)
+            played.standin.pod(f"p{place}", "g1", 1)
+        wanted = [f"p{place}" for place in range(4)]
+        wait_until(lambda: played.names(pods) == wanted, "all pods")
+
+
+def test_a_watch_whose_version_expired_is_begun_again_by_a_list(played: Played) -> None:
+    pods = FollowedList(played.transport, PODS, ApiPod)
+    played.names(pods)
+    played.names(pods)
+    played.objects.forget_past()
+    played.standin.pod("a", "g1", 1)
+    wait_until(lambda: played.names(pods) == ["a"], "the pod")
+
+
+def test_too_many_requests_are_waited_for_within_the_limit(played: Played) -> None:
+    with played.api.fault(busy=1):
+        assert played.cluster.jobs(0.0) == []
+    with played.api.fault(busy=99), pytest.raises(Unavailable) as caught:
+        played.cluster.jobs(0.0)
+    assert "too many requests" in caught.value.reason
+
+
+def test_a_token_that_was_rotated_is_read_again(played: Played) -> None:
+    played.api.faults.token = "newer"
+    with pytest.raises(Denied):
+        played.cluster.jobs(0.0)
+    (played.account / "token").write_text("newer")
+    assert played.cluster.jobs(0.0) == []
+    (played.account / "token").unlink()
+    with pytest.raises(Denied) as caught:
+        played.cluster.jobs(0.0)
+    assert "token cannot be read" in caught.value.reason
+
+
+def test_who_may_not_read_nodes_can_still_submit(played: Played) -> None:
+    words = 'nodes is forbidden: User "low" cannot list resource "nodes" in API group "" at the'
+    with played.api.fault(refuse={"/nodes": (403, "Forbidden", words)}):
+        assert played.submit() == "default/andon-t1"
+        with pytest.raises(Denied) as caught:
+            played.cluster.nodes()
+    assert caught.value.reason == "low may not list nodes"
+
+
+def test_one_that_was_created_and_not_started_is_started_by_the_same_submission(
+    played: Played,
+) -> None:
+    with (
+        played.api.fault(refuse={"jobs/andon-t1": (500, "InternalError", "etcd")}),
+        pytest.raises(Unavailable),
+    ):
+        played.submit()
+    assert played.state("default/andon-t1")[1] == (
+        "it was created and not started, because andon was interrupted"
+    )
+    job = played.submit()
+    assert played.objects.get("jobs", "default", "andon-t1")["spec"]["parallelism"] == 1
+    assert played.state(job) == (JobState.WAITING, "it has no pod yet")
+
+
+ENDED = {"exitCode": 137, "startedAt": now(), "finishedAt": now()}
+
+
+@pytest.mark.parametrize(
+    ("status", "state", "words"),
+    [
+        ({"phase": "Failed", "reason": "Evicted", "message": "low on disk"}, JobState.FAILED,
+         "its node evicted it: low on disk"),
+        ({"phase": "Failed", "reason": "Preempting"}, JobState.FAILED, "a pod with a higher"),
+        ({"phase": "Failed", "containerStatuses": [
+            {"name": "main", "state": {"terminated": {**ENDED, "reason": "OOMKilled"}}}]},
+         JobState.FAILED, "it used more memory of the node than its limit"),
+    ],
+)  # fmt: skip
+def test_what_happens_to_a_pod_is_said(
+    played: Played, status: dict[str, Any], state: JobState, words: str
+) -> None:
+    job = played.submit()
+    played.made_pod(job, **status)
+    found = played.state(job)
+    assert found[0] is state
+    assert (found[1] or "").startswith(words)
+    assert played.cluster.reasons(job)[0].text.startswith(words)
+
+
+def test_a_node_that_is_not_heard_of_makes_its_pod_doubtful(played: Played) -> None:
+    job = played.submit()
+    running = {"name": "main", "state": {"running": {"startedAt": now()}}}
+    played.made_pod(job, phase="Running", containerStatuses=[running])
+    assert played.cluster.reasons(job) == []
+    node = played.objects.get("nodes", "", "g1")
+    node["status"]["conditions"][0]["status"] = "Unknown"
+    played.objects.replace("nodes", node, status=True)
+    again = KubernetesCluster(ClusterSettings("k8s", "k8s", 3.0, {"image": "x"}))
+    assert "not known" in again.reasons(job)[0].text
+
+
+def test_a_pod_that_someone_deleted_and_a_job_that_is_gone(played: Played) -> None:
+    job = played.submit()
+    played.made_pod(job, phase="Pending")
+    played.objects.remove("pods", "default", "andon-t1-p")
+    assert played.state(job)[0] is JobState.WAITING
+    played.objects.event(
+        played.objects.get("jobs", "default", "andon-t1"), "FailedCreate", "exceeded quota"
+    )
+    assert "exceeded quota" in played.cluster.reasons(job)[0].text
+    played.objects.remove("jobs", "default", "andon-t1")
+    with pytest.raises(Gone):
+        played.cluster.reasons(job)
+
+
+def test_a_log_is_followed_across_pods(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = played.submit()
+    texts = {"a": b"one\n", "b": b"two\n"}
+    for name in list(texts):
+        state = {"terminated": {"exitCode": 1, "startedAt": now(), "finishedAt": now()}}
+        meta = {"name": f"andon-t1-{name}", "labels": {"andon/job": "t1"},
+                "ownerReferences": [{"kind": "Job", "name": "andon-t1"}]}  # fmt: skip
+        spec = {"nodeName": "g1", "containers": [{"name": "main", "image": "x"}]}
+        status = {"phase": "Failed", "containerStatuses": [{"name": "main", "state": state}]}
+        made = {"metadata": meta, "spec": spec, "status": status}
+        found = played.objects.create("pods", made, "default")
+        texts[found["metadata"]["uid"]] = texts[name]
+    monkeypatch.setattr(played.standin.kubelet, "output", lambda uid, follow: iter([texts[uid]]))
+    assert sorted(played.cluster.log(job, 0, 100).text.split()) == ["one", "two"]
+    assert played.cluster.log(job, 4, 100).start == 4
+
+
+def test_answers_that_are_none_are_no_crash(played: Played) -> None:
+    for body in (b"", b"[]", b"{", b'{"items": 5}', b'{"items": [5]}', b"\xff"):
+        with pytest.raises(Unavailable):
+            listing.parsed(ListOf[ApiPod], body)

@@ -1,0 +1,239 @@
+"""Ray through its dashboard: the contract of clusters on a stand-in, what it does badly, and what
+is no dashboard at all."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from andon.clusters.ray import RayCluster
+from andon.errors import AndonError, Denied, Invalid, Unavailable
+from andon.model.job import JobState
+from andon.settings.clusters import ClusterSettings
+from andon.testing.cluster_contract import ClusterContract
+from tests.standin.ray import StandInRay
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="jobs are lines of a POSIX shell")
+
+Opened = Callable[[], RayCluster]
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    for name in ("RAY_API_SERVER_ADDRESS", "RAY_ADDRESS", "RAY_AUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def ray(tmp_path: Path) -> Iterator[StandInRay]:
+    made = StandInRay(tmp_path)
+    yield made
+    made.close()
+
+
+def opened(address: str, seconds: float = 20.0) -> RayCluster:
+    return RayCluster(ClusterSettings("ray", "ray", seconds, {"address": address}))
+
+
+class TestRay(ClusterContract):
+    has_arrays = False  # with a limit
+    has_dependencies = False
+
+    @pytest.fixture
+    def reopen(self, ray: StandInRay) -> Opened:
+        self._ray, self._url = ray, ray.url
+        return lambda: opened(self._url, 2.0 if self._ray.delay else 20.0)
+
+    def away(self) -> AbstractContextManager[object]:
+        return self._elsewhere("http://127.0.0.1:9")
+
+    @contextmanager
+    def _elsewhere(self, url: str) -> Iterator[None]:
+        before, self._url = self._url, url
+        yield
+        self._url = before
+
+    @contextmanager
+    def slow(self) -> Iterator[None]:
+        self._ray.delay = 4.0
+        yield
+        self._ray.delay = 0.0
+
+
+class Submitting(ClusterContract):
+    """Its ways to make a submission."""
+
+
+make = Submitting()._submission
+
+
+def test_more_gpus_than_any_node_has_are_refused_at_once(ray: StandInRay) -> None:
+    with pytest.raises(Invalid, match="no Ray node has 8 GPUs: the largest has 4") as found:
+        opened(ray.url).submit(make("true", gpus=8))
+    assert found.value.hint.startswith("--gpus 4, or a placement over nodes")
+    assert not [one for one in ray.requests if one.startswith("POST")]
+
+
+def test_a_submission_that_ray_loses_is_sent_again(ray: StandInRay) -> None:
+    ray.loses = 2
+    submission = make("true")
+    assert opened(ray.url).submit(submission) == f"andon-{submission.label}"
+    posts = [one for one in ray.requests if one == "POST /api/jobs/"]
+    assert len(posts) == 3
+    assert len(ray.jobs) == 1
+
+
+def test_it_is_placed_where_gpus_are_free_and_idle(ray: StandInRay) -> None:
+    cluster = opened(ray.url)
+    cluster.submit(make("true", gpus=2))
+    ray.gpus_busy = {"7c4e62bb": 80.0, "d36ad525": 1.0}
+    cluster.submit(make("true", gpus=2))
+    first, second = (job.asked for job in ray.jobs.values())
+    assert "entrypoint_resources" not in first, "nothing is known: Ray chooses"
+    assert second["entrypoint_resources"] == {"node:192.0.2.3": 0.001}
+    ray.gpus_busy = {"7c4e62bb": 80.0, "d36ad525": 70.0}
+    cluster.submit(make("true", gpus=2))
+    assert "entrypoint_resources" not in list(ray.jobs.values())[-1].asked
+
+
+def test_an_array_is_a_job_each(ray: StandInRay) -> None:
+    cluster = opened(ray.url)
+    array = cluster.submit(make("echo $ANDON_ARRAY_INDEX", indices=(3, 7)))
+    found = [job for job in cluster.jobs(0.0) if job.array == array]
+    assert [job.array_index for job in found] == [3, 7]
+    _until(lambda: all(job.state.is_settled for job in cluster.jobs(0.0)))
+    assert [cluster.log(job.id, 0, 100).text for job in found] == ["3\n", "7\n"]
+    cluster.cancel([array])
+
+
+def test_the_reason_names_who_has_the_gpus(ray: StandInRay) -> None:
+    cluster = opened(ray.url)
+    holders = [cluster.submit(make("sleep 100", gpus=gpus)) for gpus in (2, 4)]
+    _until(lambda: [j.state for j in cluster.jobs(0.0)] == [JobState.RUNNING] * 2)
+    waiting = cluster.submit(make("true", gpus=1))
+    (reason,) = cluster.reasons(waiting)
+    assert reason.text.startswith(f"6 of 6 GPUs are promised: {holders[0]} 2 (")
+    assert [node.note for node in cluster.nodes()] == [f"{holders[0]} (2)", f"{holders[1]} (4)"]
+    cluster.cancel([waiting])
+    found = {job.id: job for job in cluster.jobs(0.0)}[waiting]
+    assert (found.state, found.reason) == (JobState.CANCELLED, "stopping: Ray has not confirmed it")
+
+
+def test_the_record_of_a_job_is_found(ray: StandInRay, tmp_path: Path) -> None:
+    cluster = opened(ray.url)
+    job = cluster.submit(make("exit 3"))
+    _until(lambda: cluster.jobs(0.0)[0].state.is_settled)
+    (found,) = cluster.jobs(0.0)
+    assert (found.id, found.exit_code) == (job, 3)
+    assert found.run is not None
+    (record,) = tmp_path.rglob("*.jsonl")
+    lines = [json.loads(line) for line in record.read_text().splitlines()]
+    assert [one["event"] for one in lines] == ["begin", "end"]
+    assert lines[0]["id"] == found.run
+    assert lines[0]["params"]["job"] == f"ray:{job}"
+
+
+def test_a_token_is_sent_as_rays_own_commands_send_it(
+    ray: StandInRay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray.token = "a-secret-of-the-lab"
+    with pytest.raises(Denied) as found:
+        opened(ray.url).nodes()
+    assert "RAY_AUTH_TOKEN" in found.value.hint
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "wrong-secret")
+    with pytest.raises(Denied) as found:
+        opened(ray.url).nodes()
+    assert "wrong-secret" not in found.value.reason + found.value.hint
+    monkeypatch.delenv("RAY_AUTH_TOKEN")
+    (tmp_path / "token").write_text("a-secret-of-the-lab\n")
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(tmp_path / "token"))
+    assert len(opened(ray.url).nodes()) == 2
+
+
+@pytest.mark.parametrize("address", ["ftp://head", "http://", "http://a b", "http://u@h"])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(Invalid, match="is not the address"):
+        opened(address).nodes()
+
+
+def test_without_an_address_it_says_where_to_write_it() -> None:
+    with pytest.raises(Invalid) as found:
+        opened("").nodes()
+    assert "RAY_API_SERVER_ADDRESS" in found.value.hint
+
+
+ANSWERS = {
+    "a page": (200, b"<html>Grafana</html>"),
+    "a number": (200, b"7"),
+    "broken JSON": (200, b'{"data": '),
+    "escapes": (500, b"\x1b]0;evil\x07\x1b[2J"),
+    "a redirect": (302, b""),
+    "not found": (404, b"404: Not Found"),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_what_is_no_dashboard_is_one_clear_line(name: str) -> None:
+    status, body = ANSWERS[name]
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None: ...
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        cluster = opened(f"http://127.0.0.1:{server.server_address[1]}", 5.0)
+        with pytest.raises(AndonError) as found:
+            cluster.nodes()
+        assert isinstance(found.value, Unavailable)
+        assert found.value.reason.isprintable()
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_the_commands_work_on_it(ray: StandInRay, tmp_path: Path) -> None:
+    """As a person types them."""
+
+    def typed(*words: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [sys.executable, "-m", "andon.cli", *words], capture_output=True, text=True, timeout=60,
+            check=False, env={**os.environ, "RAY_API_SERVER_ADDRESS": ray.url, "COLUMNS": "110"},
+        )  # fmt: skip
+
+    done = typed("run", "--on", "ray", "--gpus", "1", "--", "sh", "-c", "echo hello; exit 7")
+    assert (done.returncode, done.stdout) == (7, "hello\n"), done.stderr
+    many = typed("submit", "--on", "ray", "--gpus", "9", "--", "true")
+    assert "no Ray node has 9 GPUs: the largest has 4 (n2)" in many.stderr
+    after = typed("submit", "--on", "ray", "--after", "ray:andon-x", "--", "true")
+    assert "Ray does not take --after" in after.stderr
+    shown = typed("nodes", "--on", "ray")
+    assert [line.split()[:2] for line in shown.stdout.splitlines()[1:]] == [
+        ["n1", "2"],
+        ["n2", "4"],
+    ]
+    listed = typed("jobs", "--all")
+    assert "ray:andon-" in listed.stdout
+    assert "failed" in listed.stdout
+
+
+def _until(is_so: Callable[[], bool]) -> None:
+    until = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < until
+        time.sleep(0.05)

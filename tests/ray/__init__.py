@@ -1,0 +1,1 @@
+"""A real Ray of two nodes on this machine: `make ray`."""

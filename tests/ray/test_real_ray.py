@@ -1,0 +1,99 @@
+"""The contract of clusters, and the commands, on a real Ray."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from andon.clusters.ray import RayCluster
+from andon.model.job import JobState
+from andon.model.job.cluster import ClusterJob
+from andon.settings.clusters import ClusterSettings
+from andon.testing.cluster_contract import ClusterContract
+from tests.ray.conftest import RealRay
+
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(400)]
+
+
+@pytest.fixture(autouse=True)
+def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def opened(url: str, seconds: float = 30.0) -> RayCluster:
+    return RayCluster(ClusterSettings("ray", "ray", seconds, {"address": url}))
+
+
+class TestRealRay(ClusterContract):
+    has_arrays = False  # with a limit
+    has_dependencies = False
+
+    @pytest.fixture
+    def reopen(self, ray: RealRay) -> Callable[[], RayCluster]:
+        self._url, self._seconds = ray.url, 30.0
+        return lambda: opened(self._url, self._seconds)
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        before, self._url = self._url, "http://127.0.0.1:9"
+        yield
+        self._url = before
+
+    @contextmanager
+    def slow(self) -> Iterator[None]:
+        self._seconds = 0.001
+        yield
+        self._seconds = 30.0
+
+
+def test_a_job_sees_the_gpus_that_ray_gave_it_and_is_recorded(ray: RealRay) -> None:
+    cluster, make = opened(ray.url), TestRealRay()._submission
+    job = cluster.submit(make('echo "$CUDA_VISIBLE_DEVICES"; exit 3', gpus=2))
+    ray.until(lambda: cluster.jobs(0.0)[-1].state.is_settled, "end of the job")
+    (found,) = [one for one in cluster.jobs(0.0) if one.id == job]
+    assert (found.state, found.exit_code) == (JobState.FAILED, 3)
+    assert found.run is not None
+    assert cluster.log(job, 0, 1000).text.count("GPU-") == 2
+
+
+def test_the_commands_of_the_docs(ray: RealRay) -> None:
+    def typed(*words: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [sys.executable, "-m", "andon.cli", *words], capture_output=True, text=True,
+            timeout=120, check=False,
+            env={**os.environ, "RAY_API_SERVER_ADDRESS": ray.url, "COLUMNS": "110"},
+        )  # fmt: skip
+
+    done = typed("run", "--on", "ray", "--gpus", "1", "--", "sh", "-c", "echo hello; exit 7")
+    assert (done.returncode, done.stdout) == (7, "hello\n"), done.stderr
+    many = typed("submit", "--on", "ray", "--gpus", "8", "--", "true")
+    assert "no Ray node has 8 GPUs: the largest has 4 (n2)" in many.stderr
+    shown = typed("nodes", "--on", "ray")
+    assert [line.split()[:2] for line in shown.stdout.splitlines()[1:]] == [
+        ["n1", "2"],
+        ["n2", "4"],
+    ]
+    sent = typed("submit", "--on", "ray", "--gpus", "2", "--", "sleep", "100")
+    name = sent.stdout.split()[-1] if "ray:" in sent.stdout else sent.stdout.strip()
+    assert typed("cancel", name).returncode == 0
+    assert name in typed("jobs", "--all").stdout
+
+
+def test_a_node_that_is_killed_loses_its_job_once(ray: RealRay) -> None:
+    """Last: the cluster has one node less afterwards."""
+    cluster, make = opened(ray.url), TestRealRay()._submission
+    job = cluster.submit(make("sleep 1000", gpus=4))
+
+    def found() -> ClusterJob:
+        return next(one for one in cluster.jobs(0.0) if one.id == job)
+
+    ray.until(lambda: found().state is JobState.RUNNING, "start of the job")
+    (raylet,) = ray.processes("raylet/raylet", "--node-name=n2") or ray.processes("node_name=n2")
+    os.kill(raylet, 9)
+    ray.until(lambda: found().state.is_settled, "end of the job", 120.0)
+    assert found().state is JobState.LOST, found()
+    assert [node.usable for node in cluster.nodes()] == [True, False]

@@ -1,0 +1,215 @@
+"""What Ray answers, read from recorded answers of a real one, and what is sent to it."""
+
+import copy
+import json
+import shlex
+import subprocess
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from andon.clusters.ray.logs import without_own_lines
+from andon.clusters.ray.rules import answers, requests
+from andon.clusters.ray.rules.requests import JobsAndon, RayOptions
+from andon.errors import Invalid
+from andon.model.codec import read
+from andon.model.job import JobState
+from andon.model.job.cluster import ClusterJob, ClusterNode, ClusterTask, Submission
+from andon.model.job.device_request import DeviceRequest
+from andon.model.job.spec import Checkpoint, JobSpec
+from andon.model.shapes import to_json
+from andon.settings.clusters import ClusterSettings
+
+RECORDED = Path(__file__).parents[2] / "recorded/ray/answers.json"
+TOLD: dict[str, Any] = json.loads(RECORDED.read_text())
+NAMES = answers.node_names(TOLD["nodes"])
+INSTALLED = JobsAndon("/opt/python", "/opt/start.py", "1.2")
+TASK = ClusterTask("ray", "k3", "train", "/notes", 1.0, 1)
+
+
+def test_recorded_jobs_are_read_as_they_were() -> None:
+    found = answers.parse_jobs(TOLD["jobs"], NAMES)
+    failed, stopped, broken = found
+    assert (failed.id, failed.state, failed.exit_code) == ("andon-a1", JobState.FAILED, 7)
+    assert (failed.where, failed.label, failed.reason) == ("192.0.2.2", "a1", "exit code 7")
+    assert (stopped.state, stopped.reason) == (JobState.CANCELLED, "it was stopped")
+    assert (stopped.where, broken.state) == ("n2", JobState.FAILED)
+    assert answers.stopped(broken).state is JobState.CANCELLED
+    for one in found:
+        assert one.started is not None
+        assert one.ended is not None
+        assert one.submitted_at <= one.started <= one.ended
+        assert read(ClusterJob, to_json(one)) == one
+
+
+def test_recorded_nodes_have_what_is_given_out_and_no_readings() -> None:
+    first, second = answers.parse_nodes(TOLD["nodes"], TOLD["status"], None)
+    assert (first.name, first.gpus, first.allocated, first.free) == ("192.0.2.2", 2, 2, 0)
+    assert (second.name, second.gpus, second.allocated, second.free) == ("n2", 4, 0, 4)
+    assert first.utilization_percent is None
+    assert "counts GPUs" in first.missing["utilization_percent"]
+    assert read(ClusterNode, to_json(first)) == first
+
+
+def test_a_dead_node_has_nothing_free() -> None:
+    told = copy.deepcopy(TOLD["nodes"])
+    told["data"]["result"]["result"][1] |= {"state": "DEAD", "state_message": "raylet was killed"}
+    _, dead = answers.parse_nodes(told, TOLD["status"], None)
+    assert (dead.usable, dead.free, dead.note) == (False, 0, "raylet was killed")
+    assert answers.impossible([dead], 1, None) == "Ray has no node with a GPU"
+
+
+Junk = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(max_size=8) | st.integers(),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(
+        st.sampled_from(
+            ["data", "result", "node_id", "resources_total", "GPU", "gpus", "status", "metadata",
+             "submission_id", "start_time", "clusterStatus", "loadMetricsReport", "usageByNode"]
+        ),
+        inner, max_size=4,
+    ),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@given(Junk, Junk, Junk)
+def test_nonsense_is_left_out_and_never_raises(one: object, two: object, three: object) -> None:
+    for job in answers.parse_jobs(one, {}):
+        assert read(ClusterJob, to_json(job)) == job
+    answers.node_names(two)
+    for node in answers.parse_nodes(one, two, three):
+        assert node.free + node.allocated <= node.gpus
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [("JOB_SUPERVISOR_ACTOR_START_TIMEOUT", "Ray gave up after waiting"),
+     ("JOB_SUPERVISOR_ACTOR_DIED", "its node failed"),
+     ("RUNTIME_ENV_SETUP_FAILED", "its runtime_env could not be set up"),
+     (None, "the last line")],
+)  # fmt: skip
+def test_how_a_job_ended_is_said_in_words(error: str | None, words: str) -> None:
+    row = TOLD["jobs"][2] | {"error_type": error, "message": "Traceback\n  the last line\n"}
+    (job,) = answers.parse_jobs([row], NAMES)
+    assert words in (job.reason or "")
+    assert (job.state is JobState.LOST) == (error == "JOB_SUPERVISOR_ACTOR_DIED")
+
+
+def test_jobs_of_other_tools_are_listed_without_a_label() -> None:
+    row = TOLD["jobs"][0] | {"submission_id": None, "job_id": "02000000", "metadata": None}
+    (job,) = answers.parse_jobs([row], NAMES)
+    assert (job.id, job.label, job.gpus, job.user) == ("02000000", None, None, "unknown")
+
+
+def submission(**more: Any) -> Submission:
+    own = set(JobSpec.__struct_fields__) - set(Submission.__struct_fields__)
+    fields = {name: more.pop(name) for name in list(more) if name in own}
+    request = fields.pop("request", DeviceRequest())
+    job = JobSpec(0, "train", fields.pop("argv", ("true",)), "/data", request, 1.0, **fields)
+    return Submission("k3", job, **more)
+
+
+REFUSED = (
+    {"after": ("andon-x",)}, {"begin_at": 9.0}, {"indices": (1, 2), "limit": 1},
+    {"indices": tuple(range(101))}, {"request": DeviceRequest(memory_bytes=1)},
+    {"request": DeviceRequest(shared=True)}, {"request": DeviceRequest(devices=("0",))},
+    {"request": DeviceRequest(every=True)}, {"request": DeviceRequest(1, 2)},
+    {"request": DeviceRequest(models=("A", "B"))}, {"request": DeviceRequest(priority=1)},
+    {"retries": 1}, {"retry_lost": True}, {"checkpoint": Checkpoint()}, {"timeout_seconds": 5.0},
+    {"per_gpu": 1}, {"bind": True},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("more", REFUSED, ids=lambda more: str(next(iter(more))))
+def test_what_ray_has_not_is_refused_with_what_to_do(more: dict[str, Any]) -> None:
+    with pytest.raises(Invalid, match="Ray does not take") as found:
+        requests.refuse_unknown(submission(**more))
+    assert found.value.hint
+
+
+def test_the_request_has_the_gpus_the_model_and_the_label() -> None:
+    wanted = submission(request=DeviceRequest(2, 2, models=("H200",)), for_seconds=60.0)
+    body = requests.request_of(wanted, RayOptions(andon="pip"), TASK, INSTALLED, "192.0.2.3")
+    assert (body["submission_id"], body["entrypoint_num_gpus"]) == ("andon-k3", 2)
+    share = requests.PIN_SHARE
+    pinned = {"node:192.0.2.3": share, "accelerator_type:H200": share}
+    assert body["entrypoint_resources"] == pinned
+    assert body["runtime_env"] == {"pip": ["andon==1.2"]}
+    assert body["metadata"]["andon_label"] == "k3"
+    assert "timeout --kill-after=10 60.000 true" in body["entrypoint"]
+
+
+def test_options_in_rays_own_words() -> None:
+    body = requests.request_of(
+        submission(options=("--entrypoint_num_cpus=2",)), RayOptions(), TASK, INSTALLED
+    )
+    assert body["entrypoint_num_cpus"] == 2.0
+    for wrong in ("x=1", "entrypoint_num_cpus", "entrypoint_num_cpus=nan", "entrypoint_memory=-1"):
+        with pytest.raises(Invalid, match="is not an option for Ray"):
+            requests.request_of(submission(options=(wrong,)), RayOptions(), TASK, INSTALLED)
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"),
+                        max_size=12), min_size=1, max_size=4))  # fmt: skip
+def test_words_reach_the_command_unchanged(words: list[str]) -> None:
+    line = requests.entrypoint(submission(argv=("printf", r"%s\0", *words)), TASK, INSTALLED)
+    after = line[line.index("set -- ") + 7 : line.index("; if [ -x")]
+    assert shlex.split(after) == ["printf", r"%s\0", *words]
+
+
+@pytest.mark.process
+def test_without_andon_the_command_runs_alone_and_says_so() -> None:
+    line = requests.entrypoint(submission(argv=("echo", "it's")), TASK, INSTALLED)
+    done = subprocess.run(
+        ["sh", "-c", line], capture_output=True, text=True, check=True, env={"PATH": "/bin"}
+    )
+    assert done.stdout == "it's\n"
+    assert "no record of this job: its environment does not have andon 1.2" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "options", [{"adress": "x"}, {"address": 7}, {"andon": "uv"}, {"runtime_env": "pip"}]
+)
+def test_options_that_are_wrong_are_named(options: dict[str, Any]) -> None:
+    with pytest.raises(Invalid) as found:
+        requests.read_options(ClusterSettings("ray", "ray", 1.0, options))
+    assert found.value.hint
+
+
+OWN = (
+    b"2026-11-17 19:18:04,439\tINFO job_manager.py:581 -- Runtime env is setting up.\n"
+    b"hello\nRunning entrypoint for job andon-a1: echo hello;\necho 2026\n2026\nbad"
+)
+
+
+@given(st.lists(st.integers(1, len(OWN)), max_size=6))
+def test_rays_own_lines_are_left_out_however_they_come(cuts: list[int]) -> None:
+    places = sorted({0, *cuts, len(OWN)})
+    pieces = [OWN[a:b] for a, b in pairwise(places)]
+    found = b"".join(without_own_lines(iter(pieces), b"echo hello;\necho 2026"))
+    assert found == b"hello\n2026\nbad"
+
+
+def test_an_output_without_a_newline_is_not_held_back() -> None:
+    stream = without_own_lines(iter([b"50 %\r", b"60 %\r"]), b"")
+    assert next(stream) == b"50 %\r"
+
+
+def test_why_a_job_waits() -> None:
+    nodes = answers.parse_nodes(TOLD["nodes"], TOLD["status"], None)
+    job = ClusterJob("andon-z", "z", JobState.WAITING, "ada", 1.0, gpus=8)
+    assert "the largest has 4 (n2): it will never start" in (
+        answers.waiting_reason(job, nodes, [], 9.0).text
+    )
+    busy = ClusterJob("andon-y", "y", JobState.RUNNING, "ada", 1.0, gpus=4, started=3.0)
+    full = [ClusterNode("n2", "ready", True, 4, 4, 0)]
+    one = ClusterJob("andon-z", "z", JobState.WAITING, "ada", 1.0, gpus=1)
+    assert answers.waiting_reason(one, full, [busy], 363.0).text == (
+        "4 of 4 GPUs are promised: andon-y 4 (6 min)"
+    )
+    assert answers.waiting_reason(one, nodes, [busy], 9.0).text == "Ray is starting it"

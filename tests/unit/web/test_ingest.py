@@ -1,0 +1,148 @@
+"""The door of a hub: what it refuses, counts and logs, and what has to wait."""
+
+import asyncio
+import hashlib
+import logging
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from andon.errors import Unavailable
+from andon.fleet.link import HEARTBEAT, PAST
+from andon.fleet.rules.digest import Digest, encoded
+from andon.fleet.rules.heartbeat import HeartbeatHeader, heartbeat_body
+from andon.fleet.rules.nodes import FleetNode, Heartbeat
+from andon.web.fleet import ingest as module
+from andon.web.fleet.hub import Hub
+from andon.web.fleet.ingest import MOST_PASTS, Ingest
+
+TOKEN = "t" * 43
+NODE = FleetNode("n17", hashlib.sha256(TOKEN.encode()).hexdigest(), 0.0)
+
+
+class Nodes:
+    """A store of one node, which keeps what it takes in groups; may be away."""
+
+    def __init__(self) -> None:
+        self.groups: list[Sequence[Heartbeat]] = []
+        self.away = False
+        self.slow = threading.Event()
+        self.slow.set()
+
+    def nodes(self) -> list[FleetNode]:
+        return [NODE]
+
+    def take(self, heartbeats: Sequence[Heartbeat]) -> Sequence[Heartbeat]:
+        if self.away:
+            raise Unavailable("the database is away")
+        self.groups.append(heartbeats)
+        self.slow.wait(30)
+        return heartbeats
+
+
+def beat(sequence: int) -> bytes:
+    digest = encoded(Digest("n17", "m", "1.0"))
+    return heartbeat_body(HeartbeatHeader("s", sequence, 1.0), digest, b"", b"")
+
+
+async def posted(app: Ingest, path: str, body: bytes, token: str = TOKEN) -> int:
+    headers = [(b"authorization", f"Bearer {token}".encode())]
+    headers.append((b"content-length", str(len(body)).encode()))
+    scope = {"type": "http", "method": "POST", "path": path, "headers": headers}
+    sent = list[dict[str, Any]]()
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    await app({**scope, "client": ("10.0.0.7", 1)}, receive, send)  # type: ignore[arg-type]
+    return int(sent[0]["status"])
+
+
+async def nobody(*_: object) -> None:
+    raise AssertionError("passed on")
+
+
+def made(nodes: Nodes, take_past: Any = lambda *_: None) -> tuple[Ingest, Hub]:
+    hub = Hub(lambda: nodes)  # type: ignore[arg-type,return-value]
+    hub.nodes()
+    return Ingest(nobody, hub, take_past), hub
+
+
+def test_what_comes_together_is_committed_together() -> None:
+    nodes = Nodes()
+    app, _ = made(nodes)
+
+    async def many() -> list[int]:
+        return await asyncio.gather(*(posted(app, HEARTBEAT, beat(n)) for n in range(1, 6)))
+
+    assert asyncio.run(many()) == [200] * 5
+    assert [len(group) for group in nodes.groups] == [5]
+
+
+def test_a_slow_commit_makes_the_next_one_larger(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BATCH_SECONDS", 0.001)
+    nodes = Nodes()
+    app, _ = made(nodes)
+
+    async def many() -> None:
+        waiting = list[asyncio.Task[int]]()
+        nodes.slow.clear()
+        for number in range(1, 6):
+            waiting.append(asyncio.create_task(posted(app, HEARTBEAT, beat(number))))
+            await asyncio.sleep(0.02)  # its time to be committed has come
+        nodes.slow.set()
+        assert [await one for one in waiting] == [200] * 5
+
+    asyncio.run(many())
+    assert [len(group) for group in nodes.groups] == [1, 4]
+
+
+def test_refusals_are_counted_by_kind_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    nodes = Nodes()
+    app, hub = made(nodes)
+
+    async def bad() -> None:
+        for _ in range(3):
+            assert await posted(app, HEARTBEAT, b"nonsense") == 422
+            assert await posted(app, HEARTBEAT, beat(1), "wrong") == 401
+        nodes.away = True
+        for _ in range(3):
+            assert await posted(app, HEARTBEAT, beat(1)) == 503
+        nodes.away = False
+        assert await posted(app, HEARTBEAT, beat(1)) == 200
+
+    with caplog.at_level(logging.WARNING, "andon.hub"):
+        asyncio.run(bad())
+    assert hub.refused == {"invalid": 3, "token": 3, "store": 3}
+    logged = [one.getMessage() for one in caplog.records]
+    assert len(logged) == 3
+    assert logged[0] == "refused 1 heartbeats from 10.0.0.7: not a heartbeat"
+
+
+def test_pasts_of_many_nodes_come_one_after_the_other() -> None:
+    """Who would wait for long is asked to come again; reports are taken meanwhile."""
+    go = threading.Event()
+    app, hub = made(Nodes(), lambda *_: go.wait(30))
+
+    async def many() -> list[int]:
+        waiting = [asyncio.create_task(posted(app, PAST, b"part")) for _ in range(MOST_PASTS + 2)]
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        assert await posted(app, HEARTBEAT, beat(1)) == 200
+        go.set()
+        return [await one for one in waiting]
+
+    assert asyncio.run(many()) == [200] * MOST_PASTS + [503] * 2
+    assert not hub.refused
+    assert asyncio.run(posted(app, PAST, b"part")) == 200
+
+
+def test_a_report_that_was_acknowledged_is_listed() -> None:
+    app, hub = made(Nodes())
+    assert hub.row("n17").age_seconds is None
+    assert asyncio.run(posted(app, HEARTBEAT, beat(1))) == 200
+    assert hub.row("n17").age_seconds is not None
