@@ -9,10 +9,9 @@ import os
 import signal
 import subprocess
 import time
-import urllib.error
-import urllib.request
 from contextlib import suppress
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -22,6 +21,8 @@ from andon.errors import AndonError, Unavailable
 from andon.host.processes.child_output import die_with_parent
 from andon.jobs.rules.server_trial import ServerTrial
 from andon.model.device import Snapshot
+from andon.node.calls import FAILURES, CallLimits, SentRequest, Target, call
+from andon.node.server import plain_words
 from andon.runs.rules.sampled import run_devices
 from andon.units import human_seconds
 from andon.work.preparing import free_port
@@ -29,7 +30,7 @@ from andon.work.probe.trial_readings import MemoryReturn
 from andon.work.rules.map.template import filled
 
 POLL_SECONDS = 0.2
-ANSWER_SECONDS = 5.0  # of one health check
+ANSWER_LIMITS = CallLimits(timeout_seconds=5.0, most_bytes=1 << 20)  # of one health check
 GRACE_SECONDS = 10.0
 
 
@@ -56,18 +57,18 @@ class TrialServer:
 
     def wait_ready(self) -> None:
         """Waits until the health check succeeds; raises Unavailable if it never does."""
+        place = urlsplit(self._health)
+        asked = SentRequest("GET", (place.path or "/") + (f"?{place.query}" if place.query else ""))
         until, last = time.monotonic() + self._trial.ready_seconds, "no answer"
         while time.monotonic() < until:
             self.check_alive("before it was ready")
             try:
-                with urllib.request.urlopen(self._health, timeout=ANSWER_SECONDS) as answer:  # noqa: S310
-                    if answer.status == 200:
-                        return
-                    last = f"HTTP {answer.status}"
-            except urllib.error.HTTPError as error:
-                last = f"HTTP {error.code}"
-            except (OSError, ValueError) as error:
-                last = str(getattr(error, "reason", error))
+                answer = call(Target(f"{place.scheme}://{place.netloc}"), asked, ANSWER_LIMITS)
+                if answer.status == 200:
+                    return
+                last = f"HTTP {answer.status}"
+            except FAILURES as error:
+                last = plain_words(error)
             time.sleep(POLL_SECONDS)
         waited = human_seconds(self._trial.ready_seconds)
         raise Unavailable(f"the server was not ready within {waited}: {last}")
