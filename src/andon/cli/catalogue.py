@@ -135,6 +135,9 @@ COMMANDS = {
     "nodes": CommandEntry(
         "fleet", "andon.cli.commands.fleet.nodes:nodes", "The machines of a hub or a cluster."
     ),
+    "token": CommandEntry(
+        "fleet", "andon.cli.commands.fleet.token:token", "The named tokens of a hub."
+    ),
     "agent": CommandEntry(
         "fleet", "andon.cli.commands.fleet.agent:agent", "Report this machine to a hub."
     ),

@@ -61,7 +61,7 @@ class Hub(HubLink):
     """Keeps what it is sent; may be away."""
 
     def __init__(self) -> None:
-        super().__init__("http://hub:1", "x")
+        super().__init__("https://hub:1", "x")
         self.taken: list[PastPart] = []
         self.away = False
 

@@ -64,8 +64,9 @@ def read_heartbeat(body: bytes, node: str, at: float) -> tuple[Heartbeat, Digest
     if digest.node != node:
         raise Invalid(f"this token is of the node {node}, not of {digest.node[:60]}")
     beat = Heartbeat(
-        node, header.session, header.sequence, at, header.sent, parts[1], parts[2], parts[3]
-    )
+        node, header.session, header.sequence, at, header.sent, parts[1], parts[2], parts[3],
+        digest.notices > 0,
+    )  # fmt: skip
     return beat, digest
 
 

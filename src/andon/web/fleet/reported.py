@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
+from andon.alerts.rules.handover import HandedNotice, HandedNotices, of_node
 from andon.alerts.rules.listing import entries, firing_by_level
 from andon.alerts.rules.past import Query
 from andon.alerts.rules.self_checks import StoreStats
@@ -35,6 +36,7 @@ from andon.sampling.rules.readings import checked_snapshot
 from andon.sampling.snapshot_feed import PAST_SECONDS
 from andon.settings.resolution import Settings
 from andon.web.fleet.hub import Hub
+from andon.web.fleet.tokens import NamedTokens
 
 if TYPE_CHECKING:
     from andon.web.app_state import AppState
@@ -75,6 +77,11 @@ class Report:
     def jobs(self) -> tuple[JobView, ...]:
         found = [_read(JobView, one) for one in self._items("jobs")]
         return tuple(one for one in found if one is not None)
+
+    @cached_property
+    def notices(self) -> tuple[HandedNotice, ...]:
+        found: tuple[HandedNotice, ...] = _read(HandedNotices, self._document.get("notices")) or ()
+        return tuple(of_node(one, self.beat.node) for one in found)
 
     def _items(self, name: str) -> list[Json]:
         found = self._document.get(name)
@@ -153,6 +160,11 @@ class ReportedNode:
                 known[key] = Report(beat).snapshot
         self._minutes = known
         return [*(known[key] for key in keys[:-1]), self.latest()]
+
+    @property
+    def minutes_moment(self) -> tuple[str, float]:
+        """Which snapshots `past` returns, without reading them."""
+        return self.name, self.report.beat.at
 
     def age_seconds(self) -> float | None:
         return time.time() - self.report.beat.at
@@ -278,6 +290,7 @@ class Fleet:
         self._opening = threading.Lock()
         self._lock = threading.Lock()
         self._kept: dict[str, tuple[ReportedNode, AppState]] = {}
+        self.tokens = NamedTokens(lambda: self.pasts)
 
     @property
     def pasts(self) -> NodePasts:

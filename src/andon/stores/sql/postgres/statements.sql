@@ -337,6 +337,27 @@ SELECT name, beat.session, beat.sequence, at, beat.sent, digest, snapshot, ticks
 FROM node JOIN fleet_node ON fleet_node.node = node.id JOIN beat ON beat.node = node.id
 WHERE name = %s AND at > %s ORDER BY at, beat.sequence
 
+-- name: put_news
+INSERT INTO news (node, session, sequence, at, snapshot) VALUES (%s, %s, %s, %s, %s)
+ON CONFLICT DO NOTHING
+
+-- name: news
+SELECT name, session, sequence, at, at, ''::bytea, snapshot
+FROM news JOIN node ON node.id = news.node ORDER BY at, sequence LIMIT 200
+
+-- name: drop_news
+DELETE FROM news WHERE node = (SELECT id FROM node WHERE name = %s)
+    AND session = %s AND sequence = %s
+
+-- name: named_tokens
+SELECT name, hash, role, added FROM named_token ORDER BY name
+
+-- name: add_named_token
+INSERT INTO named_token (name, hash, role, added) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING
+
+-- name: remove_named_token
+DELETE FROM named_token WHERE name = %s
+
 -- name: lead
 -- The lock is the connection's. A standby would also give it, and could write nothing.
 SELECT NOT pg_is_in_recovery() AND (
