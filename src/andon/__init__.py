@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType, SimpleNamespace
 
+    from andon.api.benchmark import run_benchmark_job
     from andon.api.compat.alerts import (
         AlertConfig,
         AndonSystem,
@@ -96,6 +97,7 @@ _WHERE = {
     "probe": "andon.api.probe",
     "recorded": "andon.api.recorded",
     "run": "andon.api.run",
+    "run_benchmark_job": "andon.api.benchmark",
     "select_best_node": "andon.api.compat.clusters",
     "select_gpus_for_task": "andon.api.compat.selection",
     "snapshot": "andon.api.watch",
@@ -148,6 +150,7 @@ __all__ = [
     "probe",
     "recorded",
     "run",
+    "run_benchmark_job",
     "select_best_node",
     "select_gpus_for_task",
     "snapshot",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # imported at every start; history and alerts are not
     from andon.alerts.rules.outbox import Delivery, SavedAlerts
     from andon.alerts.rules.past import Query
     from andon.errors import AndonError
-    from andon.fleet.rules.nodes import FleetNode, Heartbeat
+    from andon.fleet.rules.nodes import FleetNode, Heartbeat, NamedToken
     from andon.history.rules.intervals import UsageInterval
     from andon.history.rules.series import Bucket, NodeReadings
     from andon.history.rules.tiers import DueRoll, Maintenance, StoreContents, StoredBlock, Tier
@@ -265,6 +265,25 @@ class NodePasts(Protocol):
     def history(self, node: str) -> Store: ...
 
     def alerts(self, node: str) -> AlertStore: ...
+
+    def runs(self, node: str | None) -> RunIndex:
+        """Returns the runs of a node; None: an index that finds those of all."""
+
+    def news(self) -> Sequence[Heartbeat]:
+        """Returns the heartbeats with notices that no hub has taken yet, oldest first, at most 200;
+        of their parts only the report."""
+
+    def drop_news(self, taken: Sequence[Heartbeat]) -> None:
+        """Forgets these."""
+
+    def tokens(self) -> Sequence[NamedToken]:
+        """Returns all named tokens, by name."""
+
+    def add_token(self, token: NamedToken) -> bool:
+        """Adds a token; returns False if there is one of that name."""
+
+    def remove_token(self, name: str) -> bool:
+        """Removes a token; returns whether there was one."""
 
     def leads(self) -> bool:
         """Whether this hub acts for all: one of those that share a database does, until it ends

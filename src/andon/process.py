@@ -16,9 +16,11 @@ PROCESSES = {
     "function": "andon.work.functions.child",
     "gpu-load": "andon.cli.commands.setup.selftest_load",
     "holder": "andon.leases.book.holder",
+    "load-client": "andon.work.load.process",
     "map-worker": "andon.work.map.block_worker",
     "reader": "andon.drivers.reader",
     "run-indexer": "andon.app.run_indexing",
+    "server-trial": "andon.api.server_trial",
     "slurm-node": "andon.app.slurm_node",
     "user-reader": "andon.web.users.reader",
 }

@@ -273,7 +273,7 @@ class World:
                 self.things[label].take(match[2], at)
         elif item.startswith(("node: ", "driver ", "versions: ")):
             self._of_node(item)
-        elif match := re.fullmatch(r"(store|sampler|node_silent:\w+): (\w+)", item):
+        elif match := re.fullmatch(r"(store|sampler|node_\w+:\w+): (\w+)", item):
             self.troubles.pop(match[1], None)
             if match[2] != "ok":
                 self.troubles[match[1]] = match[2]

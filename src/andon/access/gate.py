@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from andon.access.proxies import ProxyRules
 from andon.access.roles import ANONYMOUS, Identity, action_of, refusal_for
 from andon.access.server_proof import PATH as PROOF
 
@@ -51,10 +52,12 @@ class ShownKey(StrEnum):
     CODE = "code"  # a one-time code, to be exchanged for a session
     SESSION = "session"
     TOKEN = "token"  # noqa: S105 (the name of a kind, not a secret)
+    NAMED = "named"  # a token of a hub with a name and a role
+    PROXY = "proxy"  # none, but a proxy names the person
 
     @property
     def is_right(self) -> bool:
-        return self in (ShownKey.SESSION, ShownKey.TOKEN)
+        return self not in (ShownKey.NONE, ShownKey.WRONG, ShownKey.CODE)
 
 
 class Rules(Struct, frozen=True):
@@ -63,6 +66,7 @@ class Rules(Struct, frozen=True):
     loopback: bool
     names: frozenset[str] = frozenset({"localhost"})
     origins: frozenset[str] = frozenset()  # of other sites whose pages may use this server
+    proxy: ProxyRules | None = None
 
 
 class AccessRequest(Struct, frozen=True):

@@ -22,6 +22,9 @@ class Role(StrEnum):
     ANONYMOUS = "anonymous"  # sent no key
     USER = "user"  # an account of this machine
     OWNER = "owner"  # the user who runs the server, or root
+    READ = "read"  # of a named token, or of whom a proxy signed in; as the next two
+    OPERATE = "operate"
+    ADMIN = "admin"
 
 
 class Action(StrEnum):
@@ -46,7 +49,9 @@ class Action(StrEnum):
     SIGN_IN = "sign_in"  # with a code, whoever has it
     SIGN_OUT = "sign_out"
     REVOKE = "revoke"
-    MANAGE_NODES = "manage_nodes"  # of a hub: only its owners
+    DRAIN = "drain"
+    MANAGE_NODES = "manage_nodes"  # of a hub
+    MANAGE_TOKENS = "manage_tokens"
     OTHER = "other"  # a change that this table does not know
 
 
@@ -75,11 +80,33 @@ _USER: Mapping[Action, RightExtent] = {
     Action.SIGN_OUT: RightExtent.OWN,
     Action.REVOKE: RightExtent.OWN,
 }
+_OPERATE = frozenset(
+    {
+        Action.RELEASE, Action.CANCEL, Action.MOVE, Action.ACKNOWLEDGE, Action.UNACKNOWLEDGE,
+        Action.SILENCE, Action.UNSILENCE, Action.CORDON, Action.TEST_NOTIFIERS, Action.DRAIN,
+    }
+)  # fmt: skip
+# Those of an account: a token and a proxy's people have none here.
+_NOT_ADMIN = frozenset(
+    {
+        Action.TAKE, Action.EXTEND, Action.SUBMIT, Action.MAKE_LINK, Action.SIGN_IN,
+        Action.SIGN_OUT, Action.REVOKE, Action.OTHER,
+    }
+)  # fmt: skip
 RIGHTS: Mapping[Role, Mapping[Action, RightExtent]] = {
     Role.ANONYMOUS: dict.fromkeys(Action, RightExtent.NO),
     Role.USER: {action: _USER.get(action, RightExtent.NO) for action in Action},
     Role.OWNER: dict.fromkeys(Action, RightExtent.ALL),
+    Role.READ: dict.fromkeys(Action, RightExtent.NO),
+    Role.OPERATE: {
+        action: RightExtent.ALL if action in _OPERATE else RightExtent.NO for action in Action
+    },
+    Role.ADMIN: {
+        action: RightExtent.NO if action in _NOT_ADMIN else RightExtent.ALL for action in Action
+    },
 }
+OF_A_HUB = frozenset({Role.OWNER, Role.READ, Role.OPERATE, Role.ADMIN})
+"""Roles that mean the same on every node of a hub; an account is one of a machine."""
 
 _ROUTES = (
     ("POST", r"/api/leases", Action.TAKE),
@@ -101,8 +128,11 @@ _ROUTES = (
     ("POST", r"/api/session", Action.SIGN_IN),
     ("DELETE", r"/api/session", Action.SIGN_OUT),
     ("DELETE", r"/api/sessions", Action.REVOKE),
-    ("POST", r"/api/nodes(/[^/]+/(drain|resume))?", Action.MANAGE_NODES),
+    ("POST", r"/api/nodes", Action.MANAGE_NODES),
+    ("POST", r"/api/nodes/[^/]+/(drain|resume)", Action.DRAIN),
     ("DELETE", r"/api/nodes/[^/]+", Action.MANAGE_NODES),
+    ("POST", r"/api/tokens", Action.MANAGE_TOKENS),
+    ("DELETE", r"/api/tokens/[^/]+", Action.MANAGE_TOKENS),
 )
 _COMPILED = tuple((method, re.compile(path), action) for method, path, action in _ROUTES)
 
@@ -166,10 +196,10 @@ def refusal_for(who: Identity, action: Action, is_own: bool, whose: str = "") ->
             f"{who.user or 'this caller'} may not {_words(action)} this{owner}",
             hint=f"ask {whose}, or root" if whose else "ask root",
         )
-    return Denied(
-        f"{who.user or 'this caller'} may not {_words(action)} here",
-        hint="only root and the user who runs this server may",
-    )
+    hint = "only root and the user who runs this server may"
+    if who.role in (Role.READ, Role.OPERATE) and action not in _NOT_ADMIN:
+        hint = f"the role {'operate' if action in _OPERATE else 'admin'} may: andon token"
+    return Denied(f"{who.user or 'this caller'} may not {_words(action)} here", hint=hint)
 
 
 def signature(who: Identity, typed: str) -> str:
@@ -181,7 +211,7 @@ def signature(who: Identity, typed: str) -> str:
 
 def check_silence(who: Identity, seconds: float, names_something: bool) -> Denied | None:
     """Refuses a user's silence without a subject or an end: it affects everyone's notifications."""
-    if who.role is Role.OWNER:
+    if who.role in (Role.OWNER, Role.ADMIN):
         return None
     if not names_something:
         return Denied(

@@ -10,9 +10,19 @@ from msgspec.structs import replace
 
 from andon.alerts import rules as alerting
 from andon.alerts.rules import AlertState, Moment, Observation, OwnTrouble, StepResult
+from andon.alerts.rules.handover import (
+    HUB_ROUTE,
+    Duty,
+    HandedNotice,
+    handed,
+    relayed,
+    sendable,
+    still_open,
+    taken,
+)
 from andon.alerts.rules.listing import entries, firing_by_level
 from andon.alerts.rules.messages import trial_notice
-from andon.alerts.rules.outbox import Acceptance, Delivery, Outbox, SavedAlerts
+from andon.alerts.rules.outbox import MOST_OPEN, Acceptance, Delivery, Outbox, SavedAlerts
 from andon.alerts.rules.past import Query
 from andon.alerts.rules.routes import Route, resolved
 from andon.alerts.sender import GATHER_SECONDS, NotifierWork, NotifierWorker
@@ -26,6 +36,7 @@ from andon.host.clock import clocks as clocks
 from andon.leases.rules.broken_devices import reported_broken
 from andon.leases.rules.occupants import BLANK, BookView
 from andon.model.alert import Alert, Notice, Phase, Silence
+from andon.model.alert_wire import alert_from_json, alert_to_json
 from andon.model.device import SAMPLER, Fault, Snapshot
 from andon.model.shapes import to_json
 from andon.ports import AlertStore, Notifier
@@ -43,6 +54,7 @@ SILENT_SECONDS = 10.0
 NO_READINGS = Fault(SAMPLER, "no reading has arrived")
 LEAVING_SECONDS = 2.0
 TEST_SECONDS = 45.0
+HELD_SECONDS = 1.0  # until a notifier looks again whether it may send what another sends now
 TURN_SECONDS = 2.5  # longer than the usual interval: no sample is waited for in vain
 
 Listener = Callable[[tuple[Alert, ...]], None]
@@ -67,12 +79,19 @@ class Watcher:
         self_checks: Callable[[], Sequence[OwnTrouble]] = tuple,
         gather_seconds: float = GATHER_SECONDS,
         book: Callable[[], BookView | None] | None = None,
+        has_hub: bool = False,
+        leads: Callable[[], bool] | None = None,
     ) -> None:
-        """`self_checks` returns problems of andon itself, `book` the state of the lease book."""
+        """`self_checks` returns problems of andon itself, `book` the state of the lease book. With
+        `has_hub` a hub notifies people while it answers. `leads` is for the alerts of a fleet:
+        whether this hub is the one that notifies people; its own parts are judged elsewhere."""
         self.rulebook = rulebook
         self._offset, self._boot = offset, boot
-        self._self_checks, self._book = self_checks, book
-        self._routes = tuple(route for _, route in notifiers)
+        self._self_checks, self._book, self._leads = self_checks, book, leads
+        self._duty = Duty(time.monotonic()) if has_hub else None
+        self._open_elsewhere: tuple[Alert, ...] = ()
+        routes = tuple(route for _, route in notifiers)
+        self._routes = (*routes, HUB_ROUTE) if has_hub else routes
         self._lock = threading.Lock()
         self._state: AlertState = alerting.EMPTY
         self._outbox = Outbox()
@@ -90,6 +109,7 @@ class Watcher:
             )
             for notifier, _ in notifiers
         }
+        self._recipients = frozenset(route.name for route in self._routes)
         self._follower = Follower(
             subscription,
             self._turn,
@@ -221,6 +241,38 @@ class Watcher:
     def notifiers(self) -> tuple[str, ...]:
         return tuple(self._workers)
 
+    # Between a node and its hub.
+
+    def hand_over(self) -> tuple[HandedNotice, ...]:
+        """Returns the notices for the heartbeat that begins now; `handed_over` says how it went."""
+        with self._lock:
+            if self._duty is None:
+                return ()
+            self._duty = self._duty.begun(time.monotonic())
+            return handed(self._outbox, bool(self._duty.flying))
+
+    def handed_over(self, by_hub: Sequence[HandedNotice], notifies: bool | None) -> None:
+        """Notes what the hub took, and whether it notifies people; None if it did not answer."""
+        with self._lock:
+            if self._duty is None:
+                return
+            self._duty = self._duty.ended(time.monotonic(), notifies)
+            if by_hub and notifies is not None:
+                box = taken(self._outbox, by_hub, time.time())
+                self._write(box)
+                self._outbox = box
+
+    def relay(self, given: Sequence[HandedNotice]) -> bool:
+        """Sends notices of nodes as its own; returns whether they are stored."""
+        with self._lock:
+            box, new = relayed(self._outbox, given, self._routes, time.time(), self._offset)
+            self._open_elsewhere = still_open(self._open_elsewhere, new)[-MOST_OPEN:]
+            self._write(box)
+            self._outbox = box
+        for worker in self._workers.values():
+            worker.wake()
+        return self._writer.settle(COMMIT_SECONDS)
+
     def close(self) -> None:
         """Stop; current messages get a moment to finish, and pending ones are saved."""
         self._follower.close(LEAVING_SECONDS)
@@ -271,6 +323,8 @@ class Watcher:
         return replace(self._last, at=time.time(), devices=blind, faults=(NO_READINGS,))
 
     def _troubles(self) -> list[OwnTrouble]:
+        if self._leads is not None:
+            return []
         found = [
             OwnTrouble(f"notifier:{one.name}", one.reason or "it is failing", one.hint or "")
             for one in (worker.health() for worker in self._workers.values())
@@ -304,7 +358,7 @@ class Watcher:
             box = self._outbox.add(
                 outcome.notices, self._routes_to(outcome), moment.wall, self._offset
             )
-            box = box.pruned(moment.wall, self._workers)
+            box = box.pruned(moment.wall, self._recipients)
             pending = box.deliveries != self._outbox.deliveries
             if news or pending:
                 self._write(box, news)
@@ -330,6 +384,7 @@ class Watcher:
             "alerting": alerting.dump(self._state),
             "informed": dict(box.informed),
             "accepted": {alert: list(accepted) for alert, accepted in box.accepted.items()},
+            "elsewhere": [alert_to_json(alert) for alert in self._open_elsewhere],
         }
         self._writer.write(state, changed, box.deliveries)
 
@@ -343,16 +398,18 @@ class Watcher:
         self._caught_up = True
         state, informed = alerting.EMPTY, dict[str, tuple[str, ...]]()
         accepted: dict[str, Acceptance] = {}
+        elsewhere: tuple[Alert, ...] = ()
         try:
             informed = {str(a): tuple(names) for a, names in saved.state["informed"].items()}
             accepted = _accepted(saved.state.get("accepted", {}))
+            elsewhere = tuple(map(alert_from_json, saved.state.get("elsewhere", ())))
             state = alerting.restore(saved.state["alerting"], Moment(*clocks()), self._boot)
         except (AndonError, KeyError, TypeError, AttributeError, ValueError) as exc:
             log.warning("the stored alerts are discarded: %s", exc)
         with self._lock:
-            self._state = state
+            self._state, self._open_elsewhere = state, elsewhere
             box = Outbox(tuple(saved.deliveries), informed, accepted=accepted)
-            self._outbox = box.pruned(time.time(), self._workers)
+            self._outbox = box.pruned(time.time(), self._recipients)
         for worker in self._workers.values():
             worker.wake()
 
@@ -363,7 +420,7 @@ class Watcher:
         self._caught_up = True
         with self._lock:
             box = replace(self._outbox, deliveries=(*saved.deliveries, *self._outbox.deliveries))
-            self._outbox = box.pruned(time.time(), self._workers)
+            self._outbox = box.pruned(time.time(), self._recipients)
             self._write(self._outbox)
         for worker in self._workers.values():
             worker.wake()
@@ -371,16 +428,23 @@ class Watcher:
     # For the notifier workers.
 
     def _work(self, name: str) -> NotifierWork:
-        box, at = self._outbox, time.time()
+        box, at, duty = self._outbox, time.time(), self._duty
         held = box.holds_back(name, at)
+        is_hubs = duty is not None and duty.is_hubs(time.monotonic())
+        ready, due = box.ready(name, at), box.next_due(name)
+        sent = sendable(box, ready, is_hubs)
+        if sent and self._leads is not None and not self._leads():
+            sent = ()
+        if len(sent) < len(ready):
+            due = at + HELD_SECONDS
         firing = tuple(
             alert
-            for alert in self.alerts()
+            for alert in (*self.alerts(), *self._open_elsewhere)
             if alert.state is Phase.FIRING
             and name in box.informed.get(alert.id, ())
             and alert.id not in held
         )
-        return NotifierWork(box.ready(name, at), firing, box.next_due(name))
+        return NotifierWork(sent, firing, due)
 
     def _settle(self) -> None:
         self._writer.settle(COMMIT_SECONDS)

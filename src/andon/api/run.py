@@ -24,7 +24,7 @@ from typing import Any
 
 from andon.api import watch as library
 from andon.app.runs import recording
-from andon.errors import Invalid
+from andon.errors import AndonError, Invalid
 from andon.host.clock import boot_seconds
 from andon.model.codec import NAME
 from andon.model.device import Snapshot
@@ -114,6 +114,7 @@ class RecordedRun:
         variables: Mapping[str, str] | None = None,
         unsampled: str | None = None,
         words: Callable[[RunBegin, RunEnd], str] | None = None,
+        group: str | None = None,
     ) -> None:
         """`devices` are indices or UUIDs; by default those that this process can see. At its end
         one line on standard error says what it used and where its record is, unless `quiet`.
@@ -122,6 +123,7 @@ class RecordedRun:
         self._name = plain_text(name or _program(), NAME)
         self._params, self._tags = plain_table(params or {}), tuple(plain_text(t) for t in tags)
         self._devices, self._kind, self._quiet = devices, kind, quiet
+        self._group = group
         self._folder = None if telemetry_dir is None else Path(telemetry_dir)
         self._variables, self._unsampled, self._words = variables or {}, unsampled, words
         self._items = ItemLog()
@@ -188,6 +190,7 @@ class RecordedRun:
             lease=os.environ.get("ANDON_LEASE") or None,
             allocation_method=SEEN if self._devices is None else NAMED,
             candidates=_candidates(snapshot, uuids, library.shared().settings),
+            **({} if self._group is None else {"group": self._group}),
         )  # fmt: skip
         shared = library.shared()
         why = skipped or self._unsampled or (None if uuids else _why_no_device(snapshot))
@@ -245,6 +248,14 @@ class RecordedRun:
             self.item(item, ItemState.FAILED, index, device, output=repr(error))
             raise
         self.item(item, ItemState.OK, index, device)
+
+    def used(self) -> Mapping[str, Mapping[str, Any]]:
+        """Reads the devices once more; returns what the run has used so far, by uuid."""
+        if self._recorder is None:
+            return {}
+        with suppress(AndonError, OSError):
+            self._recorder.read_last()
+        return self._recorder.tallies.summary(lasted_seconds=boot_seconds() - self._began)
 
     def end(self, error: BaseException | None = None) -> None:
         """End it; `with` calls it. Does nothing the second time, or in a forked child."""

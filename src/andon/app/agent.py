@@ -31,7 +31,7 @@ def report_to(
 ) -> None:
     """Reports until `over` is set. One agent or server runs for a user on a machine: both record
     the same history."""
-    link = hub_link(url)
+    link = hub_link(settings, url)
     with ExitStack() as stack:
         folder = open_node_folder()
         stack.enter_context(server_file.sole_server(folder))
@@ -43,7 +43,9 @@ def report_to(
         recorder = open_recorder(settings, sampler.subscribe(settings.interval_seconds))
         stack.callback(recorder.close)
         leases = open_lease_tracker(settings, sampler)
-        watcher = open_watcher(settings, sampler, partial(_stats, recorder), True, leases)
+        watcher = open_watcher(
+            settings, sampler, partial(_stats, recorder), True, leases, has_hub=True
+        )
         stack.callback(watcher.close)
         if leases is not None:
             stack.callback(leases.close)
@@ -54,7 +56,7 @@ def report_to(
             stack.callback(shown.close)
         book = (lambda: None) if shown is None else shown.listed
         sources = report_sources(watcher, book, UnfinishedJobs())
-        past = past_sender(folder, lambda: recorder.store, watcher)
+        past = past_sender(settings, folder, lambda: recorder.store, watcher)
         uplink = open_uplink(settings, sampler, link, sources, past, shown, on_sent)
         stack.callback(uplink.close)
         over.wait()

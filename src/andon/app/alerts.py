@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # not every command needs alerts and leases
     from andon.alerts.watcher import RoutedNotifier, Watcher
     from andon.leases.tracker import LeaseTracker
     from andon.ports import AlertStore, Notifier
+    from andon.sampling.bus import Subscription
     from andon.sampling.sampler import Sampler
     from andon.settings.alerts import NotifierSettings
 
@@ -92,10 +93,10 @@ def open_watcher(
     store: "Callable[[], StoreStats]",
     keep: bool = True,
     leases: "LeaseTracker | None" = None,
-    nodes: "Callable[[], Sequence[OwnTrouble]]" = tuple,
+    has_hub: bool = False,
 ) -> "Watcher":
-    """Opens a watcher for this sampler's alerts. A recording notifies no one. `nodes` returns
-    what is wrong with the nodes of a hub."""
+    """Opens a watcher for this sampler's alerts. A recording notifies no one. With `has_hub` a hub
+    notifies people while it answers."""
     from andon.alerts.self_monitor import SelfMonitor
     from andon.alerts.watcher import Watcher
     from andon.host.clock import offset
@@ -110,6 +111,32 @@ def open_watcher(
         notifiers,
         offset(settings.alerts_time_zone),
         sampler.node.boot,
-        lambda: (*monitor(), *nodes()),
+        monitor,
         book=None if leases is None else leases.page,
+        has_hub=has_hub,
+    )
+
+
+def open_fleet_watcher(
+    settings: Settings,
+    session: "Subscription",
+    open_store: "Callable[[], AlertStore]",
+    troubles: "Callable[[], Sequence[OwnTrouble]]",
+    leads: Callable[[], bool],
+) -> "Watcher":
+    """Opens what notifies people about the nodes of a hub, while this hub leads: of what their
+    hub judges, and of what they judged themselves."""
+    from andon.alerts.watcher import Watcher
+    from andon.host.clock import offset
+    from andon.host.machine_id import boot_id
+
+    return Watcher(
+        session,
+        rulebook(settings),
+        open_store,
+        open_notifiers(settings),
+        offset(settings.alerts_time_zone),
+        boot_id(),
+        troubles,
+        leads=leads,
     )

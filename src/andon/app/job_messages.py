@@ -1,7 +1,9 @@
 """Messages about jobs, through the notifiers that are configured."""
 
 import time
+from collections import Counter
 from collections.abc import Sequence
+from shlex import quote
 
 from andon.alerts.rules.messages import JOB_RULE
 from andon.app.alerts import open_notifiers
@@ -20,7 +22,10 @@ def send_job_message(settings: Settings, folder: JobsFolder, numbers: Sequence[i
     that failed. A job that was deleted meanwhile is left out."""
     queue, at, node = Queue(folder), time.time(), node_name()
     views = queue.views([one for one in numbers if one in queue.jobs])
-    notices = [job_notice(view, at, node) for view in views]
+    notices = [
+        job_notice(found[0], at, node) if len(found) == 1 else group_notice(found, at, node)
+        for found in _by_group(views)
+    ]
     if not notices:
         return
     failed: AndonError | None = None
@@ -33,6 +38,33 @@ def send_job_message(settings: Settings, folder: JobsFolder, numbers: Sequence[i
             notifier.close()
     if failed is not None:
         raise failed
+
+
+def _by_group(views: Sequence[JobView]) -> list[list[JobView]]:
+    """Jobs of one group together; others alone."""
+    found: dict[str, list[JobView]] = {}
+    for view in views:
+        found.setdefault(f"job {view.label}" if view.group is None else view.group, []).append(view)
+    return list(found.values())
+
+
+def group_notice(views: Sequence[JobView], at: float, node: str) -> Notice:
+    """The end of all jobs of a group as one notice."""
+    first, states = views[0], Counter(view.state for view in views)
+    group, good = first.group or "", set(states) == {JobState.SUCCEEDED}
+    ended = ", ".join(f"{count} {state.words}" for state, count in states.most_common())
+    alert = Alert(
+        id=f"job@{first.label}#{first.attempt}",
+        rule=JOB_RULE,
+        subject=f"group {group}",
+        level=Level.INFO if good else Level.WARNING,
+        state=Phase.FIRING,
+        since=at,
+        where=f"group {group}",
+        message=f"{len(views)} jobs of group {group} have ended: {ended}",
+        advice=f"andon runs compare --group {quote(group)}",
+    )
+    return Notice(f"{alert.id}:end", NoticeKind.FIRING, alert, at, node, first.simulated)
 
 
 def job_notice(view: JobView, at: float, node: str) -> Notice:

@@ -1,16 +1,19 @@
 """The reports of this node to a hub."""
 
 import os
+import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from andon.errors import AndonError, Denied
+from andon.app.runs import open_run_finder
+from andon.errors import AndonError, Denied, Invalid
 from andon.fleet.link import HubLink
 from andon.fleet.sending import PastSender
 from andon.fleet.uplink import ReportSources, Uplink, check
-from andon.host.files import replace_file
+from andon.host.files import read_regular, replace_file
 from andon.host.machine_id import node_key
 from andon.host.state.node_folder import open_node_folder
 from andon.host.state.user_folder import read_token
@@ -23,30 +26,51 @@ if TYPE_CHECKING:
     from andon.leases.network import NetworkLeases
     from andon.model.job import JobView
     from andon.model.lease_list import LeaseList
+    from andon.model.run.record import RunRow
     from andon.ports import Store
+    from andon.runs.index import RunFinder
     from andon.sampling.sampler import Sampler
 
 DRAINED = "drained by the hub"
+MOST_RUNS = 200
+"""Looked at for the hub; they are sent while they go on and when they have ended."""
 TOKEN_FILE = "hub-token"  # noqa: S105 - its name
 TOKEN_VARIABLE = "ANDON_HUB_TOKEN"  # noqa: S105
+PIN_FILE, PIN_VARIABLE = "hub-pin", "ANDON_HUB_PIN"
+_PIN = re.compile(r"sha256:[0-9a-f]{64}")
 
 
-def hub_link(url: str) -> HubLink:
-    """Returns a link with this node's token. One from the environment is kept for the next
-    start; raises Denied where there is none, and what the hub refuses."""
-    file = open_node_folder() / TOKEN_FILE
+def hub_link(settings: Settings, url: str) -> HubLink:
+    """Returns a link with this node's token, and the fingerprint of the hub's certificate where it
+    has one of its own making. Those of the environment are kept for the next start. Raises Denied
+    where there is no token, and what the hub refuses."""
+    folder = open_node_folder()
+    file = folder / TOKEN_FILE
     given = os.environ.get(TOKEN_VARIABLE, "").strip()
+    pin = _pin(folder, new_token=bool(given))
     url = base_url(url)
     try:
         token = given or read_token(file)
     except AndonError as exc:
         hint = f"andon nodes add NAME --url {url} prints the line to paste here, with its token"
         raise Denied("this node has no token of a hub", hint=hint) from exc
-    link = HubLink(url, token)
+    link = HubLink(url, token, pin=pin, unencrypted=settings.hub_unencrypted)
     check(link)
     if given:
         replace_file(file, given.encode() + b"\n")
+        replace_file(folder / PIN_FILE, (pin or "").encode() + b"\n")
     return link
+
+
+def _pin(folder: Path, new_token: bool) -> str | None:
+    """Returns the fingerprint from the environment; else the one that came with the last token."""
+    given = os.environ.get(PIN_VARIABLE, "").strip()
+    if not given and not new_token:
+        with suppress(OSError, AndonError):
+            given = read_regular(folder / PIN_FILE).decode("ascii", "replace").strip()
+    if given and not _PIN.fullmatch(given):
+        raise Invalid(f"{PIN_VARIABLE} is not a fingerprint", hint="sha256: and 64 digits")
+    return given or None
 
 
 def report_sources(
@@ -54,11 +78,32 @@ def report_sources(
     book: "Callable[[], LeaseList | None]",
     jobs: "Callable[[], Sequence[JobView]]",
 ) -> ReportSources:
-    return ReportSources(book, watcher.alerts, watcher.silences, watcher.firing, jobs)
+    return ReportSources(
+        book, watcher.alerts, watcher.silences, watcher.firing, jobs,
+        watcher.hand_over, watcher.handed_over,
+    )  # fmt: skip
 
 
-def past_sender(folder: Path, store: "Callable[[], Store]", watcher: "Watcher") -> PastSender:
-    return PastSender(folder, store, watcher.past)
+def past_sender(
+    settings: Settings, folder: Path, store: "Callable[[], Store]", watcher: "Watcher"
+) -> PastSender:
+    return PastSender(folder, store, watcher.past, runs=LatestRuns(settings))
+
+
+class LatestRuns:
+    """This user's latest runs, by the index, which is brought up to date."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._finder: RunFinder | None = None
+
+    def __call__(self) -> "Sequence[RunRow]":
+        from andon.runs.rules.matching import RunQuery
+
+        if self._finder is None:
+            self._finder = open_run_finder(settings=self._settings)
+        self._finder.refresh()
+        return self._finder.index.find(RunQuery(limit=MOST_RUNS))
 
 
 def open_uplink(

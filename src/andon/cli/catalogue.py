@@ -119,6 +119,11 @@ COMMANDS = {
     "runs": CommandEntry(
         "record", "andon.cli.commands.runs.group:runs", "Recorded runs, and what they used."
     ),
+    "benchmark": CommandEntry(
+        "record",
+        "andon.cli.commands.benchmark.command:benchmark",
+        "Drive a load at a server of a model.",
+    ),
     "probe": CommandEntry(
         "record",
         "andon.cli.commands.probing.probe:probe",
@@ -129,6 +134,9 @@ COMMANDS = {
     ),
     "nodes": CommandEntry(
         "fleet", "andon.cli.commands.fleet.nodes:nodes", "The machines of a hub or a cluster."
+    ),
+    "token": CommandEntry(
+        "fleet", "andon.cli.commands.fleet.token:token", "The named tokens of a hub."
     ),
     "agent": CommandEntry(
         "fleet", "andon.cli.commands.fleet.agent:agent", "Report this machine to a hub."

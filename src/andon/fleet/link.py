@@ -3,6 +3,7 @@
 from http.client import HTTPException
 from urllib.parse import urlsplit
 
+from andon.access.gate import is_loopback
 from andon.errors import AndonError, Denied, Invalid, Unavailable
 from andon.model.wire import Json, loads
 from andon.node.calls import FAILURES, CallLimits, TimedConnection
@@ -10,16 +11,34 @@ from andon.node.server import base_url, plain_words, reach_hint
 
 LIMITS = CallLimits(timeout_seconds=10.0, most_bytes=1 << 16)
 HEARTBEAT, PAST = "/api/heartbeat", "/api/past"
+HUB_HEADER = "X-Andon-Hub"
+"""In every answer of a hub to a node, also where it refuses."""
 NOT_A_HUB = "start one there: andon hub --store postgresql:///andon"
+ENCRYPT = (
+    "start the hub with --tls-cert and use https://, or if nobody else can read on this network: "
+    "ANDON_HUB_UNENCRYPTED=yes"
+)
 _REFUSED: dict[int, type[AndonError]] = {401: Denied, 403: Denied, 413: Invalid, 422: Invalid}
 
 
 class HubLink:
     """Sends bytes with a node's token. One thread uses it; any may close it."""
 
-    def __init__(self, url: str, token: str, limits: CallLimits = LIMITS) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        limits: CallLimits = LIMITS,
+        pin: str | None = None,
+        unencrypted: bool = False,
+    ) -> None:
+        """`pin` is the fingerprint of the hub's certificate, if no authority signed it. Raises
+        Denied where the token could be read on its way, unless that is meant."""
         self.url = base_url(url)
-        self._token, self._limits = token, limits
+        place = urlsplit(self.url)
+        if place.scheme == "http" and not (unencrypted or is_here(place.hostname or "")):
+            raise Denied(f"{self.url} would get this node's token unencrypted", hint=ENCRYPT)
+        self._token, self._limits, self._pin = token, limits, pin
         self._kept: TimedConnection | None = None
 
     def send(self, path: str, body: bytes) -> Json:
@@ -27,7 +46,7 @@ class HubLink:
         if it does not answer: then the same may be sent again."""
         deadline = self._limits.deadline
         try:
-            status, content, again = self._posted(path, body, deadline)
+            status, content, again, is_hub = self._posted(path, body, deadline)
         except FAILURES as exc:
             self.close()
             raise Unavailable(
@@ -41,7 +60,7 @@ class HubLink:
             reason, hint = str(error["reason"])[:500], str(error["hint"])[:500]
         except (AndonError, KeyError, TypeError) as exc:
             raise Unavailable(f"{self.url} is not an andon hub") from exc
-        if status in (401, 403, 404, 405) and "hub" not in reason and "revoked" not in reason:
+        if status in (401, 403, 404, 405) and not is_hub:
             raise Invalid(f"{self.url} is not a hub", hint=NOT_A_HUB)
         raise _REFUSED.get(status, Unavailable)(f"{self.url}: {reason}", hint=hint)
 
@@ -50,30 +69,32 @@ class HubLink:
         if kept is not None:
             kept.close()
 
-    def _posted(self, path: str, body: bytes, deadline: float) -> tuple[int, bytes, bool]:
-        """Returns the status, the answer, and whether it may have been sent twice."""
+    def _posted(self, path: str, body: bytes, deadline: float) -> tuple[int, bytes, bool, bool]:
+        """Returns the status, the answer, whether it may have been sent twice, and whether a hub
+        answered."""
         again = self._kept is not None
         if self._kept is not None:
             try:
-                return *self._asked(self._kept, path, body, deadline), False
+                status, content, is_hub = self._asked(self._kept, path, body, deadline)
+                return status, content, False, is_hub
             except (OSError, HTTPException):  # the hub may have closed it since
                 self.close()
         place = urlsplit(self.url)
         encrypted = place.scheme == "https"
         port = place.port or (443 if encrypted else 80)
-        connection = TimedConnection(place.hostname or "", port, deadline, encrypted)
+        connection = TimedConnection(place.hostname or "", port, deadline, encrypted, pin=self._pin)
         try:
             connection.connect()
-            found = self._asked(connection, path, body, deadline)
+            status, content, is_hub = self._asked(connection, path, body, deadline)
         except BaseException:
             connection.close()
             raise
         self._kept = connection
-        return *found, again
+        return status, content, again, is_hub
 
     def _asked(
         self, connection: TimedConnection, path: str, body: bytes, deadline: float
-    ) -> tuple[int, bytes]:
+    ) -> tuple[int, bytes, bool]:
         connection.renew(deadline)
         headers = {
             "Authorization": f"Bearer {self._token}",
@@ -81,4 +102,10 @@ class HubLink:
         }
         connection.request("POST", urlsplit(self.url).path + path, body, headers)
         answer = connection.getresponse()
-        return answer.status, answer.read(self._limits.most_bytes)
+        content = answer.read(self._limits.most_bytes)
+        return answer.status, content, answer.getheader(HUB_HEADER) is not None
+
+
+def is_here(host: str) -> bool:
+    """Whether what is sent to this host stays on this machine."""
+    return host == "localhost" or is_loopback(host)

@@ -22,13 +22,14 @@ from andon.fleet.rules.digest import Digest, digest_of, encoded
 from andon.fleet.rules.heartbeat import HeartbeatHeader, deflated, heartbeat_body, packed_ticks
 from andon.fleet.rules.states import clock_trouble
 from andon.history.rules.series import NodeReadings, tick_of
-from andon.model.alert_wire import alert_to_json, silence_to_json
+from andon.model.alert_wire import alert_to_json, notice_to_json, silence_to_json
 from andon.model.job.facts import JobView
 from andon.model.shapes import to_json
 from andon.model.wire import Json, snapshot_to_json
 from andon.version import __version__
 
 if TYPE_CHECKING:
+    from andon.alerts.rules.handover import HandedNotice
     from andon.model.alert import Alert, Silence
     from andon.model.device import Snapshot
     from andon.model.lease_list import LeaseList
@@ -56,6 +57,11 @@ class ReportSources(Struct, frozen=True):
     firing: Callable[[], Mapping[str, int]] = dict
     jobs: Callable[[], Sequence[JobView]] = tuple
     """Those that wait or run."""
+    hand_over: Callable[[], "Sequence[HandedNotice]"] = tuple
+    """Called when a heartbeat begins: the notices for it."""
+    handed_over: "Callable[[Sequence[HandedNotice], bool | None], None]" = lambda by_hub, told: None
+    """Called when it ends: with what the hub took, and whether it notifies people; None if it did
+    not answer."""
 
 
 class Uplink:
@@ -125,17 +131,24 @@ class Uplink:
     def _beat(self) -> None:
         snapshot, ticks = self._latest, list(self._ticks)
         assert snapshot is not None
-        digest, report = self._report(snapshot)
-        self._number += 1
-        header = HeartbeatHeader(self._run_id, self._number, time.time())
-        body = heartbeat_body(header, encoded(digest), report, packed_ticks(ticks))
-        answer = self._link.send(HEARTBEAT, body)
+        handed, notifies = self._sources.hand_over(), None
+        try:
+            digest, report = self._report(snapshot, handed)
+            self._number += 1
+            header = HeartbeatHeader(self._run_id, self._number, time.time())
+            body = heartbeat_body(header, encoded(digest), report, packed_ticks(ticks))
+            answer = self._link.send(HEARTBEAT, body)
+            notifies = answer.get("notifies") is True
+        finally:
+            self._sources.handed_over(handed, notifies)
         for _ in ticks:
             self._ticks.popleft()
         self._on_sent(digest)
         self._obey(answer, header.sent)
 
-    def _report(self, snapshot: "Snapshot") -> tuple[Digest, bytes]:
+    def _report(
+        self, snapshot: "Snapshot", handed: "Sequence[HandedNotice]"
+    ) -> tuple[Digest, bytes]:
         """Returns the digest, and all that can be asked about this node now."""
         sources = self._sources
         leases, alerts, jobs = sources.leases(), tuple(sources.alerts()), sources.jobs()
@@ -148,6 +161,7 @@ class Uplink:
             numbers,
             self._machine,
             __version__,
+            len(handed),
         )
         document: dict[str, Any] = {
             "snapshot": snapshot_to_json(snapshot),
@@ -155,6 +169,7 @@ class Uplink:
             "alerts": [alert_to_json(one) for one in alerts],
             "silences": [silence_to_json(one) for one in sources.silences()],
             "jobs": to_json(list(jobs)),
+            "notices": [{"notice": notice_to_json(one.notice), "told": one.told} for one in handed],
         }
         return digest, deflated(document)
 

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
 
@@ -34,6 +35,24 @@ def parse_listeners(lines: Iterable[str], places: Sequence[str], port: int) -> S
             found.setdefault(words[1].upper(), set()).add(int(words[7]))
     owners = (found.get(f"{place}:{port:04X}") for place in places)
     return frozenset(next((one for one in owners if one), ()))
+
+
+def listening_pids(address: str, port: int, root: Path = Path("/")) -> frozenset[int]:
+    """The processes that accept connections there; those of other users are not known."""
+    sockets = set()
+    for name, places in _accepting(address):
+        for line in _listening(root / "proc/net" / name):
+            words = line.split()
+            if len(words) > 9 and words[1].upper() in [f"{place}:{port:04X}" for place in places]:
+                sockets.add(f"socket:[{words[9]}]")
+    found = set()
+    for folder in (root / "proc").glob("[0-9]*/fd") if sockets else ():
+        with suppress(OSError):
+            for file in folder.iterdir():
+                if str(file.readlink()) in sockets:
+                    found.add(int(folder.parent.name))
+                    break
+    return frozenset(found)
 
 
 def _accepting(address: str) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -68,7 +68,11 @@ def perform(
 
 
 def cancel(
-    folder: JobsFolder, facts: JobFacts, status: JobStatus, settle: bool = True
+    folder: JobsFolder,
+    facts: JobFacts,
+    status: JobStatus,
+    settle: bool = True,
+    reason: str = "",
 ) -> CancelOutcome:
     """Keeps a job from starting again, and asks a running one to end. Without `settle`, the
     caller settles many jobs at once before it reports that they are cancelled.
@@ -80,7 +84,7 @@ def cancel(
         return CancelOutcome.ENDED
     number = facts.spec.number
     try:
-        folder.note(number, CANCELLED, JobNote(status.attempt, time.time(), _me()), settle)
+        folder.note(number, CANCELLED, JobNote(status.attempt, time.time(), _me(), reason), settle)
     except (Denied, Unavailable):
         # A job that fills the disk can be stopped all the same: its end has its space.
         last = facts.last

@@ -2,7 +2,8 @@
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -12,12 +13,14 @@ from andon.errors import AndonError
 from andon.host.files import read_tail
 from andon.jobs.folder import VERDICT, JobsFolder, write_whole
 from andon.jobs.launching import AttemptRun
+from andon.jobs.metrics import MetricReader, MetricReaders
 from andon.jobs.record import FactsFinder, begin_record, finish
 from andon.jobs.rules.states import is_running
 from andon.leases.placement import Grant
 from andon.model.job import AttemptFacts, AttemptVerdict, JobFacts, JobSpec
 from andon.model.job.facts import dumps, plain_fields
 from andon.model.lease import Owner
+from andon.model.run.record import RunEvent
 from andon.runs.opening import RunRecording
 from andon.runs.record import RunRecorder
 from andon.work.output_tail import TAIL_BYTES
@@ -39,6 +42,7 @@ class AttemptRecorder:
         self._unwritten: dict[Place, AttemptVerdict] = {}
         self._facts = FactsFinder()
         self._ports: dict[Place, int] = {}
+        self._figures = MetricReaders()
 
     def begin(self, spec: JobSpec, attempt: int, grant: Grant, owner: Owner) -> AttemptRun:
         """Begins the record of an attempt before it starts: the command gets its path."""
@@ -85,6 +89,31 @@ class AttemptRecorder:
                 completed.add(number)
         return completed
 
+    def read_figures(self, jobs: Mapping[int, JobFacts]) -> dict[int, str]:
+        """Records the figures that running jobs printed; returns why some are hopeless."""
+        hopeless = {}
+        for number, facts in jobs.items():
+            last = facts.last
+            reader = None if last is None or not is_running(last) else self._reader(facts, last)
+            if last is None or reader is None:
+                continue
+            recorder = self._recorders.get((number, last.number))
+            for line in reader.read():
+                if recorder is not None:
+                    recorder.write(line)
+            reader.settle()
+            why = reader.hopeless(time.time() - last.claim.at)
+            if why is not None and facts.cancelled is None:
+                hopeless[number] = why
+                if recorder is not None:
+                    recorder.write(RunEvent(time.time(), why))
+        return hopeless
+
+    def _reader(self, facts: JobFacts, attempt: AttemptFacts) -> MetricReader | None:
+        place = (facts.spec.number, attempt.number)
+        output = self._folder.output(*place)
+        return self._figures.of(place, facts.spec, output, attempt.claim.record)
+
     def _adopt(self, facts: JobFacts, attempt: AttemptFacts) -> None:
         place, record = (facts.spec.number, attempt.number), attempt.claim.record
         self._seen.add(place)
@@ -118,6 +147,12 @@ class AttemptRecorder:
         recorder, free = self._recorders.pop(place, None), self._free.pop(place, None)
         if recorder is None and record is not None:
             recorder = RunRecording().resume(Path(record))
+        reader = self._reader(facts, attempt)
+        while reader is not None and (lines := reader.read(last=True)):
+            for line in lines:
+                if recorder is not None:
+                    recorder.write(line)
+        self._figures.drop(place)
         tail = read_tail(self._folder.output(*place), TAIL_BYTES)
         return finish(recorder, attempt.end, tail, free)
 
@@ -146,9 +181,9 @@ class Notifications:
     def is_sending(self) -> bool:
         return self._thread is not None
 
-    def tell(self, facts: JobFacts) -> None:
+    def tell(self, *facts: JobFacts) -> None:
         with self._lock:
-            self._waiting.append(facts)
+            self._waiting += facts
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="notifications", daemon=True)
                 self._thread.start()

@@ -14,6 +14,7 @@ from andon.failures.log import FailureLog
 from andon.host.clock import boot_seconds
 from andon.host.files import free_bytes
 from andon.host.processes.kin import here
+from andon.jobs.acts import cancel
 from andon.jobs.adopting import ContainerAdopter
 from andon.jobs.attempts import AttemptRecorder, Notifications
 from andon.jobs.folder import EXPIRED, JobsFolder
@@ -32,6 +33,7 @@ from andon.runs.opening import RunRecording
 log = logging.getLogger("andon.jobs")
 FULL_SECONDS = 5.0  # between two scans without any news
 CROWD, CROWD_SECONDS = 1000, 0.25  # a folder of so many jobs is scanned so often at most
+FIGURES_SECONDS = 1.0  # between two looks at what running jobs print
 LOOK_SECONDS = 1.0  # between two looks at the devices while jobs wait
 NO_DEVICE_SECONDS = 5.0  # the same after the devices could not be read
 BUSY_NAP_SECONDS, NAP_SECONDS = 0.03, 0.2
@@ -105,7 +107,7 @@ class Dispatcher:
         self._known: dict[int, JobStatus] = {}
         self._kept = StatusCache()
         self.rung = 0
-        self._scanned = self._looked = 0.0
+        self._scanned = self._looked = self._figured = 0.0
         self._books: dict[Kind, frozenset[str]] = {}
         self._idle_since: float | None = None
 
@@ -153,6 +155,7 @@ class Dispatcher:
         if changed or completed:
             changed = True
             self._judge(completed)
+        self._read_figures()
         self._adopt_containers()
         if changed or self._is_look_due():
             self._dispatch()
@@ -206,8 +209,33 @@ class Dispatcher:
         if wish is None or self._told.get(number) == found.attempt:
             return
         self._told[number] = found.attempt
-        if wish is NotifyWhen.END or found.state in FAILING:
-            self._notifications.tell(facts)
+        ended = [facts] if facts.spec.group is None else self._ended_group(facts.spec.group)
+        if wish is NotifyWhen.FAIL:
+            ended = [one for one in ended if self._known[one.spec.number].state in FAILING]
+        if ended:
+            self._notifications.tell(*ended)
+
+    def _ended_group(self, group: str) -> list[JobFacts]:
+        """The jobs of a group whose end is to be notified; empty until all have ended."""
+        jobs = [one for one in self._jobs.values() if one.spec.group == group]
+        if not all(self._known[one.spec.number].state.is_settled for one in jobs):
+            return []
+        ended = [one for one in jobs if one.spec.notify is not None]
+        self._told |= {n: self._known[n].attempt for n in (one.spec.number for one in ended)}
+        return ended
+
+    def _read_figures(self) -> None:
+        """Records the figures that jobs print, and cancels those that are hopeless by them."""
+        now = time.monotonic()
+        if now - self._figured < FIGURES_SECONDS:
+            return
+        self._figured = now
+        running = {n: found for n, found in self._known.items() if found.state is JobState.RUNNING}
+        jobs = {number: self._jobs[number] for number in running if number in self._jobs}
+        for number, why in self._keeper.read_figures(jobs).items():
+            log.info("job %s: %s", number, why)
+            with suppress(AndonError):
+                cancel(self._folder, jobs[number], running[number], reason=why)
 
     def _is_look_due(self) -> bool:
         """Whether the devices are due: once a second, and when a lease is added or removed."""

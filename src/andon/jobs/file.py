@@ -10,12 +10,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.errors import Invalid, Unavailable
 from andon.host.clock import offset
 from andon.host.files import expanded, read_regular
+from andon.host.interpreter import module_environment, process_command
 from andon.jobs.rules.file import is_job_word, jobs_in
 from andon.jobs.rules.file_keys import FileJob
 from andon.jobs.rules.file_lines import KeyPath, Lines, json_lines, toml_lines
@@ -123,32 +125,41 @@ class JobQueue(Struct, frozen=True):
 
 
 class FileJobResult(Struct, frozen=True):
-    """The result of one job of a file: its first element, or the job that already existed."""
+    """The jobs that one job of a file became: the elements of an array, the combinations of a
+    sweep, or the job that already existed."""
 
-    spec: JobSpec
+    specs: Sequence[JobSpec]
     is_new: bool = True
+
+    @property
+    def spec(self) -> JobSpec:
+        return self.specs[0]
 
 
 def queue_all(
     jobs: Sequence[FileJob], base: Path, queue: JobQueue, simulate: int | None = None
 ) -> list[FileJobResult]:
     """Queues jobs one after the other: a later one may name an earlier one."""
-    named: dict[str, int] = {}
+    named: dict[str, Sequence[int]] = {}
     out: list[FileJobResult] = []
     for job in jobs:
         specs = specs_of(job, base, named, queue.known, simulate)
         same = queue.same(specs[0]) if job.unique else None
         out.append(
-            FileJobResult(queue.submit(specs)[0]) if same is None else FileJobResult(same, False)
+            FileJobResult(queue.submit(specs)) if same is None else FileJobResult([same], False)
         )
-        named[job.name] = out[-1].spec.number
+        named[job.name] = [spec.number for spec in out[-1].specs]
     return out
 
 
 def specs_of(
-    job: FileJob, base: Path, named: Mapping[str, int], known: Known, simulate: int | None = None
+    job: FileJob,
+    base: Path,
+    named: Mapping[str, Sequence[int]],
+    known: Known,
+    simulate: int | None = None,
 ) -> list[JobSpec]:
-    """Returns the specification of a job, or one for each index of an array."""
+    """Returns the specification of a job, or one for each index of an array or combination."""
     place = base / expanded(job.folder)
     if not place.is_dir():
         raise Invalid(f"{place} is not a folder", hint="folder is relative to the job file")
@@ -175,12 +186,41 @@ def specs_of(
         tags=job.tags,
         group=job.group or None,
         params=job.params,
+        metrics=job.metrics,
+        stop_when=job.stop_when,
         container=options_to_json(ContainerOptions(job.image)) if job.image else {},
     )
+    if job.each:
+        made = [
+            replace(spec, argv=one.command, params=one.params, request=one.request)
+            for one in job.each
+        ]
+        return made if job.server is None else [_trial(job, one) for one in made]
+    if job.server is not None:
+        return [_trial(job, spec)]
     if not job.array:
         return [spec]
     indices, limit = parse_array(job.array)
     return [replace(spec, array=ArrayPlace(0, index, len(indices), limit)) for index in indices]
+
+
+def _trial(job: FileJob, spec: JobSpec) -> JobSpec:
+    """Returns the job with a command that starts its server and drives the loads."""
+    assert job.server is not None
+    trial = replace(
+        job.server,
+        command=spec.argv,
+        loads=job.loads,
+        name=spec.name,
+        group=spec.group or spec.name,
+        params=spec.params,
+        tags=spec.tags,
+        simulate=spec.simulate,
+    )
+    words = process_command("server-trial", msgspec.json.encode(trial).decode())
+    path = module_environment()["PYTHONPATH"]
+    environment = {**spec.environment, "PYTHONPATH": path}
+    return replace(spec, argv=tuple(words), group=trial.group, environment=environment)
 
 
 def _begin(text: str) -> float | None:
@@ -190,12 +230,14 @@ def _begin(text: str) -> float | None:
         raise Invalid(f"begin: {wrong}") from wrong
 
 
-def _numbers(words: Sequence[str], named: Mapping[str, int], known: Known) -> tuple[int, ...]:
-    """Returns the numbers of jobs. A name means an earlier job of the file, and all elements if
-    that is an array; in a dry run those have no numbers yet and give none."""
-    texts = [str(named[word]) if word in named else word for word in words]
-    texts = [text for text in texts if is_job_word(text)]
-    if not texts:
-        return ()
-    jobs = known()
-    return tuple(dict.fromkeys(number for text in texts for number in meant(text, jobs)))
+def _numbers(
+    words: Sequence[str], named: Mapping[str, Sequence[int]], known: Known
+) -> tuple[int, ...]:
+    """Returns the numbers of jobs. A name means an earlier job of the file with all that it
+    became; in a dry run those have no numbers yet and give none."""
+    found = [number for word in words for number in named.get(word, ())]
+    texts = [word for word in words if word not in named and is_job_word(word)]
+    if texts:
+        jobs = known()
+        found += [number for text in texts for number in meant(text, jobs)]
+    return tuple(dict.fromkeys(found))

@@ -7,7 +7,7 @@ import errno
 import os
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +44,7 @@ CLAIM, OUTPUT, END, VERDICT = "claim", "output.log", "end.json", "verdict.json"
 CONTAINER, ADOPTED = "container", "adopted"
 SMALL_BYTES = 64 * 1024
 MOST_TRIES = 100_000
+FEW, SYNC_THREADS = 8, 16
 REMOVAL_TRIES = 5
 _ATTEMPT = re.compile(r"attempt-([1-9]\d{0,6})", re.ASCII)
 
@@ -143,6 +144,40 @@ def sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
+def sync_all(paths: Sequence[Path]) -> None:
+    """Brings many files or folders to the disk: threads that wait at the same time share the
+    commits of the file system. Raises the error of one that could not be written."""
+    left, failed = iter(paths), list[OSError]()
+
+    def work() -> None:
+        for path in left:  # each thread takes the next one
+            try:
+                _sync(path)
+            except OSError as exc:
+                failed.append(exc)
+
+    if len(paths) < FEW:
+        work()
+    else:
+        import threading
+
+        threads = [threading.Thread(target=work) for _ in range(SYNC_THREADS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    if failed:
+        raise failed[0]
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 class JobsFolder:
     """The jobs of one user on one machine."""
 
@@ -224,7 +259,8 @@ class JobsFolder:
                 text = dumps(spec_to_json(made[-1]))
                 if array is None or number == array.id:  # its elements differ by their index alone
                     _check_readable(text)
-                drafts.append(write_draft(self.job(number), JOB, text))
+                drafts.append(write_draft(self.job(number), JOB, text, sync=False))
+            sync_all(drafts)
             self._count_from(number + 1)
             for draft in drafts:
                 os.rename(draft, draft.parent / JOB)  # noqa: PTH104 - many times
@@ -267,8 +303,8 @@ class JobsFolder:
     def settle(self, numbers: Iterable[int]) -> None:
         """Makes the names of files in these jobs survive a power failure. Many jobs at once take
         one commit of the file system, and not one each."""
-        for number in numbers:
-            sync_folder(self.job(number))
+        with suppress(OSError):  # some file systems cannot
+            sync_all([self.job(number) for number in numbers])
 
     def small(self, number: int, name: str, text: str, settle: bool = True) -> None:
         """Writes a small file of a job whole, and notifies the dispatcher."""

@@ -5,6 +5,7 @@ on that same connection. No redirect is followed, no proxy is used and nothing i
 limit holds for the whole exchange, and one size limit for the answer.
 """
 
+import hashlib
 import json
 import os
 import secrets
@@ -28,6 +29,7 @@ from andon.host.processes.kin import user_name
 
 # A connection whose whole exchange ends at one moment, however slowly its peer speaks.
 
+OTHER_CERTIFICATE = "it has another certificate than the one that was pinned"
 MOST_ADDRESSES = 8  # of one name; each is tried until the time is over
 
 
@@ -53,11 +55,19 @@ class TimedConnection(HTTPConnection):
     """An HTTP connection, or HTTPS with a verified certificate, with a monotonic deadline."""
 
     def __init__(
-        self, host: str, port: int, deadline: float, encrypted: bool, authority: str | None = None
+        self,
+        host: str,
+        port: int,
+        deadline: float,
+        encrypted: bool,
+        authority: str | None = None,
+        pin: str | None = None,
     ) -> None:
+        """`authority` is a file with the certificates that are trusted; None: the usual. With
+        `pin` the peer's certificate must have this fingerprint, whoever signed it."""
         super().__init__(host, port)
         self.deadline, self.encrypted = deadline, encrypted
-        self._authority = authority  # a file with the certificates that are trusted; None: usual
+        self._authority, self._pin = authority, pin
         if encrypted:
             self.default_port = 443  # a request names the port only if it is another
 
@@ -80,11 +90,21 @@ class TimedConnection(HTTPConnection):
         context = ssl.create_default_context(cafile=self._authority)
         context.set_alpn_protocols(["http/1.1"])
         context.sslsocket_class = _TimedTLSSocket
+        if self._pin is not None:
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         plain.settimeout(left(self.deadline))
         made = context.wrap_socket(plain, server_hostname=self.host)
         assert isinstance(made, _TimedTLSSocket)
+        if self._pin is not None and fingerprint(made.getpeercert(True) or b"") != self._pin:
+            made.close()
+            raise OSError(OTHER_CERTIFICATE)
         made.deadline = self.deadline
         return made
+
+
+def fingerprint(certificate: bytes) -> str:
+    """Returns the fingerprint of a certificate in its binary form."""
+    return f"sha256:{hashlib.sha256(certificate).hexdigest()}"
 
 
 def left(deadline: float) -> float:

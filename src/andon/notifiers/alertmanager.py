@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from andon.alerts.rules.handover import node_in
 from andon.alerts.rules.messages import MessageContext, without_secrets
 from andon.errors import AndonError, Denied, Invalid, Unavailable
 from andon.model.alert import Alert, Notice, NoticeKind
@@ -105,7 +106,7 @@ class Alertmanager:
         labels = {
             "alertname": "Andon" + "".join(word.capitalize() for word in words),
             "severity": str(alert.level),
-            "node": self._context.node,
+            "node": node_in(alert) or self._context.node,
             "rule": alert.rule,
             "source": "andon",
         }

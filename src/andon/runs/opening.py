@@ -13,7 +13,7 @@ from msgspec import Struct
 from andon.errors import AndonError
 from andon.host.interpreter import module_environment, process_command
 from andon.model.job.progress import WorkProgress
-from andon.model.run.record import RunBegin, RunEnd, RunSample
+from andon.model.run.record import RunBegin, RunEnd, RunLogged, RunSample
 from andon.runs.header import record_path, runs_folder
 from andon.runs.line_pipe import LinePipe
 from andon.runs.record import FindFacts, LineSink, RunRecorder, SampleSource, SampleWriter
@@ -77,6 +77,8 @@ class RunRecording(Struct, frozen=True):
                         recorder = RunRecorder(line, RecordFile(path), self.source, book=self.book)
                     elif isinstance(line, RunSample) and recorder is not None:
                         recorder.tallies.add(line)
+                    elif isinstance(line, RunLogged) and recorder is not None:
+                        recorder.remember(line)
                     elif isinstance(line, RunEnd):
                         if recorder is not None:
                             recorder.file.close()

@@ -172,8 +172,12 @@ class RunRecorder:
         if self.ended is not None:
             return
         if isinstance(line, RunLogged):
-            keep_last(self._last_values, line.values)
+            self.remember(line)
         self.file.put(line_to_text(line))
+
+    def remember(self, line: RunLogged) -> None:
+        """Keeps the last values, which the end of the record repeats."""
+        keep_last(self._last_values, line.values)
 
     def take(self, snapshot: Snapshot) -> None:
         """Record one snapshot; only the run's devices."""

@@ -29,6 +29,7 @@ OTHERS = frozenset(
         "ANDON_ARRAY_INDEX",
         "ANDON_BUILD_BOARD",
         "ANDON_CONFIG",
+        "ANDON_HUB_PIN",
         "ANDON_HUB_TOKEN",
         "ANDON_JOB",
         "ANDON_LEASE",

@@ -12,6 +12,7 @@ from andon.settings.kinds import (
     NUMBER,
     ORIGINS,
     QUIET,
+    ROLES,
     RULES,
     SCRIPTS,
     SECONDS,
@@ -70,6 +71,9 @@ class Settings(Struct, frozen=True):
     jobs_on: str = ""
     server_allow_origins: tuple[str, ...] = ()
     server_sign_in: bool = True
+    server_proxy: str = ""
+    server_proxy_roles: tuple[str, ...] = ()
+    hub_unencrypted: bool = False
     exporter_prefix: str = "andon"
     exporter_host: str = "127.0.0.1"
     exporter_port: int = 26367
@@ -282,6 +286,18 @@ FIELDS = (
     Field(
         "server_sign_in", "server.sign_in", "ANDON_SERVER_SIGN_IN", YES_OR_NO,
         "let the users of the server's machine sign in as themselves: andon open",
+    ),
+    Field(
+        "server_proxy", "server.proxy", "ANDON_SERVER_PROXY", TEXT,
+        "the address of a proxy that signs people in: its X-Forwarded-User is believed",
+    ),
+    Field(
+        "server_proxy_roles", "server.proxy_roles", "ANDON_SERVER_PROXY_ROLES", ROLES,
+        "what a group of X-Forwarded-Groups may do: read, operate or admin; * is everyone",
+    ),
+    Field(
+        "hub_unencrypted", "hub.unencrypted", "ANDON_HUB_UNENCRYPTED", YES_OR_NO,
+        "send this node's token to a hub with http://, where nobody else can read on the network",
     ),
     Field(
         "exporter_prefix", "exporter.prefix", "ANDON_EXPORTER_PREFIX", WORD,

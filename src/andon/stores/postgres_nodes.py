@@ -6,12 +6,13 @@ from contextlib import suppress
 from operator import attrgetter
 
 from andon.errors import Conflict
-from andon.fleet.rules.nodes import FleetNode, Heartbeat
+from andon.fleet.rules.nodes import FleetNode, Heartbeat, NamedToken
 from andon.settings.store_url import StoreUrl
 from andon.stores.alerts import AlertTables
 from andon.stores.postgres import PostgresStore
 from andon.stores.postgres_database import PostgresDatabase, PostgresSession
 from andon.stores.postgres_partitions import drop_partitions, make_partition, old_partitions
+from andon.stores.postgres_runs import PostgresRunIndex
 from andon.stores.session import TableSession
 
 HUB = "hub"  # the name under which a hub itself has rows
@@ -65,6 +66,10 @@ class PostgresNodeStore:
                 session.copy("put_beats", _BEAT_TYPES, rows)
                 heard = [(node, *_heard(beat)) for node, beat in last.items()]
                 session.run("hear", [list(column) for column in zip(*heard, strict=True)])
+            for beat in new:
+                if beat.has_notices:
+                    told = (beat.session, beat.sequence, beat.at, beat.snapshot)
+                    session.put("put_news", (known[beat.node][0], *told))
         return new
 
     def beats(self, name: str, since: float | None = None) -> Sequence[Heartbeat]:
@@ -114,6 +119,31 @@ class PostgresNodePasts:
 
     def alerts(self, node: str) -> AlertTables:
         return AlertTables(self._database.of_node(node))
+
+    def runs(self, node: str | None) -> PostgresRunIndex:
+        everywhere = node is None
+        return PostgresRunIndex(self._url, node or HUB, self._database, everywhere)
+
+    def news(self) -> Sequence[Heartbeat]:
+        with self._database.reading() as session:
+            return [Heartbeat(*row) for row in session.run("news").fetchall()]
+
+    def drop_news(self, taken: Sequence[Heartbeat]) -> None:
+        with self._database.transaction() as session:
+            session.many("drop_news", [(one.node, one.session, one.sequence) for one in taken])
+
+    def tokens(self) -> Sequence[NamedToken]:
+        with self._database.reading() as session:
+            return [NamedToken(*row) for row in session.run("named_tokens").fetchall()]
+
+    def add_token(self, token: NamedToken) -> bool:
+        with self._database.transaction() as session:
+            row = (token.name, token.hash, token.role, token.added)
+            return bool(session.run("add_named_token", row).rowcount)
+
+    def remove_token(self, name: str) -> bool:
+        with self._database.transaction() as session:
+            return bool(session.run("remove_named_token", (name,)).rowcount)
 
     def leads(self) -> bool:
         with self._database.guarded() as session:

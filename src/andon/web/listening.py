@@ -13,6 +13,7 @@ from msgspec import Struct
 from andon.access.quotas import MOST, RESERVED_FILES, places_for
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
 from andon.model.device import Snapshot
+from andon.node.calls import fingerprint
 from andon.web.transport.headers import App
 
 # The limit on open files; the soft limit is often far below the hard limit.
@@ -160,6 +161,29 @@ def check_certificate(place: ServeOptions) -> None:
             f"the certificate {files} cannot be used: {reason or exc}",
             hint="use a matching pair of PEM files, the key without a password",
         ) from exc
+
+
+def pin_of(place: ServeOptions) -> str | None:
+    """Returns the fingerprint of a certificate for which no authority of this system vouches; None
+    if one does, or there is none. The two sides of a connection in memory find that out."""
+    if place.certificate is None:
+        return None
+    client, server = ssl.create_default_context(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    client.check_hostname = False
+    server.load_cert_chain(place.certificate, place.key, password=lambda: "")
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = client.wrap_bio(back, there), server.wrap_bio(there, back, server_side=True)
+    for side in sides * 4:
+        try:
+            side.do_handshake()
+        except ssl.SSLWantReadError:
+            continue
+        except ssl.SSLError:
+            pem = place.certificate.read_text(errors="replace")
+            begin = pem.index(ssl.PEM_HEADER)
+            end = pem.index(ssl.PEM_FOOTER, begin) + len(ssl.PEM_FOOTER)
+            return fingerprint(ssl.PEM_cert_to_DER_cert(pem[begin:end]))
+    return None
 
 
 def url_of(place: ServeOptions, address: str, port: int) -> str:

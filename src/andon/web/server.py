@@ -2,17 +2,18 @@
 
 import logging
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
 from andon.access.gate import Rules, is_loopback
-from andon.app.alerts import open_watcher
+from andon.access.proxies import ProxyRules, proxy_rules
+from andon.app.alerts import open_fleet_watcher, open_watcher
 from andon.app.history import maintainer_of, open_recorder, store_kind, store_url
 from andon.app.leases import (
     open_lease_tracker,
@@ -32,7 +33,16 @@ from andon.sampling.snapshot_feed import PAST_SNAPSHOTS, PlacedFeed, SnapshotFee
 from andon.settings.resolution import Settings
 from andon.web.answers.health import HealthPart
 from andon.web.jobs.opening import open_dispatcher_guard, open_server_jobs
-from andon.web.listening import ServeOptions, Started, bound, check_certificate, names, run, url_of
+from andon.web.listening import (
+    ServeOptions,
+    Started,
+    bound,
+    check_certificate,
+    names,
+    pin_of,
+    run,
+    url_of,
+)
 from andon.web.runs.opening import open_server_runs
 from andon.web.server_history import NoHistory, Recorded, ServerHistory
 from andon.web.transport import logs
@@ -44,13 +54,13 @@ from andon.web.transport.session_file import SessionFile
 from andon.web.users.opening import open_shared_files
 
 if TYPE_CHECKING:
-    from andon.alerts.rules import OwnTrouble
     from andon.alerts.watcher import Watcher
     from andon.exporter.spreads import ServerCounts
     from andon.fleet.link import HubLink
     from andon.leases.network import NetworkLeases
     from andon.leases.tracker import LeaseTracker
     from andon.model.lease_list import LeaseList
+    from andon.ports import RunIndex
     from andon.web.app_state import AppState
     from andon.web.fleet.keeper import Keeper
     from andon.web.fleet.reported import Fleet
@@ -73,7 +83,7 @@ def serve(
 ) -> None:
     """Serve until a signal; invalid options are reported before anything starts. `draw` makes
     the table of `andon status` for this machine's users. `demo` is a simulated lab to show."""
-    link = _checked(settings, place)
+    link, proxy = _checked(settings, place)
     folder, person = open_node_folder(), state_folder()
     signal.signal(signal.SIGINT, _interrupted)
     with ExitStack() as stack:
@@ -94,8 +104,10 @@ def serve(
         feed.wait_for_first(settings.deadline_seconds + FIRST_SNAPSHOT_SECONDS)
         if feed.last is not None:
             refuse_ambiguous_names(settings, feed.last.devices)
-        rules = Rules(loopback, names(place, loopback), frozenset(settings.server_allow_origins))
-        fleet = _fleet(settings, stack) if place.history and demo is None else None
+        rules = Rules(
+            loopback, names(place, loopback), frozenset(settings.server_allow_origins), proxy
+        )
+        fleet = _fleet(settings, place, keys, stack) if place.history and demo is None else None
         history = _history(sampler, settings, place.history)
         stack.callback(history.close)
         url = url_of(place, address, port)
@@ -106,11 +118,11 @@ def serve(
             stack.callback(leases.close)
         if leases is not None and demo is None:
             stack.callback(open_usage_meter(sampler, leases).close)
-        nodes = _keeper(fleet, settings, stack)
         watcher = open_watcher(
-            linked, sampler, history.vitals, place.history, leases, troubles_of(nodes)
+            linked, sampler, history.vitals, place.history, leases, link is not None
         )
         stack.callback(watcher.close)
+        watcher, nodes = _with_nodes(watcher, fleet, linked, sampler.node.name, stack)
         remote_leases = open_network_leases(
             settings, sampler, feed.latest, watcher, leases, place.lends_simulated, open_book
         )
@@ -136,11 +148,13 @@ def serve(
         files = users if demo is None else demo.users
         own = partial(open_run_finder, settings=settings if place.history else None)
         found = own if demo is None else demo.open_finder
-        runs, close_runs = open_server_runs(keys.owner.user or "this user", files, found)
+        everywhere = None if fleet is None else partial(_runs_everywhere, fleet)
+        whose = keys.owner.user or "this user"
+        runs, close_runs = open_server_runs(whose, files, found, everywhere)
         stack.callback(close_runs)
         jobs, close_jobs = open_server_jobs(
             settings,
-            keys.owner.user or "this user",
+            whose,
             book,
             files,
             feed.latest,
@@ -158,7 +172,7 @@ def serve(
         if link is not None:
             running = (lambda: ()) if jobs is None else jobs.unfinished
             sources = report_sources(watcher, book, running)
-            past = past_sender(folder, history.store, watcher)
+            past = past_sender(settings, folder, history.store, watcher)
             uplink = open_uplink(settings, sampler, link, sources, past, remote_leases)
             state.parts["hub"] = uplink
             stack.callback(uplink.close)
@@ -183,16 +197,19 @@ def serve(
         )
 
 
-def _checked(settings: Settings, place: ServeOptions) -> "HubLink | None":
-    """Raises what is wrong before anything starts; returns the link to the hub that is named."""
+def _checked(settings: Settings, place: ServeOptions) -> "tuple[HubLink | None, ProxyRules | None]":
+    """Raises what is wrong before anything starts; returns the link to the hub that is named, and
+    which proxy is believed."""
     if place.history:
         store_kind(store_url(settings))  # raises Invalid for one that does not exist
     check_certificate(place)
-    return None if place.hub is None else hub_link(place.hub)
+    proxy = proxy_rules(settings.server_proxy, settings.server_proxy_roles)
+    return None if place.hub is None else hub_link(settings, place.hub), proxy
 
 
-def _fleet(settings: Settings, stack: ExitStack) -> "Fleet | None":
-    """Returns the nodes that report here: those of a server whose store keeps nodes."""
+def _fleet(settings: Settings, place: ServeOptions, keys: Keys, stack: ExitStack) -> "Fleet | None":
+    """Returns the nodes that report here: those of a server whose store keeps nodes. Its named
+    tokens are keys from now on."""
     url = store_url(settings)
     kind: Any = store_kind(url)
     if not hasattr(kind, "open_nodes") or settings.replay:
@@ -200,26 +217,34 @@ def _fleet(settings: Settings, stack: ExitStack) -> "Fleet | None":
     from andon.web.fleet.hub import Hub
     from andon.web.fleet.reported import Fleet
 
-    hub = Hub(partial(kind.open_nodes, url))
+    hub = Hub(partial(kind.open_nodes, url), bool(settings.alerts_notifiers), pin_of(place))
+    fleet = Fleet(hub, partial(kind.open_pasts, url), settings)
     with suppress(Unavailable, Conflict, Denied):  # it may be back later
         hub.nodes()
-    fleet = Fleet(hub, partial(kind.open_pasts, url), settings)
+        fleet.tokens.refresh()
+    keys.named = fleet.tokens.identify
     stack.callback(fleet.close)
     return fleet
 
 
-def _keeper(fleet: "Fleet | None", settings: Settings, stack: ExitStack) -> "Keeper | None":
+def _with_nodes(
+    own: "Watcher", fleet: "Fleet | None", settings: Settings, name: str, stack: ExitStack
+) -> "tuple[Watcher, Keeper | None]":
+    """Returns the alerts of a server, of a hub with those of its nodes, and what keeps these."""
     if fleet is None:
-        return None
+        return own, None
     from andon.web.fleet.keeper import Keeper
+    from andon.web.fleet.telling import FleetAlerts
 
-    keeper = Keeper(fleet, partial(maintainer_of, settings))
+    alerts = FleetAlerts(own, name, lambda: fleet.pasts, partial(open_fleet_watcher, settings))
+    stack.callback(alerts.close)
+    keeper = Keeper(fleet, alerts, partial(maintainer_of, settings))
     stack.callback(keeper.close)
-    return keeper
+    return cast("Watcher", alerts), keeper
 
 
-def troubles_of(keeper: "Keeper | None") -> "Callable[[], Sequence[OwnTrouble]]":
-    return tuple if keeper is None else keeper.troubles
+def _runs_everywhere(fleet: "Fleet") -> "RunIndex":
+    return fleet.pasts.runs(None)
 
 
 def _reports(fleet: "Fleet | None", key: str) -> bool:

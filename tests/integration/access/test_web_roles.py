@@ -1,6 +1,7 @@
 """What REST and live events do for each role, and for a page on another origin."""
 
 import asyncio
+import hashlib
 import json
 import re
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 
 from andon.access.audit_trail import audit_rows
 from andon.access.gate import QUESTIONS, SAFE_METHODS, Rules
+from andon.access.proxies import proxy_rules
 from andon.access.roles import Action, Identity, Role, action_of
 from andon.model.device import Snapshot
 from andon.web.answers.description import ANSWERS
@@ -261,3 +263,55 @@ def test_live_events_are_for_an_allowed_origin_too(friend: Caller) -> None:
     polled = friend.get("/socket.io/?EIO=4&transport=polling", headers={"Origin": FRIEND})
     assert polled.status_code == 200
     assert polled.headers["access-control-allow-origin"] == FRIEND
+
+
+def test_a_stranger_who_names_a_person_as_the_proxy_does_is_nobody(
+    tmp_path: Path, farm: Snapshot
+) -> None:
+    proxy = proxy_rules("10.0.0.7", ["ops:operate", "*:read"])
+    parts = Parts(tmp_path, [farm], replace(OUTSIDE, proxy=proxy))
+    named = {"X-Forwarded-User": "ada", "X-Forwarded-Groups": "ops"}
+    silence = {"json": {"seconds": 60, "rule": "fan"}}
+    for peer in ("10.0.0.8", "127.0.0.1", "::1", "10.0.0.70"):
+        stranger = Caller(parts.app, peer, "node17")
+        assert stranger.get("/api/snapshot", headers=named).status_code == 401
+        assert stranger.post("/api/silences", headers=named, **silence).status_code == 401
+        assert stranger.get("/api/session", headers=named).json()["role"] == "anonymous"
+    with served(parts, "10.0.0.7", "node17") as through:
+        assert through.get("/api/session", headers=named).json()["user"] == "proxy ada"
+        assert through.get("/api/snapshot", headers=named).status_code == 200
+        assert through.get("/api/snapshot").status_code == 401, "whom it does not name"
+        wrong = {**named, "Authorization": "Bearer wrong"}
+        assert through.get("/api/snapshot", headers=wrong).status_code == 401
+        assert through.post("/api/silences", headers=named, **silence).status_code == 200
+        twice = [*named.items(), ("X-Forwarded-User", "root")]
+        assert through.get("/api/snapshot", headers=twice).status_code == 401
+        other = {**named, "X-Forwarded-Groups": "none"}
+        assert through.post("/api/silences", headers=other, **silence).status_code == 403
+        evil = {**named, "Origin": "https://evil.com"}
+        assert through.post("/api/silences", headers=evil, **silence).status_code == 403
+        assert through.post("/api/tokens", headers=named).status_code == 403
+    rows = audit_rows(parts.audit.path.read_text().splitlines())
+    assert ("proxy ada", "silence", "done", "proxy") in {
+        (row.user, row.action, row.result, row.key) for row in rows
+    }
+
+
+def test_a_named_token_does_what_its_role_may_under_its_name(parts: Parts) -> None:
+    digest = hashlib.sha256(b"secret").digest()
+    roles = {digest: Identity(Role.OPERATE, user="token ops")}
+    parts.keys.named = roles.get
+    bearer = {"Authorization": "Bearer secret"}
+    with served(parts) as client:
+        silence = client.post(
+            "/api/silences", headers=bearer, json={"seconds": 60, "rule": "fan", "by": "root"}
+        )
+        assert silence.json()["by"] == "token ops"
+        assert client.post("/api/jobs", headers=bearer, json={"command": ["x"]}).status_code == 403
+        assert client.get("/api/tokens", headers=bearer).status_code == 403
+        roles.clear()
+        assert client.get("/api/snapshot", headers=bearer).status_code == 401
+    rows = audit_rows(parts.audit.path.read_text().splitlines())
+    assert {(row.user, row.action, row.result) for row in rows} == {
+        ("token ops", "silence", "done"), ("token ops", "submit", "refused"),
+    }  # fmt: skip

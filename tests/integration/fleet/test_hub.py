@@ -14,7 +14,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.errors import Invalid
+from andon.errors import Invalid, Unavailable
 from andon.fleet.link import HubLink
 from andon.fleet.rules.digest import Digest, encoded
 from andon.fleet.rules.heartbeat import (
@@ -27,13 +27,17 @@ from andon.fleet.rules.past import PastPart, packed_past
 from andon.history.rules.codec import pack_points
 from andon.history.rules.series import tick_of
 from andon.history.rules.tiers import Tier
+from andon.model.alert_wire import notice_to_json
 from andon.model.device import Device
+from andon.model.run.record import RunKind, RunRow, RunState
 from andon.model.wire import snapshot_to_json
 from andon.settings.store_url import parse_store_url
 from andon.stores.postgres_kind import PostgresKind
-from tests.integration.serving import Answer, Served, serving
+from andon.testing.notices import HOT, notice, over
+from tests.integration.serving import Answer, Served, andon, make_certificate, serving
 from tests.support.homes import own_folders
 from tests.support.postgres import server
+from tests.support.receiving import Receiver, receiving, status
 from tests.support.snapshots import farm
 from tests.support.waiting import wait_for
 
@@ -46,6 +50,8 @@ class FleetUnderTest(Struct, frozen=True):
     hub: Served
     folder: Path
     first_line: str
+    people: Receiver
+    """What people are told, by the hub at /hub and by nodes at /node."""
 
     def andon(self, *words: str) -> subprocess.CompletedProcess[str]:
         surroundings = {**os.environ, **own_folders(self.folder / "cli"), "COLUMNS": "140"}
@@ -78,15 +84,24 @@ class FleetUnderTest(Struct, frozen=True):
         return self.says("nodes", "add", name).split()[0].partition("=")[2]
 
 
+def notifying(folder: Path, who: str, people: Receiver) -> str:
+    """Returns a file of settings with a webhook."""
+    file = folder / f"{who}.toml"
+    url = f"http://127.0.0.1:{people.port}/{who}"
+    file.write_text(f'[[alerts.notifier]]\nname = "people"\nkind = "webhook"\nurl = "{url}"\n')
+    return str(file)
+
+
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FleetUnderTest]:
     folder = tmp_path_factory.mktemp("fleet")
     url = server().schema("hub")
     book = own_folders(folder / "hub")["ANDON_LEASE_DIR"]
-    with serving(
-        folder / "hub", "--store", url, simulate=None, ANDON_LEASE_DIR=book, ANDON_NODE="hub"
-    ) as hub:
-        made = FleetUnderTest(hub, folder, "")
+    with receiving(status(200)) as people, serving(
+        folder / "hub", "--store", url, "--config", notifying(folder, "hub", people),
+        simulate=None, ANDON_LEASE_DIR=book, ANDON_NODE="hub",
+    ) as hub:  # fmt: skip
+        made = FleetUnderTest(hub, folder, "", people)
         token = made.added("n17")
         own = own_folders(folder / "n17")
         surroundings = {**os.environ, **own, "ANDON_HUB_TOKEN": token, "ANDON_NODE": "n17"}
@@ -94,7 +109,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FleetUnderTest]:
         agent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=surroundings)
         try:
             assert agent.stdout is not None
-            yield FleetUnderTest(hub, folder, agent.stdout.readline())
+            yield FleetUnderTest(hub, folder, agent.stdout.readline(), people)
         finally:
             agent.terminate()
             agent.communicate(timeout=30)
@@ -188,7 +203,7 @@ def test_bad_input_is_refused_with_the_reason_and_the_hub_goes_on(fleet: FleetUn
     path = "/api/heartbeat"
     assert fleet.post(path, beat(1), token).json()["drained"] is False
     assert fleet.post(path, beat(5, session="t"), token).status == 200
-    for body, status, reason in (
+    for body, code, reason in (
         (beat(1), 409, "taken already"),
         (beat(4, session="t"), 409, "or a later one, was taken already"),
         (b"nonsense", 422, "not a heartbeat"),
@@ -197,7 +212,7 @@ def test_bad_input_is_refused_with_the_reason_and_the_hub_goes_on(fleet: FleetUn
         (b"x" * (2 << 20), 413, "too large"),
     ):
         answer = fleet.post(path, body, token)
-        assert (answer.status, reason in answer.body) == (status, True), answer.body
+        assert (answer.status, reason in answer.body) == (code, True), answer.body
     assert fleet.post(path, beat(2), "wrong").status == 401
     assert fleet.post("/api/past", b"nonsense", token).status == 422
     assert fleet.post(path, beat(2), token).status == 200
@@ -283,6 +298,109 @@ def test_an_agent_without_a_token_or_with_another_hub_says_so(fleet: FleetUnderT
         assert words in done.stderr
 
 
+def test_a_named_token_may_what_its_role_says(fleet: FleetUnderTest) -> None:
+    token = fleet.says("token", "add", "ops", "--role", "operate").strip()
+    bearer = {"Authorization": f"Bearer {token}"}
+    listed = fleet.says("token").splitlines()
+    assert listed[1].split()[:2] == ["ops", "operate"]
+    asked = {"Content_Type": "application/json", **bearer}
+    for path, body, code in (
+        ("/api/nodes/n17/drain", "", 200),
+        ("/api/nodes/n17/resume", "", 200),
+        ("/api/nodes", '{"name": "n99"}', 403),
+        ("/api/tokens", '{"name": "me", "role": "admin"}', 403),
+    ):
+        assert fleet.hub.ask(path, "POST", body, **asked).status == code, path
+    assert fleet.hub.ask("/api/nodes/n17/devices", **bearer).status == 200
+    log = next((fleet.folder / "hub").rglob("audit.jsonl")).read_text()
+    done = [json.loads(line) for line in log.splitlines() if '"token ops"' in line]
+    assert {(one["action"], one["key"]) for one in done} >= {("drain", "named")}
+    assert fleet.andon("token", "add", "ops", "--role", "read").returncode == 6
+    fleet.says("token", "remove", "ops")
+    assert fleet.hub.ask("/api/nodes", **bearer).status == 401
+    assert fleet.andon("token", "remove", "ops").returncode == 5
+
+
+def test_a_hub_with_a_certificate_of_its_own_is_pinned(fleet: FleetUnderTest) -> None:
+    certificate, key = make_certificate(fleet.folder)
+    book = own_folders(fleet.folder / "tls")["ANDON_LEASE_DIR"]
+    with serving(
+        fleet.folder / "tls", "--store", server().schema("tls"), "--tls-cert", str(certificate),
+        "--tls-key", str(key), simulate=None, ANDON_LEASE_DIR=book, ANDON_NODE="tls",
+    ) as hub:  # fmt: skip
+        done = andon(
+            fleet.folder / "tls", "nodes", "add", "n30", "--url", hub.url,
+            SSL_CERT_FILE=str(certificate),
+        )  # fmt: skip
+        assert done.code == 0, done.err
+        token, pin, *command = done.out.split()
+        assert command == ["andon", "agent", "--hub", hub.url]
+        secret, pinned = token.partition("=")[2], pin.partition("=")[2]
+        link = HubLink(hub.url, secret, pin=pinned)
+        assert link.send("/api/heartbeat", b"")["drained"] is False
+        link.close()
+        with pytest.raises(Unavailable, match="another certificate"):
+            HubLink(hub.url, secret, pin="sha256:" + "0" * 64).send("/api/heartbeat", b"")
+        with pytest.raises(Unavailable, match="certificate is refused: self-signed"):
+            HubLink(hub.url, secret).send("/api/heartbeat", b"")
+
+
+def heard_of(fleet: FleetUnderTest, node: str) -> list[str]:
+    """Returns who told people of a node, for each message."""
+    return [one.path for one in fleet.people.got if node.encode() in one.body]
+
+
+def test_the_hub_notifies_people_of_its_nodes_and_the_node_does_not(fleet: FleetUnderTest) -> None:
+    own = own_folders(fleet.folder / "n22")
+    more = {"ANDON_HUB_TOKEN": fleet.added("n22"), "ANDON_NODE": "n22",
+            "ANDON_SIMULATE_FAULTS": "lost:0@1"}  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "andon.cli",
+        "agent",
+        "--hub",
+        fleet.hub.url,
+        "--simulate",
+        "1",
+        "--quiet",
+        "--config",
+        notifying(fleet.folder, "node", fleet.people),
+    ]
+    agent = subprocess.Popen(command, env={**os.environ, **own, **more})
+    try:
+        wait_for(lambda: heard_of(fleet, "n22"), 90)
+        told = next(one.body for one in fleet.people.got if b"n22" in one.body)
+        assert b"CRITICAL n22: GPU 0" in told
+        wait_for(lambda: not server().sql("SELECT * FROM news", server().schema("hub")))
+    finally:
+        agent.terminate()
+        agent.wait(30)
+    assert heard_of(fleet, "n22") == ["/hub"]
+    fleet.says("nodes", "remove", "n22")
+
+
+def test_what_a_node_reports_again_is_told_once(fleet: FleetUnderTest) -> None:
+    token, url = fleet.added("n23"), server().schema("hub")
+    first = notice(replace(HOT, message="n23 is hot"))
+    told = notice(replace(HOT, id="thermal@GPU-9#1", message="n23 told this itself"))
+    for sequence, parts in ((1, [(first, False)]), (2, [(first, False), (told, True)]),
+                            (3, [(over(HOT), False)]), (4, [(first, False)])):  # fmt: skip
+        rows = [{"notice": notice_to_json(one), "told": mark} for one, mark in parts]
+        digest = encoded(Digest("n23", "m", "1.0", notices=len(rows)))
+        header = HeartbeatHeader("s", sequence, time.time())
+        body = heartbeat_body(header, digest, deflated({"notices": rows}), b"")
+        answer = fleet.post("/api/heartbeat", body, token).json()
+        assert answer["notifies"] is True
+        wait_for(lambda: not server().sql("SELECT * FROM news", url))
+    wait_for(lambda: len(heard_of(fleet, "n23")) >= 2)
+    bodies = [one.body for one in fleet.people.got if b"n23" in one.body]
+    assert [b"n23 is hot" in body for body in bodies] == [True, False]
+    assert b"Resolved" in bodies[1] or b"RESOLVED" in bodies[1]
+    assert not any(b"told this itself" in body for body in bodies)
+    fleet.says("nodes", "remove", "n23")
+
+
 def test_blocks_of_a_node_are_its_history(fleet: FleetUnderTest) -> None:
     token, begin = fleet.added("n20"), int(time.time() // 600 - 2) * 600
     device = Device("GPU-1", 0, "sim", "H200")
@@ -300,6 +418,35 @@ def test_blocks_of_a_node_are_its_history(fleet: FleetUnderTest) -> None:
     found = fleet.get(f"/api/nodes/n20/devices/GPU-1/history?{asked}").json()["buckets"]
     assert [(one["count"], one["min"], one["max"]) for one in found] == [(600, 0, 89)]
     assert fleet.get("/api/nodes/n17/history/devices").json() != found
+
+
+def test_runs_of_nodes_are_listed_and_searched_over_all(fleet: FleetUnderTest) -> None:
+    token = fleet.added("n24")
+    row = RunRow("kqzvmtra", "finetune", RunKind.COMMAND, RunState.SUCCEEDED, "other", 1000.0,
+                 "/etc/passwd", "ada", 1060.0, 60.0, "python train.py --key s3cret")  # fmt: skip
+    assert fleet.post("/api/past", packed_past(PastPart(runs=[row])), token).status == 200
+    body = heartbeat_body(
+        HeartbeatHeader("s", 1, time.time()),
+        encoded(Digest("n24", "m", "1.0", gpus=8)),
+        deflated({"snapshot": snapshot_to_json(replace(farm(), node="n24", at=time.time()))}),
+        b"",
+    )
+    assert fleet.post("/api/heartbeat", body, token).status == 200
+    for path in ("/api/nodes/n24/runs", "/api/runs?search=finetune"):
+        (found,) = fleet.get(path).json()["items"]
+        assert (found["id"], found["node"], found["command"]) == (row.id, "n24", row.command)
+    assert fleet.get("/api/nodes/n17/runs").json()["items"] == []
+    assert row.id in fleet.says("runs", "--node", "n24")
+    for path in (f"/api/runs/{row.id}", f"/api/nodes/n24/runs/{row.id}",
+                 f"/api/runs/{row.id}/record", f"/api/nodes/n24/runs/{row.id}/events"):  # fmt: skip
+        refused = fleet.get(path)
+        assert (refused.status, "is on n24" in refused.body) == (503, True), path
+    reader = fleet.says("token", "add", "reader", "--role", "read").strip()
+    seen = fleet.hub.ask("/api/runs", Authorization=f"Bearer {reader}")
+    assert (row.id in seen.body, "s3cret" in seen.body) == (True, False)
+    hidden = fleet.hub.ask("/api/runs?search=s3cret", Authorization=f"Bearer {reader}")
+    assert hidden.json()["items"] == []
+    fleet.says("nodes", "remove", "n24")
 
 
 def test_a_silent_node_is_stale_and_its_devices_are_not_read(fleet: FleetUnderTest) -> None:

@@ -54,7 +54,7 @@ def test_the_rendered_form_is_what_helm_makes(helm: str, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("values", [{}, EVERY, NONE], ids=["usual", "every", "none"])
 def test_every_version_takes_what_it_makes(helm: str, tmp_path: Path, values: Any) -> None:
-    from kubernetes_validate import validate  # type: ignore[import-untyped]
+    from kubernetes_validate import validate
 
     objects = [one for one in yaml.safe_load_all(rendered(helm, tmp_path, values)) if one]
     assert objects

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from andon.fleet.rules.states import NodeList, NodeRow, NodeState, list_to_json
+from andon.fleet.rules.states import NodeList, NodeRow, NodeState, list_to_text
 from andon.history.rules.series import Bucket
 from andon.model.shapes import to_json
 from andon.model.wire import snapshot_to_json
@@ -64,7 +64,7 @@ class FakeHub:
             NodeRow("g1", NodeState.HEALTHY, 1.0, 8, 0, 31.0, 44.0, models={"H100": 8}),
             NodeRow("g2", NodeState.HEALTHY, 1.0, 8, 0, 4.0, 6.0, models={"H100": 8}),
         )
-        return list_to_json(NodeList(now, True, rows))
+        return json.loads(list_to_text(NodeList(now, True, rows)))
 
 
 class Person:

@@ -27,7 +27,8 @@ READING = (
     ("runs", "report", "last"), ("runs", "tail", "last"), ("runs", "compare", "x", "y"),
     ("jobs",), ("open", "--print"), ("open", "--revoke"), ("nodes",), ("nodes", "show", "x"),
     ("nodes", "add", "x"), ("nodes", "drain", "x"), ("nodes", "resume", "x"),
-    ("nodes", "remove", "x"),
+    ("nodes", "remove", "x"), ("token",), ("token", "add", "x", "--role", "read"),
+    ("token", "remove", "x"),
 )  # fmt: skip
 """Every command that has `--url`, with what it needs."""
 INTERACTIVE = {"top"}  # it asks through the same class, in threads of its own

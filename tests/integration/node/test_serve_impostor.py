@@ -31,6 +31,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "alerts show": ("x",), "alerts ack": ("x",), "alerts silence": ("x", "1h"),
     "alerts unsilence": ("x",), "open": ("--print",), "history": ("0",), "estimate": ("qwen3-8b",),
     **{f"nodes {name}": ("x",) for name in ("add", "drain", "remove", "resume", "show")},
+    "token add": ("x", "--role", "read"),
+    "token remove": ("x",),
 }  # fmt: skip
 
 

@@ -228,7 +228,7 @@ def _reads_the_book(node: Node) -> bool:
     return "andon.leases.book.lease_book" in node.run("status").modules
 
 
-NOT_COMPARED = {"estimate", "nodes", "open", "release", "top", "watch"}
+NOT_COMPARED = {"estimate", "nodes", "open", "release", "token", "top", "watch"}
 """They change something, draw a screen, or show what moves with every reading."""
 SHOWN = (
     ("status",), ("status", "0", "2"), ("free",), ("free", "--gpus", "1"),

@@ -41,7 +41,9 @@ TABLE = {  # action: (anonymous, user about their own, user about another's, own
     Action.SIGN_IN: (False, True, False, True),
     Action.SIGN_OUT: (False, True, False, True),
     Action.REVOKE: (False, True, False, True),
+    Action.DRAIN: (False, False, False, True),
     Action.MANAGE_NODES: (False, False, False, True),
+    Action.MANAGE_TOKENS: (False, False, False, True),
     Action.OTHER: (False, False, False, True),
 }
 
@@ -51,6 +53,34 @@ def test_every_role_and_action_is_decided(action: Action) -> None:
     callers = ((ANONYMOUS, True), (DORA, True), (DORA, False), (ROOT, False))
     allowed = tuple(refusal_for(who, action, own) is None for who, own in callers)
     assert allowed == TABLE[action]
+
+
+OPERATED = {
+    Action.RELEASE, Action.CANCEL, Action.MOVE, Action.ACKNOWLEDGE, Action.UNACKNOWLEDGE,
+    Action.SILENCE, Action.UNSILENCE, Action.CORDON, Action.TEST_NOTIFIERS, Action.DRAIN,
+}  # fmt: skip
+ADMINISTERED = {
+    *OPERATED, Action.SEE_COMMANDS, Action.RETRY, Action.REQUEUE, Action.MANAGE_NODES,
+    Action.MANAGE_TOKENS,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("role", "may"),
+    [(Role.READ, set()), (Role.OPERATE, OPERATED), (Role.ADMIN, ADMINISTERED)],
+)
+def test_what_a_named_token_may_do(role: Role, may: set[Action]) -> None:
+    who = Identity(role, user="token ops")
+    for own in (True, False):
+        assert {one for one in Action if refusal_for(who, one, own) is None} == may
+    assert sight_of(who).shows("dora") is (role is Role.ADMIN)
+
+
+def test_a_token_is_told_which_role_may() -> None:
+    for action, role in ((Action.CORDON, "operate"), (Action.MANAGE_TOKENS, "admin")):
+        refused = refusal_for(Identity(Role.READ, user="token ops"), action, True)
+        assert refused is not None
+        assert refused.hint == f"the role {role} may: andon token"
 
 
 def test_the_table_names_every_role_and_action_once() -> None:

@@ -112,7 +112,13 @@ def test_runs_are_compared_by_their_name_and_by_their_group(
     assert [side["label"] for side in found["sides"]] == ["small", "large"]
     assert found["measures"][0]["sides"][1]["spread"]["median"] == pytest.approx(20.1)
     assert run(["runs", "compare", "--group", "sweep", "--by", "duration_seconds"]) == 0
-    assert "small lr=0.1" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert text.index("small  0.1") < text.index("large  0.2")
+    assert run(["runs", "compare", "--group", "sweep", "--by", "time", "--csv"]) == 0
+    assert capsys.readouterr().out.startswith("name,lr,duration_seconds,")
+    assert run(["runs", "compare", "--group", "sweep", "--over", "lr", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["over"] == ["lr"]
+    assert run(["runs", "compare", "--group", "sweep", "--over", "seed"]) == 2
     assert run(["runs", "compare", "--group", "sweep", "--by", "accuracy"]) == 2
     assert "loss" in capsys.readouterr().err
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from andon.cli.commands.fleet.nodes import describe, render_nodes
-from andon.errors import Unavailable
+from andon.errors import Denied, Unavailable
 from andon.failures.rules.backoff import BackOff
 from andon.fleet import uplink as module
 from andon.fleet.link import HubLink
@@ -23,7 +23,7 @@ class Hub(HubLink):
     """Takes heartbeats, unless it is away; marks the node as drained."""
 
     def __init__(self) -> None:
-        super().__init__("http://hub:1", "x")
+        super().__init__("https://hub:1", "x")
         self.taken: list[bytes] = []
         self.away, self.asked = False, 0
 
@@ -88,5 +88,35 @@ def test_one_node_in_words() -> None:
     ]
 
 
-def test_a_lost_node_is_reported_unless_it_is_drained() -> None:
-    assert [one.subject for one in found_in(ROWS)] == ["node_silent:n19"]
+def test_a_hub_reports_what_nodes_cannot_know_and_no_lost_one_that_is_drained() -> None:
+    doubtful = NodeRow("n21", NodeState.SICK, 2.0, doubt="its clock is 2 h ahead", version="1.0")
+    older = NodeRow("n22", NodeState.HEALTHY, 2.0, version="0.9")
+    found = {one.subject: one.reason for one in found_in((*ROWS, doubtful, older), "1.0")}
+    assert found == {
+        "node_silent:n19": "lost, silent 7 min",
+        "node_doubtful:n21": "its clock is 2 h ahead",
+        "node_version:n22": "andon 0.9, the hub 1.0",
+    }
+
+
+@pytest.mark.parametrize(
+    ("url", "sent"),
+    [("http://hub:1", False), ("http://10.0.0.7:1", False), ("hub", False), ("https://hub", True),
+     ("http://localhost:1", True), ("http://127.0.0.1:1", True), ("http://[::1]:1", True)],
+)  # fmt: skip
+def test_a_token_is_not_sent_where_others_can_read_it(url: str, sent: bool) -> None:
+    HubLink(url, "x", unencrypted=True)
+    if sent:
+        HubLink(url, "x")
+        return
+    with pytest.raises(Denied, match="unencrypted") as refused:
+        HubLink(url, "x")
+    assert "--tls-cert" in refused.value.hint
+    assert "ANDON_HUB_UNENCRYPTED=yes" in refused.value.hint
+
+
+def test_another_version_is_shown() -> None:
+    row = NodeRow("n1", NodeState.HEALTHY, 2.0, 1, version="0.9", models={"T4": 1})
+    assert "healthy ✓ · andon 0.9" in render_nodes([row], 100, "1.0")[1].paint(False)
+    assert "andon" not in render_nodes([row], 100, "0.9")[1].paint(False)
+    assert describe(row, "1.0")[-1] == "Last report: 2 s ago, andon 0.9, the hub 1.0"

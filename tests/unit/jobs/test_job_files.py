@@ -14,7 +14,7 @@ from andon.cli.commands.jobs.submit import is_job_file, submit
 from andon.cli.commands.share import container_options
 from andon.cli.main import cli
 from andon.errors import Invalid, Unavailable
-from andon.jobs.file import read_job_file
+from andon.jobs.file import read_job_file, specs_of
 from andon.jobs.queue import Queue
 from andon.jobs.rules import file as job_file
 from andon.jobs.rules.file import jobs_in
@@ -51,6 +51,7 @@ unique = true
 bind = true
 simulate = 2
 tags = ["a", "b"]
+stop_when = "loss > 2 after 1m"
 group = "sweep"
 
 [params]
@@ -58,6 +59,9 @@ lr = 0.1
 
 [environment]
 SEED = 7
+
+[metrics]
+loss = "([0-9.]+)"
 """
 
 
@@ -80,7 +84,9 @@ def test_every_key_of_a_job_is_read(tmp_path: Path) -> None:
     assert job.environment == {"SEED": "7"}
     plain = FileJob()
     left = {name for name, _, _ in KEYS.values() if getattr(job, name) == getattr(plain, name)}
-    assert left == {"after_any", "engine_options", "image", "on"}, "the file uses every other key"
+    sweeps = {"parameters", "zip", "sample", "sample_seed", "server", "loads"}  # not of an array
+    others = {"after_any", "engine_options", "image", "on"}
+    assert left == others | sweeps, "the file uses every other key"
 
 
 def test_json_and_yaml_say_the_same(tmp_path: Path) -> None:
@@ -318,3 +324,42 @@ def test_the_page_about_jobs_documents_every_option_of_submit() -> None:
     assert [name for name in sorted(named) if f"`{name}" not in page] == []
     for link in ("job-files.md", "policy.md", "runs.md", "notifiers.md"):
         assert f"]({link}" in page
+
+
+def server_file(**more: object) -> dict[str, object]:
+    server = {"command": ["serve", "{port}", "--tp", "{tp}"], "ready_timeout": "5s"}
+    load = [{"model": "m", "rate": [1, 2], "seconds": 3}]
+    return {"name": "s", "server": server, "load": load, "parameters": {"tp": [1, 2]}, **more}
+
+
+@pytest.mark.process
+def test_a_server_under_test_is_a_job_for_each_combination(tmp_path: Path) -> None:
+    (job,) = jobs_in(server_file(), "job.toml", {})
+    assert job.server is not None
+    assert [load["rate"] for load in job.loads] == [1, 2]
+    specs = specs_of(job, tmp_path, {}, dict)
+    assert [spec.request.least for spec in specs] == [1, 2]
+    assert [spec.group for spec in specs] == ["s", "s"]
+    trial = json.loads(specs[1].argv[-1])
+    assert trial["command"] == ["serve", "{port}", "--tp", "2"]
+    assert trial["params"] == {"tp": 2}
+    assert trial["ready_seconds"] == 5.0
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"load": []}, "not a list of loads"),
+        ({"load": [{"model": "m", "rate": 1}]}, "a load needs"),
+        ({"load": [{"model": "m", "rate": 1, "seconds": 1, "x": 1}]}, "no key 'x'"),
+        ({"server": {"command": ["serve"]}}, "does not use {port}"),
+        ({"server": {"command": ["s", "{port}"], "health": "x"}}, "health"),
+        ({"server": {"command": ["s", "{port}"], "port": 1}}, "no key 'port'"),
+        ({"command": ["x"]}, "either a command or a server"),
+        ({"image": "i"}, "cannot be combined"),
+    ],
+)
+def test_mistakes_in_a_server_under_test_are_named(more: dict[str, object], words: str) -> None:
+    with pytest.raises(Invalid) as raised:
+        jobs_in(server_file(**more), "job.toml", {})
+    assert words in f"{raised.value.reason} {' '.join(raised.value.mistakes)}"

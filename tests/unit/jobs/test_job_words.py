@@ -182,7 +182,7 @@ def test_who_stops_waiting_reads_that_the_jobs_go_on(capsys: pytest.CaptureFixtu
 def output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What job 1 has written."""
     path, attempt = tmp_path / "output", SimpleNamespace(number=1)
-    spec = SimpleNamespace(array=None, number=1)
+    spec = SimpleNamespace(array=None, number=1, group=None)
     facts = SimpleNamespace(spec=spec, attempts=(attempt,), last=attempt)
     folder = SimpleNamespace(output=lambda number, attempt: path)
     queue = SimpleNamespace(jobs={1: facts}, folder=folder)

@@ -95,6 +95,9 @@ EXPECTED = Settings(
     jobs_on="lab",
     server_allow_origins=("http://localhost:3000",),
     server_sign_in=False,
+    server_proxy="10.0.0.7",
+    server_proxy_roles=("ops:operate",),
+    hub_unencrypted=True,
     ssh_andon="~/x/andon",
     exporter_prefix="lab",
     exporter_host="::1",
@@ -159,6 +162,10 @@ def test_every_setting_can_be_given_in_the_file() -> None:
     [server]
     allow_origins = ["http://localhost:3000"]
     sign_in = false
+    proxy = "10.0.0.7"
+    proxy_roles = ["ops:operate"]
+    [hub]
+    unencrypted = true
     [ssh]
     andon = "~/x/andon"
     [exporter]
@@ -192,6 +199,8 @@ def test_every_setting_can_be_given_by_a_variable() -> None:
         "ANDON_JOBS_SUBMIT_OVER_HTTP": "yes",
         "ANDON_JOBS_ON": "lab",
         "ANDON_SERVER_ALLOW_ORIGINS": "http://localhost:3000", "ANDON_SERVER_SIGN_IN": "no",
+        "ANDON_SERVER_PROXY": "10.0.0.7", "ANDON_SERVER_PROXY_ROLES": "ops:operate",
+        "ANDON_HUB_UNENCRYPTED": "yes",
         "ANDON_SSH_ANDON": "~/x/andon",
         "ANDON_EXPORTER_PREFIX": "lab", "ANDON_EXPORTER_HOST": "::1",
         "ANDON_EXPORTER_PORT": "9700",

@@ -141,7 +141,7 @@ class AlertRenderer:
             return f"lease {name}"
         if kind == "notifier":
             return f"Notifier {name}"
-        if kind == "node_silent":
+        if kind in ("node_silent", "node_doubtful", "node_version"):
             return f"Node {name}"
         return {"store": "the history", "sampler": "the sampler"}.get(subject, subject)
 

@@ -59,7 +59,8 @@ def _columns(
 
 def _name(view: JobView) -> Text:
     mark = say("SIMULATED ", "reverse") if view.simulated else Text()
-    return mark + say(view.name)
+    given = "".join(f" {name}={value}" for name, value in view.params.items())
+    return mark + say(view.name) + (say(given, "dim") if view.group else Text())
 
 
 def _devices(view: JobView) -> Text:

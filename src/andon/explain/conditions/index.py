@@ -47,9 +47,11 @@ PLACES: Mapping[str, str] = {
     "node_disk": "node.node_disk",
     "node_cpu": "node.node_cpu",
     "node_silent": "own.node_silent",
+    "node_doubtful": "own.node_doubtful",
     "notifier": "own.notifier",
     "sampler": "own.sampler",
     "store": "own.store",
+    "node_version": "own.node_version",
     "orphan": "sharing.orphan",
     "idle_lease": "sharing.idle_lease",
 }

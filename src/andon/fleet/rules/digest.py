@@ -59,6 +59,8 @@ class Digest(Struct, frozen=True):
     free: Annotated[tuple[FreeDevices, ...], Meta(max_length=MOST_MODELS)] = ()
     alerts: Models = field(default_factory=dict)
     """How many fire, by level."""
+    notices: Count = 0
+    """How many are in the report for the hub to send."""
 
 
 def digest_of(
@@ -69,6 +71,7 @@ def digest_of(
     jobs: Mapping[str, int],
     machine: str,
     version: str,
+    notices: int = 0,
 ) -> Digest:
     """Returns the digest of a snapshot; `jobs` has the job of each lease that is one's. Means are
     over the devices that answered."""
@@ -101,6 +104,7 @@ def digest_of(
         idle=sum(s.device.uuid in held and _load(s) == 0 for s in boards),
         free=_free(snapshot, leases),
         alerts=dict(firing),
+        notices=notices,
     )
 
 

@@ -13,7 +13,7 @@ from andon.fleet.rules.digest import Digest, decoded
 from andon.fleet.rules.nodes import Heartbeat
 from andon.history.rules.series import NodeReadings
 from andon.model.codec import Id, Signed, Time, Whole, Wrong, read
-from andon.model.wire import Json, dumps, loads
+from andon.model.wire import Json, dumps, loads, struct_text
 
 SCHEMA = b"andon.heartbeat/1\n"
 LENGTHS = struct.Struct("<HHII")  # of header, digest, report and ticks
@@ -64,16 +64,15 @@ def read_heartbeat(body: bytes, node: str, at: float) -> tuple[Heartbeat, Digest
     if digest.node != node:
         raise Invalid(f"this token is of the node {node}, not of {digest.node[:60]}")
     beat = Heartbeat(
-        node, header.session, header.sequence, at, header.sent, parts[1], parts[2], parts[3]
-    )
+        node, header.session, header.sequence, at, header.sent, parts[1], parts[2], parts[3],
+        digest.notices > 0,
+    )  # fmt: skip
     return beat, digest
 
 
-# The parts. Python's own JSON and zlib: what a node deflates must be small, not quick.
-
-
 def deflated(value: Json) -> bytes:
-    return zlib.compress(dumps(value).encode(), 6)
+    """Returns a part: values and objects as deflated JSON."""
+    return zlib.compress(struct_text(value).encode("utf-8", "replace"), 6)
 
 
 def inflated(part: bytes) -> Json:

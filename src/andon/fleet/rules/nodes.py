@@ -33,3 +33,14 @@ class Heartbeat(Struct, frozen=True):
     digest: bytes
     snapshot: bytes = b""
     ticks: bytes = b""
+    has_notices: bool = False
+    """Whether it has notices for people: it is also kept until a hub has sent them."""
+
+
+class NamedToken(Struct, frozen=True):
+    """A token of a hub that people or programs use, with what it may do."""
+
+    name: str
+    hash: str
+    role: str
+    added: float

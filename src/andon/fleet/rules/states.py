@@ -42,6 +42,8 @@ class NodeRow(Struct, frozen=True):
     memory_percent: Number | None = None
     tasks: Count = 0
     reason: Text | None = None
+    doubt: Text | None = None
+    """What the hub itself finds wrong with its reports, such as the clock."""
     drained: bool = False
     simulated: bool = False
     version: Name | None = None
@@ -67,11 +69,28 @@ class NodeList(Struct, frozen=True):
     hub: bool
     """Whether other machines may report to it."""
     nodes: tuple[NodeRow, ...]
+    version: Name | None = None
+    """Of the server."""
+
+
+class TokenRow(Struct, frozen=True):
+    """A named token in a list."""
+
+    name: Name
+    role: Name
+    added: Time
+
+
+class TokenList(Struct, frozen=True):
+    """The named tokens of a hub."""
+
+    tokens: tuple[TokenRow, ...]
 
 
 def list_to_text(found: NodeList) -> str:
     """Returns its JSON; a hub of hundreds of nodes is asked by every browser."""
-    return struct_text({"schema": SCHEMA, "at": found.at, "hub": found.hub, "nodes": found.nodes})
+    fields = {name: getattr(found, name) for name in NodeList.__struct_fields__}
+    return struct_text({"schema": SCHEMA, **fields})
 
 
 def list_from_json(value: Json) -> NodeList:
@@ -92,7 +111,7 @@ def row_of(node: FleetNode, digest: Digest | None, now: float, other: str | None
     reason = other or digest.reason
     state = NodeState.HEALTHY if reason is None else NodeState.SICK
     known |= {name: getattr(digest, name) for name in _LIVE}
-    return replace(row, state=state, reason=reason, **known)
+    return replace(row, state=state, reason=reason, doubt=other, **known)
 
 
 _LIVE = (
@@ -107,6 +126,13 @@ def clock_trouble(at: float, sent: float) -> str | None:
     if abs(apart) < CLOCK_SECONDS:
         return None
     return f"its clock is {human_seconds(abs(apart))} {'ahead' if apart > 0 else 'behind'}"
+
+
+def version_trouble(version: str | None, hubs: str | None) -> str | None:
+    """Returns how the version of a node differs from its hub's."""
+    if version is None or hubs is None or version == hubs:
+        return None
+    return f"andon {version}, the hub {hubs}"
 
 
 def holders_in_words(holders: Sequence[str]) -> str:

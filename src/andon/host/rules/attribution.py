@@ -7,6 +7,7 @@ every line is read, and the most complete answer is used. Of nested containers t
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -91,8 +92,10 @@ def is_session(job: str | None) -> bool:
     return job is not None and job.startswith("session:")
 
 
+@lru_cache(maxsize=512)
 def belongs(cgroup_text: str) -> ProcessMembership:
-    """What a process with these cgroups belongs to; empty if nothing is known."""
+    """What a process with these cgroups belongs to; empty if nothing is known. Processes of one
+    service or container have the same."""
     found = ProcessMembership()
     for path in _paths(cgroup_text):
         found = _merged(found, _from_path(path))

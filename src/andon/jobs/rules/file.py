@@ -4,11 +4,28 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any
 
+from msgspec.structs import replace
+
 from andon.errors import Invalid
-from andon.jobs.rules.file_keys import KEYS, REQUEST_KEYS, FileJob, flag_of, words_of
+from andon.jobs.rules.file_keys import (
+    KEYS,
+    REQUEST_KEYS,
+    FileCombination,
+    FileJob,
+    flag_of,
+    words_of,
+)
 from andon.jobs.rules.file_lines import KeyPath, Lines, line_of, shown_path
+from andon.jobs.rules.parameters import (
+    Parameters,
+    check_use,
+    combinations,
+    filled_command,
+    fitted,
+)
 from andon.leases.rules.requests import RequestOptions
 from andon.model.lease import DeviceRequest
+from andon.units import command_name
 
 MOST_FILE_JOBS = 10_000
 MOST_MISTAKES = 50
@@ -70,7 +87,36 @@ def jobs_in(document: object, path: str, lines: Lines) -> tuple[FileJob, ...]:
     jobs = [_job(common, own, place, mistakes) for place, own in places]
     _check_names(jobs, mistakes)
     mistakes.check()
-    return tuple(jobs)
+    swept = [
+        _swept(job, {**common, **own}, place, mistakes)
+        for job, (place, own) in zip(jobs, places, strict=True)
+    ]
+    mistakes.check()
+    return tuple(swept)
+
+
+def _swept(job: FileJob, given: Mapping[str, Any], place: KeyPath, mistakes: Mistakes) -> FileJob:
+    """Adds the combinations of a job's parameters."""
+    if not job.parameters:
+        return job
+    try:
+        if job.array or job.unique:
+            key = "array" if job.array else "unique"
+            raise Invalid(f"{key} cannot be combined with parameters")
+        check_use(list(job.parameters), job.command, () if job.server is None else ("port",))
+        found = combinations(job.parameters, job.zip, job.sample, job.sample_seed)
+        each = tuple(_combination(job, values, given) for values in found)
+    except Invalid as wrong:
+        mistakes.add((*place, "parameters"), f"{wrong.reason}; {wrong.hint}".removesuffix("; "))
+        return job
+    group = job.group or job.name or command_name(job.command)
+    return replace(job, name=job.name or group, group=group, each=each)
+
+
+def _combination(job: FileJob, values: Parameters, given: Mapping[str, Any]) -> FileCombination:
+    words = filled_command(job.command, values)
+    request = fitted(job.request, words, values, "gpus" not in given, "memory" not in given)
+    return FileCombination(words, {**job.params, **values}, request)
 
 
 def _check_names(jobs: list[FileJob], mistakes: Mistakes) -> None:
@@ -115,13 +161,26 @@ def _job(
         if key == "environment":
             read = {**values.get("environment", {}), **read}
         values[KEYS[key][0]] = read
-    if "command" not in own and "command" not in common:
+    if (server := values.get("server")) is not None:
+        _check_server(values, place, mistakes)
+        values["command"] = server.command
+    elif "command" not in own and "command" not in common:
         mistakes.add(place, 'there is no command: write command = ["python", "train.py"]')
     if values.get("bind") and values.get("image"):
         where = (*place, "bind") if "bind" in own else ("bind",)
         mistakes.add(where, "is for commands outside of a container")
     request = _request(asked, own, place, mistakes)
     return FileJob(**values, request=request)
+
+
+def _check_server(values: Mapping[str, Any], place: KeyPath, mistakes: Mistakes) -> None:
+    if "command" in values:
+        mistakes.add((*place, "command"), "a job has either a command or a server")
+    if not values.get("loads"):
+        mistakes.add((*place, "server"), "there is no [[load]] for it")
+    for key in ("image", "array", "on"):
+        if values.get(key):
+            mistakes.add((*place, key), "cannot be combined with a server")
 
 
 def _given(

@@ -7,7 +7,10 @@ from typing import Any
 from msgspec import Struct, field
 
 from andon.errors import Invalid
+from andon.jobs.rules.metrics import MOST_METRICS, parse_metric, parse_stop
 from andon.jobs.rules.naming import parse_array
+from andon.jobs.rules.parameters import MOST_COMBINATIONS, Value, checked_values
+from andon.jobs.rules.server_trial import ServerTrial, loads_of, server_of
 from andon.leases.rules.requests import RequestOptions, rows
 from andon.model.job.spec import (
     CHECKPOINT_SECONDS,
@@ -23,6 +26,14 @@ LONGEST_WORD = 131_072  # bytes of one argument; the kernel takes no more
 MOST_WORDS = 4096
 MOST_PARAMS = 100
 SIGNALS = ("USR1", "USR2", "TERM", "INT", "HUP")
+
+
+class FileCombination(Struct, frozen=True):
+    """What differs between the jobs of a sweep."""
+
+    command: tuple[str, ...]
+    params: Mapping[str, Value]
+    request: DeviceRequest
 
 
 class FileJob(Struct, frozen=True):
@@ -53,6 +64,15 @@ class FileJob(Struct, frozen=True):
     tags: tuple[str, ...] = ()
     group: str = ""
     params: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    parameters: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    zip: bool = False
+    sample: int | None = None
+    sample_seed: int = 0
+    each: tuple[FileCombination, ...] = ()  # what the parameters make of it
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    stop_when: str | None = None
+    server: ServerTrial | None = None
+    loads: tuple[Mapping[str, Any], ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -167,6 +187,42 @@ def _params(value: Any) -> dict[str, str | int | float | bool]:
     return dict(value)
 
 
+def _parameters(value: Any) -> dict[str, tuple[Value, ...]]:
+    """Parses a table of parameters, each a value or a list of values."""
+    if not isinstance(value, Mapping) or len(value) > MOST_PARAMS:
+        raise ValueError(f"not a table of at most {MOST_PARAMS} parameters")
+    out = {}
+    for name, given in value.items():
+        values = given if isinstance(given, list) else [given]
+        if not values or not all(isinstance(one, str | int | float) for one in values):
+            raise ValueError(f"{str(name)[:40]!r} is neither a value nor a list of values")
+        if any(isinstance(one, float) and not isfinite(one) for one in values):
+            raise ValueError(f"{name} has a number that is not finite")
+        try:
+            out[_text(name)] = checked_values(name, values)
+        except Invalid as wrong:
+            raise ValueError(wrong.reason) from wrong
+    return out
+
+
+def _metrics(value: Any) -> dict[str, str]:
+    """Parses a table of patterns by the name of their figure."""
+    if not isinstance(value, Mapping) or len(value) > MOST_METRICS:
+        raise ValueError(f"not a table of at most {MOST_METRICS} patterns")
+    try:
+        return dict(parse_metric(f"{name}={pattern}") for name, pattern in value.items())
+    except Invalid as wrong:
+        raise ValueError(wrong.reason) from wrong
+
+
+def _stop_when(value: Any) -> str:
+    try:
+        parse_stop(_text(value))
+    except Invalid as wrong:
+        raise ValueError(f"{wrong.reason}; {wrong.hint}") from wrong
+    return str(value)
+
+
 def _environment(value: Any) -> dict[str, str]:
     if not isinstance(value, Mapping) or len(value) > 1000:
         raise ValueError("not a table of variables")
@@ -213,6 +269,14 @@ KEYS: Mapping[str, tuple[str, Reader, str]] = {
     "tags": ("tags", words_of, "of its run"),
     "group": ("group", _text, "the group of its run: andon runs compare --group"),
     "params": ("params", _params, "parameters that its run is recorded with"),
+    "parameters": ("parameters", _parameters, "lists of values: one job for each combination"),
+    "zip": ("zip", flag_of, "pairs of their values instead of every combination"),
+    "sample": ("sample", _whole(1, MOST_COMBINATIONS), "only so many of the combinations"),
+    "sample_seed": ("sample_seed", _whole(0, 2**31), "which ones"),
+    "metrics": ("metrics", _metrics, "figures that it prints: a name and a pattern each"),
+    "stop_when": ("stop_when", _stop_when, "cancels it by a figure: loss>2 after 10m"),
+    "server": ("server", server_of, "a server under test instead of a command"),
+    "load": ("loads", loads_of, "the loads that the server gets"),
     "environment": ("environment", _environment, "variables on top of those at submission"),
 }
 """Each key of a job, except those of a request: the field it sets, how it is read, its meaning."""

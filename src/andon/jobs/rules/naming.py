@@ -1,4 +1,4 @@
-"""Resolves names of jobs: a number, a name, `@` for the last, `12_3` in an array."""
+"""Resolves names of jobs: a number, a name, a group, `@` for the last, `12_3` in an array."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -13,7 +13,9 @@ LAST = "@"
 MOST_NAMED = 5
 _WORD = re.compile(r"(\d{1,8})(?:_(\d{1,8}))?", re.ASCII)
 _ARRAY = re.compile(r"(\d{1,7})(?:-(\d{1,7}))?(?:%(\d{1,5}))?", re.ASCII)
-_HINT = "a number, @ for the last one, 12_3 for an element of an array, or a job's name"
+_HINT = (
+    "a number, @ for the last one, 12_3 for an element of an array, the name of a job or a group"
+)
 
 
 def _silent(words: str) -> None:
@@ -46,6 +48,9 @@ def meant(word: str, jobs: Mapping[int, JobFacts], rule: NameRule = NEWEST) -> t
     if number in jobs:
         array = jobs[number].spec.array
         return (number,) if array is None or array.id != number else _all_of(array, jobs)
+    if found := tuple(n for n, facts in sorted(jobs.items()) if facts.spec.group == word):
+        fits = rule.fits
+        return found if fits is None else tuple(n for n in found if fits(n)) or found
     if found := _named(word, jobs, rule):
         return found
     if match is not None and 1 <= number <= MOST_JOBS:
@@ -57,8 +62,9 @@ def one_meant(word: str, jobs: Mapping[int, JobFacts], rule: NameRule = NEWEST) 
     """Returns the number where only one job makes sense."""
     numbers = meant(word, jobs, rule)
     if len(numbers) > 1:
+        kind = "a group" if jobs[numbers[0]].spec.group == word else "an array"
         raise Invalid(
-            f"{word} is an array of {len(numbers)} jobs",
+            f"{word} is {kind} of {len(numbers)} jobs",
             hint=f"name one of them: {jobs[numbers[0]].spec.label}",
         )
     return numbers[0]

@@ -1,18 +1,18 @@
 """Job files in the older form: a model and its parameters; one job for each combination."""
 
 from collections.abc import Mapping, Sequence
-from itertools import product
-from math import prod
 from typing import Any
 
 from msgspec import Struct
 
+from andon.errors import Invalid
 from andon.estimate.rules.engines import TITLES
 from andon.estimate.rules.options import ServingEngine, option_named, spelled
 from andon.estimate.rules.task_need import task_need
 from andon.jobs.rules.file import Mistakes, jobs_in
 from andon.jobs.rules.file_keys import FileJob
 from andon.jobs.rules.file_lines import KeyPath, Lines
+from andon.jobs.rules.parameters import Parameters, combinations
 
 # How each engine that serves a model is started, and what it calls the options of a job file.
 
@@ -95,11 +95,9 @@ def option_name(engine: ServingEngine, word: str) -> str:
     return own
 
 
-MOST_COMBINATIONS = 10_000
 UNUSED = frozenset({"description", "benchmark", "optimization", "slo", "runtime_image_tag"})
 """Keys of the older form that say nothing about how a job runs."""
 OWN = frozenset({"model", "parameters", "deployment_mode", "base_runtime", "task_name"})
-Parameters = Mapping[str, str | int | float | bool]
 
 
 def is_older(document: object) -> bool:
@@ -157,20 +155,19 @@ def _combinations(parameters: object, mistakes: Mistakes) -> list[Parameters]:
     if not isinstance(parameters, Mapping):
         mistakes.add(("parameters",), "not a table of parameters")
         return []
-    axes: list[list[Any]] = []
+    axes: dict[str, list[Any]] = {}
     for name, given in parameters.items():
         values = given if isinstance(given, list) else [given]
         plain = all(isinstance(value, str | int | float | bool) for value in values)
         if not values or not plain:
             mistakes.add(("parameters", str(name)), "neither a value nor a list of values")
             return []
-        axes.append(values)
-    count = prod(len(axis) for axis in axes)
-    if count > MOST_COMBINATIONS:
-        mistakes.add(("parameters",), f"{count:,} combinations; at most {MOST_COMBINATIONS:,}")
+        axes[str(name)] = values
+    try:
+        return combinations(axes)
+    except Invalid as wrong:
+        mistakes.add(("parameters",), wrong.reason)
         return []
-    names = [str(name) for name in parameters]
-    return [dict(zip(names, values, strict=True)) for values in product(*axes)]
 
 
 def _image(document: Mapping[str, Any], mistakes: Mistakes) -> str:

@@ -177,7 +177,9 @@ def _ended(facts: JobFacts, last: AttemptFacts, wanted: int, at: float) -> JobSt
             return JobStatus(
                 JobState.CANCELLED, last.number, "cancelled; how it ended is not known"
             )
-        return JobStatus(state, last.number, reason)
+        said = None if facts.cancelled is None else facts.cancelled.reason
+        told = said if said and state is JobState.CANCELLED else reason
+        return JobStatus(state, last.number, told)
     if state is JobState.FAILED and facts.spec.retry_oom and last.verdict is None:
         return JobStatus(JobState.RUNNING, last.number, "it has ended; its output is being read")
     since = [one for one in facts.attempts if one.number >= wanted]

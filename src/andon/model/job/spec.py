@@ -102,6 +102,8 @@ class JobSpec(Struct, frozen=True):
     bind: bool = False  # on the CPUs next to its devices
     group: Name | None = None  # of its run: jobs that belong together, such as a sweep
     params: Mapping[str, Number | bool | Name] = field(default_factory=dict)  # of its run
+    metrics: Texts = field(default_factory=dict)  # patterns of figures in its output, by name
+    stop_when: Name | None = None  # such figures that make it hopeless
 
     @property
     def label(self) -> str:

@@ -35,9 +35,16 @@ class _Heard(Struct):
 class Hub:
     """Calls may come from any thread; those that read the database block."""
 
-    def __init__(self, open_store: Callable[[], NodeStore]) -> None:
-        """The store is opened when it is first used, and tried again while it is away."""
-        self._open = open_store
+    def __init__(
+        self,
+        open_store: Callable[[], NodeStore],
+        notifies: bool = False,
+        pin: str | None = None,
+    ) -> None:
+        """The store is opened when it is first used, and tried again while it is away. `notifies`
+        if it has notifiers: nodes then leave their notices to it. `pin` is the fingerprint of its
+        certificate, if nodes cannot know it otherwise."""
+        self._open, self.notifies, self.pin = open_store, notifies, pin
         self._store: NodeStore | None = None
         self._opening = threading.Lock()
         self.refused: Counter[str] = Counter()

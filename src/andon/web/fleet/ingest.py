@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from andon.errors import AndonError, Invalid, Unavailable
 from andon.failures.rules.repeats import RepeatLimiter
-from andon.fleet.link import HEARTBEAT, PAST
+from andon.fleet.link import HEARTBEAT, HUB_HEADER, PAST
 from andon.fleet.rules.heartbeat import MOST_BODY_BYTES, NEWER, read_heartbeat
 from andon.fleet.rules.nodes import FleetNode, Heartbeat
 from andon.model import wire
@@ -72,6 +72,7 @@ class Ingest:
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(answer)).encode()),
+            (HUB_HEADER.lower().encode(), b"1"),
             NO_STORE,
         ]
         await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -105,7 +106,8 @@ class Ingest:
             await self._past(node, body)
         else:
             await self._beat(node, body, at)
-        return wire.dumps({"at": at, "drained": node.drained}).encode()
+        said = {"at": at, "drained": node.drained, "notifies": self._hub.notifies}
+        return wire.dumps(said).encode()
 
     async def _past(self, node: FleetNode, body: bytes) -> None:
         if self._pasts >= MOST_PASTS:

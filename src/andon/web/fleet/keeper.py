@@ -1,5 +1,5 @@
-"""What one of several hubs does for all nodes: notices silent ones, packs what they left, deletes
-what is too old."""
+"""What one of several hubs does for all nodes: notices silent ones, sends what they report for
+people, packs what they left, deletes what is too old."""
 
 import logging
 import threading
@@ -10,11 +10,13 @@ from andon.alerts.rules import OwnTrouble
 from andon.errors import AndonError, Unavailable
 from andon.failures.log import FailureLog
 from andon.failures.retrying import Retrying, RetryTexts
-from andon.fleet.rules.states import NodeRow, NodeState
+from andon.fleet.rules.states import NodeRow, NodeState, version_trouble
 from andon.history.writer import Maintainer
 from andon.model.wire import Json
 from andon.ports import Store
+from andon.version import __version__
 from andon.web.fleet.reported import Fleet
+from andon.web.fleet.telling import FleetAlerts
 
 log = logging.getLogger("andon.hub")
 
@@ -22,7 +24,6 @@ LOOK_SECONDS = 5.0
 LEAVING_SECONDS = 2.0
 GRACE_SECONDS = 60.0
 """After a start: nodes wait up to half of it before they try again."""
-RULE = "node_silent"
 TEXTS = RetryTexts(
     lambda reason: f"the hub does not watch its nodes: {reason}",
     lambda away: f"the hub watches its nodes again after {away}",
@@ -32,21 +33,18 @@ TEXTS = RetryTexts(
 class Keeper:
     """A thread; only the hub that leads acts, which the database decides."""
 
-    def __init__(self, fleet: Fleet, maintainer: Callable[[Store], Maintainer]) -> None:
-        self._fleet, self._maintainer = fleet, maintainer
+    def __init__(
+        self, fleet: Fleet, alerts: FleetAlerts, maintainer: Callable[[Store], Maintainer]
+    ) -> None:
+        self._fleet, self._alerts, self._maintainer = fleet, alerts, maintainer
         self.leads = False
         self._began = time.monotonic()
-        self._troubles: tuple[OwnTrouble, ...] = ()
         self._kept: Iterator[str] = iter(())
         self._over = threading.Event()
         self._failures = FailureLog("andon.hub", "keeping the nodes failed; it goes on")
         self._retrying = Retrying(log.warning, TEXTS, self._translated)
         self._thread = threading.Thread(target=self._run, name="andon hub keeper", daemon=True)
         self._thread.start()
-
-    def troubles(self) -> tuple[OwnTrouble, ...]:
-        """Returns what is wrong with nodes and only a hub can know, if this one leads."""
-        return self._troubles
 
     def health(self) -> Json:
         trouble = self._retrying.trouble
@@ -69,15 +67,18 @@ class Keeper:
                 self._retrying.succeeded()
             else:
                 self.leads = False  # whoever reaches the database does
+                self._alerts.lead(False)
 
     def _look(self) -> None:
         self.leads = self._fleet.pasts.leads()
+        self._alerts.lead(self.leads)
+        self._fleet.tokens.refresh()
         rows = self._fleet.hub.rows()
-        if not self.leads or time.monotonic() - self._began < GRACE_SECONDS:
-            self._troubles = ()
-            return
-        self._troubles = tuple(found_in(rows))
-        self._keep_one(rows)
+        if self.leads:
+            self._alerts.relay()
+        if self.leads and time.monotonic() - self._began >= GRACE_SECONDS:
+            self._alerts.judge(found_in(rows, __version__))
+            self._keep_one(rows)
 
     def _keep_one(self, rows: Sequence[NodeRow]) -> None:
         """Does some of the upkeep of one node, of another each time."""
@@ -98,11 +99,17 @@ class Keeper:
         return Unavailable(f"keeping the nodes failed: {error}")
 
 
-def found_in(rows: Sequence[NodeRow]) -> list[OwnTrouble]:
-    """Returns the troubles of nodes that are lost; one that is drained may be switched off."""
-    hint = "see: andon nodes show {}"
-    return [
-        OwnTrouble(f"{RULE}:{row.name}", f"{row.state}, {row.reason}", hint.format(row.name))
-        for row in rows
-        if row.state is NodeState.LOST and not row.drained
-    ]
+def found_in(rows: Sequence[NodeRow], version: str) -> list[OwnTrouble]:
+    """Returns what only a hub of this version can know of nodes. One that is drained may be
+    switched off."""
+    found = list[OwnTrouble]()
+    for row in rows:
+        hint = f"see: andon nodes show {row.name}"
+        if row.state is NodeState.LOST and not row.drained:
+            reason = f"{row.state}, {row.reason}"
+            found.append(OwnTrouble(f"node_silent:{row.name}", reason, hint))
+        if row.doubt is not None:
+            found.append(OwnTrouble(f"node_doubtful:{row.name}", row.doubt, hint))
+        if row.heard and (other := version_trouble(row.version, version)) is not None:
+            found.append(OwnTrouble(f"node_version:{row.name}", other, "upgrade the older of both"))
+    return found

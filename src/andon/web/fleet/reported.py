@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
+from andon.alerts.rules.handover import HandedNotice, HandedNotices, of_node
 from andon.alerts.rules.listing import entries, firing_by_level
 from andon.alerts.rules.past import Query
 from andon.alerts.rules.self_checks import StoreStats
@@ -17,7 +18,7 @@ from andon.explain.conditions.condition import SERVED, Precondition
 from andon.explain.conditions.rulebook import Rulebook
 from andon.fleet.rules.heartbeat import inflated, unpacked_ticks
 from andon.fleet.rules.nodes import FleetNode, Heartbeat
-from andon.fleet.rules.past import unpacked_past
+from andon.fleet.rules.past import of_hub, unpacked_past
 from andon.fleet.rules.states import NodeRow, NodeState, clock_trouble
 from andon.fleet.uplink import EVERY_SECONDS
 from andon.history.rules.series import facts_of
@@ -30,11 +31,12 @@ from andon.model.job import JobView
 from andon.model.lease_list import LeaseList
 from andon.model.wire import Json
 from andon.model.wire_in import snapshot_from_json
-from andon.ports import NodePasts, Store
+from andon.ports import NodePasts, RunIndex, Store
 from andon.sampling.rules.readings import checked_snapshot
 from andon.sampling.snapshot_feed import PAST_SECONDS
 from andon.settings.resolution import Settings
 from andon.web.fleet.hub import Hub
+from andon.web.fleet.tokens import NamedTokens
 
 if TYPE_CHECKING:
     from andon.web.app_state import AppState
@@ -75,6 +77,11 @@ class Report:
     def jobs(self) -> tuple[JobView, ...]:
         found = [_read(JobView, one) for one in self._items("jobs")]
         return tuple(one for one in found if one is not None)
+
+    @cached_property
+    def notices(self) -> tuple[HandedNotice, ...]:
+        found: tuple[HandedNotice, ...] = _read(HandedNotices, self._document.get("notices")) or ()
+        return tuple(of_node(one, self.beat.node) for one in found)
 
     def _items(self, name: str) -> list[Json]:
         found = self._document.get(name)
@@ -154,6 +161,11 @@ class ReportedNode:
         self._minutes = known
         return [*(known[key] for key in keys[:-1]), self.latest()]
 
+    @property
+    def minutes_moment(self) -> tuple[str, float]:
+        """Which snapshots `past` returns, without reading them."""
+        return self.name, self.report.beat.at
+
     def age_seconds(self) -> float | None:
         return time.time() - self.report.beat.at
 
@@ -184,6 +196,10 @@ class ReportedNode:
             self._folded_until = beat.at
         if ticks:
             store.write(ticks, (), facts_of(self.report.snapshot))
+
+    @cached_property
+    def runs(self) -> RunIndex:
+        return self._pasts.runs(self.name)
 
     def health(self) -> Json:
         return {"state": "ok"}
@@ -278,6 +294,7 @@ class Fleet:
         self._opening = threading.Lock()
         self._lock = threading.Lock()
         self._kept: dict[str, tuple[ReportedNode, AppState]] = {}
+        self.tokens = NamedTokens(lambda: self.pasts)
 
     @property
     def pasts(self) -> NodePasts:
@@ -320,6 +337,8 @@ class Fleet:
             store.write((), part.uses, part.devices)
         if part.alerts:
             self.pasts.alerts(node.name).save({}, part.alerts, ())
+        if part.runs:
+            self.pasts.runs(node.name).put([of_hub(row, node.name) for row in part.runs])
 
     def close(self) -> None:
         if self._pasts is not None:
@@ -330,13 +349,16 @@ class Fleet:
 def _state(node: ReportedNode, keys: "Keys") -> "AppState":
     from andon.web.app_state import AppState
     from andon.web.jobs.shown import ServerJobs
+    from andon.web.runs.shown import FoundRuns, ServerRuns
 
     part = cast("Any", node)
     why_not = f"jobs are submitted on {node.name}"
     jobs = ServerJobs(cast("Any", _Jobs(node)), node.listed, lambda: why_not, _refuse)
+    runs = ServerRuns(lambda: FoundRuns(node.runs), f"The runs of {node.name}")
     return AppState(
-        part, keys, part, {}, watcher=cast("Any", _Watcher(node)), remote_leases=part, jobs=jobs
-    )
+        part, keys, part, {}, watcher=cast("Any", _Watcher(node)), remote_leases=part, jobs=jobs,
+        runs=runs,
+    )  # fmt: skip
 
 
 def _refuse(_document: dict[str, Any]) -> Sequence[int]:

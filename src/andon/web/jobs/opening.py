@@ -85,6 +85,7 @@ def submit_document(
     from andon.jobs.folder import open_jobs_folder
     from andon.jobs.rules.file import jobs_in
     from andon.jobs.rules.older_file import is_older, older_jobs_in
+    from andon.jobs.rules.parameters import refuse_many
 
     read = older_jobs_in if is_older(document) else jobs_in
     jobs, home = read(dict(document), REQUEST, {}), home_folder()
@@ -93,6 +94,8 @@ def submit_document(
             "jobs for a cluster are not accepted over the network",
             hint="in a terminal: andon submit --on NAME",
         )
+    for job in jobs:
+        refuse_many(len(job.each), agreed=False)
     made = [possible_here(specs_of(job, home, {}, _known), latest, labels) for job in jobs]
     refuse_too_many(open_jobs_folder(), sum(map(len, made)))
     queue = JobQueue(_known, lambda specs: submit(possible_here(specs, latest, labels)), same_as)

@@ -35,6 +35,7 @@ from andon.web.routes.picked import Picked
 from andon.web.routes.responses import sent, sent_json
 from andon.web.routes.runs import run_routes
 from andon.web.routes.sessions import session_routes
+from andon.web.routes.tokens import token_routes
 from andon.web.routes.topology import estimate_routes, topology_routes
 from andon.web.served.node import METRICS, ServingNode
 
@@ -76,6 +77,7 @@ def routes(state: AppState) -> APIRouter:
     run_routes(router, state.records)
     job_routes(router, state.queue)
     node_routes(router, state)
+    token_routes(router, state)
     session_routes(router, state.keys, state.sign_in)
     _machines(router, state)
     return router

@@ -47,14 +47,17 @@ def node_routes(router: APIRouter, state: AppState) -> None:
         rows = [] if state.fleet is None else state.fleet.hub.rows()
         if state.fleet is None or (own.gpus and own.name not in {row.name for row in rows}):
             rows = [own, *rows]
-        found = list_to_text(NodeList(time.time(), state.fleet is not None, tuple(rows)))
-        return Response(found.encode("utf-8", "replace"), media_type="application/json")
+        listed = NodeList(time.time(), state.fleet is not None, tuple(rows), __version__)
+        return Response(
+            list_to_text(listed).encode("utf-8", "replace"), media_type="application/json"
+        )
 
     @router.post("/api/nodes", tags=["fleet"])
     def add_node(request: Request, given: NodeRequest) -> Response:
         """Let a node report; the answer has its token, which is shown only once."""
         add_notes(request.scope, node=given.name)
-        return sent_json({"name": given.name, "token": _hub(state).add(given.name)})
+        hub = _hub(state)
+        return sent_json({"name": given.name, "token": hub.add(given.name), "pin": hub.pin})
 
     @router.post("/api/nodes/{name}/drain", tags=["fleet"])
     def drain(name: NodeName) -> Response:

@@ -6,7 +6,7 @@ from fastapi import Depends, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
 
-from andon.access.roles import Identity, Role
+from andon.access.roles import OF_A_HUB, Identity
 from andon.errors import Gone
 from andon.web.app_state import AppState
 from andon.web.fleet.paths import NODE
@@ -24,7 +24,7 @@ async def picked(request: Request) -> ServingNode:
         raise Gone("this server is not a hub", hint="it shows its own node: /api/nodes")
     there = await run_in_threadpool(state.fleet.state_of, name, state.keys)
     # An account of the hub's machine is not the one of the same name on another.
-    return ServingNode(there, who if who.role is Role.OWNER else Identity())
+    return ServingNode(there, who if who.role in OF_A_HUB else Identity())
 
 
 async def refuse_below_node(request: Request) -> None:

@@ -3,7 +3,7 @@
 It is what routes ask. Its parts also have what only REST shows, such as pages with counts.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -139,8 +139,11 @@ class ServedLive:
         return self._minutes[1]
 
     @property
-    def minutes_key(self) -> tuple[float, "Sight"]:
-        """Returns what tells the minutes of this request from others."""
+    def minutes_key(self) -> tuple[Hashable, "Sight"]:
+        """Returns what tells the minutes of this request from others. Those of a node of a hub are
+        in its database, which is not read here: this is called in the event loop."""
+        if (moment := getattr(self._feed, "minutes_moment", None)) is not None:
+            return moment, self._sight
         sight, past = self._minutes
         return past[-1].at, sight
 

@@ -29,6 +29,7 @@ from andon.access.gate import (
     may_read,
 )
 from andon.access.lockout import Lockout
+from andon.access.proxies import GROUPS_HEADER, USER_HEADER, proxied
 from andon.access.roles import ANONYMOUS, Identity, action_of
 from andon.access.server_proof import PATH as PROOF
 from andon.errors import AndonError
@@ -154,12 +155,17 @@ class Gate:
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         websocket = scope["type"] == "websocket"
         key, who = self._config.keys.identify(shown_key(headers))
+        peer = (scope.get("client") or (None,))[0]
+        if key is ShownKey.NONE and self._config.rules.proxy is not None:
+            named = texts(headers, USER_HEADER), texts(headers, GROUPS_HEADER)
+            person = proxied(self._config.rules.proxy, peer, *named)
+            key, who = (key, who) if person is None else (ShownKey.PROXY, person)
         site, mode = (texts(headers, name) for name in (b"sec-fetch-site", b"sec-fetch-mode"))
         return AccessRequest(
             method="GET" if websocket else scope["method"],
             path=scope["path"],
             hosts=texts(headers, b"host"),
-            peer=(scope.get("client") or (None,))[0],
+            peer=peer,
             origins=texts(headers, b"origin"),
             fetch_site=site[0] if site else None,
             fetch_mode=mode[0] if mode else None,

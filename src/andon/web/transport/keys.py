@@ -79,6 +79,8 @@ class Keys:
         self.owner = Identity(Role.OWNER, uid, demo_user or user_name(uid))
         self._guest = Identity(sees_all=demo_user is not None)
         self._by_token = Identity(Role.OWNER, uid, self.owner.user, by_token=True)
+        self.named: Callable[[bytes], Identity | None] = lambda digest: None
+        """Whose token of a hub has this hash."""
         self._codes: OrderedDict[bytes, _Issued] = OrderedDict()
         self._sessions: OrderedDict[bytes, _Issued] = OrderedDict()
         self._lock = threading.Lock()
@@ -103,7 +105,10 @@ class Keys:
             return ShownKey.TOKEN, self._by_token
         with self._lock:
             found = _valid(self._sessions, digest, self._clock())
-        return (ShownKey.WRONG, self._guest) if found is None else (ShownKey.SESSION, found.who)
+        if found is not None:
+            return ShownKey.SESSION, found.who
+        named = self.named(digest)
+        return (ShownKey.WRONG, self._guest) if named is None else (ShownKey.NAMED, named)
 
     def prove(self, nonce: bytes, place: str) -> Statement:
         """Prove to a client that has not sent the token yet that this server knows it."""

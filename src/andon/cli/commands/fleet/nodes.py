@@ -13,7 +13,14 @@ from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Gone, Invalid
-from andon.fleet.rules.states import NodeList, NodeRow, NodeState, holders_in_words, list_from_json
+from andon.fleet.rules.states import (
+    NodeList,
+    NodeRow,
+    NodeState,
+    holders_in_words,
+    list_from_json,
+    version_trouble,
+)
 from andon.model.shapes import to_json
 from andon.node.server import Server, connect, own_server
 from andon.units import human_seconds
@@ -48,7 +55,7 @@ def nodes(on: str | None, as_json: bool) -> int:
         return 0
     if not found.nodes:
         terminal.say(say("no node reports here yet: andon nodes add NAME --url URL", "dim"))
-    for line in render_nodes(found.nodes, terminal.width):
+    for line in render_nodes(found.nodes, terminal.width, found.version):
         terminal.say(line)
     return 0
 
@@ -59,11 +66,12 @@ def nodes(on: str | None, as_json: bool) -> int:
 @shared
 def show(name: str) -> int:
     """Show one node."""
-    row = next((one for one in _listed(chosen()).nodes if one.name == name), None)
+    found = _listed(chosen())
+    row = next((one for one in found.nodes if one.name == name), None)
     if row is None:
         raise Gone(f"there is no node {name[:60]!r}", hint="list them: andon nodes")
     terminal = Terminal.of(chosen())
-    for line in describe(row):
+    for line in describe(row, found.version):
         terminal.say(say(line))
     return 0
 
@@ -75,10 +83,13 @@ def show(name: str) -> int:
 def add(name: str) -> int:
     """Let a node report; prints the line to paste there, with its token."""
     choices = chosen()
-    server = _server(choices)
-    token = str(server.post("/api/nodes", {"name": name}).get("token"))
+    server = hub_of(choices)
+    made = server.post("/api/nodes", {"name": name})
     notice(f"paste this on {name}; the token is shown only now:", choices)
-    line = f"ANDON_HUB_TOKEN={token} andon agent --hub {shlex.quote(server.url)}"
+    line = f"ANDON_HUB_TOKEN={made.get('token')} "
+    if made.get("pin"):  # no authority knows its certificate
+        line += f"ANDON_HUB_PIN={made['pin']} "
+    line += f"andon agent --hub {shlex.quote(server.url)}"
     Terminal.of(choices).show(line + "\n")
     return 0
 
@@ -107,18 +118,19 @@ def resume(name: str) -> int:
 @shared
 def remove(name: str) -> int:
     """Let a node report no more: its token ends, its history stays."""
-    _server(chosen()).delete(f"/api/nodes/{quote(name, safe='')}")
+    hub_of(chosen()).delete(f"/api/nodes/{quote(name, safe='')}")
     notice(f"{name} is removed", chosen())
     return 0
 
 
 def _marked(name: str, act: str, words: str) -> int:
-    _server(chosen()).post(f"/api/nodes/{quote(name, safe='')}/{act}")
+    hub_of(chosen()).post(f"/api/nodes/{quote(name, safe='')}/{act}")
     notice(f"{name} {words}", chosen())
     return 0
 
 
-def _server(choices: Choices) -> Server:
+def hub_of(choices: Choices) -> Server:
+    """Returns the server that is named, or this user's own."""
     if choices.url is not None:
         return connect(choices.url, choices.token_file, lambda text: notice(text, choices))
     found = own_server()
@@ -128,29 +140,29 @@ def _server(choices: Choices) -> Server:
 
 
 def _listed(choices: Choices) -> NodeList:
-    server = _server(choices)
+    server = hub_of(choices)
     try:
         return list_from_json(server.get("/api/nodes"))
     except Invalid as exc:
         raise server.of_another_version(exc.reason) from exc
 
 
-def render_nodes(found: Sequence[NodeRow], width: int) -> list[Text]:
-    """One line per node."""
+def render_nodes(found: Sequence[NodeRow], width: int, version: str | None = None) -> list[Text]:
+    """One line per node; `version` is the hub's."""
     columns: list[TableColumn[NodeRow]] = [
         TableColumn("NODE", lambda one: say(one.name, "bold"), lead=True),
         TableColumn("GPUS", lambda one: say(_gpus(one)), elastic=8),
         TableColumn("ALLOCATED", lambda one: say(_allocated(one)), rank=1, elastic=10),
         TableColumn("UTIL", lambda one: _percent(one.utilization_percent), rank=2, right=True),
         TableColumn("MEM", lambda one: _percent(one.memory_percent), rank=2, right=True),
-        TableColumn("STATE", _state, elastic=12),
+        TableColumn("STATE", lambda one: _state(one, version), elastic=12),
         TableColumn("AGE", lambda one: say(_age(one)), rank=3, right=True),
     ]
     return draw(columns, [TableRow(one) for one in found], width)
 
 
-def describe(row: NodeRow) -> list[str]:
-    """Returns what one node has, a line each."""
+def describe(row: NodeRow, version: str | None = None) -> list[str]:
+    """Returns what one node has, a line each; `version` is the hub's."""
     models = ", ".join(row.models) or "none"
     held = "not known" if row.allocated is None else str(row.allocated)
     tasks = [one.rpartition(" ")[2] for one in row.holders]
@@ -167,7 +179,8 @@ def describe(row: NodeRow) -> list[str]:
         f"Status: {state}{' (drained)' if row.drained else ''}",
     ]
     if row.age_seconds is not None:
-        lines.append(f"Last report: {human_seconds(row.age_seconds)} ago, andon {row.version}")
+        other = version_trouble(row.version, version) or f"andon {row.version}"
+        lines.append(f"Last report: {human_seconds(row.age_seconds)} ago, {other}")
     return lines
 
 
@@ -191,8 +204,10 @@ def _percent(value: float | None) -> Text:
     return say(NOT_READ, "dim") if value is None else say(f"{value:.0f} %")
 
 
-def _state(row: NodeRow) -> Text:
+def _state(row: NodeRow, version: str | None) -> Text:
     drained = say(" · drained", "yellow") if row.drained else say("")
+    if version_trouble(row.version, version) is not None:
+        drained += say(f" · andon {row.version}", "yellow")
     if row.state is NodeState.HEALTHY:
         return say("healthy ✓", "green") + drained
     style = "red" if row.state is NodeState.LOST else "yellow"

@@ -115,13 +115,20 @@ def _requeued(facts: "JobFacts") -> str:
     return f"{saves}is stopped and waits again{elsewhere}"
 
 
+def _failed_option(name: str) -> "Callable[[Callable[..., Any]], Callable[..., Any]]":
+    if name != "retry":
+        return lambda command: command
+    return click.option("--failed", is_flag=True, help="Only those that did not succeed.")
+
+
 def _acting(name: str, about: str, done: "Callable[[JobFacts], str]") -> click.Command:
     """Makes a command that does the same to each job; a failure on one does not stop the others."""
 
     @click.command(name, help=about, epilog=QUEUE_JOB_FORMS)
     @job_words
+    @_failed_option(name)
     @shared
-    def command(jobs: tuple[str, ...]) -> int:
+    def command(jobs: tuple[str, ...], failed: bool = False) -> int:
         from andon.cli.terminal import report
         from andon.jobs import acts
         from andon.jobs.queue import wake
@@ -133,6 +140,8 @@ def _acting(name: str, about: str, done: "Callable[[JobFacts], str]") -> click.C
         found, code = meant_jobs(queue, jobs, name in ("rm", "requeue"), FITTING.get(name))
         for facts in found:
             status = queue.statuses[facts.spec.number]
+            if failed and (not status.state.is_settled or status.state is JobState.SUCCEEDED):
+                continue
             try:
                 if name == "rm":
                     act(queue.folder, facts, queue.jobs, queue.statuses)

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from andon.model.job import JobFacts, JobState, JobView
 
 JOB_FORMS = (
-    "JOB is a number, a name, @ for the last one, 12_3 for an element of an array, or lab:4711 for "
-    "a job of the cluster lab."
+    "JOB is a number, a name, a group, @ for the last one, 12_3 for an element of an array, or "
+    "lab:4711 for a job of the cluster lab."
 )
-QUEUE_JOB_FORMS = "JOB is a number, a name, @ for the last one, or 12_3 for an element of an array."
+QUEUE_JOB_FORMS = (
+    "JOB is a number, a name, a group, @ for the last one, or 12_3 for an element of an array."
+)
 POLL_SECONDS = 0.2
 SLOW_POLL_SECONDS = 2.0
 

@@ -25,9 +25,14 @@ def submit_file(
     for a cluster come last."""
     from andon.cli.commands.jobs.submit import possible, sampled, say_same
     from andon.jobs.file import JobQueue, queue_all, read_job_file, specs_of
+    from andon.jobs.metrics import refuse_slow
+    from andon.jobs.rules.parameters import refuse_many
 
     _refuse_options(asked)
     every = read_job_file(path)
+    for job in every:
+        refuse_many(len(job.each), asked["yes"])
+        refuse_slow(job.metrics)
     base, simulate = Path(path).resolve().parent, choices.simulate
     targets = [target_of(choices, {"on": job.on or None, "engine_options": ()}) for job in every]
     jobs = [job for job, target in zip(every, targets, strict=True) if target is None]
@@ -51,9 +56,15 @@ def submit_file(
         refuse_too_many(open_jobs_folder(), sum(map(len, checked)))
     queue = JobQueue(_known, lambda specs: submit(possible(choices, specs, sample)), same_as)
     made = queue_all(jobs, base, queue, simulate)
-    labels = [one.spec.label.partition("_")[0] for one in made]
+    plain = [one for one in made if one.spec.array is not None or len(one.specs) == 1]
+    labels = [one.spec.label.partition("_")[0] for one in plain]
     if labels:
-        _say(choices, labels, [one.spec.name for one in made])
+        _say(choices, labels, [one.spec.name for one in plain])
+    for swept in (one for one in made if one not in plain):
+        from andon.cli.commands.jobs.sweep import say_group
+
+        say_group(choices, swept.specs)
+        labels += [spec.label for spec in swept.specs]
     for filed in made:
         if not filed.is_new:
             say_same(choices, filed.spec.label)
@@ -81,7 +92,7 @@ class _Elsewhere:
                 )
         named: dict[str, str] = {}
         for job, cluster in self._jobs:
-            self._submission(job, cluster, named)
+            self._submissions(job, cluster, named)
             named[job.name] = f"{cluster.name}:?"
 
     def preview(self, choices: Choices) -> None:
@@ -89,7 +100,8 @@ class _Elsewhere:
 
         for job, cluster in self._jobs:
             named = {other.name: f"{cluster.name}:?" for other, _ in self._jobs}
-            preview_there(choices, cluster, self._submission(job, cluster, named))
+            for submission in self._submissions(job, cluster, named):
+                preview_there(choices, cluster, submission)
 
     def submit(self, choices: Choices) -> "list[tuple[OpenCluster, str]]":
         """Submits the jobs one after the other; returns where each is and what it is called."""
@@ -99,10 +111,11 @@ class _Elsewhere:
         named: dict[str, str] = {}
         out = []
         for job, cluster in self._jobs:
-            submission = self._submission(job, cluster, named)
-            label = named[job.name] = submit_there(cluster, submission)
-            say_submitted(choices, cluster, label, submission)
-            out.append((cluster, label))
+            for submission in self._submissions(job, cluster, named):
+                label = submit_there(cluster, submission)
+                say_submitted(choices, cluster, label, submission)
+                out.append((cluster, label))
+            named[job.name] = label
         return out
 
     def waited(self, choices: Choices, cluster: "OpenCluster", label: str) -> int:
@@ -110,19 +123,21 @@ class _Elsewhere:
 
         return waited_there(choices, cluster, label)
 
-    def _submission(
+    def _submissions(
         self, job: "FileJob", cluster: "OpenCluster", named: Mapping[str, str]
-    ) -> "Submission":
+    ) -> "list[Submission]":
         from msgspec.structs import replace
 
         from andon.jobs.clusters.submitting import submission_of
         from andon.jobs.file import specs_of
 
         plain = replace(job, after=(), after_any=(), array="")
-        (spec,) = specs_of(plain, self._base, {}, _known)
         after = [named.get(word, word) for word in job.after]
         after_any = [named.get(word, word) for word in job.after_any]
-        return submission_of(cluster, spec, job.engine_options, after, after_any, job.array)
+        return [
+            submission_of(cluster, spec, job.engine_options, after, after_any, job.array)
+            for spec in specs_of(plain, self._base, {}, _known)
+        ]
 
 
 def _known() -> "Mapping[int, JobFacts]":
@@ -132,12 +147,13 @@ def _known() -> "Mapping[int, JobFacts]":
 
 
 def _refuse_options(asked: Mapping[str, Any]) -> None:
-    """Refuses options that change the file; --simulate, --dry-run and --wait are allowed."""
+    """Refuses options that change the file; --simulate, --dry-run, --wait and --yes are allowed."""
     context = click.get_current_context()
     given = [
         name
         for name in asked
-        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        if name != "yes"
+        and context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
     ]
     if given:
         option = next(p for p in context.command.params if p.name == given[0]).opts[0]
@@ -172,4 +188,4 @@ def _waited(choices: Choices, labels: Sequence[str]) -> int:
     from andon.cli.commands.jobs.submit import wait_for_end
 
     with going_on(choices, labels):
-        return max(wait_for_end(choices, label) for label in labels)
+        return wait_for_end(choices, *labels)

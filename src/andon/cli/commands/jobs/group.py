@@ -54,6 +54,7 @@ COMMANDS = {
     metavar="STATE",
     help=f"Only jobs in this state: {', '.join(JobState)}.",
 )
+@click.option("--group", metavar="GROUP", help="Only jobs of this group, all of them.")
 @click.option("-f", "--follow", is_flag=True, help="Then print each change until all have ended.")
 @click.option("--json", "as_json", is_flag=True, help="Print andon.jobs/1: UTC, bytes.")
 @click.option("--look", is_flag=True, hidden=True)  # from another machine: starts no dispatcher
@@ -64,6 +65,7 @@ def jobs(
     context: click.Context,
     everything: bool,
     state: str | None,
+    group: str | None,
     follow: bool,
     as_json: bool,
     look: bool,
@@ -74,7 +76,7 @@ def jobs(
     who waits for GPUs on this machine, without names and commands; root sees everyone's jobs.
     """
     if chosen().url is not None:  # a list of jobs here needs no settings to find a node
-        return _of_server(context, everything or follow, state, as_json)
+        return _of_server(context, everything or follow, state, group, as_json)
     if context.invoked_subcommand is not None:
         return None
     from andon.cli.commands.jobs.clusters import cluster_list
@@ -82,9 +84,12 @@ def jobs(
 
     choices = chosen()
     queue = open_queue(choices, wake=not look)
-    numbers, left = _shown(queue, everything, state)
+    numbers, left = _shown(queue, everything or group is not None, state)
     terminal = Terminal.of(choices)
     there = cluster_list(choices, state, everything)
+    if group is not None:
+        numbers = [number for number in numbers if queue.jobs[number].spec.group == group]
+        there = there._replace(views=[one for one in there.views if one.group == group])
     views = queue.views(numbers)
     if everything and not follow:
         return _show_machine(choices, queue, views, there, state, as_json)
@@ -93,11 +98,13 @@ def jobs(
         return 0
     _show(queue.paused, [*views, *there.views], left, terminal, there.notes)
     if follow:
-        _follow(choices, queue, terminal, there)
+        _follow(choices, queue, terminal, there, group)
     return 0
 
 
-def _of_server(context: click.Context, more: bool, state: str | None, as_json: bool) -> int:
+def _of_server(
+    context: click.Context, more: bool, state: str | None, group: str | None, as_json: bool
+) -> int:
     """Prints the jobs that a server shows this user, in the order of those here."""
     if context.invoked_subcommand is not None or more:
         raise click.UsageError("--url lists the jobs of a server: leave out --all, -f and commands")
@@ -106,6 +113,7 @@ def _of_server(context: click.Context, more: bool, state: str | None, as_json: b
 
     found = node_of(chosen()).jobs.page()
     wanted = [one for one in found.views if state is None or one.state == state]
+    wanted = [one for one in wanted if group is None or one.group == group]
     terminal, views = Terminal.of(chosen()), latest_last(wanted, MOST_ENDED)
     if as_json:
         from andon.cli.json_text import as_json_text
@@ -127,13 +135,20 @@ def _show_json(
     terminal.show(as_json_text(said, terminal.live))
 
 
-def _follow(choices: Choices, queue: "Queue", terminal: Terminal, there: "ClusterJobs") -> None:
+def _follow(
+    choices: Choices,
+    queue: "Queue",
+    terminal: Terminal,
+    there: "ClusterJobs",
+    group: str | None = None,
+) -> None:
     """Prints each change until all jobs have ended, those of clusters included."""
     from andon.cli.commands.jobs.clusters import ClusterFollower
     from andon.cli.commands.jobs.common import wait_settled
 
     follower = ClusterFollower(choices, there, lambda view: _changed(terminal, view))
     active = [n for n, found in queue.statuses.items() if not found.state.is_settled]
+    active = [n for n in active if group is None or queue.jobs[n].spec.group == group]
     wait_settled(queue, active, lambda view: _changed(terminal, view), follower.look)
     while follower.active:
         time.sleep(FOLLOW_SECONDS)

@@ -58,6 +58,8 @@ def logs(job: str, follow: bool, lines: int | None, attempt: int | None) -> int:
             raise Invalid("--attempt is for jobs on this machine")
         return logs_there(choices, *there, LINES if lines is None else lines, follow)
     queue = open_queue(choices)
+    if group := [n for n, facts in sorted(queue.jobs.items()) if facts.spec.group == job]:
+        return _logs_of_group(choices, queue, group, LINES if lines is None else lines, follow)
     number = one_job(queue, job)
     begun = [one.number for one in queue.jobs[number].attempts]
     if attempt is not None and attempt not in begun:
@@ -74,6 +76,34 @@ def logs(job: str, follow: bool, lines: int | None, attempt: int | None) -> int:
     output.show_new()
     if follow:
         output.follow(choices)
+    return 0
+
+
+def _logs_of_group(
+    choices: Choices, queue: "Queue", numbers: list[int], lines: int, follow: bool
+) -> int:
+    """Prints the output of each job under a line with its parameters; then what comes, until all
+    have ended."""
+    from andon.cli.commands.jobs.common import wait_settled
+
+    outputs = {number: _Output(queue, number, None) for number in numbers}
+    shown = list[int]()
+
+    def show() -> None:
+        for number, output in outputs.items():
+            if shown[-1:] != [number] and output.has_new():
+                params = queue.jobs[number].spec.params if number in queue.jobs else {}
+                told = " ".join(f"{name}={value}" for name, value in params.items())
+                write(sys.stdout, f"==> job {number} {told} <==\n")
+                shown.append(number)
+            output.show_new()
+
+    for output in outputs.values():
+        output.find_last(lines)
+    show()
+    if follow:
+        wait_settled(queue, numbers, each=show)
+        show()
     return 0
 
 
@@ -140,6 +170,13 @@ class _Output:
         words = waited_words(max(0.0, now - view.submitted_at)) if waits else view.state.words
         reason = why(view, now)
         line.show(f"job {view.label} {words} · {reason}", (view.state, view.position, view.reason))
+
+    def has_new(self) -> bool:
+        path = self._path()
+        try:
+            return path is not None and path.stat().st_size > self._place
+        except OSError:
+            return False
 
     def show_new(self) -> None:
         path = self._path()

@@ -87,6 +87,25 @@ def checkpoint(text: str) -> "Checkpoint":
     help="Start no earlier than: 2h, 22:30, Fri 18:00.",
 )
 @click.option("--array", metavar="0-9[%N]", help="One job per index; at most N at once.")
+@click.option(
+    "--param",
+    "params",
+    multiple=True,
+    metavar="NAME=VALUES",
+    help="One job per value, {NAME} in the command: lr=0.1,0.01, seed=1..5, @FILE.",
+)
+@click.option("--zip", is_flag=True, help="First values of all --param together, then the second.")
+@click.option("--sample", type=whole, metavar="N", help="Only N of the combinations.")
+@click.option("--sample-seed", type=int, default=0, metavar="N", help="Which ones [default: 0].")
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="NAME=REGEX",
+    help=r"Record a figure that it prints: 'loss=([\d.]+)'.",
+)
+@click.option("--stop-when", metavar="RULE", help="Cancel it by a figure: 'loss>2 after 10m'.")
+@click.option("--yes", is_flag=True, help="Queue more than 1,000 jobs.")
 @click.option("--retries", type=retries, metavar="N", help="Retry up to N times after a failure.")
 @click.option("--retry-lost", is_flag=True, help="Retry after a crash of the machine.")
 @click.option(
@@ -128,6 +147,8 @@ def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) ->
         return submit_file(choices, command[0], asked, dry_run=dry_run, wait=wait)
     _refuse_words_after_a_file(command)
     target = target_of(choices, asked)
+    if asked["params"]:
+        return _submit_sweep(choices, target, command, asked, dry_run=dry_run, wait=wait)
     if target is not None:
         return _submit_there(choices, target, command, asked, dry_run=dry_run, wait=wait)
     specs = possible(choices, _specs(choices, command, asked))
@@ -147,6 +168,28 @@ def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) ->
     number = made[0].label.partition("_")[0]
     _say(choices, number, made)
     return _waited(choices, number) if wait else 0
+
+
+def _submit_sweep(
+    choices: Choices,
+    cluster: "OpenCluster | None",
+    command: tuple[str, ...],
+    asked: dict[str, Any],
+    *,
+    dry_run: bool,
+    wait: bool,
+) -> int:
+    from andon.cli.commands.jobs import sweep
+
+    found = sweep.parameters_of(asked)
+    if cluster is not None:
+        spec = _spec(choices, command, asked, container_from(asked))
+        specs = sweep.swept(spec, found, asked)
+        return sweep.submit_elsewhere(choices, cluster, specs, asked, dry_run, wait)
+    specs = sweep.swept(_specs(choices, command, asked)[0], found, asked)
+    if not specs[0].container:
+        _say_missing(choices, specs[0].argv)
+    return sweep.submit_here(choices, specs, dry_run, wait)
 
 
 def _submit_there(
@@ -231,8 +274,23 @@ def _spec(
         unique=asked["unique"],
         tags=tuple(asked["tags"]),
         container=_container(image),
+        **_figures(asked),
         **more,
     )
+
+
+def _figures(asked: dict[str, Any]) -> dict[str, Any]:
+    """The patterns of figures that the job prints, and when they say that it is hopeless."""
+    if not asked["metrics"] and asked["stop_when"] is None:
+        return {}
+    from andon.jobs.metrics import refuse_slow
+    from andon.jobs.rules.metrics import parse_metric, parse_stop
+
+    metrics = dict(map(parse_metric, asked["metrics"]))
+    refuse_slow(metrics)
+    if asked["stop_when"] is not None:
+        parse_stop(asked["stop_when"])
+    return {"metrics": metrics, "stop_when": asked["stop_when"]}
 
 
 def possible(
@@ -365,11 +423,11 @@ def _waited(choices: Choices, label: str) -> int:
         return wait_for_end(choices, label)
 
 
-def wait_for_end(choices: Choices, number: str) -> int:
+def wait_for_end(choices: Choices, *jobs: str) -> int:
     from andon.cli.commands.jobs.common import meant_jobs, open_queue, wait_settled, worst_code
 
     queue = open_queue(choices)
-    numbers = [facts.spec.number for facts in meant_jobs(queue, [number])[0]]
+    numbers = [facts.spec.number for facts in meant_jobs(queue, jobs)[0]]
     deleted = wait_settled(queue, numbers)
     for view in queue.views(numbers):
         if view.error:

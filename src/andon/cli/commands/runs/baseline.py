@@ -109,6 +109,13 @@ def check(name: str, runs: tuple[str, ...], percent: float, as_json: bool) -> in
     baseline; with three or more runs on each side, if the two ranges do not overlap. Utilisation
     and idle time are compared in percentage points.
     """
+    return compare_with(name, runs, percent, as_json)
+
+
+def compare_with(
+    name: str, runs: tuple[str, ...], percent: float = 5.0, as_json: bool = False
+) -> int:
+    """Prints how far runs are from a baseline; returns the exit code."""
     from andon.runs.rules.baselines import drift
 
     with finding() as finder:

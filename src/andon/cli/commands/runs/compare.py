@@ -1,5 +1,7 @@
 """`andon runs compare`: runs side by side."""
 
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,36 +11,50 @@ from andon.cli.commands.reporting import as_document, deliver, format_option
 from andon.cli.commands.runs.opened import complete_run, runs_named
 from andon.cli.options import at_server, chosen, shared
 from andon.cli.sources import node_of
-from andon.cli.terminal import Terminal
+from andon.cli.terminal import Choices, Terminal
 from andon.errors import Gone, Invalid
 
 if TYPE_CHECKING:
     from andon.model.run.record import RunRow
     from andon.node.port import NodeRuns
     from andon.runs.rules.reports.compare import ComparedRun, RunComparison
+    from andon.runs.rules.reports.sweep import SweepTable
 
 SIDE_FORMS = (
     "A SIDE is a RUN (an id or its prefix, the file of a record, or last), several separated by "
     "commas, or the name of runs, meaning all that succeeded."
 )
+SWEEP_SCHEMA = "andon.sweep/1"
 Sides = list[tuple[str, list["RunRow"]]]
 
 
 @click.command(epilog=SIDE_FORMS)
 @click.argument("sides", metavar="SIDE…", nargs=-1, shell_complete=complete_run)
 @click.option("--group", metavar="GROUP", help="Compare the runs of this group instead.")
-@click.option("--by", metavar="NAME", help="Rank by a measure, or a value that was logged: loss.")
+@click.option(
+    "--by",
+    metavar="NAME[,NAME]",
+    help="Rank by a measure, or a value that was logged: loss, accuracy:max; of two the front.",
+)
+@click.option(
+    "--over", multiple=True, metavar="PARAM", help="In a group: mean over this parameter [seed]."
+)
 @format_option("text, md, html, json or csv.", default="text")
 @at_server
 @shared
 def compare(
-    sides: tuple[str, ...], group: str | None, by: str | None, form: str, out: Path | None
+    sides: tuple[str, ...],
+    group: str | None,
+    by: str | None,
+    over: tuple[str, ...],
+    form: str,
+    out: Path | None,
 ) -> int:
     """Compare runs: medians, ranges, and how speed follows the number of devices.
 
     With three or more runs on each side, one is called faster or slower if the ranges do not
     overlap; with fewer, only the numbers are shown. In a group, runs with the same parameters form
-    one side.
+    one side; if parameters differ, it is a table of them with means over seeds.
     """
     if bool(sides) == (group is not None):
         raise click.UsageError("name sides, or --group")
@@ -47,6 +63,13 @@ def compare(
     from andon.runs.rules.reports.compare import compare as side_by_side
 
     source = node_of(chosen()).runs
+    if group is not None:
+        text = _swept(source, group, by, over, form, out is not None)
+        if text is not None:
+            deliver(text, out, Terminal.of(chosen()))
+            return 0
+    elif over:
+        raise click.UsageError("--over is for --group")
     named = _of_group(source, group) if group is not None else _named(source, sides)
     _refuse_one(named)
     named = [(label, list(map(source.with_record, rows))) for label, rows in named]
@@ -56,6 +79,48 @@ def compare(
     text = _text(side_by_side(found, by), devices, form, terminal, out is not None)
     deliver(text, out, terminal)
     return 0
+
+
+def show_group(choices: Choices, group: str, by: str) -> None:
+    """Prints the table of a group, if it has runs with that measure."""
+    source, terminal = node_of(choices).runs, Terminal.of(choices)
+    with suppress(Invalid):
+        text = _swept(source, group, by, (), "text", plain=False)
+        if text is not None:
+            deliver(text, None, terminal)
+
+
+def sweep_of(
+    source: "NodeRuns", group: str, by: str | None, over: tuple[str, ...]
+) -> "tuple[Sequence[RunRow], SweepTable | None]":
+    """Returns the runs of a group, and the table of their parameters if these differ."""
+    from andon.runs.rules.matching import RunQuery
+    from andon.runs.rules.reports.sweep import sweep_table
+
+    rows = source.find(RunQuery(group=group))
+    return rows, sweep_table(rows, [one for one in (by or "").split(",") if one], over)
+
+
+def _swept(
+    source: "NodeRuns", group: str, by: str | None, over: tuple[str, ...], form: str, plain: bool
+) -> str | None:
+    """The group as a table of its parameters; None if its runs do not differ in any."""
+    from andon.cli.show.reports.sweep import sweep_csv, sweep_document
+
+    rows, table = sweep_of(source, group, by, over)
+    if table is None:
+        return None
+    terminal = Terminal.of(chosen())
+    if form == "json":
+        from andon.cli.json_text import as_json_text
+        from andon.model.shapes import to_json
+
+        value = {"schema": SWEEP_SCHEMA, "group": group, **to_json(table)}
+        return as_json_text(value, terminal.live and not plain)
+    if form == "csv":
+        return sweep_csv(table)
+    simulated = any(row.simulated for row in rows)
+    return as_document(sweep_document(table, group, simulated), form, terminal, plain)
 
 
 def _refuse_one(sides: Sides) -> None:

@@ -214,7 +214,8 @@ ON CONFLICT (node, id) DO UPDATE SET
 SELECT body FROM runs WHERE node = %s AND id = %s
 
 -- name: matching
-runs.node = %(node)s
+-- Without a node, the runs of all of them.
+(%(node)s::integer IS NULL OR runs.node = %(node)s)
     AND (%(since)s::double precision IS NULL OR began >= %(since)s)
     AND (%(until)s::double precision IS NULL OR began < %(until)s)
     AND (%(state)s::text IS NULL OR state = %(state)s)
@@ -257,7 +258,7 @@ GROUP BY tag
 -- name: beginning
 SELECT body
 FROM runs
-WHERE node = %(node)s AND id >= %(beginning)s AND id < %(after)s
+WHERE (%(node)s::integer IS NULL OR node = %(node)s) AND id >= %(beginning)s AND id < %(after)s
 ORDER BY id = %(beginning)s DESC, began DESC, id
 LIMIT %(limit)s
 
@@ -336,6 +337,27 @@ WHERE name = %s LIMIT 1
 SELECT name, beat.session, beat.sequence, at, beat.sent, digest, snapshot, ticks
 FROM node JOIN fleet_node ON fleet_node.node = node.id JOIN beat ON beat.node = node.id
 WHERE name = %s AND at > %s ORDER BY at, beat.sequence
+
+-- name: put_news
+INSERT INTO news (node, session, sequence, at, snapshot) VALUES (%s, %s, %s, %s, %s)
+ON CONFLICT DO NOTHING
+
+-- name: news
+SELECT name, session, sequence, at, at, ''::bytea, snapshot
+FROM news JOIN node ON node.id = news.node ORDER BY at, sequence LIMIT 200
+
+-- name: drop_news
+DELETE FROM news WHERE node = (SELECT id FROM node WHERE name = %s)
+    AND session = %s AND sequence = %s
+
+-- name: named_tokens
+SELECT name, hash, role, added FROM named_token ORDER BY name
+
+-- name: add_named_token
+INSERT INTO named_token (name, hash, role, added) VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING
+
+-- name: remove_named_token
+DELETE FROM named_token WHERE name = %s
 
 -- name: lead
 -- The lock is the connection's. A standby would also give it, and could write nothing.

@@ -8,7 +8,7 @@ from msgspec import Struct
 from andon.errors import Invalid
 from andon.work.rules.map.items import MapItem
 
-NAMED = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+NAMED = re.compile(r"\{([A-Za-z_][A-Za-z0-9_-]*)\}")
 ITEM, STEM, INDEX, GPU = "item", "stem", "index", "gpu"
 OF_AN_ITEM = frozenset({ITEM, STEM, INDEX})
 
@@ -34,13 +34,13 @@ class CommandTemplate(Struct, frozen=True):
         words = (*self.words, "{item}") if self.appends else self.words
         if len(items) == 1:
             known = values(items[0], gpu)
-            return [_filled(word, known) for word in words]
+            return [filled(word, known) for word in words]
         out: list[str] = []
         for word in words:
             if word == "{item}":
                 out += [item.text for item in items]
             else:
-                out.append(_filled(word, {GPU: gpu}))
+                out.append(filled(word, {GPU: gpu}))
         return out
 
 
@@ -90,5 +90,6 @@ def stem(text: str) -> str:
     return base if dot and base.strip(".") else name
 
 
-def _filled(word: str, known: Mapping[str, str]) -> str:
+def filled(word: str, known: Mapping[str, str]) -> str:
+    """The word with every known name in braces replaced."""
     return NAMED.sub(lambda match: known.get(match[1], match[0]), word)

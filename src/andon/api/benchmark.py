@@ -1,0 +1,296 @@
+"""`run_benchmark_job`: a load on a server, with the readings of its devices, recorded as a run."""
+
+import signal
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from random import Random
+from typing import Any
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from andon.api import watch as library
+from andon.api.compat.monitor import get_gpu_monitor
+from andon.api.run import RecordedRun
+from andon.errors import AndonError, Invalid
+from andon.host.port_listeners import listening_pids
+from andon.host.processes.procfs import ancestry
+from andon.model.device import Snapshot
+from andon.model.run.record import ItemState, RunKind
+from andon.model.shapes import to_json
+from andon.runs.rules.reports.report import JOULES_PER_KWH
+from andon.work.load.driver import DrivenLoad
+from andon.work.rules.load import (
+    MOST_LINES,
+    MOST_RATE,
+    MOST_REQUESTS,
+    LoadFigures,
+    LoadOrder,
+    RequestResult,
+    made_prompts,
+    positive,
+    route_of,
+    values_of_load,
+)
+
+MADE_PROMPTS = 256
+LOCAL = ("127.0.0.1", "::1", "localhost")
+FAR = "the server is on another machine: name its devices with --devices, if they are of this one"
+THIN = 10  # beyond MOST_LINES, of so many requests one has a line
+
+
+class DevicesUnderTest(Struct, frozen=True):
+    """The devices of a server, or why they are not known."""
+
+    uuids: tuple[str, ...] = ()
+    reason: str | None = None
+
+
+class BenchmarkResult(Struct, frozen=True):
+    """One load: what it showed, and what its devices did meanwhile."""
+
+    figures: LoadFigures
+    run: str | None
+    devices: int
+    utilization_percent: float | None = None
+    energy_joules: float | None = None
+    gpu_monitoring: Mapping[str, Any] | None = None
+    reason: str | None = None  # why nothing of the devices is known
+    price_per_kwh: float | None = None
+
+    @property
+    def joules_per_token(self) -> float | None:
+        if self.energy_joules is None or not self.figures.tokens:
+            return None
+        return self.energy_joules / self.figures.tokens
+
+    @property
+    def per_device(self) -> float | None:
+        return self.figures.tokens_per_second / self.devices if self.devices else None
+
+    @property
+    def cost(self) -> float | None:
+        if self.energy_joules is None or self.price_per_kwh is None:
+            return None
+        return self.energy_joules / JOULES_PER_KWH * self.price_per_kwh
+
+
+def devices_of(url: str, named: Collection[int | str] | None) -> DevicesUnderTest:
+    """Finds the devices of a server: those that are named, else those of the processes that
+    listen at this machine's port."""
+    try:
+        snapshot = library.shared().once(with_host=False)
+    except AndonError as error:
+        return DevicesUnderTest((), error.reason)
+    if named is not None:
+        return DevicesUnderTest(_named(snapshot, named))
+    parts = urlsplit(url)
+    if parts.hostname not in LOCAL:
+        return DevicesUnderTest((), FAR)
+    address = "::1" if parts.hostname == "::1" else "127.0.0.1"
+    servers = listening_pids(address, parts.port or (443 if parts.scheme == "https" else 80))
+    if not servers:
+        return DevicesUnderTest((), "the process of the server cannot be found: use --devices")
+    uuids = [
+        status.device.uuid
+        for status in snapshot.devices
+        if any(servers & ancestry(process.pid) for process in status.processes)
+    ]
+    if not uuids:
+        return DevicesUnderTest((), "the server's process is on no device: use --devices")
+    return DevicesUnderTest(tuple(uuids))
+
+
+def _named(snapshot: Snapshot, named: Collection[int | str]) -> tuple[str, ...]:
+    known = {str(s.device.index): s.device.uuid for s in snapshot.devices}
+    known |= {s.device.uuid: s.device.uuid for s in snapshot.devices}
+    if wrong := [one for one in named if str(one) not in known]:
+        raise Invalid(f"there is no device {str(wrong[0])[:40]!r}", hint="andon status lists them")
+    return tuple(dict.fromkeys(known[str(one)] for one in named))
+
+
+def run_load(
+    order: LoadOrder,
+    devices: DevicesUnderTest,
+    *,
+    name: str = "benchmark",
+    params: Mapping[str, Any] | None = None,
+    group: str | None = None,
+    tags: Sequence[str] = (),
+    clients: int = 1,
+    run: RecordedRun | None = None,
+    each: Callable[[RequestResult], None] = lambda one: None,
+    finished: Callable[[BenchmarkResult], None] = lambda result: None,
+) -> BenchmarkResult:
+    """Drives one load and records it; with `run` as a part of that one. Ctrl-C and SIGTERM stop
+    the load: `finished` gets what came back until then, and KeyboardInterrupt follows."""
+    record = run or RecordedRun(
+        name,
+        params,
+        tags,
+        devices.uuids,
+        kind=RunKind.BENCHMARK,
+        quiet=True,
+        group=group,
+        unsampled=None if devices.uuids else devices.reason,
+    )
+    monitor = get_gpu_monitor().start_monitoring() if devices.uuids else None
+    with record if run is None else nullcontext():
+        load = DrivenLoad(order, clients)
+        with _stopped_by_signals(load) as came:
+            found = load.run(lambda one: _took(record, len(load.results), one, each))
+        used = {uuid: one for uuid, one in record.used().items() if uuid in devices.uuids}
+        monitored = None if monitor is None else _of_devices(monitor.stop(), devices.uuids)
+        result = _result(found, record.id, used, monitored, devices)
+        values = values_of_load(found)
+        if result.joules_per_token is not None:
+            values["joules_per_token"] = result.joules_per_token
+        record.log(**values)
+        for kind, count in found.errors.items():
+            record.event(f"errors: {kind}", count=count, example=found.example)
+        finished(result)
+        if came:
+            raise KeyboardInterrupt
+    return result
+
+
+def _took(
+    record: RecordedRun, count: int, one: RequestResult, each: Callable[[RequestResult], None]
+) -> None:
+    if count <= MOST_LINES or count % THIN == 0:
+        words = f"{one.tokens} tokens" if one.error is None else f"{one.error} {one.detail}"
+        first = "" if one.first is None else f", first after {one.first:.4f} s"
+        state = ItemState.OK if one.error is None else ItemState.FAILED
+        record.item(
+            f"request {count}", state, index=count, runtime_seconds=one.total,
+            output=f"{words}{first}, sent {one.delay:.4f} s late"[:500],
+        )  # fmt: skip
+    each(one)
+
+
+@contextmanager
+def _stopped_by_signals(load: DrivenLoad) -> Iterator[list[int]]:
+    """Lets Ctrl-C and SIGTERM end the load; yields the signals that came."""
+    came: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield came
+        return
+
+    def stop(number: int, frame: object) -> None:
+        came.append(number)
+        load.interrupt()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _of_devices(found: Mapping[str, Any], uuids: Sequence[str]) -> Mapping[str, Any] | None:
+    """What the monitor found, of these devices alone."""
+    snapshot = library.shared().once(with_host=False)
+    from andon.model.naming import device_labels
+
+    labels = device_labels(snapshot.devices)
+    wanted = {labels[uuid] for uuid in uuids if uuid in labels}
+    stats = {label: one for label, one in found["gpu_stats"].items() if label in wanted}
+    return {**found, "gpu_stats": stats} if stats else None
+
+
+def _result(
+    found: LoadFigures,
+    run: str | None,
+    used: Mapping[str, Mapping[str, Any]],
+    monitored: Mapping[str, Any] | None,
+    devices: DevicesUnderTest,
+) -> BenchmarkResult:
+    energies = [one.get("energy_joules") for one in used.values()]
+    measured = [one for one in energies if one is not None]
+    busy = [(one.get("utilization_percent") or {}).get("mean") for one in used.values()]
+    known = [one for one in busy if one is not None]
+    price = library.shared().settings.runs_price_per_kwh or None
+    return BenchmarkResult(
+        found,
+        run,
+        len(devices.uuids),
+        sum(known) / len(known) if known else None,
+        sum(measured) if measured and len(measured) == len(devices.uuids) else None,
+        monitored,
+        devices.reason if monitored is None else None,
+        price,
+    )
+
+
+def order_of(url: str, spec: Mapping[str, Any]) -> LoadOrder:
+    """Returns what is asked of the clients; raises Invalid for a mistake in the specification."""
+    model = spec.get("model")
+    if not isinstance(model, str) or not model:
+        raise Invalid("the benchmark names no model", hint='write "model": "NAME"')
+    rate, at_once = spec.get("rate"), spec.get("concurrency")
+    if (rate is None) == (at_once is None):
+        raise Invalid("a load has either a rate or a concurrency")
+    seconds, requests = spec.get("seconds"), spec.get("requests")
+    if seconds is None and requests is None:
+        raise Invalid("a load needs seconds or requests to end")
+    seed = int(spec.get("seed", 0))
+    prompts = tuple(spec.get("prompts") or ())
+    if not prompts:
+        chance = Random(seed).random  # noqa: S311 - prompts, not secrets
+        prompts = made_prompts(MADE_PROMPTS, int(spec.get("input_tokens", 128)), chance)
+    tokens = spec.get("output_tokens")
+    return LoadOrder(
+        route_of(url, spec.get("chat", True)),
+        model,
+        prompts,
+        None if rate is None else positive(str(rate), MOST_RATE, "a rate"),
+        bool(spec.get("constant", False)),
+        None if at_once is None else int(positive(str(at_once), 10_000, "a number of requests")),
+        None if seconds is None else positive(str(seconds), 1e7, "a duration"),
+        None if requests is None else int(positive(str(requests), MOST_REQUESTS, "a number")),
+        int(spec.get("warm_up", 0)),
+        None if tokens is None else int(positive(str(tokens), 1e6, "a number of tokens")),
+        bool(spec.get("stream", True)),
+        positive(str(spec.get("timeout", 600)), 1e6, "a duration"),
+        seed,
+        str(spec.get("key", "")),
+    )
+
+
+def run_benchmark_job(
+    endpoint_url: str,
+    benchmark_spec: Mapping[str, Any],
+    gpu_indices: Collection[int] | None = None,
+) -> dict[str, Any]:
+    """Drives a load at a server that answers like OpenAI's and returns what it showed.
+
+    `benchmark_spec` has `model`, `rate` (requests a second) or `concurrency`, `seconds` or
+    `requests`, and if wanted `input_tokens`, `output_tokens`, `prompts`, `stream`, `timeout`,
+    `warm_up`, `seed`, `key`, `name`. `gpu_monitoring` in the answer is what
+    `GPUMonitor.stop_monitoring` returns of the devices, or None where nothing can be read;
+    the benchmark runs all the same.
+    """
+    order = order_of(endpoint_url, benchmark_spec)
+    devices = devices_of(endpoint_url, gpu_indices)
+    name = str(benchmark_spec.get("name", "benchmark"))
+    found = run_load(order, devices, name=name, clients=int(benchmark_spec.get("clients", 1)))
+    return result_json(found)
+
+
+def result_json(found: BenchmarkResult) -> dict[str, Any]:
+    figures: dict[str, Any] = to_json(found.figures)
+    return {
+        **figures,
+        "client_bound": found.figures.client_bound,
+        "run": found.run,
+        "devices": found.devices,
+        "tokens_per_second_per_device": found.per_device,
+        "utilization_percent": found.utilization_percent,
+        "energy_joules": found.energy_joules,
+        "joules_per_token": found.joules_per_token,
+        "cost": found.cost,
+        "gpu_monitoring": found.gpu_monitoring,
+        "gpu_monitoring_reason": found.reason,
+    }

@@ -1,0 +1,1 @@
+"""`andon benchmark`."""

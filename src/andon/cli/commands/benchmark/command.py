@@ -1,0 +1,230 @@
+"""`andon benchmark`: drives a load at a server, and says how fast it answers at what cost."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from andon.cli.options import chosen, duration, shared, whole
+from andon.cli.terminal import Choices, Terminal, notice
+from andon.errors import Denied, Gone, Invalid
+
+if TYPE_CHECKING:
+    from andon.api.benchmark import BenchmarkResult
+
+KEY_VARIABLE = "BENCHMARK_API_KEY"
+MOST_LOADS = 100
+SCHEMA = "andon.benchmark/1"
+
+
+@click.command()
+@click.argument("url", metavar="URL|FILE", required=False)
+@click.option("--model", metavar="NAME", help="The model to ask for.")
+@click.option("--rate", metavar="N,…", help="Requests a second, whatever the server does.")
+@click.option("--concurrency", metavar="N,…", help="Requests at a time instead.")
+@click.option("--constant", is_flag=True, help="Evenly spaced requests; else a Poisson process.")
+@click.option("--seconds", type=duration, metavar="TIME", help="Length of each load [60s].")
+@click.option("--requests", type=whole, metavar="N", help="Requests of each load instead.")
+@click.option("--warm-up", type=whole, metavar="N", help="Requests before each load.")
+@click.option(
+    "--input-tokens",
+    type=whole,
+    default=128,
+    metavar="N",
+    help="Length of made prompts [default: 128].",
+)
+@click.option("--output-tokens", type=whole, metavar="N", help="Longest answer.")
+@click.option("--prompts", metavar="FILE", help="Prompts of a file instead, one on each line.")
+@click.option("--completions", is_flag=True, help="Ask /completions, not /chat/completions.")
+@click.option("--no-stream", is_flag=True, help="Ask for whole answers.")
+@click.option("--key-file", metavar="FILE", help=f"The key [the variable {KEY_VARIABLE}].")
+@click.option("--timeout", type=duration, metavar="TIME", help="Of one request [600s].")
+@click.option("--seed", type=int, default=0, metavar="N", help="Of prompts and arrivals.")
+@click.option(
+    "--clients", type=whole, default=1, metavar="N", help="Client processes [default: 1]."
+)
+@click.option("--devices", metavar="DEVICE,…", help="Devices of the server [found by its port].")
+@click.option("--name", default="benchmark", metavar="NAME", help="Name of the runs.")
+@click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag the runs.")
+@click.option("--baseline", metavar="NAME", help="Compare with this baseline; exit 1 on drift.")
+@click.option("--resume", metavar="GROUP", help="Run again what of a group did not succeed.")
+@click.option("--json", "as_json", is_flag=True, help=f"Print {SCHEMA}.")
+@shared
+def benchmark(url: str | None, **asked: Any) -> int:
+    """Drive a load at a server that answers like OpenAI's: andon benchmark http://127.0.0.1:8000/v1
+
+    Each rate or concurrency is a load of its own, and a run. Times count from the planned send, so
+    that a queue before the server is seen. Ctrl-C stops the load and keeps its figures. With a job
+    file that has a [server], andon starts it for each combination of parameters.
+    """
+    choices = chosen()
+    if asked["resume"] is not None:
+        return _resumed(choices, asked["resume"])
+    if url is None or (url.endswith((".toml", ".json", ".yaml", ".yml")) and "://" not in url):
+        return _of_file(choices, url)
+    if asked["model"] is None:
+        raise click.UsageError("name the --model")
+    if choices.simulate is not None:
+        os.environ["ANDON_SIMULATE"] = str(choices.simulate)
+    from andon.api.benchmark import devices_of, order_of, run_load
+
+    orders = [order_of(url, {**_spec(asked), **one}) for one in _loads(asked)]
+    words = None if asked["devices"] is None else asked["devices"].split(",")
+    devices = devices_of(url, words)
+    if devices.reason:
+        notice(f"no readings of devices: {devices.reason}", choices)
+    group = asked["name"] if len(orders) > 1 else None
+    results: list[BenchmarkResult] = []
+    try:
+        for order in orders:
+            params = {"rate": order.rate, "concurrency": order.concurrency, "model": order.model}
+            run_load(
+                order,
+                devices,
+                name=asked["name"],
+                params={name: plain(value) for name, value in params.items() if value is not None},
+                group=group,
+                tags=asked["tags"],
+                clients=asked["clients"],
+                finished=results.append,
+            )
+    finally:
+        _show(choices, results, asked["as_json"])
+    if not any(one.figures.done for one in results):
+        raise Gone(f"no request succeeded: {results[0].figures.example or 'see the table'}")
+    return 0 if asked["baseline"] is None else _drift(choices, asked["baseline"], results)
+
+
+def _of_file(choices: Choices, path: str | None) -> int:
+    """Queues the trials of a job file, waits for them, and shows their table."""
+    if path is None:
+        raise click.UsageError("name a URL, a job file with a [server], or --resume GROUP")
+    from andon.cli.commands.jobs.from_file import submit_file
+    from andon.jobs.file import read_job_file
+
+    jobs = read_job_file(path)
+    if any(job.server is None for job in jobs):
+        raise Invalid(f"{path} has a job without a [server]", hint=f"andon submit {path}")
+    code = submit_file(choices, path, {"yes": True}, dry_run=False, wait=True)
+    for group in dict.fromkeys(job.group or job.name for job in jobs):
+        _show_group(choices, group)
+    return code
+
+
+def _resumed(choices: Choices, group: str) -> int:
+    """Runs the jobs of a group again that did not succeed, waits, and shows the table."""
+    from andon.cli.commands.jobs.common import open_queue
+    from andon.cli.commands.jobs.submit import wait_for_end
+    from andon.jobs import acts
+    from andon.jobs.queue import wake
+    from andon.model.job import JobState
+
+    queue = open_queue(choices, wake=False)
+    numbers = [n for n, facts in queue.jobs.items() if facts.spec.group == group]
+    if not numbers:
+        raise Gone(f"there is no group {group[:40]!r}", hint="andon jobs --all lists them")
+    for number in numbers:
+        status = queue.statuses[number]
+        if status.state.is_settled and status.state is not JobState.SUCCEEDED:
+            acts.retry(queue.folder, queue.jobs[number], status)
+    wake(queue.folder)
+    code = wait_for_end(choices, *map(str, numbers))
+    _show_group(choices, group)
+    return code
+
+
+def _show_group(choices: Choices, group: str) -> None:
+    from andon.cli.commands.runs.compare import show_group
+
+    show_group(choices, group, "tokens_per_second")
+
+
+def plain(value: float | str) -> float | str:
+    """A whole number without its point."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _loads(asked: dict[str, Any]) -> list[dict[str, str]]:
+    if (asked["rate"] is None) == (asked["concurrency"] is None):
+        raise click.UsageError("use --rate or --concurrency")
+    name = "concurrency" if asked["rate"] is None else "rate"
+    loads = [{name: word.strip()} for word in asked[name].split(",")]
+    if len(loads) > MOST_LOADS:
+        raise Invalid(f"{len(loads)} loads; at most {MOST_LOADS}")
+    return loads
+
+
+def _spec(asked: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "model": asked["model"],
+        "constant": asked["constant"],
+        "seconds": asked["seconds"] or (None if asked["requests"] else 60.0),
+        "requests": asked["requests"],
+        "warm_up": asked["warm_up"] or 0,
+        "input_tokens": asked["input_tokens"],
+        "output_tokens": asked["output_tokens"],
+        "prompts": () if asked["prompts"] is None else prompts_in(asked["prompts"]),
+        "chat": not asked["completions"],
+        "stream": not asked["no_stream"],
+        "timeout": asked["timeout"] or 600.0,
+        "seed": asked["seed"],
+        "key": _key(asked["key_file"]),
+    }
+
+
+def prompts_in(path: str) -> tuple[str, ...]:
+    """Reads prompts, one on each line; a line of JSON may have a `prompt`."""
+    import json
+
+    try:
+        lines = Path(path).read_bytes().decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise Invalid(f"{path} is not UTF-8 text", hint="save it as UTF-8") from None
+    except OSError as exc:
+        raise Invalid(f"{path} cannot be read: {exc.strerror}") from exc
+    found = []
+    for line in filter(str.strip, lines):
+        prompt = line
+        if line.lstrip().startswith("{"):
+            try:
+                prompt = json.loads(line)["prompt"]
+            except (ValueError, KeyError, TypeError):
+                prompt = line
+        found.append(str(prompt))
+    if not found:
+        raise Invalid(f"{path} has no prompts", hint="write one on each line")
+    return tuple(found)
+
+
+def _key(path: str | None) -> str:
+    if path is None:
+        return os.environ.get(KEY_VARIABLE, "").strip()
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as exc:
+        raise Denied(f"the key in {path} cannot be read") from exc
+
+
+def _show(choices: Choices, results: "list[BenchmarkResult]", as_json: bool) -> None:
+    if not results:
+        return
+    terminal = Terminal.of(choices)
+    if as_json:
+        from andon.api.benchmark import result_json
+        from andon.cli.json_text import as_json_text
+
+        value = {"schema": SCHEMA, "loads": [result_json(one) for one in results]}
+        terminal.show(as_json_text(value, terminal.live))
+        return
+    from andon.cli.show.reports.benchmark import render_benchmark
+
+    for line in render_benchmark(results, terminal.width):
+        terminal.say(line)
+
+
+def _drift(choices: Choices, name: str, results: "list[BenchmarkResult]") -> int:
+    """Compares each run with the baseline's runs; the exit code is 1 if a number drifts."""
+    from andon.cli.commands.runs.baseline import compare_with
+
+    return compare_with(name, tuple(one.run for one in results if one.run is not None))

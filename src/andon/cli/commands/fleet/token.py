@@ -1,0 +1,83 @@
+"""`andon token`: the named tokens of a hub, each with what it may do."""
+
+import time
+from urllib.parse import quote
+
+import click
+
+from andon.cli.commands.command_group import SuggestingGroup
+from andon.cli.commands.fleet.nodes import hub_of
+from andon.cli.json_text import as_json_text
+from andon.cli.options import at_server, chosen, shared
+from andon.cli.show.table import TableColumn, TableRow, draw
+from andon.cli.show.text import say
+from andon.cli.terminal import Terminal, notice
+from andon.errors import Invalid
+from andon.fleet.rules.states import TokenList, TokenRow
+from andon.model.codec import read_valid
+from andon.units import human_seconds
+
+ROLES = ("read", "operate", "admin")
+_NAME = click.argument("name")
+
+
+@click.group(cls=SuggestingGroup, invoke_without_command=True)
+@click.option("--json", "as_json", is_flag=True, help="Print the tokens as JSON.")
+@at_server
+@shared
+def token(as_json: bool) -> int:
+    """List the named tokens of a hub: for programs, and for people without an account there.
+
+    read sees everything but command lines; operate also releases, cancels, cordons, drains,
+    acknowledges and silences; admin also adds nodes and tokens. What each does is in the hub's
+    audit log under its name.
+    """
+    if click.get_current_context().invoked_subcommand is not None:
+        return 0
+    choices = chosen()
+    server, terminal = hub_of(choices), Terminal.of(choices)
+    said = server.get("/api/tokens")
+    try:
+        found = read_valid(TokenList, said, "list of tokens").tokens
+    except Invalid as exc:
+        raise server.of_another_version(exc.reason) from exc
+    if as_json:
+        terminal.show(as_json_text(said, terminal.live))
+        return 0
+    if not found:
+        terminal.say(say("there is no token yet: andon token add NAME --role read", "dim"))
+        return 0
+    now = time.time()
+    columns: list[TableColumn[TokenRow]] = [
+        TableColumn("TOKEN", lambda one: say(one.name, "bold"), lead=True),
+        TableColumn("ROLE", lambda one: say(one.role)),
+        TableColumn("AGE", lambda one: say(human_seconds(max(0.0, now - one.added))), right=True),
+    ]
+    for line in draw(columns, [TableRow(one) for one in found], terminal.width):
+        terminal.say(line)
+    return 0
+
+
+@token.command()
+@_NAME
+@click.option("--role", type=click.Choice(ROLES), required=True, help="What it may do.")
+@at_server
+@shared
+def add(name: str, role: str) -> int:
+    """Make a token; prints it, this once."""
+    choices = chosen()
+    made = hub_of(choices).post("/api/tokens", {"name": name, "role": role})
+    notice(f"the token {name} may {role}; it is shown only now:", choices)
+    Terminal.of(choices).show(f"{made.get('token')}\n")
+    return 0
+
+
+@token.command()
+@_NAME
+@at_server
+@shared
+def remove(name: str) -> int:
+    """End a token."""
+    hub_of(chosen()).delete(f"/api/tokens/{quote(name, safe='')}")
+    notice(f"the token {name} has ended", chosen())
+    return 0

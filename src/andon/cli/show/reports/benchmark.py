@@ -1,0 +1,81 @@
+"""The loads of a benchmark as a table."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from andon.cli.show.reports.figures import three
+from andon.cli.show.table import TableColumn, TableRow, draw
+from andon.cli.show.text import UNKNOWN, Text, say
+from andon.units import fixed
+from andon.work.rules.load import CLIENT_BOUND_SECONDS, Percentiles
+
+if TYPE_CHECKING:
+    from andon.api.benchmark import BenchmarkResult
+
+
+def render_benchmark(results: "Sequence[BenchmarkResult]", width: int) -> Iterator[Text]:
+    """One row for each load; then what has to be known about it."""
+    columns: Sequence[TableColumn[BenchmarkResult]] = (
+        TableColumn(
+            "RATE" if "/s" in results[0].figures.label else "LOAD",
+            lambda one: say(one.figures.label),
+            lead=True,
+        ),
+        TableColumn("DONE", lambda one: say(f"{one.figures.done}/{one.figures.sent}")),
+        TableColumn("FIRST TOKEN p50/p99", lambda one: _times(one.figures.first_token), right=True),
+        TableColumn("BETWEEN p50/p99", lambda one: _times(one.figures.between_tokens), right=True),
+        TableColumn("END TO END p50/p99", lambda one: _times(one.figures.end_to_end), right=True),
+        TableColumn("SENT LATE p99", lambda one: _late(one.figures.dispatch), rank=3, right=True),
+        TableColumn("OUT tok/s", _tokens, right=True),
+        TableColumn("PER GPU", lambda one: _number(one.per_device), rank=2, right=True),
+        TableColumn("GPU", lambda one: _percent(one.utilization_percent), rank=1, right=True),
+        TableColumn("J/token", lambda one: _number(one.joules_per_token), rank=1, right=True),
+        TableColumn("COST", lambda one: _number(one.cost), rank=4, right=True),
+        TableColumn("ERRORS", _errors, elastic=8),
+    )
+    shown = [one for one in columns if one.title != "COST" or results[0].cost is not None]
+    yield from draw(shown, [TableRow(one) for one in results], width)
+    for one in results:
+        if one.figures.client_bound:
+            lag = fixed(1000 * one.figures.lag_seconds)
+            yield say(
+                f"{one.figures.label}: client-bound, its event loop was {lag} ms late (over "
+                f"{1000 * CLIENT_BOUND_SECONDS:.0f} ms); try --clients 2, or a quieter machine",
+                "yellow",
+            )
+    if any(one.figures.done and not one.figures.tokens_by_usage for one in results):
+        yield say("* tokens are chunks: the server does not count them (usage)", "dim")
+    runs = " ".join(one.run for one in results if one.run is not None)
+    if runs:
+        yield say(f"runs: {runs}", "dim")
+
+
+def _times(found: Percentiles | None) -> Text:
+    """`0.18/0.61 s`, or milliseconds where all are short."""
+    if found is None:
+        return say(UNKNOWN)
+    if found.p99 < 0.1:
+        return say(f"{three(1000 * found.p50)}/{three(1000 * found.p99)} ms")
+    return say(f"{three(found.p50)}/{three(found.p99)} s")
+
+
+def _late(found: Percentiles | None) -> Text:
+    return say(UNKNOWN if found is None else f"{three(1000 * found.p99)} ms")
+
+
+def _tokens(one: "BenchmarkResult") -> Text:
+    mark = "" if one.figures.tokens_by_usage or not one.figures.done else "*"
+    return say(f"{three(one.figures.tokens_per_second)}{mark}")
+
+
+def _number(value: float | None) -> Text:
+    return say(UNKNOWN if value is None else three(value))
+
+
+def _percent(value: float | None) -> Text:
+    return say(UNKNOWN if value is None else f"{fixed(value)} %")
+
+
+def _errors(one: "BenchmarkResult") -> Text:
+    words = ", ".join(f"{count} {kind}" for kind, count in one.figures.errors.items())
+    return say(words, "red") if words else say("")

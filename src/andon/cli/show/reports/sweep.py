@@ -1,0 +1,213 @@
+"""A sweep as a document and CSV: a row for each combination of its parameters."""
+
+from collections.abc import Sequence
+from math import floor, log10
+from typing import Any
+
+from andon.cli.show.csv_rows import csv_line
+from andon.cli.show.reports.document import (
+    ChartLine,
+    Document,
+    Grid,
+    LineChart,
+    Section,
+    section,
+    sections,
+    sentences,
+)
+from andon.cli.show.reports.run_comparison import value_words
+from andon.cli.show.reports.run_report import CHARTS
+from andon.cli.show.text import UNKNOWN
+from andon.model.device import reading_label
+from andon.model.run.record import RunState
+from andon.runs.rules.baselines import LOGGED
+from andon.runs.rules.reports.report import RunReport
+from andon.runs.rules.reports.sweep import MeanSpread, SweepBest, SweepRow, SweepTable
+from andon.units import GIB, symbol_of, unit_of
+
+TITLES = {
+    "duration_seconds": "time", "mean_utilization_percent": "gpu", "peak_memory_bytes": "peak",
+    "energy_joules": "energy",
+}  # fmt: skip
+STATES = {RunState.DEVICE_OUT_OF_MEMORY: "OOM", RunState.HOST_OUT_OF_MEMORY: "host OOM"}
+MOST_LISTED = 4
+CHART_POINTS = 120
+MOST_DECIMALS = 6
+
+
+def sweep_document(
+    table: SweepTable, group: str, simulated: bool, *more: Section | None
+) -> Document:
+    """The table, and under it what it means; `more` are sections of a report."""
+    count = sum(len(row.runs) for row in table.rows)
+    return Document(
+        title=f"Group {group}",
+        subtitle=f"{count} run{'s' * (count != 1)}, {len(table.rows)} combinations of "
+        f"{', '.join(table.params)}",
+        warning="SIMULATED" if simulated else None,
+        sections=sections(
+            section("Combinations", sweep_grid(table)),
+            *more,
+            section("How to read this", sentences(_meaning(table), quiet=True)),
+        ),
+    )
+
+
+def sweep_grid(table: SweepTable) -> Grid:
+    names = table.measures
+    columns = (*table.params, *table.over, *(_title(name) for name in names), "state", "")
+    digits = {name: _decimals(table, name) for name in names}
+    rows = tuple(
+        (
+            *(shown(row.params[name]) for name in table.params),
+            *(listed(row.over[name]) for name in table.over),
+            *(_value(name, row.values.get(name), digits[name]) for name in names),
+            _state(row),
+            _mark(row),
+        )
+        for row in table.rows
+    )
+    words = len(table.params) + len(table.over)
+    ranked = len(table.by) or len(names)  # the measures that matter before state and mark
+    ends = len(columns) - 2
+    order = [*range(words + ranked), ends, ends + 1, *range(words + ranked, ends)]
+    ranks = tuple(order.index(place) for place in range(len(columns)))
+    return Grid(columns, rows, words, ranks)
+
+
+def best_sentences(table: SweepTable, found: Sequence[SweepBest]) -> list[str]:
+    """One sentence for each measure."""
+    out = []
+    for one in found:
+        under = f" under {one.limit}" if one.limit else ""
+        label = one.measure.label.replace("_", " ")
+        if one.row is None:
+            out.append(f"Best {label}{under}: no combination keeps the limit.")
+            continue
+        which = " ".join(f"{name}={shown(one.row.params[name])}" for name in table.params)
+        value = value_words(one.measure.name, one.row.values[one.measure.name].mean)
+        out.append(f"Best {label}{under}: {which} with {value}.")
+    return out
+
+
+def run_charts(reports: Sequence[tuple[str, RunReport]]) -> list[LineChart]:
+    """The four readings over time, one line for each run: the mean of its devices."""
+    until = max((report.duration_seconds or 0.0 for _, report in reports), default=0.0)
+    at = tuple(until * place / (CHART_POINTS - 1) for place in range(CHART_POINTS))
+    charts = []
+    for name in CHARTS:
+        found = [(label, _resampled(report, name, at)) for label, report in reports]
+        lines = tuple(ChartLine(label, values) for label, values in found if values)
+        if lines:
+            is_size = unit_of(name) == "bytes"
+            unit = "GiB" if is_size else symbol_of(name)
+            label = reading_label(name).capitalize()
+            charts.append(LineChart(label, unit, at, lines, until))
+    return charts
+
+
+def _resampled(report: RunReport, name: str, at: Sequence[float]) -> tuple[float | None, ...]:
+    """The values at these times, None beyond the end of the run; empty if nothing was read."""
+    series = report.series
+    if series is None or not series.at:
+        return ()
+    factor = GIB if unit_of(name) == "bytes" else 1.0
+    points = [values[name] for values in series.devices.values() if name in values]
+    means = []
+    for column in zip(*points, strict=True):
+        known = [one for one in column if one is not None]
+        means.append(sum(known) / len(known) / factor if known else None)
+    if not means:
+        return ()
+    out: list[float | None] = []
+    place = 0
+    for moment in at:
+        while place + 1 < len(series.at) and series.at[place + 1] <= moment:
+            place += 1
+        out.append(means[place] if moment <= series.at[-1] + 1.0 else None)
+    return tuple(out)
+
+
+def shown(value: Any) -> str:
+    return UNKNOWN if value is None else str(value)
+
+
+def listed(values: Sequence[Any]) -> str:
+    """`1..5`, or the values."""
+    whole = len(values) > 1 and all(type(one) is int for one in values)
+    if whole and list(values) == list(range(values[0], values[-1] + 1)):
+        return f"{values[0]}..{values[-1]}"
+    more = f" and {len(values) - MOST_LISTED} more" if len(values) > MOST_LISTED else ""
+    return ", ".join(map(shown, values[:MOST_LISTED])) + more
+
+
+def _title(name: str) -> str:
+    return TITLES.get(name) or name.removeprefix(LOGGED).replace("_", " ")
+
+
+def _decimals(table: SweepTable, name: str) -> int | None:
+    """How many digits all values of a column need so that each deviation shows one; None
+    without deviations."""
+    found = [row.values[name].deviation for row in table.rows if name in row.values]
+    needed = [-floor(log10(one)) for one in found if one]
+    return min(MOST_DECIMALS, max(0, *needed, 0)) if needed else None
+
+
+def _value(name: str, found: MeanSpread | None, digits: int | None) -> str:
+    if found is None:
+        return UNKNOWN
+    if not name.startswith(LOGGED) or digits is None:
+        return value_words(name, found.mean)
+    mean = f"{found.mean:.{digits}f}"
+    return mean if found.deviation is None else f"{mean} ± {found.deviation:.{digits}f}"
+
+
+def _state(row: SweepRow) -> str:
+    total = row.succeeded + sum(row.others.values())
+    others = ", ".join(
+        f"{count} {STATES.get(RunState(state), state.replace('_', ' '))}"
+        for state, count in row.others.items()
+    )
+    return f"{row.succeeded} of {total}" + (f" ({others})" if others else "")
+
+
+def _mark(row: SweepRow) -> str:
+    return ", ".join(
+        word for word, is_so in (("best", row.is_best), ("front", row.on_front)) if is_so
+    )
+
+
+def _meaning(table: SweepTable) -> list[str]:
+    out = []
+    if table.over:
+        out.append(
+            f"Values are means ± standard deviation over {', '.join(table.over)}, of the runs "
+            "that succeeded."
+        )
+    for place, one in enumerate(table.by):
+        less = "highest" if one.higher else "lowest"
+        then = "; best is the first row" if place == 0 else ""
+        out.append(f"{one.label}: the {less} is better{then}.")
+    if len(table.by) > 1:
+        out.append("front: no other combination is at least as good in all of these.")
+    return out
+
+
+def sweep_csv(table: SweepTable) -> str:
+    names = table.measures
+    head = [*table.params, *table.over]
+    for name in names:
+        head += [name.removeprefix(LOGGED), f"{name.removeprefix(LOGGED)}_deviation"]
+    lines = [csv_line([*head, "succeeded", "runs", "best", "front"])]
+    for row in table.rows:
+        found = [row.values.get(name) for name in names]
+        figures = [
+            value
+            for one in found
+            for value in ((None, None) if one is None else (one.mean, one.deviation))
+        ]
+        given = [row.params[name] for name in table.params]
+        given += [listed(row.over[name]) for name in table.over]
+        total = len(row.runs)
+        lines.append(csv_line([*given, *figures, row.succeeded, total, row.is_best, row.on_front]))
+    return "".join(lines)

@@ -1,0 +1,27 @@
+"""What a machine reports to this hub cannot be relied on."""
+
+from andon.explain.conditions.condition import WARNING, Condition, Rung, Subject
+from andon.explain.conditions.judging import OnReport
+from andon.explain.conditions.wording import hinted, reported
+
+CONDITION = Condition(
+    name="node_doubtful",
+    title="Node's reports are doubtful",
+    subject_kind=Subject.ANDON,
+    why="Its readings are shown at the wrong time, or are those of two machines.",
+    advice="Set its clock, or give each machine its own name with ANDON_NODE",
+    judged=OnReport(),
+    rungs=(
+        Rung(
+            WARNING,
+            "the clock of a node is wrong by 30 s, or two machines have its name",
+            60,
+            "neither is so",
+            60,
+        ),
+    ),
+    sentence=reported("{it} reports doubtful values"),
+    advise=hinted,
+    weight=7,
+    promql="andon reports its own problems",
+)

@@ -1,0 +1,21 @@
+"""A machine that reports to this hub has another version of andon."""
+
+from andon.explain.conditions.condition import WARNING, Condition, Rung, Subject
+from andon.explain.conditions.judging import OnReport
+from andon.explain.conditions.wording import hinted, reported
+
+CONDITION = Condition(
+    name="node_version",
+    title="Node has another version",
+    subject_kind=Subject.ANDON,
+    why="What one of the two versions does not know is not shown, or refused.",
+    advice="Upgrade the older of both",
+    judged=OnReport(),
+    rungs=(
+        Rung(WARNING, "a node has another version than the hub", 3600, "they are the same", 60),
+    ),
+    sentence=reported("{it} has another version than the hub"),
+    advise=hinted,
+    weight=3,
+    promql="andon reports its own problems",
+)

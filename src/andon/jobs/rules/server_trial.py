@@ -1,0 +1,82 @@
+"""A server under test in a job file: how it is started, when it is ready, which loads it gets."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct, field
+
+from andon.errors import Invalid
+from andon.units import has_unit, parse_seconds
+from andon.work.rules.load import route_of
+
+HEALTH = "http://127.0.0.1:{port}/health"
+URL = "http://127.0.0.1:{port}/v1"
+READY_SECONDS = 600.0
+MOST_LOADS = 100
+SERVER_KEYS = ("command", "health", "url", "ready_timeout")
+LOAD_KEYS = frozenset(
+    (
+        "model", "rate", "concurrency", "constant", "seconds", "requests", "warm_up",
+        "input_tokens", "output_tokens", "prompts", "chat", "stream", "timeout", "seed", "clients",
+    )
+)  # fmt: skip
+
+
+class ServerTrial(Struct, frozen=True):
+    """What one job of a benchmark does; `command` and the URLs have `{port}`."""
+
+    command: tuple[str, ...]
+    health: str = HEALTH
+    url: str = URL
+    ready_seconds: float = READY_SECONDS
+    loads: tuple[Mapping[str, Any], ...] = ()
+    name: str = "benchmark"
+    group: str | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+    simulate: int | None = None
+
+
+def server_of(value: Any) -> ServerTrial:
+    """Parses the table `server`; ValueError for a mistake."""
+    if not isinstance(value, Mapping) or not isinstance(value.get("command"), list):
+        raise ValueError('not a table with a command: write command = ["python", "serve.py"]')
+    if unknown := sorted(set(value) - set(SERVER_KEYS)):
+        raise ValueError(f"there is no key {unknown[0]!r}: {', '.join(SERVER_KEYS)}")
+    words = tuple(str(word) for word in value["command"])
+    if not words or not words[0] or any("\0" in word for word in words):
+        raise ValueError("the command is empty")
+    if not any("{port}" in word for word in words):
+        raise ValueError("the command does not use {port}, which andon chooses")
+    ready = value.get("ready_timeout", "600s")
+    if not isinstance(ready, str) or not has_unit(ready):
+        raise ValueError('ready_timeout is not a duration with a unit: write "10m"')
+    urls = {name: value.get(name, usual) for name, usual in (("health", HEALTH), ("url", URL))}
+    for name, url in urls.items():
+        if not isinstance(url, str):
+            raise ValueError(f"{name} is not a URL")
+        try:
+            route_of(url.replace("{port}", "1"))
+        except Invalid as wrong:
+            raise ValueError(f"{name}: {wrong.reason}") from wrong
+    return ServerTrial(words, urls["health"], urls["url"], parse_seconds(ready))
+
+
+def loads_of(value: Any) -> tuple[Mapping[str, Any], ...]:
+    """Parses the tables `load`: a rate or concurrency with a list is a load for each value."""
+    if not isinstance(value, list) or not value or not all(isinstance(v, Mapping) for v in value):
+        raise ValueError("not a list of loads: write [[load]]")
+    out: list[Mapping[str, Any]] = []
+    for load in value:
+        if unknown := sorted(set(load) - LOAD_KEYS):
+            raise ValueError(f"there is no key {unknown[0]!r} of a load")
+        given = [name for name in ("rate", "concurrency") if name in load]
+        if len(given) != 1 or ("seconds" in load) == ("requests" in load) or "model" not in load:
+            raise ValueError(
+                "a load needs model, one of rate and concurrency, one of seconds and requests"
+            )
+        values = load[given[0]] if isinstance(load[given[0]], list) else [load[given[0]]]
+        out += [{**load, given[0]: one} for one in values]
+    if len(out) > MOST_LOADS:
+        raise ValueError(f"{len(out)} loads; at most {MOST_LOADS}")
+    return tuple(out)

@@ -1,0 +1,282 @@
+"""The runs of a sweep as a table: parameters, mean and spread over seeds, the best, the front."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from math import sqrt
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from andon.errors import Invalid
+from andon.model.run.record import RunKind, RunRow, RunState
+from andon.runs.rules.baselines import LOGGED, values_of
+from andon.runs.rules.reports.compare import DURATION, ITEMS, OF_A_JOB, STEPS
+from andon.units import parse_seconds
+
+SEEDS = frozenset({"seed", "seeds", "random_seed", "random-seed", "rng_seed"})
+"""Parameters over which a mean is taken unless others are named."""
+ALIASES = {
+    "time": DURATION, "duration": DURATION, "energy": "energy_joules", "peak": "peak_memory_bytes",
+    "memory": "peak_memory_bytes", "gpu": "mean_utilization_percent", "idle": "idle_percent",
+}  # fmt: skip
+HIGHER = frozenset({ITEMS, STEPS, "mean_utilization_percent"})
+"""Measures of which more is better; of the others less is, unless the user says `:max`."""
+HIGHER_LOGGED = ("_per_second", "per_joule", "throughput", "accuracy", "reward", "score")
+USUAL = (DURATION, "mean_utilization_percent", "peak_memory_bytes", "energy_joules")
+MOST_LOGGED = 4
+MAX, MIN = ":max", ":min"
+
+
+class MeanSpread(Struct, frozen=True):
+    """The mean of a measure over runs, and its standard deviation; None of one run."""
+
+    mean: float
+    deviation: float | None
+    count: int
+
+
+class SweepRow(Struct, frozen=True):
+    """One combination of parameters, over all its seeds."""
+
+    params: Mapping[str, Any]
+    over: Mapping[str, tuple[Any, ...]]
+    runs: tuple[str, ...]
+    succeeded: int
+    others: Mapping[str, int]  # how many ended otherwise, by state
+    values: Mapping[str, MeanSpread]  # of the runs that succeeded
+    is_best: bool = False
+    on_front: bool = False
+
+
+class SweepMeasure(Struct, frozen=True):
+    """A measure that the table is ranked by."""
+
+    name: str
+    higher: bool
+
+    @property
+    def label(self) -> str:
+        return self.name.removeprefix(LOGGED)
+
+
+class SweepTable(Struct, frozen=True):
+    """A whole sweep, the best first."""
+
+    params: tuple[str, ...]
+    over: tuple[str, ...]
+    by: tuple[SweepMeasure, ...]
+    measures: tuple[str, ...]
+    rows: tuple[SweepRow, ...]
+
+
+class SweepBest(Struct, frozen=True):
+    """The best row by one measure, and the limit that it had to keep."""
+
+    measure: SweepMeasure
+    row: SweepRow | None
+    limit: str = ""
+
+
+class Limit(Struct, frozen=True):
+    """A limit that a row must keep: `first-token=500ms`, of the p99."""
+
+    name: str
+    seconds: float
+    text: str
+
+    def is_kept(self, row: SweepRow) -> bool:
+        found = row.values.get(self.name)
+        return found is not None and found.mean <= self.seconds
+
+
+def parse_limit(text: str) -> Limit:
+    """Parses the value of --slo: first-token, between-tokens or end-to-end, and a time."""
+    name, _, time = text.partition("=")
+    key = f"{LOGGED}{name.strip().replace('-', '_')}_p99"
+    try:
+        seconds = float(time.strip()[:-2]) / 1000 if time.strip().endswith("ms") else None
+        seconds = parse_seconds(time.strip()) if seconds is None else seconds
+    except ValueError:
+        seconds = 0.0
+    if name.strip() not in TIMED or not seconds > 0:
+        raise Invalid(f"{text[:60]!r} is not a limit", hint="use --slo first-token=500ms")
+    return Limit(key, seconds, text)
+
+
+def best_rows(table: SweepTable, limits: Sequence[Limit] = ()) -> list[SweepBest]:
+    """The best row by throughput, by first token and by energy, as far as they are known; only
+    rows that keep the limits count."""
+    kept = [row for row in table.rows if all(limit.is_kept(row) for limit in limits)]
+    words = ", ".join(limit.text for limit in limits)
+    known = {name for row in table.rows for name in row.values}
+    found = []
+    for measure in BESTS:
+        if measure.name in known:
+            rows = [row for row in kept if measure.name in row.values]
+            best = min(rows, key=lambda row: _cost(row, measure), default=None)
+            found.append(SweepBest(measure, best, words))
+    return found
+
+
+def latest_attempts(rows: Iterable[RunRow]) -> list[RunRow]:
+    """Returns the runs without those of jobs that were tried again."""
+    found: dict[str, RunRow] = {}
+    for row in sorted(rows, key=lambda row: (row.began, row.id)):
+        job = row.params.get("job")
+        found[row.id if job is None else f"job {row.node} {job}"] = row
+    return list(found.values())
+
+
+def _counted(rows: Sequence[RunRow]) -> Sequence[RunRow]:
+    """In the group of a benchmark: its loads, and the jobs whose server failed before any."""
+    loads = [row for row in rows if row.kind is RunKind.BENCHMARK]
+    if not loads:
+        return rows
+    parents = {row.parent for row in loads}
+    bad = (RunState.SUCCEEDED, RunState.RUNNING)
+    return [
+        *loads,
+        *(
+            r
+            for r in rows
+            if r.id not in parents and r.kind is not RunKind.BENCHMARK and r.state not in bad
+        ),
+    ]
+
+
+BESTS = (
+    SweepMeasure(f"{LOGGED}tokens_per_second", True),
+    SweepMeasure(f"{LOGGED}first_token_p99", False),
+    SweepMeasure(f"{LOGGED}joules_per_token", False),
+)
+TIMED = ("first-token", "between-tokens", "end-to-end")
+
+
+def sweep_table(
+    rows: Sequence[RunRow], by: Sequence[str] = (), over: Sequence[str] = ()
+) -> SweepTable | None:
+    """Returns the table; None if the runs do not differ in a parameter."""
+    runs = latest_attempts(_counted(rows))
+    if len({row.name for row in runs}) > 1:
+        runs = [replace(row, params={"name": row.name, **row.params}) for row in runs]
+    varied = _varied(runs)
+    if not [name for name in varied if name != "name"]:
+        return None
+    if wrong := [name for name in over if name not in varied]:
+        raise Invalid(f"the runs do not differ in {wrong[0][:40]!r}", hint=f"in {_list(varied)}")
+    seeds = tuple(over) or tuple(name for name in varied if name.lower() in SEEDS)
+    params = tuple(name for name in varied if name not in seeds)
+    if not params:
+        params, seeds = seeds, ()
+    sides: dict[str, list[RunRow]] = {}
+    for row in runs:
+        sides.setdefault(repr([row.params.get(name) for name in params]), []).append(row)
+    known = list(dict.fromkeys(name for row in runs for name in values_of(row)))
+    chosen = tuple(_measure(word, known) for word in by)
+    logged = [name for name in known if name.startswith(LOGGED)][:MOST_LOGGED]
+    named = [one.name for one in chosen]
+    shown = dict.fromkeys((*named, *([] if named else logged), *USUAL))
+    made = [_row(side, params, seeds) for side in sides.values()]
+    ranked = _ranked(made, chosen, params)
+    return SweepTable(params, seeds, chosen, tuple(n for n in shown if n in known), tuple(ranked))
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names)
+
+
+def _varied(runs: Sequence[RunRow]) -> list[str]:
+    """The parameters in which the runs that have them differ."""
+    names = dict.fromkeys(name for row in runs for name in row.params if name not in OF_A_JOB)
+    found = {name: [repr(r.params[name]) for r in runs if name in r.params] for name in names}
+    return [name for name, values in found.items() if len(set(values)) > 1]
+
+
+def _measure(word: str, known: Sequence[str]) -> SweepMeasure:
+    name, higher = word, None
+    if word.endswith((MAX, MIN)):
+        name, higher = word[:-4], word.endswith(MAX)
+    for found in (name, LOGGED + name, ALIASES.get(name, "")):
+        if found in known:
+            if higher is None:
+                higher = found in HIGHER or found.endswith(HIGHER_LOGGED)
+            return SweepMeasure(found, higher)
+    names = _list([one.removeprefix(LOGGED) for one in known])
+    raise Invalid(
+        f"no run has {name[:80]!r}", hint=f"compare by one of: {names or 'nothing known'}"
+    )
+
+
+def _row(side: Sequence[RunRow], params: Sequence[str], seeds: Sequence[str]) -> SweepRow:
+    good = [row for row in side if row.state is RunState.SUCCEEDED]
+    values = [values_of(row) for row in good]
+    names = dict.fromkeys(name for found in values for name in found)
+    others = Counter(str(row.state) for row in side if row.state is not RunState.SUCCEEDED)
+    return SweepRow(
+        {name: side[0].params.get(name) for name in params},
+        {name: _distinct(row.params.get(name) for row in side) for name in seeds},
+        tuple(row.id for row in side),
+        len(good),
+        dict(others),
+        {name: mean_spread([v[name] for v in values if name in v]) for name in names},
+    )
+
+
+def mean_spread(values: Sequence[float]) -> MeanSpread:
+    """The mean and the standard deviation of a sample."""
+    mean = sum(values) / len(values)
+    if len(values) < 2:
+        return MeanSpread(mean, None, len(values))
+    return MeanSpread(
+        mean, sqrt(sum((one - mean) ** 2 for one in values) / (len(values) - 1)), len(values)
+    )
+
+
+def _distinct(values: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(sorted({repr(one): one for one in values}.values(), key=sort_key))
+
+
+def sort_key(value: Any) -> tuple[int, float, str]:
+    """Numbers by size, also where they were kept as they were typed; then texts."""
+    try:
+        return 0, float(value), ""
+    except (TypeError, ValueError):
+        return 1, 0.0, str(value)
+
+
+def _ranked(
+    rows: Sequence[SweepRow], by: Sequence[SweepMeasure], params: Sequence[str]
+) -> list[SweepRow]:
+    if not by:
+        return sorted(rows, key=lambda row: [sort_key(row.params[name]) for name in params])
+    first = by[0]
+    out = sorted(rows, key=lambda row: _cost(row, first))
+    known = [row for row in out if first.name in row.values]
+    best = known[0] if known else None
+    front = _front(out, by) if len(by) > 1 else ()
+    return [replace(row, is_best=row is best, on_front=row in front) for row in out]
+
+
+def _cost(row: SweepRow, measure: SweepMeasure) -> float:
+    found = row.values.get(measure.name)
+    if found is None:
+        return float("inf")
+    return -found.mean if measure.higher else found.mean
+
+
+def _front(rows: Sequence[SweepRow], by: Sequence[SweepMeasure]) -> list[SweepRow]:
+    """The rows that no other row beats in every measure."""
+    costs = [
+        (row, [_cost(row, one) for one in by])
+        for row in rows
+        if all(one.name in row.values for one in by)
+    ]
+    return [
+        row
+        for row, own in costs
+        if not any(
+            other != own and all(a <= b for a, b in zip(other, own, strict=True))
+            for _, other in costs
+        )
+    ]

@@ -1,0 +1,164 @@
+"""The alerts of a hub: those of its own machine and, while it leads, those of its nodes."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from typing import Any
+
+from andon.alerts.rules import OwnTrouble
+from andon.alerts.rules.handover import HandedNotice
+from andon.alerts.rules.listing import entries, firing_by_level
+from andon.alerts.rules.past import Query
+from andon.alerts.watcher import Listener, Watcher
+from andon.errors import AndonError, Gone, Invalid, Unavailable
+from andon.failures.listeners import Listeners
+from andon.failures.log import FailureLog
+from andon.fleet.rules.nodes import Heartbeat
+from andon.model.alert import Alert, Silence
+from andon.model.device import Snapshot
+from andon.ports import AlertStore, NodePasts
+from andon.sampling.bus import Subscription
+from andon.web.fleet.reported import Report
+
+log = logging.getLogger("andon.hub")
+
+FLEET = "@fleet"
+"""The name under which hubs share the state of these alerts; no node can have it."""
+LOOK_SECONDS = 5.0
+Troubles = Callable[[], Sequence[OwnTrouble]]
+OpenFleetWatcher = Callable[
+    [Subscription, Callable[[], AlertStore], Troubles, Callable[[], bool]], Watcher
+]
+
+
+class _LeadersStore:
+    """The shared state of the alerts, which only the hub that leads may write."""
+
+    def __init__(self, store: AlertStore, leads: Callable[[], bool]) -> None:
+        self._store, self._leads = store, leads
+        self.load, self.episodes, self.prune = store.load, store.episodes, store.prune
+
+    def save(self, *page: Any) -> None:
+        if not self._leads():
+            raise Unavailable("another hub notifies people now")
+        self._store.save(*page)
+
+    def close(self) -> None:
+        """Does nothing: the hub closes its connections."""
+
+
+class FleetAlerts:
+    """In place of the watcher of the hub's own machine, which it has. What it adds is there while
+    this hub leads: another opens it then, with the same state, so that nobody is told twice."""
+
+    def __init__(
+        self, own: Watcher, node: str, pasts: Callable[[], NodePasts], opener: OpenFleetWatcher
+    ) -> None:
+        self._own, self._node, self._pasts, self._opener = own, node, pasts, opener
+        self._fleet: Watcher | None = None
+        self._session: Subscription | None = None
+        self._troubles: Sequence[OwnTrouble] = ()
+        self._listeners: Listeners[[tuple[Alert, ...]]] = Listeners(
+            FailureLog("andon.hub", "a listener failed; the others continue")
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
+
+    # For the keeper of the nodes.
+
+    def lead(self, leads: bool) -> None:
+        """Begins or ends to notify people about nodes."""
+        if leads and self._fleet is None:
+            self._session = Subscription(LOOK_SECONDS, False, 4, lambda: None)
+            self._fleet = self._opener(self._session, self._open, self._found, self._leads)
+            self._fleet.subscribe(self._listeners.notify)
+        elif not leads and self._fleet is not None:
+            gone, self._fleet, self._session = self._fleet, None, None
+            gone.close()
+
+    def relay(self) -> None:
+        """Sends what nodes reported since; only then it is forgotten."""
+        pasts, given, read = self._pasts(), list[HandedNotice](), list[Heartbeat]()
+        for beat in pasts.news():
+            read.append(beat)
+            try:
+                given += Report(beat).notices
+            except Invalid as wrong:
+                log.warning("notices of %s are left out: %s", beat.node, wrong.reason)
+        if read and self._fleet is not None and self._fleet.relay(given):
+            pasts.drop_news(read)
+
+    def judge(self, troubles: Sequence[OwnTrouble]) -> None:
+        """Judges what is wrong with nodes now."""
+        self._troubles = troubles
+        if self._session is not None:
+            self._session.put(Snapshot(self._node, time.time()), time.monotonic())
+
+    def close(self) -> None:
+        self.lead(False)
+
+    # As a watcher.
+
+    def alerts(self) -> tuple[Alert, ...]:
+        return (*self._own.alerts(), *(one for each in self._led() for one in each.alerts()))
+
+    def firing(self) -> dict[str, int]:
+        return firing_by_level(entries(self.alerts()))
+
+    def past(self, query: Query | None = None) -> Sequence[Alert]:
+        wanted = query or Query()
+        found = [*self._own.past(wanted)]
+        for one in self._led():
+            with suppress(AndonError):
+                found += one.past(wanted)
+        return sorted(found, key=lambda alert: alert.since, reverse=True)[: wanted.limit]
+
+    def find(self, number: str) -> Alert:
+        return self._of(number).find(number)
+
+    def acknowledge(self, number: str, by: str = "", note: str = "") -> Alert:
+        return self._of(number).acknowledge(number, by, note)
+
+    def unacknowledge(self, number: str) -> Alert:
+        return self._of(number).unacknowledge(number)
+
+    def silence(self, silence: Silence) -> Silence:
+        for one in (self._own, *self._led()):
+            one.silence(silence)
+        return silence
+
+    def unsilence(self, number: str) -> None:
+        self._own.unsilence(number)
+        for one in self._led():
+            with suppress(Gone):
+                one.unsilence(number)
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        ends = ExitStack()
+        ends.callback(self._own.subscribe(listener))
+        ends.callback(self._listeners.add(listener))
+        return ends.close
+
+    def _led(self) -> tuple[Watcher, ...]:
+        return () if self._fleet is None else (self._fleet,)
+
+    def _of(self, number: str) -> Watcher:
+        for one in self._led():
+            if any(alert.id == number for alert in one.alerts()):
+                return one
+        return self._own
+
+    def _found(self) -> Sequence[OwnTrouble]:
+        return self._troubles
+
+    def _open(self) -> AlertStore:
+        return _LeadersStore(self._pasts().alerts(FLEET), self._leads)
+
+    def _leads(self) -> bool:
+        """Whether this hub leads at this moment, as the database says."""
+        try:
+            return self._pasts().leads()
+        except AndonError:
+            return False

@@ -1,0 +1,170 @@
+"""`andon benchmark` against servers that answer in known ways."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import andon as package
+from andon.work.load.driver import DrivenLoad
+from andon.work.rules.load import LoadFigures, LoadOrder, RequestResult, percentiles, route_of
+from tests.integration.conftest import andon
+from tests.support.homes import own_folders
+from tests.support.model_servers import ModelServer, model_server
+from tests.support.waiting import wait_for
+
+pytestmark = pytest.mark.timeout(120)
+FIRST, GAP, TOKENS = 0.05, 0.02, 5
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ModelServer]:
+    with model_server(TOKENS, FIRST, GAP) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(
+    server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    for name, value in own_folders(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("ANDON_SIMULATE", "2")
+    yield
+    server.manner, server.usage, server.models = "well", True, None
+
+
+def driven(server: ModelServer, **more: object) -> tuple[LoadFigures, list[RequestResult]]:
+    given: dict[str, object] = {"concurrency": 4, "requests": 12, "timeout_seconds": 20.0, **more}
+    load = DrivenLoad(LoadOrder(route_of(server.url), "m", ("a", "b"), **given))  # type: ignore[arg-type]
+    return load.run(), load.results
+
+
+def test_times_are_those_of_the_server(server: ModelServer) -> None:
+    """By the server's own clock: what the client adds on a busy machine is not its error."""
+    server.served.clear()
+    found, results = driven(server, requests=40)
+    assert (found.done, found.errors) == (40, {})
+    assert found.tokens == 40 * TOKENS
+    assert found.tokens_by_usage
+    assert all(len(one.gaps) == TOKENS - 1 for one in results)
+    own, theirs = found.end_to_end, percentiles(server.served)
+    assert own is not None
+    assert theirs is not None
+    assert own.p50 >= theirs.p50 * 0.98
+    assert all((one.first or 0) >= FIRST * 0.98 for one in results)
+
+
+def test_a_queue_before_the_server_counts(server: ModelServer) -> None:
+    """Requests that are due and wait for the client are late, not unseen."""
+    found, results = driven(server, concurrency=None, rate=200.0, requests=20, constant=True)
+    assert found.done == 20
+    planned = sorted(one.at for one in results)
+    assert planned[-1] - planned[0] == pytest.approx(19 / 200, rel=0.02)
+    assert all(one.total is not None and one.total >= one.delay for one in results)
+
+
+@pytest.mark.parametrize(
+    ("manner", "kind"),
+    [
+        ("nonsense", "nonsense"), ("bad json", "nonsense"), ("breaks off", "broke off"),
+        ("429", "429"), ("never ends", "slow"),
+    ],
+)  # fmt: skip
+def test_errors_have_their_kind_and_are_not_tried_again(
+    server: ModelServer, manner: str, kind: str
+) -> None:
+    server.manner = manner
+    server.asked.clear()
+    found, _ = driven(server, requests=3, concurrency=3, timeout_seconds=0.5)
+    assert found.errors == {kind: 3}
+    assert len(server.asked) == 3
+
+
+def test_a_server_that_is_not_there_and_one_that_is_late(server: ModelServer) -> None:
+    load = DrivenLoad(
+        LoadOrder("http://127.0.0.1:9/v1/completions", "m", ("a",), concurrency=1, requests=2)
+    )
+    assert load.run().errors == {"refused": 2}
+    server.first_seconds = 5.0
+    try:
+        assert driven(server, requests=2, timeout_seconds=0.3)[0].errors == {"timeout": 2}
+    finally:
+        server.first_seconds = FIRST
+
+
+def test_all_tokens_in_one_chunk_and_a_server_that_does_not_count(server: ModelServer) -> None:
+    server.manner, server.usage = "one chunk", False
+    found, _ = driven(server, requests=2)
+    assert (found.tokens, found.tokens_by_usage) == (2 * TOKENS, False)
+    assert found.between_tokens is not None
+    assert found.between_tokens.max == 0.0
+    server.manner = "well"
+    whole, results = driven(server, requests=2, stream=False)
+    assert whole.tokens == 2 * TOKENS
+    assert results[0].first is None
+
+
+def test_a_benchmark_is_a_run_with_its_devices_and_a_line_per_request(server: ModelServer) -> None:
+    key = Path(os.environ["XDG_STATE_HOME"]).parent / "key"
+    key.write_text("secret\n")
+    said = andon(
+        "benchmark", server.url, "--model", "m", "--concurrency", "1,2", "--requests", "4",
+        "--devices", "0,1", "--key-file", str(key), "--name", "bench", "--json",
+    )  # fmt: skip
+    assert said.code == 0, said.err
+    one, two = said.json()["loads"]
+    assert server.keys[-1] == "Bearer secret"
+    assert one["done"] == 4
+    assert one["joules_per_token"] > 0
+    assert set(one["gpu_monitoring"]["gpu_stats"]) == {"0", "1"}
+    assert {"monitoring_duration_seconds", "sample_count"} < set(one["gpu_monitoring"])
+    shown = andon("runs", "show", two["run"], "--json").json()
+    assert shown["run"]["kind"] == "benchmark"
+    assert shown["run"]["last_values"]["tokens_per_second"] > 0
+    text = Path(shown["run"]["path"]).read_text()
+    assert "secret" not in text
+    lines = [line for line in text.splitlines() if json.loads(line)["event"] == "item"]
+    assert len(lines) == 4
+    assert max(map(len, lines)) < 1000
+    compared = andon("runs", "compare", "--group", "bench", "--by", "tokens_per_second", "--json")
+    assert [row["params"]["concurrency"] for row in compared.json()["rows"]] == [2, 1]
+
+
+def test_the_kept_function_returns_the_kept_keys(server: ModelServer) -> None:
+    spec = {"model": "m", "concurrency": 2, "requests": 2}
+    found = package.run_benchmark_job(server.url, spec, [1])
+    stats = found["gpu_monitoring"]["gpu_stats"]["1"]
+    assert set(stats) == {
+        "name", "utilization", "memory_used_mb", "memory_usage_percent", "temperature_c",
+        "power_draw_w",
+    }  # fmt: skip
+    assert package.run_benchmark_job(server.url, spec)["gpu_monitoring"] is None
+
+
+def test_an_unknown_model_and_no_server_end_with_an_error(server: ModelServer) -> None:
+    server.models = {"other"}
+    said = andon("benchmark", server.url, "--model", "m", "--concurrency", "1", "--requests", "2")
+    assert said.code == 5
+    assert "2 404" in said.out
+
+
+def test_ctrl_c_keeps_the_figures_so_far(server: ModelServer, tmp_path: Path) -> None:
+    command = [
+        sys.executable, "-m", "andon.cli", "benchmark", server.url, "--model", "m",
+        "--concurrency", "2", "--seconds", "60s", "--json",
+    ]  # fmt: skip
+    server.asked.clear()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: len(server.asked) > 6)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    (load,) = json.loads(out)["loads"]
+    assert load["done"] > 0
+    assert andon("runs", "show", load["run"], "--json").json()["run"]["state"] == "stopped"

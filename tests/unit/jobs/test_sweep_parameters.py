@@ -1,0 +1,139 @@
+"""The parameters of a sweep: values, combinations, refusals, and what each job needs."""
+
+import pytest
+
+from andon.errors import Invalid
+from andon.jobs.rules.file import jobs_in
+from andon.jobs.rules.parameters import (
+    Axes,
+    Parameters,
+    check_use,
+    combinations,
+    filled_command,
+    fitted,
+    parse_parameter,
+    refuse_many,
+)
+from andon.model.job.device_request import DeviceRequest
+from andon.units import MIB
+
+
+def read(path: str) -> str:
+    return {"values": "a b\n\nc,d\r\n", "empty": "\n"}[path]
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("lr=0.1,0.01", (0.1, 0.01)),
+        ("lr=1e-3,1e-4", ("1e-3", "1e-4")),  # the command gets what was typed
+        ("seed=1..5", (1, 2, 3, 4, 5)),
+        ("seed=-1..1", (-1, 0, 1)),
+        ("lr=0.1..1.0/4", (0.1, 0.4, 0.7, 1)),
+        ("prompt=@values", ("a b", "c,d")),
+        ("name=1..x,y", ("1..x", "y")),
+    ],
+)
+def test_values_are_lists_ranges_or_the_lines_of_a_file(
+    text: str, values: tuple[object, ...]
+) -> None:
+    assert parse_parameter(text, read)[1] == values
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "lr", "=1", "a b=1", "lr=", "lr=1,,2", "lr=1,1", "seed=5..1", "lr=0.1..0.5",
+        "lr=0.1..0.5/1", "p=@empty", "lr=..5", f"x={'a' * 201}", "x=a\x1b[2J", "seed=1..20000",
+    ],
+)  # fmt: skip
+def test_what_is_not_a_parameter_is_refused(text: str) -> None:
+    with pytest.raises(Invalid):
+        parse_parameter(text, read)
+
+
+def test_combinations_are_a_grid_or_pairs_or_a_sample() -> None:
+    axes: Axes = {"a": (1, 2), "b": ("x", "y")}
+    grid = combinations(axes)
+    assert grid == [{"a": a, "b": b} for a in (1, 2) for b in ("x", "y")]
+    assert combinations(axes, pairs=True) == [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
+    some = combinations(axes, sample=2, seed=1)
+    assert len(some) == 2
+    assert all(one in grid for one in some)
+    assert some == combinations(axes, sample=2, seed=1)
+    assert len({str(combinations(axes, sample=2, seed=seed)) for seed in range(20)}) > 1
+    assert combinations({}) == [{}]
+    with pytest.raises(Invalid, match="as many values"):
+        combinations({"a": (1, 2), "b": (1,)}, pairs=True)
+    with pytest.raises(Invalid, match="combinations"):
+        combinations({"a": range(200), "b": range(200)})
+
+
+def test_unknown_and_unused_names_are_refused() -> None:
+    check_use(["lr"], ["train", "--lr", "{lr}", "${HOME}"])
+    with pytest.raises(Invalid, match=r"\{a\} in the command"):
+        check_use(["lr"], ["train", "{lr}", "{a}"])
+    with pytest.raises(Invalid, match="nothing uses the parameter seed"):
+        check_use(["lr", "seed"], ["train", "{lr}"])
+    check_use(["lr"], ["train", "{lr}", "{port}"], also=["port"])
+
+
+def test_values_reach_the_command_as_they_are_and_are_quoted_for_a_shell() -> None:
+    values: Parameters = {"a": "x y; 'z'", "tp-size": 2, "flag": True}
+    words = filled_command(["run", "{a}", "-t{tp-size}", "{flag}", "{b}"], values)
+    assert words == ("run", "x y; 'z'", "-t2", "true", "{b}")
+    shell = filled_command(["/bin/sh", "-c", "run {a}"], values)
+    assert shell[2] == "run 'x y; '\"'\"'z'\"'\"''"
+
+
+def test_an_option_of_the_estimator_changes_the_gpus_and_the_memory() -> None:
+    plain = DeviceRequest()
+    assert fitted(plain, ["train"], {"lr": 0.1}) == plain
+    assert fitted(plain, ["train", "--tp", "4"], {"tp": 4}).least == 4
+    assert fitted(plain, ["train"], {"tp_size": 2, "pp": 2}).most == 4
+    server = ["vllm", "serve", "llama-70b", "--tensor-parallel-size", "2"]
+    found = fitted(plain, server, {"tensor-parallel-size": 2})
+    assert (found.least, found.memory_bytes) == (2, 20000 * MIB)
+    kept = fitted(plain, server, {"tensor-parallel-size": 2}, gpus=False, memory=False)
+    assert kept == plain
+
+
+def test_many_jobs_need_an_agreement() -> None:
+    refuse_many(1000, agreed=False)
+    refuse_many(1001, agreed=True)
+    with pytest.raises(Invalid, match="1,001 jobs"):
+        refuse_many(1001, agreed=False)
+
+
+def test_parameters_of_a_job_file_make_a_group() -> None:
+    document = {
+        "name": "tune",
+        "command": ["train", "--lr", "{lr}", "--tp", "{tp}"],
+        "parameters": {"lr": [0.1, 0.01], "tp": [1, 2]},
+        "metrics": {"loss": r"([\d.]+)"},
+        "stop_when": "loss>2 after 10m",
+    }
+    (job,) = jobs_in(document, "job.toml", {})
+    assert job.group == "tune"
+    assert [one.command[2] for one in job.each] == ["0.1", "0.1", "0.01", "0.01"]
+    assert [one.request.least for one in job.each] == [1, 2, 1, 2]
+    assert job.each[0].params == {"lr": 0.1, "tp": 1}
+    assert "loss" in job.metrics
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"parameters": {"lr": []}}, "neither a value"),
+        ({"parameters": {"lr": [1], "x": [1]}}, "nothing uses the parameter x"),
+        ({"parameters": {"lr": [1]}, "array": "0-3"}, "cannot be combined"),
+        ({"parameters": {"lr": [float("nan")]}}, "not finite"),
+        ({"parameters": [1]}, "not a table"),
+        ({"metrics": {"loss": "("}}, "not a regular expression"),
+        ({"stop_when": "loss"}, "does not say when"),
+        ({"sample": 0}, "not a whole number"),
+    ],
+)
+def test_mistakes_in_parameters_of_a_file_are_named(more: dict[str, object], words: str) -> None:
+    with pytest.raises(Invalid, match=words):
+        jobs_in({"command": ["train", "{lr}"], "parameters": {"lr": [1]}} | more, "job.toml", {})

@@ -1,0 +1,99 @@
+"""A load: when requests are due, percentiles of all values, and what follows from results."""
+
+from itertools import pairwise
+
+import pytest
+
+from andon.errors import Invalid
+from andon.work.rules.load import (
+    ClientEnd,
+    LoadOrder,
+    RequestResult,
+    arrivals,
+    figures_of,
+    made_prompts,
+    percentiles,
+    positive,
+    route_of,
+    values_of_load,
+)
+
+
+def order(**more: object) -> LoadOrder:
+    return LoadOrder("http://x/v1/chat/completions", "m", ("p",), **more)  # type: ignore[arg-type]
+
+
+def chances() -> float:
+    return 0.5
+
+
+def test_constant_arrivals_of_all_clients_together_are_evenly_spaced() -> None:
+    found = [
+        list(arrivals(order(rate=4.0, constant=True, seconds=2.0, share=s, shares=2), chances))
+        for s in (0, 1)
+    ]
+    together = sorted(found[0] + found[1])
+    assert len(together) == 8
+    assert all(b - a == pytest.approx(0.25) for a, b in pairwise(together))
+
+
+def test_poisson_arrivals_have_the_mean_of_the_rate_and_a_number_ends_them() -> None:
+    import random
+
+    made = random.Random(1)
+    found = list(arrivals(order(rate=100.0, seconds=50.0), made.random))
+    assert len(found) == pytest.approx(5000, rel=0.05)
+    assert len(list(arrivals(order(rate=100.0, requests=7), made.random))) == 7
+    counts = [len(list(arrivals(order(rate=9.0, requests=7, share=s, shares=3), made.random)))
+              for s in range(3)]  # fmt: skip
+    assert counts == [3, 2, 2]
+
+
+def test_percentiles_come_from_all_values() -> None:
+    found = percentiles(float(value) for value in range(101))
+    assert found is not None
+    assert (found.p50, found.p90, found.p99, found.max, found.count) == (50, 90, 99, 100, 101)
+    assert percentiles(()) is None
+
+
+def test_figures_count_errors_by_kind_and_only_answers_in_times() -> None:
+    results = [
+        RequestResult(0.0, 0.01, 0.1, 1.0, 10, True, (0.1, 0.1)),
+        RequestResult(0.5, 0.0, 0.3, 1.5, 20, True, (0.2,)),
+        RequestResult(0.6, 0.0, error="timeout"),
+        RequestResult(0.7, 0.0, error="429", detail="no"),
+    ]
+    found = figures_of("2/s", results, [ClientEnd((0.0, 0.02), 3.0, 30)])
+    assert (found.sent, found.done, found.tokens) == (4, 2, 30)
+    assert found.errors == {"timeout": 1, "429": 1}
+    assert found.tokens_per_second == pytest.approx(10.0)
+    assert found.first_token is not None
+    assert found.first_token.p50 == pytest.approx(0.2)
+    assert found.client_bound
+    values = values_of_load(found)
+    assert values["end_to_end_max"] == 1.5
+    assert values["errors"] == 2
+    killed = figures_of("2/s", results, [])  # its client said nothing at its end
+    assert killed.seconds == pytest.approx(2.0)
+
+
+def test_routes_and_numbers_are_checked() -> None:
+    assert route_of("http://h:1/v1") == "http://h:1/v1/chat/completions"
+    assert route_of("http://h:1/", chat=False) == "http://h:1/v1/completions"
+    assert route_of("https://h/x/chat/completions") == "https://h/x/chat/completions"
+    for wrong in ("127.0.0.1:8000", "ftp://h", "http://", "http://h:x/v1"):
+        with pytest.raises(Invalid):
+            route_of(wrong)
+    assert positive("1.5", 10, "a rate") == 1.5
+    for wrong in ("0", "-1", "nan", "inf", "x", "11"):
+        with pytest.raises(Invalid):
+            positive(wrong, 10, "a rate")
+
+
+def test_made_prompts_have_the_length_and_the_same_seed_makes_the_same() -> None:
+    import random
+
+    made = made_prompts(3, 50, random.Random(1).random)
+    assert [len(prompt.split()) for prompt in made] == [50] * 3
+    assert len(set(made)) == 3
+    assert made == made_prompts(3, 50, random.Random(1).random)
