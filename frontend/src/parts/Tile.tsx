@@ -66,9 +66,9 @@ export const Tile = memo(function Tile(props: Props) {
   const classes = ["tile", density, colour, kind === "free" && calm && "free", handled && "handled", faded && "faded"];
   return (
     <li className={classes.filter(Boolean).join(" ")}>
-      {/* A label is not laid out: it changes with every reading. */}
-      <a href={deviceLink(uuid)} data-uuid={uuid} aria-label={description.filter(Boolean).join(", ")}>
-        <span className="face" aria-hidden="true">
+      <a href={deviceLink(uuid)} data-uuid={uuid}>
+        {/* A label is not laid out, and it changes with every reading. */}
+        <span className="face" role="img" aria-label={description.filter(Boolean).join(", ")}>
           <span className="head">
             <Lamp colour={colour} />
             <b className="number">{face.label}</b>
