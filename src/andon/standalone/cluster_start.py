@@ -50,14 +50,15 @@ class QuickStart:
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         self.record = f"{folder}/{_plain(task['name'])}_{stamp}_{self.run[:4]}.jsonl"
         self.chosen = folder == task["notes"]
-        told = {"ANDON_RUN": self.run, "ANDON_RECORD": self.record, "PYTHONUNBUFFERED": "1",
-                "ANDON_LEASE_HOLDER": str(os.getpid()), **_port()}  # fmt: skip
+        usual = {"PYTHONUNBUFFERED": "1", **_port()}
+        told = {"ANDON_RUN": self.run, "ANDON_RECORD": self.record,
+                "ANDON_LEASE_HOLDER": str(os.getpid())}  # fmt: skip
         self.at, self.pid = time.time(), 0
         for name in PASSED_ON:
             if signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:
                 signal.signal(getattr(signal, name), self.pass_on)
         self.pid = os.posix_spawnp(
-            command[0], command, {**told, **os.environ, **dict(list(told.items())[:2])},
+            command[0], command, {**usual, **os.environ, **told},
             setpgroup=0, setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
         )  # fmt: skip
 

@@ -56,13 +56,17 @@ def test_how_a_short_job_ended_is_in_its_record(
     assert fold.end.no_samples_reason == "the run ended before its devices were read"
 
 
-def test_its_command_knows_its_run_and_has_a_port(tmp_path: Path) -> None:
-    names = "$ANDON_RUN $ANDON_RECORD $MASTER_PORT"
-    run, record, port = started(tmp_path, "sh", "-c", f"echo {names}", job="8").stdout.split()
+def test_its_command_knows_its_run_and_who_takes_its_lease(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANDON_LEASE_HOLDER", "1")  # of a job that submitted this one
+    names = "$ANDON_RUN $ANDON_RECORD $MASTER_PORT $ANDON_LEASE_HOLDER $PPID"
+    done = started(tmp_path, "sh", "-c", f"echo {names}", job="8")
+    run, record, port, holder, parent = done.stdout.split()
     note = note_of(tmp_path / "notes", "8")
     assert note is not None
     assert (note.run, note.record) == (run, record)
-    assert int(port) > 0
+    assert (int(port) > 0, holder) == (True, parent)
 
 
 def test_a_record_that_cannot_be_written_costs_nothing_else(tmp_path: Path) -> None:
