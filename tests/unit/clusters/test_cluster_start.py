@@ -16,6 +16,13 @@ from andon.standalone import STANDALONE
 from andon.version import __version__
 
 pytestmark = pytest.mark.process
+PATIENT = """
+import sys
+sys.path.append(sys.argv[1])
+import cluster_start
+cluster_start.SHORT_SECONDS = 60.0
+sys.exit(cluster_start.main(*sys.argv[2:]))
+"""
 
 
 def started(folder: Path, *command: str, job: str = "7_3") -> "subprocess.CompletedProcess[str]":
@@ -24,7 +31,7 @@ def started(folder: Path, *command: str, job: str = "7_3") -> "subprocess.Comple
         "lab", "a1b2", "train a", str(folder / "notes"), 5.0, 1, ("night",), quick=True,
         command="train", user="ada", runs=str(folder / "runs"),
     )  # fmt: skip
-    words = [sys.executable, "-P", "-S", str(STANDALONE / "cluster_start.py"), __version__]
+    words = [sys.executable, "-P", "-S", "-c", PATIENT, str(STANDALONE), __version__]
     return subprocess.run(
         [*words, dumps(to_json(task)), job, *command], capture_output=True, text=True
     )
