@@ -50,23 +50,25 @@ class QuickStart:
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         self.record = f"{folder}/{_plain(task['name'])}_{stamp}_{self.run[:4]}.jsonl"
         self.chosen = folder == task["notes"]
-        told = {"ANDON_RUN": self.run, "ANDON_RECORD": self.record, "PYTHONUNBUFFERED": "1",
-                "ANDON_LEASE_HOLDER": str(os.getpid()), **_port()}  # fmt: skip
-        self.at, self.pid = time.time(), 0
-        for name in PASSED_ON:
-            if signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:
-                signal.signal(getattr(signal, name), self.pass_on)
-        self.pid = os.posix_spawnp(
-            command[0], command, {**told, **os.environ, **dict(list(told.items())[:2])},
-            setpgroup=0, setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
-        )  # fmt: skip
+        usual = {"PYTHONUNBUFFERED": "1", **_port()}
+        told = {"ANDON_RUN": self.run, "ANDON_RECORD": self.record,
+                "ANDON_LEASE_HOLDER": str(os.getpid())}  # fmt: skip
+        self.at, passed = time.time(), [getattr(signal, name) for name in PASSED_ON]
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, passed)  # until its pid is known
+        try:
+            self.pid = os.posix_spawnp(
+                command[0], command, {**usual, **os.environ, **told}, setpgroup=0,
+                setsigmask=mask, setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
+            )  # fmt: skip
+            for number in passed:
+                if signal.getsignal(number) != signal.SIG_IGN:
+                    signal.signal(number, self.pass_on)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def pass_on(self, number: int, frame: object) -> None:
-        """Passes a signal on to the command's group; one that comes before there is a command
-        ends this process."""
+        """Passes a signal on to the command's group."""
         self.asked = self.asked or number in (signal.SIGINT, signal.SIGTERM)
-        if not self.pid:
-            os._exit(128 + number)
         with suppress(ProcessLookupError):
             os.killpg(self.pid, number)
 

@@ -16,6 +16,13 @@ from andon.standalone import STANDALONE
 from andon.version import __version__
 
 pytestmark = pytest.mark.process
+PATIENT = """
+import sys
+sys.path.append(sys.argv[1])
+import cluster_start
+cluster_start.SHORT_SECONDS = 60.0
+sys.exit(cluster_start.main(*sys.argv[2:]))
+"""
 
 
 def started(folder: Path, *command: str, job: str = "7_3") -> "subprocess.CompletedProcess[str]":
@@ -24,7 +31,7 @@ def started(folder: Path, *command: str, job: str = "7_3") -> "subprocess.Comple
         "lab", "a1b2", "train a", str(folder / "notes"), 5.0, 1, ("night",), quick=True,
         command="train", user="ada", runs=str(folder / "runs"),
     )  # fmt: skip
-    words = [sys.executable, "-P", "-S", str(STANDALONE / "cluster_start.py"), __version__]
+    words = [sys.executable, "-P", "-S", "-c", PATIENT, str(STANDALONE), __version__]
     return subprocess.run(
         [*words, dumps(to_json(task)), job, *command], capture_output=True, text=True
     )
@@ -56,13 +63,17 @@ def test_how_a_short_job_ended_is_in_its_record(
     assert fold.end.no_samples_reason == "the run ended before its devices were read"
 
 
-def test_its_command_knows_its_run_and_has_a_port(tmp_path: Path) -> None:
-    names = "$ANDON_RUN $ANDON_RECORD $MASTER_PORT"
-    run, record, port = started(tmp_path, "sh", "-c", f"echo {names}", job="8").stdout.split()
+def test_its_command_knows_its_run_and_who_takes_its_lease(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANDON_LEASE_HOLDER", "1")  # of a job that submitted this one
+    names = "$ANDON_RUN $ANDON_RECORD $MASTER_PORT $ANDON_LEASE_HOLDER $PPID"
+    done = started(tmp_path, "sh", "-c", f"echo {names}", job="8")
+    run, record, port, holder, parent = done.stdout.split()
     note = note_of(tmp_path / "notes", "8")
     assert note is not None
     assert (note.run, note.record) == (run, record)
-    assert int(port) > 0
+    assert (int(port) > 0, holder) == (True, parent)
 
 
 def test_a_record_that_cannot_be_written_costs_nothing_else(tmp_path: Path) -> None:

@@ -331,6 +331,25 @@ def test_the_list_is_asked_for_once_in_five_seconds_whoever_asks(
     assert played.count("squeue") == 2
 
 
+def test_when_jobs_of_others_must_end_is_asked_for_once_a_minute(
+    slurm: SlurmCluster, played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = row(State="PENDING", Reason="Resources", NodeList="", StartTime="N/A")
+    end = time.time() + 3600
+    runs = row(JobID="9", State="RUNNING", NodeList="n1", EndTime=f"{end:.0f}", UserName="ana",
+               SubmitTime=f"{end - 60:.0f}")  # fmt: skip
+    played.answers["squeue"] = (0, waits, "")
+    played.answers["squeue -h -r -a --states=running"] = (0, runs, "")
+    node = ("n1", "mixed", "gpu:1", "gpu:1", "none")
+    played.answers["sinfo"] = (0, SEPARATOR.join(node) + SEPARATOR + "\n", "")
+    now = time.time
+    for later, asked in ((0.0, 2), (6.0, 3), (61.0, 5)):
+        monkeypatch.setattr("andon.jobs.clusters.kept.time.time", lambda later=later: now() + later)
+        (job,) = slurm.jobs(0.0)
+        assert "; job 9 must end by " in (job.reason or "")
+        assert played.count("squeue") == asked
+
+
 def test_what_this_user_changed_is_seen_at_once(slurm: SlurmCluster, played: Played) -> None:
     assert slurm.jobs(0.0) == []
     slurm.submit(submission())

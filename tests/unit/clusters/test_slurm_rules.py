@@ -305,13 +305,14 @@ def test_nodes_are_counted_once_and_those_that_take_no_jobs_have_nothing_free() 
 
 
 def test_when_running_jobs_must_end_is_read() -> None:
-    ends = answers.parse_ends(
+    jobs = answers.parse_jobs(
         row(State="RUNNING", NodeList="n1", EndTime=f"{AT + 600:.0f}")
         + row(State="RUNNING", JobID="9", NodeList="n1", EndTime=f"{AT + 365 * 86_400:.0f}")
         + row(State="COMPLETING", JobID="10", NodeList="n1", EndTime=f"{AT + 1:.0f}")
         + row(JobID="11", State="PENDING", EndTime=f"{AT + 600:.0f}")
     )
-    assert ends == [MustEnd("8", "n1", 2, AT + 600)]  # others have no limit, or do not run
+    placed = answers.on_devices(jobs, {"8": "n1 GPU 2, 3"})
+    assert answers.ends_of(placed) == [MustEnd("8", "n1", 2, AT + 600)]
 
 
 def test_every_code_has_a_sentence_and_an_unknown_one_is_quoted() -> None:

@@ -28,7 +28,8 @@ from andon.jobs.clusters.outputs import read_output
 from andon.jobs.clusters.pages import local_time
 from andon.jobs.clusters.run_notes import note_of, noted_jobs, recorded_job
 from andon.jobs.rules.polling import UNWATCHED_SECONDS
-from andon.jobs.rules.room import MustEnd, short_words
+from andon.jobs.rules.room import short_words
+from andon.leases.rules.environment import HOLDER_VARIABLE, LEASE_VARIABLE
 from andon.model.job import JobState
 from andon.model.job.cluster import (
     ClusterJob,
@@ -134,14 +135,16 @@ class SlurmCluster:
         return self._nodes()
 
     def reasons(self, job: str) -> Sequence[ClusterReason]:
-        found = self._find(job)
+        self._ping()
+        own = self._present(everyone=False)
+        one = next((each for each in self._known(job, own) if each.job.id == job), None)
+        found = self._ended_or_gone(job) if one is None else one.job
         if found.state is JobState.RUNNING or found.reason is None:
             return []
-        if found.state.is_settled:
+        if one is None or found.state.is_settled:
             return [ClusterReason(found.reason)]
-        one = next(other for other in self._known(job) if other.job.id == job)
         told = reasons.reason_of(one.reason)
-        (explained,) = self._explained([one])
+        (explained,) = self._explained([one], own)
         text = explained.job.reason or told.text
         start = explained.job.expected_start
         advice = [told.advice] if told.advice else []
@@ -201,10 +204,10 @@ class SlurmCluster:
     def _forget(self) -> None:
         self._kept.forget(OWN, EVERYONES)
 
-    def _known(self, job: str) -> list[SlurmJob]:
+    def _known(self, job: str, own: Sequence[SlurmJob] | None = None) -> list[SlurmJob]:
         """Returns a job, or the elements of an array, whoever's it is; none if Slurm's list has it
         not. What is not in this user's kept list is asked for."""
-        found = _meant(self._present(everyone=False), job)
+        found = _meant(self._present(everyone=False) if own is None else own, job)
         return found or _meant(answers.parse_jobs(self._squeue(everyone=True)), job)
 
     def _with_label(self, label: str) -> str | None:
@@ -225,36 +228,38 @@ class SlurmCluster:
         out = self._ask("scontrol", "-o", "-d", script=questions)
         return answers.on_devices(jobs, answers.parse_devices(out))
 
-    def _explained(self, jobs: list[SlurmJob]) -> list[SlurmJob]:
-        """Adds what the jobs that wait for GPUs lack."""
-        short = [one for one in jobs if _waits(one) and one.reason in reasons.SHORT_OF]
-        nodes, ends = (self._nodes(), self._ends()) if short else ([], [])
+    def _explained(
+        self, jobs: list[SlurmJob], around: Sequence[SlurmJob] | None = None
+    ) -> list[SlurmJob]:
+        """Adds what the jobs that wait for GPUs lack; `around` are this user's jobs, if there are
+        more than these."""
+        short = {one.job.gpus for one in jobs if _waits(one) and one.reason in reasons.SHORT_OF} - {
+            None,
+            0,
+        }
+        words = self._short_words(short, jobs if around is None else around) if short else {}
         limits = self._throttles([one for one in jobs if one.reason == "JobArrayTaskLimit"])
+
+        def why(one: SlurmJob) -> str | None:
+            if one.reason in reasons.SHORT_OF and one.job.gpus:
+                return words[one.job.gpus]
+            limit = limits.get(one.job.array or "")
+            return one.job.reason if limit is None else reasons.array_words(limit)
+
         return [
-            replace(one, job=replace(one.job, reason=self._why(one, nodes, ends, limits)))
-            if _waits(one)
-            else one
+            replace(one, job=replace(one.job, reason=why(one))) if _waits(one) else one
             for one in jobs
         ]
 
-    def _why(
-        self,
-        one: SlurmJob,
-        nodes: Sequence[ClusterNode],
-        ends: Sequence[MustEnd],
-        limits: Mapping[str, str],
-    ) -> str | None:
-        if one.reason in reasons.SHORT_OF and one.job.gpus:
-            return short_words(one.job.gpus, nodes, ends, local_time)
-        if (limit := limits.get(one.job.array or "")) is not None:
-            return reasons.array_words(limit)
-        return one.job.reason
-
-    def _ends(self) -> list[MustEnd]:
-        """Returns when running jobs, whoever's they are, must end. Time limits seldom change: Slurm
-        is asked once a minute, while a job waits for GPUs."""
-        running = partial(self._squeue, everyone=True, states="running")
-        return answers.parse_ends(self._kept.get(ENDS, running, UNWATCHED_SECONDS))
+    def _short_words(
+        self, counts: Collection[int | None], own: Sequence[SlurmJob]
+    ) -> dict[int | None, str]:
+        """Returns what jobs lack that wait for so many GPUs. When jobs of others must end seldom
+        changes: Slurm is asked for them once a minute."""
+        nodes, running = self._nodes(), partial(self._squeue, everyone=True, states="running")
+        others = answers.parse_jobs(self._kept.get(ENDS, running, UNWATCHED_SECONDS))
+        ends = {one.job: one for one in answers.ends_of((*others, *own))}
+        return {one: short_words(one or 0, nodes, ends.values(), local_time) for one in counts}
 
     def _throttles(self, jobs: Sequence[SlurmJob]) -> dict[str, str]:
         """Returns how many elements of an array may run at once, by array."""
@@ -386,8 +391,10 @@ def _waits(one: SlurmJob) -> bool:
 
 
 def _environment(given: Mapping[str, str]) -> dict[str, str]:
-    """Returns the variables for a command: times in seconds, and no mask of this machine's GPUs."""
-    kept = {name: value for name, value in given.items() if name not in MASKS}
+    """Returns the variables for a command: times in seconds, and no mask and no lease of this
+    machine's GPUs."""
+    outer = (*MASKS, LEASE_VARIABLE, HOLDER_VARIABLE)
+    kept = {name: value for name, value in given.items() if name not in outer}
     kept = {name: value for name, value in kept.items() if not name.startswith(ARRAY)}
     place = {"SLURM_CONF": os.environ["SLURM_CONF"]} if "SLURM_CONF" in os.environ else {}
     return {**kept, **place, "SLURM_TIME_FORMAT": "%s"}

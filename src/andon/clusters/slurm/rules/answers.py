@@ -139,11 +139,11 @@ def _job(row: Mapping[str, str]) -> SlurmJob | None:
     return SlurmJob(row["JobID"], job, row["State"], row["Reason"], limit)
 
 
-def parse_ends(text: str) -> list[MustEnd]:
-    """Returns when running jobs must end that are on one node, from `squeue`."""
+def ends_of(jobs: Iterable[SlurmJob]) -> list[MustEnd]:
+    """Returns when running jobs must end; `n1 GPU 2` is on the node n1."""
     return [
-        MustEnd(one.job.id, one.job.where or "", one.job.gpus or 0, one.must_end)
-        for one in parse_jobs(text)
+        MustEnd(one.job.id, (one.job.where or "").partition(" ")[0], one.job.gpus, one.must_end)
+        for one in jobs
         if one.must_end is not None and one.job.gpus
     ]
 
