@@ -2,7 +2,8 @@
 
 Each framework makes steps of 50 ms without and with its callback, in turns (ABAB) in one process.
 Prints what a step takes longer, what the hooks themselves take, what the import takes beyond the
-framework's, and the CPU of W&B's system monitor beside andon's sampling.
+framework's, and the CPU of W&B's system monitor beside andon's sampling. What the clock shows for
+a hook that does nothing is subtracted from the hooks.
 """
 
 import argparse
@@ -123,7 +124,8 @@ def _measured(name: str, options: argparse.Namespace) -> bool:
     percent = 100 * (ours - plain) / STEP_SECONDS
     cpus = [median([turn.cpu() for turn in turns[used]]) for used in (False, True)]
     cpu = 100 * (cpus[1] - cpus[0]) / STEP_SECONDS
-    hooks = [one * 1e6 for turn in turns[True] for one in turn.hooks]
+    nothing = _empty_hook()
+    hooks = [(one - nothing) * 1e6 for turn in turns[True] for one in turn.hooks]
     imported = _import_milliseconds(name)
     kept = percent <= MOST_PERCENT and median(hooks) <= MOST_MICROSECONDS
     kept = kept and imported <= MOST_IMPORT_MILLISECONDS
@@ -152,6 +154,23 @@ def _timed(callback: Any, turn: Turn) -> Any:
         if name in vars(type(callback)):
             setattr(callback, name, around(getattr(callback, name)))
     return callback
+
+
+def _empty_hook() -> float:
+    """What the clock says of a hook that does nothing, after the same pause."""
+    turn = Turn()
+    empty = _timed(_Empty(), turn)
+    for _ in range(40):
+        time.sleep(STEP_SECONDS)
+        empty.on_step_end()
+    return median(turn.hooks)
+
+
+class _Empty:
+    """A callback that does nothing."""
+
+    def on_step_end(self) -> None:
+        """Nothing."""
 
 
 def _import_milliseconds(name: str) -> float:

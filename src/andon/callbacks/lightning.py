@@ -54,7 +54,9 @@ class GpuMonitorCallback(TrainingMonitor, Callback):
         self.end(exception)
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        self._epoch = trainer.current_epoch
+        self._epoch, self._each = trainer.current_epoch, max(1, trainer.accumulate_grad_batches)
+        self._every = trainer.log_every_n_steps
+        self._batches = trainer.global_step * self._each
         self.note("epoch", number=self._epoch)
         self.resumed()
 
@@ -70,8 +72,9 @@ class GpuMonitorCallback(TrainingMonitor, Callback):
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         self.step_ends((self._epoch, batch_idx), *size_of(batch))
-        step, every = trainer.global_step, trainer.log_every_n_steps
-        logs = bool(every) and step % every == 0
+        self._batches += 1  # the trainer's own count of steps takes longer than all of this
+        step, left = divmod(self._batches, self._each)
+        logs = not left and bool(self._every) and step % self._every == 0
         if logs:
             self._logged_at = step
             self._announce(trainer)
@@ -107,7 +110,8 @@ class GpuMonitorCallback(TrainingMonitor, Callback):
         self._trainer.strategy.barrier("andon")
 
     _trainer: Any = None
-    _epoch = 0
+    _epoch = _batches = _every = 0
+    _each = 1
     _logged_at: int | None = None
 
     def _recording(self, trainer: Any) -> bool:
