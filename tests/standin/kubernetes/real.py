@@ -48,7 +48,7 @@ class RealKubernetes:
             "genrsa",
             "-traditional",
             "-out",
-            self._folder / "account.pem",
+            str(self._folder / "account.pem"),
             "2048",
         ]
         subprocess.run(account, check=True, capture_output=True)
