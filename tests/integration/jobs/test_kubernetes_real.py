@@ -56,9 +56,16 @@ class TestRealKubernetes(ClusterContract):
         monkeypatch.setenv(transport.HOST, "127.0.0.1")
         monkeypatch.setenv(transport.PORT, str(real.port))
         yield lambda: KubernetesCluster(SETTINGS)
-        everything = {"propagationPolicy": "Background"}
-        real.ask("DELETE", "/apis/batch/v1/namespaces/default/jobs", everything)
-        wait_until(lambda: not real.pods(), "the end of its pods")
+        jobs, pods = (
+            f"/{group}/namespaces/default/{plural}"
+            for group, plural in (("apis/batch/v1", "jobs"), ("api/v1", "pods"))
+        )
+        for path in (jobs, pods):
+            real.ask("DELETE", path, {"propagationPolicy": "Background"})
+        wait_until(
+            lambda: not any(real.ask("GET", path)["items"] for path in (jobs, pods)),
+            "the end of its pods",
+        )
 
     @contextmanager
     def away(self) -> Iterator[None]:

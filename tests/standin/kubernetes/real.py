@@ -43,6 +43,15 @@ class RealKubernetes:
         key, client = self._certificate.with_name("key.pem"), FIRST_PORT + 1
         tokens = self._folder / "tokens.csv"
         tokens.write_text("secret,admin,1,system:masters\nlow,low,2,\n")
+        account = [
+            "openssl",
+            "genrsa",
+            "-traditional",
+            "-out",
+            str(self._folder / "account.pem"),
+            "2048",
+        ]
+        subprocess.run(account, check=True, capture_output=True)
         self._daemon(
             "etcd", "--data-dir", str(self._folder / "etcd"), "--unsafe-no-fsync",
             "--listen-client-urls", f"http://127.0.0.1:{client}",
@@ -64,12 +73,14 @@ class RealKubernetes:
 
     def start_api(self) -> None:
         key, tokens = self._certificate.with_name("key.pem"), self._folder / "tokens.csv"
+        account = self._folder / "account.pem"
         self._daemon(
             str(BUILT / "kube-apiserver"), f"--etcd-servers=http://127.0.0.1:{FIRST_PORT + 1}",
             f"--secure-port={self.port}", "--bind-address=127.0.0.1",
             f"--tls-cert-file={self._certificate}", f"--tls-private-key-file={key}",
             "--service-cluster-ip-range=10.0.0.0/24", "--service-account-issuer=https://t",
-            f"--service-account-key-file={key}", f"--service-account-signing-key-file={key}",
+            f"--service-account-key-file={account}",
+            f"--service-account-signing-key-file={account}",
             f"--token-auth-file={tokens}", "--authorization-mode=RBAC",
             "--disable-admission-plugins=ServiceAccount",
         )  # fmt: skip
@@ -84,8 +95,8 @@ class RealKubernetes:
 
     def stop_api(self) -> None:
         api = self.daemons["kube-apiserver"]
-        api.terminate()
-        api.wait(60)
+        api.kill()  # asked to end, it would wait for a minute for those who watch
+        api.wait()
 
     def close(self) -> None:
         self.kubelet.close()

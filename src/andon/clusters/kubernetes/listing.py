@@ -87,44 +87,38 @@ class FollowedList(Generic[T]):
         self._keep = keep or (lambda _: True)
         self._lock = threading.Lock()
         self._objects, self._version = dict[str, T](), ""
-        self._listed, self._watching, self._epoch = float("-inf"), False, 0
+        self._listed, self._watching, self._stale = float("-inf"), False, False
 
     def items(self) -> Sequence[T]:
         """Returns the objects as they are now; raises what the request raises."""
         with self._lock:
-            fresh = self._watching and time.monotonic() - self._listed < LIST_SECONDS
-            if fresh:
+            young = time.monotonic() - self._listed < LIST_SECONDS
+            if self._watching and young and not self._stale:
                 return list(self._objects.values())
-            again, epoch = self._listed > float("-inf"), self._epoch
+            again, self._stale = self._listed > float("-inf"), False
         found, version = list_all(self._transport, self._path, self._kind, **self._query)
         with self._lock:
             self._objects = {_key(one): one for one in found if self._keep(one)}
             self._version, self._listed = version, time.monotonic()
-            if again and not self._watching and version and epoch == self._epoch:
-                self._epoch += 1
+            if again and not self._watching and version:
                 self._watching = True
-                threading.Thread(
-                    target=self._watch, args=(self._epoch,), name="watch", daemon=True
-                ).start()
+                threading.Thread(target=self._watch, name="watch", daemon=True).start()
             return list(self._objects.values())
 
     def forget(self) -> None:
         """Makes the next question ask: something was changed from here."""
         with self._lock:
-            self._epoch += 1
-            self._watching = False
+            self._stale = True
 
-    def _watch(self, epoch: int) -> None:
-        """Keeps the list up to date until it is forgotten or the watch fails; then it is asked
-        for again."""
+    def _watch(self) -> None:
+        """Keeps the list up to date until the watch fails; then it is asked for again."""
         with suppress(AndonError):
-            while self._follow_once(epoch):
+            while self._follow_once():
                 pass
         with self._lock:
-            if epoch == self._epoch:
-                self._watching = False
+            self._watching = False
 
-    def _follow_once(self, epoch: int) -> bool:
+    def _follow_once(self) -> bool:
         """Reads one watch to its end; returns whether another is wanted."""
         began, query = time.monotonic(), {**self._query, "resourceVersion": self._version}
         path = with_query(self._path, watch="1", allowWatchBookmarks="true", **query)
@@ -136,21 +130,27 @@ class FollowedList(Generic[T]):
                 event = decoder.decode(line)
             except msgspec.MsgspecError as exc:
                 raise Unavailable("the watch was cut") from exc
-            if not self._take(epoch, event.type, event.object):
-                return False
+            self._take(event.type, event.object)
         # One that ends at once is a server in trouble: the next question lists.
-        return epoch == self._epoch and time.monotonic() - began > 1.0
+        return time.monotonic() - began > 1.0
 
-    def _take(self, epoch: int, kind: str, one: T) -> bool:
+    def _take(self, kind: str, one: T) -> None:
+        """Applies what happened, unless a list has told something newer of that object."""
         with self._lock:
-            if epoch != self._epoch:
-                return False
             self._version = one.metadata.resource_version or self._version
+            key = _key(one)
+            known = self._objects.get(key)
+            if known is not None and _age(known) > _age(one):
+                return
             if kind == "DELETED" or not self._keep(one):
-                self._objects.pop(_key(one), None)
+                self._objects.pop(key, None)
             elif kind != "BOOKMARK":
-                self._objects[_key(one)] = one
-            return True
+                self._objects[key] = one
+
+
+def _age(one: HasMeta) -> int:
+    version = one.metadata.resource_version
+    return int(version) if version.isdecimal() else 0
 
 
 def _key(one: HasMeta) -> str:
