@@ -193,6 +193,13 @@ class Agent:
         self._reading = threading.Thread(target=self._read, daemon=True)
         self._reading.start()
 
+    def __enter__(self) -> "Agent":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.end(signal.SIGKILL)
+
     def goes_on(self) -> None:
         before = self.sent
         wait_for(lambda: self.sent > before, SECONDS)
@@ -213,14 +220,14 @@ class Agent:
 def test_a_node_that_is_killed_goes_on_with_its_token(database: Server, tmp_path: Path) -> None:
     url = database.schema("restarted")
     with a_hub(tmp_path / "hub", url) as hub:
-        agent = Agent(tmp_path / "n17", hub.url, ANDON_HUB_TOKEN=added(hub, "n17"))
-        agent.goes_on()
-        agent.end(signal.SIGKILL)
-        again = Agent(tmp_path / "n17", hub.url)
-        again.goes_on()
-        rows = hub.ask("/api/nodes", **hub.bearer).json()["nodes"]
-        assert [(one["name"], one["state"]) for one in rows] == [("n17", "healthy")]
-        again.end()
+        with Agent(tmp_path / "n17", hub.url, ANDON_HUB_TOKEN=added(hub, "n17")) as agent:
+            agent.goes_on()
+            agent.end(signal.SIGKILL)
+        with Agent(tmp_path / "n17", hub.url) as again:
+            again.goes_on()
+            rows = hub.ask("/api/nodes", **hub.bearer).json()["nodes"]
+            assert [(one["name"], one["state"]) for one in rows] == [("n17", "healthy")]
+            again.end()
     beats = database.sql("SELECT session, sequence FROM beat", url)
     assert len(beats) == len(set(beats)) >= agent.sent + again.sent
 
@@ -255,14 +262,14 @@ def test_a_network_that_is_cut(database: Server, tmp_path: Path) -> None:
             known = {**os.environ, **own_folders(tmp_path / "cli"), "ANDON_TOKEN": hub.token}
             line = subprocess.run(asked, capture_output=True, text=True, check=True, env=known)
             token = line.stdout.split()[0].partition("=")[2]
-            agent = Agent(tmp_path / "n17", hub.url, *inside, ANDON_HUB_TOKEN=token)
-            agent.goes_on()
-            subprocess.run(["ip", "-n", name, "link", "set", "lo", "down"], check=True)
-            time.sleep(CUT_SECONDS)
-            before = agent.sent
-            subprocess.run(["ip", "-n", name, "link", "set", "lo", "up"], check=True)
-            wait_for(lambda: agent.sent > before + 1, SECONDS)
-            agent.end()
+            with Agent(tmp_path / "n17", hub.url, *inside, ANDON_HUB_TOKEN=token) as agent:
+                agent.goes_on()
+                subprocess.run(["ip", "-n", name, "link", "set", "lo", "down"], check=True)
+                time.sleep(CUT_SECONDS)
+                before = agent.sent
+                subprocess.run(["ip", "-n", name, "link", "set", "lo", "up"], check=True)
+                wait_for(lambda: agent.sent > before + 1, SECONDS)
+                agent.end()
     assert longest_gap(database, url) < CUT_SECONDS / 2
 
 
