@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { RunEntry } from "../src/api/types";
-import { chosenFields, conditionsOf, coursePaths, dotsOf, fieldsOf, meets, scaleOf, textOf } from "../src/pages/runs/fields";
+import { axesOf, axisOf, chosenFields, conditionsOf, coursePaths, dotsOf, fieldsOf, meets, scaleOf, textOf, variedParams } from "../src/pages/runs/fields";
 
 const run = (part: Partial<RunEntry>): RunEntry => ({ id: "a", name: "train", state: "succeeded", gpus: null, user: null, began: 0, duration_seconds: 60, mean_utilization_percent: null, peak_memory_bytes: null, energy_joules: null, energy_source: null, idle_share: null, waited_seconds: null, group: null, tags: [], command: null, last_values: {}, params: null, ...part }) as RunEntry;
 const RUNS = [
@@ -24,6 +24,20 @@ test("the address chooses columns and their order of fields; without it the usua
   assert.deepEqual(chosenFields("util,nothing,param:lr", FIELDS).map((one) => one.id), ["util", "param:lr"]);
   assert.ok(chosenFields(null, FIELDS).some((one) => one.id === "value:loss"));
   assert.ok(!chosenFields(null, FIELDS).some((one) => one.id === "param:opt"));
+});
+
+test("a group is drawn by the parameters in which its runs differ, then by what came of them", () => {
+  const group = [0.1, 0.01].flatMap((lr) => [1, 2].map((seed) => run({ id: `${lr} ${seed}`, params: { lr, seed, opt: "sgd", job: String(seed) }, last_values: { loss: lr + seed } })));
+  const fields = fieldsOf(group);
+  assert.deepEqual(variedParams(group, fields).map((one) => one.title), ["lr", "seed"]);
+  assert.deepEqual(axesOf(group, fields).map((one) => one.title), ["lr", "seed", "loss", "duration"]);
+  assert.deepEqual(chosenFields(null, fields, variedParams(group, fields)).map((one) => one.title), ["lr", "seed", "loss", "state", "duration"]);
+  const lr = axisOf(group, fields.find((one) => one.id === "param:lr")!);
+  assert.deepEqual([lr.at(group[0]!), lr.at(group[3]!), lr.at(run({ params: {} }))], [1, 0, null]);
+  const words = axisOf(RUNS, field("param:opt"));
+  assert.deepEqual([words.at(RUNS[0]!), words.at(RUNS[1]!), words.low], [1, 0, "adamw"]);
+  const same = axisOf([group[0]!], fields.find((one) => one.id === "param:lr")!);
+  assert.equal(same.at(group[0]!), 0.5);
 });
 
 test("conditions are read by name, all must hold, and an unknown value meets none", () => {

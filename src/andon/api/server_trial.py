@@ -9,11 +9,9 @@ import os
 import signal
 import subprocess
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -22,15 +20,18 @@ from andon.api.benchmark import BenchmarkResult, DevicesUnderTest, order_of, run
 from andon.errors import AndonError, Unavailable
 from andon.host.processes.child_output import die_with_parent
 from andon.jobs.rules.server_trial import ServerTrial
-from andon.units import human_bytes, human_seconds
+from andon.model.device import Snapshot
+from andon.node.calls import FAILURES, CallLimits, SentRequest, Target, call
+from andon.node.server import plain_words
+from andon.runs.rules.sampled import run_devices
+from andon.units import human_seconds
 from andon.work.preparing import free_port
+from andon.work.probe.trial_readings import MemoryReturn
 from andon.work.rules.map.template import filled
 
 POLL_SECONDS = 0.2
-ANSWER_SECONDS = 5.0  # of one health check
+ANSWER_LIMITS = CallLimits(timeout_seconds=5.0, most_bytes=1 << 20)  # of one health check
 GRACE_SECONDS = 10.0
-BACK_SECONDS = 30.0  # for the driver to give the server's memory back
-SLACK_BYTES = 512 << 20
 
 
 class TrialServer:
@@ -56,18 +57,18 @@ class TrialServer:
 
     def wait_ready(self) -> None:
         """Waits until the health check succeeds; raises Unavailable if it never does."""
+        place = urlsplit(self._health)
+        asked = SentRequest("GET", (place.path or "/") + (f"?{place.query}" if place.query else ""))
         until, last = time.monotonic() + self._trial.ready_seconds, "no answer"
         while time.monotonic() < until:
             self.check_alive("before it was ready")
             try:
-                with urllib.request.urlopen(self._health, timeout=ANSWER_SECONDS) as answer:  # noqa: S310
-                    if answer.status == 200:
-                        return
-                    last = f"HTTP {answer.status}"
-            except urllib.error.HTTPError as error:
-                last = f"HTTP {error.code}"
-            except (OSError, ValueError) as error:
-                last = str(getattr(error, "reason", error))
+                answer = call(Target(f"{place.scheme}://{place.netloc}"), asked, ANSWER_LIMITS)
+                if answer.status == 200:
+                    return
+                last = f"HTTP {answer.status}"
+            except FAILURES as error:
+                last = plain_words(error)
             time.sleep(POLL_SECONDS)
         waited = human_seconds(self._trial.ready_seconds)
         raise Unavailable(f"the server was not ready within {waited}: {last}")
@@ -111,21 +112,26 @@ def _tried(trial: ServerTrial) -> int:
     port = free_port()
     if port is None:
         raise Unavailable("no free port for the server")
-    before = _used_bytes()
+    snapshot, uuids = _devices()
+    devices = run_devices(snapshot, uuids)
+    memory = MemoryReturn(library.shared(), devices, snapshot.simulated)
     with TrialServer(trial, port) as server:
         server.wait_ready()
-        results = [_loaded(trial, server, dict(load)) for load in trial.loads]
-    _check_memory(before)
+        results = [_loaded(trial, server, dict(load), uuids) for load in trial.loads]
+    if left := memory.wait():
+        print(f"andon: {left}", flush=True)
     return 0 if all(one.figures.done for one in results) else 1
 
 
-def _loaded(trial: ServerTrial, server: TrialServer, load: dict[str, Any]) -> BenchmarkResult:
+def _loaded(
+    trial: ServerTrial, server: TrialServer, load: dict[str, Any], uuids: tuple[str, ...]
+) -> BenchmarkResult:
     order = order_of(server.url, load)
     names = ("rate", "concurrency", "model")
     varied: dict[str, Any] = {name: load[name] for name in names if name in load}
     found = run_load(
         order,
-        DevicesUnderTest(tuple(_visible())),
+        DevicesUnderTest(uuids),
         name=trial.name,
         params={**trial.params, **varied},
         group=trial.group,
@@ -140,25 +146,7 @@ def _loaded(trial: ServerTrial, server: TrialServer, load: dict[str, Any]) -> Be
     return found
 
 
-def _visible() -> Mapping[str, int | None]:
-    """The devices that this process sees, and how much of their memory is used."""
+def _devices() -> tuple[Snapshot, tuple[str, ...]]:
+    """The devices that this process sees: those of the job's lease."""
     snapshot = library.shared().once(with_host=False)
-    return {
-        status.device.uuid: None if status.sample is None else status.sample.memory_used_bytes
-        for status in snapshot.devices
-        if status.visible
-    }
-
-
-def _used_bytes() -> int:
-    return sum(used or 0 for used in _visible().values())
-
-
-def _check_memory(before: int) -> None:
-    """Prints a warning if the memory of the server does not come back."""
-    until = time.monotonic() + BACK_SECONDS
-    while (more := _used_bytes() - before) > SLACK_BYTES:
-        if time.monotonic() >= until:
-            print(f"andon: {human_bytes(more)} of memory did not come back", flush=True)
-            return
-        time.sleep(POLL_SECONDS)
+    return snapshot, tuple(s.device.uuid for s in snapshot.devices if s.visible)

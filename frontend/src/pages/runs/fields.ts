@@ -36,6 +36,7 @@ const OWN: RunField[] = [
   word("tags", (run) => run.tags.join(", ") || null),
   word("command", (run) => run.command),
 ];
+const OF_A_GROUP = new Set(["state", "duration", "util", "peak", "energy"]);
 const FIRST = new Set(["state", "GPUs", "user", "began", "duration", "util", "peak", "energy", "group", "tags", "command"]);
 
 /** The fields that any of these runs has. */
@@ -58,9 +59,50 @@ function plainly(value: string | number | boolean | null | undefined): number | 
   return typeof number === "number" && Number.isFinite(number) ? number : String(value);
 }
 
-/** Those of the address; else the usual ones, and the first values that runs logged. */
-export function chosenFields(text: string | null, fields: RunField[]): RunField[] {
+/** Parameters that tell jobs apart, not what they do. */
+const OF_A_JOB = new Set(["param:job", "param:attempt"]);
+const MOST_AXES = 8;
+
+/** The parameters in which runs differ: what a sweep is about. */
+export function variedParams(runs: RunEntry[], fields: RunField[]): RunField[] {
+  return fields.filter((field) => field.id.startsWith("param:") && !OF_A_JOB.has(field.id) && new Set(runs.map(field.of).filter((value) => value !== null)).size > 1);
+}
+
+/** What a group is drawn by, from left to right: its parameters, then what came of them. */
+export function axesOf(runs: RunEntry[], fields: RunField[]): RunField[] {
+  const known = fields.filter((field) => field.number && runs.some((run) => field.of(run) !== null));
+  const logged = known.filter((field) => field.id.startsWith("value:")).slice(0, 4);
+  const cost = known.filter((field) => ["duration", "energy"].includes(field.id));
+  return [...variedParams(runs, fields), ...logged, ...cost].slice(0, MOST_AXES);
+}
+
+export interface Axis {
+  field: RunField;
+  /** Where a value stands, from 0 to 1; null if it is not known. */
+  at: (run: RunEntry) => number | null;
+  low: string;
+  high: string;
+}
+
+/** An axis of numbers is a scale; one of words has a place for each, in their order. */
+export function axisOf(runs: RunEntry[], field: RunField): Axis {
+  const values = [...new Set(runs.flatMap((run) => field.of(run) ?? []))];
+  if (field.number && values.every((value) => typeof value === "number")) {
+    const [low, high] = [Math.min(...(values as number[])), Math.max(...(values as number[]))];
+    const log = low > 0 && high / low >= 100;
+    const place = (value: number) => (high === low ? 0.5 : log ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low));
+    const at = (run: RunEntry) => (typeof field.of(run) === "number" ? place(field.of(run) as number) : null);
+    return { field, at, low: field.text(low), high: field.text(high) };
+  }
+  const words = values.map(String).sort();
+  const at = (run: RunEntry) => (field.of(run) === null ? null : words.length < 2 ? 0.5 : words.indexOf(String(field.of(run))) / (words.length - 1));
+  return { field, at, low: words[0] ?? "", high: words.at(-1) ?? "" };
+}
+
+/** Those of the address; else the usual ones, and the first values that runs logged; of a group its parameters first. */
+export function chosenFields(text: string | null, fields: RunField[], varied: RunField[] = []): RunField[] {
   if (text !== null) return text.split(",").flatMap((id) => fields.find((field) => field.id === id) ?? []);
+  if (varied.length) return [...varied, ...fields.filter((field) => field.id.startsWith("value:")).slice(0, 4), ...fields.filter((field) => OF_A_GROUP.has(field.id))];
   const logged = fields.filter((field) => field.id.startsWith("value:")).slice(0, 2);
   return fields.filter((field) => FIRST.has(field.id) || logged.includes(field));
 }

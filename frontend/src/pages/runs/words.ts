@@ -53,7 +53,7 @@ export const FILTERS = [["state", "state", "states"], ["model", "GPU", "models"]
 
 /** So many are loaded at once where they are sorted, filtered by a value, or drawn. */
 export const MOST_LOADED = 500;
-export const wantsAll = (query: URLSearchParams): boolean => ["sort", "where", "scatter"].some((name) => query.has(name));
+export const wantsAll = (query: URLSearchParams): boolean => ["sort", "where", "scatter", "group"].some((name) => query.has(name));
 
 /** What is sent: the filters of the address, and the search. */
 export function requestOf(query: URLSearchParams, search: string): string {

@@ -136,7 +136,7 @@ class MemoryReturn:
                 waited = human_seconds(self._wait_seconds)
                 return (
                     f"{name} still held {human_bytes(used)} {waited} after the trial before this "
-                    f"one ({human_bytes(before)} when probing began)"
+                    f"one ({human_bytes(before)} before)"
                 )
         return None
 

@@ -99,9 +99,11 @@ def apart(
     choices: Choices, words: Sequence[str]
 ) -> "tuple[list[str], dict[str, tuple[OpenCluster, list[str]]]]":
     """Returns the words that mean jobs of this machine, and by cluster those of others with their
-    ids: lab:4711. A word whose beginning names no cluster is one of this machine."""
+    ids: lab:4711. A word whose beginning names no cluster is one of this machine, or a group of
+    jobs that were submitted to clusters."""
+    words = [one for word in words for one in (_group_elsewhere(word) or [word])]
     if not any(":" in word for word in words):
-        return list(words), {}
+        return words, {}
     from andon.registry import CLUSTERS
 
     known = {one.name: one for one in clusters_of(choices)}
@@ -118,6 +120,20 @@ def apart(
         else:
             here.append(word)
     return here, elsewhere
+
+
+def _group_elsewhere(word: str) -> list[str]:
+    """The jobs on clusters that are of a group; empty if none is."""
+    from andon.jobs.folder import SUBMISSIONS, jobs_path
+
+    if ":" in word or not (jobs_path() / SUBMISSIONS).is_dir():
+        return []
+    from andon.jobs.clusters.notes import recent_notes
+    from andon.jobs.rules.cluster_views import named
+    from andon.jobs.rules.polling import PAST_SECONDS
+
+    notes = [n for n in recent_notes(time.time() - PAST_SECONDS) if n.submission.job.group == word]
+    return [named(note.cluster, note.id) for note in notes if note.id is not None]
 
 
 def one_apart(choices: Choices, word: str) -> "tuple[OpenCluster, str] | None":

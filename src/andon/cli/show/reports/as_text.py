@@ -66,7 +66,7 @@ def _column(block: Grid, place: int) -> TableColumn[tuple[str, ...]]:
     return TableColumn(
         block.columns[place].upper(),
         lambda row: say(row[place]),
-        rank=place,
+        rank=block.ranks[place] if block.ranks else place,
         right=not words,
         elastic=8 if words else 0,
     )

@@ -12,11 +12,13 @@ class Facts(Struct, frozen=True):
 
 
 class Grid(Struct, frozen=True):
-    """A table; its first columns are text, the others numbers."""
+    """A table; its first columns are text, the others numbers. Where not all columns fit, those
+    with the lowest ranks are shown; without ranks the first ones."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     words: int = 1
+    ranks: tuple[int, ...] = ()
 
 
 class Sentences(Struct, frozen=True):

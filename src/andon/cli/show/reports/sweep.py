@@ -67,7 +67,12 @@ def sweep_grid(table: SweepTable) -> Grid:
         )
         for row in table.rows
     )
-    return Grid(columns, rows, words=len(table.params) + len(table.over))
+    words = len(table.params) + len(table.over)
+    ranked = len(table.by) or len(names)  # the measures that matter before state and mark
+    ends = len(columns) - 2
+    order = [*range(words + ranked), ends, ends + 1, *range(words + ranked, ends)]
+    ranks = tuple(order.index(place) for place in range(len(columns)))
+    return Grid(columns, rows, words, ranks)
 
 
 def best_sentences(table: SweepTable, found: Sequence[SweepBest]) -> list[str]:
