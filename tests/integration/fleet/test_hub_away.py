@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.fleet.test_hub import notifying
 from tests.integration.serving import serving
 from tests.support.homes import own_folders
 from tests.support.postgres import server
-from tests.support.receiving import receiving, status
+from tests.support.receiving import notifying, receiving, status
 from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.process, pytest.mark.long]
