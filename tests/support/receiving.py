@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.support.waiting import wait_for
@@ -95,3 +96,11 @@ def receiving(*replies: Reply, port: int = 0) -> Iterator[Receiver]:
         yield receiver
     finally:
         receiver.close()
+
+
+def notifying(folder: Path, who: str, people: Receiver) -> str:
+    """Returns a file of settings with a webhook."""
+    file = folder / f"{who}.toml"
+    url = f"http://127.0.0.1:{people.port}/{who}"
+    file.write_text(f'[[alerts.notifier]]\nname = "people"\nkind = "webhook"\nurl = "{url}"\n')
+    return str(file)
