@@ -94,6 +94,7 @@ test("the server's lamp counts, unless the device's state has changed since", ()
   const soon = serverLamps({ at: 20, devices: [{ uuid: "GPU-1", lamp: "ring", status: "getting too hot", reason: "GPU 1 is too hot: 91 °C (alert above 80 °C)", lit_by: null, soon: { id: "x", message: "GPU 1 is too hot: 91 °C (alert above 80 °C)", fires_in_seconds: 40 } }] } as never);
   assert.equal(lampOf(device({}), soon, 21).reason, "alert in 40 s: 91 °C (alert above 80 °C)");
   assert.equal(shortened("GPU 6:1 is thermally throttled at 89 °C"), "thermally throttled at 89 °C");
+  assert.equal(shortened("GPU 0 runs 33 % below its maximum clock (up to 20 % is normal), 100 % of 3 min"), "runs 33 % below its maximum clock, 100 % of 3 min");
 });
 
 test("the headline without a server's word counts and names", () => {

@@ -34,7 +34,9 @@ test("a bar has what is in use, each part of the model, what the server adds, an
 });
 
 test("GPUs that look the same are one row with their number", () => {
-  assert.deepEqual(alike([FIT, { ...FIT, uuid: "GPU-1" }, { ...FIT, free_bytes: 10 }]).map((one) => one.count), [2, 1]);
+  const [first, rest] = alike([FIT, { ...FIT, uuid: "GPU-1", label: "7" }, { ...FIT, free_bytes: 10 }]);
+  assert.deepEqual(first?.labels, [FIT.label, "7"], "none of them is left out");
+  assert.equal(rest?.labels.length, 1);
 });
 
 test("known models are suggested by what is typed so far", () => {

@@ -1,8 +1,8 @@
-/** node:assert/strict, for which a no-break space is a space: tests are written with those of a keyboard. */
+/** node:assert/strict, for which a no-break space is a space and a word joiner nothing: tests are written with those of a keyboard. */
 import strict from "node:assert";
 
 function plain(value: unknown): unknown {
-  if (typeof value === "string") return value.replaceAll("\u00a0", " ");
+  if (typeof value === "string") return value.replaceAll("\u00a0", " ").replaceAll("\u2060", "");
   if (Array.isArray(value)) return value.map(plain);
   if (value && Object.getPrototypeOf(value) === Object.prototype) return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, plain(one)]));
   return value;

@@ -19,6 +19,9 @@ CELLS = (
     "import andon\nandon.snapshot()",
     "%%andon broken\nraise ValueError('<b>oh</b>')",
     "%%andon --gpus 1 mine\nimport os\nprint(os.environ['CUDA_VISIBLE_DEVICES'])",
+    "from andon.callbacks.training import TrainingMonitor\n"
+    "fit = TrainingMonitor(name='cell', quiet=True)\nfit.fit_begins(None)\n1 / 0",
+    "while fit.run.ended is None:\n    time.sleep(0.1)\nfit.run.ended.message",
     "%andon top",
     "%andon nothing",
     "from andon.model.run.record import RunRow, RunKind, RunState\n"
@@ -86,10 +89,15 @@ def test_a_cell_is_recorded_and_says_what_it_used(executed: Any) -> None:
     assert "GPU 0 · " in plain(executed, "%%andon broken")
 
 
+def test_a_fit_that_fails_in_a_cell_is_ended(executed: Any) -> None:
+    """Keras and Transformers tell callbacks nothing of an error."""
+    assert "division by zero" in plain(executed, "while fit.run.ended")
+
+
 def test_a_cell_with_a_lease_sees_its_devices_alone(executed: Any) -> None:
     assert "SIM-" in plain(executed, "%%andon --gpus 1 mine")
     late = plain(executed, "%%andon --gpus 1\n")
-    assert "CUDA was initialised in cell [14] before" in late
+    assert "CUDA was initialised in cell [16] before" in late
     assert "Restart the kernel" in late
     (mistake,) = outputs(executed, "%%andon --what")
     assert "is not understood" in mistake["evalue"]

@@ -64,6 +64,7 @@ class Slurm(Struct, frozen=True):
             again = daemon("slurmctld", "-D", log=log, **self.environment)
             self.daemons["slurmctld"] = self.running_daemons.enter_context(again)
             wait_until(lambda: _is_up(self), "the controller")
+            wait_until(lambda: _hears_its_nodes(self), "its nodes")  # jobs get no devices before
 
     @contextmanager
     def running(self, script: Path, *launcher: str) -> Iterator[tuple[str, int]]:
@@ -208,6 +209,12 @@ def _is_up(cluster: Slurm) -> bool:
         return " is UP" in cluster("scontrol", "ping")
     except AssertionError:
         return False
+
+
+def _hears_its_nodes(cluster: Slurm) -> bool:
+    """Whether all nodes have registered: until then they are unknown, or marked with a star."""
+    states = cluster("sinfo", "-hN", "--format=%t").split()
+    return not any(state.startswith("unk") or state.endswith("*") for state in states)
 
 
 def _is_idle(cluster: Slurm) -> bool:

@@ -121,7 +121,7 @@ export function spread(kind: ChartKind, found: Summary | null): string {
   const high = text(kind, found.max);
   const unit = /\s.*/.exec(mean)?.[0] ?? "";
   const bare = low.endsWith(unit) && high.endsWith(unit) ? -unit.length || undefined : undefined;
-  return low === high ? mean : `mean ${mean} (${low.slice(0, bare)}–${high.slice(0, bare)})`;
+  return low === high ? mean : `mean ${mean} (${low.slice(0, bare)}–\u2060${high.slice(0, bare)})`;
 }
 
 /** The reading of this instant, as the rest of the page shows it. */

@@ -48,16 +48,22 @@ export function partsOf(fit: EstimateFit, needs: Needs | null): { parts: Part[];
   return { parts, free: Math.max(0, left), over: Math.max(0, -left) };
 }
 
+/** GPUs that look the same, in one row. */
+export interface Alike {
+  fit: EstimateFit;
+  labels: string[];
+}
+
 /** Those that look the same stand together, the ones that fit first: eight H100 that are not here are one row. */
-export function alike(fits: EstimateFit[]): { fit: EstimateFit; count: number }[] {
-  const found = new Map<string, { fit: EstimateFit; count: number }>();
+export function alike(fits: EstimateFit[]): Alike[] {
+  const found = new Map<string, Alike>();
   for (const fit of fits) {
     const key = JSON.stringify([fit.name, fit.total_bytes, fit.free_bytes, fit.now, fit.empty, fit.reason]);
     const known = found.get(key);
-    if (known) known.count += 1;
-    else found.set(key, { fit, count: 1 });
+    if (known) known.labels.push(fit.label);
+    else found.set(key, { fit, labels: [fit.label] });
   }
-  const rank = ({ fit }: { fit: EstimateFit }) => (fit.now ? 0 : fit.empty ? 1 : 2);
+  const rank = ({ fit }: Alike) => (fit.now ? 0 : fit.empty ? 1 : 2);
   return [...found.values()].sort((a, b) => rank(a) - rank(b));
 }
 

@@ -60,11 +60,11 @@ function soonOf({ soon }: BoardDevice): string | null {
   return soon && seconds !== null ? `alert in ${duration(seconds)}: ${unbroken(shortened(soon.message) ?? "")}` : null;
 }
 
-/** A reason without the device and the condition, which are shown beside it. */
+/** A reason without the device and the condition, which are shown beside it, and without what is usual. */
 export function shortened(reason: string | null): string | null {
   const over = /^GPU [\d:]+ was [^(]*\(([^)]*)\); (.*)$/.exec(reason ?? "");
   if (over) return `${over[1]}; ${over[2]}`;
-  return reason?.replace(/^GPU [\d:]+ (?:[^:]*: |is |was )?/, "") ?? null;
+  return reason?.replace(/^GPU [\d:]+ (?:[^:]*: |is |was )?/, "").replace(/ \(up to \S+\s% is normal\)/, "") ?? null;
 }
 
 const RANK: Record<Colour, number> = { red: 4, amber: 3, grey: 2, ring: 1, green: 0, info: 0 };

@@ -3,7 +3,7 @@ import { type ReactNode, useEffect, useState } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { get, Problem, send } from "../api/client";
 import type { Estimate, EstimateFit, EstimateNames } from "../api/types";
-import { alike, optionsOf, parameterText, partsOf, requestOf, suggested } from "../lib/estimating";
+import { type Alike, alike, optionsOf, parameterText, partsOf, requestOf, suggested } from "../lib/estimating";
 import { count, gib, inGib, unbroken } from "../lib/format";
 import type { Colour } from "../lib/lamps";
 import { keep, useRoute } from "../lib/router";
@@ -159,7 +159,7 @@ function Answer({ found }: { found: Estimate }) {
         </dl>
       )}
       {needs && needs.kv_bytes === null && found.engine !== "training" && <p className="dim">The KV cache is not known from this: paste its config.json.</p>}
-      <ul className="fits">{rows.map(({ fit, count: number }) => <FitRow key={fit.uuid} fit={fit} number={number} found={found} widest={widest} />)}</ul>
+      <ul className="fits">{rows.map(({ fit, labels }) => <FitRow key={fit.uuid} fit={fit} labels={labels} found={found} widest={widest} />)}</ul>
       {known.length > 0 && (
         <ul className="plain run-legend">
           {[...legend].map(([name, shade]) => <li key={name}><i className={shade === null ? "taken" : undefined} style={shade === null ? undefined : { background: `var(${shade})` }} />{name === "more cache" ? "what the server adds for its cache" : name === "in use" && found.elsewhere ? "kept by the driver" : name}</li>)}
@@ -173,7 +173,7 @@ function Answer({ found }: { found: Estimate }) {
   );
 }
 
-function FitRow({ fit, number, found, widest }: { fit: EstimateFit; number: number; found: Estimate; widest: number }) {
+function FitRow({ fit, labels, found, widest }: Alike & { found: Estimate; widest: number }) {
   const drawn = partsOf(fit, found.per_gpu);
   const state = found.elsewhere ? "ok" : (live.device(fit.uuid)?.state ?? "ok");
   const gone = state === "ok" || state === "asleep" ? null : state === "lost" ? "lost" : "not responding";
@@ -182,7 +182,7 @@ function FitRow({ fit, number, found, widest }: { fit: EstimateFit; number: numb
   const wide = (bytes: number) => `${(100 * bytes) / widest}%`;
   return (
     <li className={gone ? "fit gone" : fit.now ? "fit now" : fit.empty ? "fit later" : "fit never"}>
-      <span><b>{found.elsewhere ? `${number} × ${fit.name}` : `GPU ${fit.label}`}</b> <span className="dim">{found.elsewhere ? "" : fit.name}</span></span>
+      <span><b>{found.elsewhere ? `${labels.length} × ${fit.name}` : `GPU ${labels.join(", ")}`}</b> <span className="dim">{found.elsewhere ? "" : fit.name}</span></span>
       <span className="fit-bar" role="img" aria-label={says} title={says}>
         {gone && <span className="whole-gpu" style={{ width: wide(fit.total_bytes ?? widest) }} />}
         {!gone && drawn && fit.total_bytes && (

@@ -8,7 +8,7 @@ import logging
 import sys
 from typing import Any
 
-from andon.callbacks.training import TrainingMonitor, has_system_monitor, missing, tell_config
+from andon.callbacks.training import TrainingMonitor, has_system_monitor, missing
 
 try:
     from keras.callbacks import Callback
@@ -37,7 +37,7 @@ class GpuMonitorCallback(TrainingMonitor, Callback):
         self.fit_begins(steps * epochs if steps and epochs else None, None, ranks)
 
     def on_train_end(self, logs: Any = None) -> None:
-        tell_config(self.config_values())
+        self.tell_config()
         self.end()
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -58,7 +58,7 @@ class GpuMonitorCallback(TrainingMonitor, Callback):
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         if logs is not None:
             self.logged(self._clock.steps, logs)
-            tell_config(self.config_values())
+            self.tell_config()
             logs.update(self.values(logs, has_system_monitor()))
 
     def on_test_begin(self, logs: Any = None) -> None:

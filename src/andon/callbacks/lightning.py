@@ -54,13 +54,14 @@ class GpuMonitorCallback(TrainingMonitor, Callback):
         self.end(exception)
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        self.note("epoch", number=trainer.current_epoch)
+        self._epoch = trainer.current_epoch
+        self.note("epoch", number=self._epoch)
         self.resumed()
 
     def on_train_batch_start(
         self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int
     ) -> None:
-        self.step_begins((trainer.current_epoch, batch_idx))
+        self.step_begins((self._epoch, batch_idx))
         if self._logged_at is not None:  # after the framework has logged: nothing is waited for
             step, self._logged_at = self._logged_at, None
             self.logged(step, trainer.logged_metrics)
@@ -68,7 +69,7 @@ class GpuMonitorCallback(TrainingMonitor, Callback):
     def on_train_batch_end(
         self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
-        self.step_ends((trainer.current_epoch, batch_idx), *size_of(batch))
+        self.step_ends((self._epoch, batch_idx), *size_of(batch))
         step, every = trainer.global_step, trainer.log_every_n_steps
         logs = bool(every) and step % every == 0
         if logs:
@@ -106,6 +107,7 @@ class GpuMonitorCallback(TrainingMonitor, Callback):
         self._trainer.strategy.barrier("andon")
 
     _trainer: Any = None
+    _epoch = 0
     _logged_at: int | None = None
 
     def _recording(self, trainer: Any) -> bool:

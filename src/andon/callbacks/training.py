@@ -4,6 +4,7 @@ A hook of the loop only counts and queues: a thread writes the lines each second
 never waits for a file, a driver or a server.
 """
 
+import atexit
 import logging
 import os
 import signal
@@ -11,8 +12,9 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal
@@ -68,6 +70,8 @@ class TrainingMonitor(GpuMonitorCallback):
     def _reset(self) -> None:
         self._clock, self._rates = StepClock(), StepRates()
         self._queue: deque[RunLine] = deque(maxlen=MOST_QUEUED)
+        self._later: deque[Callable[[], object]] = deque(maxlen=MOST_QUEUED)
+        self._seen: BaseException | None = None
         self._values: dict[str, float] = {}
         self._config_values: dict[str, str] = {}
         self._total: float | None = None
@@ -108,6 +112,8 @@ class TrainingMonitor(GpuMonitorCallback):
         )  # fmt: skip
         self.begin()
         self._config_values = {f"{PREFIX}run": self._run.id or ""}
+        self._seen = _last_error()
+        atexit.register(self._left)
         self._pulse = threading.Thread(target=self._beat, name="andon training", daemon=True)
         self._pulse.start()
         if threading.current_thread() is threading.main_thread():
@@ -124,7 +130,9 @@ class TrainingMonitor(GpuMonitorCallback):
         pulse, self._pulse = self._pulse, None
         if pulse is not None:
             self._over.set()
-            pulse.join(2 * LINE_SECONDS)
+            if pulse is not threading.current_thread():
+                pulse.join(2 * LINE_SECONDS)
+            atexit.unregister(self._left)
             self._note_steps(time.monotonic())
             self._explain(error)
             self._write_queue()
@@ -132,6 +140,11 @@ class TrainingMonitor(GpuMonitorCallback):
             if signal.getsignal(signal.SIGTERM) == self._terminated:
                 signal.signal(signal.SIGTERM, signal.SIG_DFL)
         super().end(error)
+
+    def _left(self) -> None:
+        """Ends a fit that the program left by an error which its framework told no callback."""
+        error = _last_error()
+        self.end(None if error is self._seen else error)
 
     def _terminated(self, number: int, frame: FrameType | None) -> None:
         self.end(StoppedBySigterm())
@@ -227,13 +240,25 @@ class TrainingMonitor(GpuMonitorCallback):
         found, self._config_values = self._config_values, {}
         return {} if self._trackers == "none" else found
 
+    def tell_config(self) -> None:
+        """Adds the config values to the tracker's run that this process has open, for frameworks
+        whose callbacks cannot. Trackers may ask a server for it: the thread does it."""
+        values = self.config_values()
+        wandb, mlflow = sys.modules.get("wandb"), sys.modules.get("mlflow")
+        if values and wandb is not None and wandb.run is not None:
+            self._later.append(partial(wandb.run.config.update, values))
+        if values and mlflow is not None and (run := mlflow.active_run()) is not None:
+            self._later.append(partial(mlflow.log_params, values, run_id=run.info.run_id))
+
     # The thread.
 
     def _note_steps(self, now: float) -> None:
+        from andon.model.run.record import WAITED
+
         self._noted, share = now, self._clock.waiting_share(now)
         line = self._rates.take(self._clock, now)
         if share is not None:
-            line["waiting_for_data_percent"] = round(100 * share, 2)
+            line[WAITED] = round(100 * share, 2)
         if line and self._total:
             line["total_steps"] = self._total
         self.logged(self._clock.steps, line)
@@ -246,10 +271,15 @@ class TrainingMonitor(GpuMonitorCallback):
             self._safely(self._write_queue)
             self._safely(lambda: next(lines, None))
             self._safely(self._count)
+            while self._later:
+                self._safely(self._later.popleft())
             if over:
                 return
+            if _last_error() is not self._seen:  # a notebook's cell has failed, and goes no further
+                self._left()
+                return
 
-    def _safely(self, call: Any) -> None:
+    def _safely(self, call: Callable[[], object]) -> None:
         try:
             call()
         except Exception as error:  # noqa: BLE001 - logged, and training goes on
@@ -320,16 +350,10 @@ def _batches(error: BaseException) -> Iterator[Any]:
         yield from (frame.f_locals[name] for name in BATCHES if name in frame.f_locals)
 
 
-def tell_config(values: Mapping[str, str]) -> None:
-    """Adds config values to the tracker's run that this process has open, for frameworks whose
-    callbacks cannot: the tracker's own, which the framework or the program began."""
-    wandb, mlflow = sys.modules.get("wandb"), sys.modules.get("mlflow")
-    with suppress(Exception):  # a tracker's trouble is its own
-        if values and wandb is not None and wandb.run is not None:
-            wandb.run.config.update(dict(values))
-    with suppress(Exception):
-        if values and mlflow is not None and mlflow.active_run() is not None:
-            mlflow.log_params(dict(values))
+def _last_error() -> BaseException | None:
+    """Returns the latest error that reached the top of the program, or of a notebook's cell."""
+    error: BaseException | None = getattr(sys, "last_value", None)
+    return error
 
 
 def has_system_monitor() -> bool:

@@ -94,3 +94,28 @@ def test_a_full_disk_stops_no_loop(disk: Path, monkeypatch: pytest.MonkeyPatch) 
     done = subprocess.run(program, capture_output=True, text=True, timeout=90, env={**os.environ})
     assert done.returncode == 0, done.stderr
     assert "the run is not recorded" in done.stderr
+
+
+FAILED = """
+from types import SimpleNamespace
+from andon.callbacks.training import TrainingMonitor
+
+fit = TrainingMonitor(name="fit")
+fit.fit_begins(None)
+fit.step_begins(0)
+fit.step_ends(0)
+
+def train_step(batch):
+    raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+train_step({"input_ids": SimpleNamespace(shape=(8, 2048))})
+"""
+
+
+def test_an_error_that_no_hook_is_told_of_ends_the_record_with_the_program(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", FAILED], capture_output=True, timeout=90)
+    assert done.returncode == 1
+    (record,) = records(tmp_path / "state")
+    assert record[-1]["state"] == "device_out_of_memory"
+    (oom,) = [line["data"] for line in record if line.get("name") == "out_of_memory"]
+    assert oom["batch_shape"] == {"input_ids": [8, 2048]}

@@ -9,6 +9,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from tests.integration.conftest import andon
 from tests.integration.demo import END_SECONDS, Demo, running_demo
 
 
@@ -110,6 +111,15 @@ def test_only_addresses_of_the_server_become_a_code(demo: Demo) -> None:
     for link in ("http://elsewhere.example/", demo.url.replace("//", "//user@"), ""):
         with pytest.raises(HTTPError, match="422"):
             demo.get(f"/api/qr?link={link}")
+
+
+def test_a_port_that_is_in_use_is_named(demo: Demo) -> None:
+    port = demo.url.rpartition(":")[2]
+    done = andon("demo", "--port", port)
+    assert (done.code, done.err.splitlines()[0]) == (
+        6,
+        f"andon: port {port} on 127.0.0.1 is in use",
+    )
 
 
 def test_it_leaves_nothing_behind(demo: Demo, places: dict[str, Path]) -> None:

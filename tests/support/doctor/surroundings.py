@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from andon.doctor.rules.facts import (
     Clock,
+    Folder,
     ProcVisibility,
     SampleTrial,
     SlurmFacts,
@@ -143,6 +144,11 @@ def systems() -> Iterator[Case]:
     yield case("in a job of Slurm", replace(server(), slurm=in_job), says="Slurm job 42 on n1")
     own_tmp = own(replace(server(), slurm=in_job), book_place="/tmp/andon")
     yield case("in a job with a /tmp of its own", own_tmp, says="a /tmp of its own")
+    shared = Folder("/home/a", kind="nfs4", remote=True)
+    for name, facts in (("job", server()), ("login node", no_gpu())):
+        slurm = in_job if name == "job" else SlurmFacts(commands=True)
+        home = own(replace(facts, slurm=slurm), state=shared)
+        yield case(f"a shared home on a {name} of Slurm", home, says="nfs4|every node has")
 
 
 # Devices.

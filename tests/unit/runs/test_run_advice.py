@@ -35,6 +35,21 @@ CASES: dict[str, tuple[RunReport, list[str]]] = {
             "for a server with few requests"
         ],
     ),
+    "a loop that waited for data": (
+        report(device("1", WAITING, spells=SPELLS), last_values={"waiting_for_data_percent": 41.0}),
+        [
+            "GPU 1 was busy 38 % of the time, idle in stretches of 0.8 s; the loop waited for data "
+            "41 % of the time: the loader starves it (CPU was at 30 %); try more loader workers, "
+            "faster storage or larger batches; normal for a server with few requests"
+        ],
+    ),
+    "a loop that hardly waited for data": (
+        report(device("1", WAITING), last_values={"waiting_for_data_percent": 1.2}),
+        [
+            "GPU 1 was busy 38 % of the time; the loop waited for data 1 % of the time: it is not "
+            "the loader; larger batches, or less work on the CPU between kernels"
+        ],
+    ),
     "a starved loader without spells or CPU": (
         report(device("1", WAITING), cpu=figures(98.0)),
         [

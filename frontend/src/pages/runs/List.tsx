@@ -183,7 +183,7 @@ const NARROW = new Set(["state", "GPUs", "user", "began", "duration", "util"]); 
 function cellOf(field: RunField, run: RunEntry, course: (number | null)[] = []) {
   const read = course.flatMap((value) => value ?? []);
   if (field.id === "util" && run.mean_utilization_percent === null && read.length) return <span title="so far">{percent(read.reduce((a, b) => a + b, 0) / read.length)}</span>;
-  if (field.id === "state") return <><State run={run} />{run.progress && <span className="dim" title={progressText(run.progress, Date.now() / 1000)}> {briefProgress(run.progress, Date.now() / 1000)}</span>}</>;
+  if (field.id === "state") return <><State run={run} />{run.progress && <span className="dim" title={progressText(run.progress, Date.now() / 1000)}> {briefProgress(run.progress, Date.now() / 1000).split(", ").map((part, place) => <span key={place} className={place ? "left" : undefined}>{place > 0 && ", "}{part}</span>)}</span>}</>;
   if (field.id === "GPUs") return <Gpus run={run} />;
   return field.id === "command" ? <code>{textOf(field, run)}</code> : textOf(field, run);
 }

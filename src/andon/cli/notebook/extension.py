@@ -118,7 +118,7 @@ def command_text(words: list[str]) -> str:
         return f"andon {words[0]} is for a terminal: !andon {shlex.join(words)}\n"
     out, error = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(error):
-        run([*words, "--color", "always"] if words else ["status", "--color", "always"])
+        run([*(words or ["status"]), "--color", "always", "--quiet"])
     return out.getvalue() + error.getvalue()
 
 

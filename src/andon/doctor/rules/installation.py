@@ -12,7 +12,7 @@ TIGHT_BYTES = 50 * MIB
 
 def judge(facts: MachineFacts) -> Iterator[Finding]:
     yield from _settings(facts)
-    yield _state(facts.own.state)
+    yield _state(facts.own.state, bool(facts.slurm.job or facts.slurm.commands))
     yield from _packages(facts)
     yield _terminal(facts)
 
@@ -28,7 +28,7 @@ def _settings(facts: MachineFacts) -> Iterator[Finding]:
     yield ok(Check.SETTINGS, words, path=own.config, changed=own.changed)
 
 
-def _state(state: Folder) -> Finding:
+def _state(state: Folder, on_slurm: bool) -> Finding:
     place: dict[str, Value] = {
         "path": state.path,
         "free_bytes": state.free_bytes,
@@ -36,6 +36,12 @@ def _state(state: Folder) -> Finding:
     }
     if not state.path:
         return unknown(Check.STATE, "the state folder is unknown: there is no home folder", **place)
+    if state.remote and on_slurm:
+        words = (
+            f"{state.path} is on a network file system ({state.kind}), as homes are on Slurm: "
+            "every node has the outputs and records of jobs"
+        )
+        return ok(Check.STATE, words, **place)
     if state.remote:
         words = (
             f"{state.path} is on a network file system ({state.kind}): it can hang, and the "

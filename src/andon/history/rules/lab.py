@@ -17,7 +17,7 @@ ROW, PARTS = 2 * MINUTE, 3  # a row of the past, and how many of them come from 
 STEP = PARTS * ROW
 BUSIER_SECONDS = 15.0
 RAW_MS = 120 * MINUTE
-PACES = ((6 * MINUTE, 4_000, 2), (32 * MINUTE, 15_000, 3), (RAW_MS * 2, MINUTE, 3))
+PACES = ((6 * MINUTE, 6_000, 3), (32 * MINUTE, 20_000, 4), (RAW_MS * 2, MINUTE, 3))
 """Up to which age a reading is made every so many milliseconds, and in how many parts."""
 KEPT = frozenset({
     "utilization_percent", "memory_used_bytes", "temperature_celsius", "power_watts",
@@ -66,7 +66,8 @@ def reading(lab: Lab, at: float, within: float = 0.0) -> NodeReadings:
     found = []
     for index in (d.index for d in lab.devices if not lab.is_lost(d.index, at)):
         device = lab.device(index, at)
-        then = max((at, at + within), key=lambda t: behaviour.locate(device, t).phase.load)
+        instants = (at, at + within) if within else (at,)
+        then = max(instants, key=lambda t: behaviour.locate(device, t).phase.load)
         found.append(status_of(device, then))
     return tick_of(Snapshot("simulated", at, True, devices=tuple(found)))
 
@@ -122,11 +123,13 @@ def _mixed(first: NodeReadings, after: NodeReadings, share: float) -> NodeReadin
 
 def _minutes(times: list[int], values: list[int]) -> bytes:
     """Returns rows of one reading each, between two readings on the line that joins them."""
-    found_at, found = [], []
-    for place, (at, value) in enumerate(zip(times, values, strict=True)):
-        follows = place + 1 < len(times) and times[place + 1] == at + STEP
-        rise = values[place + 1] - value if follows else 0
-        for part in range(PARTS):
-            found_at.append(at + part * ROW)
-            found.append(value + rise * part // PARTS)
-    return pack_points(found_at, found)
+    rises = [
+        later - value if after == at + STEP else 0
+        for at, after, value, later in zip(times, times[1:], values, values[1:], strict=False)
+    ]
+    found = [
+        value + rise * part // PARTS
+        for value, rise in zip(values, (*rises, 0), strict=True)
+        for part in range(PARTS)
+    ]
+    return pack_points([at + part for at in times for part in range(0, STEP, ROW)], found)

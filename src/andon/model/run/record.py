@@ -31,6 +31,8 @@ RUN_SCHEMA = "andon.run/1"
 MOST_LINE_BYTES = 4 * 1024 * 1024
 """A longer line is not of a record; the last one holds a series for each device."""
 SERIES_POINTS = 500
+WAITED = "waiting_for_data_percent"
+"""The logged value of callbacks: how much of its time a training loop waited for its batches."""
 SAMPLED = (
     "utilization_percent", "memory_used_bytes", "memory_free_bytes", "memory_utilization_percent",
     "sm_active_percent", "temperature_celsius", "power_watts", "power_limit_watts", "fan_percent",

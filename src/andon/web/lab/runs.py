@@ -35,7 +35,7 @@ from andon.units import GIB
 from andon.web.lab.jobs import OUT_OF_MEMORY, is_recorded, progress_of, run_id, values_of
 
 LIVE_SECONDS = 5.0
-PAST_SAMPLES = 16  # of a run that the lab began with
+PAST_SAMPLES, LIVE_SAMPLES = 16, 64  # of a run that had ended when the lab began, and of others
 NODE = "lab"
 _ENDS = {
     LabOutcome.SUCCEEDED: (RunState.SUCCEEDED, 0, None),
@@ -79,7 +79,8 @@ class LabRuns:
 
     def close(self) -> None:
         self._stopped.set()
-        self._thread.join()
+        if self._thread.ident is not None:  # the server may have found its port in use
+            self._thread.join()
 
     def _follow(self) -> None:
         while not self._stopped.wait(LIVE_SECONDS):
@@ -100,8 +101,9 @@ class _Record:
         until = min(now, work.ended)
         if self._until is None:
             lines += [self._begin(), _facts(work)]
-            step = (until - work.began) / PAST_SAMPLES
-            times = [work.began + 2 + step * n for n in range(PAST_SAMPLES)] if step > 1 else []
+            number = PAST_SAMPLES if now >= work.ended else LIVE_SAMPLES
+            step = (until - work.began) / number
+            times = [work.began + 2 + step * n for n in range(number)] if step > 1 else []
         else:
             times = [until]
         self._until = until

@@ -30,7 +30,7 @@ from andon.cli.show.reports.figures import (
 from andon.cli.show.text import UNKNOWN
 from andon.model.device import reading_label
 from andon.model.naming import title
-from andon.model.run.record import OutOfMemory, RunState
+from andon.model.run.record import WAITED, OutOfMemory, RunState
 from andon.model.throttling import reason_of
 from andon.runs.rules.energy import POWER
 from andon.runs.rules.reports.advice import Advice
@@ -104,6 +104,7 @@ def _summary(report: RunReport) -> Facts | None:
             ("Items", _items(report)),
             ("Begun twice", _begun_twice(report)),
             ("Steps", _steps(report)),
+            ("Waited for data", _waited_for_data(report)),
             ("Last values", _values(report.last_values)),
             (
                 "Waited for GPUs",
@@ -114,6 +115,11 @@ def _summary(report: RunReport) -> Facts | None:
             ("Dropped", f"{report.dropped} lines could not be written" if report.dropped else None),
         ]
     )
+
+
+def _waited_for_data(report: RunReport) -> str | None:
+    share = report.last_values.get(WAITED)
+    return None if share is None else f"{fixed(share)} % of the training"
 
 
 def _waited(report: RunReport) -> bool:

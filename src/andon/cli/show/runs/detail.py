@@ -17,7 +17,7 @@ from andon.cli.show.runs.listing import state_text
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
 from andon.model.naming import short_model
-from andon.model.run.record import RunBegin, RunDevice, RunEnd, RunRow, RunState
+from andon.model.run.record import WAITED, RunBegin, RunDevice, RunEnd, RunRow, RunState
 from andon.runs.rules.fold import RunFold
 from andon.runs.rules.matching import devices_words
 from andon.units import fixed, human_bytes, measured_seconds
@@ -90,6 +90,7 @@ def _facts(shown: RunShown) -> Iterator[tuple[str, str]]:
         "command": begin.command,
         "folder": begin.working_directory,
         "GPU": _chosen(row, begin),
+        "loop": _loop(shown.fold.last_values),
         "group": _group(begin),
         "parent": begin.parent,
         "params": _pairs(begin.params),
@@ -116,6 +117,11 @@ def _chosen(row: RunRow, begin: RunBegin) -> str | None:
     if begin.waited_seconds is not None and begin.waited_seconds >= 1:
         parts.append(f"waited {measured_seconds(begin.waited_seconds)}")
     return "; ".join(parts)
+
+
+def _loop(values: Mapping[str, float]) -> str | None:
+    share = values.get(WAITED)
+    return None if share is None else f"waited for data {fixed(share)} % of the time"
 
 
 def _group(begin: RunBegin) -> str | None:

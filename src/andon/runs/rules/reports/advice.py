@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from andon.model.naming import title
-from andon.model.run.record import RunState
+from andon.model.run.record import WAITED, RunState
 from andon.model.run.use import IdleSpells
 from andon.model.throttling import ThrottleKind, reason_of
 from andon.model.utilisation import BARELY_BUSY_PERCENT
@@ -18,6 +18,7 @@ from andon.units import fixed, human_bytes, human_seconds, measured_seconds
 
 STARVED_PERCENT = 75.0  # below this on average, while it was at work
 OUTSIDE_SHARE = 0.25  # of all idle spells: with more before and after its work, they say little
+HARDLY_PERCENT = 5.0
 PAUSE_SECONDS = 10.0  # longer spells are no loader's
 CPU_BUSY_PERCENT = 90.0
 ALWAYS_PERCENT = 90.0
@@ -89,9 +90,13 @@ def never_used(report: RunReport) -> Iterator[Advice]:
 
 
 def starved_loader(report: RunReport) -> Iterator[Advice]:
-    cpu = report.cpu.mean
+    cpu, waited = report.cpu.mean, report.last_values.get(WAITED)
     for device, said in _waiting(report, pausing=False):
-        if cpu is not None and cpu >= CPU_BUSY_PERCENT:
+        if waited is not None:
+            said += f"; the loop waited for data {fixed(waited)} % of the time"
+        if waited is not None and waited < HARDLY_PERCENT:
+            advice = "it is not the loader; larger batches, or less work on the CPU between kernels"
+        elif cpu is not None and cpu >= CPU_BUSY_PERCENT:
             advice = (
                 f"the loader starves it; CPU was at {fixed(cpu)} %, so do less work there per item"
             )
