@@ -266,6 +266,9 @@ class NodePasts(Protocol):
 
     def alerts(self, node: str) -> AlertStore: ...
 
+    def runs(self, node: str | None) -> RunIndex:
+        """Returns the runs of a node; None: an index that finds those of all."""
+
     def news(self) -> Sequence[Heartbeat]:
         """Returns the heartbeats with notices that no hub has taken yet, oldest first, at most 200;
         of their parts only the report."""

@@ -1,11 +1,15 @@
 """The callback in real trainings of Transformers' Trainer, with what two trackers recorded."""
 
+import os
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import mlflow
 import pytest
+import torch
+from accelerate.state import AcceleratorState
 from transformers import Trainer, TrainingArguments
 
 from andon.callbacks.transformers import GpuMonitorCallback
@@ -83,3 +87,30 @@ def test_heat_stops_a_training_and_a_failed_one_is_ended_by_the_next(
     assert [lines[-1]["state"] for lines in records()] == [
         "succeeded", "stopped", "succeeded", "succeeded"
     ]  # fmt: skip
+
+
+def test_ranks_stop_together(state: Path, records: Callable[[], list[Lines]]) -> None:
+    """Only rank 0 is told to: the other stops at the same step."""
+    torch.multiprocessing.start_processes(rank, (state, free_port()), nprocs=2, start_method="fork")
+    first, second = sorted(records(), key=lambda lines: lines[0]["rank"])
+    assert first[0]["group"] == second[0]["group"]
+    assert "local rank 0 samples" in second[-1]["no_samples_reason"]
+    steps = [[line["step"] for line in lines if "step" in line][-1] for lines in (first, second)]
+    assert steps[0] == steps[1] < 300
+
+
+def rank(number: int, state: Path, port: int) -> None:
+    """One of two processes of a training."""
+    os.environ |= {
+        "RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": "2",
+        "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+    }  # fmt: skip
+    AcceleratorState._reset_state(reset_partial_state=True)
+    threshold = 1 if number == 0 else 200
+    callback = GpuMonitorCallback(thermal_threshold=threshold, action="stop", interval_secs=0.5)
+    train(callback, state, items=1200, max_steps=300, ddp_backend="gloo")
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])

@@ -7,7 +7,6 @@ of the job, so that its end is judged like any other's, out-of-memory errors inc
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from contextlib import suppress
@@ -22,6 +21,8 @@ from andon.errors import AndonError, Unavailable
 from andon.host.processes.child_output import die_with_parent
 from andon.jobs.rules.server_trial import ServerTrial
 from andon.model.device import Snapshot
+from andon.node.calls import FAILURES, CallLimits, SentRequest, Target, call
+from andon.node.server import plain_words
 from andon.runs.rules.sampled import run_devices
 from andon.units import human_seconds
 from andon.work.preparing import free_port
@@ -29,7 +30,7 @@ from andon.work.probe.trial_readings import MemoryReturn
 from andon.work.rules.map.template import filled
 
 POLL_SECONDS = 0.2
-ANSWER_SECONDS = 5.0  # of one health check
+ANSWER_LIMITS = CallLimits(timeout_seconds=5.0, most_bytes=1 << 20)  # of one health check
 GRACE_SECONDS = 10.0
 
 
@@ -45,7 +46,7 @@ class TrialServer:
             stdin=subprocess.DEVNULL,
             env={**os.environ, "PORT": str(port)},
             process_group=0,
-            preexec_fn=die_with_parent,
+            preexec_fn=die_with_parent(),
         )
 
     def __enter__(self) -> "TrialServer":
@@ -56,15 +57,18 @@ class TrialServer:
 
     def wait_ready(self) -> None:
         """Waits until the health check succeeds; raises Unavailable if it never does."""
+        place = urlsplit(self._health)
+        asked = SentRequest("GET", (place.path or "/") + (f"?{place.query}" if place.query else ""))
         until, last = time.monotonic() + self._trial.ready_seconds, "no answer"
         while time.monotonic() < until:
             self.check_alive("before it was ready")
             try:
-                last = _status(self._health)
-            except OSError as error:
-                last = error.strerror or str(error)
-            if last == "HTTP 200":
-                return
+                answer = call(Target(f"{place.scheme}://{place.netloc}"), asked, ANSWER_LIMITS)
+                if answer.status == 200:
+                    return
+                last = f"HTTP {answer.status}"
+            except FAILURES as error:
+                last = plain_words(error)
             time.sleep(POLL_SECONDS)
         waited = human_seconds(self._trial.ready_seconds)
         raise Unavailable(f"the server was not ready within {waited}: {last}")
@@ -84,17 +88,6 @@ class TrialServer:
                 break
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)  # what the server left behind
-
-
-def _status(url: str) -> str:
-    """Asks a server of this machine for its health; returns `HTTP 200`, or another status."""
-    parts = urlsplit(url)
-    place = (parts.hostname or "127.0.0.1", parts.port or 80)
-    request = f"GET {parts.path or '/'} HTTP/1.0\r\nHost: {parts.netloc}\r\n\r\n"
-    with socket.create_connection(place, ANSWER_SECONDS) as connection:
-        connection.sendall(request.encode())
-        words = connection.recv(4096).decode(errors="replace").split(None, 2)
-    return f"HTTP {words[1]}" if len(words) > 1 else "no answer"
 
 
 def main(arguments: list[str]) -> int:

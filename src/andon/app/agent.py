@@ -56,7 +56,7 @@ def report_to(
             stack.callback(shown.close)
         book = (lambda: None) if shown is None else shown.listed
         sources = report_sources(watcher, book, UnfinishedJobs())
-        past = past_sender(folder, lambda: recorder.store, watcher)
+        past = past_sender(settings, folder, lambda: recorder.store, watcher)
         uplink = open_uplink(settings, sampler, link, sources, past, shown, on_sent)
         stack.callback(uplink.close)
         over.wait()

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from andon.app.runs import open_run_finder
 from andon.errors import AndonError, Denied, Invalid
 from andon.fleet.link import HubLink
 from andon.fleet.sending import PastSender
@@ -25,10 +26,14 @@ if TYPE_CHECKING:
     from andon.leases.network import NetworkLeases
     from andon.model.job import JobView
     from andon.model.lease_list import LeaseList
+    from andon.model.run.record import RunRow
     from andon.ports import Store
+    from andon.runs.index import RunFinder
     from andon.sampling.sampler import Sampler
 
 DRAINED = "drained by the hub"
+MOST_RUNS = 200
+"""Looked at for the hub; they are sent while they go on and when they have ended."""
 TOKEN_FILE = "hub-token"  # noqa: S105 - its name
 TOKEN_VARIABLE = "ANDON_HUB_TOKEN"  # noqa: S105
 PIN_FILE, PIN_VARIABLE = "hub-pin", "ANDON_HUB_PIN"
@@ -79,8 +84,26 @@ def report_sources(
     )  # fmt: skip
 
 
-def past_sender(folder: Path, store: "Callable[[], Store]", watcher: "Watcher") -> PastSender:
-    return PastSender(folder, store, watcher.past)
+def past_sender(
+    settings: Settings, folder: Path, store: "Callable[[], Store]", watcher: "Watcher"
+) -> PastSender:
+    return PastSender(folder, store, watcher.past, runs=LatestRuns(settings))
+
+
+class LatestRuns:
+    """This user's latest runs, by the index, which is brought up to date."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._finder: RunFinder | None = None
+
+    def __call__(self) -> "Sequence[RunRow]":
+        from andon.runs.rules.matching import RunQuery
+
+        if self._finder is None:
+            self._finder = open_run_finder(settings=self._settings)
+        self._finder.refresh()
+        return self._finder.index.find(RunQuery(limit=MOST_RUNS))
 
 
 def open_uplink(

@@ -1,4 +1,4 @@
-"""Sends a node's past to its hub: blocks that its store has finished, uses and ended alerts."""
+"""Sends a node's past to its hub: blocks that its store has finished, uses, ended alerts, runs."""
 
 import logging
 import time
@@ -12,11 +12,12 @@ from msgspec import Struct, field
 from andon.alerts.rules.past import Query
 from andon.errors import AndonError, Invalid, Unavailable
 from andon.fleet.link import PAST, HubLink
-from andon.fleet.rules.past import PastPart, due_windows, packed_past
+from andon.fleet.rules.past import PastPart, due_windows, packed_past, runs_since
 from andon.fleet.rules.states import CLOCK_SECONDS
 from andon.history.rules.tiers import DAY_SECONDS, WINDOW_MS, StoredBlock, Tier
 from andon.host.files import read_regular, replace_file
 from andon.model.codec import Time, Whole, Wrong, read
+from andon.model.run.record import RunRow
 from andon.model.wire import dumps, loads
 
 if TYPE_CHECKING:
@@ -52,10 +53,13 @@ class PastSender:
         store: "Callable[[], Store]",
         alerts: "Callable[[Query], Sequence[Alert]]",
         clock: Callable[[], float] = time.time,
+        runs: "Callable[[], Sequence[RunRow]]" = tuple,
     ) -> None:
+        """`runs` returns this node's latest runs."""
         self._file, self._store, self._alerts, self._clock = (
             folder / MARKS_FILE, store, alerts, clock,
         )  # fmt: skip
+        self._runs = runs
         self._marks = self._read()
         self._due = 0.0
 
@@ -105,7 +109,10 @@ class PastSender:
         after = max(self._marks.at - OVERLAP_SECONDS, now - DAY_SECONDS)
         alerts = [one for one in self._alerts(Query(after, limit=200)) if one.fired is not None]
         uses = store.usage(None, after, now)
-        return PastPart(store.devices(), blocks, uses, alerts), windows, now
+        rows = list[RunRow]()
+        with suppress(AndonError):  # an index that cannot be read is looked at again
+            rows = runs_since(self._runs(), max(0.0, self._marks.at - OVERLAP_SECONDS))
+        return PastPart(store.devices(), blocks, uses, alerts, rows), windows, now
 
     def _read(self) -> SentMarks:
         with suppress(OSError, AndonError, Wrong, Invalid):

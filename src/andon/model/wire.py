@@ -137,7 +137,7 @@ def snapshot_line(snapshot: Snapshot) -> str:
 
     Its numbers were checked when they were read, and none of them is NaN.
     """
-    return struct_text(snapshot_to_json(snapshot))
+    return _escaped(_to_line(snapshot_to_json(snapshot)).decode())
 
 
 def struct_text(value: object) -> str:

@@ -12,6 +12,7 @@ from andon.stores.alerts import AlertTables
 from andon.stores.postgres import PostgresStore
 from andon.stores.postgres_database import PostgresDatabase, PostgresSession
 from andon.stores.postgres_partitions import drop_partitions, make_partition, old_partitions
+from andon.stores.postgres_runs import PostgresRunIndex
 from andon.stores.session import TableSession
 
 HUB = "hub"  # the name under which a hub itself has rows
@@ -118,6 +119,10 @@ class PostgresNodePasts:
 
     def alerts(self, node: str) -> AlertTables:
         return AlertTables(self._database.of_node(node))
+
+    def runs(self, node: str | None) -> PostgresRunIndex:
+        everywhere = node is None
+        return PostgresRunIndex(self._url, node or HUB, self._database, everywhere)
 
     def news(self) -> Sequence[Heartbeat]:
         with self._database.reading() as session:

@@ -34,8 +34,9 @@ class RunTables:
     no_limit: ClassVar[int | None] = None
     """What the database takes for no limit."""
 
-    def __init__(self, database: Database, place: str) -> None:
-        self._database, self.place = database, place
+    def __init__(self, database: Database, place: str, everywhere: bool = False) -> None:
+        """With `everywhere` searches find the runs of all nodes."""
+        self._database, self.place, self._everywhere = database, place, everywhere
 
     def put(self, rows: Sequence[RunRow]) -> None:
         with self._database.transaction() as session:
@@ -111,7 +112,8 @@ class RunTables:
     def _found(self, statement: str, asked: Mapping[str, Any] | tuple[()]) -> list[Any]:
         with self._database.reading() as session:
             node = session.node
-            given = {**asked, "node": node} if isinstance(asked, Mapping) else (node,)
+            searched = None if self._everywhere else node
+            given = {**asked, "node": searched} if isinstance(asked, Mapping) else (node,)
             found: list[Any] = session.run(statement, given).fetchall()
         return found
 

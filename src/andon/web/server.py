@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from andon.leases.network import NetworkLeases
     from andon.leases.tracker import LeaseTracker
     from andon.model.lease_list import LeaseList
+    from andon.ports import RunIndex
     from andon.web.app_state import AppState
     from andon.web.fleet.keeper import Keeper
     from andon.web.fleet.reported import Fleet
@@ -147,11 +148,13 @@ def serve(
         files = users if demo is None else demo.users
         own = partial(open_run_finder, settings=settings if place.history else None)
         found = own if demo is None else demo.open_finder
-        runs, close_runs = open_server_runs(keys.owner.user or "this user", files, found)
+        everywhere = None if fleet is None else partial(_runs_everywhere, fleet)
+        whose = keys.owner.user or "this user"
+        runs, close_runs = open_server_runs(whose, files, found, everywhere)
         stack.callback(close_runs)
         jobs, close_jobs = open_server_jobs(
             settings,
-            keys.owner.user or "this user",
+            whose,
             book,
             files,
             feed.latest,
@@ -169,7 +172,7 @@ def serve(
         if link is not None:
             running = (lambda: ()) if jobs is None else jobs.unfinished
             sources = report_sources(watcher, book, running)
-            past = past_sender(folder, history.store, watcher)
+            past = past_sender(settings, folder, history.store, watcher)
             uplink = open_uplink(settings, sampler, link, sources, past, remote_leases)
             state.parts["hub"] = uplink
             stack.callback(uplink.close)
@@ -238,6 +241,10 @@ def _with_nodes(
     keeper = Keeper(fleet, alerts, partial(maintainer_of, settings))
     stack.callback(keeper.close)
     return cast("Watcher", alerts), keeper
+
+
+def _runs_everywhere(fleet: "Fleet") -> "RunIndex":
+    return fleet.pasts.runs(None)
 
 
 def _reports(fleet: "Fleet | None", key: str) -> bool:

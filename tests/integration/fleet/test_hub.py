@@ -29,6 +29,7 @@ from andon.history.rules.series import tick_of
 from andon.history.rules.tiers import Tier
 from andon.model.alert_wire import notice_to_json
 from andon.model.device import Device
+from andon.model.run.record import RunKind, RunRow, RunState
 from andon.model.wire import snapshot_to_json
 from andon.settings.store_url import parse_store_url
 from andon.stores.postgres_kind import PostgresKind
@@ -417,6 +418,35 @@ def test_blocks_of_a_node_are_its_history(fleet: FleetUnderTest) -> None:
     found = fleet.get(f"/api/nodes/n20/devices/GPU-1/history?{asked}").json()["buckets"]
     assert [(one["count"], one["min"], one["max"]) for one in found] == [(600, 0, 89)]
     assert fleet.get("/api/nodes/n17/history/devices").json() != found
+
+
+def test_runs_of_nodes_are_listed_and_searched_over_all(fleet: FleetUnderTest) -> None:
+    token = fleet.added("n24")
+    row = RunRow("kqzvmtra", "finetune", RunKind.COMMAND, RunState.SUCCEEDED, "other", 1000.0,
+                 "/etc/passwd", "ada", 1060.0, 60.0, "python train.py --key s3cret")  # fmt: skip
+    assert fleet.post("/api/past", packed_past(PastPart(runs=[row])), token).status == 200
+    body = heartbeat_body(
+        HeartbeatHeader("s", 1, time.time()),
+        encoded(Digest("n24", "m", "1.0", gpus=8)),
+        deflated({"snapshot": snapshot_to_json(replace(farm(), node="n24", at=time.time()))}),
+        b"",
+    )
+    assert fleet.post("/api/heartbeat", body, token).status == 200
+    for path in ("/api/nodes/n24/runs", "/api/runs?search=finetune"):
+        (found,) = fleet.get(path).json()["items"]
+        assert (found["id"], found["node"], found["command"]) == (row.id, "n24", row.command)
+    assert fleet.get("/api/nodes/n17/runs").json()["items"] == []
+    assert row.id in fleet.says("runs", "--node", "n24")
+    for path in (f"/api/runs/{row.id}", f"/api/nodes/n24/runs/{row.id}",
+                 f"/api/runs/{row.id}/record", f"/api/nodes/n24/runs/{row.id}/events"):  # fmt: skip
+        refused = fleet.get(path)
+        assert (refused.status, "is on n24" in refused.body) == (503, True), path
+    reader = fleet.says("token", "add", "reader", "--role", "read").strip()
+    seen = fleet.hub.ask("/api/runs", Authorization=f"Bearer {reader}")
+    assert (row.id in seen.body, "s3cret" in seen.body) == (True, False)
+    hidden = fleet.hub.ask("/api/runs?search=s3cret", Authorization=f"Bearer {reader}")
+    assert hidden.json()["items"] == []
+    fleet.says("nodes", "remove", "n24")
 
 
 def test_a_silent_node_is_stale_and_its_devices_are_not_read(fleet: FleetUnderTest) -> None:

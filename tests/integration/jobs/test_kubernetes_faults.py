@@ -7,16 +7,20 @@ from typing import Any
 
 import pytest
 
+import andon
 from andon.clusters.kubernetes import KubernetesCluster, listing, transport
+from andon.clusters.kubernetes import cluster as cluster_module
 from andon.clusters.kubernetes.listing import FollowedList, list_all
 from andon.clusters.kubernetes.rules.objects import ApiPod, ListOf
+from andon.clusters.kubernetes.rules.rooms import NodeLook
 from andon.clusters.kubernetes.transport import InsideTransport
-from andon.errors import Denied, Gone, Unavailable
+from andon.errors import Denied, Gone, Invalid, Unavailable
 from andon.model.job import JobState
 from andon.model.job.cluster import Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import JobSpec
 from andon.settings.clusters import ClusterSettings
+from tests.conftest import need
 from tests.integration.parts import wait_until
 from tests.integration.serving import make_certificate
 from tests.standin.kubernetes.objects import now
@@ -242,3 +246,53 @@ def test_answers_that_are_none_are_no_crash(played: Played) -> None:
     for body in (b"", b"[]", b"{", b'{"items": 5}', b'{"items": [5]}', b"\xff"):
         with pytest.raises(Unavailable):
             listing.parsed(ListOf[ApiPod], body)
+
+
+# The kept functions.
+
+
+def test_the_kept_functions_see_the_cluster_and_deploy_to_it(
+    played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played.standin.node("g2", 8)
+    looks = {"g1": NodeLook(1.0, 5.0, 5.0), "g2": NodeLook(1.0, 80.0, 5.0)}
+    monkeypatch.setattr(cluster_module, "hub_looks", lambda *_: looks)
+    first, second = andon.get_cluster_gpu_status()
+    assert (first.name, first.gpus, first.free, first.utilization_percent) == ("g1", 4, 4, 5.0)
+    assert second.utilization_percent == 80.0
+    assert andon.select_best_node(required_gpus=4) == "g1"
+    assert andon.select_best_node(required_gpus=8) is None
+    assert andon.select_best_node(task_config={"parameters": {"tp-size": [2, 4]}}) == "g1"
+    assert andon.select_best_node(task_config={"parameters": {"tp-size": 8}}) is None
+    named = andon.deploy("vllm serve x", "vllm:1", task_config={"parameters": {"tp-size": 2}})
+    (made,) = played.objects.select("deployments")
+    assert named == f"k8s:default/{made['metadata']['name']}"
+    pod = made["spec"]["template"]["spec"]
+    assert pod["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": 2}
+    assert "affinity" in pod
+    andon.deploy("x", "vllm:1", kind="job", enable_gpu_selection=False)
+    (job,) = played.objects.select("jobs")
+    assert "affinity" not in job["spec"]["template"]["spec"]
+    assert job["metadata"]["annotations"]["andon/placement"].endswith("GPU selection is off")
+    played.cluster.cancel([named.partition(":")[2]])
+    assert played.objects.select("deployments") == []
+
+
+# Bad input, by kubectl.
+
+
+def test_no_kubectl_and_no_context_are_said(
+    played: Played, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(transport.HOST)
+    need("kubectl")
+    config = played.standin.kubeconfig(tmp_path, played.account / "ca.crt")
+    monkeypatch.setenv("KUBECONFIG", str(config))
+    there = KubernetesCluster(ClusterSettings("k8s", "k8s", 60.0, {"context": "none"}))
+    with pytest.raises(Invalid) as caught:
+        there.nodes()
+    assert caught.value.reason.startswith("kubectl has no such context")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Invalid) as caught:
+        KubernetesCluster(ClusterSettings("k8s", "k8s", 60.0, {})).nodes()
+    assert caught.value.reason == "there is no kubectl on PATH"

@@ -168,7 +168,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _list(self, plural: str, namespace: str, query: dict[str, str]) -> None:
         objects, faults = self.api.objects, self.api.faults
         objects.lists += 1
-        found = objects.select(
+        found = objects.seen(
             plural, namespace, query.get("labelSelector", ""), query.get("fieldSelector", "")
         )
         begin, version = 0, objects.version

@@ -115,12 +115,20 @@ class Objects:
         self, plural: str, namespace: str = "", labels: str = "", fields: str = ""
     ) -> list[Object]:
         with self.lock:
-            found = [
-                one for (kind, place, _), one in sorted(self._all.items())
-                if kind == plural and (not namespace or place == namespace)
+            return copy.deepcopy(self.seen(plural, namespace, labels, fields))
+
+    def seen(
+        self, plural: str, namespace: str = "", labels: str = "", fields: str = ""
+    ) -> list[Object]:
+        """Returns the objects themselves, in order."""
+        with self.lock:
+            return [
+                one
+                for (kind, place, _), one in sorted(self._all.items(), key=lambda row: row[0])
+                if kind == plural
+                and (not namespace or place == namespace)
                 and matches(one, labels, fields)
-            ]  # fmt: skip
-            return copy.deepcopy(found)
+            ]
 
     def follow(
         self, plural: str, since: int, wait: float

@@ -5,17 +5,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from andon.errors import Invalid, Unavailable
 from andon.fleet import sending
 from andon.fleet.link import HubLink
-from andon.fleet.rules.past import PastPart, due_windows, packed_past, unpacked_past
+from andon.fleet.rules.past import (
+    PastPart,
+    due_windows,
+    of_hub,
+    packed_past,
+    runs_since,
+    unpacked_past,
+)
 from andon.fleet.sending import PastSender
 from andon.history.rules.codec import pack_points
 from andon.history.rules.series import NodeReadings
 from andon.history.rules.tiers import Extent, Retention, StoredBlock, Tier
 from andon.history.writer import Maintainer
 from andon.model.device import Device
+from andon.model.run.record import RunKind, RunRow, RunState
 from andon.settings.store_url import parse_store_url
 from andon.stores.sqlite_kind import SqliteKind
 
@@ -30,6 +39,15 @@ def test_a_part_is_read_back() -> None:
     found = unpacked_past(packed_past(part), AT)
     assert list(found.blocks) == list(part.blocks)
     assert [one.uuid for one in found.devices] == ["GPU-1"]
+
+
+def test_runs_come_back_as_the_hub_keeps_them() -> None:
+    one = RunRow("kqzvmtra", "train", RunKind.COMMAND, RunState.SUCCEEDED, "x", AT, "/a", "ada", AT)
+    rows = [one, replace(one, id="b", ended=AT + 9), replace(one, id="c", ended=None)]
+    assert [row.id[-1] for row in runs_since(rows, AT + 5)] == ["b", "c"]
+    found = unpacked_past(packed_past(PastPart(runs=rows)), AT).runs
+    assert list(found) == rows
+    assert (of_hub(found[0], "n17").node, of_hub(found[0], "n17").path) == ("n17", "")
 
 
 @pytest.mark.parametrize(

@@ -77,12 +77,19 @@ class StepRates:
 
 
 def size_of(batch: Any) -> tuple[int, int]:
-    """Samples and tokens of a batch, 0 where it does not tell: only shapes are looked at."""
-    named = batch if isinstance(batch, Mapping) else {}
-    ids = _shape(named.get("input_ids"))
-    tokens = ids[0] * ids[1] if len(ids) == 2 else 0
-    shape = ids or next((s for s in map(_shape, _parts(batch)) if s), ())
-    return (shape[0] if shape else 0), tokens
+    """Samples and tokens of a batch, 0 where it does not tell. Called at each step: it looks at
+    the shape of one tensor and at nothing else."""
+    get, ids = getattr(batch, "get", None), None
+    try:
+        if get is not None:
+            ids = getattr(get("input_ids"), "shape", None)
+            parts = batch.values()
+        else:
+            parts = batch if isinstance(batch, list | tuple) else (batch,)
+        shape = ids or next(filter(None, (getattr(one, "shape", None) for one in parts)), None)
+        return int(shape[0]) if shape else 0, ids[0] * ids[1] if ids and len(ids) == 2 else 0
+    except (AttributeError, TypeError, ValueError):
+        return 0, 0
 
 
 def shapes_of(batch: Any) -> dict[str, list[int]]:

@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -242,10 +242,13 @@ class KubernetesCluster:
             raise Gone(f"{job[:60]!a} is not the name of a job", hint="NAMESPACE/NAME")
         return namespace or self._namespace(), name
 
-    def _list(self, path: str, kind: type[Any], **query: str) -> Sequence[Any]:
+    def _list(
+        self, path: str, kind: type[Any], keep: Callable[[Any], object] | None = None, **query: str
+    ) -> Sequence[Any]:
         key = with_query(path, **query)
-        known = self._lists.setdefault(key, FollowedList(self._transport, path, kind, **query))
-        return known.items()
+        if key not in self._lists:
+            self._lists[key] = FollowedList(self._transport, path, kind, keep, **query)
+        return self._lists[key].items()
 
     def _forget(self) -> None:
         for one in self._lists.values():
@@ -281,7 +284,8 @@ class KubernetesCluster:
 
     def _rooms(self) -> list[Room]:
         nodes = self._list(NODES, KubernetesNode)
-        return placing.rooms_of(nodes, self._list(PODS, ApiPod, fieldSelector=RUNNING))
+        pods = self._list(PODS, ApiPod, placing.takes_room, fieldSelector=RUNNING)
+        return placing.rooms_of(nodes, pods)
 
     def _looks(self, rooms: Sequence[Room] = ()) -> Mapping[str, NodeLook]:
         """Returns what the hub knows of the nodes; of these rooms also who leaves GPUs idle."""

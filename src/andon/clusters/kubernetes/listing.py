@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, Generic, Protocol, TypeVar
 from urllib.parse import quote
@@ -72,10 +72,19 @@ def _pages(
 
 class FollowedList(Generic[T]):
     """A list that is asked for once and then followed by a watch, in a thread that begins when it
-    is wanted a second time: a single command needs none."""
+    is wanted a second time: a single command needs none. Only objects that `keep` wants are in
+    it."""
 
-    def __init__(self, transport: ApiTransport, path: str, kind: type[T], **query: str) -> None:
+    def __init__(
+        self,
+        transport: ApiTransport,
+        path: str,
+        kind: type[T],
+        keep: Callable[[T], object] | None = None,
+        **query: str,
+    ) -> None:
         self._transport, self._path, self._kind, self._query = transport, path, kind, query
+        self._keep = keep or (lambda _: True)
         self._lock = threading.Lock()
         self._objects, self._version = dict[str, T](), ""
         self._listed, self._watching, self._epoch = float("-inf"), False, 0
@@ -89,7 +98,7 @@ class FollowedList(Generic[T]):
             again, epoch = self._listed > float("-inf"), self._epoch
         found, version = list_all(self._transport, self._path, self._kind, **self._query)
         with self._lock:
-            self._objects = {_key(one): one for one in found}
+            self._objects = {_key(one): one for one in found if self._keep(one)}
             self._version, self._listed = version, time.monotonic()
             if again and not self._watching and version and epoch == self._epoch:
                 self._epoch += 1
@@ -97,7 +106,7 @@ class FollowedList(Generic[T]):
                 threading.Thread(
                     target=self._watch, args=(self._epoch,), name="watch", daemon=True
                 ).start()
-        return found
+            return list(self._objects.values())
 
     def forget(self) -> None:
         """Makes the next question ask: something was changed from here."""
@@ -137,7 +146,7 @@ class FollowedList(Generic[T]):
             if epoch != self._epoch:
                 return False
             self._version = one.metadata.resource_version or self._version
-            if kind == "DELETED":
+            if kind == "DELETED" or not self._keep(one):
                 self._objects.pop(_key(one), None)
             elif kind != "BOOKMARK":
                 self._objects[_key(one)] = one

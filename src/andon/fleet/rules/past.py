@@ -1,11 +1,12 @@
-"""A part of a node's past as bytes: finished blocks of its history, uses and ended alerts."""
+"""A part of a node's past as bytes: finished blocks of its history, uses, ended alerts, runs."""
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Annotated
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from andon.errors import Invalid
 from andon.history.rules.codec import header_of
@@ -15,8 +16,10 @@ from andon.model.alert import Alert
 from andon.model.alert_wire import alert_to_json
 from andon.model.codec import Name, Whole, Wrong, read
 from andon.model.device import Device
+from andon.model.run.record import RunRow
+from andon.model.run.wire import row_to_json
 from andon.model.shapes import to_json
-from andon.model.wire import device_to_json, dumps, loads
+from andon.model.wire import Json, device_to_json, dumps, loads
 
 SCHEMA = b"andon.past/1\n"
 LENGTH = struct.Struct("<I")
@@ -41,6 +44,7 @@ class PastHeader(Struct, frozen=True):
     blocks: Annotated[tuple[BlockPlace, ...], Meta(max_length=65_536)] = ()
     uses: Annotated[tuple[UsageInterval, ...], Meta(max_length=65_536)] = ()
     alerts: Annotated[tuple[Alert, ...], Meta(max_length=4096)] = ()
+    runs: Annotated[tuple[RunRow, ...], Meta(max_length=4096)] = ()
 
 
 class PastPart(Struct, frozen=True):
@@ -50,9 +54,10 @@ class PastPart(Struct, frozen=True):
     blocks: Sequence[StoredBlock] = ()
     uses: Sequence[UsageInterval] = ()
     alerts: Sequence[Alert] = ()
+    runs: Sequence[RunRow] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.blocks or self.uses or self.alerts)
+        return bool(self.blocks or self.uses or self.alerts or self.runs)
 
 
 def packed_past(part: PastPart) -> bytes:
@@ -64,6 +69,7 @@ def packed_past(part: PastPart) -> bytes:
         ],
         "uses": to_json(list(part.uses)),
         "alerts": [alert_to_json(one) for one in part.alerts],
+        "runs": [_known(row_to_json(one)) for one in part.runs],
     }
     head = dumps(header).encode()
     bodies = b"".join(body for *_, body in part.blocks)
@@ -94,7 +100,22 @@ def unpacked_past(body: bytes, now: float) -> PastPart:
         content = body[begin : begin + one.length]
         header_of(content)
         blocks.append((one.device, one.metric, tier, one.since, content))
-    return PastPart(header.devices, blocks, header.uses, header.alerts)
+    return PastPart(header.devices, blocks, header.uses, header.alerts, header.runs)
+
+
+def _known(value: Json) -> Json:
+    return {name: one for name, one in value.items() if one is not None}
+
+
+def runs_since(rows: Iterable[RunRow], since: float) -> list[RunRow]:
+    """Returns the runs that went on at this time or later."""
+    return [row for row in rows if row.ended is None or row.ended >= since]
+
+
+def of_hub(row: RunRow, node: str) -> RunRow:
+    """Returns a run as a hub keeps it: of the node whose token it came with, and without the path
+    of its record, which is a file of another machine."""
+    return replace(row, node=node, path="")
 
 
 def due_windows(

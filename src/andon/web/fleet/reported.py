@@ -18,7 +18,7 @@ from andon.explain.conditions.condition import SERVED, Precondition
 from andon.explain.conditions.rulebook import Rulebook
 from andon.fleet.rules.heartbeat import inflated, unpacked_ticks
 from andon.fleet.rules.nodes import FleetNode, Heartbeat
-from andon.fleet.rules.past import unpacked_past
+from andon.fleet.rules.past import of_hub, unpacked_past
 from andon.fleet.rules.states import NodeRow, NodeState, clock_trouble
 from andon.fleet.uplink import EVERY_SECONDS
 from andon.history.rules.series import facts_of
@@ -31,7 +31,7 @@ from andon.model.job import JobView
 from andon.model.lease_list import LeaseList
 from andon.model.wire import Json
 from andon.model.wire_in import snapshot_from_json
-from andon.ports import NodePasts, Store
+from andon.ports import NodePasts, RunIndex, Store
 from andon.sampling.rules.readings import checked_snapshot
 from andon.sampling.snapshot_feed import PAST_SECONDS
 from andon.settings.resolution import Settings
@@ -197,6 +197,10 @@ class ReportedNode:
         if ticks:
             store.write(ticks, (), facts_of(self.report.snapshot))
 
+    @cached_property
+    def runs(self) -> RunIndex:
+        return self._pasts.runs(self.name)
+
     def health(self) -> Json:
         return {"state": "ok"}
 
@@ -333,6 +337,8 @@ class Fleet:
             store.write((), part.uses, part.devices)
         if part.alerts:
             self.pasts.alerts(node.name).save({}, part.alerts, ())
+        if part.runs:
+            self.pasts.runs(node.name).put([of_hub(row, node.name) for row in part.runs])
 
     def close(self) -> None:
         if self._pasts is not None:
@@ -343,13 +349,16 @@ class Fleet:
 def _state(node: ReportedNode, keys: "Keys") -> "AppState":
     from andon.web.app_state import AppState
     from andon.web.jobs.shown import ServerJobs
+    from andon.web.runs.shown import FoundRuns, ServerRuns
 
     part = cast("Any", node)
     why_not = f"jobs are submitted on {node.name}"
     jobs = ServerJobs(cast("Any", _Jobs(node)), node.listed, lambda: why_not, _refuse)
+    runs = ServerRuns(lambda: FoundRuns(node.runs), f"The runs of {node.name}")
     return AppState(
-        part, keys, part, {}, watcher=cast("Any", _Watcher(node)), remote_leases=part, jobs=jobs
-    )
+        part, keys, part, {}, watcher=cast("Any", _Watcher(node)), remote_leases=part, jobs=jobs,
+        runs=runs,
+    )  # fmt: skip
 
 
 def _refuse(_document: dict[str, Any]) -> Sequence[int]:

@@ -14,6 +14,7 @@ from andon.errors import AndonError, Unavailable
 from andon.runs.rules.matching import RunQuery
 
 if TYPE_CHECKING:
+    from andon.ports import RunIndex
     from andon.runs.index import RunFinder
     from andon.web.runs.shown import FoundRuns, ServerRuns
     from andon.web.users.files import SharedFiles
@@ -25,8 +26,10 @@ def open_server_runs(
     user: str,
     users: "SharedFiles | None" = None,
     opened: "Callable[[], RunFinder]" = open_run_finder,
+    everywhere: "Callable[[], RunIndex] | None" = None,
 ) -> tuple["ServerRuns", Callable[[], None]]:
-    """Returns the runs, and a function that closes them."""
+    """Returns the runs, and a function that closes them. `everywhere` opens the index of all nodes
+    of a hub."""
     from andon.web.runs.shown import ServerRuns
 
     look = OpenRuns(user, opened)
@@ -35,7 +38,9 @@ def open_server_runs(
         f"The runs of {user}, who runs this server, and the records of others that {user} added "
         "(andon runs add) and can read"
     )
-    return ServerRuns(look, whose, users=users), look.close
+    if everywhere is not None:
+        whose = "The runs of all nodes that report here"
+    return ServerRuns(look, whose, users=users, everywhere=everywhere), look.close
 
 
 class OpenRuns:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.access.roles import Sight
-from andon.errors import AndonError, Conflict, Denied
+from andon.errors import AndonError, Conflict, Denied, Unavailable
 from andon.model.run.record import RunLine, RunRow, RunSample, RunState
 from andon.ports import RunIndex
 from andon.runs.rules.fold import row_of
@@ -61,19 +61,24 @@ class FoundRuns(Struct, frozen=True):
     without: frozenset[str] = frozenset()  # ids of runs that are not shown
     left: int = 0  # records that are still to be read
     problem: str | None = None  # why the list may be older than the records
+    everywhere: RunIndex | None = None  # finds the runs of all nodes of a hub
+
+    @property
+    def _searched(self) -> RunIndex | None:
+        return self.everywhere or self.index
 
     def find(self, query: RunQuery) -> Sequence[RunRow]:
-        return self.index.find(self._shown(query)) if self.index else ()
+        return self._searched.find(self._shown(query)) if self._searched else ()
 
     def count(self, query: RunQuery) -> int:
-        return self.index.count(self._shown(query)) if self.index else 0
+        return self._searched.count(self._shown(query)) if self._searched else 0
 
     def counts(self, query: RunQuery) -> RunCounts:
-        return self.index.counts(self._shown(query)) if self.index else RunCounts()
+        return self._searched.counts(self._shown(query)) if self._searched else RunCounts()
 
     def named(self, run: str) -> dict[str, RunRow]:
         """Returns the runs whose id begins with this."""
-        found = self.index.beginning(run, MOST_NAMED) if self.index and run else ()
+        found = self._searched.beginning(run, MOST_NAMED) if self._searched and run else ()
         return {row.id: row for row in found if row.id not in self.without}
 
     def states(self) -> dict[str, str]:
@@ -110,9 +115,11 @@ class ServerRuns:
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
         users: SharedFiles | None = None,
+        everywhere: Callable[[], RunIndex] | None = None,
     ) -> None:
-        """`look` brings the index up to date, once for all requests within a second."""
-        self._look, self._whose, self._users = look, whose, users
+        """`look` brings the index up to date, once for all requests within a second. `everywhere`
+        opens one that finds the runs of all nodes of a hub."""
+        self._look, self._whose, self._users, self._everywhere = look, whose, users, everywhere
         self._clock, self._monotonic = clock, monotonic
         self._records, self._courses = RunRecords(), CourseReader(self.details)
         self._lock = threading.Lock()
@@ -147,6 +154,9 @@ class ServerRuns:
                 rows = {row.id: (row, files) for row in files.runs()}
                 return VisibleRuns(FoundRuns(), rows, PageScope.OWN)
         found = self.look(afresh)
+        if self._everywhere is not None and (sight.everything or sight.user is None):
+            # An account of this machine is not the one of the same name on another.
+            found = replace(found, everywhere=self._everywhere())
         if self._users is None or not sight.everything:
             return VisibleRuns(found, {}, PageScope.SERVER)
         others, notes = dict[str, tuple[RunRow, UserFiles]](), list[str]()
@@ -158,7 +168,7 @@ class ServerRuns:
         return VisibleRuns(found, others, PageScope.EVERYONE, tuple(notes))
 
     def details(self, sight: Sight, run: str) -> RunDetails:
-        row, files = self.find(run, sight)
+        row, files = self._with_record(run, sight)
         if files is not None:
             return files.run(row.id)
         record = self._records.of(row.id, row.path)
@@ -175,7 +185,7 @@ class ServerRuns:
         return self._courses.of(sight, runs)
 
     def marks(self, sight: Sight, run: str) -> RunMarks:
-        row, files = self.find(run, sight)
+        row, files = self._with_record(run, sight)
         if files is not None:
             return files.marks(row.id)
         record = self._records.of(row.id, row.path)
@@ -189,7 +199,7 @@ class ServerRuns:
 
     def download(self, sight: Sight, run: str) -> Download:
         """The record, which has command, folders and output: only for callers who may see them."""
-        row, files = self.find(run, sight)
+        row, files = self._with_record(run, sight)
         if files is not None:
             return Download(*files.record(row.id))
         if not sight.shows(row.user):
@@ -219,6 +229,14 @@ class ServerRuns:
             row, now = current(row, record), self._clock()
             updates = {s: update_of(s, row, record, before, lines, now) for s in sights}
             return RunNews(row.state, record.read_bytes, updates)
+
+    def _with_record(self, run: str, sight: Sight) -> tuple[RunRow, UserFiles | None]:
+        """Finds a run whose record is on this machine; raises Unavailable for another node's."""
+        row, files = self.find(run, sight)
+        if files is None and not row.path:
+            hint = f"on {row.node}: andon runs show {row.id}"
+            raise Unavailable(f"the record of {row.id} is on {row.node}", hint=hint)
+        return row, files
 
     def find(self, run: str, sight: Sight) -> tuple[RunRow, UserFiles | None]:
         """Finds a run by its id or a prefix, and whose files it is in, if not the server's."""

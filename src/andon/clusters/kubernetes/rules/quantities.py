@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 from andon.clusters.kubernetes.rules.objects import ApiPod, PodContainer, Quantities
@@ -15,6 +16,7 @@ _QUANTITY: Final = re.compile(
 )
 _SIGNS: Final = {"": 0, "n": -3, "u": -2, "m": -1, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4,
                  "P": 5, "E": 6}  # fmt: skip
+_NONE: Final = Counter[str]()
 MOST: Final = 1 << 20
 """GPUs of one machine; a larger number is a mistake."""
 _DRIVERS: Final = frozenset(driver for vendor in VENDORS for driver in vendor.drivers)
@@ -33,6 +35,7 @@ def parse_quantity(text: str | int | float) -> Fraction | None:
     return number * Fraction(1000) ** _SIGNS[sign]
 
 
+@lru_cache(4096)
 def count_of(text: str | int | float, up: bool) -> int:
     """Returns whole GPUs: a part of one is one that is asked for, and none that there is."""
     found = parse_quantity(text)
@@ -42,6 +45,7 @@ def count_of(text: str | int | float, up: bool) -> int:
     return min(MOST, whole)
 
 
+@lru_cache(4096)
 def is_gpu(resource: str) -> bool:
     """Whether a resource is a GPU or a part of one: `vendor.com/gpu`, `vendor.com/mig-1g.10gb`,
     `vendor.com/gpu.shared`, or a driver's name below a domain that begins with `gpu.`."""
@@ -57,22 +61,28 @@ def is_gpu(resource: str) -> bool:
 
 def gpus_in(quantities: Quantities | None, up: bool) -> Counter[str]:
     """Returns how many of each kind of GPU there are."""
-    found = {name: count_of(value, up) for name, value in (quantities or {}).items()}
-    return Counter({name: count for name, count in found.items() if is_gpu(name) and count})
+    names = [name for name in quantities or () if is_gpu(name)]
+    if quantities is None or not names:
+        return _NONE
+    found = {name: count_of(quantities[name], up) for name in names}
+    return Counter({name: count for name, count in found.items() if count})
 
 
 def pod_gpus(pod: ApiPod) -> Counter[str]:
     """Returns what a pod takes from its node: its containers together, or the init container that
     needs most, with those that keep running beside the others."""
+    needed = list(filter(None, map(_needs, pod.spec.containers or ())))
+    if not pod.spec.init_containers:
+        return needed[0] if len(needed) == 1 else total(needed)
     beside, most = Counter[str](), Counter[str]()
-    for one in pod.spec.init_containers or ():
+    for one in pod.spec.init_containers:
         needs = _needs(one)
         if one.restart_policy == "Always":
             beside += needs
             most |= beside
         else:
             most |= beside + needs
-    return most | total(map(_needs, pod.spec.containers or ())) + beside
+    return most | total(needed) + beside
 
 
 def total(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
@@ -83,5 +93,6 @@ def total(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
 
 
 def _needs(container: PodContainer) -> Counter[str]:
-    needs = container.resources
-    return gpus_in(needs.requests, up=True) | gpus_in(needs.limits, up=True)
+    limits = gpus_in(container.resources.limits, up=True)
+    requests = gpus_in(container.resources.requests, up=True)
+    return limits | requests if limits and requests else limits or requests

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from andon.clusters.kubernetes.rules.objects import ApiPod, KubernetesNode, condition_of
 from andon.clusters.kubernetes.rules.quantities import gpus_in, pod_gpus, total
@@ -77,6 +76,11 @@ class Room(Struct, frozen=True):
         return sum(left) if self.usable else 0
 
 
+def takes_room(pod: ApiPod) -> bool:
+    """Whether a pod has GPUs of its node, or claims on them; most have none."""
+    return bool(pod_gpus(pod) or pod.spec.resource_claims)
+
+
 def rooms_of(nodes: Iterable[KubernetesNode], pods: Iterable[ApiPod]) -> list[Room]:
     """Returns the nodes with GPUs, by name. Pods that ended give back what they had, although a
     node's allocatable number never changes."""
@@ -131,8 +135,8 @@ def _short(product: str) -> str:
     return found or product[:40]
 
 
-def cluster_node(room: Room, look: NodeLook | None) -> ClusterNode:
-    """Returns a node as every view shows it."""
+def cluster_node(room: Room, look: NodeLook | None, resource: str | None = None) -> ClusterNode:
+    """Returns a node as every view shows it; with a resource, what is free of that."""
     known = look is not None and look.is_fresh
     gpus, values = sum(room.has.values()), look if known and look is not None else NodeLook()
     why = {} if known else dict.fromkeys(_VALUES, _no_reading(look))
@@ -145,7 +149,7 @@ def cluster_node(room: Room, look: NodeLook | None) -> ClusterNode:
         room.usable,
         gpus,
         min(gpus, sum(room.taken.values())),
-        room.free(),
+        room.free(resource),
         values.model or room.model,
         _percent(values.utilization_percent),
         _percent(values.memory_percent),
@@ -210,8 +214,9 @@ def placement(
     if not any(look.is_fresh for look in looks.values()):
         return NodePreference(words="no preference: there are no readings of its nodes")
     nodes = [
-        replace(cluster_node(room, looks.get(room.name)), free=room.free(resource))
+        cluster_node(room, looks.get(room.name), resource)
         for room in rooms
+        if room.free(resource) >= gpus
     ]
     best = best_nodes(nodes, gpus, limits)[:BEST]
     if not best:

@@ -214,7 +214,8 @@ ON CONFLICT (node, id) DO UPDATE SET
 SELECT body FROM runs WHERE node = %s AND id = %s
 
 -- name: matching
-runs.node = %(node)s
+-- Without a node, the runs of all of them.
+(%(node)s::integer IS NULL OR runs.node = %(node)s)
     AND (%(since)s::double precision IS NULL OR began >= %(since)s)
     AND (%(until)s::double precision IS NULL OR began < %(until)s)
     AND (%(state)s::text IS NULL OR state = %(state)s)
@@ -257,7 +258,7 @@ GROUP BY tag
 -- name: beginning
 SELECT body
 FROM runs
-WHERE node = %(node)s AND id >= %(beginning)s AND id < %(after)s
+WHERE (%(node)s::integer IS NULL OR node = %(node)s) AND id >= %(beginning)s AND id < %(after)s
 ORDER BY id = %(beginning)s DESC, began DESC, id
 LIMIT %(limit)s
 
