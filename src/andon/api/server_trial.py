@@ -46,7 +46,7 @@ class TrialServer:
             stdin=subprocess.DEVNULL,
             env={**os.environ, "PORT": str(port)},
             process_group=0,
-            preexec_fn=die_with_parent,
+            preexec_fn=die_with_parent(),
         )
 
     def __enter__(self) -> "TrialServer":

@@ -53,8 +53,8 @@ def server_of(value: Any) -> ServerTrial:
         raise ValueError('ready_timeout is not a duration with a unit: write "10m"')
     urls = {name: value.get(name, usual) for name, usual in (("health", HEALTH), ("url", URL))}
     for name, url in urls.items():
-        if not isinstance(url, str):
-            raise ValueError(f"{name} is not a URL")
+        if not isinstance(url, str) or not url.startswith("http://"):
+            raise ValueError(f"{name} is not a URL that begins with http://")
         try:
             route_of(url.replace("{port}", "1"))
         except Invalid as wrong:

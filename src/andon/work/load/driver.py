@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from andon.errors import AndonError
 from andon.host.interpreter import module_environment, process_command
+from andon.host.processes.child_output import die_with_parent
 from andon.work.rules.load import ClientEnd, LoadFigures, LoadOrder, RequestResult, figures_of
 
 
@@ -32,6 +33,7 @@ class DrivenLoad:
             stdout=subprocess.PIPE,
             env=module_environment(),
             start_new_session=True,  # Ctrl-C reaches it through `interrupt`
+            preexec_fn=die_with_parent(),
         )
         assert process.stdin is not None
         process.stdin.write(msgspec.json.encode(replace(self._order, share=share, shares=shares)))
