@@ -50,7 +50,7 @@ class DevicesUnderTest(Struct, frozen=True):
 class BenchmarkResult(Struct, frozen=True):
     """One load: what it showed, and what its devices did meanwhile."""
 
-    figures: LoadFigures
+    measured: LoadFigures
     run: str | None
     devices: int
     utilization_percent: float | None = None
@@ -61,13 +61,13 @@ class BenchmarkResult(Struct, frozen=True):
 
     @property
     def joules_per_token(self) -> float | None:
-        if self.energy_joules is None or not self.figures.tokens:
+        if self.energy_joules is None or not self.measured.tokens:
             return None
-        return self.energy_joules / self.figures.tokens
+        return self.energy_joules / self.measured.tokens
 
     @property
     def per_device(self) -> float | None:
-        return self.figures.tokens_per_second / self.devices if self.devices else None
+        return self.measured.tokens_per_second / self.devices if self.devices else None
 
     @property
     def cost(self) -> float | None:
@@ -280,10 +280,10 @@ def run_benchmark_job(
 
 
 def result_json(found: BenchmarkResult) -> dict[str, Any]:
-    figures: dict[str, Any] = to_json(found.figures)
+    figures: dict[str, Any] = to_json(found.measured)
     return {
         **figures,
-        "client_bound": found.figures.client_bound,
+        "client_bound": found.measured.client_bound,
         "run": found.run,
         "devices": found.devices,
         "tokens_per_second_per_device": found.per_device,

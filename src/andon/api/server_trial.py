@@ -120,7 +120,7 @@ def _tried(trial: ServerTrial) -> int:
         results = [_loaded(trial, server, dict(load), uuids) for load in trial.loads]
     if left := memory.wait():
         print(f"andon: {left}", flush=True)
-    return 0 if all(one.figures.done for one in results) else 1
+    return 0 if all(one.measured.done for one in results) else 1
 
 
 def _loaded(
@@ -138,10 +138,10 @@ def _loaded(
         tags=trial.tags,
         clients=int(load.get("clients", 1)),
     )
-    figures = found.figures
-    errors = "".join(f", {count} {kind}" for kind, count in figures.errors.items())
-    rate = f"{figures.tokens_per_second:.4g} tokens/s"
-    print(f"andon: {order.label}: {figures.done} of {figures.sent}, {rate}{errors}", flush=True)
+    measured = found.measured
+    errors = "".join(f", {count} {kind}" for kind, count in measured.errors.items())
+    rate = f"{measured.tokens_per_second:.4g} tokens/s"
+    print(f"andon: {order.label}: {measured.done} of {measured.sent}, {rate}{errors}", flush=True)
     server.check_alive("during the load")
     return found
 

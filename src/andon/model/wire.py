@@ -137,7 +137,11 @@ def snapshot_line(snapshot: Snapshot) -> str:
 
     Its numbers were checked when they were read, and none of them is NaN.
     """
-    return _escaped(_to_line(snapshot_to_json(snapshot)).decode())
+    value = snapshot_to_json(snapshot)
+    try:
+        return _escaped(_to_line(value).decode())
+    except UnicodeEncodeError:
+        return struct_text(value)
 
 
 def struct_text(value: object) -> str:

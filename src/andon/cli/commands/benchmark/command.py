@@ -91,8 +91,8 @@ def benchmark(url: str | None, **asked: Any) -> int:
             )
     finally:
         _show(choices, results, asked["as_json"])
-    if not any(one.figures.done for one in results):
-        raise Gone(f"no request succeeded: {results[0].figures.example or 'see the table'}")
+    if not any(one.measured.done for one in results):
+        raise Gone(f"no request succeeded: {results[0].measured.example or 'see the table'}")
     return 0 if asked["baseline"] is None else _drift(choices, asked["baseline"], results)
 
 

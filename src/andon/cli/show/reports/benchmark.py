@@ -17,15 +17,17 @@ def render_benchmark(results: "Sequence[BenchmarkResult]", width: int) -> Iterat
     """One row for each load; then what has to be known about it."""
     columns: Sequence[TableColumn[BenchmarkResult]] = (
         TableColumn(
-            "RATE" if "/s" in results[0].figures.label else "LOAD",
-            lambda one: say(one.figures.label),
+            "RATE" if "/s" in results[0].measured.label else "LOAD",
+            lambda one: say(one.measured.label),
             lead=True,
         ),
-        TableColumn("DONE", lambda one: say(f"{one.figures.done}/{one.figures.sent}")),
-        TableColumn("FIRST TOKEN p50/p99", lambda one: _times(one.figures.first_token), right=True),
-        TableColumn("BETWEEN p50/p99", lambda one: _times(one.figures.between_tokens), right=True),
-        TableColumn("END TO END p50/p99", lambda one: _times(one.figures.end_to_end), right=True),
-        TableColumn("SENT LATE p99", lambda one: _late(one.figures.dispatch), rank=3, right=True),
+        TableColumn("DONE", lambda one: say(f"{one.measured.done}/{one.measured.sent}")),
+        TableColumn(
+            "FIRST TOKEN p50/p99", lambda one: _times(one.measured.first_token), right=True
+        ),
+        TableColumn("BETWEEN p50/p99", lambda one: _times(one.measured.between_tokens), right=True),
+        TableColumn("END TO END p50/p99", lambda one: _times(one.measured.end_to_end), right=True),
+        TableColumn("SENT LATE p99", lambda one: _late(one.measured.dispatch), rank=3, right=True),
         TableColumn("OUT tok/s", _tokens, right=True),
         TableColumn("PER GPU", lambda one: _number(one.per_device), rank=2, right=True),
         TableColumn("GPU", lambda one: _percent(one.utilization_percent), rank=1, right=True),
@@ -36,14 +38,14 @@ def render_benchmark(results: "Sequence[BenchmarkResult]", width: int) -> Iterat
     shown = [one for one in columns if one.title != "COST" or results[0].cost is not None]
     yield from draw(shown, [TableRow(one) for one in results], width)
     for one in results:
-        if one.figures.client_bound:
-            lag = fixed(1000 * one.figures.lag_seconds)
+        if one.measured.client_bound:
+            lag = fixed(1000 * one.measured.lag_seconds)
             yield say(
-                f"{one.figures.label}: client-bound, its event loop was {lag} ms late (over "
+                f"{one.measured.label}: client-bound, its event loop was {lag} ms late (over "
                 f"{1000 * CLIENT_BOUND_SECONDS:.0f} ms); try --clients 2, or a quieter machine",
                 "yellow",
             )
-    if any(one.figures.done and not one.figures.tokens_by_usage for one in results):
+    if any(one.measured.done and not one.measured.tokens_by_usage for one in results):
         yield say("* tokens are chunks: the server does not count them (usage)", "dim")
     runs = " ".join(one.run for one in results if one.run is not None)
     if runs:
@@ -64,8 +66,8 @@ def _late(found: Percentiles | None) -> Text:
 
 
 def _tokens(one: "BenchmarkResult") -> Text:
-    mark = "" if one.figures.tokens_by_usage or not one.figures.done else "*"
-    return say(f"{three(one.figures.tokens_per_second)}{mark}")
+    mark = "" if one.measured.tokens_by_usage or not one.measured.done else "*"
+    return say(f"{three(one.measured.tokens_per_second)}{mark}")
 
 
 def _number(value: float | None) -> Text:
@@ -77,5 +79,5 @@ def _percent(value: float | None) -> Text:
 
 
 def _errors(one: "BenchmarkResult") -> Text:
-    words = ", ".join(f"{count} {kind}" for kind, count in one.figures.errors.items())
+    words = ", ".join(f"{count} {kind}" for kind, count in one.measured.errors.items())
     return say(words, "red") if words else say("")
