@@ -37,14 +37,15 @@ class Meter:
     "Reads the counter with the record: at the begin of its fit and at the end."
     def begin(self):
         torch.zeros(1, device="cuda")
-        free, total = torch.cuda.mem_get_info()
-        self.outside = total - free - torch.cuda.memory_reserved()  # the context, and others
         torch.cuda.reset_peak_memory_stats()
         self.before = joules()
     def end(self, run):
         torch.cuda.synchronize()
         used = joules() - self.before
-        peak = self.outside + torch.cuda.max_memory_reserved()
+        free, total = torch.cuda.mem_get_info()
+        # The context, which grows with the kernels that are loaded, and others.
+        outside = total - free - torch.cuda.memory_reserved()
+        peak = outside + torch.cuda.max_memory_reserved()
         print(json.dumps({"joules": used, "peak": peak, "record": str(run.path)}))
 
 meter, until = Meter(), time.monotonic() + 3600
