@@ -45,4 +45,4 @@ def _check_counters() -> None:
     from andon.doctor.rules.driver import COUNTERS_FOR_ROOT
 
     if os.geteuid() != 0 and counters_restricted():
-        raise Denied(COUNTERS_FOR_ROOT, hint="docs/troubleshooting.md says how to open them")
+        raise Denied(COUNTERS_FOR_ROOT, hint="andon doctor says how to open them")

@@ -236,7 +236,7 @@ def test_what_fails_leaves_nothing_and_says_one_sentence(
 
 
 AS_ALICE = """
-import encodings.ascii, os, pwd, sys, tempfile
+import ctypes, encodings.ascii, os, pwd, sys, tempfile
 from andon.model.execution import ContainerOptions, Submitter, WorkOrder
 from andon.errors import AndonError
 from andon.engines.containers import DockerEngine

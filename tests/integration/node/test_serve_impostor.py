@@ -40,7 +40,7 @@ def commands_with_a_url() -> list[str]:
     """Every command and subcommand that can be given a server."""
 
     def walk(command: click.Command, name: str) -> Iterator[str]:
-        if any(parameter.name == "url" for parameter in command.params):
+        if any("--url" in parameter.opts for parameter in command.params):
             yield name
         for sub, inner in getattr(command, "commands", {}).items():
             yield from walk(inner, f"{name} {sub}")

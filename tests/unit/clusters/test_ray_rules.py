@@ -38,12 +38,20 @@ def test_recorded_jobs_are_read_as_they_were() -> None:
     assert (failed.where, failed.label, failed.reason) == ("192.0.2.2", "a1", "exit code 7")
     assert (stopped.state, stopped.reason) == (JobState.CANCELLED, "it was stopped")
     assert (stopped.where, broken.state) == ("n2", JobState.FAILED)
-    assert answers.stopped(broken).state is JobState.CANCELLED
+    assert answers.stopped(broken, "running").state is JobState.CANCELLED
     for one in found:
         assert one.started is not None
         assert one.ended is not None
         assert one.submitted_at <= one.started <= one.ended
         assert read(ClusterJob, to_json(one)) == one
+
+
+def test_a_job_that_was_stopped_while_it_waited_does_not_come_back() -> None:
+    waiting = ClusterJob("andon-z", "z", JobState.WAITING, "ada", 1.0, gpus=1)
+    running = ClusterJob("andon-z", "z", JobState.RUNNING, "ada", 1.0, gpus=1, started=3.0)
+    for job in (waiting, running):
+        assert answers.stopped(job, "waiting").state is JobState.CANCELLED
+    assert answers.stopped(running, "running").state is JobState.RUNNING
 
 
 def test_recorded_nodes_have_what_is_given_out_and_no_readings() -> None:

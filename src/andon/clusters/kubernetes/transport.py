@@ -74,7 +74,7 @@ class KubectlTransport:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
-                preexec_fn=die_with_parent,
+                preexec_fn=die_with_parent(),
             )
         except OSError as exc:
             raise _no_kubectl(exc) from exc

@@ -19,7 +19,7 @@ from andon.clusters.ray.logs import RayOutput
 from andon.clusters.ray.rules import answers, requests
 from andon.clusters.ray.rules.requests import JobsAndon, submission_id
 from andon.errors import AndonError, Gone, Invalid, Unavailable
-from andon.host.files import make_private
+from andon.host.files import make_private, read_regular
 from andon.host.interpreter import own_python
 from andon.host.state.user_folder import runs_folder, state_folder
 from andon.jobs.clusters.asking import NotSent
@@ -48,6 +48,7 @@ CONFIRM_SECONDS: Final = 30.0
 ASK_AGAIN_SECONDS: Final = 0.3
 MOST_OUTPUTS: Final = 8
 STOPPED: Final = ".stopped"
+_MARK_BYTES: Final = 64
 
 
 class RayCluster:
@@ -171,7 +172,10 @@ class RayCluster:
             return job
         note = note_of(self._notes, job.id)
         found = job if note is None else replace(job, run=note.run)
-        return answers.stopped(found) if (self._notes / (job.id + STOPPED)).exists() else found
+        with suppress(OSError):
+            before = read_regular(self._notes / (job.id + STOPPED), _MARK_BYTES)
+            return answers.stopped(found, before.decode(errors="replace"))
+        return found
 
     # Asking Ray for something.
 
@@ -195,10 +199,14 @@ class RayCluster:
                 return
 
     def _stop(self, job: str) -> None:
-        self._ray.post(f"{JOBS}{quote(job, safe='')}/stop")
-        with suppress(OSError):
+        path = JOBS + quote(job, safe="")
+        before = answers.parse_jobs([self._ray.get(path)], {})
+        self._ray.post(f"{path}/stop")
+        if not before or before[0].state.is_settled:
+            return
+        with suppress(OSError):  # without it the job is shown as Ray lists it
             make_private(self._notes)
-            write_whole(self._notes, job + STOPPED, "", sync=False)
+            write_whole(self._notes, job + STOPPED, before[0].state, sync=False)
 
     def _refuse_impossible(self, submission: Submission, nodes: Sequence[ClusterNode]) -> None:
         request = submission.job.request

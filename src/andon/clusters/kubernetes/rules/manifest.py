@@ -71,9 +71,7 @@ def read_options(settings: ClusterSettings) -> KubernetesOptions:
         found = convert(dict(settings.options), KubernetesOptions)
     except ValidationError as exc:
         name = str(exc).rpartition("$.")[2].strip("`").partition("[")[0]
-        raise Invalid(
-            f"{name} is not as it should be: {exc}", hint="see docs/clusters.md"
-        ) from None
+        raise Invalid(f"{name} is not as it should be: {exc}", hint=", ".join(known)) from None
     return checked(found)
 
 

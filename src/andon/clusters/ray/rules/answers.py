@@ -101,15 +101,16 @@ def _reason(row: Mapping[str, Any], state: JobState, code: int | None) -> str | 
     return (lines[-1] if lines else "Ray does not say why")[:300]
 
 
-def stopped(job: ClusterJob) -> ClusterJob:
-    """Returns a job that was asked to stop: Ray lists one that waits until it gets its GPUs."""
-    if job.state is JobState.WAITING:
-        return replace(
-            job, state=JobState.CANCELLED, reason=UNCONFIRMED, ended=job.submitted_at, started=None
-        )
+def stopped(job: ClusterJob, before: str) -> ClusterJob:
+    """Returns a job that was asked to stop in this state: Ray lists one that waits until it gets
+    its GPUs, starts it then and ends it."""
     if job.state is JobState.FAILED and job.exit_code is None:
         return replace(job, state=JobState.CANCELLED, reason="it was stopped")
-    return job
+    if job.state.is_settled or before != JobState.WAITING:
+        return job
+    return replace(
+        job, state=JobState.CANCELLED, reason=UNCONFIRMED, ended=job.submitted_at, started=None
+    )
 
 
 def parse_nodes(listed: object, status: object, summary: object) -> list[ClusterNode]:
