@@ -395,6 +395,7 @@ def test_the_board_says_who_holds_a_device(owner: Window, home: Served) -> None:
 
 def test_a_free_one_is_taken_for_somebody_and_given_back(owner: Window, home: Served) -> None:
     page = owner.page
+    expect(page.locator(".free-now")).to_contain_text("Free now: 0, 1, 2")  # of the test before
     page.get_by_role("button", name="Take for 2 h…").click()
     dialog = page.get_by_role("dialog", name="Take a GPU")
     dialog.get_by_label("for whom").fill("")
