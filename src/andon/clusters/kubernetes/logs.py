@@ -18,6 +18,7 @@ from andon.clusters.kubernetes.rules.objects import ApiPod
 from andon.clusters.kubernetes.rules.states import started_at
 from andon.clusters.kubernetes.transport import ApiTransport
 from andon.errors import AndonError, Gone
+from andon.jobs.clusters.outputs import part_of
 from andon.model.job.cluster import ClusterLog
 
 STREAM_SECONDS: Final = 3600.0
@@ -43,6 +44,11 @@ class PodLog:
     @property
     def size(self) -> int:
         return self._size
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of it was read, and no more will come."""
+        return self._complete
 
     def refresh(self, ended: bool) -> None:
         """Reads what there is now, unless a stream brings it."""
@@ -108,18 +114,5 @@ class JobLogs:
             if begin < at + log.size and len(content) < most_bytes:
                 content += log.part(max(0, begin - at), most_bytes - len(content))
             at += log.size
-        content = content[:most_bytes]
-        whole = content if settled and begin + len(content) == size else whole_characters(content)
-        end = begin + len(whole)
-        text = whole.decode("utf-8", "replace")
-        return ClusterLog(begin, end, text, settled and end >= size)
-
-
-def whole_characters(part: bytes) -> bytes:
-    """Leaves out the beginning of a character whose rest is not there."""
-    for length in range(1, min(4, len(part)) + 1):
-        lead = part[-length]
-        if lead & 0xC0 != 0x80:
-            wanted = 4 if lead >= 0xF0 else 3 if lead >= 0xE0 else 2 if lead >= 0xC0 else 1
-            return part[:-length] if wanted > length else part
-    return part
+        over = settled and all(log.complete for log in logs)  # a stream may still bring the end
+        return part_of(content[:most_bytes], begin, size, over)
