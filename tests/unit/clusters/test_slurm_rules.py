@@ -13,6 +13,7 @@ from andon.clusters.slurm.rules import answers, commands, reasons
 from andon.clusters.slurm.rules.answers import SEPARATOR
 from andon.clusters.slurm.rules.commands import SameAndon, SlurmOptions
 from andon.errors import Invalid
+from andon.jobs.rules.cluster_task import task_of
 from andon.jobs.rules.room import MustEnd
 from andon.model.job import JobState
 from andon.model.job.cluster import ClusterTask, Submission
@@ -39,7 +40,8 @@ def arguments(one: Submission, **options: Any) -> list[str]:
 
 
 def task(one: Submission, **options: Any) -> ClusterTask:
-    return commands.task_of(one, SlurmOptions(**options), "slurm", "/logs", "ada", "/runs")
+    more = commands.task_options(one, SlurmOptions(**options))
+    return task_of(one, "slurm", "/logs", "ada", "/runs", **more)
 
 
 def scripted(one: Submission, installed: SameAndon = INSTALLED) -> str:

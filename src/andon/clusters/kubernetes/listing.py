@@ -19,7 +19,7 @@ PAGE: Final = 1000
 """Objects of one answer."""
 RESTARTS: Final = 3
 LIST_SECONDS: Final = 300.0
-"""A list is made anew this often, whatever a watch says."""
+"""A list is fetched again this often, even while a watch follows it."""
 LONGEST_LINE: Final = 8 << 20
 
 

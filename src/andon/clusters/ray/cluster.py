@@ -25,6 +25,7 @@ from andon.host.state.user_folder import runs_folder, state_folder
 from andon.jobs.clusters.asking import NotSent
 from andon.jobs.clusters.run_notes import note_of
 from andon.jobs.folder import write_whole
+from andon.jobs.rules.cluster_task import task_of
 from andon.model import wire
 from andon.model.job import JobState
 from andon.model.job.cluster import (
@@ -35,7 +36,6 @@ from andon.model.job.cluster import (
     ClusterTask,
     Submission,
 )
-from andon.model.redaction import redact
 from andon.settings.clusters import ClusterSettings
 from andon.standalone import STANDALONE
 from andon.version import __version__
@@ -224,25 +224,10 @@ class RayCluster:
         return requests.request_of(submission, self._options, task, installed, node, index)
 
     def _task(self, submission: Submission) -> ClusterTask:
-        job = submission.job
         with suppress(OSError):
             make_private(self._notes)
-        return ClusterTask(
-            self._name,
-            submission.label,
-            job.name[:200],
-            str(self._notes),
-            job.submitted_at,
-            job.request.least,
-            job.tags,
-            job.group,
-            job.params,
-            quiet=True,
-            quick=True,
-            command=redact(job.argv),
-            user=job.user,
-            runs=str(runs_folder()),
-        )
+        where = (self._name, str(self._notes), submission.job.user, str(runs_folder()))
+        return task_of(submission, *where, quick=True)
 
     def _drop(self, job: str) -> None:
         if (old := self._outputs.pop(job, None)) is not None:

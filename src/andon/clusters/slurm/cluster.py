@@ -27,6 +27,7 @@ from andon.jobs.clusters.kept import KeptAnswers, SubmittedLabels
 from andon.jobs.clusters.outputs import read_output
 from andon.jobs.clusters.pages import local_time
 from andon.jobs.clusters.run_notes import note_of, noted_jobs, recorded_job
+from andon.jobs.rules.cluster_task import task_of
 from andon.jobs.rules.polling import UNWATCHED_SECONDS
 from andon.jobs.rules.room import short_words
 from andon.leases.rules.environment import HOLDER_VARIABLE, LEASE_VARIABLE
@@ -190,7 +191,7 @@ class SlurmCluster:
 
     def _task(self, submission: Submission) -> ClusterTask:
         where = (self._name, str(self._logs), self._user, str(runs_folder()))
-        return commands.task_of(submission, self._options, *where)
+        return task_of(submission, *where, **commands.task_options(submission, self._options))
 
     def _present(self, everyone: bool) -> list[SlurmJob]:
         name = EVERYONES if everyone else OWN

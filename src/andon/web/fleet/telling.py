@@ -50,7 +50,7 @@ class _LeadersStore:
 
 class FleetAlerts:
     """In place of the watcher of the hub's own machine, which it has. What it adds is there while
-    this hub leads: another opens it then, with the same state, so that nobody is told twice."""
+    this hub leads: the next leader opens it with the same state, and nobody is notified twice."""
 
     def __init__(
         self, own: Watcher, node: str, pasts: Callable[[], NodePasts], opener: OpenFleetWatcher

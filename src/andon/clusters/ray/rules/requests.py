@@ -7,6 +7,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from andon.errors import Invalid
+from andon.jobs.rules.cluster_task import refuse
 from andon.model.job.cluster import ClusterTask, Submission
 from andon.model.job.spec import dumps
 from andon.model.redaction import redact
@@ -96,9 +97,7 @@ def refuse_unknown(submission: Submission) -> None:
         "--per-gpu": (submission.per_gpu > 0, "start the processes in the command itself"),
         "--bind": (job.bind, "leave it out"),
     }  # fmt: skip
-    for name, (given, instead) in refused.items():
-        if given:
-            raise Invalid(f"Ray does not take {name}", hint=instead)
+    refuse("Ray", refused)
 
 
 def request_of(

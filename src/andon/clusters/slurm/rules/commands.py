@@ -8,9 +8,9 @@ from typing import Any
 from msgspec import Struct
 
 from andon.errors import Invalid
+from andon.jobs.rules.cluster_task import one_line, refuse
 from andon.model.job.cluster import ClusterTask, Submission
 from andon.model.job.spec import JobSpec, dumps
-from andon.model.redaction import redact
 from andon.model.shapes import to_json
 from andon.settings.clusters import ClusterSettings
 
@@ -139,29 +139,14 @@ def batch_script(submission: Submission, task: ClusterTask, installed: SameAndon
     )
 
 
-def task_of(
-    submission: Submission, options: SlurmOptions, name: str, notes: str, user: str, runs: str
-) -> ClusterTask:
-    """Returns what andon inside the job is told."""
-    job = submission.job
-    return ClusterTask(
-        name,
-        submission.label,
-        _line(job.name),
-        notes,
-        job.submitted_at,
-        job.request.least,
-        job.tags,
-        job.group,
-        job.params,
-        quiet=True,
-        shares=submission.per_gpu > 1,
-        if_busy=_give_back(job) if options.on_busy == REQUEUE else "",
-        quick=not submission.per_gpu and options.on_busy != REQUEUE,
-        command=redact(job.argv),
-        user=user,
-        runs=runs,
-    )
+def task_options(submission: Submission, options: SlurmOptions) -> dict[str, Any]:
+    """Returns what andon inside a job of Slurm is told besides."""
+    requeues = options.on_busy == REQUEUE
+    return {
+        "shares": submission.per_gpu > 1,
+        "if_busy": _give_back(submission.job) if requeues else "",
+        "quick": not submission.per_gpu and not requeues,
+    }
 
 
 def _recorded(submission: Submission, task: ClusterTask, installed: SameAndon) -> str:
@@ -232,16 +217,14 @@ def refuse_unknown(submission: Submission) -> None:
         "--image": (bool(job.container), "start the container in the command itself"),
         "--bind": (job.bind, "Slurm binds by itself: --engine-option=--gres-flags=enforce-binding"),
     }
-    for name, (given, instead) in refused.items():
-        if given:
-            raise Invalid(f"Slurm does not take {name}", hint=instead)
+    refuse("Slurm", refused)
 
 
 def _common(submission: Submission, options: SlurmOptions) -> list[str]:
     job, request = submission.job, submission.job.request
     model = f"{request.models[0].lower()}:" if request.models else ""
     found = [
-        f"--job-name={_line(job.name)}", f"--comment={MARK}{submission.label}",
+        f"--job-name={one_line(job.name)}", f"--comment={MARK}{submission.label}",
         f"--chdir={job.folder}", "--nodes=1", f"--gpus-per-node={model}{request.least}",
     ]  # fmt: skip
     chosen = {
@@ -264,11 +247,6 @@ def place_of(submission: Submission, options: SlurmOptions) -> tuple[str, str]:
         if name in found:
             found[name] = value.lstrip("=")
     return found["--partition"], found["--qos"]
-
-
-def _line(name: str) -> str:
-    """Returns a name without what would break a line of Slurm's lists."""
-    return "".join(sign if sign.isprintable() else " " for sign in name)[:200] or "job"
 
 
 def _duration(seconds: float) -> str:
