@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from andon.errors import AndonError, Invalid, Unavailable
 from andon.host.clock import boot_seconds
 from andon.host.files import PRIVATE_FILE, open_regular, read_regular
-from andon.host.processes.kin import here, read_kin
+from andon.host.processes.kin import KnownKin, here
 from andon.host.state.user_folder import is_own, node_path
 from andon.leases.book.lease_book import Book
 from andon.leases.rules.capacity import DeviceCapacity, Surroundings, Weights, capacities
@@ -176,11 +176,12 @@ class Availability(Struct, frozen=True):
         """A fresh snapshot; every reader has a deadline, so this returns even if a driver hangs."""
         return self.view_of(self.sample())
 
-    def view_of(self, snapshot: Snapshot) -> AvailabilityView:
-        """Returns the view of a snapshot that was taken elsewhere."""
+    def view_of(self, snapshot: Snapshot, known: KnownKin | None = None) -> AvailabilityView:
+        """Returns the view of a snapshot that was taken elsewhere; `known` are the relations that
+        were read for an earlier one."""
         real = [s for s in snapshot.devices if s.device.vendor != "sim"]
-        pids = {process.pid for status in real for process in status.processes}
-        return AvailabilityView(snapshot, read_kin(pids, containers=True), self.broken())
+        kin = (known or KnownKin()).of(one for status in real for one in status.processes)
+        return AvailabilityView(snapshot, kin, self.broken())
 
     def check(self, snapshot: Snapshot, request: DeviceRequest) -> None:
         """Refuses a request that makes no sense, or claims devices that do not exist."""
