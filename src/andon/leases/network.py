@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.failures.listeners import Listeners
 from andon.failures.log import FailureLog
-from andon.host.processes.kin import KnownKin, myself, user_name
+from andon.host.processes.kin import myself, user_name
+from andon.host.processes.known_kin import KnownKin
 from andon.leases import releaser
 from andon.leases.availability import Availability, BookContents
 from andon.leases.book import places
@@ -204,7 +205,7 @@ class NetworkLeases:
         try:
             book = self._current()
             row = book_row(book)
-            view = self._availability.view_of(snapshot, self._kin)
+            view = self._availability.view_of(snapshot, self._kin.of)
             seen = read_listing(self._availability, view, book)
             self._warn_of_overdue(book, seen)
         except (AndonError, OSError) as error:

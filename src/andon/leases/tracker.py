@@ -20,7 +20,8 @@ from andon.failures.log import FailureLog
 from andon.failures.retrying import Retrying, RetryTexts
 from andon.failures.rules.backoff import BackOff
 from andon.host import file_systems
-from andon.host.processes.kin import KnownKin, here, read_kin
+from andon.host.processes.kin import here, read_kin
+from andon.host.processes.known_kin import KnownKin
 from andon.leases.book import places
 from andon.leases.book.lease_book import Book
 from andon.leases.listing import book_row

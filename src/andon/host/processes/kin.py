@@ -17,7 +17,6 @@ from andon.host.rules.proc_stat import ENDED, Stat, parse_stat
 from andon.host.system import boot_id
 from andon.host.users import account_name as account_name
 from andon.host.users import user_name as user_name
-from andon.model.device import Process
 from andon.model.lease import Kin, Owner, PidScope
 
 _STAT_BYTES = 1024
@@ -27,23 +26,6 @@ def read_kin(pids: Iterable[int], containers: bool = False, root: str = "/") -> 
     """Reads the relations of those processes that are visible."""
     found = ((pid, _kin(pid, containers, root.rstrip("/"))) for pid in set(pids))
     return {pid: kin for pid, kin in found if kin is not None}
-
-
-class KnownKin:
-    """Relations of processes that use devices, each read once: they last as long as the process."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[int, float | None], Kin] = {}
-
-    def of(self, processes: Iterable[Process]) -> dict[int, Kin]:
-        """Returns the relations of those that are visible; only these are known from now on."""
-        keys = {(one.pid, one.started) for one in processes}
-        known = {key: kin for key in keys if (kin := self._known.get(key)) is not None}
-        found = read_kin([pid for pid, _ in keys - known.keys()], containers=True)
-        known |= {key: found[key[0]] for key in keys if key not in known and key[0] in found}
-        # Without its start time, a process cannot be distinguished from a later one with its pid.
-        self._known = {key: kin for key, kin in known.items() if key[1] is not None}
-        return {pid: kin for (pid, _), kin in known.items()}
 
 
 def started_ticks(pid: int) -> int | None:
