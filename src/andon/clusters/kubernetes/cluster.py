@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from andon.clusters.kubernetes.listing import FollowedList, list_all, parsed, with_query
 from andon.clusters.kubernetes.logs import JobLogs
 from andon.clusters.kubernetes.readings import hub_looks
+from andon.clusters.kubernetes.records import JobRecords
 from andon.clusters.kubernetes.rules import manifest as made
 from andon.clusters.kubernetes.rules import rooms as placing
 from andon.clusters.kubernetes.rules import states
@@ -54,6 +55,7 @@ class KubernetesCluster:
         self._logs, self._known_namespace = JobLogs(self._transport), self._options.namespace
         self._user = user_name(os.getuid())
         self._placed = dict[str, str]()
+        self._records = JobRecords(self._name, self._options.hub)
 
     # The port.
 
@@ -92,6 +94,7 @@ class KubernetesCluster:
             ):
                 found.append(row)
         found = [row for row in found if row.ended is None or row.ended > since]
+        self._records.keep(found)
         return self._explained(found)
 
     def cancel(self, ids: Sequence[str]) -> None:
