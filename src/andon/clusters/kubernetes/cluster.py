@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from andon.clusters.kubernetes.listing import FollowedList, list_all, parsed, with_query
 from andon.clusters.kubernetes.logs import JobLogs
 from andon.clusters.kubernetes.readings import hub_looks
-from andon.clusters.kubernetes.records import JobRecords
 from andon.clusters.kubernetes.rules import manifest as made
 from andon.clusters.kubernetes.rules import rooms as placing
 from andon.clusters.kubernetes.rules import states
@@ -55,7 +54,7 @@ class KubernetesCluster:
         self._logs, self._known_namespace = JobLogs(self._transport), self._options.namespace
         self._user = user_name(os.getuid())
         self._placed = dict[str, str]()
-        self._records = JobRecords(self._name, self._options.hub)
+        self._recorded = set[str | None]()
 
     # The port.
 
@@ -94,7 +93,7 @@ class KubernetesCluster:
             ):
                 found.append(row)
         found = [row for row in found if row.ended is None or row.ended > since]
-        self._records.keep(found)
+        self._record([row for row in found if row.state.is_settled and row.run])
         return self._explained(found)
 
     def cancel(self, ids: Sequence[str]) -> None:
@@ -231,6 +230,15 @@ class KubernetesCluster:
         text = "" if body is None else json.dumps(body)
         found: dict[str, Any] = parsed(dict[str, Any], self._transport.ask(method, path, text))
         return found
+
+    def _record(self, ended: Sequence[ClusterJob]) -> None:
+        """Makes the records of jobs that ended and were not looked at since, if they have none."""
+        new = [one for one in ended if one.run not in self._recorded]
+        if new:
+            from andon.clusters.kubernetes.records import keep_records  # most lists need it not
+
+            keep_records(self._name, self._options.hub, new)
+            self._recorded.update(one.run for one in new)
 
     # Reading.
 

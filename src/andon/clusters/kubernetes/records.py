@@ -39,58 +39,39 @@ _STATES: Final = {
 }
 
 
-class JobRecords:
-    """The records of this user's jobs on one cluster."""
+def keep_records(cluster: str, hub: str, ended: Sequence[ClusterJob]) -> None:
+    """Writes the records that are missing, of jobs that were submitted from here and ran."""
+    with suppress(AndonError, OSError):
+        since = min(one.submitted_at for one in ended) - PAST_SECONDS
+        notes = [one for one in recent_notes(since) if one.cluster == cluster]
+        specs = {one.submission.label: one.submission.job for one in notes}
+        for job in ended:
+            if job.label is not None and job.label in specs:
+                _keep(cluster, hub, job, job.label, specs[job.label])
 
-    def __init__(self, cluster: str, hub: str) -> None:
-        self._cluster, self._hub, self._known = cluster, hub, set[str]()
 
-    def keep(self, jobs: Sequence[ClusterJob]) -> None:
-        """Writes the records that are missing, of jobs that were submitted from here and ran."""
-        ended = [
-            one
-            for one in jobs
-            if one.state.is_settled and one.started is not None and one.label not in self._known
-        ]
-        if not ended:
-            return
-        with suppress(AndonError, OSError):
-            specs = {
-                note.submission.label: note.submission.job
-                for note in recent_notes(min(one.submitted_at for one in ended) - PAST_SECONDS)
-                if note.cluster == self._cluster
-            }
-            for job in ended:
-                if job.label is not None and job.label in specs:
-                    self._keep(job, job.label, specs[job.label])
-                self._known.add(job.label or "")
-
-    def _keep(self, job: ClusterJob, label: str, spec: JobSpec) -> None:
-        path = runs_folder() / f"andon-{label}.jsonl"
-        if path.exists():
-            return
-        make_private(path.parent)
-        devices, samples, why_none = _sampled(self._hub, job, label)
-        assert job.started is not None
-        begin = RunBegin(
-            job.started, label, job.name[:200], RunKind.JOB, job.where or "", job.user, 0, None,
-            None, devices, command=job.command, group=spec.group, tags=spec.tags,
-            allocation_method=self._cluster,
-            params={**spec.params, "job": f"{self._cluster}:{job.id}"},
-        )  # fmt: skip
-        half = path.with_suffix(f".{os.getpid()}")
-        recorder = RunRecorder(begin, RecordFile(half), None, why_none=why_none)
-        recorder.write(begin)
-        for line in samples:
-            recorder.add(line)
-            recorder.write(line)
-        ended = job.started if job.ended is None else job.ended
-        state = _STATES.get(job.state, RunState.FAILED)
-        seconds = max(0.0, ended - job.started)
-        recorder.end(
-            RunOutcome(state, job.exit_code, job.signal, job.reason, None, seconds, at=ended)
-        )
-        half.rename(path)
+def _keep(cluster: str, hub: str, job: ClusterJob, label: str, spec: JobSpec) -> None:
+    path = runs_folder() / f"andon-{label}.jsonl"
+    if path.exists():
+        return
+    make_private(path.parent)
+    devices, samples, why_none = _sampled(hub, job, label)
+    assert job.started is not None
+    begin = RunBegin(
+        job.started, label, job.name[:200], RunKind.JOB, job.where or "", job.user, 0, None, None,
+        devices, command=job.command, group=spec.group, tags=spec.tags, allocation_method=cluster,
+        params={**spec.params, "job": f"{cluster}:{job.id}"},
+    )  # fmt: skip
+    half = path.with_suffix(f".{os.getpid()}")
+    recorder = RunRecorder(begin, RecordFile(half), None, why_none=why_none)
+    recorder.write(begin)
+    for line in samples:
+        recorder.add(line)
+        recorder.write(line)
+    ended = job.started if job.ended is None else job.ended
+    state, seconds = _STATES.get(job.state, RunState.FAILED), max(0.0, ended - job.started)
+    recorder.end(RunOutcome(state, job.exit_code, job.signal, job.reason, None, seconds, at=ended))
+    half.rename(path)
 
 
 def _sampled(
