@@ -34,7 +34,7 @@ class RunRecording(Struct, frozen=True):
     def open(
         self,
         begin: RunBegin,
-        facts: FindFacts,
+        facts: FindFacts | None,
         why_none: str | None = None,
         also: Callable[[Path], SampleWriter] | None = None,
         progress: Callable[[], WorkProgress | None] = lambda: None,
