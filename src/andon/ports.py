@@ -427,6 +427,13 @@ class Foreground(Protocol):
 
 
 @runtime_checkable
+class ReadsFigures(Protocol):
+    """A cluster inside whose jobs andon runs, and reads the figures that they print."""
+
+    reads_figures: bool
+
+
+@runtime_checkable
 class Previewing(Protocol):
     """A cluster that can show what it would be sent."""
 
