@@ -37,8 +37,8 @@ JOBS = "jobs"
 CLUSTER_PAGES, SUBMISSIONS = "clusters", "elsewhere"
 LOCK, COUNTER, PAUSED, BELL = "lock", "counter", "paused", "bell"
 HOLDUPS, INDEX, LOG = "holdups.json", "index.json", "dispatcher.log"
-JOB, HELD, CANCELLED, AGAIN, EXPIRED, ORDER = (
-    "job.json", "held", "cancelled", "again", "expired", "order",
+JOB, HELD, CANCELLED, AGAIN, EXPIRED, ORDER, NOTIFIED = (
+    "job.json", "held", "cancelled", "again", "expired", "order", "notified",
 )  # fmt: skip
 CLAIM, OUTPUT, END, VERDICT = "claim", "output.log", "end.json", "verdict.json"
 CONTAINER, ADOPTED = "container", "adopted"
