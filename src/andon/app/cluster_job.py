@@ -127,7 +127,7 @@ def _run(
             place.placement.release()
             time.sleep(KILLED_SECONDS)
             return GIVEN_BACK
-        notes, figures = list[RunNote](), list[_Figures]()
+        notes, printed = list[RunNote](), list[_Figures]()
 
         def begun(recorder: RunRecorder) -> None:
             running.set()
@@ -135,7 +135,7 @@ def _run(
                 recorder.write(RunEvent(time.time(), "stranger", {"device": words}))
             begin = recorder.begin
             if task.metrics or task.stop_when:
-                figures.append(_Figures(task, recorder))
+                printed.append(_Figures(task, recorder))
             if not begin.rank:
                 user = begin.user or user_name(os.getuid())
                 path = str(recorder.path.absolute())
@@ -156,11 +156,11 @@ def _run(
             },
             unsampled=place.unsampled,
             begun=begun,
-            output=partial(_output, task, job, figures) if task.quiet else None,
+            output=partial(_output, task, job, printed) if task.quiet else None,
             quiet=task.quiet,
             forwards=task.forwards,
             started=started,
-            hopeless=lambda: figures[0].look() if figures else None,
+            hopeless=lambda: printed[0].look() if printed else None,
         )
         try:
             return work.run(place.placement)[0]
@@ -283,9 +283,9 @@ def _group(task: ClusterTask, job: str) -> dict[str, str | int]:
     return {"group": found, "rank": int(index)} if index and task.group else {"group": found}
 
 
-def _output(task: ClusterTask, job: str, figures: Sequence[_Figures]) -> str:
+def _output(task: ClusterTask, job: str, printed: Sequence[_Figures]) -> str:
     """Returns the end of its output, once the command has ended."""
-    for one in figures:
+    for one in printed:
         one.finish()
     return read_tail(Path(task.notes) / f"{job}.out", TAIL_BYTES)
 
