@@ -381,7 +381,8 @@ class Cluster(Protocol):
 
     A call may block until the `timeout_seconds` of the cluster's settings. Raises `Unavailable`
     when the cluster does not answer, `Denied`, `Gone` for an id that it does not know, and
-    `Invalid` for what it cannot do, in one sentence with a hint.
+    `Invalid` for what it cannot do, in one sentence with a hint. One that has `reads_figures`
+    runs andon inside its jobs, which reads the figures that they print.
     """
 
     shared_folder: str | None
@@ -424,13 +425,6 @@ class Foreground(Protocol):
 
     def signal(self, submission: Submission, number: int) -> None:
         """Sends a signal to the job of that command; ends one that has not started."""
-
-
-@runtime_checkable
-class ReadsFigures(Protocol):
-    """A cluster inside whose jobs andon runs, and reads the figures that they print."""
-
-    reads_figures: bool
 
 
 @runtime_checkable

@@ -52,7 +52,7 @@ _MARK_BYTES: Final = 64
 
 
 class RayCluster:
-    """Implements ports.Cluster, ReadsFigures and Previewing with Ray's dashboard."""
+    """Implements ports.Cluster and Previewing with Ray's dashboard."""
 
     shared_folder: str | None = None
     reads_figures = True

@@ -32,7 +32,7 @@ from andon.model.job.spec import (
     plain_fields,
     spec_to_json,
 )
-from andon.ports import Cluster, ReadsFigures
+from andon.ports import Cluster
 
 NOTE, ID = ".json", ".id"
 SCHEMA = "andon.submission/1"
@@ -43,7 +43,7 @@ _ID_BYTES = 4096
 def submit_once(name: str, cluster: Cluster, submission: Submission) -> str:
     """Submits a job to the named cluster, with its note; returns its id."""
     job = submission.job
-    if (job.metrics or job.stop_when) and not isinstance(cluster, ReadsFigures):
+    if (job.metrics or job.stop_when) and not getattr(cluster, "reads_figures", False):
         raise Invalid(
             "no andon runs inside its jobs, which --metric and --stop-when need",
             hint="let the program log its figures: andon.run().log(loss=…)",
