@@ -20,10 +20,15 @@ MOST_DETAILED: Final = 20
 POINTS: Final = 96
 
 
+def hub_of(url: str) -> Server | None:
+    """Returns the hub, or this machine's server; None if there is neither."""
+    return connect(url, None, lambda _: None) if url else own_server()
+
+
 def hub_rows(url: str) -> tuple[Server | None, Sequence[NodeRow]]:
     """Returns a hub, or this machine's server, and its nodes; none if it does not answer."""
     try:
-        server = connect(url, None, lambda _: None) if url else own_server()
+        server = hub_of(url)
         return server, () if server is None else list_from_json(server.get("/api/nodes")).nodes
     except AndonError:
         return None, ()

@@ -95,6 +95,7 @@ class RunOutcome(Struct, frozen=True):
     duration_seconds: float | None = None
     released_by: str | None = None
     release_note: str | None = None
+    at: float | None = None  # when it ended, where that was before now
 
 
 class RunRecorder:
@@ -310,7 +311,7 @@ class RunRecorder:
 
     def _end_line(self, outcome: RunOutcome, oom: OutOfMemory | None) -> RunEnd:
         """Returns the last line; energy counts up to the last sample, which was at the end."""
-        at, told = time.time(), outcome.duration_seconds
+        at, told = outcome.at or time.time(), outcome.duration_seconds
         seconds = max(0.0, at - self.begin.at) if told is None else told
         return RunEnd(
             at=at,
