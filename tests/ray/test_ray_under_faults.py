@@ -11,7 +11,7 @@ import pytest
 from andon.errors import Denied, Unavailable
 from andon.model.job import JobState
 from andon.model.job.cluster import ClusterJob
-from tests.ray import test_real_ray as real
+from tests.ray import test_ray_jobs as real
 from tests.ray.conftest import RealRay, typed
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(400)]
@@ -39,7 +39,7 @@ def test_a_job_that_waits_is_stopped_though_ray_says_nothing(
 ) -> None:
     holders = [submitted(ray, "sleep 1000", 4), submitted(ray, "sleep 1000", 2)]
     job = opened(ray.url).submit(make("true", gpus=2))
-    assert "6 of 6 GPUs are promised" in (found(ray, job).reason or "")
+    ray.until(lambda: "6 of 6 GPUs are promised" in (found(ray, job).reason or ""), "its reason")
     began = time.monotonic()
     opened(ray.url).cancel([job])
     stopped = found(ray, job)
