@@ -251,7 +251,9 @@ class ClusterContract:
         done = subprocess.run(both, input=b"given", capture_output=True)
         assert (done.returncode, done.stdout) == (7, b"given")
         assert b"bad\n" in done.stderr
-        wanted = self._submission("trap 'echo asked; exit 9' TERM; echo up; sleep 60 & wait")
+        # The sleep may outlive its shell by the trap, and must not keep the output open then.
+        trap = "trap 'echo asked; exit 9' TERM; echo up; sleep 60 >/dev/null & wait"
+        wanted = self._submission(trap)
         command = cluster.foreground(wanted)
         with subprocess.Popen(command, stdout=subprocess.PIPE) as client:
             assert client.stdout is not None

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from andon.errors import Conflict, Gone
 from andon.host.processes.kin import here, myself, started_ticks
 from andon.leases import releaser
 from andon.leases.book.lease_book import Book
+from andon.leases.book.lock_holders import open_holder
 from andon.leases.releaser import overdue
 from andon.model import lease_wire, wire
 from andon.model.lease import Claim, Lease, LeaseKind, LeaseState
@@ -133,6 +135,22 @@ def test_a_process_that_does_not_hold_the_lock_is_not_signalled(book: Book) -> N
         with pytest.raises(Conflict, match="does not hold it"):
             releaser.release(book, HOG, timeout_seconds=0.1)
         assert other.poll() is None
+
+
+def test_a_holder_that_has_just_started_is_given_time_to_take_the_lock(tmp_path: Path) -> None:
+    """Released right after it was granted: the program has the lock, its holder not yet."""
+    file = tmp_path / f"{HOG}-1.lease"
+    file.touch()
+    program = f"import fcntl; input(); f = open({str(file)!r}); fcntl.flock(f, 2); input()"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE) as holder:
+        assert holder.stdin is not None
+        telling = threading.Timer(0.2, os.write, (holder.stdin.fileno(), b"\n"))
+        telling.start()
+        try:
+            open_holder(lease(0, owner=myself(holder.pid)), file, os.getuid()).close()
+        finally:
+            telling.join()
+            holder.kill()
 
 
 @AS_ROOT

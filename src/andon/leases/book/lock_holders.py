@@ -10,7 +10,7 @@ from pathlib import Path
 from andon.errors import AndonError, Conflict, Gone
 from andon.host.files import read
 from andon.host.processes.handles import ProcessHandle
-from andon.host.processes.kin import started_ticks, uid_of, user_name
+from andon.host.processes.kin import started_ticks, ticks_now, uid_of, user_name
 from andon.leases.book.files import open_folder
 from andon.leases.book.locks import FileKey, holders_of, key_of, parse_locks, read_locks
 from andon.leases.book.places import LEASES
@@ -21,6 +21,9 @@ from andon.units import human_seconds
 MOST_DESCRIPTORS = 65_536
 MOST_HEIRS = 8
 _FDINFO_BYTES = 4096
+# A holder is started before the lease is granted, and gets the lock once it can read its socket:
+# it may take that long on a busy machine. Until then the program alone has it.
+TAKEN_WITHIN_SECONDS, TAKEN_PAUSE_SECONDS = 5.0, 0.05
 
 
 class LockTable:
@@ -92,6 +95,11 @@ def open_holder(lease: Lease, file: Path, uid: int) -> ProcessHandle:
     return handle
 
 
+def _is_starting(owner: Owner) -> bool:
+    age_ticks = ticks_now() - owner.started_ticks
+    return age_ticks < TAKEN_WITHIN_SECONDS * os.sysconf("SC_CLK_TCK")
+
+
 def _heirs(file: Path, uid: int) -> str:
     """The processes of the lease's user that have inherited its lock, for a hint."""
     with suppress(OSError):
@@ -119,7 +127,8 @@ def _doubt(
             f"lease {lease.id} of {user_name(uid)} names pid {owner.pid}, a process of {whose}",
             hint="nothing was stopped; root or its owner can remove its file",
         )
-    held = _holds(owner.pid, name, facts)
+    while (held := _holds(owner.pid, name, facts)) is False and _is_starting(owner):
+        time.sleep(TAKEN_PAUSE_SECONDS)
     if held is None:
         took = [locker.pid for locker in LockTable().lockers(facts)]
         held = True if owner.pid in took else None
