@@ -58,7 +58,7 @@ def _digest(number: int) -> Digest:
         f"gpu{number + 1:02}", f"m{number}", "0.1.0", gpus=8, models={model: 8},
         allocated=8 - count, tasks=0 if count == 8 else 1 + number % 3, reason=SICK.get(number),
         holders=tuple(f"{one}'s job" for one in who), users=() if count == 8 else who,
-        utilization_percent=None if number == SILENT else float((37 * number + 61) % 100),
+        utilization_percent=float(0 if count == 8 else (37 * number + 61) % 100),
         memory_percent=float((23 * number + 40) % 95), idle=2 if number in (2, 6) else 0,
         free=(FreeDevices(model, free, (memory * 1000,) * count),) if count else (),
     )  # fmt: skip
