@@ -23,7 +23,7 @@ def hub_looks(url: str, rooms: Sequence[Room] = ()) -> Mapping[str, NodeLook]:
     """Returns the readings of nodes by name, those of these rooms with who leaves GPUs idle; none
     if there is no hub, or it does not answer."""
     try:
-        server = connect(url, None, lambda _: None) if url else own_server()
+        server = hub_of(url)
         found = () if server is None else list_from_json(server.get("/api/nodes")).nodes
     except AndonError:
         return {}
@@ -34,6 +34,11 @@ def hub_looks(url: str, rooms: Sequence[Room] = ()) -> Mapping[str, NodeLook]:
             assert server is not None
             looks[row.name] = _detailed(server.of_node(row.name), row, busy[row.name])
     return looks
+
+
+def hub_of(url: str) -> Server | None:
+    """Returns the hub, or this machine's server; None if there is neither."""
+    return connect(url, None, lambda _: None) if url else own_server()
 
 
 def _detailed(server: Server, row: NodeRow, room: Room) -> NodeLook:

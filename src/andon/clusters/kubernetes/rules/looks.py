@@ -84,8 +84,10 @@ def _load(status: DeviceStatus) -> float | None:
 
 
 def _pods(status: DeviceStatus, room: Room) -> set[str]:
-    """Returns the pods of this node that have a process on a device, by name or uid."""
+    """Returns the pods of this node that have a process on a device, by name or uid; where no
+    process has one, those that the kubelet gave it to."""
     names = [one.container for one in status.processes if one.container]
+    names = names or [f"{POD}{one}" for one in status.pods]
     words = [name.removeprefix(POD).split("/") for name in names if name.startswith(POD)]
     found = {room.uids.get(parts[0], "/".join(parts[:2])) for parts in words}
     return found & set(room.holders)
