@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Any, Final, Generic, Protocol, TypeVar
 from urllib.parse import quote
 
@@ -15,8 +16,8 @@ from andon.clusters.kubernetes.rules.objects import ListOf, ObjectMeta, WatchEve
 from andon.clusters.kubernetes.transport import ApiTransport
 from andon.errors import AndonError, Unavailable
 
-PAGE: Final = 1000
-"""Objects of one answer."""
+PAGE: Final = 2500
+"""Objects of one answer: some megabytes."""
 RESTARTS: Final = 3
 LIST_SECONDS: Final = 300.0
 """A list is fetched again this often, even while a watch follows it."""
@@ -42,9 +43,12 @@ def with_query(path: str, **values: str) -> str:
 def parsed(kind: Any, body: bytes) -> Any:
     """Returns an answer as this type."""
     try:
-        return Decoder(kind).decode(body)
+        return _decoder(kind).decode(body)
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as exc:
         raise Unavailable(f"Kubernetes answers something else: {exc}"[:200]) from exc
+
+
+_decoder = cache(Decoder)
 
 
 def list_all(
@@ -122,7 +126,7 @@ class FollowedList(Generic[T]):
         """Reads one watch to its end; returns whether another is wanted."""
         began, query = time.monotonic(), {**self._query, "resourceVersion": self._version}
         path = with_query(self._path, watch="1", allowWatchBookmarks="true", **query)
-        decoder = Decoder(WatchEvent[self._kind])  # type: ignore[name-defined]
+        decoder = _decoder(WatchEvent[self._kind])  # type: ignore[name-defined]
         for line in lines_of(self._transport.stream(path, LIST_SECONDS)):
             if b'"ERROR"' in line[:40]:
                 raise failure("Expired", "the watch ended")
