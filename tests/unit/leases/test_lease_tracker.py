@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from andon.host import file_systems
+from andon.host.processes import known_kin
 from andon.host.processes.kin import read_kin
 from andon.leases import tracker
 from andon.leases.book import files, places
@@ -137,7 +138,7 @@ def test_a_process_is_related_once_and_marked(
         asked.extend(pids)
         return real(pids, containers)
 
-    monkeypatch.setattr(tracker, "read_kin", counted)
+    monkeypatch.setattr(known_kin, "read_kin", counted)
     held = Book().write_lease(lease(0, since_ticks=0))
     me = Process(os.getpid(), started=1.0)
     statuses = gpu(0, processes=[me]), gpu(1, processes=[Process(os.getppid(), started=1.0)])
