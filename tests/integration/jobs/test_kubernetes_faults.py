@@ -117,6 +117,28 @@ def test_a_list_is_asked_for_once_and_then_watched(played: Played) -> None:
     assert played.objects.lists == lists + 1
 
 
+def test_a_list_that_a_watch_overtook_brings_nothing_back_and_drops_nothing(
+    played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pods = FollowedList(played.transport, PODS, ApiPod)
+    played.standin.pod("old", "g1", 1)
+    played.names(pods)
+    played.names(pods)
+    ask = listing.list_all
+
+    def overtaken(*given: Any, **query: str) -> Any:
+        answer = ask(*given, **query)
+        played.objects.remove("pods", "default", "old")
+        played.standin.pod("new", "g1", 1)
+        wait_until(lambda: [one.metadata.name for one in pods._objects.values()] == ["new"], "both")
+        return answer
+
+    monkeypatch.setattr(listing, "list_all", overtaken)
+    pods.forget()
+    assert played.names(pods) == ["new"]
+    assert played.names(pods) == ["new"]
+
+
 @pytest.mark.parametrize("after", [1, 2, 3])
 def test_a_watch_that_is_cut_at_any_event_loses_nothing(played: Played, after: int) -> None:
     pods = FollowedList(played.transport, PODS, ApiPod)
