@@ -126,7 +126,7 @@ def test_a_list_that_a_watch_overtook_brings_nothing_back_and_drops_nothing(
     played.names(pods)
     ask = listing.list_all
 
-    def overtaken(*given: Any, **query: str) -> Any:
+    def overtaken(*given: Any, **query: Any) -> Any:
         answer = ask(*given, **query)
         played.objects.remove("pods", "default", "old")
         played.standin.pod("new", "g1", 1)
