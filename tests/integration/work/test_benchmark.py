@@ -201,8 +201,9 @@ def test_ctrl_c_keeps_the_figures_so_far(server: ModelServer, tmp_path: Path) ->
 
 def started(server: ModelServer, *words: str, **more: Any) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "andon.cli", "benchmark", server.url, "--model", "m", *words]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command, **pipes, **more)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more
+    )
 
 
 def test_a_killed_benchmark_leaves_a_record_and_no_client(server: ModelServer) -> None:
