@@ -105,7 +105,7 @@ def test_a_cell_with_a_lease_sees_its_devices_alone(executed: Any) -> None:
 
 def test_values_are_shown_by_the_tables_and_escaped(executed: Any) -> None:
     assert "SIMULATED" in plain(executed, "import andon")
-    assert '<th>MODEL</th>' in html(executed, "import andon")
+    assert "<th>MODEL</th>" in html(executed, "import andon")
     shown = html(executed, "from andon.model.run.record")
     assert "&lt;script&gt;x&lt;/script&gt;" in shown
     assert "<script>" not in shown

@@ -113,9 +113,8 @@ def _table(columns: Sequence[Any], rows: Sequence[Any]) -> str:
 
 def _row(columns: Sequence[Any], sides: Sequence[str], place: int, row: Any) -> str:
     """A message takes the place of all columns that do not lead."""
-    shown = [
-        (s, c) for s, c in zip(sides, columns, strict=True) if c.column.lead or not row.message
-    ]
+    whole = row.message is None
+    shown = [(s, c) for s, c in zip(sides, columns, strict=True) if whole or c.column.lead]
     cells = [f"<td{side}>{_cell(one.cells[place], row.style)}</td>" for side, one in shown]
     if not whole:
         rest = len(columns) - len(shown)
