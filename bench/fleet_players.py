@@ -37,6 +37,7 @@ from andon.model.wire import snapshot_to_json
 from andon.settings.store_url import parse_store_url
 from andon.stores.postgres_nodes import PostgresNodeStore
 from andon.stores.sqlite import SqliteStore
+from andon.version import __version__
 from bench.fleet_database import database
 from bench.fleet_figures import FleetFigure, Tell
 from bench.history import BEGIN, DEVICES, _played
@@ -251,7 +252,7 @@ def made(nodes: int) -> Bodies:
     for number in range(nodes):
         name = f"n{number}"
         digest = digest_of(
-            replace(last, node=name), LeaseList(0.0), (), {}, {}, f"m{number}", "bench"
+            replace(last, node=name), LeaseList(0.0), (), {}, {}, f"m{number}", __version__
         )
         digests.append(encoded(digest))
     ticks = [tick_of(one) for one in played]

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType, SimpleNamespace
 
+    from andon.api import ray
     from andon.api.benchmark import run_benchmark_job
     from andon.api.compat.alerts import (
         AlertConfig,
@@ -95,6 +96,7 @@ _WHERE = {
     "map": "andon.api.map",
     "on_alert": "andon.callbacks.cord",
     "probe": "andon.api.probe",
+    "ray": "andon.api.ray",
     "recorded": "andon.api.recorded",
     "run": "andon.api.run",
     "run_benchmark_job": "andon.api.benchmark",
@@ -148,6 +150,7 @@ __all__ = [
     "map",
     "on_alert",
     "probe",
+    "ray",
     "recorded",
     "run",
     "run_benchmark_job",
@@ -167,7 +170,8 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'andon' has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(_WHERE[name]), name)
+    module = import_module(_WHERE[name])
+    value = getattr(module, name, module)  # `ray` is a module itself
     globals()[name] = value
     return value
 

@@ -28,7 +28,7 @@ BACKENDS = AdapterTable(
     "andon.backends",
     {
         **{v.name: f"andon.drivers.{v.name}:{v.name.capitalize()}" for v in VENDORS},
-        "nvidia_smi": "andon.drivers.nvidia_smi:NvidiaSmi",
+        "nvidia_smi": "andon.drivers.nvidia_smi.backend:NvidiaSmi",
         "replay": "andon.drivers.replay:Replay",
         "sim": "andon.drivers.sim.backend:Simulation",
     },

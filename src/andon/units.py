@@ -233,7 +233,8 @@ def valid_text(word: str) -> str:
 
 def plain(text: str, longest: int) -> str:
     """Returns at most this many characters; one that cannot be printed becomes a question mark."""
-    return "".join(c if c.isprintable() else "?" for c in text)[:longest]
+    text = text[:longest]
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 
 def counted(count: int, thing: str) -> str:

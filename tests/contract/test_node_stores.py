@@ -1,4 +1,4 @@
-"""What every store of a hub's nodes must keep: PostgreSQL's."""
+"""What every store of a hub's nodes and of their past must keep: PostgreSQL's."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -6,10 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from andon.ports import NodeStore
+from andon.ports import NodePasts, NodeStore
 from andon.settings.store_url import parse_store_url
 from andon.stores.postgres_kind import PostgresKind
-from andon.testing.node_store_contract import AT, ONE, NodeStoreContract, OpenNodeStore, beat
+from andon.testing.node_store_contract import (
+    AT,
+    ONE,
+    NodePastsContract,
+    NodeStoreContract,
+    OpenNodePasts,
+    OpenNodeStore,
+    beat,
+)
 from tests.support.postgres import server, url_of
 
 pytestmark = pytest.mark.process
@@ -25,6 +33,22 @@ def reopen(tmp_path: Path) -> Iterator[OpenNodeStore]:
             return store
 
         yield make
+
+
+@pytest.fixture
+def pasts(tmp_path: Path) -> Iterator[OpenNodePasts]:
+    with ExitStack() as stack:
+
+        def make() -> NodePasts:
+            opened = PostgresKind.open_pasts(parse_store_url(url_of(tmp_path)))
+            stack.callback(opened.close)
+            return opened
+
+        yield make
+
+
+class TestPostgresNodePasts(NodePastsContract):
+    """On a real server."""
 
 
 class TestPostgresNodes(NodeStoreContract):

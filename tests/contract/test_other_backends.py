@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.drivers.nvidia_smi import NvidiaSmi
+from andon.drivers.nvidia_smi.backend import NvidiaSmi
 from andon.drivers.replay import Replay
 from andon.drivers.sim.backend import Simulation
 from andon.model import wire

@@ -14,40 +14,62 @@ from pathlib import Path
 
 import pytest
 
-BIN = Path(__file__).parents[2] / ".build/ray/bin"
-PORT, DASHBOARD = 41810, 41811
+from tests.standin.control import StandIn
+from tests.support.homes import own_folders
+
+REPOSITORY = Path(__file__).parents[2]
+BIN = REPOSITORY / ".build/ray/bin"
+PORT, DASHBOARD, AGENTS = 27600, 27601, {"n1": 27602, "n2": 27603}
 START_SECONDS = 150
-GPUS = {"n1": "GPU-aaaa,GPU-bbbb", "n2": "GPU-cccc,GPU-dddd,GPU-eeee,GPU-ffff"}
+DEVICES = StandIn.devices(6)
+GPUS = {
+    "n1": ",".join(one.uuid for one in DEVICES[:2]),
+    "n2": ",".join(one.uuid for one in DEVICES[2:]),
+}
 
 
 class RealRay:
-    """A head with two GPUs and a node with four; only names of them, no driver."""
+    """A head with two GPUs and a node with four, which a stand-in driver has. Both are on this
+    machine: each calls itself by its own name, and they share state folder and lease book."""
 
     url = f"http://127.0.0.1:{DASHBOARD}"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, library: Path) -> None:
         self.folder = folder
         (folder / "home").mkdir()
-        self._environment = {
-            **os.environ, "HOME": str(folder / "home"), "RAY_USAGE_STATS_ENABLED": "0",
-            "RAY_raylet_start_wait_time_s": "120", "PATH": f"{BIN}:{os.environ['PATH']}",
+        (folder / "standin").mkdir()
+        self.standin = StandIn(folder / "standin")
+        self.standin.write(DEVICES)
+        self.environment = {
+            **self.standin.environment(library), **own_folders(folder),
+            "HOME": str(folder / "home"), "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_raylet_start_wait_time_s": "120", "PYTHONPATH": str(REPOSITORY / "src"),
+            "PATH": f"{BIN}:{os.environ['PATH']}",
         }  # fmt: skip
-        self._start("n1", "--head", f"--port={PORT}", f"--dashboard-port={DASHBOARD}",
-                    f"--temp-dir={folder}/r", "--dashboard-agent-listen-port=41812",
-                    "--min-worker-port=41820", "--max-worker-port=41899")  # fmt: skip
-        self._start("n2", f"--address=127.0.0.1:{PORT}", "--dashboard-agent-listen-port=41813",
-                    "--min-worker-port=41900", "--max-worker-port=41979")  # fmt: skip
+        self.start_head()
+        self.start_other()
         self.until(lambda: len(self.rows()) == 2, "both nodes")
+
+    def start_head(self) -> None:
+        self._start("n1", "--head", f"--port={PORT}", f"--dashboard-port={DASHBOARD}",
+                    f"--temp-dir={self.folder}/r", "--include-dashboard=true",
+                    "--min-worker-port=27610", "--max-worker-port=27649")  # fmt: skip
+
+    def start_other(self) -> None:
+        self._start("n2", f"--address=127.0.0.1:{PORT}",
+                    "--min-worker-port=27650", "--max-worker-port=27699")  # fmt: skip
 
     def _start(self, name: str, *words: str) -> None:
         gpus = GPUS[name]
         # A node that does not start within a minute gives up, also on a machine with other work.
         first = ("nice", "-n", "-19") if os.getuid() == 0 else ()
         command = [*first, str(BIN / "ray"), "start", f"--num-gpus={gpus.count(',') + 1}",
-                   "--num-cpus=8", f"--node-name={name}", *words]  # fmt: skip
+                   "--num-cpus=8", f"--node-name={name}",
+                   f"--dashboard-agent-listen-port={AGENTS[name]}", *words]  # fmt: skip
+        shown = {"CUDA_VISIBLE_DEVICES": gpus, "ANDON_NODE": name}
         with (self.folder / f"log-{name}").open("wb") as log:
             subprocess.run(
-                command, env={**self._environment, "CUDA_VISIBLE_DEVICES": gpus}, check=True,
+                command, env={**self.environment, **shown}, check=True,
                 stdout=log, stderr=subprocess.STDOUT, timeout=START_SECONDS,
             )  # fmt: skip
 
@@ -87,12 +109,12 @@ class RealRay:
 
 
 @pytest.fixture(scope="session")
-def ray() -> Iterator[RealRay]:
+def ray(library: Path) -> Iterator[RealRay]:
     assert (BIN / "ray").exists(), "dev/ray installs it"
     folder = Path(tempfile.mkdtemp(prefix="r", dir="/tmp"))  # sockets have short paths
     made = None
     try:
-        made = RealRay(folder)
+        made = RealRay(folder, library)
         yield made
     finally:
         if made is not None:

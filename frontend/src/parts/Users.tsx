@@ -35,6 +35,7 @@ export function Users({ device }: { device: Device }) {
           </li>
         ))}
       </ul>
+      {device.pods.length > 0 && <p className="dim">Kubernetes gave it to {device.pods.join(", ")}.</p>}
       {known(rest) && rest > 50e6 && <p className="dim">{gib(rest)}&nbsp;GiB is used by processes that are not visible.</p>}
       {device.state === "ok" && <Command text={`andon ps --device ${live.label(device.uuid)}`} />}
     </section>

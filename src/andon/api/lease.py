@@ -250,7 +250,7 @@ def hold(
     """Waits for devices and reserves them, with a process that holds the lease."""
     keeper = _keeper()
     try:
-        kind, work = LeaseKind.LIBRARY, _work()
+        kind, work = LeaseKind.LIBRARY, own_work()
         terms = LeaseTerms(kind, _command(), seconds, _owner(keeper), work, usual=usual)
         granter = Granter(Book(), outer_availability(simulated))
         grant = granter.grant(request, terms, wait_seconds, waiting, unwanted)
@@ -323,8 +323,11 @@ def outer_availability(simulated: bool) -> Availability:
 def seen_from_outside(snapshot: Snapshot) -> Snapshot:
     """Returns the snapshot with the devices of this process, also those its leased calls hide."""
     env = ENVIRONMENT.outside()
-    if env is None:
-        return snapshot
+    return snapshot if env is None else seen_with(snapshot, env)
+
+
+def seen_with(snapshot: Snapshot, env: Mapping[str, str]) -> Snapshot:
+    """Returns the snapshot with the devices that these variables show."""
     visible = visibility([status.device for status in snapshot.devices], env).visible
     statuses = (
         replace(s, visible=s.device.uuid in visible, cuda_index=visible.get(s.device.uuid))
@@ -349,7 +352,7 @@ def _owner(keeper: HolderProcess) -> Owner:
     return replace(myself(), pid=keeper.pid, started_ticks=started_ticks(keeper.pid) or 0)
 
 
-def _work() -> Work:
+def own_work() -> Work:
     """Returns this process as work; its process group only if it leads one: a shell's other jobs
     do not belong to it."""
     pid, group = os.getpid(), os.getpgid(0)

@@ -95,6 +95,16 @@ class _Nesting:
 _nesting = _Nesting()
 
 
+def current_run() -> str | None:
+    """Returns the run that this thread or task is in, else the one that this process is in."""
+    return _current.get() or os.environ.get(RUN_VARIABLE) or None
+
+
+def parent_run(told: str | None = None) -> str:
+    """Returns the run that a new one is part of; `told` is what only its caller knows."""
+    return _current.get() or told or _nesting.outer or ""
+
+
 class RecordedRun:
     """A run of this program: a context manager. In a forked child it records nothing.
 
@@ -163,8 +173,7 @@ class RecordedRun:
         """Starts recording without making this thread or task part of the run."""
         if self._recorder is not None:
             raise Invalid("this run has begun already", hint="andon.run(...) makes a new one")
-        snapshot = library.shared().once(with_host=False)
-        recorder = self._recorder = self._open(snapshot)
+        recorder = self._recorder = self._open(self._look())
         self._began = boot_seconds()
         _open.add(self)
         _nesting.enter(recorder.begin.id)
@@ -178,6 +187,9 @@ class RecordedRun:
         finally:
             _current.reset(token)
 
+    def _look(self) -> Snapshot:
+        return library.shared().once(with_host=False)
+
     def _open(self, snapshot: Snapshot) -> RunRecorder:
         variables = {**os.environ, **self._variables}
         place = place_of(variables)
@@ -185,7 +197,7 @@ class RecordedRun:
         skipped = place.sampled_by_another(len(uuids))
         begin = new_run(
             self._kind, self._name, snapshot, uuids,
-            {**variables, RUN_VARIABLE: _current.get() or _nesting.outer or ""},
+            {**variables, RUN_VARIABLE: parent_run()},
             command=redact(tuple(sys.orig_argv)), params=self._params, tags=self._tags,
             lease=os.environ.get("ANDON_LEASE") or None,
             allocation_method=SEEN if self._devices is None else NAMED,

@@ -4,14 +4,18 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from andon.alerts.rules.self_checks import StoreStats
 from andon.app.alerts import open_watcher
 from andon.app.history import open_recorder
 from andon.app.leases import open_lease_tracker, open_network_leases
+from andon.app.pod_runs import PodRuns
+from andon.app.runs import recording
 from andon.app.sampler import open_sampler
 from andon.app.uplink import hub_link, open_uplink, past_sender, report_sources
+from andon.host.pod_resources import KUBELET_SOCKET, PodDevices, can_ask_kubelet
 from andon.host.state import server_file
 from andon.host.state.node_folder import open_node_folder
 from andon.sampling.snapshot_feed import SnapshotFeed
@@ -40,6 +44,15 @@ def report_to(
         feed = SnapshotFeed(session, settings, sampler.costs, sampler.reader_pids)
         stack.callback(feed.close)
         feed.wait_for_first(settings.deadline_seconds + FIRST_SNAPSHOT_SECONDS)
+        kubelet = Path(settings.root) / KUBELET_SOCKET
+        if can_ask_kubelet(kubelet):
+            record = recording(settings, sampler, direct=True)
+            pods, runs = PodDevices(kubelet), PodRuns(record, feed.latest)
+            sampler.mark_by(pods.marked)
+            pods.listen(runs)
+            pods.start()
+            stack.callback(runs.close)
+            stack.callback(pods.close)
         recorder = open_recorder(settings, sampler.subscribe(settings.interval_seconds))
         stack.callback(recorder.close)
         leases = open_lease_tracker(settings, sampler)

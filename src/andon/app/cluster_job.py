@@ -36,9 +36,9 @@ from andon.leases.own import own_leases
 from andon.leases.placement import Placement
 from andon.leases.rules.capacity import DeviceCapacity
 from andon.leases.rules.choice import obstacle
-from andon.leases.rules.eligibility import no_gpu
+from andon.leases.rules.eligibility import given_devices, no_gpu
 from andon.model.codec import read
-from andon.model.device import Device, Snapshot
+from andon.model.device import Snapshot
 from andon.model.job.cluster import ClusterTask
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import loads
@@ -207,7 +207,7 @@ def _place(
     command that has started may have one of its own on them."""
     view = availability.view()
     snapshot = view.snapshot
-    given = _given(snapshot)
+    given = given_devices(snapshot)
     nowhere = Placement(environment={}, snapshot=snapshot)
     if not given:
         why = "none of its devices is visible" if snapshot.devices else None
@@ -231,13 +231,6 @@ def _place(
         return _Place(held, None, _strangers(snapshot, found, started), error.reason)
     chosen = grant.candidates.choice.chosen
     return _Place(grant, strangers=_strangers(snapshot, chosen, started))
-
-
-def _given(snapshot: Snapshot) -> tuple[Device, ...]:
-    """Returns the visible devices; of a board with partitions, only those."""
-    seen = [status.device for status in snapshot.devices if status.visible]
-    parts = {device.parent for device in seen}
-    return tuple(device for device in seen if device.uuid not in parts)
 
 
 def _strangers(

@@ -14,6 +14,7 @@ from andon.errors import AndonError
 
 if TYPE_CHECKING:
     from andon.node.port import Node
+    from andon.settings.resolution import Resolved
 
 INTERRUPTED = 130  # the exit code after Ctrl-C
 
@@ -41,6 +42,7 @@ class Choices(Struct):
     bare: bool = False  # `andon` without a command
     warned: bool = False  # the settings may be read twice; warnings are printed once
     node: "Node | None" = None  # that these choices mean, once it was looked for
+    resolved: "Resolved | None" = None  # the settings, where they are read once for many hosts
 
     def flags(self) -> dict[str, object]:
         """The settings that these options override."""

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from andon.settings.resolution import Settings
 
 log = logging.getLogger("andon.export")
-FOLDER = "exports"
 AGAIN = BackOff(first_seconds=1.0, most_seconds=60.0, at_once=0)
 MOST_IN_MEMORY = 40  # requests, while the queue cannot be written
 END_SECONDS = 3.0  # for the answer to what is being sent
@@ -298,8 +297,8 @@ def open_exports(
     made = [(one, *packer(one, prefix, node)) for one in settings.exports]
     for one, pack, headers in made:
         session = sampler.subscribe(one.interval_seconds)
-        place = folder / FOLDER / f"{one.kind}-{one.name}"
-        exports.add(Export(one, session, render, pack, Receiver(one, headers), place))
+        receiver = Receiver(one, headers)
+        exports.add(Export(one, session, render, pack, receiver, folder / one.queue))
     return exports
 
 

@@ -60,7 +60,7 @@ class PastSender:
             folder / MARKS_FILE, store, alerts, clock,
         )  # fmt: skip
         self._runs = runs
-        self._marks = self._read()
+        self._marks = read_marks(folder)
         self._due = 0.0
 
     def __call__(self, link: HubLink, offset: float) -> None:
@@ -114,13 +114,15 @@ class PastSender:
             rows = runs_since(self._runs(), max(0.0, self._marks.at - OVERLAP_SECONDS))
         return PastPart(store.devices(), blocks, uses, alerts, rows), windows, now
 
-    def _read(self) -> SentMarks:
-        with suppress(OSError, AndonError, Wrong, Invalid):
-            return read(SentMarks, loads(read_regular(self._file)))
-        return SentMarks()
-
     def _save(self) -> None:
         marks = self._marks
         with suppress(OSError):
             content = dumps({"hub": marks.hub, "tiers": marks.tiers, "at": marks.at})
             replace_file(self._file, content.encode())
+
+
+def read_marks(folder: Path) -> SentMarks:
+    """Returns what a hub has of the node with this folder; of none if the file is not there."""
+    with suppress(OSError, AndonError, Wrong):
+        return read(SentMarks, loads(read_regular(folder / MARKS_FILE)))
+    return SentMarks()

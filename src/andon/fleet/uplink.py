@@ -24,7 +24,6 @@ from andon.fleet.rules.states import clock_trouble
 from andon.history.rules.series import NodeReadings, tick_of
 from andon.model.alert_wire import alert_to_json, notice_to_json, silence_to_json
 from andon.model.job.facts import JobView
-from andon.model.shapes import to_json
 from andon.model.wire import Json, snapshot_to_json
 from andon.version import __version__
 
@@ -40,6 +39,8 @@ log = logging.getLogger("andon.uplink")
 EVERY_SECONDS = 5.0
 MOST_TICKS = 60
 """Ticks that wait for the hub; what is older comes with the blocks of the history."""
+START_SECONDS = 0.1
+"""How often the first snapshot is looked for."""
 LEAVING_SECONDS = 2.0
 BACK_OFF = BackOff(EVERY_SECONDS, 15.0)
 TEXTS = RetryTexts(
@@ -84,6 +85,7 @@ class Uplink:
         self._on_sent, self._on_drained, self._afterwards = on_sent, on_drained, afterwards
         self._number, self._run_id = 0, secrets.token_hex(8)
         self._latest: Snapshot | None = None
+        self._new: deque[Snapshot] = deque(maxlen=MOST_TICKS)
         self._ticks: deque[NodeReadings] = deque(maxlen=MOST_TICKS)
         self._drained: bool | None = None
         self._clock: str | None = None
@@ -112,13 +114,13 @@ class Uplink:
 
     def _run(self) -> None:
         due = time.monotonic() + random.uniform(0.0, 1.0)  # noqa: S311 - nodes start together
-        while not self._over.is_set():
-            wait = max(0.0, due - time.monotonic())
-            snapshot = self._session.get(min(wait, EVERY_SECONDS) or 0.001)
-            if snapshot is not None:
-                self._latest = snapshot
-                self._ticks.append(tick_of(snapshot))
-            if time.monotonic() < due or self._latest is None:
+        self._session.call(self._new.append)  # this thread wakes up for heartbeats alone
+        while not self._over.wait(max(0.0, due - time.monotonic())):
+            while self._new:
+                self._latest = self._new.popleft()
+                self._ticks.append(tick_of(self._latest))
+            if self._latest is None:
+                due = time.monotonic() + START_SECONDS
                 continue
             if self._retrying.attempt(self._beat) is None:
                 self._retrying.succeeded()
@@ -165,10 +167,10 @@ class Uplink:
         )
         document: dict[str, Any] = {
             "snapshot": snapshot_to_json(snapshot),
-            "leases": None if leases is None else to_json(leases),
+            "leases": leases,
             "alerts": [alert_to_json(one) for one in alerts],
             "silences": [silence_to_json(one) for one in sources.silences()],
-            "jobs": to_json(list(jobs)),
+            "jobs": jobs,
             "notices": [{"notice": notice_to_json(one.notice), "told": one.told} for one in handed],
         }
         return digest, deflated(document)

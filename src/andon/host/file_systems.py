@@ -4,6 +4,7 @@ unreachable does not respond.
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
@@ -49,6 +50,7 @@ def _unescaped(text: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
 
 
+@lru_cache(maxsize=8)  # mounts seldom change
 def network_system(path: Path, mounts: str) -> str | None:
     """The network file system that a folder is on; None for a local one."""
     kind = kind_of(path, parse_mounts(mounts))

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from msgspec import Struct
+
 from andon.errors import Unavailable
 from andon.host.files import make_private, open_regular, read_regular
 from andon.host.rules.spooling import (
@@ -23,6 +25,38 @@ from andon.host.rules.spooling import (
 
 MARKS_FILE = "marks"
 SUFFIX = ".spool"
+BIG_FILE_BYTES = 1 << 27
+
+
+class SpoolContents(Struct, frozen=True):
+    """What lies in a queue, as someone else than its process sees it."""
+
+    waiting: int = 0
+    oldest: float | None = None
+    """When the oldest of these was added."""
+    size_bytes: int = 0
+    dropped: int = 0
+    acknowledged: float | None = None
+    """When something was last acknowledged, or the queue opened; None if it never was."""
+
+
+def look_into(folder: Path) -> SpoolContents:
+    """Reads a queue without using it."""
+    try:
+        changed = (folder / MARKS_FILE).stat().st_mtime
+        acknowledged, dropped = unpacked_marks(read_regular(folder / MARKS_FILE, 64))
+        files = sorted(folder.glob(f"{'[0-9]' * 20}{SUFFIX}"))
+        size = sum(file.stat().st_size for file in files)
+        ends = [(file, read_regular(file, BIG_FILE_BYTES)) for file in {*files[:1], *files[-1:]}]
+    except OSError:
+        return SpoolContents()
+    items = [item for file, content in ends for item in unpacked(content, int(file.stem))]
+    left = sorted(item[:2] for item in items if item.sequence > acknowledged)
+    if not left:
+        return SpoolContents(dropped=dropped, acknowledged=changed if acknowledged else None)
+    (_, oldest), (last, _) = left[0], left[-1]
+    last_time = changed if acknowledged else None
+    return SpoolContents(last - acknowledged, oldest, size, dropped, last_time)
 
 
 class Spool:

@@ -6,7 +6,7 @@ from math import inf
 
 from andon.jobs.folder import JobsFolder
 from andon.jobs.rules.expected import (
-    DeviceBusy,
+    BusyUntil,
     ExpectedStart,
     Learned,
     expected_end,
@@ -66,13 +66,13 @@ class HoldupWriter:
             self._learned_at, self._learned = time.monotonic(), learned(self._jobs.values())
         ends = self._ends(at)
         devices = [
-            ends.get(status.device.uuid, DeviceBusy(inf)) for status in round_.view.snapshot.devices
+            ends.get(status.device.uuid, BusyUntil(inf)) for status in round_.view.snapshot.devices
         ]
         self._expected |= expected_starts(waiting, devices, self._learned)
 
-    def _ends(self, at: float) -> dict[str, DeviceBusy]:
+    def _ends(self, at: float) -> dict[str, BusyUntil]:
         """Returns when the devices of our own jobs will be free."""
-        out: dict[str, DeviceBusy] = {}
+        out: dict[str, BusyUntil] = {}
         for number, found in self._known.items():
             if found.state is JobState.RUNNING and (last := self._jobs[number].last) is not None:
                 end = expected_end(self._jobs[number], last.claim.at, self._learned, at)

@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -42,7 +42,7 @@ from andon.leases.rules.queue import (
 from andon.leases.rules.requests import checked
 from andon.leases.rules.usage import NO_USAGE, RecentUsage
 from andon.leases.rules.verdict import all_masked, need_of_any, verdicts, verdicts_for
-from andon.model.device import Snapshot
+from andon.model.device import Process, Snapshot
 from andon.model.lease import BookEntry, Claim, Cordon, DeviceRequest, Kin, Lease, Need, Ticket
 from andon.model.verdict import DeviceVerdict
 from andon.sampling.rules.masks import doubt_about
@@ -176,11 +176,17 @@ class Availability(Struct, frozen=True):
         """A fresh snapshot; every reader has a deadline, so this returns even if a driver hangs."""
         return self.view_of(self.sample())
 
-    def view_of(self, snapshot: Snapshot) -> AvailabilityView:
-        """Returns the view of a snapshot that was taken elsewhere."""
+    def view_of(
+        self,
+        snapshot: Snapshot,
+        related: Callable[[Iterable[Process]], Mapping[int, Kin]] | None = None,
+    ) -> AvailabilityView:
+        """Returns the view of a snapshot that was taken elsewhere; `related` is for those who
+        remember what they read for an earlier one."""
         real = [s for s in snapshot.devices if s.device.vendor != "sim"]
-        pids = {process.pid for status in real for process in status.processes}
-        return AvailabilityView(snapshot, read_kin(pids, containers=True), self.broken())
+        found = [process for status in real for process in status.processes]
+        kin = related(found) if related else read_kin((one.pid for one in found), containers=True)
+        return AvailabilityView(snapshot, kin, self.broken())
 
     def check(self, snapshot: Snapshot, request: DeviceRequest) -> None:
         """Refuses a request that makes no sense, or claims devices that do not exist."""

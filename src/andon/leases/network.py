@@ -15,6 +15,7 @@ from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailabl
 from andon.failures.listeners import Listeners
 from andon.failures.log import FailureLog
 from andon.host.processes.kin import myself, user_name
+from andon.host.processes.known_kin import KnownKin
 from andon.leases import releaser
 from andon.leases.availability import Availability, BookContents
 from andon.leases.book import places
@@ -73,6 +74,7 @@ class NetworkLeases:
         self._env = os.environ if env is None else env
         self._lock, self._notifying = threading.Lock(), threading.Lock()
         self._book: Book | None = None
+        self._kin = KnownKin()
         self._listed: tuple[Snapshot, LeaseList] | None = None
         self._listeners: Listeners[[LeaseList]] = Listeners(
             FailureLog("andon.remote_leases", "a listener failed; the others continue")
@@ -203,7 +205,8 @@ class NetworkLeases:
         try:
             book = self._current()
             row = book_row(book)
-            seen = read_listing(self._availability, self._availability.view_of(snapshot), book)
+            view = self._availability.view_of(snapshot, self._kin.of)
+            seen = read_listing(self._availability, view, book)
             self._warn_of_overdue(book, seen)
         except (AndonError, OSError) as error:
             reason = error.reason if isinstance(error, AndonError) else str(error)

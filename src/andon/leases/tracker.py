@@ -7,7 +7,7 @@ read counts as unknown after some seconds.
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,13 @@ from andon.failures.retrying import Retrying, RetryTexts
 from andon.failures.rules.backoff import BackOff
 from andon.host import file_systems
 from andon.host.processes.kin import here, read_kin
+from andon.host.processes.known_kin import KnownKin
 from andon.leases.book import places
 from andon.leases.book.lease_book import Book
 from andon.leases.listing import book_row
 from andon.leases.rules.occupants import BLANK, BookView, Marker, page_of, wanted_pids
 from andon.model.device import DeviceStatus, Process, Snapshot
-from andon.model.lease import BookEntry, Kin
+from andon.model.lease import BookEntry
 from andon.model.lease_list import BookRow
 from andon.sampling.bus import Subscription
 from andon.sampling.follower import Follower, SnapshotDelivery
@@ -72,7 +73,7 @@ class LeaseTracker:
         self._entries: tuple[BookEntry, ...] = ()
         self._unread = True
         self._judged: tuple[tuple[BookEntry, ...], Seen] | None = None
-        self._kin: dict[tuple[int, float | None], Kin] = {}
+        self._kin = KnownKin()
         self._due = 0.0
         self._polled = self._current = time.monotonic()
         self._retrying = Retrying(
@@ -209,7 +210,8 @@ class LeaseTracker:
         seen = tuple((status.processes, status.missing) for status in snapshot.devices)
         if not self._page.sharing.former and self._is_judged(seen):
             return
-        kin = self._related(wanted_pids(self._entries, snapshot.devices), snapshot.devices)
+        pids = wanted_pids(self._entries, snapshot.devices)
+        kin = self._kin.of(p for s in snapshot.devices for p in s.processes if p.pid in pids)
         self._page = page_of(self._entries, snapshot.devices, kin, here(), self._page, snapshot.at)
         unrelated = bool(self._page.sharing.unsure)  # they may be readable next time
         self._judged = None if unrelated else (self._entries, seen)
@@ -221,18 +223,6 @@ class LeaseTracker:
         return len(before) == len(seen) and all(
             new[0] is old[0] and new[1] == old[1] for new, old in zip(seen, before, strict=True)
         )
-
-    def _related(self, pids: set[int], statuses: Sequence[DeviceStatus]) -> dict[int, Kin]:
-        if not pids:
-            self._kin.clear()
-            return {}
-        keys = {(p.pid, p.started) for s in statuses for p in s.processes if p.pid in pids}
-        known = {key: kin for key in keys if (kin := self._kin.get(key)) is not None}
-        found = read_kin([pid for pid, started in keys - known.keys()], containers=True)
-        known |= {key: found[key[0]] for key in keys if key not in known and key[0] in found}
-        # Without its start time, a process cannot be distinguished from a later one with its pid.
-        self._kin = {key: kin for key, kin in known.items() if key[1] is not None}
-        return {pid: kin for (pid, _), kin in known.items()}
 
     def _why_not(self) -> AndonError | None:
         if (trouble := self._retrying.trouble) is not None:

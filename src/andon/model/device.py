@@ -369,6 +369,13 @@ class DeviceStatus(Struct, frozen=True):
         Names,
         Doc("for a device that does not answer: whose processes were on it when it last did"),
     ] = ()
+    pods: Annotated[
+        Names,
+        Doc(
+            "the pods that have it, as the kubelet says: `namespace/pod/container`, also where no "
+            "process runs; empty where there is no kubelet to ask"
+        ),
+    ] = ()
     label: Name = ""  # set where its place in the list no longer tells it: see `device_labels`
 
     @property

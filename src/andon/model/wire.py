@@ -80,7 +80,7 @@ SAMPLE_ORDER = tuple(_with_shares(names_of(Sample)))
 STATE_ORDER = (
     "uuid", "index", "label", "vendor", "name", "pci", "state", "reason", "hint", "since", "parent",
     "memory_kind", "memory_total_bytes", "memory_unattributed_bytes", "band", "visible",
-    "cuda_index", "limits", "setup", "last_users",
+    "cuda_index", "limits", "setup", "last_users", "pods",
 )  # fmt: skip
 """A device and its state are one object in the JSON; its readings follow."""
 STATUS_ORDER = (*STATE_ORDER, "sample", "missing", "processes")

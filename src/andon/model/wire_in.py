@@ -99,6 +99,7 @@ def _own_status(value: Json) -> DeviceStatus:
             _made(Process, one, kind=ProcessKind(one["kind"])) for one in value["processes"]
         ),
         last_users=_tuple(value["last_users"]),
+        pods=_tuple(value["pods"]),
     )
 
 

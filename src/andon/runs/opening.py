@@ -34,14 +34,16 @@ class RunRecording(Struct, frozen=True):
     def open(
         self,
         begin: RunBegin,
-        facts: FindFacts,
+        facts: FindFacts | None,
         why_none: str | None = None,
         also: Callable[[Path], SampleWriter] | None = None,
         progress: Callable[[], WorkProgress | None] = lambda: None,
         path: Path | None = None,
+        follows: bool = True,
     ) -> RunRecorder:
         """Begins a record, at this path if one is given. With `why_none`, the reason, no devices
-        are sampled; `also` makes a writer of the samples in another form, beside the record."""
+        are sampled, and without `follows` not yet; `also` makes a writer of the samples in another
+        form, beside the record."""
         path = path or record_path(self.folder or runs_folder(), begin.name, begin.at)
         recorder = RunRecorder(
             begin,
@@ -52,7 +54,7 @@ class RunRecording(Struct, frozen=True):
             book=self.book,
             progress=progress,
         )
-        recorder.start(facts)
+        recorder.start(facts, follows)
         remember(path)
         return recorder
 

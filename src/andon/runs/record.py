@@ -95,6 +95,7 @@ class RunOutcome(Struct, frozen=True):
     duration_seconds: float | None = None
     released_by: str | None = None
     release_note: str | None = None
+    at: float | None = None  # when it ended, where that was before now
 
 
 class RunRecorder:
@@ -137,11 +138,13 @@ class RunRecorder:
         """Whether this process created the recorder; a forked child did not."""
         return os.getpid() == self._pid
 
-    def start(self, find_facts: FindFacts | None = None) -> None:
-        """Writes the beginning, samples from now on, and finds other facts in the background."""
+    def start(self, find_facts: FindFacts | None = None, follows: bool = True) -> None:
+        """Writes the beginning, samples from now on, and finds other facts in the background.
+        Without `follows` it samples only once `follow` is called."""
         self.write(self.begin)
         self._facts = None if find_facts is None else find_facts(self.write)
-        self.follow()
+        if follows:
+            self.follow()
 
     def follow(self) -> None:
         """Sample from now on; a record that another process began is continued."""
@@ -246,10 +249,9 @@ class RunRecorder:
 
     def read_last(self) -> None:
         """Takes one sample at the very end, with the energy counters as they are now."""
-        if self._source is None or os.getpid() != self._pid:
+        if self._source is None or self._follower is None or os.getpid() != self._pid:
             return
-        if self._follower is not None:
-            self._follower.close(LEAVING_SECONDS)
+        self._follower.close(LEAVING_SECONDS)
         self.take(self._source.once(account=RunAccount.ENERGY))
 
     def finish(
@@ -309,7 +311,7 @@ class RunRecorder:
 
     def _end_line(self, outcome: RunOutcome, oom: OutOfMemory | None) -> RunEnd:
         """Returns the last line; energy counts up to the last sample, which was at the end."""
-        at, told = time.time(), outcome.duration_seconds
+        at, told = outcome.at or time.time(), outcome.duration_seconds
         seconds = max(0.0, at - self.begin.at) if told is None else told
         return RunEnd(
             at=at,

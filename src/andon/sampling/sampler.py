@@ -4,6 +4,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
@@ -95,7 +96,7 @@ class Sampler:
         self._own_start = 0.0
         self._known_host = Host()
         self._host_due = 0.0
-        self._mark: Mark | None = None
+        self._marks = list[Mark]()
         self._account = RunAccount.NONE
         self._places = self._asked_ahead = False
         self.on_long_wait: Callable[[str], None] | None = None
@@ -174,9 +175,9 @@ class Sampler:
         """The machine that the devices belong to."""
         return self._node
 
-    def mark_by(self, mark: Mark | None) -> None:
-        """Mark every snapshot from now on, for all sessions."""
-        self._mark = mark
+    def mark_by(self, mark: Mark) -> None:
+        """Mark every snapshot from now on, for all sessions; after those who marked it before."""
+        self._marks.append(mark)
 
     def reader_pids(self) -> list[int]:
         return [v.reader_pid for v in self._vendors if v.reader_pid is not None]
@@ -367,7 +368,7 @@ class Sampler:
             boot=self._node.boot,
             versions={n: t for vendor in self._vendors for n, t in vendor.versions.items()},
             host=read_host(),
-            devices=shown if self._mark is None else self._mark(shown),
+            devices=reduce(lambda devices, mark: mark(devices), self._marks, shown),
             faults=(
                 *self._standing_faults,
                 *(v.fault for v in self._vendors if v.fault is not None),

@@ -46,6 +46,11 @@ class ExportSettings(Struct, frozen=True):
     """The password of the user, or without one a bearer token."""
 
     @property
+    def queue(self) -> str:
+        """The folder of what waits, in that of the machine's state."""
+        return f"exports/{self.kind}-{self.name}"
+
+    @property
     def place(self) -> str:
         """The address as it may be shown: without a query, which may hold a key."""
         parts = urlsplit(self.url)

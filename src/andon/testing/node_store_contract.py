@@ -1,4 +1,4 @@
-"""The contract of every store of a hub's nodes, as a pytest suite for other packages, too."""
+"""The contracts of every store of a hub's nodes, as pytest suites for other packages, too."""
 
 from typing import Protocol
 
@@ -6,8 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from andon.errors import Conflict
-from andon.fleet.rules.nodes import FleetNode, Heartbeat
-from andon.ports import NodeStore
+from andon.fleet.rules.nodes import FleetNode, Heartbeat, NamedToken
+from andon.model.run.record import RunKind, RunRow, RunState
+from andon.ports import NodePasts, NodeStore
+from andon.runs.rules.matching import RunQuery
 
 AT = 1_794_000_000.0
 ONE = FleetNode("n1", "hash-1", AT)
@@ -112,3 +114,71 @@ class NodeStoreContract:
         store = reopen()
         store.close()
         store.close()
+
+
+class OpenNodePasts(Protocol):
+    """Opens what is kept beside the heartbeats, each time as another hub would."""
+
+    def __call__(self) -> NodePasts: ...
+
+
+RUN = RunRow("aaaabbbb", "train", RunKind.COMMAND, RunState.RUNNING, "n1", AT, "", "ada")
+
+
+class NodePastsContract:
+    """Subclass it with the fixture `reopen` of the nodes and a fixture `pasts`: opens what is kept
+    beside their heartbeats in the same database."""
+
+    def test_notices_wait_until_a_hub_has_taken_them(
+        self, reopen: OpenNodeStore, pasts: OpenNodePasts
+    ) -> None:
+        store = reopen()
+        store.put(ONE)
+        store.put(TWO)
+        given = [replace(beat(1), has_notices=True), replace(beat(1, "n2"), has_notices=True)]
+        store.take([*given, beat(2)])
+        store.take([replace(beat(1), has_notices=True), beat(3)])
+        found = list(pasts().news())
+        asked = [(one.node, one.session, one.sequence, one.at, one.snapshot) for one in found]
+        assert asked == [(b.node, b.session, b.sequence, b.at, b.snapshot) for b in given]
+        assert list(pasts().news()) == found, "to read them takes nothing"
+        pasts().drop_news(found[:1])
+        assert list(pasts().news()) == found[1:]
+        pasts().drop_news(found)
+        assert list(pasts().news()) == []
+
+    def test_tokens_are_there_for_every_hub(self, pasts: OpenNodePasts) -> None:
+        ops, ci = NamedToken("ops", "aa", "operate", AT), NamedToken("ci", "bb", "read", AT + 1)
+        assert list(pasts().tokens()) == []
+        assert [pasts().add_token(one) for one in (ops, ci)] == [True, True]
+        assert not pasts().add_token(replace(ops, hash="cc")), "a name is one token's"
+        assert list(pasts().tokens()) == [ci, ops]
+        assert [pasts().remove_token("ops"), pasts().remove_token("ops")] == [True, False]
+        assert list(pasts().tokens()) == [ci]
+
+    def test_runs_are_those_of_a_node_or_of_all(self, pasts: OpenNodePasts) -> None:
+        other = replace(RUN, id="ccccdddd", node="n2", began=AT + 1)
+        pasts().runs("n1").put([RUN])
+        pasts().runs("n2").put([other])
+        everywhere = pasts().runs(None)
+        assert list(everywhere.find(RunQuery())) == [other, RUN]
+        assert list(everywhere.find(RunQuery(words=("train", "n2")))) == [other]
+        assert list(pasts().runs("n1").find(RunQuery())) == [RUN]
+        pasts().runs("n1").put([replace(RUN, state=RunState.SUCCEEDED)])
+        assert everywhere.count(RunQuery(state=RunState.RUNNING)) == 1
+
+    def test_histories_and_alerts_are_one_nodes(self, pasts: OpenNodePasts) -> None:
+        opened = pasts()
+        opened.alerts("n1").save({"a": 1}, (), ())
+        assert opened.alerts("n2").load() is None
+        saved = pasts().alerts("n1").load()
+        assert saved is not None
+        assert saved.state == {"a": 1}
+        opened.history("n1").close()
+        assert list(opened.history("n1").devices()) == [], "a part closes nothing"
+
+    def test_one_hub_leads_until_it_ends(self, pasts: OpenNodePasts) -> None:
+        first, second = pasts(), pasts()
+        assert (first.leads(), second.leads(), first.leads()) == (True, False, True)
+        first.close()
+        first.close()

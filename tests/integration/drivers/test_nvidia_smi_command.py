@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.drivers.nvidia_smi import NvidiaSmi
-from andon.drivers.nvidia_smi.backend import CARD
+from andon.drivers.nvidia_smi.backend import CARD, NvidiaSmi
 from andon.errors import AndonError, Denied, Unavailable
 from andon.host.system import System
 from andon.model.device import Device, Reading, State

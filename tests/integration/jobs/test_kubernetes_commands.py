@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from andon.fleet.rules.states import NodeList, NodeRow, NodeState, list_to_text
 from andon.history.rules.series import Bucket
+from andon.model.run.record import RunDevice
 from andon.model.shapes import to_json
 from andon.model.wire import snapshot_to_json
 from tests.conftest import need
@@ -24,6 +25,7 @@ from tests.support.homes import own_folders
 from tests.support.snapshots import farm, h200, work
 
 SECONDS = 120
+NO_RUN = {"error": {"reason": "there is no such run", "hint": ""}}
 
 
 class FakeHub:
@@ -31,14 +33,18 @@ class FakeHub:
 
     def __init__(self) -> None:
         outer = self
+        self.recorded = True
+        """Whether the agents of its nodes record jobs."""
 
         class Handler(BaseHTTPRequestHandler):
             def log_message(self, *_: object) -> None:
                 pass
 
             def do_GET(self) -> None:
-                body = json.dumps(outer.answer(self.path.partition("?")[0])).encode()
-                self.send_response(200)
+                path = self.path.partition("?")[0]
+                known = outer.recorded or "/runs/" not in path
+                body = json.dumps(outer.answer(path) if known else NO_RUN).encode()
+                self.send_response(200 if known else 404)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
@@ -54,6 +60,8 @@ class FakeHub:
             many = 3 if "/g1/" in path else 0
             idle = [replace(h200(place), processes=(notebook,)) for place in range(many)]
             return snapshot_to_json(replace(farm(), devices=tuple(idle), at=now))
+        if "/runs/" in path:
+            return {"devices": to_json([RunDevice("GPU-7", 7, "7", "H100", 80 << 30)])}
         if path.endswith("/history"):
             buckets = [
                 Bucket(now - 9000, now - 7200, 5, 0, 10, 50),
@@ -70,10 +78,11 @@ class FakeHub:
 class Person:
     """Someone at a terminal with a kubeconfig."""
 
-    def __init__(self, folder: Path, config: Path, hub: str) -> None:
+    def __init__(self, folder: Path, config: Path, hub: FakeHub) -> None:
+        self.hub = hub
         self._env = {**os.environ, **own_folders(folder), "KUBECONFIG": str(config)}
         self._env |= {"COLUMNS": "150", "ANDON_CONFIG": str(folder / "andon.toml")}
-        table = f'[clusters.k8s]\nkind = "k8s"\ntimeout = 60\nhub = "{hub}"\n'
+        table = f'[clusters.k8s]\nkind = "k8s"\ntimeout = 60\nhub = "{hub.url}"\n'
         (folder / "andon.toml").write_text(table)
 
     def andon(self, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -107,7 +116,7 @@ def person(
     hub, folder = FakeHub(), tmp_path_factory.mktemp("person")
     assert standin.api.certificate is not None
     config = standin.kubeconfig(folder, standin.api.certificate)
-    yield Person(folder, config, hub.url)
+    yield Person(folder, config, hub)
     hub.server.shutdown()
     hub.server.server_close()
 
@@ -137,6 +146,12 @@ def test_a_job_prefers_the_idle_node_and_is_followed_to_its_end(
     shown = json.loads(person.andon("jobs", "--json").stdout)
     (row,) = [one for one in shown["jobs"] if one["label"] == job]
     assert (row["state"], row["where"], row["exit_code"]) == ("succeeded", "g2", 0)
+    (record,) = json.loads(person.andon("runs", "--json").stdout)["runs"]
+    assert record["id"] == row["run"]
+    assert (record["node"], record["exit_code"], record["params"]["job"]) == ("g2", 0, job)
+    assert [one["uuid"] for one in record["devices"]] == ["GPU-7"]
+    assert record["samples"] >= 1
+    assert record["no_samples_reason"] is None
 
 
 def test_why_names_what_is_free_and_cancel_ends_it(person: Person) -> None:
@@ -150,9 +165,15 @@ def test_why_names_what_is_free_and_cancel_ends_it(person: Person) -> None:
     assert "cancelled" in person.andon("jobs").stdout
 
 
-def test_run_prints_its_output_and_ends_with_its_code(person: Person) -> None:
+def test_run_ends_with_its_code_and_without_an_agent_its_record_says_why_it_is_empty(
+    person: Person,
+) -> None:
     words = ("run", "--on", "k8s", "--image", "x", "--", "sh", "-c", "echo here; exit 3")
+    person.hub.recorded = False
     assert person.andon(*words, code=3).stdout == "here\n"
+    (row,) = json.loads(person.andon("runs", "--state", "failed", "--json").stdout)["runs"]
+    assert (row["exit_code"], row["samples"]) == (3, 0)
+    assert row["no_samples_reason"] == f"no andon agent on {row['node']} recorded it"
 
 
 def test_what_is_not_there_is_refused_in_words(person: Person) -> None:

@@ -15,6 +15,7 @@ from andon.fleet.rules.heartbeat import deflated
 from andon.fleet.rules.nodes import FleetNode, Heartbeat
 from andon.settings.store_url import parse_store_url
 from andon.stores.postgres_kind import PostgresKind
+from andon.version import __version__
 from tests.integration.board import opened, sign_in, violations, violations_in_both_themes
 from tests.integration.browser import Window, chromium
 from tests.integration.serving import Served, serving
@@ -41,7 +42,8 @@ def digest(number: int) -> Digest:
     model = ("H200", "A100-SXM4", "RTX 4090")[number % 3]
     free = FreeDevices(model, ("6", "7"), (80_000, 80_000))
     return Digest(
-        f"n{number:03}", f"m{number}", "0.1.0", gpus=8, models={model: 8}, allocated=6, tasks=2,
+        f"n{number:03}", f"m{number}", "0.0.9" if number == 21 else __version__, gpus=8,
+        models={model: 8}, allocated=6, tasks=2,
         reason="GPU 3: fell off the bus" if number % 50 == 7 else None,
         holders=(f"job {number}",), users=("alice" if number % 2 else "bob",),
         utilization_percent=float(number % 100), memory_percent=40.0,
@@ -112,6 +114,9 @@ def test_the_fleet_is_the_first_page_and_says_what_needs_someone(
     expect(first).to_contain_text("n007")
     expect(first).to_contain_text("GPU 3: fell off the bus")
     assert page.locator("tr.node").count() < 60, "only rows in sight are drawn"
+    page.goto(f"{hub.url}/#/fleet?q=n021")
+    expect(page.locator("tr.node")).to_contain_text(f"healthy: andon 0.0.9, the hub {__version__}")
+    page.goto(hub.url)
     assert violations_in_both_themes(page) == []
 
 

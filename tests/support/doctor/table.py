@@ -12,6 +12,7 @@ from andon.units import GIB, MIB
 from tests.support.doctor.case import FAIL, NOTHING, WARN, C, Case, case, kernel, own
 from tests.support.doctor.hardware import device_files, drivers, libraries, sleepers, versions
 from tests.support.doctor.machines import MACHINES, OWN, no_gpu, server
+from tests.support.doctor.reporting import reports
 from tests.support.doctor.security import books, exposures, servers, strays
 from tests.support.doctor.sharing import log_outs, shared_rules
 from tests.support.doctor.surroundings import containers, devices, masks, systems
@@ -104,6 +105,7 @@ def machines() -> Iterator[Case]:
 GROUPS: tuple[Callable[[], Iterator[Case]], ...] = (
     machines, drivers, sleepers, libraries, versions, device_files, containers, systems, devices,
     masks, itself, books, strays, exposures, servers, shared_rules, log_outs,
+    reports,
 )  # fmt: skip
 CASES = [made for group in GROUPS for made in group()]
 

@@ -2,8 +2,9 @@
 
 from msgspec.structs import replace
 
-from andon.clusters.kubernetes.rules.looks import detailed, idle_seconds, look_of
+from andon.clusters.kubernetes.rules.looks import detailed, look_of
 from andon.clusters.kubernetes.rules.rooms import Room
+from andon.clusters.rules.idle import idle_seconds
 from andon.fleet.rules.states import NodeRow, NodeState
 from andon.history.rules.series import Bucket
 from andon.model.device import DeviceStatus
@@ -40,6 +41,8 @@ WORKS = replace(busy(5, 80, 9.0), processes=held(5, "k8s:b/train/main").processe
         ([held(0), replace(WORKS, processes=held(1, "k8s:u2/3f2a").processes), WORKS], 1,
          ["team-a/notebook-7"]),
         ([held(0), held(1), busy(2, 80, 9.0)], 2, []),
+        ([held(0), held(1), replace(busy(2, 80, 9.0), pods=("b/train/main",))], 2,
+         ["team-a/notebook-7", "b/train"]),
         ([busy(place, 80, 9.0) for place in range(5)], 0, []),
         ([held(0), WORKS, replace(WORKS, processes=held(1, "k8s:other/x/y").processes)], 1, []),
     ],

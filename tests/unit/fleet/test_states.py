@@ -42,6 +42,8 @@ def test_a_silent_node_is_stale_then_lost(age: float, state: NodeState, reason: 
 def test_what_is_wrong_makes_a_node_sick() -> None:
     assert row_of(NODE, DIGEST, AT, "its clock is wrong").state is NodeState.SICK
     assert row_of(FleetNode("n1", "", AT), None, AT).state is NodeState.NEW
+    row = row_of(NODE, DIGEST, AT, version="9.9")
+    assert (row.state, row.reason) == (NodeState.HEALTHY, f"andon {DIGEST.version}, the hub 9.9")
 
 
 def test_a_clock_may_differ_by_some_seconds() -> None:

@@ -16,7 +16,7 @@ from andon.jobs.rules.dispatch import (
     leaving,
     plan,
 )
-from andon.jobs.rules.expected import DeviceBusy, Learned, expected_starts
+from andon.jobs.rules.expected import BusyUntil, Learned, expected_starts
 from andon.leases.rules.capacity import DeviceCapacity
 from andon.leases.rules.choice import rank
 from andon.model.job import JobFacts, JobSpec
@@ -191,10 +191,10 @@ def job(number: int, name: str, count: int = 1) -> JobFacts:
 def test_an_expected_start_comes_from_runs_of_the_same_name() -> None:
     known = {"train": Learned(100.0, 6)}
     found = expected_starts(
-        [job(1, "train"), job(2, "train"), job(3, "other")], [DeviceBusy(AT + 50, 6)], known
+        [job(1, "train"), job(2, "train"), job(3, "other")], [BusyUntil(AT + 50, 6)], known
     )
     assert (found[1].at, found[1].runs) == (AT + 50, 6)
     assert (found[2].at, found[2].runs) == (AT + 150, 6)
     assert found[3].at == AT + 250
-    assert 4 not in expected_starts([job(3, "other"), job(4, "train")], [DeviceBusy(AT)], known)
-    assert expected_starts([job(1, "train", 2)], [DeviceBusy(AT), DeviceBusy(inf)], known) == {}
+    assert 4 not in expected_starts([job(3, "other"), job(4, "train")], [BusyUntil(AT)], known)
+    assert expected_starts([job(1, "train", 2)], [BusyUntil(AT), BusyUntil(inf)], known) == {}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.host import file_systems
+from andon.host.processes import known_kin
 from andon.host.processes.kin import read_kin
 from andon.leases import tracker
 from andon.leases.book import files, places
@@ -20,6 +20,7 @@ from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.sampling.bus import Bus
 from tests.support.homes import no_other_book
 from tests.support.sharing_parts import gpu, lease, ticket
+from tests.support.surroundings import mounted
 
 
 class Follower:
@@ -137,7 +138,7 @@ def test_a_process_is_related_once_and_marked(
         asked.extend(pids)
         return real(pids, containers)
 
-    monkeypatch.setattr(tracker, "read_kin", counted)
+    monkeypatch.setattr(known_kin, "read_kin", counted)
     held = Book().write_lease(lease(0, since_ticks=0))
     me = Process(os.getpid(), started=1.0)
     statuses = gpu(0, processes=[me]), gpu(1, processes=[Process(os.getppid(), started=1.0)])
@@ -192,9 +193,7 @@ def test_a_network_file_system_is_refused_before_it_is_touched(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     touched: list[str] = []
-    monkeypatch.setattr(
-        file_systems, "read_mounts", lambda: f"server:/x {place.parent} nfs4 rw 0 0\n"
-    )
+    mounted(monkeypatch, f"server:/x {place.parent} nfs4 rw 0 0\n")
     monkeypatch.setattr(tracker, "_stamp", touched.append)
     follower = Follower()
     follower.tick()

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from andon import app
 from andon.cli.options import chosen
-from andon.cli.sources import settings_of
+from andon.cli.sources import resolved_of, settings_of
 from andon.cli.ssh.table import HostAnswer, HostTable
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import AndonError, Invalid, Unavailable
@@ -174,7 +174,8 @@ class Asking:
         self, context: click.Context, choices: Choices, call: Callable[[], Any], width: int
     ) -> None:
         self._context, self._choices, self._call, self._width = context, choices, call, width
-        self._settings = settings = settings_of(choices)  # a mistake in them is reported once
+        self._resolved = resolved_of(choices)  # a mistake in them is reported once
+        settings = self._resolved.settings
         self._book = cache(lambda: app.rulebook(settings))
         self._first: Commands = ()  # what is asked first, of every host
         self._open = dict[int, AskedHost]()
@@ -212,8 +213,9 @@ class Asking:
         own = replace(
             self._choices, ssh=(), hosts_file=None, quiet=True, width=self._width, warned=True,
             color="always" if Terminal.of(self._choices).color else "never",
+            resolved=self._resolved,
         )  # fmt: skip
-        andon = self._settings.ssh_andon
+        andon = self._resolved.settings.ssh_andon
 
         def made(place: int, name: str) -> AskedHost:
             choices = replace(own, url=url_of(name))

@@ -54,6 +54,7 @@ class KubernetesCluster:
         self._logs, self._known_namespace = JobLogs(self._transport), self._options.namespace
         self._user = user_name(os.getuid())
         self._placed = dict[str, str]()
+        self._recorded = set[str | None]()
 
     # The port.
 
@@ -92,6 +93,7 @@ class KubernetesCluster:
             ):
                 found.append(row)
         found = [row for row in found if row.ended is None or row.ended > since]
+        self._record([row for row in found if row.state.is_settled and row.run])
         return self._explained(found)
 
     def cancel(self, ids: Sequence[str]) -> None:
@@ -228,6 +230,15 @@ class KubernetesCluster:
         text = "" if body is None else json.dumps(body)
         found: dict[str, Any] = parsed(dict[str, Any], self._transport.ask(method, path, text))
         return found
+
+    def _record(self, ended: Sequence[ClusterJob]) -> None:
+        """Makes the records of jobs that ended and were not looked at since, if they have none."""
+        new = [one for one in ended if one.run not in self._recorded]
+        if new:
+            from andon.clusters.kubernetes.records import keep_records  # most lists need it not
+
+            keep_records(self._name, self._options.hub, new)
+            self._recorded.update(one.run for one in new)
 
     # Reading.
 

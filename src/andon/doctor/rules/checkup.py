@@ -1,6 +1,15 @@
 """Checks a machine: facts in, findings out, each with a fix or a hint."""
 
-from andon.doctor.rules import access, books, devices, driver, installation, security, sharing
+from andon.doctor.rules import (
+    access,
+    books,
+    devices,
+    driver,
+    installation,
+    reporting,
+    security,
+    sharing,
+)
 from andon.doctor.rules import system as system
 from andon.doctor.rules.facts import MachineFacts
 from andon.doctor.rules.findings import Finding, in_order
@@ -13,6 +22,7 @@ AREAS = (
     access.judge_containers,
     system.judge,
     installation.judge,
+    reporting.judge,
     books.judge,
     sharing.judge,
     security.judge,

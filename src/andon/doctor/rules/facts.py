@@ -241,6 +241,26 @@ class SlurmFacts(Struct, frozen=True):
     private_tmp: bool = False  # /tmp is this job's alone
 
 
+class OutgoingReports(Struct, frozen=True):
+    """What this user's server or agent sends to a hub, or to another system."""
+
+    name: str  # "the hub", "export grafana"
+    place: str  # its address
+    start: str  # the command that sends it
+    acknowledged: float | None = None  # when something last was; None if nothing ever
+    since: float | None = None  # when what waits began to; None if nothing does
+    waiting: int = 0  # requests in its queue on disk
+    size_bytes: int = 0
+    dropped: int = 0
+
+
+class Reporting(Struct, frozen=True):
+    """All that goes to others, and whether a process of this user sends it now."""
+
+    sends: bool = False
+    links: tuple[OutgoingReports, ...] = ()
+
+
 class MachineFacts(Struct, frozen=True):
     """All facts about a machine."""
 
@@ -259,6 +279,7 @@ class MachineFacts(Struct, frozen=True):
     policy: PolicyFacts = PolicyFacts()
     log_out: LogOutFacts = field(default_factory=LogOutFacts)
     slurm: SlurmFacts = SlurmFacts()
+    reporting: Reporting = Reporting()
 
     @property
     def devices(self) -> tuple[DeviceStatus, ...]:

@@ -117,6 +117,9 @@ class Check(FindingName):
     VERSIONS = "versions", "andon"
     PACKAGE_MISSING = "package_missing", "andon"
     PYNVML_SHADOWED = "pynvml_shadowed", "andon"
+    REPORTS = "reports", "andon"
+    REPORTS_WAIT = "reports_wait", "andon"
+    REPORTS_STOPPED = "reports_stopped", "andon"
     TERMINAL = "terminal", "andon"
     TERMINAL_ASCII = "terminal_ascii", "andon"
 

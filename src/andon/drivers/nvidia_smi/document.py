@@ -15,7 +15,7 @@ from andon.model.throttling import NVIDIA_REASONS, reason_of_smi
 _LOG: Final = ("<nvidia_smi_log>", "</nvidia_smi_log>")
 _NAME: Final = "<process_name>"
 _NAME_ENDS: Final = re.compile(r"</process_name>(?=\s*<used_memory>)")
-_NOT_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_XML: Final = "[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 _PCIE = "pci/pci_gpu_link_info"
 _SAMPLE: Final = {
@@ -78,15 +78,22 @@ def parse(text: str) -> SmiReport | None:
     body = _body(text)
     if body is None:
         return None
-    try:
-        log = ElementTree.fromstring(  # noqa: S314 - no document type, so no entities
-            _NOT_XML.sub("", _without_names(body))
-        )
-    except ElementTree.ParseError:
+    body = _without_clocks(_without_names(body))
+    log = _tree(body)
+    if log is None and (log := _tree(re.sub(_NOT_XML, "", body))) is None:
         return None
     stated = {"driver": _text(log, "driver_version"), "cuda": _text(log, "cuda_version")}
     versions = {name: text for name, text in stated.items() if text and texts.is_text(text)}
-    return SmiReport(gpus=tuple(_gpu(gpu) for gpu in log.findall("gpu")), versions=versions)
+    lost = texts.may_be_lost(body)  # of thousands of texts, none in most reports
+    gpus = tuple(_gpu(gpu, lost) for gpu in log.findall("gpu"))
+    return SmiReport(gpus=gpus, versions=versions)
+
+
+def _tree(body: str) -> Element | None:
+    try:
+        return ElementTree.fromstring(body)  # noqa: S314 - no document type, so no entities
+    except (ElementTree.ParseError, UnicodeEncodeError):
+        return None
 
 
 def around(text: str) -> str:
@@ -111,7 +118,13 @@ def _without_names(text: str) -> str:
     return "".join([*parts, text[done:]])
 
 
-def _gpu(gpu: Element) -> Gpu:
+def _without_clocks(text: str) -> str:
+    """Removes the lists of all clocks that a board supports: half of the text, never shown."""
+    first, *others = text.split("<supported_clocks>")
+    return "".join([first, *(part.partition("</supported_clocks>")[2] for part in others)])
+
+
+def _gpu(gpu: Element, may_be_lost: bool) -> Gpu:
     uses, reason = _uses(gpu)
     uuid, name = _text(gpu, "uuid"), _text(gpu, "product_name")
     pci = texts.pci_address(gpu.get("id")) or texts.pci_address(_text(gpu, "pci/pci_bus_id"))
@@ -126,7 +139,7 @@ def _gpu(gpu: Element) -> Gpu:
         uses=uses,
         uses_reason=reason,
         parts=tuple(_parts(gpu)),
-        lost=_lost(gpu),
+        lost=_lost(gpu) if may_be_lost else None,
     )
 
 
@@ -229,11 +242,13 @@ def _place(element: Element) -> tuple[int, int] | None:
 def _lost(gpu: Element) -> str | None:
     """Returns why a device is lost: it reports that in place of most values."""
     said = [one.text for one in gpu.iter() if one.text and one.tag != "process_name"]
-    if not texts.may_be_lost("\n".join(said)):
-        return None  # of hundreds of texts, none
     return next((why for text in said if (why := texts.lost(text))), None)
 
 
 def _text(element: Element, path: str) -> str | None:
-    found = element.find(path)
+    found: Element | None = element
+    for tag in path.split("/"):  # a whole path would be walked in Python, a tag is found in C
+        if found is None:
+            return None
+        found = found.find(tag)
     return None if found is None else (found.text or "").strip()

@@ -13,9 +13,8 @@ from andon.model.device import DeviceStatus, Snapshot
 from andon.model.lamp import DeviceLamp
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.naming import device_labels, short_model
-from andon.model.shapes import to_json
 from andon.model.verdict import VerdictKind
-from andon.model.wire import dumps, loads
+from andon.model.wire import loads, struct_text
 
 MOST_BYTES = 4096
 IDLE_RULES = frozenset({"idle", "idle_lease"})
@@ -119,7 +118,7 @@ def encoded(digest: Digest) -> bytes:
     """Returns its JSON; lists are left out where it would be too long."""
     for shorter in ({}, {"holders": (), "users": ()}, {"free": ()}):
         digest = replace(digest, **shorter)
-        found = dumps(to_json(digest)).encode()
+        found = struct_text(digest).encode("utf-8", "replace")
         if len(found) <= MOST_BYTES:
             break
     return found

@@ -20,6 +20,8 @@ LENGTHS = struct.Struct("<HHII")  # of header, digest, report and ticks
 MOST_BODY_BYTES = 1 << 20
 MOST_PART_BYTES = 16 << 20
 """Of a part when it is unpacked: two hundred GPUs have a quarter of it."""
+LEVEL = 3
+"""Of deflate: half of the time of 6 for a tenth more bytes."""
 NEWER = "this hub does not know this form of heartbeat"
 
 
@@ -72,7 +74,7 @@ def read_heartbeat(body: bytes, node: str, at: float) -> tuple[Heartbeat, Digest
 
 def deflated(value: Json) -> bytes:
     """Returns a part: values and objects as deflated JSON."""
-    return zlib.compress(struct_text(value).encode("utf-8", "replace"), 6)
+    return zlib.compress(struct_text(value).encode("utf-8", "replace"), LEVEL)
 
 
 def inflated(part: bytes) -> Json:

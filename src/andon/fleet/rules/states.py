@@ -98,8 +98,15 @@ def list_from_json(value: Json) -> NodeList:
     return read_schema(NodeList, value, SCHEMA)
 
 
-def row_of(node: FleetNode, digest: Digest | None, now: float, other: str | None = None) -> NodeRow:
-    """Returns what is known of a node now. `other` is what the hub itself found wrong with it."""
+def row_of(
+    node: FleetNode,
+    digest: Digest | None,
+    now: float,
+    other: str | None = None,
+    version: str | None = None,
+) -> NodeRow:
+    """Returns what is known of a node now. `other` is what the hub itself found wrong with it,
+    `version` the hub's own: a node with another is not sick, but it is said."""
     age = None if node.heard is None else round(max(0.0, now - node.heard), 1)
     row = NodeRow(node.name, NodeState.NEW, age, reason=NEVER, drained=node.drained)
     if digest is None or age is None:
@@ -111,6 +118,7 @@ def row_of(node: FleetNode, digest: Digest | None, now: float, other: str | None
     reason = other or digest.reason
     state = NodeState.HEALTHY if reason is None else NodeState.SICK
     known |= {name: getattr(digest, name) for name in _LIVE}
+    reason = reason or version_trouble(digest.version, version)
     return replace(row, state=state, reason=reason, doubt=other, **known)
 
 

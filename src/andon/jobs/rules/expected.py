@@ -20,7 +20,7 @@ class Learned(Struct, frozen=True):
     runs: int
 
 
-class DeviceBusy(Struct, frozen=True):
+class BusyUntil(Struct, frozen=True):
     """A device, and when it is expected to be free; infinite if not known."""
 
     free_at: float
@@ -50,18 +50,18 @@ def learned(jobs: Iterable[JobFacts]) -> dict[str, Learned]:
 
 def expected_end(
     facts: JobFacts, started: float, known: Mapping[str, Learned], at: float
-) -> DeviceBusy:
+) -> BusyUntil:
     """Returns when a running job will be over: as similar jobs, and not later than its limit."""
     like, limit = known.get(facts.spec.name), facts.spec.for_seconds
     by_limit = inf if limit is None else started + limit
     by_like = inf if like is None else max(at, started + like.seconds)
     if by_like <= by_limit:
-        return DeviceBusy(by_like, 0 if like is None else like.runs)
-    return DeviceBusy(max(at, by_limit), 0)
+        return BusyUntil(by_like, 0 if like is None else like.runs)
+    return BusyUntil(max(at, by_limit), 0)
 
 
 def expected_starts(
-    waiting: Sequence[JobFacts], devices: Sequence[DeviceBusy], known: Mapping[str, Learned]
+    waiting: Sequence[JobFacts], devices: Sequence[BusyUntil], known: Mapping[str, Learned]
 ) -> dict[int, ExpectedStart]:
     """Returns the expected start of each waiting job, in order, as far as everything ahead of it
     is known.

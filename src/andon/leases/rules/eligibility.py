@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.errors import Gone, Unavailable
-from andon.model.device import DeviceStatus, Fault
+from andon.model.device import Device, DeviceStatus, Fault, Snapshot
 from andon.model.lease import DeviceRequest, Need
 from andon.model.naming import device_named, devices_named, is_cuda_number, titles
 from andon.sampling.rules.masks import leading_number
@@ -252,6 +252,13 @@ def _impossible(
     else:
         why = f"{asked} requested, only {eligible} can satisfy this"
     return Unavailable(why, hint="andon devices lists the GPUs here", mistakes=mistakes)
+
+
+def given_devices(snapshot: Snapshot) -> tuple[Device, ...]:
+    """Returns the visible devices; of a board with partitions, only those."""
+    seen = [status.device for status in snapshot.devices if status.visible]
+    parts = {device.parent for device in seen}
+    return tuple(device for device in seen if device.uuid not in parts)
 
 
 def no_gpu(faults: Sequence[Fault]) -> Unavailable:

@@ -1,7 +1,6 @@
 """The leases of a server: listed, released and extended there."""
 
 from collections.abc import Sequence
-from urllib.parse import quote, urlencode
 
 from andon.errors import Gone, Invalid
 from andon.leases.rules.offer import Offer, offer_by
@@ -35,17 +34,19 @@ class RemoteLeases:
         return offer_by(snapshot, {one.uuid: one for one in self._listed().devices}, request)
 
     def release(self, name: str, note: str) -> str:
+        from urllib.parse import urlencode  # slow to import, and rarely needed
+
         row = row_of(self._listed(), name)
         given = {"fence": row.fence, "note": note or None}
         asked = urlencode({key: value for key, value in given.items() if value is not None})
-        place = f"/api/leases/{quote(row.id or '', safe='')}"
+        place = _place(row)
         self._server.delete(f"{place}?{asked}" if asked else place)
         return row.id or ""
 
     def extend(self, name: str, seconds: float) -> tuple[str, float]:
         row = row_of(self._listed(), name)
         body = {"seconds": seconds, "fence": row.fence}
-        payload = self._server.post(f"/api/leases/{quote(row.id or '', safe='')}/renew", body)
+        payload = self._server.post(f"{_place(row)}/renew", body)
         try:
             found = read(RenewedLease, payload)
             return found.id, min(found.until, FURTHEST)
@@ -57,6 +58,12 @@ class RemoteLeases:
             return list_from_json(self._server.get("/api/leases"))
         except Invalid as exc:
             raise self._server.of_another_version(exc.reason) from exc
+
+
+def _place(row: LeaseRow) -> str:
+    from urllib.parse import quote
+
+    return f"/api/leases/{quote(row.id or '', safe='')}"
 
 
 def row_of(found: LeaseList, name: str) -> LeaseRow:

@@ -13,11 +13,11 @@ from andon.model import wire, wire_in
 from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp
 from andon.node.following import PolledSession
-from andon.node.remote.alerts import RemoteAlerts
 from andon.sampling.rules.readings import checked_snapshot
 
 if TYPE_CHECKING:
     from andon.explain.conditions.rulebook import Rulebook
+    from andon.node.remote.alerts import RemoteAlerts
     from andon.node.server import Notify, Server
 
 BACK_OFF = BackOff(0.5, 30.0, at_once=0)
@@ -67,6 +67,8 @@ class RemoteLive:
         return snapshot
 
     def lamps(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...]:
+        from andon.node.remote.alerts import RemoteAlerts
+
         return lamps_by(RemoteAlerts(self.server), snapshot) or lamps_now(
             snapshot, self._rulebook()
         )
@@ -98,7 +100,7 @@ class RemoteLive:
             raise self.server.of_another_version(exc.reason) from exc
 
 
-def lamps_by(alerts: RemoteAlerts, snapshot: Snapshot) -> tuple[DeviceLamp, ...] | None:
+def lamps_by(alerts: "RemoteAlerts", snapshot: Snapshot) -> tuple[DeviceLamp, ...] | None:
     """Returns the lamps by a server's alerts; None if it does not answer, or is about other
     devices."""
     if not snapshot.devices:

@@ -11,7 +11,13 @@ from contextlib import suppress
 from typing import Self
 
 from andon.errors import Unavailable
-from andon.host.processes.child_output import MOST_BYTES, Listener, OutputTooLong, die_with_parent
+from andon.host.processes.child_output import (
+    MOST_BYTES,
+    Listener,
+    OutputTooLong,
+    die_with_parent,
+    words_to_die_with_parent,
+)
 from andon.model import wire
 from andon.node.ssh import failures
 from andon.node.ssh.script import connect_seconds, script, ssh_command
@@ -33,7 +39,7 @@ class SshCall:
         """`andon`: where it is there, if not where it is looked for."""
         self._host, self._seconds, self._listener = host, seconds, listener
         place = "".join(c for c in andon if c.isprintable())
-        self._given = f"{place}\n{wire.dumps(request)}\n".encode()
+        self._given = f"{place}\n{wire.struct_text(request)}\n".encode()
         nonce = os.urandom(16).hex()
         self._mark = f"\n{nonce} ".encode()
         self._told, self._seen = False, 0
@@ -42,12 +48,13 @@ class SshCall:
         self.code: int | None = None  # with which it ended
         self.late = False
         self.heard = time.monotonic()
+        dying = words_to_die_with_parent()  # a host that hangs does not notice our end
         try:
             self._process = subprocess.Popen(
-                ssh_command(host, seconds),
+                (*(dying or ()), *ssh_command(host, seconds)),
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
                 start_new_session=True,  # so that all that it starts ends with it
-                preexec_fn=die_with_parent(),  # a host that hangs does not notice our end
+                preexec_fn=die_with_parent() if dying is None else None,
             )  # fmt: skip
         except OSError as exc:
             raise Unavailable(f"ssh cannot be started: {exc.strerror}", cause="ssh") from exc

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from andon.errors import AndonError, Invalid, Unavailable
 from andon.model import wire
@@ -60,6 +59,8 @@ class SshHost(Server):
     # As a server.
 
     def get(self, path: str, **asked: object) -> wire.Json:
+        from urllib.parse import urlencode
+
         given = {name: str(value) for name, value in asked.items() if value is not None}
         return self.object(_words(f"{path}?{urlencode(given)}" if given else path))
 
@@ -192,6 +193,8 @@ class SshHost(Server):
 
 def _words(path: str) -> Sequence[str]:
     """Returns the command that prints what a server has at this path."""
+    from urllib.parse import parse_qsl, unquote, urlsplit
+
     parts = urlsplit(path)
     asked = dict(parse_qsl(parts.query))
     if parts.path in _COMMANDS:

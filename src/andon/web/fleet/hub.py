@@ -16,6 +16,7 @@ from andon.fleet.rules.digest import Digest, decoded
 from andon.fleet.rules.nodes import FleetNode, Heartbeat
 from andon.fleet.rules.states import LOST_SECONDS, NodeRow, clock_trouble, row_of
 from andon.ports import NodeStore
+from andon.version import __version__
 
 FRESH_SECONDS = 1.0
 """Requests within this time share one reading of the database; other hubs write to it, too."""
@@ -144,7 +145,7 @@ class Hub:
         self.nodes(0.0)
 
     def _row(self, node: FleetNode, now: float) -> NodeRow:
-        return row_of(node, self._digest(node), now, self._trouble(node))
+        return row_of(node, self._digest(node), now, self._trouble(node), __version__)
 
     def _trouble(self, node: FleetNode) -> str | None:
         """Returns what only the hub can know about a node that is heard."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Installation,
         MachineFacts,
         PolicyFacts,
+        Reporting,
         SampleTrial,
         Security,
     )
@@ -127,7 +128,22 @@ def gather(choices: Choices) -> "MachineFacts":
     look = look_of(settings)
     own = own_of(choices, settings, mistakes)
     safety = security_of(own, stored)
-    return replace(facts, own=own, trial=look, security=safety, policy=policy_of())
+    reports = reporting_of(own, settings)
+    return replace(
+        facts, own=own, trial=look, security=safety, policy=policy_of(), reporting=reports
+    )
+
+
+def reporting_of(own: "Installation", settings: "Settings") -> "Reporting":
+    """What goes to a hub and to other systems; a network file system is not touched."""
+    from andon.doctor.rules.facts import Reporting
+
+    if own.state.remote or not own.state.path:
+        return Reporting()
+    from andon.doctor.inspection.reporting import read_reporting
+    from andon.host.state.user_folder import node_path
+
+    return read_reporting(node_path(), settings.exports)
 
 
 def policy_of() -> "PolicyFacts":

@@ -156,7 +156,7 @@ def _remarks(shown: RunShown) -> Iterator[str]:
         yield f"no samples: {end.no_samples_reason}"
     if end is not None and end.dropped:
         yield f"{end.dropped} lines could not be written in time"
-    if shown.row.state is RunState.LOST:
+    if shown.row.state is RunState.LOST and end is None:
         last = shown.fold.last_at
         when = "" if last is None else f", its last line is from {_local(last)}"
         yield f"its process is gone; the record has no end{when}"

@@ -183,6 +183,7 @@ def _row(
         started=started,
         ended=ended,
         exit_code=exit_code,
+        run=label if started is not None and 0 < len(label) <= LONGEST_ID else None,
         has_log=log,
     )
 

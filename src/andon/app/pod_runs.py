@@ -1,0 +1,72 @@
+"""Records jobs of a cluster from outside: an agent samples the GPUs of their pods while they run.
+
+andon need not be in their image, and the agent has no rights in the cluster: a pod of andon's is
+known by its name, which has the label of its submission. How it ended only Kubernetes knows.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from andon.host.rules.pod_resources import PodHolder, holders_of
+from andon.host.state.user_folder import runs_folder
+from andon.model.device import Snapshot
+from andon.model.run.record import RunKind, RunState
+from andon.runs.header import new_run
+from andon.runs.opening import RunRecording
+from andon.runs.record import RunOutcome, RunRecorder
+
+_POD: Final = re.compile(r"(?P<job>andon-(?P<label>a[0-9a-f]{12}))-[a-z0-9]{1,10}")
+ENDED: Final = "its pod ended: how, Kubernetes knows (andon jobs show)"
+UNSEEN: Final = "the kubelet gave it devices that andon does not see"
+
+
+class PodRuns:
+    """The pods of andon's jobs on this node. It is told each answer of the kubelet."""
+
+    def __init__(self, recording: RunRecording, latest: Callable[[], Snapshot]) -> None:
+        self._recording, self._latest = recording, latest
+        self._running = dict[tuple[str, str], RunRecorder]()
+        self._over = set[tuple[str, str]]()
+
+    def __call__(self, holders: Sequence[PodHolder]) -> None:
+        now = {(one.namespace, one.pod) for one in holders if _POD.fullmatch(one.pod)}
+        for key in self._running.keys() - now:
+            self._end(self._running.pop(key))
+        self._over &= now
+        for namespace, pod in sorted(now - self._running.keys() - self._over):
+            self._begin(namespace, pod, [one for one in holders if one.pod == pod])
+
+    def close(self) -> None:
+        """Leaves the records without an end: the next agent goes on with them."""
+        for one in self._running.values():
+            one.pause()
+        self._running = {}
+
+    def _begin(self, namespace: str, pod: str, holders: Sequence[PodHolder]) -> None:
+        found = _POD.fullmatch(pod)
+        assert found is not None
+        path = runs_folder() / f"{pod}.jsonl"
+        if path.exists():
+            known = self._recording.resume(path)
+            if known is None:  # it ended before
+                self._over.add((namespace, pod))
+            else:
+                self._running[namespace, pod] = known
+            return
+        snapshot = self._latest()
+        given = [one for one in holders if one.namespace == namespace]
+        uuids = list(holders_of([one.device for one in snapshot.devices], given))
+        begin = new_run(
+            RunKind.JOB, pod, snapshot, uuids, {}, id=found["label"], allocation_method="kubelet",
+            params={"job": f"{namespace}/{found['job']}", "pod": pod},
+        )  # fmt: skip
+        begin = replace(begin, user=None, working_directory=None)
+        why_none = None if uuids else UNSEEN
+        self._running[namespace, pod] = self._recording.open(begin, None, why_none, path=path)
+
+    def _end(self, recorder: RunRecorder) -> None:
+        recorder.read_last()
+        recorder.end(RunOutcome(RunState.LOST, message=ENDED))

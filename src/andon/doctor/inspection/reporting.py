@@ -1,0 +1,43 @@
+"""Gathers what this user's server or agent sends to others, from the files that it leaves."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from andon.doctor.rules.facts import OutgoingReports, Reporting
+from andon.fleet.sending import read_marks
+from andon.host.files import read_text
+from andon.host.processes.kin import uid_of
+from andon.host.spool import look_into
+from andon.host.state.server_file import LOCK
+from andon.settings.exports import ExportSettings
+
+
+def read_reporting(folder: Path, exports: Sequence[ExportSettings] = ()) -> Reporting:
+    """`folder` is that of this machine's state."""
+    links = [*_hub(folder), *(_export(folder, one) for one in exports)]
+    return Reporting(bool(links) and _runs(folder), tuple(links))
+
+
+def _hub(folder: Path) -> list[OutgoingReports]:
+    """The hub that this node last reported to. Up to when it has everything is its mark."""
+    marks = read_marks(folder)
+    if not marks.hub:
+        return []
+    start = f"andon agent --hub {marks.hub}"
+    last = marks.at or None
+    return [OutgoingReports("the hub", marks.hub, start, last, since=last)]
+
+
+def _export(folder: Path, one: ExportSettings) -> OutgoingReports:
+    seen = look_into(folder / one.queue)
+    return OutgoingReports(
+        f"export {one.name}", one.place, "andon serve", seen.acknowledged, seen.oldest,
+        seen.waiting, seen.size_bytes, seen.dropped,
+    )  # fmt: skip
+
+
+def _runs(folder: Path) -> bool:
+    """Whether the process that locked the folder lives; it wrote its pid there."""
+    pid = read_text(folder / LOCK, 64).strip()
+    return pid.isdecimal() and uid_of(int(pid)) == os.geteuid()
