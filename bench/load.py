@@ -99,6 +99,11 @@ def sweep(jobs: int) -> tuple[float, float]:
     return submitted, time.perf_counter() - began
 
 
+def lag(found: LoadFigures) -> str:
+    late = f"lag p99 {1000 * (found.lag_seconds or 0.0):.1f} ms"
+    return late + ", client-bound" * found.client_bound
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--seconds", type=float, default=10.0)
@@ -107,7 +112,10 @@ def main() -> None:
     asked = options.parse_args()
     with served(128, 0.0) as (url, _):
         found = load(url, asked.concurrency, asked.seconds)
-        lag = f"lag p99 {1000 * found.lag_seconds:.1f} ms" + ", client-bound" * found.client_bound
+        lag = (
+            f"lag p99 {1000 * (found.lag_seconds or 0):.1f} ms"
+            + ", client-bound" * found.client_bound
+        )
         print(f"one client at full speed: {found.chunks_per_second:,.0f} chunks/s, {lag}")
         plain = asyncio.run(plain_loop(url, asked.concurrency, asked.seconds))
         print(f"a plain loop beside it: {plain:,.0f} chunks/s")
@@ -118,7 +126,9 @@ def main() -> None:
     assert own is not None
     assert theirs is not None
     off = abs(own.p99 - theirs.p99) / theirs.p99
-    lag = f"lag p99 {1000 * paced.lag_seconds:.1f} ms" + ", client-bound" * paced.client_bound
+    lag = (
+        f"lag p99 {1000 * (paced.lag_seconds or 0):.1f} ms" + ", client-bound" * paced.client_bound
+    )
     print(f"paced: {paced.chunks_per_second:,.0f} chunks/s, {lag}")
     print(f"p99 {own.p99:.3f} s, by the server {theirs.p99:.3f} s")
     submitted, compared = sweep(asked.jobs)

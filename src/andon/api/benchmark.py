@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -33,6 +33,9 @@ from andon.work.rules.load import (
     route_of,
     values_of_load,
 )
+
+if TYPE_CHECKING:
+    from andon.work.load.genai_bench import GenaiBenchLoad
 
 MADE_PROMPTS = 256
 LOCAL = ("127.0.0.1", "::1", "localhost")
@@ -119,11 +122,13 @@ def run_load(
     group: str | None = None,
     tags: Sequence[str] = (),
     clients: int = 1,
+    tool: Callable[[LoadOrder], "GenaiBenchLoad"] | None = None,
     run: RecordedRun | None = None,
     each: Callable[[RequestResult], None] = lambda one: None,
     finished: Callable[[BenchmarkResult], None] = lambda result: None,
 ) -> BenchmarkResult:
-    """Drives one load and records it; with `run` as a part of that one. Ctrl-C and SIGTERM stop
+    """Drives one load and records it; with `run` as a part of that one. Its client is andon's,
+    unless `tool` opens another. Ctrl-C and SIGTERM stop
     the load: `finished` gets what came back until then, and KeyboardInterrupt follows."""
     record = run or RecordedRun(
         name,
@@ -137,10 +142,12 @@ def run_load(
     )
     monitor = get_gpu_monitor().start_monitoring() if devices.uuids else None
     with record if run is None else nullcontext():
-        load = DrivenLoad(order, clients)
+        load = DrivenLoad(order, clients) if tool is None else tool(order)
         with _stopped_by_signals(load) as came:
             found = load.run(lambda one: _took(record, len(load.results), one, each))
-        used = {uuid: one for uuid, one in record.used().items() if uuid in devices.uuids}
+        # A tool takes longer than its load: what the devices used meanwhile is not the load's.
+        known = record.used() if tool is None else {}
+        used = {uuid: one for uuid, one in known.items() if uuid in devices.uuids}
         monitored = None if monitor is None else _of_devices(monitor.stop(), devices.uuids)
         result = _result(found, record.id, used, monitored, devices)
         values = values_of_load(found)
@@ -170,7 +177,7 @@ def _took(
 
 
 @contextmanager
-def _stopped_by_signals(load: DrivenLoad) -> Iterator[list[int]]:
+def _stopped_by_signals(load: "DrivenLoad | GenaiBenchLoad") -> Iterator[list[int]]:
     """Lets Ctrl-C and SIGTERM end the load; yields the signals that came."""
     came: list[int] = []
     if threading.current_thread() is not threading.main_thread():

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -28,6 +28,7 @@ from andon.errors import AndonError, Conflict
 from andon.host.files import read_tail
 from andon.host.users import user_name
 from andon.jobs.clusters.run_notes import RunNote, touch_note, write_note
+from andon.jobs.metrics import MetricReader
 from andon.leases.availability import Availability, BookContents
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms
@@ -126,13 +127,15 @@ def _run(
             place.placement.release()
             time.sleep(KILLED_SECONDS)
             return GIVEN_BACK
-        notes = list[RunNote]()
+        notes, printed = list[RunNote](), list[_Figures]()
 
         def begun(recorder: RunRecorder) -> None:
             running.set()
             for words in place.strangers:
                 recorder.write(RunEvent(time.time(), "stranger", {"device": words}))
             begin = recorder.begin
+            if task.metrics or task.stop_when:
+                printed.append(_Figures(task, recorder))
             if not begin.rank:
                 user = begin.user or user_name(os.getuid())
                 path = str(recorder.path.absolute())
@@ -153,16 +156,48 @@ def _run(
             },
             unsampled=place.unsampled,
             begun=begun,
-            output=_tail(task, job) if task.quiet else None,
+            output=partial(_output, task, job, printed) if task.quiet else None,
             quiet=task.quiet,
             forwards=task.forwards,
             started=started,
+            hopeless=lambda: printed[0].look() if printed else None,
         )
         try:
             return work.run(place.placement)[0]
         finally:
             for note in notes:
                 touch_note(note)
+
+
+class _Figures:
+    """The figures that the command prints into the file that is our output too."""
+
+    def __init__(self, task: ClusterTask, recorder: RunRecorder) -> None:
+        self._recorder = recorder
+        output = Path("/proc/self/fd/1").readlink()
+        self._reader = MetricReader(task, output, recorder.path)
+        if task.metrics and not output.is_file():
+            words = {"reason": "its output is not a file"}
+            recorder.write(RunEvent(time.time(), "--metric is not read", words))
+
+    def look(self) -> str | None:
+        """Records what was printed since; returns why the command is hopeless, if it is."""
+        self._write(last=False)
+        why = self._reader.hopeless(time.time() - self._recorder.begin.at)
+        if why is not None:
+            self._recorder.write(RunEvent(time.time(), why))
+        return why
+
+    def finish(self) -> None:
+        while self._write(last=True):
+            pass
+        self._reader.close()
+
+    def _write(self, last: bool) -> bool:
+        lines = self._reader.read(last)
+        for line in lines:
+            self._recorder.write(line)
+        return bool(lines)
 
 
 def _place(
@@ -241,8 +276,11 @@ def _group(task: ClusterTask, job: str) -> dict[str, str | int]:
     return {"group": found, "rank": int(index)} if index and task.group else {"group": found}
 
 
-def _tail(task: ClusterTask, job: str) -> Callable[[], str]:
-    return lambda: read_tail(Path(task.notes) / f"{job}.out", TAIL_BYTES)
+def _output(task: ClusterTask, job: str, printed: Sequence[_Figures]) -> str:
+    """Returns the end of its output, once the command has ended."""
+    for one in printed:
+        one.finish()
+    return read_tail(Path(task.notes) / f"{job}.out", TAIL_BYTES)
 
 
 def _say(text: str) -> None:

@@ -4,17 +4,19 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from andon.errors import AndonError
-from andon.host.files import read_tail
-from andon.jobs.folder import VERDICT, JobsFolder, write_whole
+from andon.host.files import read_tail, read_text
+from andon.jobs.folder import NOTIFIED, VERDICT, JobsFolder, write_whole
 from andon.jobs.launching import AttemptRun
 from andon.jobs.metrics import MetricReader, MetricReaders
 from andon.jobs.record import FactsFinder, begin_record, finish
+from andon.jobs.rules.retention import settled_at
 from andon.jobs.rules.states import is_running
 from andon.leases.placement import Grant
 from andon.model.job import AttemptFacts, AttemptVerdict, JobFacts, JobSpec
@@ -29,6 +31,8 @@ from andon.work.preparing import bound_line, bound_to, free_port
 log = logging.getLogger("andon.jobs")
 Place = tuple[int, int]
 """The number of a job, and of its attempt."""
+UNSENT_SECONDS = 3600.0
+"""After this time no message is sent that a killed dispatcher left."""
 
 
 class AttemptRecorder:
@@ -168,11 +172,13 @@ class Notifications:
     network.
 
     Messages that come while one is being sent are combined into the next: the end of a whole
-    array is one or two messages, and one notifier process at a time.
+    array is one or two messages, and one notifier process at a time. What was sent is noted in the
+    folder afterwards: a dispatcher that is killed meanwhile leaves it to the next one, so each
+    message is sent at least once.
     """
 
-    def __init__(self, send: Callable[[Sequence[JobFacts]], None]) -> None:
-        self._send = send
+    def __init__(self, folder: JobsFolder, send: Callable[[Sequence[JobFacts]], None]) -> None:
+        self._folder, self._send = folder, send
         self._waiting: list[JobFacts] = []
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -180,6 +186,12 @@ class Notifications:
     @property
     def is_sending(self) -> bool:
         return self._thread is not None
+
+    def is_unsent(self, facts: JobFacts) -> bool:
+        """Whether people wait for a message about a job that has just ended."""
+        if facts.spec.notify is None or time.time() - settled_at(facts) > UNSENT_SECONDS:
+            return False
+        return read_text(self._folder.job(facts.spec.number) / NOTIFIED) != _ended_attempt(facts)
 
     def tell(self, *facts: JobFacts) -> None:
         with self._lock:
@@ -203,7 +215,15 @@ class Notifications:
             which = f"job {first} and {more} more" if more else f"job {first}"
             try:
                 self._send(told)
+                for one in told:
+                    place = self._folder.job(one.spec.number)
+                    with suppress(OSError):
+                        write_whole(place, NOTIFIED, _ended_attempt(one), sync=False)
             except AndonError as error:
                 log.error("%s: no one could be notified: %s", which, error.reason)
             except Exception:
                 log.exception("%s: no one could be notified", which)
+
+
+def _ended_attempt(facts: JobFacts) -> str:
+    return str(0 if facts.last is None else facts.last.number)

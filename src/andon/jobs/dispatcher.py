@@ -92,7 +92,7 @@ class Dispatcher:
         self._scanner = Scanner(folder)
         self._keeper = AttemptRecorder(folder, self._recording)
         self._pool = SupervisorPool()
-        self._notifications = Notifications(notify)
+        self._notifications = Notifications(folder, notify)
         self._board = HoldupWriter(folder)
         self._adopter = ContainerAdopter(folder, settings)
         self._takers: dict[Kind, DeviceTaker] = {}
@@ -193,14 +193,16 @@ class Dispatcher:
 
     def _judge(self, completed: Collection[int] = ()) -> None:
         """Announces jobs that have just settled. Jobs that settled before this dispatcher
-        started count only if it completed their attempt."""
+        started count only if it completed their attempt, or nobody was notified yet."""
         before = self._known
         self._known = self._kept.judge(self._jobs, time.time(), self._folder.paused)
         for number, found in self._known.items():
-            if found.state.is_settled and (before or number in completed):
-                was = before.get(number)
-                if was is None or not was.state.is_settled:
-                    self._settled(self._jobs[number], found)
+            was = before.get(number)
+            if not found.state.is_settled or (was is not None and was.state.is_settled):
+                continue
+            facts = self._jobs[number]
+            if before or number in completed or self._notifications.is_unsent(facts):
+                self._settled(facts, found)
 
     def _settled(self, facts: JobFacts, found: JobStatus) -> None:
         number = facts.spec.number

@@ -37,8 +37,8 @@ JOBS = "jobs"
 CLUSTER_PAGES, SUBMISSIONS = "clusters", "elsewhere"
 LOCK, COUNTER, PAUSED, BELL = "lock", "counter", "paused", "bell"
 HOLDUPS, INDEX, LOG = "holdups.json", "index.json", "dispatcher.log"
-JOB, HELD, CANCELLED, AGAIN, EXPIRED, ORDER = (
-    "job.json", "held", "cancelled", "again", "expired", "order",
+JOB, HELD, CANCELLED, AGAIN, EXPIRED, ORDER, NOTIFIED = (
+    "job.json", "held", "cancelled", "again", "expired", "order", "notified",
 )  # fmt: skip
 CLAIM, OUTPUT, END, VERDICT = "claim", "output.log", "end.json", "verdict.json"
 CONTAINER, ADOPTED = "container", "adopted"
@@ -101,9 +101,9 @@ def unwritable(path: Path, exc: OSError) -> AndonError:
     )
 
 
-def write_draft(folder: Path, name: str, text: str, sync: bool = True) -> Path:
+def write_draft(folder: Path | str, name: str, text: str, sync: bool = True) -> str:
     """Writes a whole file under a draft name; it is renamed later."""
-    draft = folder / f".{name}.{os.urandom(6).hex()}"
+    draft = f"{folder}/.{name}.{os.urandom(6).hex()}"
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         left = memoryview(text.encode())
@@ -113,7 +113,7 @@ def write_draft(folder: Path, name: str, text: str, sync: bool = True) -> Path:
             os.fsync(descriptor)
     except BaseException:
         with suppress(OSError):
-            draft.unlink()
+            os.unlink(draft)  # noqa: PTH108 - many times
         raise
     finally:
         os.close(descriptor)
@@ -125,10 +125,10 @@ def write_whole(folder: Path, name: str, text: str, sync: bool = True, settle: b
     `settle` the name may not survive a power failure."""
     draft = write_draft(folder, name, text, sync)
     try:
-        draft.rename(folder / name)
+        os.rename(draft, folder / name)  # noqa: PTH104 - many times
     except BaseException:
         with suppress(OSError):
-            draft.unlink()
+            os.unlink(draft)  # noqa: PTH108
         raise
     if sync and settle:
         sync_folder(folder)
@@ -144,7 +144,7 @@ def sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def sync_all(paths: Sequence[Path]) -> None:
+def sync_all(paths: Sequence[Path | str]) -> None:
     """Brings many files or folders to the disk: threads that wait at the same time share the
     commits of the file system. Raises the error of one that could not be written."""
     left, failed = iter(paths), list[OSError]()
@@ -170,7 +170,7 @@ def sync_all(paths: Sequence[Path]) -> None:
         raise failed[0]
 
 
-def _sync(path: Path) -> None:
+def _sync(path: Path | str) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -202,7 +202,7 @@ class JobsFolder:
         two processes."""
         for _ in range(MOST_TRIES):
             try:
-                self.job(number).mkdir(mode=0o700)
+                os.mkdir(f"{self.path}/{number}", 0o700)  # noqa: PTH102 - many times
             except FileExistsError:
                 number += 1
                 continue
@@ -246,7 +246,8 @@ class JobsFolder:
         has queued nothing. The elements of an array get the number of its first job as their id.
         """
         made: list[JobSpec] = []
-        drafts: list[Path] = []
+        drafts: list[str] = []
+        environment, variables = None, ""  # most jobs of one submission share it
         try:
             number = 0
             for spec in specs:
@@ -256,14 +257,20 @@ class JobsFolder:
                     first = made[0].number if made else number
                     array = replace(array, id=first)
                 made.append(replace(spec, number=number, array=array))
-                text = dumps(spec_to_json(made[-1]))
+                fields = spec_to_json(replace(made[-1], environment={}))  # which comes last
+                checked = fields
+                if spec.environment is not environment:
+                    environment = spec.environment
+                    checked = {**fields, "environment": dict(environment)}
+                    variables = dumps(checked["environment"])
+                text = f"{dumps(fields).removesuffix('{}}')}{variables}}}"
                 if array is None or number == array.id:  # its elements differ by their index alone
-                    _check_readable(text)
-                drafts.append(write_draft(self.job(number), JOB, text, sync=False))
+                    _check_readable(checked, len(text))
+                drafts.append(write_draft(f"{self.path}/{number}", JOB, text, sync=False))
             sync_all(drafts)
             self._count_from(number + 1)
             for draft in drafts:
-                os.rename(draft, draft.parent / JOB)  # noqa: PTH104 - many times
+                os.rename(draft, f"{os.path.dirname(draft)}/{JOB}")  # noqa: PTH104, PTH120 - many
         except BaseException as exc:
             for spec in made:
                 self._discard(spec.number)
@@ -304,7 +311,7 @@ class JobsFolder:
         """Makes the names of files in these jobs survive a power failure. Many jobs at once take
         one commit of the file system, and not one each."""
         with suppress(OSError):  # some file systems cannot
-            sync_all([self.job(number) for number in numbers])
+            sync_all([f"{self.path}/{number}" for number in numbers])
 
     def small(self, number: int, name: str, text: str, settle: bool = True) -> None:
         """Writes a small file of a job whole, and notifies the dispatcher."""
@@ -393,15 +400,15 @@ class JobsFolder:
             write_whole(self.path, HOLDUPS, dumps({"at": at, "jobs": jobs}), sync=False)
 
 
-def _check_readable(text: str) -> None:
+def _check_readable(fields: Json, size: int) -> None:
     """Refuses a job that could not be read back: it would wait unseen."""
-    if len(text) > LARGEST_JOB_BYTES:
+    if size > LARGEST_JOB_BYTES:
         raise Invalid(
-            f"the job has {len(text):,} bytes, more than {LARGEST_JOB_BYTES:,}",
+            f"the job has {size:,} bytes, more than {LARGEST_JOB_BYTES:,}",
             hint="most of it are its environment and its command",
         )
     try:
-        spec_from_json(loads(text))
+        spec_from_json(fields)
     except Wrong as exc:
         raise Invalid(f"the job cannot be queued: {exc}") from exc
 

@@ -17,6 +17,7 @@ from andon.host.files import open_regular, read_text
 from andon.jobs.folder import write_whole
 from andon.jobs.rules.metrics import TRIALS, StopRule, compiled, found_in, parse_stop
 from andon.model.job import JobSpec
+from andon.model.job.cluster import ClusterTask
 from andon.model.run.record import RunEvent, RunLine, RunLogged
 from andon.runs.follower import RecordFollower
 
@@ -74,7 +75,7 @@ def refuse_slow(metrics: Mapping[str, str]) -> None:
 class MetricReader:
     """The figures of one attempt; what an earlier dispatcher read is not read again."""
 
-    def __init__(self, spec: JobSpec, output: Path, record: Path | None) -> None:
+    def __init__(self, spec: JobSpec | ClusterTask, output: Path, record: Path | None) -> None:
         self._spec, self._output, self._record = spec, output, record
         self._patterns = _patterns(spec.metrics)
         self._stop: StopRule | None = None

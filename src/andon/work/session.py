@@ -52,6 +52,7 @@ class CommandWork(Struct, frozen=True):
     quiet: bool = False  # says neither where it runs nor what it used
     forwards: bool = True  # passes signals on; a cluster may send them to every process itself
     started: "StartedProcess | None" = None  # it runs already
+    hopeless: Callable[[], str | None] | None = None  # why it is to be stopped, if it is
 
     @property
     def words(self) -> str:
@@ -81,6 +82,7 @@ class _Attempt:
         self._work, self._placement = work, placement
         self._notify = work.recording.notify
         self._watch = LeaseWatch(placement.held, self._notify)
+        self._hopeless: str | None = None
         begin = self._begin()
         self._printed, also = PrintedProgress(begin.at), work.also
         image = None if work.contained is None else work.contained.options.image
@@ -125,11 +127,11 @@ class _Attempt:
             end, killed = self._launched()
             self._placement.release()  # before anything else: others are waiting for it
             tail = end.tail if work.output is None else work.output()
-            note = self._watch.note
+            note, hopeless = self._watch.note, self._hopeless is not None
             judged, last = recorder.finish(
                 lambda strains: verdict(
                     end.code, end.signal, tail, strains, host_kills() - kills,
-                    end.ended_for, end.interrupted, killed,
+                    None if hopeless else end.ended_for, end.interrupted or hopeless, killed,
                 ),
                 tail,
                 exit_code=end.code,
@@ -190,7 +192,14 @@ class _Attempt:
             started=work.started,
         )
         self._printed.follow(launcher.recent)
-        return launcher.run(self._watch.check, self._notify)
+        return launcher.run(self._check, self._notify)
+
+    def _check(self) -> str | None:
+        """Returns why the command must end, if it must."""
+        why = self._watch.check()
+        if why is None and self._work.hopeless is not None:
+            why = self._hopeless = self._work.hopeless()
+        return why
 
 
 def _candidates(placement: Placement) -> tuple[RunCandidate, ...]:

@@ -142,7 +142,7 @@ def test_a_sweep_is_a_group_of_jobs_there(lab: Lab) -> None:
     assert states == ["cancelled", "cancelled"]
     wrong = lab.andon("submit", "--on", "lab", "--param", "n=1,2", "--metric", "a=(b)", "--",
                       "sleep", "{n}")  # fmt: skip
-    assert "--metric and --stop-when are for jobs on this machine" in wrong.stderr
+    assert "no andon runs inside its jobs, which --metric and --stop-when need" in wrong.stderr
 
 
 def test_a_cluster_that_is_away_costs_a_line(lab: Lab) -> None:

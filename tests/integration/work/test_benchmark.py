@@ -20,6 +20,10 @@ from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(120)
 FIRST, GAP, TOKENS = 0.05, 0.02, 5
+GENAI_BENCH = (
+    Path(__file__).parents[2] / "recorded" / "genai-bench"
+    / "0.0.5-D16_5_text-to-text_num_concurrency_2_time_2s.json"
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +138,33 @@ def test_a_benchmark_is_a_run_with_its_devices_and_a_line_per_request(server: Mo
     assert max(map(len, lines)) < 1000
     compared = andon("runs", "compare", "--group", "bench", "--by", "tokens_per_second", "--json")
     assert [row["params"]["concurrency"] for row in compared.json()["rows"]] == [2, 1]
+
+
+def test_another_client_is_run_and_its_result_read(
+    server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that leaves what genai-bench 0.0.5 left for such a server."""
+    program = tmp_path / "bin" / "genai-bench"
+    program.parent.mkdir()
+    program.write_text(
+        f"#!{sys.executable}\nimport os, shutil, sys\n"
+        "given = dict(word.partition('=')[::2] for word in sys.argv[2:])\n"
+        "assert 'secret' not in str(given) and os.environ['MODEL_API_KEY'] == 'secret'\n"
+        "place = given['--experiment-base-dir'] + '/result/'\nos.mkdir(place)\n"
+        f"shutil.copy({str(GENAI_BENCH)!r}, place)\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+    monkeypatch.setenv("BENCHMARK_API_KEY", "secret")
+    given = ("benchmark", server.url, "--model", "m", "--tool", "genai-bench", "--requests", "12")
+    said = andon(*given, "--concurrency", "2", "--output-tokens", "5", "--devices", "0", "--json")
+    assert said.code == 0, said.err
+    (load,) = said.json()["loads"]
+    assert (load["done"], load["sent"], load["tokens"]) == (20, 20, 100)
+    assert load["end_to_end"]["p50"] == pytest.approx(0.17, abs=0.02)
+    assert (load["dispatch"], load["lag_seconds"], load["joules_per_token"]) == (None,) * 3
+    wrong = andon(*given, "--rate", "2", "--output-tokens", "5")
+    assert (wrong.code, "genai-bench does not drive an open load" in wrong.err) == (2, True)
 
 
 def test_the_kept_function_returns_the_kept_keys(server: ModelServer) -> None:

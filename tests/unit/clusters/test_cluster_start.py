@@ -3,17 +3,22 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from andon.jobs.clusters.run_notes import note_of, recorded_job
+from andon.jobs.rules.cluster_task import task_of
+from andon.jobs.rules.metrics import parse_metric
 from andon.model.job import JobState
-from andon.model.job.cluster import ClusterTask
-from andon.model.job.spec import dumps
+from andon.model.job.cluster import ClusterTask, Submission
+from andon.model.job.device_request import DeviceRequest
+from andon.model.job.spec import JobSpec, dumps, loads
 from andon.model.shapes import to_json
 from andon.runs.files import read_ends
 from andon.standalone import STANDALONE
 from andon.version import __version__
+from tests.support.homes import own_folders
 
 pytestmark = pytest.mark.process
 PATIENT = """
@@ -89,3 +94,31 @@ def test_a_command_that_cannot_be_started_ends_as_in_a_shell(
 ) -> None:
     done = started(tmp_path, name)
     assert (done.returncode, name in done.stderr) == (code, True)
+
+
+def test_figures_that_a_job_prints_are_recorded_and_end_a_hopeless_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in own_folders(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    metrics = dict([parse_metric(r"loss=([\d.]+)")])
+    more: dict[str, Any] = {"metrics": metrics, "stop_when": "loss>2"}
+    job = JobSpec(1, "train", ("sh",), "/", DeviceRequest(), 5.0, **more)
+    runs = tmp_path / "state" / "andon" / "runs"
+    task = task_of(Submission("a1b2", job), "lab", str(tmp_path), "ada", str(runs), quick=True)
+    assert not task.quick
+    words = [sys.executable, "-P", "-S", str(STANDALONE / "cluster_start.py"), __version__]
+    command = ["sh", "-c", "echo loss=1.5; echo loss=3; exec sleep 60"]
+    with (tmp_path / "8.out").open("wb") as output:
+        done = subprocess.run(
+            [*words, dumps(to_json(task)), "8", *command], stdout=output, stderr=subprocess.STDOUT
+        )
+    said = (tmp_path / "8.out").read_text()
+    assert done.returncode == 143, said
+    assert "cancelled: loss is 3, > 2: stopping the command" in said
+    note = note_of(tmp_path, "8")
+    assert note is not None
+    assert recorded_job(note).state is JobState.CANCELLED
+    lines = list(map(loads, Path(note.record).read_text().splitlines()))
+    assert [line["values"]["loss"] for line in lines if line["event"] == "log"] == [1.5, 3.0]
+    assert [line for line in lines if line.get("name") == "cancelled: loss is 3, > 2"]

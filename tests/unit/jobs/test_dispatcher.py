@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -49,13 +50,13 @@ def dispatcher(folder: JobsFolder, heard: list[JobFacts] | None = None) -> Dispa
     return Dispatcher(folder, SETTINGS, no_device, (heard if heard is not None else []).extend)
 
 
-def ended_job(folder: JobsFolder, **more: Any) -> int:
+def ended_job(folder: JobsFolder, at: float = AT, **more: Any) -> int:
     """A job whose command has ended, and of which no dispatcher has taken note."""
-    [spec] = folder.submit([JobSpec(0, "x", ("true",), "/", DeviceRequest(), AT, **more)])
+    [spec] = folder.submit([JobSpec(0, "x", ("true",), "/", DeviceRequest(), at, **more)])
     attempt = folder.attempt(spec.number, 1)
     attempt.mkdir()
-    claim = AttemptClaim(5, 6, "boot", 7, 8, AT)
-    end = AttemptEnd(EndReason.EXITED, AT, AT + 9, 9.0, 3)
+    claim = AttemptClaim(5, 6, "boot", 7, 8, at)
+    end = AttemptEnd(EndReason.EXITED, at, at + 9, 9.0, 3)
     (attempt / CLAIM).write_text(dumps(claim_to_json(claim)))
     (attempt / END).write_text(dumps(plain_fields(end)))
     return spec.number
@@ -70,6 +71,22 @@ def test_the_end_of_a_job_is_told_although_no_dispatcher_ran_then(tmp_path: Path
         one.step()
         one.close()
     assert [facts.spec.number for facts in heard] == [number]
+
+
+def test_a_message_that_a_killed_dispatcher_was_sending_is_sent_by_the_next(tmp_path: Path) -> None:
+    folder, heard = JobsFolder(tmp_path), list[JobFacts]()
+
+    def killed(ended: Sequence[JobFacts]) -> None:
+        raise Unavailable("no network")  # nothing is noted, as of one that is killed here
+
+    jobs = [ended_job(folder, time.time(), notify=NotifyWhen.END, group="g") for _ in range(2)]
+    old = ended_job(folder, notify=NotifyWhen.END)
+    for send in (killed, heard.extend, heard.extend):
+        one = Dispatcher(folder, SETTINGS, no_device, send)
+        one.step()
+        one.close()
+    assert [facts.spec.number for facts in heard] == jobs
+    assert old not in jobs
 
 
 def test_the_end_of_a_whole_array_is_few_messages_and_one_at_a_time(tmp_path: Path) -> None:

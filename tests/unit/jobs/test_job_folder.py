@@ -162,7 +162,9 @@ def test_many_notes_are_settled_together(
 ) -> None:
     folder.submit([plain(), plain()])
     settled: list[str] = []
-    monkeypatch.setattr("andon.jobs.folder._sync", lambda path: settled.append(path.name))
+    monkeypatch.setattr(
+        "andon.jobs.folder._sync", lambda path: settled.append(str(path).rpartition("/")[2])
+    )
     known = job_statuses(Scanner(folder).scan().values(), AT)
     for number, facts in Scanner(folder).scan().items():
         assert cancel(folder, facts, known[number], settle=False) is CancelOutcome.CANCELLED

@@ -55,6 +55,7 @@ class RayCluster:
     """Implements ports.Cluster and Previewing with Ray's dashboard."""
 
     shared_folder: str | None = None
+    reads_figures = True
 
     def __init__(self, settings: ClusterSettings) -> None:
         self._options, self._name = requests.read_options(settings), settings.name

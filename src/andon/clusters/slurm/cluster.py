@@ -56,8 +56,9 @@ MOST_PLACED = 200
 
 
 class SlurmCluster:
-    """Implements ports.Cluster, Foreground and Previewing with the site's own commands."""
+    """Implements ports.Cluster and its abilities with the site's own commands."""
 
+    reads_figures = True
     own_lines = (
         r"srun: (?:error: )?(?:\S+: tasks? [\d,\[\]-]+: |launch/slurm: |Force Terminated "
         r"|Job step aborted: |Terminating |.*StepId=|io_init_msg|failed reading io init).*",

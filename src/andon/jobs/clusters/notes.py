@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from andon.errors import AndonError, Unavailable
+from andon.errors import AndonError, Invalid, Unavailable
 from andon.host.files import make_private, names_in, read_regular
 from andon.jobs.clusters.asking import NotSent
 from andon.jobs.folder import (
@@ -42,6 +42,12 @@ _ID_BYTES = 4096
 
 def submit_once(name: str, cluster: Cluster, submission: Submission) -> str:
     """Submits a job to the named cluster, with its note; returns its id."""
+    job = submission.job
+    if (job.metrics or job.stop_when) and not getattr(cluster, "reads_figures", False):
+        raise Invalid(
+            "no andon runs inside its jobs, which --metric and --stop-when need",
+            hint="let the program log its figures: andon.run().log(loss=…)",
+        )
     folder = _made()
     note = folder / (submission.label + NOTE)
     again = note.exists()

@@ -34,11 +34,6 @@ def submission_of(
         raise Invalid(
             f"{option} is for jobs on this machine", hint="leave it out, or use --on here"
         )
-    if spec.metrics or spec.stop_when is not None:
-        raise Invalid(
-            "--metric and --stop-when are for jobs on this machine",
-            hint="let the program log its figures: andon.run().log(loss=…)",
-        )
     indices, limit = parse_array(array) if array else ((), None)
     return Submission(
         f"a{os.urandom(6).hex()}",

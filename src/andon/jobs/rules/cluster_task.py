@@ -16,6 +16,8 @@ def task_of(
 ) -> ClusterTask:
     """Returns what andon inside the job is told; `notes` and `runs` are folders."""
     job = submission.job
+    if job.metrics or job.stop_when:
+        more["quick"] = False  # what it prints in its first second counts too
     return ClusterTask(
         cluster,
         submission.label,
@@ -30,6 +32,8 @@ def task_of(
         command=redact(job.argv),
         user=user,
         runs=runs,
+        metrics=job.metrics,
+        stop_when=job.stop_when,
         **more,
     )
 

@@ -63,6 +63,8 @@ class ClusterTask(Struct, frozen=True):
     command: Text = ""  # without secrets
     user: Name = ""
     runs: Text = ""  # the folder of its user's records
+    metrics: Texts = field(default_factory=dict)  # patterns of figures in its output, by name
+    stop_when: Name | None = None  # such figures that make it hopeless
 
 
 class ClusterJob(Struct, frozen=True):

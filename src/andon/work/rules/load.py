@@ -99,12 +99,12 @@ class LoadFigures(Struct, frozen=True):
     errors: Mapping[str, int] = field(default_factory=dict)
     example: str = ""  # what one of the errors said
     tokens_by_usage: bool = False  # else chunks were counted
-    lag_seconds: float = 0.0
+    lag_seconds: float | None = None  # None: not measured
     chunks_per_second: float = 0.0
 
     @property
     def client_bound(self) -> bool:
-        return self.lag_seconds > CLIENT_BOUND_SECONDS
+        return (self.lag_seconds or 0.0) > CLIENT_BOUND_SECONDS
 
 
 def percentiles(values: Iterable[float]) -> Percentiles | None:
@@ -146,7 +146,7 @@ def figures_of(
         errors=dict(Counter(one.error or "" for one in failed).most_common()),
         example=failed[0].detail if failed else "",
         tokens_by_usage=bool(done) and all(one.by_usage for one in done),
-        lag_seconds=percentile(lags, 0.99) if lags else 0.0,
+        lag_seconds=percentile(lags, 0.99) if lags else None,
         chunks_per_second=sum(end.chunks for end in ends) / seconds if seconds else 0.0,
     )
 
@@ -165,8 +165,9 @@ def values_of_load(found: LoadFigures) -> dict[str, float]:
         "requests_per_second": found.requests_per_second,
         "tokens_per_second": found.tokens_per_second,
         "errors": float(sum(found.errors.values())),
-        "client_lag_seconds": found.lag_seconds,
     }
+    if found.lag_seconds is not None:
+        out["client_lag_seconds"] = found.lag_seconds
     for name in ("first_token", "between_tokens", "end_to_end", "dispatch"):
         one: Percentiles | None = getattr(found, name)
         if one is not None:

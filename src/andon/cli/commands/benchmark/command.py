@@ -11,7 +11,11 @@ from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Denied, Gone, Invalid
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from andon.api.benchmark import BenchmarkResult
+    from andon.work.load.genai_bench import GenaiBenchLoad
+    from andon.work.rules.load import LoadOrder
 
 KEY_VARIABLE = "BENCHMARK_API_KEY"
 MOST_LOADS = 100
@@ -44,6 +48,8 @@ SCHEMA = "andon.benchmark/1"
 @click.option(
     "--clients", type=whole, default=1, metavar="N", help="Client processes [default: 1]."
 )
+@click.option("--tool", type=click.Choice(["genai-bench"]), help="Another client [andon's own].")
+@click.option("--tokenizer", metavar="NAME", help="With --tool: name or folder [the model's].")
 @click.option("--devices", metavar="DEVICE,…", help="Devices of the server [found by its port].")
 @click.option("--name", default="benchmark", metavar="NAME", help="Name of the runs.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag the runs.")
@@ -70,6 +76,7 @@ def benchmark(url: str | None, **asked: Any) -> int:
     from andon.api.benchmark import devices_of, order_of, run_load
 
     orders = [order_of(url, {**_spec(asked), **one}) for one in _loads(asked)]
+    tool = _tool(asked, orders)
     words = None if asked["devices"] is None else asked["devices"].split(",")
     devices = devices_of(url, words)
     if devices.reason:
@@ -87,6 +94,7 @@ def benchmark(url: str | None, **asked: Any) -> int:
                 group=group,
                 tags=asked["tags"],
                 clients=asked["clients"],
+                tool=tool,
                 finished=results.append,
             )
     finally:
@@ -94,6 +102,28 @@ def benchmark(url: str | None, **asked: Any) -> int:
     if not any(one.measured.done for one in results):
         raise Gone(f"no request succeeded: {results[0].measured.example or 'see the table'}")
     return 0 if asked["baseline"] is None else _drift(choices, asked["baseline"], results)
+
+
+def _tool(
+    asked: dict[str, Any], orders: "list[LoadOrder]"
+) -> "Callable[[LoadOrder], GenaiBenchLoad] | None":
+    """Returns what opens a load with another client; None for our own."""
+    if asked["tool"] is None:
+        if asked["tokenizer"] is not None:
+            raise click.UsageError("--tokenizer is for --tool")
+        return None
+    from andon.work.load.genai_bench import GenaiBenchLoad, find_tool
+    from andon.work.rules.genai_bench import command_of
+
+    given = {"--clients": asked["clients"] != 1, "--prompts": asked["prompts"],
+             "--warm-up": asked["warm_up"]}  # fmt: skip
+    if wrong := [name for name, value in given.items() if value]:
+        raise click.UsageError(f"{wrong[0]} is for andon's own client")
+    named, tokens = asked["tokenizer"] or asked["model"], asked["input_tokens"]
+    find_tool()
+    for order in orders:
+        command_of(order, named, tokens, "")  # before anything is recorded
+    return lambda order: GenaiBenchLoad(order, named, tokens)
 
 
 def _of_file(choices: Choices, path: str | None) -> int:

@@ -116,7 +116,7 @@ def say_group(choices: Choices, made: Sequence[JobSpec]) -> None:
     from andon.jobs.log_out import log_out_line
 
     live = Terminal.of(choices).live
-    _say(choices, made, [one.label for one in made], _expected(choices, made) if live else "")
+    _say(choices, made, [one.label for one in made], expected_words(choices, made) if live else "")
     if live:
         notice(log_out_line(), choices)
 
@@ -135,7 +135,7 @@ def _say(choices: Choices, made: Sequence[JobSpec], labels: Sequence[str], lasts
     terminal.say(say(f"{mark}{jobs} in group {made[0].group} ({which}) · {each}{lasts}"))
 
 
-def _expected(choices: Choices, made: Sequence[JobSpec]) -> str:
+def expected_words(choices: Choices, made: Sequence[JobSpec]) -> str:
     """How long they take on the GPUs of this machine, if earlier ones of that name tell it."""
     from andon.cli.commands.jobs.submit import sampled
     from andon.jobs.queue import Queue

@@ -39,7 +39,7 @@ def render_benchmark(results: "Sequence[BenchmarkResult]", width: int) -> Iterat
     yield from draw(shown, [TableRow(one) for one in results], width)
     for one in results:
         if one.measured.client_bound:
-            lag = fixed(1000 * one.measured.lag_seconds)
+            lag = fixed(1000 * (one.measured.lag_seconds or 0.0))
             yield say(
                 f"{one.measured.label}: client-bound, its event loop was {lag} ms late (over "
                 f"{1000 * CLIENT_BOUND_SECONDS:.0f} ms); try --clients 2, or a quieter machine",
