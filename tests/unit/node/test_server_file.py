@@ -184,7 +184,7 @@ def test_a_folder_has_one_server_at_a_time(tmp_path: Path) -> None:
         announce(tmp_path, URL, "127.0.0.1")
         with pytest.raises(Conflict) as running, sole_server(tmp_path):
             pass
-    assert f"pid {os.getpid()}, which is starting" in starting.value.reason
+    assert f"pid {os.getpid()}, an agent or a server that is starting" in starting.value.reason
     assert f"pid {os.getpid()}, {URL}" in running.value.reason
     assert "XDG_STATE_HOME" in running.value.hint
     with sole_server(tmp_path):
