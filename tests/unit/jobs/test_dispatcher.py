@@ -148,9 +148,14 @@ class Ended:
         """As Popen's: it signals none that was waited for."""
 
 
+def start_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every process has ended as soon as it is started."""
+    monkeypatch.setattr(subprocess, "Popen", lambda *args, **more: Ended())
+
+
 def test_a_supervisor_that_has_ended_is_not_signalled(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[int] = []
-    monkeypatch.setattr(subprocess, "Popen", lambda *args, **more: Ended())
+    start_nothing(monkeypatch)
     monkeypatch.setattr(os, "kill", lambda pid, number: sent.append(pid))
     supervisor = Supervisor()
     assert supervisor.has_ended
@@ -214,7 +219,7 @@ class Turns:
 def test_a_job_that_could_start_but_for_the_turn_of_others_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subprocess, "Popen", lambda *args, **more: Ended())
+    start_nothing(monkeypatch)
     folder = JobsFolder(tmp_path)
     folder.submit(JobSpec(0, "x", ("true",), "/", DeviceRequest(), AT) for _ in range(2))
     turns: Any = Turns()

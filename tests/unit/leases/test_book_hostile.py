@@ -27,6 +27,7 @@ from andon.leases.rules.rows import lease_row
 from andon.model import lease_wire, wire
 from andon.model.device import Snapshot
 from andon.model.lease import BookEntry, Cordon, Work
+from tests.support.homes import NOWHERE, books_at
 from tests.support.sharing_parts import claim, gpu, lease, need, request, ticket
 
 NODE = [gpu(i) for i in range(8)]
@@ -316,7 +317,7 @@ def test_priority_counts_in_the_main_book_alone(
     book: Book, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     beside = tmp_path / "other"
-    monkeypatch.setattr(places, "COMMON_BOOK", beside)
+    books_at(monkeypatch, NOWHERE, beside)
     monkeypatch.setenv("ANDON_LEASE_DIR", str(beside))
     hold = Book().write_ticket(ticket("t2", priority=9))
     monkeypatch.setenv("ANDON_LEASE_DIR", str(book.path))
@@ -348,8 +349,14 @@ def test_a_cordon_that_could_not_be_taken_away_is_none(
 # Too many (findings 13 and 14).
 
 
+def read_at_most(monkeypatch: pytest.MonkeyPatch, of_all: int, of_one_user: int = 100) -> None:
+    """So many files of a book are read, to have more than that in a moment."""
+    for name, most in (("MOST_FILES", of_all), ("MOST_OF_ONE_USER", of_one_user)):
+        monkeypatch.setattr(files, name, most)
+
+
 def test_hidden_files_are_not_counted(book: Book, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MOST_FILES", 10)
+    read_at_most(monkeypatch, 10)
     for part in ("leases", "tickets"):
         for number in range(12):
             (book.path / part / f".hidden{number}").touch()
@@ -360,7 +367,7 @@ def test_hidden_files_are_not_counted(book: Book, monkeypatch: pytest.MonkeyPatc
 def test_what_one_user_has_beyond_a_number_is_ignored_and_named(
     book: Book, put: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "MOST_OF_ONE_USER", 3)
+    read_at_most(monkeypatch, 100, of_one_user=3)
     for number in range(5):
         put("leases", f"evil-{number}.lease", lease_text())
     assert len(book.entries()) == 3
@@ -373,7 +380,7 @@ def test_what_one_user_queues_beyond_a_number_is_ignored_and_named(
     book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     holds = [book.write_ticket(ticket(f"t{number}")) for number in range(5)]
-    monkeypatch.setattr(files, "MOST_OF_ONE_USER", 3)
+    read_at_most(monkeypatch, 100, of_one_user=3)
     assert len(book.waiting()) == 3
     assert any("2 files of" in words and "too many" in words for words in remarks(book))
     with pytest.raises(Conflict, match="you have 5 files"):
@@ -385,8 +392,7 @@ def test_what_one_user_queues_beyond_a_number_is_ignored_and_named(
 def test_more_than_can_be_read_names_who_filled_the_book(
     book: Book, put: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "MOST_OF_ONE_USER", 3)
-    monkeypatch.setattr(files, "MOST_FILES", 4)
+    read_at_most(monkeypatch, 4, of_one_user=3)
     for number in range(5):
         put("leases", f"evil-{number}.lease", "x")
     with pytest.raises(Conflict, match=f"5 files .{myself().user}: 5.") as refused:

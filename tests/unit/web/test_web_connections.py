@@ -100,14 +100,19 @@ def test_what_is_no_request_is_told_in_the_one_shape(sent: bytes) -> None:
     asyncio.run(play())
 
 
+def cut_off_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever owes a request has a moment for it, instead of seconds."""
+    for module in (connections, accepting):
+        monkeypatch.setattr(module, "OWED_SECONDS", 0.05)
+
+
 @pytest.mark.parametrize(
     "begun", [b"", b"GET / HT", GET.replace(b"\r\n\r\n", b"\r\nContent-Length: 9\r\n\r\nhalf")]
 )
 def test_whoever_owes_a_request_too_long_is_cut_off(
     begun: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "OWED_SECONDS", 0.05)
-    monkeypatch.setattr(accepting, "OWED_SECONDS", 0.05)
+    cut_off_soon(monkeypatch)
     places = Places()
 
     async def play() -> None:
@@ -148,8 +153,7 @@ def test_every_answer_carries_the_date_of_its_second(monkeypatch: pytest.MonkeyP
 
 
 def test_a_request_at_work_owes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "OWED_SECONDS", 0.05)
-    monkeypatch.setattr(accepting, "OWED_SECONDS", 0.05)
+    cut_off_soon(monkeypatch)
 
     async def play() -> None:
         app = App()
