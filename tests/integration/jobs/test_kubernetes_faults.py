@@ -25,6 +25,7 @@ from tests.integration.parts import wait_until
 from tests.integration.serving import make_certificate
 from tests.standin.kubernetes.objects import now
 from tests.standin.kubernetes.standin import KubernetesStandin
+from tests.support.replaced import constants
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -70,7 +71,7 @@ def played(certificate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     standin = KubernetesStandin(controlled=False, certificate=certificate)
     standin.node("g1", 4)
     account = standin.account(tmp_path, certificate)
-    monkeypatch.setattr(transport, "ACCOUNT", account)
+    constants(monkeypatch, transport, ACCOUNT=account)
     monkeypatch.setenv(transport.HOST, "127.0.0.1")
     monkeypatch.setenv(transport.PORT, standin.api.url.rpartition(":")[2])
     yield Played(standin, account)
@@ -80,7 +81,7 @@ def played(certificate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_a_long_list_is_paged_and_begun_again_when_a_page_expires(
     played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "PAGE", 2)
+    constants(monkeypatch, listing, PAGE=2)
     for place in range(5):
         played.standin.pod(f"p{place}", "g1", 0)
     played.api.faults.expire_pages = 1

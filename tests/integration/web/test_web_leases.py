@@ -35,6 +35,7 @@ from andon.web.answers.problems import problem_of
 from andon.web.app import build
 from andon.web.blocking_pool import BlockingPool, Visit
 from tests.support.described import check
+from tests.support.replaced import constants
 from tests.support.rows import rows
 from tests.support.sharing_parts import capacities_of, claim, gpu, kin, lease, need, owner, ticket
 from tests.support.snapshots import AT, assert_golden
@@ -233,7 +234,7 @@ def test_a_holder_that_does_not_take_the_lease_costs_it(
 def test_more_holders_than_a_machine_should_have_are_refused(
     client: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lender_module, "MOST_LENT", 1)
+    constants(monkeypatch, lender_module, MOST_LENT=1)
     lend(client)
     answer = client.post("/api/leases", json={}, headers=BEARER)
     assert answer.status_code == 409

@@ -25,6 +25,7 @@ from andon.settings.resolution import Settings
 from andon.web.transport import local_sockets
 from andon.web.transport.local_sockets import LookSocket
 from tests.support.homes import made_node_state
+from tests.support.replaced import constants
 from tests.support.rows import rows
 from tests.support.snapshots import h200
 
@@ -209,7 +210,7 @@ def test_one_of_another_installation_is_read_with_care(
 
 
 def test_one_that_says_nothing_is_left_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(look, "TIMEOUT_SECONDS", 0.05)
+    constants(monkeypatch, look, TIMEOUT_SECONDS=0.05)
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(f"\0{look_name(PORT, HEX)}")
         door.listen()

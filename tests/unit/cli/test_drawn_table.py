@@ -36,6 +36,7 @@ from andon.settings import table
 from andon.settings.resolution import Settings
 from andon.web.transport.local_sockets import Draw, LookSocket
 from tests.support.homes import made_node_state
+from tests.support.replaced import constants
 from tests.support.rows import rows
 from tests.support.snapshots import h200
 
@@ -146,8 +147,8 @@ def test_the_folder_of_this_machine_is_that_of_every_command(
     has_id: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not has_id:
-        monkeypatch.setattr(drawn_table, "MACHINE_IDS", ("/nonexistent/id",))
-        monkeypatch.setattr("andon.host.machine_id.FILES", ("nonexistent/id",))
+        constants(monkeypatch, drawn_table, MACHINE_IDS=("/nonexistent/id",))
+        constants(monkeypatch, "andon.host.machine_id", FILES=("nonexistent/id",))
     assert drawn_table._node_key() == node_key()
 
 
@@ -185,7 +186,7 @@ def test_what_it_knows_without_an_import_is_what_the_others_know() -> None:
 
 
 def test_one_that_says_nothing_is_left_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drawn_table, "TIMEOUT_SECONDS", 0.05)
+    constants(monkeypatch, drawn_table, TIMEOUT_SECONDS=0.05)
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(f"\0{look_name(PORT, HEX)}")
         door.listen()

@@ -34,6 +34,7 @@ from andon.model.utilisation import SCHEDULABLE_IDLE_PERCENT
 from andon.model.wire_in import snapshot_from_json
 from andon.units import GIB
 from tests.conftest import REPOSITORY
+from tests.support.replaced import constants
 from tests.support.rows import rows
 from tests.support.snapshots import AT, h200, mig_board, uuid
 
@@ -194,7 +195,7 @@ def framework(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "def matmul(left, right, out): pass\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(selftest_load, "FRAMEWORKS", ("torch",))
+    constants(monkeypatch, selftest_load, FRAMEWORKS=("torch",))
     monkeypatch.syspath_prepend(str(tmp_path))
     return tmp_path
 

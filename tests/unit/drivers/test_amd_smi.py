@@ -25,6 +25,7 @@ from andon.model.device import Card, Reading, Sample, State
 from tests.constructed import Machine
 from tests.constructed import amd as machines
 from tests.support.clocks import Clock
+from tests.support.replaced import constants
 
 FIRST, SECOND = machines.INSTINCT
 CALLS = (
@@ -319,7 +320,7 @@ def test_what_an_import_prints_is_not_printed(
 def test_a_call_that_hangs_holds_up_no_other_card(
     opened: Smi, library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(smi, "WAIT_SECONDS", 0.0)
+    constants(monkeypatch, smi, WAIT_SECONDS=0.0)
     entered, finish = threading.Event(), threading.Event()
 
     def hang(handle: str) -> Any:

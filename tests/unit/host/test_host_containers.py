@@ -26,6 +26,7 @@ from andon.host.processes.containers import (
 from andon.host.processes.facts import ProcessTable
 from andon.host.rules.attribution import Container, RuntimeNames
 from andon.model.device import Process
+from tests.support.replaced import constants
 from tests.support.rows import rows
 
 ID = "3f2a9c1b04de7c5a8f6e1d2b3c4a5968778695a4b3c2d1e0f9e8d7c6b5a49382"
@@ -151,7 +152,7 @@ def test_an_answer_that_comes_late_is_there_for_the_next_round(
 def test_an_engine_that_never_answers_is_given_up(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(containers, "TIMEOUT_SECONDS", 0.01)
+    constants(monkeypatch, containers, TIMEOUT_SECONDS=0.01)
     engine.may_answer.clear()
     assert ask_engine(engine.path, ID) is None
 
@@ -250,7 +251,7 @@ def test_a_process_shows_the_name_as_soon_as_it_is_known(
     names: ContainerNames, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process_in(tmp_path, 7, f"0::/docker/{ID}\n")
-    monkeypatch.setattr("andon.host.processes.facts._NAME_WAIT_SECONDS", 0.0)
+    constants(monkeypatch, "andon.host.processes.facts", _NAME_WAIT_SECONDS=0.0)
     engine.may_answer.clear()
     table = ProcessTable(tmp_path, names)
     assert table.attribute([Process(7)])[0].container == "docker:3f2a9c1b04de"

@@ -36,6 +36,7 @@ from andon.model.job import (
 )
 from andon.model.job.facts import claim_to_json, dumps, plain_fields
 from andon.model.lease import DeviceRequest
+from tests.support.replaced import constants
 from tests.support.waiting import wait_for
 
 AT = 1_790_000_000.0
@@ -128,7 +129,7 @@ def test_a_file_system_that_fails_for_a_moment_ends_no_dispatcher(
             raise failures.pop()
         return is_dir(path, **more)
 
-    monkeypatch.setattr(dispatching, "FAILED_SECONDS", 0.0)
+    constants(monkeypatch, dispatching, FAILED_SECONDS=0.0)
     monkeypatch.setattr(Path, "is_dir", stale_once)
     dispatcher(JobsFolder(tmp_path)).run()
     assert failures == []
@@ -166,7 +167,7 @@ def test_a_supervisor_that_has_ended_is_not_signalled(monkeypatch: pytest.Monkey
 
 @pytest.mark.process
 def test_a_supervisor_that_takes_nothing_holds_up_no_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launching, "SEND_SECONDS", 0.1)
+    constants(monkeypatch, launching, SEND_SECONDS=0.1)
     supervisor, (ours, theirs) = Supervisor(), socket.socketpair()
     os.kill(supervisor.pid, signal.SIGSTOP)
     held: Any = SimpleNamespace(hold=SimpleNamespace(descriptors=(ours.fileno(),)))

@@ -12,6 +12,7 @@ from andon.jobs.folder import CANCELLED, CLAIM, JobsFolder
 from andon.jobs.queue import Queue
 from andon.model.job import AttemptClaim, Holdup, JobNote, JobSpec, facts
 from andon.model.lease import DeviceRequest
+from tests.support.replaced import constants
 
 AT = 1_790_000_000.0
 
@@ -32,7 +33,7 @@ def queue(tmp_path: Path) -> Queue:
 def test_a_piece_that_ends_inside_a_character(
     queue: Queue, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logs, "PIECE_BYTES", 10)
+    constants(monkeypatch, logs, PIECE_BYTES=10)
     output = logs._Output(queue, 1, None)
     assert not output.find_last(0)
     output.show_new()

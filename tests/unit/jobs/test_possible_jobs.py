@@ -14,6 +14,7 @@ from andon.jobs.queue import possible_here
 from andon.model.device import Fault, Snapshot
 from andon.model.job import JobSpec
 from andon.units import GIB
+from tests.support.replaced import constants
 from tests.support.rows import rows
 from tests.support.sharing_parts import gpu, request
 
@@ -65,7 +66,7 @@ def test_a_cuda_number_is_settled_under_the_masks_of_the_submission() -> None:
 def test_whether_there_is_a_gpu_is_asked_of_the_driver_where_no_file_shows_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(submitting, "USUAL_SIGNS", ())
+    constants(monkeypatch, submitting, USUAL_SIGNS=())
     monkeypatch.setattr(presence, "signs", lambda root: ())
     monkeypatch.setattr(submitting, "sampled", lambda choices: TWO)
     assert submitting._no_gpu(Choices()) is None

@@ -28,6 +28,7 @@ from andon.model import lease_wire, wire
 from andon.model.device import Snapshot
 from andon.model.lease import BookEntry, Cordon, Work
 from tests.support.homes import NOWHERE, books_at
+from tests.support.replaced import constants
 from tests.support.sharing_parts import claim, gpu, lease, need, request, ticket
 
 NODE = [gpu(i) for i in range(8)]
@@ -301,7 +302,7 @@ def test_one_that_could_be_served_and_takes_nothing_holds_nobody_up_for_long(
     book: Book, put: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("andon.leases.rules.queue.TAKING_SECONDS", 0.1, raising=False)
-    monkeypatch.setattr("andon.leases.granter.LOOK_SECONDS", 0.05)
+    constants(monkeypatch, "andon.leases.granter", LOOK_SECONDS=0.05)
     awake = time.time() + 10.0
     for number in range(12):
         path = put("tickets", f"evil-{number}.ticket", ticket_text(since=0.0), locked=True)

@@ -19,6 +19,7 @@ from andon.leases.tracker import LeaseTracker, with_leases
 from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.sampling.bus import Bus
 from tests.support.homes import no_other_book
+from tests.support.replaced import constants
 from tests.support.sharing_parts import gpu, lease, ticket
 from tests.support.surroundings import mounted
 
@@ -49,8 +50,7 @@ class Follower:
 @pytest.fixture
 def place(book_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     no_other_book(monkeypatch)
-    monkeypatch.setattr(tracker, "RETRY_SECONDS", 0.0)
-    monkeypatch.setattr(tracker, "POLL_SECONDS", 0.01)
+    constants(monkeypatch, tracker, RETRY_SECONDS=0.0, POLL_SECONDS=0.01)
     return book_folder
 
 
@@ -242,7 +242,7 @@ def test_an_unchanged_empty_book_is_not_read_again(
         return real(book)
 
     monkeypatch.setattr(Book, "entries", counted)
-    monkeypatch.setattr(tracker, "FRESH_SECONDS", 0.0)
+    constants(monkeypatch, tracker, FRESH_SECONDS=0.0)
     Book()
     follower.until(known)
     count = len(reads)

@@ -15,6 +15,7 @@ from andon.leases.policy_file import limits_for
 from andon.leases.rules.policy import policy_from
 from andon.model import lease_wire, wire
 from tests.support.homes import books_at
+from tests.support.replaced import constants
 from tests.support.sharing_parts import ticket
 
 NOBODY = users.overflow_uid()
@@ -27,7 +28,7 @@ def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     def enter(uid_map: str, roots: int = NOBODY) -> None:
         (tmp_path / "map").write_text(uid_map)
-        monkeypatch.setattr(users, "_MAP", tmp_path / "map")
+        constants(monkeypatch, users, _MAP=tmp_path / "map")
         monkeypatch.setattr(
             users, "os", SimpleNamespace(stat=lambda path: SimpleNamespace(st_uid=roots))
         )
