@@ -9,9 +9,9 @@ import pytest
 
 
 def constants(monkeypatch: pytest.MonkeyPatch, module: object, **values: object) -> None:
-    """Gives constants of a module, which may be named, other values: limits and times that a test
-    reaches in a moment, and paths in a folder of its own."""
-    found = importlib.import_module(module) if isinstance(module, str) else module
+    """Gives constants other values: limits and times that a test reaches in a moment, and paths in
+    a folder of its own."""
+    found = _owner(module)
     for name, value in values.items():
         assert name.lstrip("_").isupper(), f"{name} is no constant"
         monkeypatch.setattr(found, name, value)
@@ -23,7 +23,7 @@ def fails(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, error: Base
     def failing(*_: object, **_named: object) -> None:
         raise error
 
-    monkeypatch.setattr(owner, name, failing)
+    monkeypatch.setattr(_owner(owner), name, failing)
 
 
 def calls_of(
@@ -35,6 +35,7 @@ def calls_of(
     """Returns what is noted of each call from now on: its arguments, unless told otherwise. The
     calls are made as before."""
     found: list[Any] = []
+    owner = _owner(owner)
     real = getattr(owner, name)
 
     def called(*arguments: Any, **named: Any) -> Any:
@@ -43,3 +44,8 @@ def calls_of(
 
     monkeypatch.setattr(owner, name, called)
     return found
+
+
+def _owner(given: object) -> object:
+    """Returns a module that is given by its name, and anything else as it is."""
+    return importlib.import_module(given) if isinstance(given, str) else given

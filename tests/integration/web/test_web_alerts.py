@@ -32,6 +32,7 @@ from andon.web.answers.alert_payloads import (
 )
 from tests.support import alert_pages
 from tests.support import snapshots as drawn
+from tests.support.replaced import fails
 from tests.support.sharing_parts import capacities_of, claim, owner
 from tests.support.snapshots import AT, assert_golden
 from tests.support.web_parts import BEARER, Caller, Parts, served
@@ -226,10 +227,7 @@ def test_the_headline_names_a_script_only_to_who_may_see_the_command(
 def test_where_past_alerts_cannot_be_read_the_present_is_told_with_a_note(
     client: Caller, parts: Parts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(_query: object) -> None:
-        raise Unavailable("the disk is gone")
-
-    monkeypatch.setattr(parts.watcher, "past", broken)
+    fails(monkeypatch, parts.watcher, "past", Unavailable("the disk is gone"))
     said = client.get("/api/alerts").json()
     assert len(said["alerts"]) >= 2
     assert said["note"] == "past alerts cannot be read: the disk is gone"

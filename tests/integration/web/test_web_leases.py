@@ -35,7 +35,7 @@ from andon.web.answers.problems import problem_of
 from andon.web.app import build
 from andon.web.blocking_pool import BlockingPool, Visit
 from tests.support.described import check
-from tests.support.replaced import constants
+from tests.support.replaced import constants, fails
 from tests.support.rows import rows
 from tests.support.sharing_parts import capacities_of, claim, gpu, kin, lease, need, owner, ticket
 from tests.support.snapshots import AT, assert_golden
@@ -212,10 +212,7 @@ def test_a_lease_without_an_end_cannot_be_moved(client: Caller, book: Book) -> N
 def test_a_book_that_cannot_be_written_refuses_and_nothing_is_half_done(
     client: Caller, book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(descriptor: int, text: str) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(files, "_write", full)
+    fails(monkeypatch, files, "_write", OSError(28, "No space left on device"))
     answer = client.post("/api/leases", json={}, headers=BEARER)
     assert (answer.status_code, answer.json()["error"]["kind"]) == (503, "unavailable")
     assert "No space left" in answer.json()["error"]["reason"]
@@ -244,10 +241,7 @@ def test_more_holders_than_a_machine_should_have_are_refused(
 def test_a_book_that_cannot_be_read_is_told_and_is_no_error(
     client: Caller, parts: Parts, book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def closed(self: Book) -> None:
-        raise Unavailable("the disk is gone")
-
-    monkeypatch.setattr(Book, "entries", closed)
+    fails(monkeypatch, Book, "entries", Unavailable("the disk is gone"))
     said = client.get("/api/leases").json()
     assert (said["leases"], said["note"]) == ([], "the disk is gone")
     assert said["book"] == {"path": str(book.path), "owner": user_name(os.getuid())}

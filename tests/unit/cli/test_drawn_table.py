@@ -36,7 +36,7 @@ from andon.settings import table
 from andon.settings.resolution import Settings
 from andon.web.transport.local_sockets import Draw, LookSocket
 from tests.support.homes import made_node_state
-from tests.support.replaced import constants
+from tests.support.replaced import constants, fails
 from tests.support.rows import rows
 from tests.support.snapshots import h200
 
@@ -283,10 +283,7 @@ def test_a_server_draws_what_it_knows_and_only_that(tmp_path: Path) -> None:
 def test_ctrl_c_ends_it_as_any_command(monkeypatch: pytest.MonkeyPatch) -> None:
     left: list[int] = []
 
-    def interrupted(bare: bool) -> int | None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(drawn_table, "print_drawn", interrupted)
+    fails(monkeypatch, drawn_table, "print_drawn", KeyboardInterrupt())
     monkeypatch.setattr(sys, "argv", ["andon"])
     monkeypatch.setattr(os, "_exit", left.append)
     monkeypatch.setattr("gc.set_threshold", lambda number: None)

@@ -25,7 +25,7 @@ from andon.model.device import Card, Reading, Sample, State
 from tests.constructed import Machine
 from tests.constructed import amd as machines
 from tests.support.clocks import Clock
-from tests.support.replaced import constants
+from tests.support.replaced import constants, fails
 
 FIRST, SECOND = machines.INSTINCT
 CALLS = (
@@ -242,10 +242,7 @@ def without_package(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
 def without_library(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     """7.0.2's wrapper prints that it found no libamd_smi.so, and ends in a KeyError."""
 
-    def load() -> Any:
-        raise KeyError("libamd_smi.so")
-
-    monkeypatch.setattr(smi, "load", load)
+    fails(monkeypatch, smi, "load", KeyError("libamd_smi.so"))
 
 
 def without_function(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:

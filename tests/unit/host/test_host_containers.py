@@ -26,7 +26,7 @@ from andon.host.processes.containers import (
 from andon.host.processes.facts import ProcessTable
 from andon.host.rules.attribution import Container, RuntimeNames
 from andon.model.device import Process
-from tests.support.replaced import constants
+from tests.support.replaced import calls_of, constants, fails
 from tests.support.rows import rows
 
 ID = "3f2a9c1b04de7c5a8f6e1d2b3c4a5968778695a4b3c2d1e0f9e8d7c6b5a49382"
@@ -265,14 +265,7 @@ def test_many_containers_together_cost_one_timeout(
     names: ContainerNames, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine.may_answer.clear()
-    timeouts: list[float] = []
-    real = names.look_up
-
-    def watched(container: Container, timeout_seconds: float = 0.0) -> containers.ContainerInfo:
-        timeouts.append(timeout_seconds)
-        return real(container, timeout_seconds)
-
-    monkeypatch.setattr(names, "look_up", watched)
+    timeouts = calls_of(monkeypatch, names, "look_up", lambda container, seconds=0.0: seconds)
     pids = range(10, 30)
     for pid in pids:
         process_in(tmp_path, pid, f"0::/docker/{pid:064x}\n")
@@ -283,11 +276,8 @@ def test_many_containers_together_cost_one_timeout(
 
 
 def test_without_a_thread_it_is_asked_once_there_may_be_one(names: ContainerNames) -> None:
-    def no_thread(thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(threading.Thread, "start", no_thread)
+        fails(patched, threading.Thread, "start", RuntimeError("can't start new thread"))
         found = names.look_up(TRAINER, PATIENT)
         assert (found.names, found.final) == (None, False)
     assert names.look_up(TRAINER, PATIENT).names == RuntimeNames("trainer")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from andon.model import redaction
 from andon.model.redaction import HIDDEN, MAX_CHARACTERS, is_secret_name, printable, redact
+from tests.support.replaced import calls_of
 from tests.support.rows import rows
 
 
@@ -252,14 +253,7 @@ def test_no_two_kinds_of_pieces_make_it_slow_together(seed: int) -> None:
 
 def test_more_than_can_be_shown_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long an argument is, and however much longer its escapes make it."""
-    seen: list[int] = []
-    inside = redaction._inside
-
-    def counted(text: str) -> str:
-        seen.append(len(text))
-        return inside(text)
-
-    monkeypatch.setattr(redaction, "_inside", counted)
+    seen = calls_of(monkeypatch, redaction, "_inside", len)
     redact(["x", "\U000e0001 " * 100_000])
     assert sum(seen) <= redaction.READ_CHARACTERS
 

@@ -36,7 +36,7 @@ from andon.model.job import (
 )
 from andon.model.job.facts import claim_to_json, dumps, plain_fields
 from andon.model.lease import DeviceRequest
-from tests.support.replaced import constants
+from tests.support.replaced import calls_of, constants
 from tests.support.waiting import wait_for
 
 AT = 1_790_000_000.0
@@ -258,13 +258,7 @@ def test_jobs_are_not_walked_again_while_nothing_changes(
     folder = JobsFolder(tmp_path)
     ended_job(folder)
     one = dispatcher(folder)
-    follow, walks = one._keeper.follow, list[int]()
-
-    def counted(jobs: dict[int, JobFacts]) -> set[int]:
-        walks.append(len(jobs))
-        return follow(jobs)
-
-    monkeypatch.setattr(one._keeper, "follow", counted)
+    walks = calls_of(monkeypatch, one._keeper, "follow", len)
     for _ in range(5):
         one.step()
     assert walks == [1]

@@ -28,7 +28,7 @@ from andon.model import lease_wire, wire
 from andon.model.device import Snapshot
 from andon.model.lease import BookEntry, Cordon, Work
 from tests.support.homes import NOWHERE, books_at
-from tests.support.replaced import constants
+from tests.support.replaced import calls_of, constants, fails
 from tests.support.sharing_parts import claim, gpu, lease, need, request, ticket
 
 NODE = [gpu(i) for i in range(8)]
@@ -407,16 +407,9 @@ def test_one_look_at_all_processes_serves_every_entry(
     for number in range(50):
         group = 100 + number
         put("leases", f"evil-{number}.lease", lease_text(work__group=group, work__pid=group))
-    looks: list[object] = []
-    real = os.listdir
-
-    def counted(path: Any = ".") -> list[str]:
-        looks.append(path)
-        return real(path)
-
-    monkeypatch.setattr(os, "listdir", counted)
+    looks = calls_of(monkeypatch, os, "listdir")
     assert len(book.entries()) == 50
-    assert looks.count("/proc") == 1
+    assert looks.count(("/proc",)) == 1
 
 
 # A lock on a folder (finding 30).
@@ -471,11 +464,8 @@ def test_a_folder_that_is_used_for_other_things_gets_no_parts_of_a_book(tmp_path
 def test_the_root_and_the_temporary_folder_are_no_books(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def never(*args: object, **kwargs: object) -> None:
-        raise AssertionError("it would have been changed")
-
-    monkeypatch.setattr(Path, "mkdir", never)
-    monkeypatch.setattr(Path, "chmod", never)
+    fails(monkeypatch, Path, "mkdir", AssertionError("it would have been changed"))
+    fails(monkeypatch, Path, "chmod", AssertionError("it would have been changed"))
     with pytest.raises(Invalid):
         places.prepare(Path(path), "")
 

@@ -19,6 +19,7 @@ from tests.support.live_parts import (
     play,
     without_routes,
 )
+from tests.support.replaced import fails
 from tests.support.web_parts import Parts
 
 __all__ = ["play", "without_routes"]
@@ -103,10 +104,7 @@ def test_an_error_in_a_packets_handler_is_counted_and_the_client_stays(
     async def script(parts: Parts) -> None:
         live = live_of(parts)
 
-        def failing(*_: object) -> None:
-            raise RuntimeError("of this test")
-
-        monkeypatch.setattr(live, "_summary", failing)
+        fails(monkeypatch, live, "_summary", RuntimeError("of this test"))
         client = WebSocket(parts.app)
         await client.joined()
         client.send('42["request_gpu_update"]')
