@@ -1,5 +1,5 @@
 """For what a test replaces a part of andon or of Python: to reach a limit in a moment, to have a
-call fail, or to see which calls are made."""
+call fail or answer as elsewhere, or to see which calls are made."""
 
 import importlib
 from collections.abc import Callable
@@ -24,6 +24,11 @@ def fails(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, error: Base
         raise error
 
     monkeypatch.setattr(_owner(owner), name, failing)
+
+
+def answers(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, answer: object) -> None:
+    """Lets every call return this, as on another machine or for another user."""
+    monkeypatch.setattr(_owner(owner), name, lambda *_, **__: answer)
 
 
 def calls_of(

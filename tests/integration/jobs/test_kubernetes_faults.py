@@ -25,7 +25,7 @@ from tests.integration.parts import wait_until
 from tests.integration.serving import make_certificate
 from tests.standin.kubernetes.objects import now
 from tests.standin.kubernetes.standin import KubernetesStandin
-from tests.support.replaced import constants
+from tests.support.replaced import answers, constants
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -257,7 +257,7 @@ def test_the_kept_functions_see_the_cluster_and_deploy_to_it(
 ) -> None:
     played.standin.node("g2", 8)
     looks = {"g1": NodeLook(1.0, 5.0, 5.0), "g2": NodeLook(1.0, 80.0, 5.0)}
-    monkeypatch.setattr(cluster_module, "hub_looks", lambda *_: looks)
+    answers(monkeypatch, cluster_module, "hub_looks", looks)
     first, second = andon.get_cluster_gpu_status()
     assert (first.name, first.gpus, first.free, first.utilization_percent) == ("g1", 4, 4, 5.0)
     assert second.utilization_percent == 80.0

@@ -32,7 +32,7 @@ from andon.web.answers.alert_payloads import (
 )
 from tests.support import alert_pages
 from tests.support import snapshots as drawn
-from tests.support.replaced import fails
+from tests.support.replaced import answers, fails
 from tests.support.sharing_parts import capacities_of, claim, owner
 from tests.support.snapshots import AT, assert_golden
 from tests.support.web_parts import BEARER, Caller, Parts, served
@@ -216,9 +216,9 @@ def test_the_headline_names_a_script_only_to_who_may_see_the_command(
     who = (Party(77, "alice", "python", "python train.py"),)
     hot = replace(alert_pages.hot(), subject=drawn.uuid(0), affected=who, severity=100,
                   acknowledged=None)  # fmt: skip
-    monkeypatch.setattr(parts.watcher, "alerts", lambda: (hot,))
+    answers(monkeypatch, parts.watcher, "alerts", (hot,))
     healthy = replace(drawn.farm(), at=time.time(), devices=drawn.farm().devices[:1])
-    monkeypatch.setattr(parts.station, "latest", lambda: healthy)
+    answers(monkeypatch, parts.station, "latest", healthy)
     said = client.get("/api/board", headers=key).json()["headline"]
     assert said.startswith("GPU 0 is too hot (")
     assert said.endswith(f" · alice's {program}")

@@ -35,7 +35,7 @@ from andon.web.answers.problems import problem_of
 from andon.web.app import build
 from andon.web.blocking_pool import BlockingPool, Visit
 from tests.support.described import check
-from tests.support.replaced import constants, fails
+from tests.support.replaced import answers, constants, fails
 from tests.support.rows import rows
 from tests.support.sharing_parts import capacities_of, claim, gpu, kin, lease, need, owner, ticket
 from tests.support.snapshots import AT, assert_golden
@@ -175,7 +175,7 @@ def test_another_users_lease_is_refused_with_who_to_ask(
     client: Caller, book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = book.write_lease(lease(0, until=time.time() + 600))
-    monkeypatch.setattr(releaser, "asker", lambda: LeaseRequester(54321, PidScope()))
+    answers(monkeypatch, releaser, "asker", LeaseRequester(54321, PidScope()))
     [entry] = book.entries()
     answer = client.delete("/api/leases/k7qm2", headers=BEARER)
     assert (answer.status_code, answer.json()["error"]["kind"]) == (403, "denied")
@@ -222,7 +222,7 @@ def test_a_book_that_cannot_be_written_refuses_and_nothing_is_half_done(
 def test_a_holder_that_does_not_take_the_lease_costs_it(
     client: Caller, book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(HolderProcess, "has_taken", lambda self, seconds: False)
+    answers(monkeypatch, HolderProcess, "has_taken", False)
     answer = client.post("/api/leases", json={}, headers=BEARER)
     assert answer.status_code == 503
     assert book.entries() == []

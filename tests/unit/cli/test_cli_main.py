@@ -23,7 +23,7 @@ from andon.testing.fake_node import FakeNode
 from andon.version import __version__
 from tests.support import snapshots as golden
 from tests.support.nodes import ask_node
-from tests.support.replaced import fails
+from tests.support.replaced import answers, fails
 from tests.support.rows import rows
 from tests.support.snapshots import COSTS, FakeSampler
 
@@ -251,7 +251,7 @@ def test_cost_speaks_json() -> None:
 
 def sample(monkeypatch: pytest.MonkeyPatch, *snapshots: Snapshot) -> None:
     """What `andon cost` reads: it measures a sampler of its own."""
-    monkeypatch.setattr("andon.app.open_sampler", lambda settings: FakeSampler(*snapshots))
+    answers(monkeypatch, "andon.app", "open_sampler", FakeSampler(*snapshots))
 
 
 def test_cost_without_nvidia_smi_says_so(

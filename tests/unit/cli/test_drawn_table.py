@@ -36,7 +36,7 @@ from andon.settings import table
 from andon.settings.resolution import Settings
 from andon.web.transport.local_sockets import Draw, LookSocket
 from tests.support.homes import made_node_state
-from tests.support.replaced import constants, fails
+from tests.support.replaced import answers, constants, fails
 from tests.support.rows import rows
 from tests.support.snapshots import h200
 
@@ -155,7 +155,7 @@ def test_the_folder_of_this_machine_is_that_of_every_command(
 def test_a_listener_that_is_neither_this_users_nor_the_systems_is_not_believed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(drawn_table, "peer_uid", lambda connection: 54_321)
+    answers(monkeypatch, drawn_table, "peer_uid", 54_321)
     with saying(here("\x1b]0;evil\x07")):
         assert print_drawn(bare=True) is None
     assert capsys.readouterr().out == ""
@@ -256,7 +256,7 @@ ASKED = (80, False, False, False)
 
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch, book_folder: Path) -> None:
-    monkeypatch.setattr("time.time", lambda: NOW + 1.0)
+    answers(monkeypatch, "time", "time", NOW + 1.0)
 
 
 @pytest.mark.usefixtures("now")
@@ -286,6 +286,6 @@ def test_ctrl_c_ends_it_as_any_command(monkeypatch: pytest.MonkeyPatch) -> None:
     fails(monkeypatch, drawn_table, "print_drawn", KeyboardInterrupt())
     monkeypatch.setattr(sys, "argv", ["andon"])
     monkeypatch.setattr(os, "_exit", left.append)
-    monkeypatch.setattr("gc.set_threshold", lambda number: None)
+    answers(monkeypatch, "gc", "set_threshold", None)
     entry.main()
     assert left == [entry.INTERRUPTED]

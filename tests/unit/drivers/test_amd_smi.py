@@ -25,7 +25,7 @@ from andon.model.device import Card, Reading, Sample, State
 from tests.constructed import Machine
 from tests.constructed import amd as machines
 from tests.support.clocks import Clock
-from tests.support.replaced import constants, fails
+from tests.support.replaced import answers, constants, fails
 
 FIRST, SECOND = machines.INSTINCT
 CALLS = (
@@ -228,7 +228,7 @@ def test_cards_are_told_apart_by_their_address(tmp_path: Path, library: Library)
 def test_the_reader_is_no_user_of_the_cards_that_its_library_opened(
     tmp_path: Path, library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "getpid", lambda: 4000)
+    answers(monkeypatch, os, "getpid", 4000)
     assert [process.pid for process in Station(tmp_path, server()).read().processes] == []
 
 

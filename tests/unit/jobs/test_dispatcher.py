@@ -36,7 +36,7 @@ from andon.model.job import (
 )
 from andon.model.job.facts import claim_to_json, dumps, plain_fields
 from andon.model.lease import DeviceRequest
-from tests.support.replaced import calls_of, constants
+from tests.support.replaced import answers, calls_of, constants
 from tests.support.waiting import wait_for
 
 AT = 1_790_000_000.0
@@ -151,7 +151,7 @@ class Ended:
 
 def start_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every process has ended as soon as it is started."""
-    monkeypatch.setattr(subprocess, "Popen", lambda *args, **more: Ended())
+    answers(monkeypatch, subprocess, "Popen", Ended())
 
 
 def test_a_supervisor_that_has_ended_is_not_signalled(monkeypatch: pytest.MonkeyPatch) -> None:

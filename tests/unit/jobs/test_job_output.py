@@ -12,7 +12,7 @@ from andon.jobs.folder import CANCELLED, CLAIM, JobsFolder
 from andon.jobs.queue import Queue
 from andon.model.job import AttemptClaim, Holdup, JobNote, JobSpec, facts
 from andon.model.lease import DeviceRequest
-from tests.support.replaced import constants
+from tests.support.replaced import answers, constants
 
 AT = 1_790_000_000.0
 
@@ -60,7 +60,7 @@ def test_who_follows_a_job_that_waits_reads_why_until_it_starts(
     folder = JobsFolder(tmp_path)
     folder.submit([JobSpec(0, "x", ("true",), "/", DeviceRequest(), time.time() - 75)])
     monkeypatch.setattr("sys.stderr.isatty", lambda: live)
-    monkeypatch.setattr("andon.jobs.queue.start_dispatcher", lambda folder: None)
+    answers(monkeypatch, "andon.jobs.queue", "start_dispatcher", None)
     acts_left: list[Callable[[], object]] = [
         lambda: None,
         lambda: folder.write_holdups({1: Holdup("bob has GPU 0", AT)}, time.time()),

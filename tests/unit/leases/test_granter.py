@@ -18,7 +18,7 @@ from andon.leases.placement import Grant
 from andon.leases.refusal import device_lines
 from andon.model.device import DeviceStatus, Process, Snapshot, State
 from andon.units import GIB
-from tests.support.replaced import constants
+from tests.support.replaced import answers, constants
 from tests.support.sharing_parts import gpu, lease, request
 
 NODE = [gpu(i) for i in range(4)]
@@ -259,7 +259,7 @@ def test_a_mask_that_may_mean_other_devices_grants_nothing(
 
 
 def test_only_root_and_the_books_owner_push_in(book: Book, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "getuid", lambda: 54321)
+    answers(monkeypatch, os, "getuid", 54321)
     with pytest.raises(Denied):
         granter(book).grant(request(priority=1), LeaseTerms(), 0.0)
 

@@ -19,7 +19,7 @@ from tests.support.live_parts import (
     play,
     without_routes,
 )
-from tests.support.replaced import fails
+from tests.support.replaced import answers, fails
 from tests.support.web_parts import Parts
 
 __all__ = ["play", "without_routes"]
@@ -41,7 +41,7 @@ def test_a_client_that_cannot_be_dropped_costs_the_others_nothing(
                 raise AttributeError("'str' object has no attribute 'cut'")
             await end(visitor)
 
-        monkeypatch.setattr(live._server, "slow", lambda: names)
+        answers(monkeypatch, live._server, "slow", names)
         monkeypatch.setattr(live._transport, "end", ending)
         await live._drop_the_slow()
         assert ended == names

@@ -36,7 +36,7 @@ from andon.work.rules.map.scaling import ScalingStep, efficiency, held_back_by, 
 from andon.work.rules.map.template import stem, template_of
 from andon.work.rules.map.worker_lines import answer_of, request_line
 from tests.support.invariants import check_map
-from tests.support.replaced import constants
+from tests.support.replaced import answers, constants
 
 AT_ONCE = BackOff(first_seconds=0.0, most_seconds=0.0, at_once=0)
 
@@ -281,8 +281,8 @@ def test_a_measurement_that_a_signal_ends_has_the_signals_code(
 
     session = SimpleNamespace(run=lambda tick: None)
     monkeypatch.setattr(map_session, "handled_signals", signals)
-    monkeypatch.setattr(map_session._Maker, "_session", lambda *_: session)
-    monkeypatch.setattr(map_session._Maker, "_places", lambda *_: None)
+    answers(monkeypatch, map_session._Maker, "_session", session)
+    answers(monkeypatch, map_session._Maker, "_places", None)
     asked: Any = SimpleNamespace(scaling=(1, 2))
     nothing: Any = None
     maker = map_session._Maker(Choices(), asked, {}, nothing, nothing, {})
