@@ -19,6 +19,7 @@ from andon.errors import AndonError
 from andon.host.processes.child_output import MOST_BYTES, ask_command
 from andon.model.execution import ContainerOptions, CreatedWork, WorkEnd, WorkOrder
 from andon.standalone import STANDALONE
+from tests.support.replaced import constants
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.process
@@ -162,8 +163,7 @@ def test_a_lease_is_kept_until_the_container_of_its_job_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     supervisor = load_supervisor(monkeypatch)
-    monkeypatch.setattr(supervisor, "CLEAN_SECONDS", 0.1)
-    monkeypatch.setattr(supervisor, "CLEAN_PAUSE_SECONDS", 0.0)
+    constants(monkeypatch, supervisor, CLEAN_SECONDS=0.1, CLEAN_PAUSE_SECONDS=0.0)
     tries = tmp_path / "tries"
     clean = f"echo x >> {tries}; case $(wc -l < {tries}) in 1) sleep 600;; 2) exit 125;; esac"
     task = {"job": str(tmp_path), "attempt": 1, "lease_file": "", "environment": dict(os.environ)}
