@@ -38,22 +38,29 @@ class TestLocal(NodeContract):
         node.close()
 
 
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Parts]:
+    parts, ended = Parts(tmp_path_factory.mktemp("served"), [farm()]), threading.Event()
+
+    def go_on() -> None:
+        while not ended.wait(0.05):
+            parts.sampler.give(replace(farm(), at=time.time()))
+
+    sampling = threading.Thread(target=go_on)
+    sampling.start()
+    yield parts
+    ended.set()
+    sampling.join()
+    parts.close()
+
+
 class TestServing(NodeContract):
     """What the routes of a server ask, for its owner and for a user of its machine."""
 
     @pytest.fixture(params=[Role.OWNER, Role.USER])
     def node(
-        self, request: pytest.FixtureRequest, tmp_path: Path, book_folder: Path
-    ) -> Iterator[Node]:
-        parts, ended = Parts(tmp_path, [farm()]), threading.Event()
-
-        def go_on() -> None:
-            while not ended.wait(0.05):
-                parts.sampler.give(replace(farm(), at=time.time()))
-
-        sampling = threading.Thread(target=go_on)
-        sampling.start()
-        yield ServingNode(parts.shop, Identity(request.param, 12345, "ada"))
-        ended.set()
-        sampling.join()
-        parts.close()
+        self, request: pytest.FixtureRequest, parts: Parts, monkeypatch: pytest.MonkeyPatch
+    ) -> Node:
+        for name, value in parts.env.items():
+            monkeypatch.setenv(name, value)
+        return ServingNode(parts.shop, Identity(request.param, 12345, "ada"))

@@ -37,6 +37,12 @@ class TestStores(StoreContract):
     test_a_share_of_time_is_a_share_at_every_range = pytest.mark.slow(
         StoreContract.test_a_share_of_time_is_a_share_at_every_range
     )
+    test_a_clock_that_was_far_behind_costs_nothing_that_was_kept = pytest.mark.slow(
+        StoreContract.test_a_clock_that_was_far_behind_costs_nothing_that_was_kept
+    )
+    test_the_size_limit_shortens_the_finest_tier_first = pytest.mark.slow(
+        StoreContract.test_the_size_limit_shortens_the_finest_tier_first
+    )
 
     @pytest.fixture
     def reopen(self, scheme: str, tmp_path: Path) -> Iterator[OpenStore]:

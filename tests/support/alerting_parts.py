@@ -14,6 +14,7 @@ from andon.alerts.rules.routes import Route
 from andon.alerts.watcher import Watcher
 from andon.errors import Unavailable
 from andon.explain.conditions.rulebook import Rulebook
+from andon.leases.rules.occupants import BookView
 from andon.model.alert import Alert, Notice, NoticeKind
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
 from andon.ports import AlertStore, Notifier
@@ -80,6 +81,7 @@ class Playing:
         *told: Notifier | tuple[Notifier, Route],
         ledger: Callable[[], AlertStore] | None = None,
         self_checks: Callable[[], Sequence[OwnTrouble]] = tuple,
+        book: Callable[[], BookView | None] | None = None,
     ) -> None:
         self.steady, self.now = 1000.0, 0.0
         retry_soon(monkeypatch)
@@ -89,14 +91,14 @@ class Playing:
         self.ledger = MemoryAlertStore()
         self._open = ledger or (lambda: self.ledger)
         self._told = [one if isinstance(one, tuple) else (one, Route(one.name)) for one in told]
-        self._self_checks = self_checks
+        self._self_checks, self._book = self_checks, book
         self.start()
 
     def start(self) -> None:
         session = self.bus.subscribe(1.0, watching=False, size=64)
         self.watcher = Watcher(
             session, Rulebook(), self._open, self._told, lambda at: 0.0, "boot",
-            self._self_checks, gather_seconds=0.0,
+            self._self_checks, gather_seconds=0.0, book=self._book,
         )  # fmt: skip
 
     def again(self, *told: Notifier) -> None:

@@ -157,7 +157,6 @@ def _watched(kind: C, about: _Decorated) -> C:
     """Returns the class, whose first object in a Ray worker begins the lease and the run."""
     create = kind.__init__  # type: ignore[misc]
 
-    @functools.wraps(create)
     def created(self: Any, *args: Any, **kwargs: Any) -> None:
         call = current_call()
         if call is None or this_worker().actor is not None:
@@ -173,5 +172,7 @@ def _watched(kind: C, about: _Decorated) -> C:
             raise
         atexit.register(scope.end)
 
+    if create is not object.__init__:  # whose signature Ray cannot add to
+        created = functools.wraps(create)(created)
     kind.__init__ = created  # type: ignore[misc]
     return kind

@@ -14,8 +14,8 @@ import pytest
 
 import andon
 from andon.api import watch as library
-from andon.api.compat import monitor as compat
 from tests.integration.conftest import is_alive
+from tests.support.surroundings import fresh_library
 from tests.support.waiting import wait_for
 
 
@@ -23,8 +23,7 @@ from tests.support.waiting import wait_for
 def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Four simulated devices, and nothing left of an earlier test's sampler."""
     monkeypatch.setenv("ANDON_SIMULATE", "4")
-    monkeypatch.setattr(library, "_shared", None)
-    monkeypatch.setattr(compat, "_monitor", None)
+    fresh_library(monkeypatch)
     yield
     if library._shared is not None:
         library._shared.close()

@@ -14,7 +14,6 @@ from dev.metrics.rules import recordings
 
 import andon
 from andon.api import watch as library
-from andon.api.compat import monitor as compat
 from andon.exporter.catalogue import ALL, SERVER
 from andon.testing.mock import MockGpuBackend
 from tests.conftest import REPOSITORY, need
@@ -22,6 +21,7 @@ from tests.integration.conftest import andon as run_andon
 from tests.integration.parts import free_port, wait_until
 from tests.integration.prometheus import Prometheus, exporter, fetch, prometheus, queries
 from tests.support.exposition import parse
+from tests.support.surroundings import fresh_library
 
 UNWATCHED = {"gpu_sm_active_ratio", "gpu_tensor_active_ratio"}
 SERVED = {row.name for row in SERVER}  # by a server, which has them
@@ -163,8 +163,7 @@ def test_the_series_of_a_removed_device_are_gone_at_the_next_scrape(tmp_path: Pa
 
 def test_the_kept_exporter_serves_this_process_sampler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANDON_SIMULATE", "2")
-    monkeypatch.setattr(library, "_shared", None)
-    monkeypatch.setattr(compat, "_monitor", None)
+    fresh_library(monkeypatch)
     served = andon.PrometheusExporter().with_prefix("lab").with_port(0)
     served.register_gpu_metrics(andon.get_gpu_monitor())
     alone = parse(served.render())

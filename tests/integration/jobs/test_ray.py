@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from andon.clusters.ray import RayCluster
-from andon.errors import AndonError, Denied, Invalid, Unavailable
+from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
 from andon.model.job import JobState
 from andon.settings.clusters import ClusterSettings
 from andon.testing.cluster_contract import ClusterContract
@@ -77,7 +77,7 @@ make = Submitting()._submission
 
 
 def test_more_gpus_than_any_node_has_are_refused_at_once(ray: StandInRay) -> None:
-    with pytest.raises(Invalid, match="no Ray node has 8 GPUs: the largest has 4") as found:
+    with pytest.raises(Conflict, match="no Ray node has 8 GPUs: the largest has 4") as found:
         opened(ray.url).submit(make("true", gpus=8))
     assert found.value.hint.startswith("--gpus 4, or a placement over nodes")
     assert not [one for one in ray.requests if one.startswith("POST")]
@@ -122,7 +122,7 @@ def test_the_reason_names_who_has_the_gpus(ray: StandInRay) -> None:
     waiting = cluster.submit(make("true", gpus=1))
     (reason,) = cluster.reasons(waiting)
     assert reason.text.startswith(f"6 of 6 GPUs are promised: {holders[0]} 2 (")
-    assert [node.note for node in cluster.nodes()] == [f"{holders[0]} (2)", f"{holders[1]} (4)"]
+    assert [node.who for node in cluster.nodes()] == [f"{holders[0]} (2)", f"{holders[1]} (4)"]
     cluster.cancel([waiting])
     found = {job.id: job for job in cluster.jobs(0.0)}[waiting]
     assert (found.state, found.reason) == (JobState.CANCELLED, "stopping: Ray has not confirmed it")
@@ -223,7 +223,7 @@ def test_the_commands_work_on_it(ray: StandInRay, tmp_path: Path) -> None:
     after = typed("submit", "--on", "ray", "--after", "ray:andon-x", "--", "true")
     assert "Ray does not take --after" in after.stderr
     shown = typed("nodes", "--on", "ray")
-    assert [line.split()[:2] for line in shown.stdout.splitlines()[1:]] == [
+    assert [line.split()[:2] for line in shown.stdout.splitlines()[1:3]] == [
         ["n1", "2"],
         ["n2", "4"],
     ]

@@ -1,8 +1,5 @@
 """What alerts about leases say, whom they concern, and that the owner of an idle one is told."""
 
-from functools import partial
-from typing import Any
-
 import pytest
 from msgspec.structs import replace
 
@@ -20,7 +17,6 @@ from andon.alerts.rules.lamps import board
 from andon.alerts.rules.messages import message
 from andon.alerts.rules.routes import Route, concerns
 from andon.alerts.rules.rule_page import rules_to_json
-from andon.alerts.watcher import Watcher
 from andon.explain.conditions.rulebook import Rulebook
 from andon.leases.rules.occupants import BookView
 from andon.model.alert import Alert, Notice, NoticeKind
@@ -149,12 +145,12 @@ def test_the_owner_of_an_idle_lease_is_told_and_nobody_else(
 ) -> None:
     alices, bobs, ours = Heard("alice"), Heard("bob"), Heard("all")
     page = BookView(leases=(HeldDevices("lease:k3f9", ("GPU-0",), AT, "alice", who=(ALICE,)),))
-    monkeypatch.setattr("tests.support.alerting_parts.Watcher", _with_book(lambda: page))
     playing = Playing(
         monkeypatch,
         (alices, Route("alice", owners=("alice",))),
         (bobs, Route("bob", owners=("bob",))),
         ours,
+        book=lambda: page,
     )
     playing.tick(DeviceState.OK, ticks=95)
     wait_for(lambda: alices.kinds("idle_lease") == [NoticeKind.FIRING])
@@ -165,13 +161,8 @@ def test_the_owner_of_an_idle_lease_is_told_and_nobody_else(
     playing.watcher.close()
 
 
-def _with_book(book: Any) -> Any:
-    return partial(Watcher, book=book)
-
-
 def test_a_book_that_nobody_can_read_judges_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.support.alerting_parts.Watcher", _with_book(lambda: None))
-    playing = Playing(monkeypatch)
+    playing = Playing(monkeypatch, book=lambda: None)
     playing.tick(DeviceState.OK, ticks=20)
     assert playing.watcher.alerts() == ()
     playing.watcher.close()

@@ -257,15 +257,15 @@ def test_a_disk_that_hangs_delays_a_message_and_does_not_stop_it(
 
 
 def test_nothing_is_told_before_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    ledger, phone = Moody(), Heard()
+    ledger = Moody()
     seen: list[SavedAlerts | None] = []
-    send = phone.send
 
-    def sending(notices: Sequence[Notice], firing: Sequence[Alert]) -> None:
-        seen.append(ledger.load())
-        send(notices, firing)
+    class Looking(Heard):
+        def send(self, notices: Sequence[Notice], firing: Sequence[Alert]) -> None:
+            seen.append(ledger.load())
+            super().send(notices, firing)
 
-    monkeypatch.setattr(phone, "send", sending)
+    phone = Looking()
     playing = Playing(monkeypatch, phone, ledger=lambda: ledger)
     playing.lose()
     wait_for(lambda: phone.told)
@@ -355,13 +355,11 @@ def test_a_test_goes_through_one_or_all(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_notifier_that_raises_anything_fails_without_its_words(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    phone = Heard()
+    class Raising(Heard):
+        def send(self, notices: Sequence[Notice], firing: Sequence[Alert]) -> None:
+            raise ValueError("https://user:hunter2@host")
 
-    def send(_notices: Sequence[Notice], _firing: Sequence[Alert]) -> None:
-        raise ValueError("https://user:hunter2@host")
-
-    monkeypatch.setattr(phone, "send", send)
-    playing = Playing(monkeypatch, phone)
+    playing = Playing(monkeypatch, Raising())
     error = playing.watcher.test("phone")["phone"]
     assert error is not None
     assert "ValueError" in error.reason

@@ -9,7 +9,6 @@ import click
 import pytest
 from msgspec.structs import replace
 
-from andon.app.node import NodeChoice
 from andon.cli.catalogue import COMMANDS, JOBS
 from andon.cli.commands.setup.cost import Cost, render_cost, report_to_json
 from andon.cli.main import cli, run
@@ -19,7 +18,7 @@ from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, report, write
 from andon.errors import Conflict, Denied, Gone, Invalid, Unavailable
 from andon.model.device import Snapshot
-from andon.settings.resolution import FIELDS, Settings
+from andon.settings.resolution import FIELDS
 from andon.testing.fake_node import FakeNode
 from andon.version import __version__
 from tests.support import snapshots as golden
@@ -110,15 +109,9 @@ def test_ctrl_c_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_shared_options_are_taken_before_and_after_the_command(
     monkeypatch: pytest.MonkeyPatch, args: list[str]
 ) -> None:
-    seen: list[tuple[int | None, int]] = []
-
-    def remember(choice: NodeChoice, settings: Settings, notify: object) -> FakeNode:
-        seen.append((choice.simulate, settings.simulate))
-        return FakeNode(golden.simulated())
-
-    monkeypatch.setattr("andon.app.node.find_node", remember)
+    asked = ask_node(monkeypatch, FakeNode(golden.simulated()))
     assert run(args) == 0
-    assert seen == [(3, 3)]
+    assert [(choice.simulate, settings.simulate) for choice, settings in asked] == [(3, 3)]
 
 
 @pytest.mark.parametrize("given", ["0", "-1", "many", "1.5", "9" * 5000])
@@ -157,15 +150,11 @@ def test_a_flag_beats_the_variable_of_the_other_kind(monkeypatch: pytest.MonkeyP
     assert (settings.simulate, settings.replay) == (0, "look.jsonl")
 
 
-def sample(monkeypatch: pytest.MonkeyPatch, *snapshots: Snapshot) -> None:
-    monkeypatch.setattr("andon.app.open_sampler", lambda settings: FakeSampler(*snapshots))
-
-
 def test_a_strange_variable_is_told_once_and_does_not_end_the_command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("ANDON_SIMULTE", "4")
-    sample(monkeypatch, golden.farm())
+    ask_node(monkeypatch, FakeNode(golden.farm()))
     assert run(["watch", "-n", "1"]) == 0
     assert capsys.readouterr().err == (
         "andon: ANDON_SIMULTE: there is no such setting: did you mean ANDON_SIMULATE?\n"
@@ -260,6 +249,11 @@ def test_cost_speaks_json() -> None:
     value = report_to_json(COSTS)
     assert value["total"]["core_percent"] == 0.38
     assert value["nvidia_smi"]["wall_seconds"] == 0.2
+
+
+def sample(monkeypatch: pytest.MonkeyPatch, *snapshots: Snapshot) -> None:
+    """What `andon cost` reads: it measures a sampler of its own."""
+    monkeypatch.setattr("andon.app.open_sampler", lambda settings: FakeSampler(*snapshots))
 
 
 def test_cost_without_nvidia_smi_says_so(

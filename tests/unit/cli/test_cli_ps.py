@@ -100,11 +100,16 @@ def test_elapsed_time_reads_like_ps(seconds: float | None, words: str) -> None:
     assert elapsed(seconds).plain == words
 
 
+def in_the_office(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its node, and what the processes of it use of their host."""
+    ask_node(monkeypatch, FakeNode(office()))
+    monkeypatch.setattr(ps, "host_use", lambda *_: HOSTS)
+
+
 def test_ps_filters_by_device_and_user(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ask_node(monkeypatch, FakeNode(office()))
-    monkeypatch.setattr(ps, "host_use", lambda *_: HOSTS)
+    in_the_office(monkeypatch)
     assert run(["ps", "--json", "-d", "0", "--user", "alice"]) == 0
     value = json.loads(capsys.readouterr().out)
     assert value["schema"] == "andon.processes/1"
@@ -163,8 +168,7 @@ def test_no_row_of_the_groups_wraps() -> None:
 def test_an_empty_filter_says_that_others_are_there(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ask_node(monkeypatch, FakeNode(office()))
-    monkeypatch.setattr(ps, "host_use", lambda *_: HOSTS)
+    in_the_office(monkeypatch)
     assert run(["ps", "--user", "zed"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("no process of zed is using a GPU; 6 others use one\n")
@@ -334,8 +338,7 @@ def test_ps_knows_no_ancestors_of_simulated_or_unnamed_processes(
 def test_ps_filters_by_container_and_job(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ask_node(monkeypatch, FakeNode(office()))
-    monkeypatch.setattr(ps, "host_use", lambda *_: HOSTS)
+    in_the_office(monkeypatch)
     for arguments, pid in ((["-j", "4711"], 4101), (["--container", "jupyter"], 4207)):
         assert run(["ps", "--json", *arguments]) == 0
         value = json.loads(capsys.readouterr().out)

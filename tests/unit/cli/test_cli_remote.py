@@ -14,7 +14,6 @@ from andon.errors import Denied, Unavailable
 from andon.explain.conditions.rulebook import Rulebook
 from andon.host.state import server_file
 from andon.model import wire
-from andon.node import calls
 from andon.node.calls import Target
 from andon.node.remote.live import RemoteLive
 from andon.node.server import (
@@ -28,6 +27,7 @@ from andon.node.server import (
 from tests.support.homes import made_node_state
 from tests.support.proving import TOKEN, Proving, proving
 from tests.support.snapshots import farm
+from tests.support.surroundings import listened_by
 from tests.support.waiting import retry_soon
 
 BEARER = f"Bearer {TOKEN}"
@@ -144,7 +144,7 @@ def test_without_a_token_the_one_who_runs_the_server_is_named(
         port = listening.getsockname()[1]
         url = f"http://127.0.0.1:{port}"
         monkeypatch.setenv("ANDON_PORT", str(port))
-        monkeypatch.setattr(calls, "listeners", lambda address, port: frozenset({1666}))
+        listened_by(monkeypatch, 1666)
         with pytest.raises(Denied, match="you did not name it") as refused:
             sign_in_link(None, None, quiet)
     assert "run by 1666 (uid 1666)" in refused.value.reason
@@ -155,11 +155,11 @@ def test_a_server_that_signs_nobody_in_is_no_dead_end(
     state: Path, server: Proving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An older one, or one whose setting forbids it."""
-    monkeypatch.setattr(calls, "listeners", lambda address, port: frozenset({0}))
+    listened_by(monkeypatch, 0)
     with pytest.raises(Denied, match="you cannot sign in") as refused:
         sign_in_link(server.url, None, quiet)
     assert refused.value.hint == "ask root (uid 0), who runs this server"
-    monkeypatch.setattr(calls, "listeners", lambda address, port: frozenset())
+    listened_by(monkeypatch)
     with pytest.raises(Denied, match="needs its token") as refused:
         sign_in_link(server.url, None, quiet)
     assert refused.value.hint.startswith("on that machine run: andon open --print; or pass its")

@@ -29,6 +29,7 @@ from tests.support.nodes import ask_node
 from tests.support.rows import rows
 from tests.support.sharing_parts import gpu, lease_row, request
 from tests.support.snapshots import farm
+from tests.support.surroundings import server_may_run
 
 NODE = Availability(lambda: Snapshot("n", time.time(), devices=tuple(gpu(i) for i in range(8))))
 
@@ -346,7 +347,7 @@ class Kept:
 
 
 def running(monkeypatch: pytest.MonkeyPatch, server: Kept | None) -> None:
-    monkeypatch.setattr("andon.node.usual_server.may_be_running", lambda: True)
+    server_may_run(monkeypatch, True)
     monkeypatch.setattr("andon.node.running.running_server", lambda token_file: server)
 
 

@@ -2,8 +2,9 @@
 
 from msgspec.structs import replace
 
-from andon.clusters.kubernetes.rules.looks import detailed, idle_seconds, look_of
+from andon.clusters.kubernetes.rules.looks import detailed, look_of
 from andon.clusters.kubernetes.rules.rooms import Room
+from andon.clusters.rules.idle import idle_seconds
 from andon.fleet.rules.states import NodeRow, NodeState
 from andon.history.rules.series import Bucket
 from andon.model.device import DeviceStatus

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from andon.clusters.ray.logs import without_own_lines
 from andon.clusters.ray.rules import answers, requests
+from andon.clusters.ray.rules.holders import waiting_reason
+from andon.clusters.ray.rules.nodes import impossible, node_names, parse_nodes
 from andon.clusters.ray.rules.requests import JobsAndon, RayOptions
 from andon.errors import Invalid
 from andon.model.codec import read
@@ -26,7 +28,7 @@ from andon.settings.clusters import ClusterSettings
 
 RECORDED = Path(__file__).parents[2] / "recorded/ray/answers.json"
 TOLD: dict[str, Any] = json.loads(RECORDED.read_text())
-NAMES = answers.node_names(TOLD["nodes"])
+NAMES = node_names(TOLD["nodes"])
 INSTALLED = JobsAndon("/opt/python", "/opt/start.py", "1.2")
 TASK = ClusterTask("ray", "k3", "train", "/notes", 1.0, 1)
 
@@ -55,7 +57,7 @@ def test_a_job_that_was_stopped_while_it_waited_does_not_come_back() -> None:
 
 
 def test_recorded_nodes_have_what_is_given_out_and_no_readings() -> None:
-    first, second = answers.parse_nodes(TOLD["nodes"], TOLD["status"], None)
+    first, second = parse_nodes(TOLD["nodes"], TOLD["status"], None)
     assert (first.name, first.gpus, first.allocated, first.free) == ("192.0.2.2", 2, 2, 0)
     assert (second.name, second.gpus, second.allocated, second.free) == ("n2", 4, 0, 4)
     assert first.utilization_percent is None
@@ -66,9 +68,9 @@ def test_recorded_nodes_have_what_is_given_out_and_no_readings() -> None:
 def test_a_dead_node_has_nothing_free() -> None:
     told = copy.deepcopy(TOLD["nodes"])
     told["data"]["result"]["result"][1] |= {"state": "DEAD", "state_message": "raylet was killed"}
-    _, dead = answers.parse_nodes(told, TOLD["status"], None)
+    _, dead = parse_nodes(told, TOLD["status"], None)
     assert (dead.usable, dead.free, dead.note) == (False, 0, "raylet was killed")
-    assert answers.impossible([dead], 1, None) == "Ray has no node with a GPU"
+    assert impossible([dead], 1, None) == "Ray has no node with a GPU"
 
 
 Junk = st.recursive(
@@ -89,8 +91,8 @@ Junk = st.recursive(
 def test_nonsense_is_left_out_and_never_raises(one: object, two: object, three: object) -> None:
     for job in answers.parse_jobs(one, {}):
         assert read(ClusterJob, to_json(job)) == job
-    answers.node_names(two)
-    for node in answers.parse_nodes(one, two, three):
+    node_names(two)
+    for node in parse_nodes(one, two, three):
         assert node.free + node.allocated <= node.gpus
 
 
@@ -209,15 +211,15 @@ def test_an_output_without_a_newline_is_not_held_back() -> None:
 
 
 def test_why_a_job_waits() -> None:
-    nodes = answers.parse_nodes(TOLD["nodes"], TOLD["status"], None)
+    nodes = parse_nodes(TOLD["nodes"], TOLD["status"], None)
     job = ClusterJob("andon-z", "z", JobState.WAITING, "ada", 1.0, gpus=8)
     assert "the largest has 4 (n2): it will never start" in (
-        answers.waiting_reason(job, nodes, [], 9.0).text
+        waiting_reason(job, nodes, [], 9.0).text
     )
     busy = ClusterJob("andon-y", "y", JobState.RUNNING, "ada", 1.0, gpus=4, started=3.0)
     full = [ClusterNode("n2", "ready", True, 4, 4, 0)]
     one = ClusterJob("andon-z", "z", JobState.WAITING, "ada", 1.0, gpus=1)
-    assert answers.waiting_reason(one, full, [busy], 363.0).text == (
+    assert waiting_reason(one, full, [busy], 363.0).text == (
         "4 of 4 GPUs are promised: andon-y 4 (6 min)"
     )
-    assert answers.waiting_reason(one, nodes, [busy], 9.0).text == "Ray is starting it"
+    assert waiting_reason(one, nodes, [busy], 9.0).text == "Ray is starting it"

@@ -163,19 +163,23 @@ def test_a_queue_that_cannot_be_written_is_replaced_by_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     many = MOST_IN_MEMORY + 5
-    put = Spool.put
+    put, is_full = Spool.put, [False]
 
-    def full(self: Spool, body: bytes) -> int:
-        raise Unavailable("the queue cannot be used: No space left on device")
+    def put_if_there_is_room(self: Spool, body: bytes) -> int:
+        if is_full[0]:
+            raise Unavailable("the queue cannot be used: No space left on device")
+        return put(self, body)
+
+    monkeypatch.setattr(Spool, "put", put_if_there_is_room)
 
     with receiving(status(503)) as receiver, exporting(tmp_path, receiver.port) as running:
         running.tick(1, 2)
         running.wait(waiting=2)
-        monkeypatch.setattr(Spool, "put", full)
+        is_full[0] = True
         running.tick(*range(3, 3 + many))
         running.wait(waiting=2 + MOST_IN_MEMORY, dropped=5)
         assert running.export.health()["ok"] is False
-        monkeypatch.setattr(Spool, "put", put)
+        is_full[0] = False
         running.tick(99)
         running.wait(dropped=6)
         receiver.replies[:] = [status(204)]

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import andon
-from andon.api import watch as library
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
 from andon.exporter import server as serving
 from andon.exporter.server import MetricsServer, is_loopback
 from andon.exporter.spreads import Service
 from andon.testing.mock import MockGpuBackend
 from tests.support.exposition import parse
+from tests.support.surroundings import fresh_library
 from tests.support.waiting import wait_for
 
 Start = Callable[..., MetricsServer]
@@ -314,7 +314,7 @@ def test_the_kept_exporter_serves_what_is_registered() -> None:
 def test_the_kept_exporter_takes_prefix_and_port_from_the_settings(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(library, "_shared", None)
+    fresh_library(monkeypatch)
     monkeypatch.setenv("ANDON_EXPORTER_PREFIX", "lab")
     monkeypatch.setenv("ANDON_EXPORTER_PORT", "9700")
     backend = MockGpuBackend().with_device(0, "x").with_temperature(75)

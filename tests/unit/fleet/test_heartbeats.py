@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from andon.errors import Invalid
 from andon.fleet.rules.digest import Digest, decoded, digest_of, encoded, sent_line
 from andon.fleet.rules.heartbeat import (
+    MOST_PART_BYTES,
     SCHEMA,
     HeartbeatHeader,
     deflated,
@@ -111,7 +112,7 @@ def test_what_is_not_a_heartbeat_is_refused_with_the_reason(
 
 def test_a_bomb_is_not_unpacked() -> None:
     with pytest.raises(Invalid, match="too large"):
-        inflated(zlib.compress(b"[" * (64 << 20)))
+        inflated(zlib.compress(b"[" * (MOST_PART_BYTES + 1), 1))
     with pytest.raises(Invalid, match="cannot be unpacked"):
         inflated(b"nonsense")
     with pytest.raises(Invalid, match="cut off"):

@@ -8,7 +8,11 @@ from andon.history.rules import lab as day
 from andon.history.rules.seeding import specimens
 from andon.stores.memory import MemoryStore
 
-NOWS = (1_790_000_000.0, 1_790_006_401.0, 1_790_007_190.0)
+NOWS = [
+    1_790_000_000.0,
+    pytest.param(1_790_006_401.0, marks=pytest.mark.slow),
+    pytest.param(1_790_007_190.0, marks=pytest.mark.slow),
+]
 """In the middle of a window of two hours, just after one began, and just before one ends."""
 
 

@@ -15,6 +15,7 @@ from andon.host.rules.attribution import (
     belongs,
     describe,
     is_session,
+    ray_job,
     slurm_from_environment,
     unescape,
 )
@@ -341,6 +342,27 @@ def test_a_session_is_no_job_that_anybody_submitted() -> None:
 def test_slurm_is_known_by_its_variables_too(variables: dict[str, str], step: str | None) -> None:
     found = slurm_from_environment(variables)
     assert (None if found is None else str(found)) == step
+
+
+@pytest.mark.parametrize(
+    ("title", "variables", "job"),
+    [
+        ("ray::embed", {"RAY_JOB_ID": "02000000"}, "02000000.embed"),
+        ("ray::embed", {"RAY_JOB_ID": "ffffffff"}, "embed"),  # started before its job
+        ("ray::embed", {"RAY_JOB_ID": "$(id)"}, "embed"),
+        ("ray::IDLE", {}, "IDLE"),  # another user's: its environment is hidden
+        ("ray::", {}, None),
+        ("ray::a\x1b[2J", {}, r"a\x1b[2J"),
+        ("raylet", {"RAY_JOB_ID": "02000000"}, None),
+        ("python", {"RAY_JOB_CONFIG_JSON_ENV_VAR": '{"job_submission_id": "andon-k3f"}'},
+         "andon-k3f"),
+        ("python", {"RAY_JOB_CONFIG_JSON_ENV_VAR": "{}"}, None),
+    ],
+)  # fmt: skip
+def test_ray_is_known_by_titles_and_variables(
+    title: str, variables: dict[str, str], job: str | None
+) -> None:
+    assert ray_job(title, variables) == job
 
 
 PIECES = st.sampled_from(

@@ -13,11 +13,11 @@ from andon.host.processes.facts import FOREIGN, HIDDEN, ProcessTable, sees_host_
 from andon.host.processes.procfs import (
     ProcessCounters,
     ProcessParent,
+    job_variables,
     parse_boot_time,
     parse_hidepid,
     parse_passwd,
     process_name,
-    slurm_variables,
     split_command,
     whole_words,
 )
@@ -310,7 +310,7 @@ def test_parsing_never_raises(content: bytes) -> None:
     parse_stamp(content)
     parse_passwd(content)
     parse_hidepid(content, "/proc")
-    slurm_variables(content)
+    job_variables(content)
     process_name(os.fsdecode(content), split_command(content), None)
 
 
@@ -461,7 +461,20 @@ def test_slurm_without_cgroups_is_known_by_what_it_told_the_process(tree: Tree) 
 
 def test_nothing_of_an_environment_is_kept_but_the_job() -> None:
     content = b"TOKEN=secret\0SLURM_JOB_ID=8\0XSLURM_JOB_ID=9\0SLURM_JOB_IDS=7\0\0=\0\xff"
-    assert slurm_variables(content) == {"SLURM_JOB_ID": "8"}
+    assert job_variables(content) == {"SLURM_JOB_ID": "8"}
+
+
+@linux
+def test_a_worker_of_ray_is_known_by_its_title_and_the_command_of_a_job_by_its_id(
+    tree: Tree,
+) -> None:
+    tree.add(7, "ray::Model.predict", comm="ray::Model.pred")
+    tree.write("7/environ", "RAY_JOB_ID=02000000\0")
+    tree.add(8, "python train.py")
+    told = '{"metadata": {"job_submission_id": "andon-k3fh2m"}}'
+    tree.write("8/environ", f"RAY_JOB_CONFIG_JSON_ENV_VAR={told}\0RAY_JOB_ID=03000000\0")
+    found = [one.job for one in attribute(tree, Process(7), Process(8))]
+    assert found == ["ray:02000000.Model.predict", "ray:andon-k3fh2m"]
 
 
 @linux

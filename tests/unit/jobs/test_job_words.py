@@ -13,7 +13,7 @@ from andon.cli.main import run
 from andon.cli.show.jobs import expected_words, render_jobs, why
 from andon.cli.terminal import Choices
 from andon.jobs import acts
-from andon.jobs.folder import JobsFolder
+from andon.jobs.folder import open_jobs_folder
 from andon.jobs.queue import Queue
 from andon.jobs.rules.retention import too_old
 from andon.jobs.rules.states import JobStatus, job_statuses
@@ -101,7 +101,7 @@ def test_who_has_what_a_job_waits_for(held: list[tuple[str, str]], words: str) -
 def test_the_list_has_waiting_jobs_by_their_places(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = JobsFolder(tmp_path)
+    folder = open_jobs_folder()
     made = folder.submit(
         [
             replace(SPEC, name=f"n{at}", request=replace(SPEC.request, priority=at))
@@ -110,7 +110,6 @@ def test_the_list_has_waiting_jobs_by_their_places(
     )
     acts.hold(folder, JobFacts(made[0]), JobStatus(JobState.WAITING))
     folder.pause()
-    monkeypatch.setattr("andon.jobs.queue.own_jobs_folder", lambda: folder)
     for words in (["jobs"], ["jobs", "--state", "waiting"]):
         assert run(words) == 0
         lines = capsys.readouterr().out.splitlines()[1:]
@@ -122,10 +121,9 @@ def test_the_list_has_waiting_jobs_by_their_places(
 def test_a_word_that_means_no_job_keeps_no_other_from_being_cancelled(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = JobsFolder(tmp_path)
+    folder = open_jobs_folder()
     folder.submit([replace(SPEC, name=name) for name in ("a", "b", "b", "c")])
     folder.pause()
-    monkeypatch.setattr("andon.jobs.queue.own_jobs_folder", lambda: folder)
     monkeypatch.setattr("andon.jobs.queue.start_dispatcher", lambda folder: None)
     for words, code, out in (
         (["cancel", "1", "9999"], 5, ["job 1 cancelled", "there is no job 9999"]),

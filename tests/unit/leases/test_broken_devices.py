@@ -24,11 +24,12 @@ from andon.model.alert import Alert, Level, Phase
 from andon.model.alert_wire import alerts_to_json
 from andon.model.device import Snapshot, State
 from andon.model.event import Event, EventKind
-from andon.node import broken_devices, calls
+from andon.node import broken_devices
 from andon.node.broken_devices import BrokenDevicesQuery
 from tests.support.homes import made_node_state
 from tests.support.proving import TOKEN, Proving, proving
 from tests.support.sharing_parts import capacities_of, gpu, need, request
+from tests.support.surroundings import STRANGER, listened_by
 
 AT = 1_767_614_400.0
 
@@ -174,7 +175,7 @@ def test_a_service_of_the_system_is_asked_without_our_token_and_a_strangers_is_n
     say(server, fired())
     assert BrokenDevicesQuery(server.server_port)().keys() == {"GPU-0"}
     assert server.asked == [(broken_devices.ASKED, None)]
-    monkeypatch.setattr(calls, "trusted_listener", lambda address, port, uid: False)
+    listened_by(monkeypatch, STRANGER)
     assert BrokenDevicesQuery(server.server_port)() == {}
     assert len(server.asked) == 1
 

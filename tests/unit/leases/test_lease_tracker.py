@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from andon.host import file_systems
 from andon.host.processes import known_kin
 from andon.host.processes.kin import read_kin
 from andon.leases import tracker
@@ -21,6 +20,7 @@ from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.sampling.bus import Bus
 from tests.support.homes import no_other_book
 from tests.support.sharing_parts import gpu, lease, ticket
+from tests.support.surroundings import mounted
 
 
 class Follower:
@@ -193,9 +193,7 @@ def test_a_network_file_system_is_refused_before_it_is_touched(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     touched: list[str] = []
-    monkeypatch.setattr(
-        file_systems, "read_mounts", lambda: f"server:/x {place.parent} nfs4 rw 0 0\n"
-    )
+    mounted(monkeypatch, f"server:/x {place.parent} nfs4 rw 0 0\n")
     monkeypatch.setattr(tracker, "_stamp", touched.append)
     follower = Follower()
     follower.tick()

@@ -33,12 +33,12 @@ from andon.model.device import DeviceStatus, Process, Snapshot, State
 from andon.model.lease import Cordon, LeaseState, Work
 from andon.model.lease_list import list_from_json
 from andon.model.verdict import DeviceVerdict, VerdictKind, verdict_to_json
-from andon.node import usual_server
 from andon.node.broken_devices import BrokenDevicesQuery
 from andon.settings.resolution import Settings
 from andon.units import GIB
 from tests.support.rows import rows
 from tests.support.sharing_parts import capacities_of, claim, gpu, lease, request
+from tests.support.surroundings import server_may_run
 from tests.support.web_parts import HOME, Caller, Parts
 
 NOBODY = 2**22 + 5  # a pid that no process has
@@ -77,7 +77,7 @@ def book(book: Book, monkeypatch: pytest.MonkeyPatch) -> Book:
     """Device 4 is cordoned, and a server reports an Xid of device 2."""
     monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
     monkeypatch.setattr(BrokenDevicesQuery, "__call__", lambda self: XID)
-    monkeypatch.setattr(usual_server, "may_be_running", lambda: True)
+    server_may_run(monkeypatch, True)
     book.cordon(Cordon("GPU-4", 1.0, "root", "new fan"))
     return book
 
@@ -357,7 +357,7 @@ def test_without_a_book_and_a_server_the_readings_alone_give_the_same_verdicts(
     book_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
-    monkeypatch.setattr(usual_server, "may_be_running", lambda: False)
+    server_may_run(monkeypatch, False)
     for devices, mask in ((NODE, "1"), (NODE, "GPU-5"), (NODE[:1], "99"), (NODE, "a,b")):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", mask)
         seen = snapshot(devices)

@@ -32,7 +32,7 @@ ID, OTHER = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba987654321
 @pytest.fixture
 def above(state_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     state_folder.mkdir()
-    monkeypatch.setattr(user_folder, "node_key", lambda: ID[:12])
+    on(monkeypatch, ID)
     return state_folder / "andon"
 
 
@@ -85,9 +85,9 @@ def test_a_machine_is_known_by_its_id_and_else_by_its_name(
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text + "\n")
-    monkeypatch.setattr(machine_id, "node_name", lambda: "node17")
+    names = iter(["node17", "node18"])
+    monkeypatch.setattr(machine_id, "node_name", lambda: next(names))
     found = node_key(tmp_path)
-    monkeypatch.setattr(machine_id, "node_name", lambda: "node18")
     assert len(found) == 12
     assert int(found, 16) >= 0
     assert found == key or (key is None and node_key(tmp_path) != found)

@@ -7,7 +7,6 @@ import pytest
 
 from andon.access.server_proof import PATH
 from andon.errors import Denied, Unavailable
-from andon.node import calls
 from andon.node.calls import (
     FAILURES,
     Answer,
@@ -22,6 +21,7 @@ from andon.node.calls import (
 from tests.support.hostile_server import SLOW, hostile_server
 from tests.support.proving import TOKEN, Proving, proving
 from tests.support.sources import sources
+from tests.support.surroundings import STRANGER, listened_by
 
 BEARER = f"Bearer {TOKEN}"
 OWN, NAMED = Token(TOKEN), Token(TOKEN, own=False)
@@ -86,7 +86,7 @@ def test_a_man_between_gets_no_token(
 ) -> None:
     """It has the real server prove, at the real server's address."""
     server.place = "127.0.0.1:1"
-    monkeypatch.setattr(calls, "listeners", lambda address, port: frozenset({65534}))
+    listened_by(monkeypatch, STRANGER)
     with pytest.raises(Denied) as refused:
         ask(server, Token(TOKEN, own), Trust.PROVEN)
     assert server.asked == []
@@ -94,7 +94,7 @@ def test_a_man_between_gets_no_token(
         assert server.proofs == 0, "another user's listener is not even asked"
     else:
         assert "relays requests" in refused.value.reason
-    monkeypatch.setattr(calls, "listeners", lambda address, port: frozenset())
+    listened_by(monkeypatch)
     with pytest.raises(Denied):
         ask(server, Token(TOKEN, own), Trust.PROVEN)
     assert server.asked == []
@@ -135,16 +135,10 @@ def test_a_service_is_this_users_or_the_systems(
     server: Proving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert ask(server, None, Trust.SERVICE).status == 200
-    seen: list[tuple[str, int]] = []
-
-    def foreign(address: str, port: int, uid: int) -> bool:
-        seen.append((address, port))
-        return False
-
-    monkeypatch.setattr(calls, "trusted_listener", foreign)
+    seen = listened_by(monkeypatch, STRANGER)
     with pytest.raises(Unavailable, match="neither"):
         ask(server, None, Trust.SERVICE)
-    assert seen == [("127.0.0.1", server.server_port)], "of the very address that was asked"
+    assert set(seen) == {("127.0.0.1", server.server_port)}, "of the very address that was asked"
     assert len(server.asked) == 1
 
 

@@ -24,7 +24,6 @@ from andon.model.device import (
     Snapshot,
     State,
 )
-from andon.node import calls
 from andon.node.local.live import LocalLive
 from andon.sampling.rules.told import (
     INTERVAL_HEADER,
@@ -36,6 +35,7 @@ from tests.support.homes import made_node_state
 from tests.support.proving import TOKEN, Proving, proving
 from tests.support.rows import rows
 from tests.support.snapshots import h200, silent, work
+from tests.support.surroundings import STRANGER, listened_by
 
 NOW = 1_800_000_000.0
 
@@ -210,7 +210,7 @@ def test_who_does_not_prove_to_be_the_own_server_or_the_systems_is_not_asked(
 ) -> None:
     say(server, seen(h200(0), at=time.time()))
     server.token = "u" * 43
-    monkeypatch.setattr(calls, "trusted_listener", lambda address, port, uid: False)
+    listened_by(monkeypatch, STRANGER)
     assert live().told_now() is None
     assert server.asked == []
 

@@ -6,7 +6,7 @@ import select
 import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -29,13 +29,14 @@ class Silent:
     """In place of a reader's process: what it says is said by the test."""
 
     pid = 7
+    code: int | None = None
 
     def ask(self, request: object) -> None: ...
     def nudge(self) -> None: ...
     def forget(self) -> None: ...
     def close(self, timeout_seconds: float = 0.0) -> None: ...
     def ended(self) -> int | None:
-        return None
+        return self.code
 
     def last_error_line(self) -> str:
         return ""
@@ -182,10 +183,8 @@ def test_who_waits_for_a_look_is_not_left_waiting(sampler: Sampler, moods: Moods
             pass
 
 
-def test_a_reader_that_a_real_time_signal_ended_is_said_to_have_ended(
-    vendor: Vendor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Silent, "ended", lambda self: -40)
+def test_a_reader_that_a_real_time_signal_ended_is_said_to_have_ended(vendor: Vendor) -> None:
+    cast("Silent", vendor._reader).code = -40
     hear(vendor)
     assert vendor.fault is not None
     assert vendor.fault.reason == "the reader ended: killed by signal 40"

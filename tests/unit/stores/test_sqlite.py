@@ -14,7 +14,6 @@ from andon.errors import Invalid, Unavailable
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import HOST, NodeReadings
 from andon.history.rules.tiers import DAY_SECONDS
-from andon.host import file_systems
 from andon.stores import sqlite_file
 from andon.stores.head import HeadLayout, pack_body
 from andon.stores.sqlite import SqliteStore
@@ -23,6 +22,7 @@ from andon.stores.sqlite_runs import SqliteRunIndex
 from andon.stores.statements import migrations, statements
 from tests.support.history_parts import AT, GPU, tick, upkeep
 from tests.support.rows import rows
+from tests.support.surroundings import mounted
 
 STEPS = migrations("sqlite")
 
@@ -323,7 +323,7 @@ def test_a_link_to_a_file_on_another_disk_is_followed(tmp_path: Path) -> None:
 def networked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that the mounts place on NFS."""
     mounts = f"/dev/sda1 / ext4 rw 0 0\nserver:/home {tmp_path.resolve()} nfs4 rw 0 0\n"
-    monkeypatch.setattr(file_systems, "read_mounts", lambda: mounts)
+    mounted(monkeypatch, mounts)
     return tmp_path
 
 
@@ -347,7 +347,7 @@ def test_every_network_file_system_needs_a_rollback_journal(
     (tmp_path / "link").symlink_to(tmp_path)
     for found, needed in ((kind, True), ("ext4", False), ("xfs", False), ("tmpfs", False)):
         mounts = f"/dev/sda1 / ext4 rw 0 0\nx {tmp_path.resolve()} {found} rw 0 0\n"
-        monkeypatch.setattr(file_systems, "read_mounts", lambda mounts=mounts: mounts)
+        mounted(monkeypatch, mounts)
         for folder in (tmp_path, tmp_path / "link"):
             assert sqlite_file.needs_rollback_journal(folder / "history.db") is needed
 
@@ -377,7 +377,7 @@ def test_a_write_ahead_log_from_before_is_written_back_there(
     before.close()
     assert (copied / "history.db-wal").stat().st_size > 0
     mounts = f"server:/home {copied.resolve()} nfs4 rw 0 0\n"
-    monkeypatch.setattr(file_systems, "read_mounts", lambda: mounts)
+    mounted(monkeypatch, mounts)
     store = SqliteStore(copied / "history.db")
     assert points(store) == 1
     store.write([tick(AT + 1, 2)])

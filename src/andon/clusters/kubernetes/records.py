@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-from andon.clusters.kubernetes.readings import hub_of
+from andon.clusters.hub import hub_of
 from andon.errors import AndonError, Gone
 from andon.host.files import make_private
 from andon.host.state.user_folder import runs_folder

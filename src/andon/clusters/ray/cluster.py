@@ -5,7 +5,7 @@ and keeps no record: those three are added here.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -14,11 +14,27 @@ from urllib.parse import quote, urlencode
 
 from msgspec.structs import replace
 
+from andon.clusters.hub import MOST_DETAILED, hub_rows, node_details
 from andon.clusters.ray.dashboard import RayDashboard
 from andon.clusters.ray.logs import RayOutput
 from andon.clusters.ray.rules import answers, requests
+from andon.clusters.ray.rules.holders import (
+    Readings,
+    reading_of,
+    waiting_reason,
+    with_reading,
+    with_users,
+)
+from andon.clusters.ray.rules.nodes import (
+    host_names,
+    idle_node,
+    impossible,
+    node_names,
+    parse_nodes,
+)
 from andon.clusters.ray.rules.requests import JobsAndon, submission_id
-from andon.errors import AndonError, Gone, Invalid, Unavailable
+from andon.clusters.rules.idle import idle_seconds
+from andon.errors import AndonError, Conflict, Gone, Unavailable
 from andon.host.files import make_private, read_regular
 from andon.host.interpreter import own_python
 from andon.host.state.user_folder import runs_folder, state_folder
@@ -71,11 +87,11 @@ class RayCluster:
         requests.refuse_unknown(submission)
         try:
             listed = self._ray.nodes()
-            nodes = self._nodes(listed)
+            nodes, _ = self._nodes(listed)
         except Unavailable as exc:
             raise NotSent(exc.reason, exc.hint) from exc
         self._refuse_impossible(submission, nodes)
-        node = answers.idle_node(listed, nodes, submission.job.request.least)
+        node = idle_node(listed, nodes, submission.job.request.least)
         for index in submission.indices or (None,):
             self._submit(self._body(submission, node, index))
         return submission_id(submission.label)
@@ -84,8 +100,9 @@ class RayCluster:
         listed = self._ray.nodes()
         found = [self._with_notes(job) for job in self._all(listed)]
         if any(job.state is JobState.WAITING for job in found):
+            nodes, readings = self._nodes(listed)
             why = partial(
-                answers.waiting_reason, nodes=self._nodes(listed), jobs=found, now=time.time()
+                waiting_reason, nodes=nodes, jobs=found, now=time.time(), readings=readings
             )
             found = [
                 replace(job, reason=why(job).text) if job.state is JobState.WAITING else job
@@ -127,7 +144,8 @@ class RayCluster:
     def nodes(self) -> Sequence[ClusterNode]:
         listed = self._ray.nodes()
         jobs = self._all(listed)
-        return [_with_users(node, jobs) for node in self._nodes(listed)]
+        nodes, readings = self._nodes(listed)
+        return [with_users(node, jobs, readings.get(node.name)) for node in nodes]
 
     def reasons(self, job: str) -> Sequence[ClusterReason]:
         listed = self._ray.nodes()
@@ -137,7 +155,8 @@ class RayCluster:
             raise Gone(f"Ray knows no job {job[:60]}")
         waiting = [one for one in found if one.state is JobState.WAITING]
         if waiting:
-            return [answers.waiting_reason(waiting[0], self._nodes(listed), jobs, time.time())]
+            nodes, readings = self._nodes(listed)
+            return [waiting_reason(waiting[0], nodes, jobs, time.time(), readings)]
         return [ClusterReason(one.reason) for one in found if one.reason][:1]
 
     def preview(self, submission: Submission) -> str:
@@ -149,16 +168,36 @@ class RayCluster:
     # Reading Ray.
 
     def _all(self, listed: object) -> list[ClusterJob]:
-        return answers.parse_jobs(self._ray.get(JOBS), answers.node_names(listed))
+        return answers.parse_jobs(self._ray.get(JOBS), node_names(listed))
 
-    def _nodes(self, listed: object) -> list[ClusterNode]:
+    def _nodes(self, listed: object) -> tuple[list[ClusterNode], Readings]:
+        """Returns the nodes, and what andon reads on those that report to a hub."""
         status: object = None
         summary: object = None
         with suppress(AndonError):  # an older Ray, or one whose readings are slow
             status = self._ray.get(STATUS)
         with suppress(AndonError):
             summary = self._ray.get(SUMMARY)
-        return answers.parse_nodes(listed, status, summary)
+        nodes = parse_nodes(listed, status, summary)
+        readings = self._readings(nodes, host_names(summary))
+        return [with_reading(node, readings.get(node.name)) for node in nodes], readings
+
+    def _readings(self, nodes: Sequence[ClusterNode], hosts: Mapping[str, str]) -> Readings:
+        server, rows = hub_rows(self._options.hub)
+        heard = {row.name: row for row in rows if row.heard}
+        found = {}
+        for node in nodes:
+            row = heard.get(node.name) or heard.get(hosts.get(node.name, ""))
+            if row is None or server is None:
+                continue
+            found[node.name] = reading_of(row)
+            if node.allocated and len(found) <= MOST_DETAILED:
+                with suppress(AndonError, ValueError):
+                    now = time.time()
+                    snapshot, past = node_details(server, row.name, now)
+                    idle = {uuid: idle_seconds(one, now) for uuid, one in past.items()}
+                    found[node.name] = reading_of(row, snapshot, idle)
+        return found
 
     def _of_array(self, job: str) -> list[str]:
         """Returns the elements of an array; none for a single job."""
@@ -212,11 +251,11 @@ class RayCluster:
     def _refuse_impossible(self, submission: Submission, nodes: Sequence[ClusterNode]) -> None:
         request = submission.job.request
         model = request.models[0] if request.models else None
-        why = answers.impossible(nodes, request.least, model)
+        why = impossible(nodes, request.least, model)
         if why is not None:
             most = max((node.gpus for node in nodes if node.usable), default=0)
             less = f"--gpus {most}, or a" if 0 < most < request.least else "a"
-            raise Invalid(why, hint=f"{less} placement over nodes from your own Ray program")
+            raise Conflict(why, hint=f"{less} placement over nodes from your own Ray program")
 
     def _body(self, submission: Submission, node: str | None, index: int | None) -> wire.Json:
         python, script = own_python(STANDALONE / "cluster_start.py")
@@ -233,10 +272,3 @@ class RayCluster:
     def _drop(self, job: str) -> None:
         if (old := self._outputs.pop(job, None)) is not None:
             old.close()
-
-
-def _with_users(node: ClusterNode, jobs: Sequence[ClusterJob]) -> ClusterNode:
-    """Adds which jobs have its GPUs."""
-    running = [j for j in jobs if j.state is JobState.RUNNING and j.gpus and j.where == node.name]
-    who = ", ".join(f"{job.id} ({job.gpus})" for job in running[:6])
-    return replace(node, note=who) if who and node.note is None else node

@@ -11,9 +11,12 @@ from msgspec import Struct
 from andon.host.files import OPEN, parse_uid, read
 from andon.host.processes.handles import ProcessHandle, stat_of
 from andon.host.rules.attribution import (
+    RAY_CONFIG,
+    RAY_JOB,
     ProcessMembership,
     belongs,
     describe,
+    ray_job,
     slurm_from_environment,
 )
 from andon.host.rules.proc_stat import ENDED, KERNEL_THREAD, parse_stamp, parse_stat
@@ -128,18 +131,22 @@ class ProcFolder:
 
     def belonging(self, pid: int) -> ProcessMembership:
         """Finds what a process belongs to from its cgroups; for Slurm also from its environment, if
-        this user may read it.
+        this user may read it, and for Ray from that and its title.
 
-        Slurm with proctrack/linuxproc leaves no trace in the cgroups.
+        Slurm with proctrack/linuxproc leaves no trace in the cgroups, Ray never does.
         """
         found = belongs(os.fsdecode(read(f"{self._proc}/{pid}/cgroup", 16384) or b""))
         if found.slurm is not None:
             return found
         content = read(f"{self._proc}/{pid}/environ", _ENVIRONMENT_BYTES) or b""
-        slurm = slurm_from_environment(slurm_variables(content))
-        if slurm is None:
+        variables = job_variables(content)
+        slurm = slurm_from_environment(variables)
+        words = split_command(read(f"{self._proc}/{pid}/cmdline", _COMMAND_BYTES) or b"")
+        ray = ray_job(words[0] if words else "", variables)
+        if slurm is None and ray is None:
             return found
-        return ProcessMembership(found.container, found.pod, slurm, found.unit, found.session)
+        where = found.container, found.pod, slurm, found.unit, found.session
+        return ProcessMembership(*where, ray)
 
     def use(self, pid: int) -> ProcessCounters | None:
         stat = parse_stat(read(f"{self._proc}/{pid}/stat", _STAT_BYTES) or b"")
@@ -208,9 +215,13 @@ def parse_hidepid(mounts: bytes, folder: str) -> bool:
     return hides
 
 
-def slurm_variables(content: bytes) -> Mapping[str, str]:
-    """The variables that identify a Slurm job; nothing else of the environment is kept."""
-    wanted = (b"SLURM_JOB_ID=", b"SLURM_STEP_ID=", b"SLURMD_NODENAME=")
+_RAY = (f"{RAY_JOB}=".encode(), f"{RAY_CONFIG}=".encode())
+
+
+def job_variables(content: bytes) -> Mapping[str, str]:
+    """The variables that identify a job of Slurm or Ray; nothing else of the environment is
+    kept."""
+    wanted = (b"SLURM_JOB_ID=", b"SLURM_STEP_ID=", b"SLURMD_NODENAME=", *_RAY)
     kept = [item for item in content.split(b"\0") if item.startswith(wanted)]
     return dict(os.fsdecode(item).split("=", 1) for item in kept)
 

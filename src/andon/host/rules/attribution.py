@@ -55,12 +55,16 @@ class ProcessMembership(Struct, frozen=True):
     slurm: SlurmStep | None = None
     unit: str | None = None  # a systemd unit that is neither a container nor a session
     session: str | None = None  # a login, or the terminal it was started in
+    ray: str | None = None  # a job of Ray, and the task or actor of a worker: `02000000.embed`
 
     @property
     def job(self) -> str | None:
-        """`slurm:42.0`, else `unit:jupyter.service`, else `session:3`: what can stop a process."""
+        """`slurm:42.0`, else `ray:02000000.embed`, else `unit:jupyter.service`, else `session:3`:
+        what can stop a process."""
         if self.slurm is not None:
             return f"slurm:{self.slurm}"
+        if self.ray is not None:
+            return f"ray:{self.ray}"
         if self.unit is not None:
             return f"unit:{self.unit}"
         return None if self.session is None else f"session:{self.session}"
@@ -116,6 +120,23 @@ def slurm_from_environment(variables: Mapping[str, str]) -> SlurmStep | None:
     return SlurmStep(job, _SLURM_STEPS.get(step, step) if step.isdecimal() else None)
 
 
+def ray_job(title: str, variables: Mapping[str, str]) -> str | None:
+    """Returns the job and what a worker does by its title: `ray::embed`, `ray::Model.predict`. A
+    worker that was started before its job does not know it; the command of a job has the id that
+    it was submitted with."""
+    number = variables.get(RAY_JOB, _NO_RAY_JOB)
+    known = number if _RAY_NUMBER.fullmatch(number) and number != _NO_RAY_JOB else ""
+    if title.startswith(RAY_TITLE):
+        does = title.removeprefix(RAY_TITLE)
+        return printable(f"{known}.{does}" if known else does)[:LONGEST_NAME] or None
+    found = _SUBMISSION.search(variables.get(RAY_CONFIG, ""))
+    return None if found is None else printable(found[1])[:LONGEST_NAME]
+
+
+RAY_TITLE, RAY_JOB, RAY_CONFIG = "ray::", "RAY_JOB_ID", "RAY_JOB_CONFIG_JSON_ENV_VAR"
+_NO_RAY_JOB = "ffffffff"
+_RAY_NUMBER = re.compile(r"[0-9a-f]{8}")
+_SUBMISSION = re.compile(r'"job_submission_id": ?"([^"\\]+)"')
 _HEX = re.compile(r"[0-9a-f]{64}")
 _RUNTIMES = {
     "docker": "docker",

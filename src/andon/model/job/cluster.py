@@ -123,3 +123,6 @@ class ClusterNode(Struct, frozen=True):
     temperature_celsius: Signed | None = None
     note: Text | None = None  # why it takes no jobs, or who leaves its GPUs idle
     missing: Texts = field(default_factory=dict)
+    busy: Count | None = None  # GPUs that really do something
+    read_by: Name | None = None  # who reads them, where that is not andon
+    who: Text | None = None  # who has its GPUs; None where the cluster shows that elsewhere

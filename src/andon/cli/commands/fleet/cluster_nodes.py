@@ -47,6 +47,8 @@ def show_cluster(choices: Choices, on: str | None, as_json: bool) -> int:
 
 def render_nodes(found: "Sequence[ClusterNode]", width: int) -> list[Text]:
     """One line per node."""
+    if any(one.who is not None for one in found):
+        return _promised(found, width)
     columns: list[TableColumn[ClusterNode]] = [
         TableColumn("NODE", lambda one: say(one.name), lead=True),
         TableColumn("GPUS", lambda one: say(f"{one.gpus} {one.model or ''}".strip()), elastic=8),
@@ -58,6 +60,36 @@ def render_nodes(found: "Sequence[ClusterNode]", width: int) -> list[Text]:
         TableColumn("STATE", _state, rank=1, elastic=12),
     ]
     return draw(columns, [TableRow(one) for one in found], width)
+
+
+def _promised(found: "Sequence[ClusterNode]", width: int) -> list[Text]:
+    """The nodes of a cluster that gives out GPUs without looking at them: what it promised, what is
+    really busy, and who has them; below, why a value is not known."""
+    columns: list[TableColumn[ClusterNode]] = [
+        TableColumn("NODE", lambda one: say(one.name), lead=True),
+        TableColumn("GPUS", lambda one: say(f"{one.gpus} {one.model or ''}".strip()), elastic=8),
+        TableColumn("PROMISED", lambda one: say(str(one.allocated)), right=True),
+        TableColumn("REALLY BUSY", _busy, right=True),
+        TableColumn("MEM", lambda one: _unit(one.memory_percent, "%"), rank=2, right=True),
+        TableColumn("WHO", _who, elastic=20),
+    ]
+    reasons = dict.fromkeys(
+        f"{one.name}: {one.missing['busy']}"
+        for one in found
+        if one.busy is None and "busy" in one.missing
+    )
+    return [*draw(columns, [TableRow(one) for one in found], width),
+            *(say(line, "dim") for line in reasons)]  # fmt: skip
+
+
+def _busy(one: "ClusterNode") -> Text:
+    if one.busy is None:
+        return say("n/a", "dim")
+    return say(str(one.busy)) + say(f" by {one.read_by}" if one.read_by else "", "dim")
+
+
+def _who(one: "ClusterNode") -> Text:
+    return say(one.who or "") if one.usable else _state(one)
 
 
 def _unit(value: float | None, unit: str) -> Text:

@@ -8,13 +8,12 @@ from typing import Final
 from msgspec.structs import replace
 
 from andon.clusters.kubernetes.rules.rooms import NodeLook, Room
+from andon.clusters.rules.idle import idle_devices, idle_seconds, load_of
 from andon.fleet.rules.states import NodeRow
 from andon.history.rules.series import Bucket
 from andon.model.device import DeviceStatus, Snapshot
 
 POD: Final = "k8s:"
-IDLE_SPAN_SECONDS: Final = 86_400.0
-"""How far back a GPU's last work is looked for."""
 
 
 def look_of(row: NodeRow) -> NodeLook:
@@ -28,11 +27,6 @@ def look_of(row: NodeRow) -> NodeLook:
         idle_gpus=row.idle,
         trouble=row.reason if row.heard else None,
     )
-
-
-def idle_devices(snapshot: Snapshot) -> list[DeviceStatus]:
-    """Returns the devices on which nothing runs."""
-    return [one for one in snapshot.devices if _load(one) == 0]
 
 
 def detailed(
@@ -52,7 +46,7 @@ def detailed(
     ]
     working, unknown = Counter[str](), 0
     for one in snapshot.devices:
-        if _load(one):
+        if load_of(one):
             pods = _pods(one, room)
             working.update(pods)
             unknown += not pods
@@ -67,20 +61,6 @@ def detailed(
         idle_seconds=min(known) if known and len(known) == len(idle) else None,
         idle_pods=() if unknown else tuple(pod for pod, count in left.items() if count > 0),
     )
-
-
-def idle_seconds(buckets: Sequence[Bucket], now: float) -> float | None:
-    """Returns for how long nothing ran; None if that is not known."""
-    known = [one for one in buckets if one.count]
-    if not known:
-        return None
-    busy = [one.until for one in known if one.max]
-    return max(0.0, now - (max(busy) if busy else known[0].since))
-
-
-def _load(status: DeviceStatus) -> float | None:
-    whole = status.device.parent is None and status.answered
-    return status.sample.utilization_percent if whole and status.sample is not None else None
 
 
 def _pods(status: DeviceStatus, room: Room) -> set[str]:

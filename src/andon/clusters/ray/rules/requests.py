@@ -28,6 +28,7 @@ class RayOptions(Struct, frozen=True):
     address: str = ""  # of the dashboard; empty: RAY_API_SERVER_ADDRESS, else RAY_ADDRESS
     andon: str = ""  # "pip": Ray installs andon for each job; else the job's own environment has it
     runtime_env: Mapping[str, Any] = {}
+    hub: str = ""  # the andon hub that its nodes report to; empty: this machine's server
     logs: str = ""  # where notes about jobs are; empty: in the state folder
 
 

@@ -1,0 +1,192 @@
+"""Ray's nodes as its dashboard lists them: what they have, what is promised, what Ray reads there;
+which of them can meet a request."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from andon.model.job.cluster import ClusterNode
+from andon.model.utilisation import ZERO_READING
+from andon.units import human_seconds
+
+BUSY_PERCENT: Final = 5.0
+"""Below this a GPU is idle."""
+NOT_MEASURED: Final = "Ray counts GPUs; its node has no readings of them"
+SILENT_SECONDS: Final = 8.0
+"""Nodes report every 2.5 s, and later where their machine is full."""
+_TYPE: Final = "accelerator_type:"
+
+
+def parse_nodes(listed: object, status: object, summary: object) -> list[ClusterNode]:
+    """Returns the machines with GPUs: those of Ray's list, how many of their GPUs are given to
+    work, and what Ray's own readings say of them."""
+    used, readings, silent = _usage(status), _readings(summary), _silent(summary)
+    found = []
+    for row in node_rows(listed):
+        total = _whole(_inner(row, "resources_total").get("GPU"))
+        if not total:
+            continue
+        lasted = silent.get(str(row.get("node_id")))
+        alive = row.get("state") == "ALIVE" and lasted is None
+        note = str(row.get("state_message") or "")[:200] or None
+        if lasted is not None and row.get("state") == "ALIVE":
+            note = f"it last reported {human_seconds(lasted)} ago; Ray still counts on it"
+        taken = min(total, math.ceil(used.get(str(row.get("node_id")), 0.0)))
+        values = readings.get(str(row.get("node_id")), {})
+        missing = {} if values else dict.fromkeys(("utilization_percent", "busy"), NOT_MEASURED)
+        found.append(
+            ClusterNode(
+                name=node_name(row),
+                state="ready" if alive else "dead" if row.get("state") != "ALIVE" else "silent",
+                usable=alive,
+                gpus=total,
+                allocated=taken if alive else 0,
+                free=total - taken if alive else 0,
+                model=_model(_inner(row, "resources_total")),
+                utilization_percent=values.get("utilization"),
+                memory_percent=values.get("memory"),
+                note=None if alive else note,
+                busy=None if "busy" not in values else int(values["busy"]),
+                read_by="Ray" if values else None,
+                who="",
+                missing=missing,
+            )
+        )
+    return sorted(found, key=lambda node: node.name)
+
+
+def node_rows(value: object) -> list[Mapping[str, Any]]:
+    """Returns the rows of a list of Ray's state interface."""
+    for name in ("data", "result", "result"):
+        value = value.get(name) if isinstance(value, dict) else None
+    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+
+
+def node_name(row: Mapping[str, Any]) -> str:
+    return str(row.get("node_name") or row.get("node_ip") or row.get("node_id") or "node")[:100]
+
+
+def node_names(listed: object) -> dict[str, str]:
+    """Returns the name of each node by its id; of two that have the same, with a part of it."""
+    rows = node_rows(listed)
+    names = [node_name(row) for row in rows]
+    return {
+        str(row.get("node_id")): name
+        if names.count(name) == 1
+        else f"{name} ({row['node_id'][:6]})"
+        for row, name in zip(rows, names, strict=True)
+        if isinstance(row.get("node_id"), str)
+    }
+
+
+def impossible(nodes: Sequence[ClusterNode], gpus: int, model: str | None) -> str | None:
+    """Returns why a request can never be met; Ray itself would let it wait without a word."""
+    usable = [node for node in nodes if node.usable]
+    if not usable:
+        return "Ray has no node with a GPU"
+    if model is not None:
+        kinds = sorted({node.model for node in usable if node.model})
+        usable = [node for node in usable if node.model == model]
+        if not usable:
+            return f"no Ray node has a {model}: there are {', '.join(kinds) or 'no models known'}"
+    largest = max(usable, key=lambda node: node.gpus)
+    if gpus > largest.gpus:
+        return f"no Ray node has {gpus} GPUs: the largest has {largest.gpus} ({largest.name})"
+    return None
+
+
+def idle_node(listed: object, nodes: Sequence[ClusterNode], gpus: int) -> str | None:
+    """Returns the address of the node with the most free GPUs if its GPUs are known to be idle;
+    None leaves the choice to Ray."""
+    fit = [
+        node for node in nodes
+        if node.usable and node.free >= gpus and node.utilization_percent is not None
+        and node.utilization_percent < BUSY_PERCENT
+    ]  # fmt: skip
+    if not fit:
+        return None
+    best = max(fit, key=lambda node: node.free).name
+    found = [row.get("node_ip") for row in node_rows(listed) if node_name(row) == best]
+    return str(found[0]) if len(found) == 1 else None
+
+
+def _usage(status: object) -> dict[str, float]:
+    """Returns how many GPUs of each node are given to work."""
+    for name in ("data", "clusterStatus", "loadMetricsReport", "usageByNode"):
+        status = status.get(name) if isinstance(status, dict) else None
+    found = {}
+    for node, usage in (status if isinstance(status, dict) else {}).items():
+        pair = usage.get("GPU") if isinstance(usage, dict) else None
+        if isinstance(pair, list) and pair and (value := number_of(pair[0])) is not None:
+            found[str(node)] = value
+    return found
+
+
+def _readings(summary: object) -> dict[str, dict[str, float]]:
+    """Returns the means of each node's GPUs, as Ray's agent there has read them."""
+    rows = _inner(_inner(summary, "data"), "summary", list)
+    found = {}
+    for row in rows if isinstance(rows, list) else []:
+        node, gpus = _inner(row, "raylet").get("nodeId"), _inner(row, "gpus", list)
+        busy = [
+            v for one in gpus if (v := number_of(_inner_value(one, "utilizationGpu"))) is not None
+        ]
+        memory = [
+            100.0 * used / total
+            for one in gpus
+            if (used := number_of(_inner_value(one, "memoryUsed"))) is not None
+            and (total := number_of(_inner_value(one, "memoryTotal")))
+        ]
+        if isinstance(node, str) and busy:
+            found[node] = {
+                "utilization": min(100.0, sum(busy) / len(busy)),
+                "busy": sum(value > ZERO_READING for value in busy),
+            }
+            if memory:
+                found[node]["memory"] = min(100.0, sum(memory) / len(memory))
+    return found
+
+
+def _silent(summary: object) -> dict[str, float]:
+    """Returns for how long nodes have not reported, of those that are late: by the clock of the
+    node that reported last. Ray itself takes a quarter of a minute to notice."""
+    found = {}
+    for row in _inner(_inner(summary, "data"), "summary", list):
+        node, at = _inner(row, "raylet").get("nodeId"), number_of(_inner_value(row, "now"))
+        if isinstance(node, str) and at is not None:
+            found[node] = at
+    newest = max(found.values(), default=0.0)
+    return {node: newest - at for node, at in found.items() if newest - at > SILENT_SECONDS}
+
+
+def host_names(summary: object) -> dict[str, str]:
+    """Returns the name of each node's machine, which is its own name for andon there."""
+    rows = _inner(_inner(summary, "data"), "summary", list)
+    pairs = ((_inner(row, "raylet").get("nodeName"), _inner_value(row, "hostname")) for row in rows)
+    return {str(name): str(host) for name, host in pairs if name and host}
+
+
+def _inner(value: object, name: str, kind: type = dict) -> Any:
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, kind) else kind()
+
+
+def _inner_value(value: object, name: str) -> object:
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def _model(resources: Mapping[str, Any]) -> str | None:
+    names = [name.removeprefix(_TYPE) for name in resources if name.startswith(_TYPE)]
+    return names[0][:60] if names else None
+
+
+def number_of(value: object) -> float | None:
+    try:
+        found = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return found if math.isfinite(found) and found >= 0 and not isinstance(value, bool) else None
+
+
+def _whole(value: object) -> int:
+    return int(number_of(value) or 0)
