@@ -32,6 +32,10 @@ GPUS = {
 }
 
 
+def opened(url: str, seconds: float = 30.0) -> RayCluster:
+    return RayCluster(ClusterSettings("ray", "ray", seconds, {"address": url}))
+
+
 class RealRay:
     """A head with two GPUs and a node with four, which a stand-in driver has. Both are on this
     machine: each calls itself by its own name, and they share state folder and lease book."""
@@ -132,7 +136,7 @@ def own_state(ray: RealRay, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setenv(name, value)
     yield
     with suppress(AndonError):
-        cluster = RayCluster(ClusterSettings("ray", "ray", 30.0, {"address": ray.url}))
+        cluster = opened(ray.url)
         left = [one.id for one in cluster.jobs(0.0) if not one.state.is_settled]
         cluster.cancel(left)
         ray.until(lambda: not any(one.allocated for one in cluster.nodes()), "free GPUs")
