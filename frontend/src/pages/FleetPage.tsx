@@ -103,6 +103,7 @@ function Narrow({ rows, query, found }: { rows: NodeRow[]; query: URLSearchParam
 function Choice({ field, rows, query }: { field: Field; rows: NodeRow[]; query: URLSearchParams }) {
   const now = query.get(field) ?? "";
   const all = useMemo(() => [...new Set([...choices(rows, field), now].filter(Boolean))], [rows, field, now]);
+  if (!all.length) return null;
   return (
     <label>
       {field}{" "}
