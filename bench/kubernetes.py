@@ -17,16 +17,20 @@ from pathlib import Path
 
 from tests.integration.serving import make_certificate
 from tests.standin.kubernetes.standin import GPU, KubernetesStandin, write_kubeconfig
+from tests.support.kubelet_socket import KubeletSocket
 
 from andon.clusters.kubernetes import KubernetesCluster, transport
-from andon.clusters.kubernetes.listing import list_all
+from andon.clusters.kubernetes.listing import PAGE, list_all
 from andon.clusters.kubernetes.rules.objects import ApiPod, KubernetesNode
 from andon.clusters.kubernetes.rules.rooms import NodeLook, placement, rooms_of
 from andon.clusters.kubernetes.transport import InsideTransport
+from andon.host.pod_resources import KUBELET_SOCKET, PodDevices
+from andon.host.rules.pod_resources import PodHolder
 from andon.jobs.rules.best_nodes import IdleLimits
+from andon.model.device import Device, DeviceStatus, State
 from andon.settings.clusters import ClusterSettings
 
-ROUNDS = 5
+ROUNDS, DESCRIBED = 5, 10
 
 
 def main() -> None:
@@ -69,8 +73,9 @@ def _measure(
         placement(rooms, looks, 2, GPU, IdleLimits())
         taken.append(time.perf_counter() - began)
     _say("the best of them chosen", min(taken) * 1000, 10.0, "ms")
+    _kubelet(max(45.0, options.seconds), folder)
     _follow(options.seconds, folder, port, server)
-    _kubectl(folder, certificate, port)
+    _kubectl(folder, certificate, port, options.pods)
 
 
 def _follow(seconds: float, folder: Path, port: int, server: Connection) -> None:
@@ -96,7 +101,44 @@ def _follow(seconds: float, folder: Path, port: int, server: Connection) -> None
     _say("  lists meanwhile", asked, 0, "")
 
 
-def _kubectl(folder: Path, certificate: Path, port: int) -> None:
+def _kubelet(seconds: float, folder: Path) -> None:
+    """Asks a kubelet with 110 pods as an agent does, and marks eight devices each second."""
+    ours, theirs = multiprocessing.get_context("spawn").Pipe()
+    path = folder / KUBELET_SOCKET
+    kubelet = multiprocessing.get_context("spawn").Process(
+        target=_serve_kubelet, args=(theirs, path), daemon=True
+    )
+    kubelet.start()
+    ours.recv()
+    gpus = [Device(f"GPU-{place}", place, "sim", "H100") for place in range(8)]
+    rows = tuple(DeviceStatus(one, State.OK, 0.0) for one in gpus)
+    pods, resident = PodDevices(folder), _rss()
+    pods.start()
+    while not any(one.pods for one in pods.marked(rows)):
+        time.sleep(0.1)
+    spent, began = time.process_time(), time.monotonic()
+    while time.monotonic() - began < seconds:
+        time.sleep(1.0)
+        pods.marked(rows)
+    share = 100 * (time.process_time() - spent) / (time.monotonic() - began)
+    pods.close()
+    ours.send("end")
+    kubelet.join(10)
+    _say("an agent with pod resources", share, 0.02, "% of a core more")
+    _say("  memory more than before", _rss() - resident, None, "MB")
+
+
+def _serve_kubelet(pipe: Connection, path: Path) -> None:
+    kubelet = KubeletSocket(path)
+    kubelet.holders = [
+        PodHolder("team", f"pod-{place}", "main", (f"GPU-{place}",)) for place in range(110)
+    ]
+    pipe.send("ready")
+    pipe.recv()
+    kubelet.close()
+
+
+def _kubectl(folder: Path, certificate: Path, port: int, pods: int) -> None:
     config = write_kubeconfig(folder / "config", f"https://127.0.0.1:{port}", certificate)
     (folder / "andon.toml").write_text('[clusters.k8s]\nkind = "k8s"\ntimeout = 120\n')
     env = {**os.environ, "KUBECONFIG": str(config), "ANDON_CONFIG": str(folder / "andon.toml"),
@@ -106,14 +148,17 @@ def _kubectl(folder: Path, certificate: Path, port: int) -> None:
     andon = [sys.executable, "-m", "andon.cli", "nodes", "--on", "k8s"]
     subprocess.run(andon, env=env, check=True, capture_output=True)
     whole, began = time.monotonic() - began, time.monotonic()
-    paths = ["/api/v1/nodes?limit=1000"]
-    paths += [f"/api/v1/pods?limit=1000&continue={1000 * page}.1" if page else
-              "/api/v1/pods?limit=1000" for page in range(10)]  # fmt: skip
-    for path in paths:
-        subprocess.run(["kubectl", "get", "--raw", path], env=env, capture_output=True)
+    for path in ("nodes", *(f"pods?limit={PAGE}&continue={at}.1" for at in range(0, pods, PAGE))):
+        words = ["kubectl", "get", "--raw", f"/api/v1/{path.removesuffix('&continue=0.1')}"]
+        subprocess.run(words, env=env, check=True, capture_output=True)
     own = time.monotonic() - began
     _say("andon nodes --on k8s by kubectl", whole, None, "s")
-    _say("  beyond kubectl's own requests", whole - own, 1.0, "s")
+    _say("  beyond the same requests by kubectl alone", whole - own, 1.0, "s")
+    began = time.monotonic()
+    few = [f"n{place:03}" for place in range(DESCRIBED)]
+    subprocess.run(["kubectl", "describe", "nodes", *few], env=env, check=True, capture_output=True)
+    took = time.monotonic() - began
+    _say(f"kubectl describe nodes, {DESCRIBED} of them: it asks for each one's", took, None, "s")
 
 
 def _serve(pipe: Connection, certificate: Path, nodes: int, pods: int) -> None:

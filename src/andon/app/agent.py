@@ -15,7 +15,7 @@ from andon.app.pod_runs import PodRuns
 from andon.app.runs import recording
 from andon.app.sampler import open_sampler
 from andon.app.uplink import hub_link, open_uplink, past_sender, report_sources
-from andon.host.pod_resources import KUBELET_SOCKET, PodDevices, can_ask_kubelet
+from andon.host.pod_resources import PodDevices, can_ask_kubelet
 from andon.host.state import server_file
 from andon.host.state.node_folder import open_node_folder
 from andon.sampling.snapshot_feed import SnapshotFeed
@@ -44,10 +44,9 @@ def report_to(
         feed = SnapshotFeed(session, settings, sampler.costs, sampler.reader_pids)
         stack.callback(feed.close)
         feed.wait_for_first(settings.deadline_seconds + FIRST_SNAPSHOT_SECONDS)
-        kubelet = Path(settings.root) / KUBELET_SOCKET
-        if can_ask_kubelet(kubelet):
+        if can_ask_kubelet(root := Path(settings.root)):
             record = recording(settings, sampler, direct=True)
-            pods, runs = PodDevices(kubelet), PodRuns(record, feed.latest)
+            pods, runs = PodDevices(root), PodRuns(record, feed.latest)
             sampler.mark_by(pods.marked)
             pods.listen(runs)
             pods.start()

@@ -2,10 +2,10 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from andon.errors import Unavailable
 from andon.failures.retrying import Retrying, RetryTexts
@@ -20,7 +20,10 @@ log = logging.getLogger("andon.pods")
 KUBELET_SOCKET: Final = "var/lib/kubelet/pod-resources/kubelet.sock"
 """Below the root of the file system."""
 METHOD: Final = "/v1.PodResourcesLister/List"
-EVERY_SECONDS: Final = 5.0
+LOGS: Final = "var/log/containers"
+"""Has an entry for every container of the node: it changes when one begins."""
+EVERY_SECONDS, LOOK_SECONDS = 15.0, 2.0
+"""How often the kubelet is asked, and whether a container has begun since."""
 TIMEOUT_SECONDS: Final = 3.0
 TEXTS: Final = RetryTexts(
     lambda reason: f"pods cannot be named by the kubelet: {reason}",
@@ -31,18 +34,17 @@ Listen = Callable[[Sequence[PodHolder]], None]
 
 
 class PodDevices:
-    """Asks the kubelet every five seconds, in a thread; who asks it gets the last answer at once.
-    A kubelet that restarts is asked again: meanwhile nobody is named."""
+    """Asks the kubelet every 15 seconds and when a container begins, in a thread; who wants to know
+    gets the last answer at once. While the kubelet is away nobody is named."""
 
-    def __init__(self, path: Path, every_seconds: float = EVERY_SECONDS) -> None:
-        self._path, self._every = path, every_seconds
-        self._channel: Any = None
-        self._found: tuple[PodHolder, ...] = ()
+    def __init__(self, root: Path, every_seconds: float = EVERY_SECONDS) -> None:
+        self._path, self._logs, self._every = root / KUBELET_SOCKET, root / LOGS, every_seconds
+        self._answer, self._found = b"", tuple[PodHolder, ...]()
         self._marked: tuple[object, list[Device]] = (None, [])
         self._places = dict[str, tuple[str, ...]]()
         self._listeners = list[Listen]()
         self._over = threading.Event()
-        back_off = BackOff(every_seconds, 2 * every_seconds, at_once=0)
+        back_off = BackOff(every_seconds, every_seconds, at_once=0)
         self._retrying = Retrying(log.warning, TEXTS, _translated, back_off)
         self._thread = threading.Thread(target=self._run, name="pods", daemon=True)
 
@@ -71,45 +73,46 @@ class PodDevices:
 
     def _run(self) -> None:
         while not self._over.is_set():
-            if self._retrying.attempt(self._look) is None:
+            began = self._begun()
+            if self._retrying.attempt(self._ask) is None:
                 self._retrying.succeeded()
-                self._over.wait(self._every)
             else:
-                self._found = ()
-                self._forget()
-                self._retrying.pause(self._over)
-        self._forget()
+                self._answer, self._found = b"", ()
+            due = time.monotonic() + self._every
+            while time.monotonic() < due and began == self._begun():
+                if self._over.wait(min(LOOK_SECONDS, self._every)):
+                    return
 
-    def _look(self) -> None:
+    def _begun(self) -> float:
+        """Returns when the last container began here, as far as that is seen."""
+        try:
+            return self._logs.stat().st_mtime
+        except OSError:
+            return 0.0
+
+    def _ask(self) -> None:
+        """Asks once. A channel that stays open costs more than a new one."""
         import grpc
 
-        if self._channel is None:
-            self._channel = grpc.insecure_channel(f"unix://{self._path}")
-        ask = self._channel.unary_unary(METHOD)
         try:
-            found = listed_containers(ask(b"", timeout=TIMEOUT_SECONDS))
+            with grpc.insecure_channel(f"unix://{self._path}") as channel:
+                answer = channel.unary_unary(METHOD)(b"", timeout=TIMEOUT_SECONDS)
+            if answer != self._answer:
+                self._answer, self._found = answer, tuple(listed_containers(answer))
         except grpc.RpcError as exc:
             said = exc.details() if isinstance(exc, grpc.Call) else str(exc)
             raise Unavailable(f"{self._path}: {said}"[:300]) from exc
         except ValueError as exc:
             raise Unavailable(f"{self._path} answers something else: {exc}") from exc
-        if tuple(found) != self._found:
-            self._found = tuple(found)
         for listener in self._listeners:
             listener(self._found)
 
-    def _forget(self) -> None:
-        if self._channel is not None:
-            with suppress(Exception):
-                self._channel.close()
-            self._channel = None
 
-
-def can_ask_kubelet(path: Path) -> bool:
+def can_ask_kubelet(root: Path) -> bool:
     """Whether there is a kubelet here, and what is needed to ask it (the extra `k8s`)."""
     from importlib.util import find_spec
 
-    return path.parent.is_dir() and find_spec("grpc") is not None
+    return (root / KUBELET_SOCKET).parent.is_dir() and find_spec("grpc") is not None
 
 
 def _translated(exc: Exception) -> Unavailable:

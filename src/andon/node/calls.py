@@ -93,6 +93,7 @@ class TimedConnection(HTTPConnection):
         if self._pin is not None:
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         plain.settimeout(left(self.deadline))
+        plain.getpeername()  # of one that is reset already, ssl would leave the socket open
         made = context.wrap_socket(plain, server_hostname=self.host)
         assert isinstance(made, _TimedTLSSocket)
         if self._pin is not None and fingerprint(made.getpeercert(True) or b"") != self._pin:

@@ -4,6 +4,7 @@ The kubelet is a server of grpcio on a socket; the devices are simulated.
 """
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from andon.app.pod_runs import ENDED, UNSEEN, PodRuns
 from andon.app.runs import recording
 from andon.app.sampler import open_sampler
 from andon.app.settings import load_settings
-from andon.host.pod_resources import PodDevices, can_ask_kubelet
+from andon.host import pod_resources
+from andon.host.pod_resources import KUBELET_SOCKET, PodDevices, can_ask_kubelet
 from andon.host.rules.pod_resources import PodHolder
 from andon.host.state.user_folder import runs_folder
 from andon.model.run.record import RunEnd, RunState
@@ -29,7 +31,7 @@ EVERY_SECONDS = 0.05
 
 @pytest.fixture
 def kubelet(tmp_path: Path) -> Iterator[KubeletSocket]:
-    found = KubeletSocket(tmp_path / "kubelet" / "kubelet.sock")
+    found = KubeletSocket(tmp_path / KUBELET_SOCKET)
     yield found
     found.close()
 
@@ -41,8 +43,8 @@ def sampler(state_folder: Path) -> Iterator[Sampler]:
 
 
 @pytest.fixture
-def pods(kubelet: KubeletSocket, sampler: Sampler) -> Iterator[PodDevices]:
-    found = PodDevices(kubelet.path, EVERY_SECONDS)
+def pods(kubelet: KubeletSocket, sampler: Sampler, tmp_path: Path) -> Iterator[PodDevices]:
+    found = PodDevices(tmp_path, EVERY_SECONDS)
     sampler.mark_by(found.marked)
     yield found
     found.close()
@@ -53,12 +55,12 @@ def _pods(sampler: Sampler) -> list[tuple[str, ...]]:
 
 
 def test_pods_are_named_without_a_process_and_again_after_the_socket_was_gone(
-    kubelet: KubeletSocket, sampler: Sampler, pods: PodDevices
+    kubelet: KubeletSocket, sampler: Sampler, pods: PodDevices, tmp_path: Path
 ) -> None:
     first, _ = [one.device.uuid for one in sampler.once().devices]
     kubelet.holders = [PodHolder("team-a", "notebook-7", "jupyter", (first,))]
     named = [("team-a/notebook-7/jupyter",), ()]
-    assert can_ask_kubelet(kubelet.path)
+    assert can_ask_kubelet(tmp_path)
     assert _pods(sampler) == [(), ()]
     pods.start()
     wait_for(lambda: _pods(sampler) == named)
@@ -70,6 +72,21 @@ def test_pods_are_named_without_a_process_and_again_after_the_socket_was_gone(
     wait_for(lambda: _pods(sampler) == [(), ()])
     kubelet.raw = None
     wait_for(lambda: _pods(sampler) == named)
+
+
+def test_a_container_that_begins_is_noticed_at_once(
+    kubelet: KubeletSocket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pod_resources, "LOOK_SECONDS", EVERY_SECONDS)
+    logs = tmp_path / pod_resources.LOGS
+    logs.mkdir(parents=True)
+    pods = PodDevices(tmp_path, every_seconds=3600.0)
+    pods.start()
+    wait_for(lambda: kubelet.asked == 1)
+    (logs / "a.log").touch()
+    os.utime(logs, (1, 1))  # its time is coarse
+    wait_for(lambda: kubelet.asked == 2)
+    pods.close()
 
 
 def test_a_job_is_recorded_from_outside_while_its_pod_has_devices(

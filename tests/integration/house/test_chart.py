@@ -16,8 +16,10 @@ VERSIONS = [f"1.{minor}" for minor in range(25, 38)]
 EVERY = {
     "image": "registry.example/andon:1", "jobsNamespace": "team", "people": ["researchers"],
     "agent": {"nodeSelector": {"gpu": "yes"}, "runtimeClassName": "nvidia",
-              "tokensSecret": "tokens", "tolerations": [{"key": "gpu", "operator": "Exists"}]},
-    "hub": {"replicas": 2, "secret": "hub", "tlsSecret": "tls", "url": "https://hub:26366",
+              "tokensSecret": "tokens", "kubeletPath": "/data/kubelet",
+              "tolerations": [{"key": "gpu", "operator": "Exists"}]},
+    "hub": {"replicas": 2, "databaseSecret": "pg", "tokenSecret": "hub", "tlsSecret": "tls",
+            "url": "https://hub:26366",
             "allowedNamespaces": [{"matchLabels": {"team": "a"}}]},
 }  # fmt: skip
 NONE = {"agent": {"nodeSelector": {}, "tolerations": []},

@@ -1,5 +1,6 @@
 """Faults of Kubernetes' API: lists and watches that expire or are cut, refusals, what others do."""
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +12,17 @@ import andon
 from andon.clusters.kubernetes import KubernetesCluster, listing, transport
 from andon.clusters.kubernetes import cluster as cluster_module
 from andon.clusters.kubernetes.listing import FollowedList, list_all
+from andon.clusters.kubernetes.records import NO_HUB
 from andon.clusters.kubernetes.rules.objects import ApiPod, ListOf
 from andon.clusters.kubernetes.rules.rooms import NodeLook
 from andon.clusters.kubernetes.transport import InsideTransport
 from andon.errors import Denied, Gone, Invalid, Unavailable
+from andon.host.state.user_folder import runs_folder
+from andon.jobs.clusters import pages
+from andon.jobs.clusters.asking import OpenCluster
+from andon.jobs.clusters.notes import submit_once
+from andon.jobs.clusters.pages import listed as listing_of
+from andon.jobs.clusters.pages import pages_now
 from andon.model.job import JobState
 from andon.model.job.cluster import Submission
 from andon.model.job.device_request import DeviceRequest
@@ -25,6 +33,7 @@ from tests.integration.parts import wait_until
 from tests.integration.serving import make_certificate
 from tests.standin.kubernetes.objects import now
 from tests.standin.kubernetes.standin import KubernetesStandin
+from tests.support.replaced import answers, constants
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -70,7 +79,7 @@ def played(certificate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     standin = KubernetesStandin(controlled=False, certificate=certificate)
     standin.node("g1", 4)
     account = standin.account(tmp_path, certificate)
-    monkeypatch.setattr(transport, "ACCOUNT", account)
+    constants(monkeypatch, transport, ACCOUNT=account)
     monkeypatch.setenv(transport.HOST, "127.0.0.1")
     monkeypatch.setenv(transport.PORT, standin.api.url.rpartition(":")[2])
     yield Played(standin, account)
@@ -80,7 +89,7 @@ def played(certificate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_a_long_list_is_paged_and_begun_again_when_a_page_expires(
     played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "PAGE", 2)
+    constants(monkeypatch, listing, PAGE=2)
     for place in range(5):
         played.standin.pod(f"p{place}", "g1", 0)
     played.api.faults.expire_pages = 1
@@ -109,6 +118,28 @@ def test_a_list_is_asked_for_once_and_then_watched(played: Played) -> None:
     assert played.objects.lists == lists + 1
 
 
+def test_a_list_that_a_watch_overtook_brings_nothing_back_and_drops_nothing(
+    played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pods = FollowedList(played.transport, PODS, ApiPod)
+    played.standin.pod("old", "g1", 1)
+    played.names(pods)
+    played.names(pods)
+    ask = listing.list_all
+
+    def overtaken(*given: Any, **query: Any) -> Any:
+        answer = ask(*given, **query)
+        played.objects.remove("pods", "default", "old")
+        played.standin.pod("new", "g1", 1)
+        wait_until(lambda: [one.metadata.name for one in pods._objects.values()] == ["new"], "both")
+        return answer
+
+    monkeypatch.setattr(listing, "list_all", overtaken)
+    pods.forget()
+    assert played.names(pods) == ["new"]
+    assert played.names(pods) == ["new"]
+
+
 @pytest.mark.parametrize("after", [1, 2, 3])
 def test_a_watch_that_is_cut_at_any_event_loses_nothing(played: Played, after: int) -> None:
     pods = FollowedList(played.transport, PODS, ApiPod)
@@ -135,6 +166,52 @@ def test_too_many_requests_are_waited_for_within_the_limit(played: Played) -> No
     with played.api.fault(busy=99), pytest.raises(Unavailable) as caught:
         played.cluster.jobs(0.0)
     assert "too many requests" in caught.value.reason
+
+
+def test_a_minute_of_429_leaves_the_last_list_and_the_next_question_works(
+    played: Played, state_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command asks for seconds, not for the minute; what it last knew stays, with a line."""
+    job = played.submit()
+    opened = OpenCluster("k8s", 3.0, lambda: played.cluster)
+    assert [one.id for one in pages_now([opened])[0].jobs] == [job]
+    with played.api.fault(busy=10_000):
+        monkeypatch.setattr(pages, "is_fresh", lambda *_: False)
+        (page,) = pages_now([opened])
+        assert [one.id for one in page.jobs] == [job]
+        assert "too many requests" in (page.trouble or "")
+        with pytest.raises(Unavailable):  # and nothing is sent
+            played.submit("t2")
+    assert [one["metadata"]["name"] for one in played.objects.select("jobs")] == ["andon-t1"]
+    (page,) = pages_now([opened])
+    assert page.trouble is None
+
+
+def test_a_job_whose_time_to_live_ran_out_before_anyone_looked_is_lost_and_its_record_stays(
+    played: Played, state_folder: Path
+) -> None:
+    spec = JobSpec(1, "x", ("true",), "/", DeviceRequest(), time.time())
+    jobs = []
+    for label in ("seen", "unseen"):
+        jobs.append(submit_once("k8s", played.cluster, Submission(label, spec)))
+        ended = {"exitCode": 3, "startedAt": now(), "finishedAt": now()}
+        main = {"name": "main", "state": {"terminated": ended}}
+        played.made_pod(jobs[-1], phase="Failed", containerStatuses=[main])
+        job = played.objects.get("jobs", "default", f"andon-{label}")
+        job["status"] = {"conditions": [{"type": "Failed", "status": "True"}]}
+        played.objects.replace("jobs", job, status=True)
+        if label == "seen":
+            assert played.state(jobs[0])[0] is JobState.FAILED
+        played.objects.remove("jobs", "default", f"andon-{label}")
+        played.objects.remove("pods", "default", f"andon-{label}-p")
+    listed = listing_of(pages_now([OpenCluster("k8s", 3.0, lambda: played.cluster)]), time.time())
+    assert [view.state for view in listed.views] == [JobState.LOST] * 2
+    assert {view.reason for view in listed.views} == {
+        "k8s no longer knows it: how it ended is not known"
+    }
+    (record,) = runs_folder().glob("*.jsonl")
+    last = json.loads(record.read_text().splitlines()[-1])
+    assert (last["exit_code"], last["state"], last["no_samples_reason"]) == (3, "failed", NO_HUB)
 
 
 def test_a_token_that_was_rotated_is_read_again(played: Played) -> None:
@@ -256,7 +333,7 @@ def test_the_kept_functions_see_the_cluster_and_deploy_to_it(
 ) -> None:
     played.standin.node("g2", 8)
     looks = {"g1": NodeLook(1.0, 5.0, 5.0), "g2": NodeLook(1.0, 80.0, 5.0)}
-    monkeypatch.setattr(cluster_module, "hub_looks", lambda *_: looks)
+    answers(monkeypatch, cluster_module, "hub_looks", looks)
     first, second = andon.get_cluster_gpu_status()
     assert (first.name, first.gpus, first.free, first.utilization_percent) == ("g1", 4, 4, 5.0)
     assert second.utilization_percent == 80.0

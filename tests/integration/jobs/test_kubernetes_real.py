@@ -14,6 +14,7 @@ from andon.testing.cluster_contract import ClusterContract
 from tests.integration.parts import wait_until
 from tests.integration.serving import make_certificate
 from tests.standin.kubernetes.real import RealKubernetes
+from tests.support.replaced import constants
 
 pytestmark = [pytest.mark.long, pytest.mark.kubernetes, pytest.mark.timeout(600)]
 SETTINGS = ClusterSettings("k8s", "k8s", 10.0, {"image": "busybox"})
@@ -52,7 +53,7 @@ class TestRealKubernetes(ClusterContract):
         files = {"token": "secret", "namespace": "default", "ca.crt": certificate.read_text()}
         for name, text in files.items():
             (tmp_path / name).write_text(text)
-        monkeypatch.setattr(transport, "ACCOUNT", tmp_path)
+        constants(monkeypatch, transport, ACCOUNT=tmp_path)
         monkeypatch.setenv(transport.HOST, "127.0.0.1")
         monkeypatch.setenv(transport.PORT, str(real.port))
         yield lambda: KubernetesCluster(SETTINGS)

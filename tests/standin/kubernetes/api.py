@@ -141,6 +141,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _act(self, method: str, body: bytes) -> None:
         place = urlsplit(self.path)
+        if method == "GET" and (known := discovery(place.path.strip("/"))) is not None:
+            self._json(200, known)
+            return
         query = {name: values[-1] for name, values in parse_qs(place.query).items()}
         plural, namespace, name, below = _route(place.path)
         objects = self.api.objects
@@ -274,6 +277,29 @@ class _Handler(BaseHTTPRequestHandler):
     def _end(self) -> None:
         with suppress(OSError):
             self.wfile.write(b"0\r\n\r\n")
+
+
+def discovery(path: str) -> Object | None:
+    """Returns what tells a client which kinds there are; None for any other path."""
+    groups = sorted({group for group, _ in KINDS.values() if "/" in group})
+    if path == "version":
+        return {"major": "1", "minor": "20", "gitVersion": "v1.20.2"}
+    if path == "api":
+        return {"kind": "APIVersions", "versions": ["v1"]}
+    if path == "apis":
+        named = [{"groupVersion": one, "version": one.partition("/")[2]} for one in groups]
+        rows = [{"name": one["groupVersion"].partition("/")[0], "versions": [one],
+                 "preferredVersion": one} for one in named]  # fmt: skip
+        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": rows}
+    version = path.removeprefix("apis/").removeprefix("api/")
+    if version not in ("v1", *groups):
+        return None
+    found = [
+        {"name": plural, "singularName": kind.lower(), "kind": kind, "verbs": ["get", "list"],
+         "namespaced": plural not in ("nodes", "namespaces")}
+        for plural, (group, kind) in KINDS.items() if group == version
+    ]  # fmt: skip
+    return {"kind": "APIResourceList", "groupVersion": version, "resources": found}
 
 
 def mark_deleted(pod: Object) -> None:

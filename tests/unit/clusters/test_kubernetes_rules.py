@@ -24,6 +24,7 @@ from andon.clusters.kubernetes.rules.rooms import (
     NO_READINGS,
     NodeLook,
     Room,
+    Rooms,
     cluster_node,
     placement,
     rooms_of,
@@ -162,6 +163,18 @@ def test_free_is_what_pods_that_have_not_ended_leave(
 
 def test_nodes_without_gpus_are_left_out_and_others_are_in_order() -> None:
     assert [one.name for one in rooms_of([node("b"), node("a"), node("c", 0)], [])] == ["a", "b"]
+
+
+def test_a_room_is_made_again_when_its_node_or_a_pod_changed() -> None:
+    nodes, known = [node("a"), node("b")], Rooms()
+    first = rooms_of(nodes, [], known)
+    assert [one is other for one, other in zip(rooms_of(nodes, [], known), first, strict=True)] == [
+        True, True,
+    ]  # fmt: skip
+    taken = rooms_of(nodes, [pod("a", 2)], known)
+    assert [one.free() for one in taken] == [first[0].free() - 2, first[1].free()]
+    assert [one.name for one in rooms_of([node("b", 1)], [], known)] == ["b"]
+    assert list(known) == ["b"]
 
 
 @rows(

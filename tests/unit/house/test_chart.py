@@ -35,6 +35,20 @@ def test_the_agent_has_no_rights_and_changes_nothing() -> None:
     assert security["readOnlyRootFilesystem"] is True
     assert security["allowPrivilegeEscalation"] is False
     assert security["capabilities"]["drop"] == ["ALL"]
+    assert "readinessProbe" in pod["containers"][0]
+
+
+def test_each_secret_is_where_it_is_needed_alone() -> None:
+    agent = named("DaemonSet", "andon-agent")["spec"]["template"]["spec"]
+    (token,) = [m for m in agent["containers"][0]["volumeMounts"] if m["name"] == "tokens"]
+    assert token["subPathExpr"] == "$(ANDON_NODE)"  # that of its own node
+    assert all(m.get("readOnly") for m in agent["containers"][0]["volumeMounts"][2:])
+    hub = named("Deployment", "andon-hub")["spec"]["template"]["spec"]
+    secrets = [one["secret"]["secretName"] for one in hub["volumes"] if "secret" in one]
+    (url,) = hub["containers"][0]["env"]
+    assert secrets == ["andon-hub"]
+    assert url["valueFrom"]["secretKeyRef"] == {"name": "andon-database", "key": "url"}
+    assert all(m["name"] != "secret" for m in hub["containers"][0]["volumeMounts"])
 
 
 def test_the_hub_is_not_root_and_may_only_read_nodes_and_manage_jobs() -> None:

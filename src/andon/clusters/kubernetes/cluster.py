@@ -4,6 +4,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -54,7 +55,7 @@ class KubernetesCluster:
         self._logs, self._known_namespace = JobLogs(self._transport), self._options.namespace
         self._user = user_name(os.getuid())
         self._placed = dict[str, str]()
-        self._recorded = set[str | None]()
+        self._recorded, self._known_rooms = set[str | None](), placing.Rooms()
 
     # The port.
 
@@ -294,9 +295,10 @@ class KubernetesCluster:
         return states.grouped(found).get(f"{namespace}/{name}", [])
 
     def _rooms(self) -> list[Room]:
-        nodes = self._list(NODES, KubernetesNode)
-        pods = self._list(PODS, ApiPod, placing.takes_room, fieldSelector=RUNNING)
-        return placing.rooms_of(nodes, pods)
+        with ThreadPoolExecutor(1) as aside:  # both are asked for at the same time
+            nodes = aside.submit(self._list, NODES, KubernetesNode)
+            pods = self._list(PODS, ApiPod, placing.takes_room, fieldSelector=RUNNING)
+            return placing.rooms_of(nodes.result(), pods, self._known_rooms)
 
     def _looks(self, rooms: Sequence[Room] = ()) -> Mapping[str, NodeLook]:
         """Returns what the hub knows of the nodes; of these rooms also who leaves GPUs idle."""

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Any, Final, Generic, Protocol, TypeVar
 from urllib.parse import quote
 
@@ -15,8 +16,8 @@ from andon.clusters.kubernetes.rules.objects import ListOf, ObjectMeta, WatchEve
 from andon.clusters.kubernetes.transport import ApiTransport
 from andon.errors import AndonError, Unavailable
 
-PAGE: Final = 1000
-"""Objects of one answer."""
+PAGE: Final = 2500
+"""Objects of one answer: some megabytes."""
 RESTARTS: Final = 3
 LIST_SECONDS: Final = 300.0
 """A list is fetched again this often, even while a watch follows it."""
@@ -42,9 +43,12 @@ def with_query(path: str, **values: str) -> str:
 def parsed(kind: Any, body: bytes) -> Any:
     """Returns an answer as this type."""
     try:
-        return Decoder(kind).decode(body)
+        return _decoder(kind).decode(body)
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as exc:
         raise Unavailable(f"Kubernetes answers something else: {exc}"[:200]) from exc
+
+
+_decoder = cache(Decoder)
 
 
 def list_all(
@@ -87,6 +91,8 @@ class FollowedList(Generic[T]):
         self._keep = keep or (lambda _: True)
         self._lock = threading.Lock()
         self._objects, self._version = dict[str, T](), ""
+        self._gone = set[str]()
+        """What the watch saw go since the list was last asked for."""
         self._listed, self._watching, self._stale = float("-inf"), False, False
 
     def items(self) -> Sequence[T]:
@@ -96,12 +102,14 @@ class FollowedList(Generic[T]):
             if self._watching and young and not self._stale:
                 return list(self._objects.values())
             again, self._stale = self._listed > float("-inf"), False
+            self._gone = set[str]()
         found, version = list_all(self._transport, self._path, self._kind, **self._query)
         with self._lock:
-            self._objects = {_key(one): one for one in found if self._keep(one)}
-            self._version, self._listed = version, time.monotonic()
+            new = {_key(one): one for one in found if self._keep(one)}
+            self._objects = self._with_later(new, version) if self._watching else new
+            self._listed = time.monotonic()
             if again and not self._watching and version:
-                self._watching = True
+                self._watching, self._version = True, version
                 threading.Thread(target=self._watch, name="watch", daemon=True).start()
             return list(self._objects.values())
 
@@ -109,6 +117,16 @@ class FollowedList(Generic[T]):
         """Makes the next question ask: something was changed from here."""
         with self._lock:
             self._stale = True
+
+    def _with_later(self, new: dict[str, T], version: str) -> dict[str, T]:
+        """Returns a list with what the watch told meanwhile, which the list may not know yet."""
+        listed = int(version) if version.isdecimal() else 0
+        later = {
+            key: one
+            for key, one in self._objects.items()
+            if _age(one) > (_age(new[key]) if key in new else listed)
+        }
+        return {key: one for key, one in (new | later).items() if key not in self._gone}
 
     def _watch(self) -> None:
         """Keeps the list up to date until the watch fails; then it is asked for again."""
@@ -122,7 +140,7 @@ class FollowedList(Generic[T]):
         """Reads one watch to its end; returns whether another is wanted."""
         began, query = time.monotonic(), {**self._query, "resourceVersion": self._version}
         path = with_query(self._path, watch="1", allowWatchBookmarks="true", **query)
-        decoder = Decoder(WatchEvent[self._kind])  # type: ignore[name-defined]
+        decoder = _decoder(WatchEvent[self._kind])  # type: ignore[name-defined]
         for line in lines_of(self._transport.stream(path, LIST_SECONDS)):
             if b'"ERROR"' in line[:40]:
                 raise failure("Expired", "the watch ended")
@@ -144,6 +162,7 @@ class FollowedList(Generic[T]):
                 return
             if kind == "DELETED" or not self._keep(one):
                 self._objects.pop(key, None)
+                self._gone.add(key)
             elif kind != "BOOKMARK":
                 self._objects[key] = one
 

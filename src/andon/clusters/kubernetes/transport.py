@@ -25,7 +25,10 @@ MOST_BYTES: Final = 64 << 20
 PIECE_BYTES: Final = 1 << 16
 LONGEST_WAIT_SECONDS: Final = 5.0
 """Of a Retry-After, within the time limit."""
-_VERBS: Final = {"GET": "get", "POST": "create", "PUT": "replace", "DELETE": "delete"}
+_VERBS: Final = {  # the server checks what it gets; an older kubectl would fetch all schemas first
+    "GET": ("get",), "POST": ("create",), "PUT": ("replace", "--validate=false"),
+    "DELETE": ("delete",),
+}  # fmt: skip
 
 
 class ApiTransport(Protocol):
@@ -59,7 +62,7 @@ class KubectlTransport:
         self._seconds = seconds
 
     def ask(self, method: str, path: str, body: str = "") -> bytes:
-        verb = [_VERBS[method], "--raw", path, *(["-f", "-"] if body else [])]
+        verb = [*_VERBS[method], "--raw", path, *(["-f", "-"] if body else [])]
         return self._run(*verb, text=body).encode("utf-8", "surrogateescape")
 
     def namespace(self) -> str:

@@ -195,8 +195,7 @@ def _show_machine(
         _show_json(terminal, views, queue.paused, there, queue=everyone.queue_to_json(book))
         return 0
     _show(queue.paused, views, 0, terminal, there.notes)
-    for line in everyone.queue_lines(book, terminal.width):
-        terminal.say(line)
+    terminal.say(*everyone.queue_lines(book, terminal.width))
     return 0
 
 
@@ -223,8 +222,7 @@ def _show(
     if not views:
         terminal.say(say("no jobs; andon submit -- COMMAND queues one", "dim"))
     else:
-        for line in render_jobs(views, time.time(), terminal.width):
-            terminal.say(line)
+        terminal.say(*render_jobs(views, time.time(), terminal.width))
     for note in notes:
         terminal.say(say(f"– {note}", "yellow"))
     if terminal.quiet or not views:

@@ -61,10 +61,13 @@ def is_gpu(resource: str) -> bool:
 
 def gpus_in(quantities: Quantities | None, up: bool) -> Counter[str]:
     """Returns how many of each kind of GPU there are."""
-    names = [name for name in quantities or () if is_gpu(name)]
-    if quantities is None or not names:
-        return _NONE
-    found = {name: count_of(quantities[name], up) for name in names}
+    return _gpus_in(tuple(quantities.items()), up) if quantities else _NONE
+
+
+@lru_cache(4096)
+def _gpus_in(quantities: tuple[tuple[str, str | int | float], ...], up: bool) -> Counter[str]:
+    """Most nodes are alike, and most pods: each kind is counted once. Nobody changes the result."""
+    found = {name: count_of(text, up) for name, text in quantities if is_gpu(name)}
     return Counter({name: count for name, count in found.items() if count})
 
 
@@ -86,13 +89,16 @@ def pod_gpus(pod: ApiPod) -> Counter[str]:
 
 
 def total(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
-    found = Counter[str]()
+    found = dict[str, int]()
     for one in counts:
-        found.update(one)
-    return found
+        for name, count in one.items():
+            found[name] = found.get(name, 0) + count
+    return Counter(found)
 
 
 def _needs(container: PodContainer) -> Counter[str]:
     limits = gpus_in(container.resources.limits, up=True)
     requests = gpus_in(container.resources.requests, up=True)
-    return limits | requests if limits and requests else limits or requests
+    if limits is requests or not requests:
+        return limits
+    return limits | requests if limits else requests

@@ -81,15 +81,32 @@ def takes_room(pod: ApiPod) -> bool:
     return bool(pod_gpus(pod) or pod.spec.resource_claims)
 
 
-def rooms_of(nodes: Iterable[KubernetesNode], pods: Iterable[ApiPod]) -> list[Room]:
+Rooms = dict[str, tuple[KubernetesNode, list[ApiPod], "Room"]]
+"""The rooms of the last look, and what they were made of."""
+
+
+def rooms_of(
+    nodes: Iterable[KubernetesNode], pods: Iterable[ApiPod], known: Rooms | None = None
+) -> list[Room]:
     """Returns the nodes with GPUs, by name. Pods that ended give back what they had, although a
-    node's allocatable number never changes."""
+    node's allocatable number never changes. Nodes about which nothing changed stay in `known`."""
     on = dict[str, list[ApiPod]]()
     for pod in pods:
         if pod.spec.node_name and pod.status.phase not in ENDED:
             on.setdefault(pod.spec.node_name, []).append(pod)
-    found = [_room(node, on.get(node.metadata.name, [])) for node in nodes]
-    return sorted((one for one in found if one.has or one.claims), key=lambda one: one.name)
+    before, known = known or {}, {} if known is None else known
+    now, found = Rooms(), list[Room]()
+    for node in nodes:
+        name = node.metadata.name
+        here, last = on.get(name, []), before.get(name)
+        is_same = last is not None and last[0] is node and last[1] == here
+        room = last[2] if last is not None and is_same else _room(node, here)
+        now[name] = node, here, room
+        if room.has or room.claims:
+            found.append(room)
+    known.clear()
+    known.update(now)
+    return sorted(found, key=lambda one: one.name)
 
 
 def _room(node: KubernetesNode, pods: Sequence[ApiPod]) -> Room:

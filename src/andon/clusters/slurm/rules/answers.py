@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
@@ -186,15 +187,16 @@ def parse_fields(line: str) -> dict[str, str]:
 def _rows(text: str, fields: Sequence[str]) -> Iterable[dict[str, str]]:
     """Yields lines as tables; the last field is free text, and may hold separators."""
     for line in text.split("\n"):
-        parts = line.split(SEPARATOR, len(fields) - 1)
+        parts = line.removesuffix(SEPARATOR).split(SEPARATOR, len(fields) - 1)
         if len(parts) == len(fields):
-            yield dict(zip(fields, (part.strip(SEPARATOR) for part in parts), strict=True))
+            yield dict(zip(fields, parts, strict=True))
 
 
 def _is_pending(state: JobState) -> bool:
     return not state.is_settled and state is not JobState.RUNNING
 
 
+@lru_cache(64)  # an array has one
 def _label(comment: str) -> str | None:
     label = comment.removeprefix(MARK)
     return label if comment.startswith(MARK) and re.fullmatch(r"[\w.-]{1,64}", label) else None
