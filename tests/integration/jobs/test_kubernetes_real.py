@@ -16,7 +16,7 @@ from andon.ports import Cluster
 from andon.settings.clusters import ClusterSettings
 from andon.testing.cluster_contract import ClusterContract
 from tests.conftest import REPOSITORY, need
-from tests.integration.jobs.test_kubernetes_commands import FakeHub, Person
+from tests.integration.jobs.kubernetes_person import FakeHub, Person
 from tests.integration.parts import wait_until
 from tests.integration.serving import make_certificate
 from tests.standin.kubernetes.real import RealKubernetes
