@@ -1,21 +1,23 @@
 """All pictures of the docs, made from the demo's lab and `andon top` as they are now.
 
 python -m dev.pictures              writes docs/pictures/*.png and top.svg
-python -m dev.pictures --all DIR    every page: both themes, 4K and a phone
+python -m dev.pictures --all DIR    every page: both themes, 4K and a phone; three on paper
+python -m dev.pictures --all DIR --only board,jobs    these pages alone
 
 With Pillow installed the pictures are reduced to 256 colours, which makes them a third as large.
 """
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from dev import picture_of_top
+from dev.picture_of_fleet import playing_fleet
 from playwright.sync_api import Browser, Page, expect
-from tests.integration.board import opened, tiles
+from tests.integration.board import opened, sign_in, tiles
 from tests.integration.browser import chromium
 from tests.integration.demo import Demo, running_demo
 
@@ -29,6 +31,10 @@ LOOKS: dict[str, dict[str, Any]] = {
     "4k": {"viewport": {"width": 3840, "height": 2160}, "color_scheme": "dark"},
     "phone": {"viewport": {"width": 390, "height": 844}, "color_scheme": "light"},
 }
+
+
+OTHER_SIZES = {"1280": (1280, 800), "1920": (1920, 1080)}
+"""The first page alone has these, as most people see it."""
 
 
 class Picture(NamedTuple):
@@ -53,44 +59,106 @@ DOCS: tuple[Picture, ...] = (
 )
 PAGES = {
     "board": "", "charts": "charts?seconds=86400", "device": "device/{hot}?seconds=7200",
-    "alerts": "alerts", "processes": "processes", "jobs": "jobs", "job": "jobs/{job}",
-    "runs": "runs", "run": "runs/{run}", "leases": "leases", "estimate": "estimate",
-    "user": "user/alice", "health": "health", "wall": "wall",
+    "alerts": "alerts", "alert": "alerts/{alert}", "processes": "processes",
+    "process": "process/{process}", "jobs": "jobs", "chosen-job": "jobs?job={chosen}",
+    "job": "jobs/{job}", "runs": "runs", "run": "runs/{run}", "overlay": "runs/{runs}",
+    "sweep": "runs?group=lr-sweep", "scatter": "runs?group=lr-sweep&scatter=1",
+    "leases": "leases", "estimate": "estimate", "user": "user/alice", "health": "health",
+    "sign-in": "sign-in", "wall": "wall", "find": "", "help": "", "share": "", "tour": "",
 }  # fmt: skip
+ACTS: dict[str, Callable[[Page], object]] = {
+    "estimate": lambda page: page.get_by_label("model", exact=True).fill("llama-3-70b"),
+    "find": lambda page: find(page, "alice"),
+    "help": lambda page: page.keyboard.press("?"),
+    "share": lambda page: page.get_by_role("button", name="share this view").click(),
+}
+"""What is done on a page before its picture is taken."""
+
+PAPER = ("board", "jobs", "device")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--all", type=Path, metavar="DIR", help="every page in every look")
-    folder = parser.parse_args().all
-    wanted = DOCS
-    if folder is not None:
-        wanted = tuple(
-            Picture(f"{name}-{look}", page, look, whole=look != "4k")
-            for name, page in PAGES.items()
-            for look in LOOKS
-        )
-    else:
-        picture_of_top.main(OUT / "top.svg")
-    out: Path = folder or OUT
+    parser.add_argument("--only", default="", metavar="PAGE,…", help="these of all pages")
+    options = parser.parse_args()
+    out: Path = options.all or OUT
     out.mkdir(exist_ok=True, parents=True)
-    with running_demo() as demo, chromium() as browser:
-        known = names_in(demo)
-        wait_until_hot(demo)
-        for one in wanted:
-            with window(browser, demo, one.look) as page:
-                page.goto(f"{demo.url}/#/{one.page.format(**known)}")
-                if one.page.startswith("estimate"):
-                    page.get_by_label("model", exact=True).fill("llama-3-70b")
-                save(page, out / f"{one.name}.png", one.whole)
+    if options.all is None:
+        picture_of_top.main(OUT / "top.svg")
+    only = set(filter(None, options.only.split(",")))
+    with chromium() as browser:
+        if options.all is None or only != {"fleet"}:
+            with running_demo() as demo:
+                of_demo(browser, demo, out, DOCS if options.all is None else every(only))
+                if options.all is not None and not only:
+                    printed(browser, demo, out)
+        if options.all is not None and (not only or "fleet" in only):
+            of_fleet(browser, out)
+
+
+def every(only: set[str]) -> tuple[Picture, ...]:
+    """Every page in every look, or these pages; the first also in sizes of its own."""
+    sizes = tuple(Picture(f"board-{size}", "", size, whole=False) for size in OTHER_SIZES)
+    return sizes * (not only) + tuple(
+        Picture(f"{name}-{look}", page, look, whole=look != "4k" and name not in ACTS)
+        for name, page in PAGES.items()
+        for look in LOOKS
+        if not only or name in only
+    )
+
+
+def find(page: Page, text: str) -> None:
+    page.keyboard.press("/")
+    page.keyboard.type(text)
+
+
+def of_demo(browser: Browser, demo: Demo, out: Path, wanted: tuple[Picture, ...]) -> None:
+    known = names_in(demo)
+    wait_until_hot(demo)
+    for one in wanted:
+        name = one.name.removesuffix(f"-{one.look}")
+        with window(browser, demo, one.look, tour=name == "tour") as page:
+            page.goto(f"{demo.url}/#/{one.page.format(**known)}")
+            if name in ACTS:
+                ACTS[name](page)
+            save(page, out / f"{one.name}.png", one.whole or name == "estimate")
+
+
+def of_fleet(browser: Browser, out: Path) -> None:
+    with playing_fleet() as hub:
+        for look, options in LOOKS.items():
+            with opened(browser, **options) as seen:
+                sign_in(seen.page, hub)
+                seen.page.goto(f"{hub.url}/#/fleet")
+                save(seen.page, out / f"fleet-{look}.png", whole=look != "4k")
+
+
+def printed(browser: Browser, demo: Demo, out: Path) -> None:
+    """As a printer gets them, and a picture of the same."""
+    known = names_in(demo)
+    for name in PAPER:
+        with window(browser, demo, "dark") as page:
+            page.goto(f"{demo.url}/#/{PAGES[name].format(**known)}")
+            page.wait_for_timeout(2500)
+            page.pdf(path=out / f"{name}-printed.pdf", format="A4", landscape=name != "device")
+            page.emulate_media(media="print")
+            save(page, out / f"{name}-printed.png", whole=True)
 
 
 def names_in(demo: Demo) -> dict[str, str]:
-    """The names of a GPU, a job and a run that show most."""
+    """The names of a GPU, an alert, a process, a job and runs that show most."""
     jobs = demo.get("/api/jobs?state=running")["jobs"]
     runs = demo.get("/api/runs?group=lr-sweep&state=succeeded")["items"]
-    hot = demo.get("/api/snapshot")["devices"][HOT]["uuid"]
-    return {"hot": hot, "job": str(jobs[0]["number"]), "run": runs[0]["id"]}
+    hot = demo.get("/api/snapshot")["devices"][HOT]
+    busy = hot["processes"][0]
+    found = demo.get("/api/alerts")["alerts"]
+    alerts = [one["id"] for one in found if one["subject"] == hot["uuid"]]
+    return {
+        "hot": hot["uuid"], "alert": alerts[0], "process": f"{busy['pid']}-{busy['started']}",
+        "job": str(jobs[0]["number"]), "chosen": f"{jobs[0]['user']}/{jobs[0]['label']}",
+        "run": runs[0]["id"], "runs": ",".join(one["id"] for one in runs[:4]),
+    }  # fmt: skip
 
 
 def wait_until_hot(demo: Demo) -> None:
@@ -100,9 +168,12 @@ def wait_until_hot(demo: Demo) -> None:
 
 
 @contextmanager
-def window(browser: Browser, demo: Demo, look: str) -> Iterator[Page]:
-    with opened(browser, **LOOKS[look]) as seen:
-        seen.page.add_init_script("localStorage.setItem('andon.tour', 'seen')")
+def window(browser: Browser, demo: Demo, look: str, tour: bool = False) -> Iterator[Page]:
+    width, height = OTHER_SIZES.get(look, (0, 0))
+    options = LOOKS.get(look) or {"viewport": {"width": width, "height": height}}
+    with opened(browser, **options) as seen:
+        if not tour:
+            seen.page.add_init_script("localStorage.setItem('andon.tour', 'seen')")
         seen.page.goto(demo.url)
         expect(tiles(seen.page)).to_have_count(DEVICES)
         yield seen.page

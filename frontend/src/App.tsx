@@ -39,7 +39,7 @@ export function App({ trouble }: { trouble: Problem | null }) {
   const judged = useJudged();
   const search = route.query.get("q") ?? "";
   const [help, setHelp] = useState(false);
-  const [finding, setFinding] = useState(false);
+  const [finding, setFinding] = useState<string | null>(null);
   const [closed, setClosed] = useState<Problem | null>(null);
   const refused = useSession()?.reads === false;
   const field = useRef<HTMLInputElement>(null);
@@ -48,8 +48,8 @@ export function App({ trouble }: { trouble: Problem | null }) {
   const fleet = route.page === "fleet";
   const open = useCallback(() => setHelp(true), []);
   const shut = useCallback(() => setHelp(false), []);
-  const find = useCallback(() => setFinding(true), []);
-  useKeys(field, open, find);
+  const find = useCallback((text: string) => setFinding((before) => (before ?? "") + text), []);
+  useKeys(field, open, find, finding !== null);
   useEffect(() => {
     document.title = [simulated && "SIMULATED", fleet ? "Fleet" : judged.headline, node, "andon"].filter(Boolean).join(" · ");
   }, [simulated, judged.headline, node, fleet]);
@@ -60,9 +60,9 @@ export function App({ trouble }: { trouble: Problem | null }) {
   useFirstFleet();
   const has = useLive((now) => now.snapshot !== null);
   useEffect(() => void (has && Promise.all([loadLater(), loadPalette(), loadWall()]).catch(() => undefined)), [has]);
-  const palette = finding && (
+  const palette = finding !== null && (
     <Boundary place="palette">
-      <Suspense fallback={null}><Palette judged={judged} onClose={() => setFinding(false)} onHelp={open} onFilter={setSearch} /></Suspense>
+      <Suspense fallback={null}><Palette first={finding} judged={judged} onClose={() => setFinding(null)} onHelp={open} onFilter={setSearch} /></Suspense>
     </Boundary>
   );
   if (route.page === "wall" && !refused) {
@@ -114,7 +114,7 @@ interface BarProps {
   search: string;
   field: React.RefObject<HTMLInputElement | null>;
   onHelp: () => void;
-  onFind: () => void;
+  onFind: (text: string) => void;
   simulated: boolean;
 }
 
@@ -141,7 +141,7 @@ const Bar = memo(function Bar({ route, search, field, onHelp, onFind, simulated 
       </nav>
       {simulated && <span className="simulated">SIMULATED</span>}
       <span className="tools">
-        <button type="button" className="find" onClick={onFind} aria-label="find anything" title="find anything (/)">
+        <button type="button" className="find" onClick={() => onFind("")} aria-label="find anything" title="find anything (/)">
           <svg viewBox="0 0 16 16" aria-hidden="true"><circle cx="6.7" cy="6.7" r="4.7" /><path d="m10.3 10.3 4.2 4.2" /></svg><span>Find</span><kbd>/</kbd>
         </button>
         <input
@@ -269,13 +269,14 @@ const Foot = memo(function Foot({ here }: { here: boolean }) {
   );
 });
 
-function useKeys(field: React.RefObject<HTMLInputElement | null>, onHelp: () => void, onFind: () => void): void {
+function useKeys(field: React.RefObject<HTMLInputElement | null>, onHelp: () => void, onFind: (text: string) => void, finding: boolean): void {
   useEffect(() => {
     const pressed = (event: KeyboardEvent) => {
       const typing = (event.target as HTMLElement).closest?.("input, textarea, select, dialog");
       if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
       const page = KEYS[event.key];
-      if (event.key === "/") onFind();
+      if (finding) event.key.length === 1 && onFind(event.key); // typed before the palette is there
+      else if (event.key === "/") onFind("");
       else if (event.key === "f") field.current?.focus();
       else if (event.key === "?") onHelp();
       else if (event.key === "t") toggleTheme();
@@ -287,5 +288,5 @@ function useKeys(field: React.RefObject<HTMLInputElement | null>, onHelp: () => 
     };
     window.addEventListener("keydown", pressed);
     return () => window.removeEventListener("keydown", pressed);
-  }, [field, onHelp, onFind]);
+  }, [field, onHelp, onFind, finding]);
 }

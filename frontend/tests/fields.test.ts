@@ -20,6 +20,16 @@ test("columns are what any run has; a parameter is a number where all of them ar
   assert.equal(textOf(field("peak"), RUNS[0]!), "–", "unknown is not zero");
 });
 
+test("the points of logged values stand below each other, unless the values are of very different sizes", () => {
+  const texts = (losses: number[]) => {
+    const runs = losses.map((loss) => run({ last_values: { loss } }));
+    return runs.map((one) => textOf(fieldsOf(runs).find((field) => field.id === "value:loss")!, one));
+  };
+  assert.deepEqual(texts([1.39, 1.3914, 2]), ["1.390", "1.391", "2.000"]);
+  assert.deepEqual(texts([1, 20]), ["1", "20"]);
+  assert.deepEqual(texts([0.0012, 1234.5]), ["0.0012", "1235"]);
+});
+
 test("the address chooses columns and their order of fields; without it the usual ones and what was logged", () => {
   assert.deepEqual(chosenFields("util,nothing,param:lr", FIELDS).map((one) => one.id), ["util", "param:lr"]);
   assert.ok(chosenFields(null, FIELDS).some((one) => one.id === "value:loss"));

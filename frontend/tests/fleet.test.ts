@@ -53,6 +53,7 @@ test("a lamp and the models of a node", () => {
   assert.deepEqual(ROWS.map(colourOf), ["green", "amber", "green", "grey"]);
   assert.equal(colourOf(node("n", { state: "sick", alerts: { critical: 1 } })), "red");
   assert.equal(modelsOf(node("n", { models: { A100: 2, "RTX 4090": 1 } })), "2 A100, 1 RTX 4090");
+  assert.equal(modelsOf(node("n", { gpus: 4, models: { A100: 2, T4: 1, L4: 1 } })), "4 of 3 models");
 });
 
 test("of a long list only what is in sight is drawn", () => {

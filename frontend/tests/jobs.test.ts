@@ -5,7 +5,7 @@ import { test } from "node:test";
 import type { Job, JobPage } from "../src/api/types";
 import { briefProgress, progressText, whoAndProgress, workOf } from "../src/lib/progress";
 import type { RunEntry } from "../src/api/types";
-import { actsOf, awayText, jobName, overwritten, timeText, whereText, withJobs } from "../src/pages/jobs/words";
+import { actsOf, awayText, jobName, overwritten, timeText, whereText, whyText, withJobs } from "../src/pages/jobs/words";
 
 test("a job's time is that of its command, else how long it has run or waited", () => {
   const job = { seconds: null, started: null, state: "waiting", submitted_at: 100 } as const;
@@ -13,6 +13,13 @@ test("a job's time is that of its command, else how long it has run or waited", 
   assert.equal(timeText({ ...job, started: 150, state: "running" }, 160), "10 s");
   assert.equal(timeText(job, 145), "45 s");
   assert.equal(timeText({ ...job, state: "cancelled" }, 145), "–");
+});
+
+test("a job that begins later says when, any other the reason of its queue", () => {
+  const job = { state: "later", begin_at: Date.now() / 1000 + 60, reason: "until its --begin", error: null } as const;
+  assert.match(whyText(job), /^not before \d\d:\d\d$/);
+  assert.equal(whyText({ ...job, state: "waiting", begin_at: null, reason: "GPU 3 for 5 min" }), "GPU 3 for 5\u00a0min");
+  assert.equal(whyText({ ...job, state: "succeeded", reason: null }), "–");
 });
 
 test("what can be done to a job depends on how it stands", () => {

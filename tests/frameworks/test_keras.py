@@ -99,3 +99,19 @@ def test_heat_stops_a_fit_and_a_failed_one_is_ended_by_the_next(
     assert ends[0]["last_values"]["waiting_for_data_percent"] >= 0
     steps = [line["step"] for line in records()[2] if line["event"] == "log" and "step" in line]
     assert max(steps) == 2, "a callback that is listed twice counts once"
+
+
+def test_samples_and_checkpoints_are_recorded(
+    state: Path, model: Any, records: Callable[[], list[Lines]]
+) -> None:
+    saver = keras.callbacks.ModelCheckpoint(state / "best.weights.h5", save_weights_only=True)
+    x, y = np.ones((150, 8), "float32"), np.ones((150, 1), "float32")
+    model.fit(x, y, batch_size=4, verbose=0, callbacks=[GpuMonitorCallback(quiet=True), saver])
+    (lines,) = records()
+    saved = [line["data"] for line in lines if line.get("name") == "checkpoint"]
+    assert saved == [{"step": 38}]
+    assert (state / "best.weights.h5").exists()
+    rates = [line["values"] for line in lines if "samples_per_second" in line.get("values", {})]
+    assert rates
+    assert all(2 < one["samples_per_second"] / one["steps_per_second"] <= 4 for one in rates)
+    assert "_should_save_model" not in vars(saver)

@@ -13,7 +13,7 @@ import lightning
 import pytest
 import torch
 from lightning.pytorch.demos.boring_classes import BoringModel, RandomDataset
-from lightning.pytorch.loggers import MLFlowLogger, TensorBoardLogger, WandbLogger
+from lightning.pytorch.loggers import CSVLogger, MLFlowLogger, TensorBoardLogger, WandbLogger
 
 from andon.callbacks.lightning import GpuMonitorCallback
 from tests.frameworks.conftest import Lines
@@ -140,6 +140,36 @@ def test_it_is_used_again_after_an_interrupt_an_error_and_validation_alone(
     ]  # fmt: skip
     (oom,) = named(records()[2], "out_of_memory")
     assert oom == {"step": 5, "batch_shape": {"0": [4, 32]}}
+
+
+class AwayLogger(CSVLogger):
+    """A tracker whose server is away when it gets andon's values; loaders are forked meanwhile."""
+
+    def log_metrics(self, metrics: Any, step: int | None = None) -> None:
+        if any(name.startswith("andon/") and name != "andon/mine" for name in metrics):
+            raise ConnectionError("the tracker is away")
+        super().log_metrics(metrics, step)
+
+    def log_hyperparams(self, params: Any = None) -> None:
+        if "andon/run" in (params or {}):
+            raise ConnectionError("the tracker is away")
+
+
+class ForkedModel(SlowModel):
+    """Has a data loader with two processes."""
+
+    def train_dataloader(self) -> Any:
+        return torch.utils.data.DataLoader(SlowData(32, 1024), batch_size=4, num_workers=2)
+
+
+def test_a_tracker_that_is_away_and_forked_loaders_stop_no_fit(
+    state: Path, records: Callable[[], list[Lines]]
+) -> None:
+    trainer = fit(GpuMonitorCallback(interval_secs=1), ForkedModel(), logger=AwayLogger(state))
+    assert trainer.global_step == 30
+    (lines,) = records()
+    assert [line["event"] for line in lines].count("end") == 1
+    assert lines[-1]["state"] == "succeeded"
 
 
 @pytest.mark.parametrize("action", ["stop", "pause"])

@@ -66,7 +66,7 @@ def plain(book: Any, cell: str) -> str:
 def test_commands_are_shown_as_html_and_as_text(executed: Any) -> None:
     for cell, words in (("%andon", "SIMULATED"), ("%andon free", "free"), ("%andon why", "GPU")):
         assert words in plain(executed, cell), cell
-        assert '<pre class="andon">' in html(executed, cell)
+        assert '<div class="andon">' in html(executed, cell)
         assert "\x1b" not in html(executed, cell) + plain(executed, cell)
     assert 'class="bold' in html(executed, "%andon")
     assert "for a terminal: !andon top" in plain(executed, "%andon top")
@@ -105,7 +105,7 @@ def test_a_cell_with_a_lease_sees_its_devices_alone(executed: Any) -> None:
 
 def test_values_are_shown_by_the_tables_and_escaped(executed: Any) -> None:
     assert "SIMULATED" in plain(executed, "import andon")
-    assert '<pre class="andon">' in html(executed, "import andon")
+    assert "<th>MODEL</th>" in html(executed, "import andon")
     shown = html(executed, "from andon.model.run.record")
     assert "&lt;script&gt;x&lt;/script&gt;" in shown
     assert "<script>" not in shown

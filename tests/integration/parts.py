@@ -104,7 +104,7 @@ class Docker(Struct, frozen=True):
 # Runs an engine until its own input ends, and removes every container before it ends the engine:
 # they would outlive it. In a session of its own, so that it outlives a killed group of tests.
 _ENGINE = """
-host=$1; shift
+host=$1; exec=$2; shift 2
 trap : TERM
 "$@" & engine=$!
 read -r _
@@ -112,6 +112,7 @@ docker -H "$host" ps --all --quiet |
     xargs --no-run-if-empty timeout 30 docker -H "$host" rm --force --volumes
 kill $engine
 wait $engine
+umount "$exec/netns/default" 2>/dev/null || :  # of containers on the host's network
 """
 
 
@@ -125,6 +126,7 @@ def docker_engine(folder: Path, storage: str = "vfs") -> Iterator[Docker]:
     path = f"{_gpu_hook(folder)}:{PATH}"
     command = (
         "setsid", "sh", "-c", _ENGINE, "engine", f"unix://{engine.socket}",
+        str(folder / "exec"),
         "dockerd", "--iptables=false", "--ip6tables=false", "--bridge=none",
         f"--storage-driver={storage}", "--exec-opt=native.cgroupdriver=cgroupfs",
         f"--data-root={folder / 'data'}", f"--exec-root={folder / 'exec'}",

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
@@ -14,6 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from andon.clusters.ray import RayCluster
+from andon.errors import AndonError
+from andon.settings.clusters import ClusterSettings
 from tests.standin.control import StandIn
 from tests.support.homes import own_folders
 
@@ -106,6 +110,28 @@ class RealRay:
             if not self.processes():
                 return
             time.sleep(0.2)
+
+
+def typed(ray: RealRay, *words: str) -> "subprocess.CompletedProcess[str]":
+    """Runs andon as a person does."""
+    return subprocess.run(
+        [sys.executable, "-m", "andon.cli", *words], capture_output=True, text=True, timeout=120,
+        check=False,
+        env={**ray.environment, "RAY_API_SERVER_ADDRESS": ray.url, "COLUMNS": "150"},
+    )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def own_state(ray: RealRay, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Its state and lease book are this test's; what it leaves on Ray is stopped."""
+    for name, value in own_folders(ray.folder).items():
+        monkeypatch.setenv(name, value)
+    yield
+    with suppress(AndonError):
+        cluster = RayCluster(ClusterSettings("ray", "ray", 30.0, {"address": ray.url}))
+        left = [one.id for one in cluster.jobs(0.0) if not one.state.is_settled]
+        cluster.cancel(left)
+        ray.until(lambda: not any(one.allocated for one in cluster.nodes()), "free GPUs")
 
 
 @pytest.fixture(scope="session")

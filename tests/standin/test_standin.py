@@ -13,6 +13,8 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from tests.support.replaced import answers
+
 from . import build as build_it
 from . import crash, delay, error, hang_file, hung, init_fails, lost, not_supported
 from .build import LIBRARY, BuildError
@@ -443,12 +445,12 @@ def test_a_second_build_does_nothing(library: Path) -> None:
 
 def test_a_missing_compiler_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    answers(monkeypatch, "importlib.util", "find_spec", None)
     with pytest.raises(BuildError, match=r"install gcc, or .*ziglang"):
         build_it(tmp_path)
 
 
 def test_a_missing_header_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.metadata.files", lambda name: None)
+    answers(monkeypatch, "importlib.metadata", "files", None)
     with pytest.raises(BuildError, match="pip install nvidia-nvml-dev"):
         build_it(tmp_path, compiler=("cc",))

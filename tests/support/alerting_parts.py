@@ -20,6 +20,7 @@ from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
 from andon.ports import AlertStore, Notifier
 from andon.sampling.bus import Bus
 from andon.stores.memory import MemoryAlertStore
+from tests.support.replaced import constants
 from tests.support.waiting import retry_soon, wait_for
 
 GPU = Device("GPU-1", 0, "nvidia", "NVIDIA H200")
@@ -85,7 +86,7 @@ class Playing:
     ) -> None:
         self.steady, self.now = 1000.0, 0.0
         retry_soon(monkeypatch)
-        monkeypatch.setattr("andon.alerts.watcher.TURN_SECONDS", 0.05)
+        constants(monkeypatch, "andon.alerts.watcher", TURN_SECONDS=0.05)
         monkeypatch.setattr("andon.alerts.watcher.clocks", lambda: (time.time(), self.steady))
         self.bus, self.monkeypatch = Bus(), monkeypatch
         self.ledger = MemoryAlertStore()

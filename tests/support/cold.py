@@ -1,6 +1,6 @@
 """The device is so cold that water may condense on it."""
 
-from andon.explain.conditions.condition import WARNING, AlertFacts, Condition, Rung, Subject
+from andon.explain.conditions.condition import WARNING, AlertFacts, Condition, Rung
 from andon.explain.conditions.device_view import DeviceView
 from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
 from andon.explain.conditions.judging import OnReading
@@ -45,7 +45,6 @@ def query(t: PromTerms, fires: str) -> str:
 CONDITION = Condition(
     name="cold",
     title="Too cold",
-    subject_kind=Subject.DEVICE,
     why="Water condenses on a card that is colder than the air around it.",
     advice=ADVICE,
     judged=OnReading(judge),

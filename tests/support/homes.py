@@ -7,6 +7,8 @@ import pytest
 from andon.host.machine_id import node_key
 from andon.leases.book import places
 
+NOWHERE = Path("/nonexistent/andon")
+
 
 def own_folders(folder: Path) -> dict[str, str]:
     """The variables that name a state folder and a lease book in this folder."""
@@ -21,8 +23,13 @@ def no_other_book(monkeypatch: pytest.MonkeyPatch) -> None:
     this machine's books as well, where it has any: a test that stops whoever has a lock, or has
     many wait for one, would hold up the tests beside it."""
     monkeypatch.setenv("HOME", "/nonexistent")
-    for name in ("SYSTEM_BOOK", "COMMON_BOOK"):
-        monkeypatch.setattr(places, name, Path("/nonexistent/andon"))
+    books_at(monkeypatch, NOWHERE, NOWHERE)
+
+
+def books_at(monkeypatch: pytest.MonkeyPatch, system: Path, common: Path) -> None:
+    """Where the books of this machine would be."""
+    for name, path in (("SYSTEM_BOOK", system), ("COMMON_BOOK", common)):
+        monkeypatch.setattr(places, name, path)
 
 
 def node_state(state: Path) -> Path:

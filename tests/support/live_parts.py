@@ -12,6 +12,7 @@ import pytest
 from andon.web.live.events import Live
 from andon.web.transport.headers import App, Message, Receive, Scope, Send
 from tests.support import snapshots as drawn
+from tests.support.replaced import answers
 from tests.support.web_parts import Parts
 
 PATH = "/socket.io/"
@@ -29,7 +30,7 @@ async def _nothing(scope: Scope, receive: Receive, send: Send) -> None:
 @pytest.fixture
 def without_routes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Live events alone: to build the routes of REST takes longer than these tests."""
-    monkeypatch.setattr("andon.web.app._api", lambda shop, run: _nothing)
+    answers(monkeypatch, "andon.web.app", "_api", _nothing)
 
 
 @pytest.fixture

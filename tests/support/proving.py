@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
-from andon.access.server_proof import PATH, place_of, proof_key, prove
+from andon.access.server_proof import PATH, place_of, proof_key, prove, token_hash
 
 TOKEN = "t" * 43
 
@@ -34,7 +34,7 @@ class Proving(ThreadingHTTPServer):
     def statement(self, query: str) -> bytes:
         nonce = bytes.fromhex(parse_qs(query)["nonce"][0])
         place = self.place or place_of("127.0.0.1", self.server_port)
-        said = prove(proof_key(self.token or ""), nonce, place)
+        said = prove(proof_key(token_hash(self.token or "")), nonce, place)
         return json.dumps({"address": said.place, "proof": said.proof}).encode()
 
 

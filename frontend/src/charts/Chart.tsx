@@ -48,7 +48,7 @@ interface Props {
   brief?: boolean;
 }
 
-export const LEFT = 52;
+export const LEFT = 56;
 export const RIGHT = 18; // room for half of the last tick label
 const HEIGHT = 150;
 const TOP = 8;
@@ -103,7 +103,7 @@ export function Chart(props: Props) {
               <i style={{ background: `var(${one.colour})` }} />
               {props.lines.length > 1 && `${one.label} `}
               {room.view?.until === null && one.now !== null && <><b>{text(kind, one.now)}</b> now · </>}
-              {!props.brief && <span className="dim">{rangeText(kind, one, props.readings)}</span>}
+              {!props.brief && <span className="dim">{props.lines.length > 1 ? rangeText(kind, one, props.readings).replace(/ \(.*/, "") : rangeText(kind, one, props.readings)}</span>}
             </span>
           ))}
         </span>
@@ -304,9 +304,10 @@ function drawLimit(u: uPlot, { limit, kind }: Props, colour: string, font: strin
   ctx.restore();
 }
 
+/** In the largest unit that keeps it short: a long label would be cut. */
 function tick(kind: ChartKind, value: number): string {
-  // The title has the unit; a long one would be cut off here.
-  return kind.unit.length > 3 || kind.unit === "MHz" ? String(value) : `${value} ${kind.unit}`;
+  if (kind.unit === "MHz") return `${value / 1000}\u00a0GHz`;
+  return kind.unit.endsWith("/s") ? text(kind, value).replace(".0", "") : `${value}\u00a0${kind.unit}`;
 }
 
 /** A scale starts at zero, so that small changes look small. */

@@ -101,7 +101,7 @@ function Ranges({ room, command, first, children }: { room: Room; command: strin
       <span role="group" aria-label="range" className="buttons">
         {RANGES.map(([name, seconds]) => (
           <button key={seconds} type="button" aria-pressed={view.seconds === seconds && !past} onClick={() => room.choose(seconds)}>
-            {name}
+            {name.replace(" ", "\u00a0")}
           </button>
         ))}
       </span>

@@ -115,10 +115,13 @@ export function colourOf(row: NodeRow): Colour {
   return row.state === "healthy" ? "green" : "grey";
 }
 
-/** "8 H200" or "2 A100, 1 RTX 4090". */
+/** "8 H200", "2 A100, 1 RTX 4090" or "8 of 3 models"; as `andon nodes` says it. */
 export function modelsOf(row: NodeRow): string {
-  return Object.entries(row.models).map(([model, count]) => `${count} ${model}`).join(", ") || String(row.gpus);
+  const models = Object.entries(row.models);
+  if (models.length > MOST_MODELS) return `${row.gpus} of ${models.length} models`;
+  return models.map(([model, count]) => `${count} ${model}`).join(", ") || String(row.gpus);
 }
+const MOST_MODELS = 2;
 
 /** Which rows of a long list are drawn: those in sight and some beyond, from `first` up to `end`. */
 export function inSight(count: number, rowHeight: number, top: number, height: number, beyond = 8): { first: number; end: number } {

@@ -1,13 +1,15 @@
-/** Light or dark: the system's setting unless the user chose one. */
+/** Light or dark: the system's setting unless the user chose one; paper is light. */
 import { useSyncExternalStore } from "react";
 
 export type Theme = "light" | "dark";
 
 const KEY = "andon.theme";
 const system = matchMedia("(prefers-color-scheme: dark)");
+const paper = matchMedia("print");
 const listeners = new Set<() => void>();
 
 export function theme(): Theme {
+  if (paper.matches) return "light";
   const chosen = document.documentElement.dataset["theme"];
   if (chosen === "light" || chosen === "dark") return chosen;
   return system.matches ? "dark" : "light";
@@ -27,10 +29,10 @@ export function toggleTheme(): void {
 export function useTheme(): Theme {
   return useSyncExternalStore((changed) => {
     listeners.add(changed);
-    system.addEventListener("change", changed);
+    for (const one of [system, paper]) one.addEventListener("change", changed);
     return () => {
       listeners.delete(changed);
-      system.removeEventListener("change", changed);
+      for (const one of [system, paper]) one.removeEventListener("change", changed);
     };
   }, theme);
 }

@@ -97,7 +97,7 @@ export function Group({ snapshot, judged, search, query, old, few, bare = false 
     <section className={`group${old ? " old" : ""}`} aria-label={snapshot.node}>
       {!bare && <div className="group-head">
         <h2>{snapshot.node}{driver && <span className="dim"> driver {driver}</span>}</h2>
-        {!few && <span className="dim">lines: last {live.hours.enough ? "3 h" : "5 min"}</span>}
+        {!few && <span className="dim">lines: last {live.hours.enough ? "3\u00a0h" : "5\u00a0min"}</span>}
         {!few && <a className="more" href="#/charts">all GPUs over time</a>}
         {!few && (
           <Filters filter={filter} all={all} me={me} found={shownOf.filter(Boolean).length} narrowed={filter !== null || search.trim() !== ""} />

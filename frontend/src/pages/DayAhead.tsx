@@ -1,6 +1,7 @@
 /** The day ahead of each GPU: who holds it until when, and what is expected to end or start. */
 import type { Job, Leases } from "../api/types";
 import { useFeatures } from "../api/queries";
+import { unbroken } from "../lib/format";
 import { deviceLink, go, keep, leaseLink, useRoute, withQuery } from "../lib/router";
 import { live } from "../live/store";
 import { Timeline } from "../parts/Timeline";
@@ -25,7 +26,7 @@ export function DayAhead({ list, chosen }: { list: Leases; chosen: string | null
       <div className="ranges">
         <h2>{firstFree(list, spans)}</h2>
         <span className="buttons" role="group" aria-label="time ahead">
-          {AHEAD.map(([name, value]) => <button key={name} type="button" aria-pressed={value === seconds} onClick={() => keep(withQuery(query, { ahead: name }))}>{name}</button>)}
+          {AHEAD.map(([name, value]) => <button key={name} type="button" aria-pressed={value === seconds} onClick={() => keep(withQuery(query, { ahead: name }))}>{unbroken(name)}</button>)}
         </span>
       </div>
       <Timeline caption="leases by GPU" rows={[...rows, ...queued]} spans={spans} since={list.at - BEFORE * seconds} until={list.at + seconds} now={list.at} chosen={chosen} onChoose={(id) => id !== QUEUE && go(leaseLink(id))} />

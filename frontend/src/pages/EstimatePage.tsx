@@ -145,7 +145,7 @@ function Answer({ found }: { found: Estimate }) {
   const needs = found.per_gpu;
   return (
     <>
-      <h2 className="verdict"><Lamp colour={colour} /> {unbroken(found.verdict)}</h2>
+      <h2 className="verdict"><Lamp colour={colour} /> <span>{unbroken(found.verdict)}</span></h2>
       <p className="dim">
         {found.model}{found.parameters !== null && `, ${parameterText(found.parameters)} parameters`}{found.format && `, ${found.format}`}; known from {found.source}, {found.confidence} confidence
       </p>

@@ -103,6 +103,7 @@ function Narrow({ rows, query, found }: { rows: NodeRow[]; query: URLSearchParam
 function Choice({ field, rows, query }: { field: Field; rows: NodeRow[]; query: URLSearchParams }) {
   const now = query.get(field) ?? "";
   const all = useMemo(() => [...new Set([...choices(rows, field), now].filter(Boolean))], [rows, field, now]);
+  if (!all.length) return null;
   return (
     <label>
       {field}{" "}
@@ -117,7 +118,7 @@ function Choice({ field, rows, query }: { field: Field; rows: NodeRow[]; query: 
 const COLUMNS: Column<NodeRow>[] = [
   { name: "node", cell: (row) => <a href={nodeLink(row.name)}>{row.name}</a> },
   { name: "state", cell: (row) => <State row={row} />, rest: true },
-  { name: "GPUs", cell: modelsOf, wide: true },
+  { name: "GPUs", cell: (row) => <span title={Object.keys(row.models).join(", ")}>{modelsOf(row)}</span>, wide: true },
   { name: "free", cell: (row) => (isHeard(row) ? freeOf(row) || DASH : DASH), number: true },
   { name: "allocated", cell: (row) => row.allocated ?? DASH, number: true, wide: true },
   { name: "idle", cell: (row) => row.idle || DASH, number: true, wide: true },

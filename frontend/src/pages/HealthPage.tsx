@@ -44,7 +44,7 @@ export function HealthPage() {
       {health.reason && <p>{health.reason}{health.hint ? `: ${health.hint}` : ""}</p>}
       {troubles.length === 0 && !health.reason && <p className="in-words">{[...backends.flatMap((one) => one.told), ...parts.find((one) => one.name === "sampler")?.told.slice(0, 1) ?? [], ...parts.find((one) => one.name === "live")?.told.slice(0, 1) ?? []].join("; ")}. What is wrong with GPUs is under <a href="#/alerts">Alerts</a>.</p>}
       {troubles.map((one) => (
-        <div key={one.says} className="health-trouble">
+        <div key={one.says} className={`health-trouble ${COLOURS[health.status] ?? "grey"}`}>
           {troubles.length > 1 && <p><b>{one.says}</b></p>}
           {one.means && <p>Meanwhile {one.means}.</p>}
           <p>{one.hint ? <>What to do: {one.hint}</> : <>What to do: <Command text="andon doctor" /> says more.</>}</p>

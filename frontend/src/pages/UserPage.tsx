@@ -47,10 +47,12 @@ export function UserPage({ name }: { name: string }) {
         <p className="dim">{gpus ? `on ${count(gpus, "GPU")} now` : "on no GPU now"}, and the last {RANGE_DAYS} days</p>
       </div>
       <Sums own={own} week={week.data} problem={week.error} />
-      <Now there={there} at={snapshot.at} />
-      {own && <Days own={own} />}
-      <Jobs name={name} at={snapshot.at} />
-      <Runs name={name} />
+      <div className="person-halves">
+        <Now there={there} at={snapshot.at} />
+        {own && <Days own={own} />}
+        <Jobs name={name} at={snapshot.at} />
+        <Runs name={name} />
+      </div>
     </article>
   );
 }
@@ -117,7 +119,7 @@ function Days({ own }: { own: Share }) {
 
 const RUNS: Column<RunEntry>[] = [
   { name: "run", by: (run) => run.name, cell: (run) => <a href={runLink(run.id)}>{run.name}</a> },
-  { name: "state", by: (run) => run.state, cell: (run) => { const { sign, word, tone } = stateOf(run.state); return <span className={tone}>{sign} {word}</span>; } },
+  { name: "state", by: (run) => run.state, cell: (run) => { const { sign, word, tone } = stateOf(run.state); return <span className={`run-state ${tone}`}>{sign} {word}</span>; } },
   { name: "began", by: (run) => run.began, cell: (run) => hourOf(run.began), number: true },
   { name: "util", by: (run) => run.mean_utilization_percent, cell: (run) => percent(run.mean_utilization_percent), number: true },
   { name: "energy", by: (run) => run.energy_joules, cell: (run) => energy(run.energy_joules, run.energy_source), number: true },
@@ -149,8 +151,8 @@ function Jobs({ name, at }: { name: string; at: number }) {
   const rows = page?.jobs.filter((job) => job.user === name).slice(0, MOST_ROWS) ?? [];
   const columns: Column<Job>[] = [
     { name: "job", by: (job) => job.number, cell: (job) => <a href={jobLink(jobName(job), page?.scope === "everyone" && job.user !== page.user ? job.user : undefined)}>{job.label} {job.name}</a> },
-    { name: "state", by: (job) => job.state, cell: (job) => { const { sign, word, tone } = jobState(job.state); return <span className={tone}>{sign} {word}</span>; } },
-    { name: "GPUs", by: (job) => job.gpus, cell: (job) => (job.devices.length ? `GPU ${job.devices.join(", ")}` : job.gpus) },
+    { name: "state", by: (job) => job.state, cell: (job) => { const { sign, word, tone } = jobState(job.state); return <span className={`run-state ${tone}`}>{sign} {word}</span>; } },
+    { name: "GPUs", by: (job) => job.gpus, cell: (job) => (job.devices.length ? `GPU ${job.devices.join(", ")}` : <span className="dim">{job.gpus} requested</span>) },
     { name: "time", by: (job) => job.seconds, cell: (job) => timeText(job, at), number: true },
   ];
   return <Listed title="Jobs" there={there} loading={found.isPending} problem={found.error} empty={`No job of ${name} is among those that you may see.`} filled={rows.length > 0}>

@@ -40,7 +40,7 @@ export function LeaseRow({ lease, at, chosen }: Props) {
         <h2>{lease.whom && lease.whom !== lease.user ? <>{lease.whom} <span className="small">held by {lease.user}</span></> : lease.user} <code>{lease.id ?? DASH}</code></h2>
         <p>
           <Lamp colour={COLOURS[lease.state] ?? "grey"} /> <span className="state">{lease.state}</span>{" "}
-          {lease.simulated && <span className="simulated">SIMULATED</span>}
+          {lease.simulated && !live.get().snapshot?.simulated && <span className="simulated">SIMULATED</span>}
         </p>
       </div>
       <dl>

@@ -1,5 +1,5 @@
 /** Finds anything by a few letters: GPUs, users, jobs, runs, alerts, pages, and what can be done. */
-import { useEffect, useId, useMemo, useRef, useState } from "react";
+import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { useQuery } from "@tanstack/react-query";
 import { get, Problem, send } from "../api/client";
 import { client, useAlerts, useFeatures, useSession } from "../api/queries";
@@ -7,7 +7,7 @@ import type { Alert, JobPage, LeaseGrant, RunList } from "../api/types";
 import { useActs } from "../lib/access";
 import { located } from "../lib/commands";
 import { type Entry, found, lengthIn } from "../lib/finding";
-import { unbroken } from "../lib/format";
+import { unbroken, words } from "../lib/format";
 import { verdictText } from "../lib/holding";
 import type { Judged } from "../lib/judged";
 import { useMe } from "../lib/me";
@@ -22,16 +22,18 @@ const MOST = 14;
 const SOON_MS = 10_000;
 
 interface Props {
+  /** What was typed before it was drawn. */
+  first: string;
   judged: Judged;
   onClose: () => void;
   onHelp: () => void;
   onFilter: (text: string) => void;
 }
 
-export default function Palette({ judged, onClose, onHelp, onFilter }: Props) {
+export default function Palette({ first, judged, onClose, onHelp, onFilter }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
-  const [typed, setTyped] = useState("");
+  const [typed, setTyped] = useState(first);
   const [at, setAt] = useState(0);
   const [told, setTold] = useState("");
   const known = useEntries(judged, typed, onHelp);
@@ -39,7 +41,7 @@ export default function Palette({ judged, onClose, onHelp, onFilter }: Props) {
   const filter: Entry = { kind: "action", title: `Show only “${typed.trim()}” on this page`, act: () => onFilter(typed.trim()) };
   const rows = [...found(known, found(known, typed, 1).length ? typed : rest, MOST), ...(typed.trim() ? [filter] : [])];
   const chosen = Math.min(at, rows.length - 1);
-  useEffect(() => dialog.current?.showModal(), []);
+  useLayoutEffect(() => dialog.current?.showModal(), []);
   useEffect(() => void document.getElementById(`${id}-${chosen}`)?.scrollIntoView({ block: "nearest" }), [id, chosen]);
   const close = () => dialog.current?.close();
   const take = async (entry: Entry | undefined) => {
@@ -151,7 +153,7 @@ function devices(judged: Judged, who: string | null, text: string, seconds: numb
 
 function ofAlert(alert: Alert, who: string | null, text: string, seconds: number): Entry[] {
   const message = unbroken(alert.message);
-  const opened: Entry = { kind: "alert", title: message, detail: alert.rule, act: alertLink(alert.id) };
+  const opened: Entry = { kind: "alert", title: message, detail: words(alert.rule), act: alertLink(alert.id) };
   if (who === null) return [opened, { ...copying(`andon alerts silence '${alert.id}' ${text}`), title: `Copy the command that silences: ${message}` }];
   const body = { by: who, note: "" };
   return [

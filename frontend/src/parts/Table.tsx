@@ -1,5 +1,6 @@
 /** A table that sorts by a column; its rows may be grouped, and open to show more. */
 import { Fragment, type ReactNode, useMemo, useState } from "react";
+import { DASH } from "../lib/format";
 
 export interface Column<T> {
   name: string;
@@ -11,6 +12,8 @@ export interface Column<T> {
   wide?: boolean;
   /** Takes the width that the others leave, and is cut where that is too little. */
   rest?: boolean;
+  /** Only to act on a row: it is not printed. */
+  acts?: boolean;
 }
 
 export interface Order {
@@ -70,7 +73,7 @@ export function Table<T>({ caption, columns, rows, rowKey, sort = "", order: giv
                     {column.name}
                     <span aria-hidden="true">{order.name === column.name ? (order.down ? "\u00a0↓" : "\u00a0↑") : ""}</span>
                   </button>
-                ) : column.name}
+                ) : column.acts ? <span className="hidden">{column.name}</span> : column.name}
               </th>
             ))}
           </tr>
@@ -90,7 +93,10 @@ export function Table<T>({ caption, columns, rows, rowKey, sort = "", order: giv
                         </button>
                       </td>
                     )}
-                    {columns.map((column) => <td key={column.name} className={classes(column)} data-name={stacked ? column.name : undefined}>{column.cell(row)}</td>)}
+                    {columns.map((column) => {
+                      const cell = column.cell(row);
+                      return <td key={column.name} className={classes(column, cell === DASH)} data-name={stacked ? column.name : undefined}>{cell}</td>;
+                    })}
                   </tr>
                   {detail && open.has(key) && <tr className="whole"><td colSpan={span}>{detail(row)}</td></tr>}
                 </Fragment>
@@ -109,8 +115,8 @@ function onRow(event: React.MouseEvent, open: () => void): void {
   open();
 }
 
-function classes<T>(column: Column<T>): string | undefined {
-  return [column.number && "number", column.wide && "wide", column.rest && "rest"].filter(Boolean).join(" ") || undefined;
+function classes<T>(column: Column<T>, none = false): string | undefined {
+  return [column.number && "number", column.wide && "wide", column.rest && "rest", column.acts && "acts", none && "none"].filter(Boolean).join(" ") || undefined;
 }
 
 function grouped<T>(rows: T[], of: (row: T) => string): [string, T[]][] {

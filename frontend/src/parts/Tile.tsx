@@ -106,7 +106,7 @@ function Busy({ face }: { face: Face }) {
 
 /** What a small lit tile has room for: why it is lit, before whom it affects. */
 function note({ word, reason, acknowledged, silenced }: Props): string {
-  if (acknowledged !== null) return `✓ ${acknowledged || word}`;
+  if (acknowledged !== null) return `${word} ✓ ${acknowledged}`;
   return silenced ? "silenced" : (/^alert in \d+\ss/.exec(reason ?? "")?.[0] ?? word);
 }
 

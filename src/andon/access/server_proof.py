@@ -5,6 +5,7 @@ token, over the nonce and that address. A listener that does not know the token 
 one that relays the request to the real server returns the real server's address, not its own.
 """
 
+import hashlib
 import hmac
 import ipaddress
 from collections.abc import Set
@@ -13,10 +14,14 @@ from msgspec import Struct
 
 PATH = "/api/proof"
 NONCE_BYTES = 32
+HINT_DIGITS = 16
+GUESSED_CHARACTERS = 32
+"""A token that is shorter may be a word: nothing is said of it that could be tried against."""
 ROOT = 0
 
 # Each use of the token has its own label, so that no answer can serve as another secret.
 _KEY = b"andon.proof/1 key"
+_HINT = b"andon.proof/1 hint"
 _STATEMENT = b"andon.proof/1 server statement"
 _LONGEST_PLACE = 100
 
@@ -45,9 +50,19 @@ class Peer(Struct, frozen=True):
         return ipaddress.ip_address(_plain(self.address)).is_loopback
 
 
-def proof_key(token: str) -> bytes:
-    """The key of all proofs; the token cannot be computed from it."""
-    return hmac.digest(token.encode("utf-8", "surrogateescape"), _KEY, "sha256")
+def token_hash(token: str) -> bytes:
+    """What a server keeps of a token; the token cannot be computed from it."""
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
+
+
+def hint_of(hashed: bytes) -> str:
+    """Says which token is meant, to a server that has several: a part of a hash of its hash."""
+    return hashlib.sha256(_HINT + hashed).hexdigest()[:HINT_DIGITS]
+
+
+def proof_key(hashed: bytes) -> bytes:
+    """The key of all proofs about the token with this hash."""
+    return hmac.digest(hashed, _KEY, "sha256")
 
 
 def prove(key: bytes, nonce: bytes, place: str) -> Statement:
@@ -85,7 +100,7 @@ def doubt(said: Statement | None, token: str, nonce: bytes, peer: Peer, uid: int
     """Why the token must not be sent to this peer; None if it has proved itself."""
     if said is None:
         return "it did not prove that it knows the token"
-    expected = prove(proof_key(token), nonce, said.place)
+    expected = prove(proof_key(token_hash(token)), nonce, said.place)
     if not hmac.compare_digest(expected.proof, said.proof):
         return "it does not know the token"
     if said.place == peer.place or peer.encrypted:

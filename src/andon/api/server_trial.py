@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,11 +21,15 @@ from andon.api.benchmark import BenchmarkResult, DevicesUnderTest, order_of, run
 from andon.errors import AndonError, Unavailable
 from andon.host.processes.child_output import die_with_parent
 from andon.jobs.rules.server_trial import ServerTrial
-from andon.model.device import Snapshot
+from andon.leases.own import own_leases
+from andon.model.device import Device, Snapshot
+from andon.model.execution import UNLEASED, ContainerOptions
 from andon.node.calls import FAILURES, CallLimits, SentRequest, Target, call
 from andon.node.server import plain_words
 from andon.runs.rules.sampled import run_devices
 from andon.units import human_seconds
+from andon.work.containers.rules.options import options_to_json
+from andon.work.containers.task import clean_command, task_command
 from andon.work.preparing import free_port
 from andon.work.probe.trial_readings import MemoryReturn
 from andon.work.rules.map.template import filled
@@ -37,12 +42,16 @@ GRACE_SECONDS = 10.0
 class TrialServer:
     """The server under test; a context manager that always stops it."""
 
-    def __init__(self, trial: ServerTrial, port: int) -> None:
+    def __init__(self, trial: ServerTrial, port: int, devices: Sequence[Device] = ()) -> None:
         known = {"port": str(port)}
         self._trial = trial
         self._health, self.url = filled(trial.health, known), filled(trial.url, known)
+        words, self._label = [filled(word, known) for word in trial.command], ""
+        if trial.image:
+            self._label = _label()
+            words = contained_command(trial.image, self._label, devices, port, words)
         self._process = subprocess.Popen(
-            [filled(word, known) for word in trial.command],
+            words,
             stdin=subprocess.DEVNULL,
             env={**os.environ, "PORT": str(port)},
             process_group=0,
@@ -88,6 +97,23 @@ class TrialServer:
                 break
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)  # what the server left behind
+        if self._label:
+            subprocess.run(clean_command(self._label), stdin=subprocess.DEVNULL)
+
+
+def contained_command(
+    image: str, label: str, devices: Sequence[Device], port: int, words: Sequence[str]
+) -> list[str]:
+    """Returns the command of a server in a container, on this machine's network: its port is the
+    one that was chosen, and the variable PORT."""
+    options = options_to_json(ContainerOptions(image, options=("--network=host",)))
+    return task_command(options, label, devices, {"PORT": str(port)}, words)
+
+
+def _label() -> str:
+    """Returns the id of the job's lease, by which its container is found."""
+    found = own_leases()
+    return found[0].id if found else f"{UNLEASED}{os.getpid()}"
 
 
 def main(arguments: list[str]) -> int:
@@ -115,7 +141,8 @@ def _tried(trial: ServerTrial) -> int:
     snapshot, uuids = _devices()
     devices = run_devices(snapshot, uuids)
     memory = MemoryReturn(library.shared(), devices, snapshot.simulated)
-    with TrialServer(trial, port) as server:
+    given = [status.device for status in snapshot.devices if status.device.uuid in uuids]
+    with TrialServer(trial, port, () if snapshot.simulated else given) as server:
         server.wait_ready()
         results = [_loaded(trial, server, dict(load), uuids) for load in trial.loads]
     if left := memory.wait():

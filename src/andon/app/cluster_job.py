@@ -1,4 +1,4 @@
-"""Runs a cluster's job on its node, and records it; `standalone/cluster_start.py` calls it.
+"""Runs a cluster's job on its node, and records it; `standalone/quick_start.py` calls it.
 
 The cluster chose the devices: they are those that the masks leave, and a lease is taken on them and
 on no others. Nothing of ours keeps the command from running: without a lease, or without a record,
@@ -54,7 +54,7 @@ from andon.work.session import CommandWork
 from andon.work.started import StartedProcess
 
 if TYPE_CHECKING:
-    from andon.standalone.cluster_start import QuickStart
+    from andon.standalone.quick_start import QuickStart
 
 GIVEN_BACK = 75
 NO_BOOK = BookContents()

@@ -6,6 +6,8 @@ model.fit(x, y, callbacks=[GpuMonitorCallback(thermal_threshold=80), ...])
 
 import logging
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from andon.callbacks.training import TrainingMonitor, has_system_monitor, missing
@@ -16,6 +18,7 @@ except ImportError:
     raise missing("Keras", "keras") from None
 
 log = logging.getLogger("andon")
+SAVES = "_should_save_model"
 
 
 class GpuMonitorCallback(TrainingMonitor, Callback):
@@ -23,7 +26,9 @@ class GpuMonitorCallback(TrainingMonitor, Callback):
     of each epoch. Several processes pause and stop each for itself, and so it does neither."""
 
     async_safe = True  # otherwise Keras would wait for the device at the end of each step
-    _epoch = 0
+    _epoch = _batch = _last_batch = 0
+    _last: int | None = None  # the number of an epoch's last step
+    _checkpoints: tuple[Any, ...] = ()
 
     def __init__(self, *args: Any, **keywords: Any) -> None:
         Callback.__init__(self)
@@ -34,7 +39,36 @@ class GpuMonitorCallback(TrainingMonitor, Callback):
         ranks = _processes()
         if ranks > 1:
             log.warning("the loop is neither paused nor stopped: Keras has no barrier for ranks")
+        self._read_fit(steps)
         self.fit_begins(steps * epochs if steps and epochs else None, None, ranks)
+
+    def _read_fit(self, steps: int | None) -> None:
+        """Takes the batch's size and the other callbacks from the frame of `fit`: Keras gives its
+        callbacks neither."""
+        frame = sys._getframe(2)
+        while frame.f_back is not None and "epoch_iterator" not in frame.f_locals:
+            frame = frame.f_back
+        adapter = getattr(frame.f_locals.get("epoch_iterator"), "data_adapter", None)
+        self._batch = _size(adapter, "batch_size")
+        self._last_batch = _size(adapter, "partial_batch_size") or self._batch
+        self._last = None if steps is None else steps - 1
+        others = getattr(frame.f_locals.get("callbacks"), "callbacks", ())
+        self._checkpoints = tuple(one for one in others if hasattr(one, SAVES))
+        for one in self._checkpoints:
+            setattr(one, SAVES, partial(self._saves, getattr(one, SAVES)))
+
+    def _saves(self, decide: Callable[..., bool], *args: Any) -> bool:
+        """Stands before the method by which a ModelCheckpoint decides to save."""
+        saves = decide(*args)
+        if saves:
+            self.interrupted("checkpoint", step=self._clock.steps)
+        return saves
+
+    def end(self, error: BaseException | None = None) -> None:
+        for one in self._checkpoints:
+            vars(one).pop(SAVES, None)
+        self._checkpoints = ()
+        super().end(error)
 
     def on_train_end(self, logs: Any = None) -> None:
         self.tell_config()
@@ -51,7 +85,8 @@ class GpuMonitorCallback(TrainingMonitor, Callback):
             self.model.stop_training = True
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        self.step_ends((self._epoch, batch))
+        samples = self._last_batch if batch == self._last else self._batch
+        self.step_ends((self._epoch, batch), samples)
         if self.stopped and self._ranks == 1:
             self.model.stop_training = True
 
@@ -68,6 +103,14 @@ class GpuMonitorCallback(TrainingMonitor, Callback):
     def on_test_end(self, logs: Any = None) -> None:
         if self._pulse is not None:
             self.resumed()
+
+
+def _size(adapter: Any, name: str) -> int:
+    """Returns how many samples it says that a batch has; 0 where it does not know."""
+    try:
+        return int(getattr(adapter, name) or 0)
+    except (AttributeError, NotImplementedError, TypeError, ValueError):
+        return 0
 
 
 def _processes() -> int:

@@ -6,6 +6,7 @@ trainer = Trainer(callbacks=[GpuMonitorCallback(thermal_threshold=80, action="pa
 
 import math
 import os
+from functools import partial
 from typing import Any
 
 from andon.callbacks.rules.steps import size_of
@@ -81,7 +82,7 @@ class GpuMonitorCallback(TrainingMonitor, Callback):
             for logger in trainer.loggers:
                 values = self.values(monitored=type(logger).__name__ in MONITORING)
                 if values:
-                    logger.log_metrics(values, step=max(0, step - 1))
+                    self._safely(partial(logger.log_metrics, values, step=max(0, step - 1)))
         if self.hold(logs):
             trainer.should_stop = True
 
@@ -121,4 +122,4 @@ class GpuMonitorCallback(TrainingMonitor, Callback):
     def _announce(self, trainer: Any) -> None:
         if values := self.config_values():
             for logger in trainer.loggers:
-                logger.log_hyperparams(values)
+                self._safely(partial(logger.log_hyperparams, values))

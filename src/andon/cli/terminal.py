@@ -76,8 +76,8 @@ class Terminal(Struct, frozen=True):
         """Print text that ends in a newline, without anything that moves the cursor."""
         write(sys.stdout, without_commands(text))
 
-    def say(self, text: Text) -> None:
-        write(sys.stdout, text.paint(self.color) + "\n")
+    def say(self, *lines: Text) -> None:
+        write(sys.stdout, "".join(f"{line.paint(self.color)}\n" for line in lines))
 
 
 def write(stream: TextIO, text: str) -> None:

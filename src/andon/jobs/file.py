@@ -209,7 +209,7 @@ def _trial(job: FileJob, spec: JobSpec) -> JobSpec:
     assert job.server is not None
     trial = replace(
         job.server,
-        command=spec.argv,
+        command=spec.argv if job.server.command else (),
         loads=job.loads,
         name=spec.name,
         group=spec.group or spec.name,

@@ -27,9 +27,7 @@ class DevicePlace(Struct, frozen=True):
 
     numa_node: Annotated[int, Meta(ge=0, le=MOST_NODE)] | None = None
     cpus: Text | None = None  # those next to it, as the kernel lists them: 0-31,64-95
-    bridges: Annotated[
-        tuple[Name, ...], Meta(max_length=MOST_BRIDGES)
-    ] = ()  # the PCI bridges above it, from the root
+    bridges: Bridges = ()  # the PCI bridges above it, from the root
     nvlinks: Counts = field(default_factory=dict)
     """PCI address of the other end, or `switch` → number of active links."""
     ancestors: Counts = field(default_factory=dict)

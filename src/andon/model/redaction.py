@@ -103,10 +103,9 @@ _KNOWN = re.compile(
 _WEB_TOKEN = re.compile(r"(?<![A-Za-z0-9_])eyJ[\w-]{5,}(\.[\w-]{5,}(?:\.[\w-]*)?)?")
 
 
-def redact(arguments: Sequence[str]) -> str:
-    """Join a command line for display."""
-    shown: list[str] = []
-    hide_next, room = False, READ_CHARACTERS
+def redact(arguments: Sequence[str], room: int = READ_CHARACTERS) -> str:
+    """Join a command line for display; what is behind this many characters is not read."""
+    shown, hide_next = list[str](), False
     short_options = _short_options(arguments)
     for argument in arguments:
         text = printable(argument[: room + 1])

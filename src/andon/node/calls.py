@@ -285,6 +285,8 @@ def _doubt(connection: TimedConnection, target: Target, token: Token) -> str | N
     nonce = secrets.token_bytes(server_proof.NONCE_BYTES)
     try:
         question = f"{server_proof.PATH}?nonce={nonce.hex()}"
+        if not token.own and len(token.text) > server_proof.GUESSED_CHARACTERS:
+            question += f"&key={server_proof.hint_of(server_proof.token_hash(token.text))}"
         connection.request("GET", _path(target, question), headers=_ACCEPT)
         answer = connection.getresponse()
         content = answer.read(PROOF_BYTES)

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
         write_all,
     )
 else:  # from beside this file, which is last on the path
+    import _socket as socket
+
     from quick_parts import (
         dumps,
         dumps_within,
@@ -45,7 +47,6 @@ else:  # from beside this file, which is last on the path
         read_most,
         receive_descriptors,
         signal,
-        socket,
         suppress,
     )
     from supervised_work import HeldLease, JobCommand, Task, boot_seconds, start_ticks, write_all

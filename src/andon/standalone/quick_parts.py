@@ -4,8 +4,6 @@
 as enumerations, costs more than starting the interpreter, for each job.
 """
 
-from __future__ import annotations
-
 import sys
 
 TYPE_CHECKING = False  # `typing` takes longer to import than the rest
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     make_scanner: Callable[[object], Callable[[str, int], tuple[Any, int]]] | None
 else:
     import _signal as signal  # noqa: F401 - for those who import it from here
-    import _socket as socket
 
     try:
         from _json import encode_basestring_ascii, make_encoder, make_scanner
@@ -39,7 +36,7 @@ class suppress:  # noqa: N801 - as contextlib has it
         pass
 
     def __exit__(
-        self, kind: type[BaseException] | None, value: object, trace: TracebackType | None
+        self, kind: type[BaseException] | None, value: object, trace: "TracebackType | None"
     ) -> bool:
         return kind is not None and issubclass(kind, self._kinds)
 
@@ -53,7 +50,7 @@ class _Plain:
     memo: dict[str, str] = {}  # noqa: RUF012 - cleared by the scanner itself
 
 
-def loads(content: bytes) -> Any:
+def loads(content: bytes) -> "Any":
     """Parses JSON as andon writes it, which begins with its value; ValueError for anything else."""
     if make_scanner is None:
         import json
@@ -69,7 +66,7 @@ def loads(content: bytes) -> Any:
     return value
 
 
-def dumps(value: Any) -> str:
+def dumps(value: "Any") -> str:
     """Returns JSON of plain values, in ASCII, by the encoder in C that `json` uses."""
     if make_scanner is None:
         import json
@@ -81,7 +78,7 @@ def dumps(value: Any) -> str:
     return "".join(encode(value, 0))
 
 
-def dumps_within(value: dict[str, Any], name: str, most: int) -> bytes:
+def dumps_within(value: "dict[str, Any]", name: str, most: int) -> bytes:
     """Returns a line of JSON; if it is too long, the text of this name is shortened."""
     data = dumps(value).encode() + b"\n"
     if len(data) > most:
@@ -91,7 +88,7 @@ def dumps_within(value: dict[str, Any], name: str, most: int) -> bytes:
     return data
 
 
-def read_most(read: Callable[[int], bytes | None], most: int) -> bytes:
+def read_most(read: "Callable[[int], bytes | None]", most: int) -> bytes:
     """Reads everything, but at most this much: another process may write as fast as it is read."""
     pieces: list[bytes] = []
     while most > 0 and (piece := read(min(most, 1 << 20))):
@@ -100,8 +97,10 @@ def read_most(read: Callable[[int], bytes | None], most: int) -> bytes:
     return b"".join(pieces)
 
 
-def receive_descriptors(channel: socket.socket, size: int, most: int) -> tuple[bytes, list[int]]:
+def receive_descriptors(channel: "socket.socket", size: int, most: int) -> tuple[bytes, list[int]]:
     """The first part of a message, and the descriptors that came with it."""
+    import _socket as socket  # only a supervisor has one
+
     data, others, _, _ = channel.recvmsg(size, socket.CMSG_SPACE(most * 4))
     found: list[int] = []
     for level, kind, content in others:

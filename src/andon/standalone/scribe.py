@@ -17,11 +17,6 @@ import os
 import stat
 import sys
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
-
 END = b"\0"
 SENT_TO_ALL = ("SIGHUP", "SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2")
 """Signals that a cluster sends to every process of a job: the end of its record is yet to come."""
@@ -62,9 +57,10 @@ def open_new(path: str, chosen: bool = True) -> int:
     make_folder(os.path.dirname(path))
     made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
     try:
-        if fcntl is not None:
-            fcntl.flock(made, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:  # some file systems cannot
+        import fcntl
+
+        fcntl.flock(made, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):  # Windows, and some file systems, cannot
         return made
     return made
 

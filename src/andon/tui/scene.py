@@ -53,7 +53,6 @@ class Scene(Struct, frozen=True):
     me: str = ""
     source: str = ""
     replay: str | None = None  # "3:10 of 20:00" where a recording is played
-    first_look: bool = True  # nothing was read yet
 
     @property
     def at(self) -> float:
@@ -70,7 +69,7 @@ class Scene(Struct, frozen=True):
 def with_snapshot(scene: Scene, snapshot: Snapshot, rulebook: Rulebook, lamps: LampBoard) -> Scene:
     """The scene with a new snapshot, its devices named and their lamps lit."""
     found = tuple(lit_entries(snapshot, rulebook, lamps.devices))
-    return replace(scene, snapshot=snapshot, entries=found, lamps=lamps, first_look=False)
+    return replace(scene, snapshot=snapshot, entries=found, lamps=lamps)
 
 
 class ProcessEntry(Struct, frozen=True):

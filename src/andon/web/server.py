@@ -222,7 +222,7 @@ def _fleet(settings: Settings, place: ServeOptions, keys: Keys, stack: ExitStack
     with suppress(Unavailable, Conflict, Denied):  # it may be back later
         hub.nodes()
         fleet.tokens.refresh()
-    keys.named = fleet.tokens.identify
+    keys.named, keys.named_hash = fleet.tokens.identify, fleet.tokens.hashed
     stack.callback(fleet.close)
     return fleet
 

@@ -29,6 +29,7 @@ from tests.standin import (
     init_fails,
     lost,
 )
+from tests.support.replaced import constants
 from tests.support.waiting import wait_for
 
 
@@ -100,7 +101,7 @@ def test_a_slow_device_is_waited_for(node: StandIn, sampler: Sampler) -> None:
 def test_who_waits_long_for_a_first_reading_is_told_once_what_for(
     node: StandIn, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("andon.sampling.sampler.LONG_WAIT_SECONDS", 0.0)
+    constants(monkeypatch, "andon.sampling.sampler", LONG_WAIT_SECONDS=0.0)
     told: list[str] = []
     sampler.on_long_wait = told.append
     until(sampler, all_ok)
@@ -257,7 +258,7 @@ def test_no_gpu_still_prints_what_parses(form: str, monkeypatch: pytest.MonkeyPa
 def test_a_hang_is_counted_from_when_it_began_and_not_from_the_readers_birth(
     node: StandIn, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("andon.sampling.rules.timing.ABANDON_SECONDS", 1.5)
+    constants(monkeypatch, "andon.sampling.rules.timing", ABANDON_SECONDS=1.5)
     until(sampler, all_ok)
     wait_for(lambda: sampler.once().at and _age_of_reader(sampler) > 3.0)
     node.set_faults(hung())
@@ -285,7 +286,7 @@ def _age_of_reader(sampler: Sampler) -> float:
 def test_a_late_answer_is_taken_even_when_the_next_tick_comes_much_later(
     node: StandIn, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("andon.sampling.rules.timing.ABANDON_SECONDS", 1.2)
+    constants(monkeypatch, "andon.sampling.rules.timing", ABANDON_SECONDS=1.2)
     until(sampler, all_ok)
     node.set_faults(delay(1_300_000, "nvmlDeviceGetUtilizationRates", device=0))
     reader = sampler.reader_pids()
@@ -319,7 +320,7 @@ def test_a_stuck_card_costs_one_thread_and_not_one_per_tick(
 def test_a_card_that_is_lost_for_long_is_looked_for_by_a_new_reader(
     node: StandIn, sampler: Sampler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("andon.sampling.rules.timing.RENEW_SECONDS", 0.5)
+    constants(monkeypatch, "andon.sampling.rules.timing", RENEW_SECONDS=0.5)
     until(sampler, all_ok)
     reader = sampler.reader_pids()
     node.set_faults(lost(6))

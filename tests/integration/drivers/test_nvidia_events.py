@@ -15,6 +15,7 @@ from andon.ports import Announcing
 from tests.conftest import shut_down
 from tests.standin import StandIn, error, lost, not_supported
 from tests.support.clocks import Clock
+from tests.support.replaced import constants
 
 WAIT = "nvmlEventSetWait_v2"
 
@@ -54,11 +55,15 @@ def ears(
     clock: Clock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Ears]:
-    monkeypatch.setattr(events, "SETTLING_SECONDS", 0.0)
-    monkeypatch.setattr(events, "PAUSE_SECONDS", 0.0)
-    monkeypatch.setattr(events, "BACK_OFF_SECONDS", 0.01)
-    monkeypatch.setattr(events, "WAIT_SECONDS", 0.1)
-    monkeypatch.setattr(events, "WAIT_RESTING_SECONDS", 0.1)
+    constants(
+        monkeypatch,
+        events,
+        SETTLING_SECONDS=0.0,
+        PAUSE_SECONDS=0.0,
+        BACK_OFF_SECONDS=0.01,
+        WAIT_SECONDS=0.1,
+        WAIT_RESTING_SECONDS=0.1,
+    )
     backend = Nvidia(str(tmp_path), clock)
     yield Ears(backend)
     standin.set_faults()
@@ -152,7 +157,7 @@ def test_a_storm_is_told_as_one_event_of_each_kind(ears: Ears, standin: StandIn)
 def test_it_waits_and_does_not_poll(
     ears: Ears, standin: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "WAIT_SECONDS", 30.0)
+    constants(monkeypatch, events, WAIT_SECONDS=30.0)
     settled = threading.Event()
     wait = nvml.wait_event
 

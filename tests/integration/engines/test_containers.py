@@ -383,3 +383,27 @@ def test_a_job_whose_container_outlives_its_supervisor_gets_another_one(
 def _job(number: str) -> dict[str, object]:
     jobs: list[dict[str, object]] = run("jobs", "--all", "--json").json()["jobs"]
     return next(job for job in jobs if str(job["number"]) == number)
+
+
+def test_a_server_under_test_runs_in_a_container(docker: Docker, work: Path) -> None:
+    """The image's own HTTP server; what answers is a script beside it."""
+    answer = work / "cgi-bin" / "chat"
+    answer.parent.mkdir()
+    answer.write_text(
+        "#!/bin/sh\nprintf 'Content-Type: application/json\\r\\n\\r\\n'\n"
+        """echo '{"choices": [{"text": "word"}], "usage": {"completion_tokens": 3}}'\n"""
+    )
+    answer.chmod(0o755)
+    (work / "health").touch()
+    command = ["busybox", "httpd", "-f", "-p", "127.0.0.1:{port}", "-h", str(work)]
+    server = {"image": "tiny", "command": command, "url": "http://127.0.0.1:{port}/cgi-bin"}
+    load = {"model": "m", "concurrency": 1, "requests": 2, "stream": False}
+    document = {"name": "serving", "server": server, "load": [load]}
+    (work / "bench.json").write_text(json.dumps(document))
+    done = run("benchmark", "bench.json")
+    said = run("logs", "serving").out
+    assert done.code == 0, (done, said)
+    assert "1 at once: 2 of 2" in said
+    assert len(list(docker.requested().values())[-1].split(",")) == 1
+    assert containers(docker) == []
+    assert held() == []

@@ -53,16 +53,16 @@ class FleetUnderTest(Struct, frozen=True):
     people: Receiver
     """What people are told, by the hub at /hub and by nodes at /node."""
 
-    def andon(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def andon(self, *words: str, token: str = "") -> subprocess.CompletedProcess[str]:
         surroundings = {**os.environ, **own_folders(self.folder / "cli"), "COLUMNS": "140"}
-        surroundings |= {"ANDON_TOKEN": self.hub.token}
+        surroundings |= {"ANDON_TOKEN": token or self.hub.token}
         command = [sys.executable, "-m", "andon.cli", *words, "--url", self.hub.url]
         return subprocess.run(
             command, capture_output=True, text=True, env=surroundings, timeout=60, check=False
         )
 
-    def says(self, *words: str) -> str:
-        done = self.andon(*words)
+    def says(self, *words: str, token: str = "") -> str:
+        done = self.andon(*words, token=token)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -304,6 +304,8 @@ def test_a_named_token_may_what_its_role_says(fleet: FleetUnderTest) -> None:
     ):
         assert fleet.hub.ask(path, "POST", body, **asked).status == code, path
     assert fleet.hub.ask("/api/nodes/n17/devices", **bearer).status == 200
+    assert "n17" in fleet.says("nodes", token=token), "a hub proves that it knows this token, too"
+    assert fleet.andon("nodes", token=token[::-1]).returncode == 4, "and sent is no other"
     log = next((fleet.folder / "hub").rglob("audit.jsonl")).read_text()
     done = [json.loads(line) for line in log.splitlines() if '"token ops"' in line]
     assert {(one["action"], one["key"]) for one in done} >= {("drain", "named")}

@@ -19,6 +19,7 @@ from tests.conftest import need
 from tests.integration.parts import wait_until
 from tests.integration.serving import make_certificate
 from tests.standin.kubernetes.standin import KubernetesStandin
+from tests.support.replaced import constants
 
 SETTINGS = ClusterSettings("k8s", "k8s", 3.0, {"image": "busybox"})
 
@@ -42,7 +43,7 @@ def inside(
     standin: KubernetesStandin, certificate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[KubernetesStandin]:
     """The stand-in, as a pod of it sees it."""
-    monkeypatch.setattr(transport, "ACCOUNT", standin.account(tmp_path, certificate))
+    constants(monkeypatch, transport, ACCOUNT=standin.account(tmp_path, certificate))
     monkeypatch.setenv(transport.HOST, "127.0.0.1")
     monkeypatch.setenv(transport.PORT, standin.api.url.rpartition(":")[2])
     yield standin

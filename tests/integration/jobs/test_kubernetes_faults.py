@@ -33,6 +33,7 @@ from tests.integration.parts import wait_until
 from tests.integration.serving import make_certificate
 from tests.standin.kubernetes.objects import now
 from tests.standin.kubernetes.standin import KubernetesStandin
+from tests.support.replaced import answers, constants
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -78,7 +79,7 @@ def played(certificate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     standin = KubernetesStandin(controlled=False, certificate=certificate)
     standin.node("g1", 4)
     account = standin.account(tmp_path, certificate)
-    monkeypatch.setattr(transport, "ACCOUNT", account)
+    constants(monkeypatch, transport, ACCOUNT=account)
     monkeypatch.setenv(transport.HOST, "127.0.0.1")
     monkeypatch.setenv(transport.PORT, standin.api.url.rpartition(":")[2])
     yield Played(standin, account)
@@ -88,7 +89,7 @@ def played(certificate: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_a_long_list_is_paged_and_begun_again_when_a_page_expires(
     played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "PAGE", 2)
+    constants(monkeypatch, listing, PAGE=2)
     for place in range(5):
         played.standin.pod(f"p{place}", "g1", 0)
     played.api.faults.expire_pages = 1
@@ -332,7 +333,7 @@ def test_the_kept_functions_see_the_cluster_and_deploy_to_it(
 ) -> None:
     played.standin.node("g2", 8)
     looks = {"g1": NodeLook(1.0, 5.0, 5.0), "g2": NodeLook(1.0, 80.0, 5.0)}
-    monkeypatch.setattr(cluster_module, "hub_looks", lambda *_: looks)
+    answers(monkeypatch, cluster_module, "hub_looks", looks)
     first, second = andon.get_cluster_gpu_status()
     assert (first.name, first.gpus, first.free, first.utilization_percent) == ("g1", 4, 4, 5.0)
     assert second.utilization_percent == 80.0

@@ -21,6 +21,7 @@ from tests.integration.parts import wait_until
 from tests.integration.serving import make_certificate
 from tests.standin.kubernetes.real import RealKubernetes
 from tests.standin.kubernetes.standin import write_kubeconfig
+from tests.support.replaced import constants
 
 pytestmark = [pytest.mark.long, pytest.mark.kubernetes, pytest.mark.timeout(600)]
 RENDERED = REPOSITORY / "deploy/kubernetes/andon.yaml"
@@ -60,7 +61,7 @@ class TestRealKubernetes(ClusterContract):
         files = {"token": "secret", "namespace": "default", "ca.crt": certificate.read_text()}
         for name, text in files.items():
             (tmp_path / name).write_text(text)
-        monkeypatch.setattr(transport, "ACCOUNT", tmp_path)
+        constants(monkeypatch, transport, ACCOUNT=tmp_path)
         monkeypatch.setenv(transport.HOST, "127.0.0.1")
         monkeypatch.setenv(transport.PORT, str(real.port))
         yield lambda: KubernetesCluster(SETTINGS)

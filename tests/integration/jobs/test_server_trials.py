@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,13 +90,18 @@ def test_each_combination_is_tried_a_failure_is_a_row_and_resume_runs_what_is_mi
     assert attempts == [1, 2]  # the first was not run again
 
 
-def test_a_cancelled_trial_stops_its_server(folder: JobsFolder, tmp_path: Path) -> None:
+def test_a_trial_that_is_killed_or_cancelled_leaves_no_server(
+    folder: JobsFolder, tmp_path: Path
+) -> None:
     path = Path(written(tmp_path, [8, 16]))
     text = path.read_text().replace('"requests": 3', '"seconds": 600')
     path.write_text(text)
     assert andon("submit", str(path)).code == 0
     pids = [tmp_path / f"{batch}.pid" for batch in (8, 16)]
     wait_for(lambda: all(one.exists() and one.read_text() for one in pids), seconds=60)
+    trial = int(Path(f"/proc/{pids[0].read_text()}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(trial, signal.SIGKILL)
+    wait_for(lambda: not Path(f"/proc/{pids[0].read_text()}").exists())
     assert andon("cancel", "serving").code == 0
     for one in pids:
         wait_for(lambda one=one: not os.path.exists(f"/proc/{one.read_text()}"))  # type: ignore[misc]  # noqa: PTH110

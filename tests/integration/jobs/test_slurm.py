@@ -17,6 +17,7 @@ from andon.settings.clusters import ClusterSettings
 from andon.testing.cluster_contract import ClusterContract
 from tests.integration.parts import wait_until
 from tests.integration.slurm import Login, Slurm
+from tests.support.replaced import answers
 
 pytestmark = pytest.mark.long
 
@@ -32,7 +33,7 @@ class TestSlurm(ClusterContract):
         self, slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> Iterator[Callable[[], Cluster]]:
         self._slurm = slurm
-        monkeypatch.setattr(kept, "is_fresh", lambda *_: False)  # it asks each time
+        answers(monkeypatch, kept, "is_fresh", False)  # it asks each time
         settings = ClusterSettings("slurm", "slurm", 3.0, {"logs": str(tmp_path / "logs")})
         yield lambda: SlurmCluster(settings)
         slurm("scancel", "--quiet", "--user=root")

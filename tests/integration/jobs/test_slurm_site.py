@@ -11,6 +11,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +104,36 @@ def test_what_a_person_may_not_do_is_said_with_slurms_words(site: Slurm, person:
     job = person.submit("--", "sleep", "600")
     site("scancel", job.removeprefix("slurm:"))
     assert person.ended(job)["state"] == "cancelled"
+
+
+def test_slurm_is_asked_once_in_five_seconds_and_user_whoever_asks(
+    site: Slurm, person: Person
+) -> None:
+    """Two users, each with commands in two terminals at a time."""
+    asked, program = site.folder / "asked", site.folder / "bin" / "squeue"
+    asked.touch()
+    asked.chmod(0o666)
+    program.parent.mkdir()
+    line = f'echo "$(id -u) $(date +%s.%N)" >> {asked}'
+    program.write_text(f'#!/bin/sh\n{line}\nexec {shutil.which("squeue")} "$@"\n')
+    program.chmod(0o755)
+    own = Path(tempfile.mkdtemp(prefix="root-", dir=site.folder))
+    homes = {"HOME": str(own), "XDG_STATE_HOME": str(own / "state")}
+    users = (person, Login(site, {**person.variables, **homes}, own))
+    jobs = [user.submit("--", "sleep", "600") for user in users]
+    wait_until(lambda: site("squeue", "-h", "--states=R").count("\n") == 1, "both jobs")
+    for user in users:
+        user.variables["PATH"] = f"{program.parent}:{os.environ['PATH']}"
+    words = [(u, w) for u, j in zip(users, jobs, strict=True) for w in (("jobs",), ("why", j))] * 3
+    with ThreadPoolExecutor(4) as terminals:
+        list(terminals.map(lambda one: one[0].andon(*one[1]), words))
+    times = [
+        (int(line.split()[0]), float(line.split()[1])) for line in asked.read_text().splitlines()
+    ]
+    for uid in (0, NOBODY):
+        mine = sorted(at for user, at in times if user == uid)
+        assert mine
+        assert all(after - before >= 5.0 for before, after in pairwise(mine)), mine
 
 
 def test_a_job_that_is_preempted_says_so(site: Slurm, person: Person) -> None:

@@ -15,6 +15,7 @@ from andon.node import server as node_server
 from andon.node.calls import CallLimits
 from andon.node.remote import runs as remote_runs
 from tests.support.hostile_server import FAST, SLOW, HostileServer, hostile_server, odd_id
+from tests.support.replaced import constants
 from tests.support.rows import rows
 
 READING = (
@@ -59,11 +60,9 @@ def limited(monkeypatch: pytest.MonkeyPatch, limits: CallLimits) -> None:
     """The same limits, smaller: what is tried here is that they hold."""
     for name in ("LIMITS", "MINUTES_LIMITS", "END_LIMITS"):
         monkeypatch.setattr(node_server, name, limits)
-    monkeypatch.setattr(browser_link, "LIMITS", limits)
-    monkeypatch.setattr(node_server, "FILE_SECONDS", limits.timeout_seconds)
-    monkeypatch.setattr(node_server, "MOST_VALUES", 100_000)
-    monkeypatch.setattr(remote_runs, "MOST_BYTES", limits.most_bytes)
-    monkeypatch.setattr(remote_runs, "PAGES_SECONDS", 0.1)
+    constants(monkeypatch, browser_link, LIMITS=limits)
+    constants(monkeypatch, node_server, FILE_SECONDS=limits.timeout_seconds, MOST_VALUES=100_000)
+    constants(monkeypatch, remote_runs, MOST_BYTES=limits.most_bytes, PAGES_SECONDS=0.1)
 
 
 def told(arguments: Sequence[str], server: HostileServer) -> str | None:

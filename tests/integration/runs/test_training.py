@@ -3,6 +3,7 @@ with a full disk. The loop here is a plain one; `make frameworks` has those of f
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -119,3 +120,60 @@ def test_an_error_that_no_hook_is_told_of_ends_the_record_with_the_program(tmp_p
     assert record[-1]["state"] == "device_out_of_memory"
     (oom,) = [line["data"] for line in record if line.get("name") == "out_of_memory"]
     assert oom["batch_shape"] == {"input_ids": [8, 2048]}
+
+
+CHILDREN = """
+import multiprocessing, os, sys
+from andon.callbacks.training import TrainingMonitor
+
+def load(batches):
+    batches.put(os.getpid())
+
+def rank(fit, number):
+    places = {"RANK": number, "LOCAL_RANK": number, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2,
+              "TORCHELASTIC_RUN_ID": "spawned"}
+    fit.fit_begins(5, {name: str(value) for name, value in places.items()}, 2)
+    for step in range(5):
+        fit.step_begins(step)
+        fit.step_ends(step)
+    fit.end()
+
+if __name__ == "__main__":
+    fit = TrainingMonitor(name="fit")
+    fit.fit_begins(5)
+    for step in range(5):
+        fit.step_begins(step)
+        if step == 2 and os.fork() == 0:
+            sys.exit(0)  # with what is called at the exit of a program
+        fit.step_ends(step, samples=4)
+    os.wait()
+    forked, spawned = map(multiprocessing.get_context, ("fork", "spawn"))
+    batches = forked.Queue()
+    loader = forked.Process(target=load, args=(batches,))
+    ranks = [spawned.Process(target=rank, args=(fit, number)) for number in range(2)]
+    for one in (loader, *ranks):
+        one.start()
+    assert batches.get() == loader.pid
+    for one in (loader, *ranks):
+        one.join()
+    fit.end()
+"""
+
+
+def test_forked_loaders_and_spawned_ranks_have_no_part_in_the_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the server that should be there takes the connection and says nothing."""
+    (tmp_path / "train.py").write_text(CHILDREN)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        monkeypatch.setenv("ANDON_PORT", str(mute.getsockname()[1]))
+        words = [sys.executable, str(tmp_path / "train.py")]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=90)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    made = records(tmp_path / "state")
+    assert {record[0]["rank"] for record in made} == {None, 0, 1}
+    assert len(made) == 3
+    for record in made:
+        assert [line["event"] for line in record].count("end") == 1
+        assert record[-1]["state"] == "succeeded", record[-1]
+        assert record[-1]["last_values"]["total_steps"] == 5

@@ -134,7 +134,7 @@ def test_on_paper_there_is_the_page_alone(browser: Browser, home: Served) -> Non
         expect(page.locator("footer")).to_be_hidden()
         expect(row).to_be_visible()
         ground = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
-        assert ground == "rgb(244, 243, 238)"  # ink on light paper
+        assert ground == "rgb(255, 255, 255)"  # ink on white paper
 
 
 def test_on_a_phone_what_matters_comes_first(browser: Browser, home: Served) -> None:

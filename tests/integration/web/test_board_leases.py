@@ -159,7 +159,6 @@ def test_a_lease_says_who_what_and_until_when(owner: Window, home: Served) -> No
         expect(rows(owner.page)).to_have_count(2)
         first = rows(owner.page).filter(has=owner.page.get_by_role("link", name="GPU 0"))
         expect(first).to_contain_text("held")
-        expect(first).to_contain_text("SIMULATED")
         expect(first).to_contain_text(
             re.compile(r"\d\d:\d\d 1(19|20)\smin left|\d\d:\d\d 2\sh left")
         )

@@ -32,6 +32,7 @@ from andon.web.answers.alert_payloads import (
 )
 from tests.support import alert_pages
 from tests.support import snapshots as drawn
+from tests.support.replaced import answers, fails
 from tests.support.sharing_parts import capacities_of, claim, owner
 from tests.support.snapshots import AT, assert_golden
 from tests.support.web_parts import BEARER, Caller, Parts, served
@@ -215,9 +216,9 @@ def test_the_headline_names_a_script_only_to_who_may_see_the_command(
     who = (Party(77, "alice", "python", "python train.py"),)
     hot = replace(alert_pages.hot(), subject=drawn.uuid(0), affected=who, severity=100,
                   acknowledged=None)  # fmt: skip
-    monkeypatch.setattr(parts.watcher, "alerts", lambda: (hot,))
+    answers(monkeypatch, parts.watcher, "alerts", (hot,))
     healthy = replace(drawn.farm(), at=time.time(), devices=drawn.farm().devices[:1])
-    monkeypatch.setattr(parts.station, "latest", lambda: healthy)
+    answers(monkeypatch, parts.station, "latest", healthy)
     said = client.get("/api/board", headers=key).json()["headline"]
     assert said.startswith("GPU 0 is too hot (")
     assert said.endswith(f" · alice's {program}")
@@ -226,10 +227,7 @@ def test_the_headline_names_a_script_only_to_who_may_see_the_command(
 def test_where_past_alerts_cannot_be_read_the_present_is_told_with_a_note(
     client: Caller, parts: Parts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(_query: object) -> None:
-        raise Unavailable("the disk is gone")
-
-    monkeypatch.setattr(parts.watcher, "past", broken)
+    fails(monkeypatch, parts.watcher, "past", Unavailable("the disk is gone"))
     said = client.get("/api/alerts").json()
     assert len(said["alerts"]) >= 2
     assert said["note"] == "past alerts cannot be read: the disk is gone"

@@ -24,6 +24,7 @@ from andon.web.routes.nodes import own_row
 from andon.web.server_history import NoHistory
 from tests.conftest import REPOSITORY
 from tests.support import snapshots as drawn
+from tests.support.replaced import answers
 from tests.support.snapshots import AT, assert_golden
 from tests.support.web_parts import BEARER, Caller, Parts, served
 
@@ -81,7 +82,7 @@ def test_the_uptime_is_not_counted_on_the_wall_clock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts, now = Parts(tmp_path, [drawn.farm()]), time.time()
-    monkeypatch.setattr(time, "time", lambda: now - 86_400)
+    answers(monkeypatch, time, "time", now - 86_400)
     said = health(parts.station, parts.shop.parts)
     parts.close()
     assert 0 <= said["uptime_seconds"] < 3600

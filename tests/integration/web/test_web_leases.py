@@ -35,6 +35,7 @@ from andon.web.answers.problems import problem_of
 from andon.web.app import build
 from andon.web.blocking_pool import BlockingPool, Visit
 from tests.support.described import check
+from tests.support.replaced import answers, constants, fails
 from tests.support.rows import rows
 from tests.support.sharing_parts import capacities_of, claim, gpu, kin, lease, need, owner, ticket
 from tests.support.snapshots import AT, assert_golden
@@ -174,7 +175,7 @@ def test_another_users_lease_is_refused_with_who_to_ask(
     client: Caller, book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = book.write_lease(lease(0, until=time.time() + 600))
-    monkeypatch.setattr(releaser, "asker", lambda: LeaseRequester(54321, PidScope()))
+    answers(monkeypatch, releaser, "asker", LeaseRequester(54321, PidScope()))
     [entry] = book.entries()
     answer = client.delete("/api/leases/k7qm2", headers=BEARER)
     assert (answer.status_code, answer.json()["error"]["kind"]) == (403, "denied")
@@ -211,10 +212,7 @@ def test_a_lease_without_an_end_cannot_be_moved(client: Caller, book: Book) -> N
 def test_a_book_that_cannot_be_written_refuses_and_nothing_is_half_done(
     client: Caller, book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(descriptor: int, text: str) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(files, "_write", full)
+    fails(monkeypatch, files, "_write", OSError(28, "No space left on device"))
     answer = client.post("/api/leases", json={}, headers=BEARER)
     assert (answer.status_code, answer.json()["error"]["kind"]) == (503, "unavailable")
     assert "No space left" in answer.json()["error"]["reason"]
@@ -224,7 +222,7 @@ def test_a_book_that_cannot_be_written_refuses_and_nothing_is_half_done(
 def test_a_holder_that_does_not_take_the_lease_costs_it(
     client: Caller, book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(HolderProcess, "has_taken", lambda self, seconds: False)
+    answers(monkeypatch, HolderProcess, "has_taken", False)
     answer = client.post("/api/leases", json={}, headers=BEARER)
     assert answer.status_code == 503
     assert book.entries() == []
@@ -233,7 +231,7 @@ def test_a_holder_that_does_not_take_the_lease_costs_it(
 def test_more_holders_than_a_machine_should_have_are_refused(
     client: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lender_module, "MOST_LENT", 1)
+    constants(monkeypatch, lender_module, MOST_LENT=1)
     lend(client)
     answer = client.post("/api/leases", json={}, headers=BEARER)
     assert answer.status_code == 409
@@ -243,10 +241,7 @@ def test_more_holders_than_a_machine_should_have_are_refused(
 def test_a_book_that_cannot_be_read_is_told_and_is_no_error(
     client: Caller, parts: Parts, book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def closed(self: Book) -> None:
-        raise Unavailable("the disk is gone")
-
-    monkeypatch.setattr(Book, "entries", closed)
+    fails(monkeypatch, Book, "entries", Unavailable("the disk is gone"))
     said = client.get("/api/leases").json()
     assert (said["leases"], said["note"]) == ([], "the disk is gone")
     assert said["book"] == {"path": str(book.path), "owner": user_name(os.getuid())}

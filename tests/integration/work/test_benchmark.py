@@ -2,11 +2,13 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -186,12 +188,8 @@ def test_an_unknown_model_and_no_server_end_with_an_error(server: ModelServer) -
 
 
 def test_ctrl_c_keeps_the_figures_so_far(server: ModelServer, tmp_path: Path) -> None:
-    command = [
-        sys.executable, "-m", "andon.cli", "benchmark", server.url, "--model", "m",
-        "--concurrency", "2", "--seconds", "60s", "--json",
-    ]  # fmt: skip
     server.asked.clear()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = started(server, "--concurrency", "2", "--seconds", "60s", "--json")
     wait_for(lambda: len(server.asked) > 6)
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=60)
@@ -199,3 +197,42 @@ def test_ctrl_c_keeps_the_figures_so_far(server: ModelServer, tmp_path: Path) ->
     (load,) = json.loads(out)["loads"]
     assert load["done"] > 0
     assert andon("runs", "show", load["run"], "--json").json()["run"]["state"] == "stopped"
+
+
+def started(server: ModelServer, *words: str, **more: Any) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "andon.cli", "benchmark", server.url, "--model", "m", *words]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more
+    )
+
+
+def test_a_killed_benchmark_leaves_a_record_and_no_client(server: ModelServer) -> None:
+    server.asked.clear()
+    process = started(server, "--concurrency", "2", "--seconds", "60s")
+    wait_for(lambda: len(server.asked) > 6)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    process.kill()
+    process.communicate(timeout=60)
+    assert children
+    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children))
+    (run,) = andon("runs", "--json").json()["runs"]
+    assert run["state"] == "lost"
+    shown = andon("runs", "show", run["id"], "--json").json()["run"]
+    assert shown["kind"] == "benchmark"
+    lines = Path(shown["path"]).read_text().splitlines()
+    assert [line for line in lines if json.loads(line)["event"] == "item"]
+
+
+def test_a_full_disk_costs_the_record_and_not_the_figures(server: ModelServer) -> None:
+    limits = (8192, 8192)  # of every file, as if the disk were full then
+
+    def full() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    process = started(server, "--concurrency", "4", "--requests", "60", "--json", preexec_fn=full)
+    out, error = process.communicate(timeout=60)
+    assert process.returncode == 0, error
+    (load,) = json.loads(out)["loads"]
+    assert load["done"] == 60
+    assert "only a part could be written" in error
+    assert andon("runs", "show", load["run"], "--json").json()["run"]["name"] == "benchmark"

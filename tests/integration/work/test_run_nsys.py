@@ -11,6 +11,7 @@ from andon.doctor.inspection import machine
 from andon.errors import Denied
 from tests.integration.conftest import andon
 from tests.integration.leasing import records
+from tests.support.replaced import answers
 
 NSYS = """#!/bin/sh
 [ "$1" = profile ] || exit 99
@@ -49,7 +50,7 @@ def test_without_the_profiler_nothing_is_run(
     assert (done.code, done.out) == (125, "")
     assert "nsys is not installed" in done.err
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(machine, "counters_restricted", lambda: True)
+    answers(monkeypatch, os, "geteuid", 1000)
+    answers(monkeypatch, machine, "counters_restricted", True)
     with pytest.raises(Denied, match="profiling counters are for root only"):
         nsys.profiled(["echo"], (), own_places, "echo")

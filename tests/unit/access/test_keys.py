@@ -20,6 +20,7 @@ from andon.host.processes.kin import user_name
 from andon.web.transport import keys as keys_module
 from andon.web.transport.keys import KEPT, KEPT_EACH, SESSION_SECONDS, Keys
 from andon.web.transport.session_file import NAME, SessionFile
+from tests.support.replaced import fails
 
 TOKEN = "t" * 43
 KEY = sessions_key(TOKEN)
@@ -156,13 +157,10 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
 def test_a_full_disk_keeps_nobody_from_signing_in(
     tmp_path: Path, kept: Keys, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def full(_descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
     dora = signed_in(kept, DORA)
     assert kept._file is not None
     kept._file.save_soon([])  # whatever was pending is written
-    monkeypatch.setattr(os, "fsync", full)
+    fails(monkeypatch, os, "fsync", OSError(errno.ENOSPC, "No space left on device"))
     erik = signed_in(kept, ERIK)
     kept._file.close()
     assert (kept.grade(dora), kept.grade(erik)) == (ShownKey.SESSION, ShownKey.SESSION)

@@ -25,6 +25,7 @@ from andon.settings.resolution import Settings
 from andon.web.transport import local_sockets
 from andon.web.transport.local_sockets import LookSocket
 from tests.support.homes import made_node_state
+from tests.support.replaced import answers, constants
 from tests.support.rows import rows
 from tests.support.snapshots import h200
 
@@ -110,7 +111,7 @@ def test_it_has_the_snapshot_its_interval_and_the_lamps() -> None:
 
 
 def test_a_user_sees_what_the_server_shows_to_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_sockets, "peer_uid", lambda connection: 4242)  # whoever runs this
+    answers(monkeypatch, local_sockets, "peer_uid", 4242)  # whoever runs this
     with closing(served(Feed(), name_of={4242: "ada"}.get)):
         assert commands(told()) == ["python mine.py", None]
 
@@ -123,7 +124,7 @@ def test_one_without_an_account_gets_nothing() -> None:
 def test_a_listener_that_is_neither_this_users_nor_the_systems_is_not_believed(
     feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(socket_peers, "peer_uid", lambda connection: 54_321)
+    answers(monkeypatch, socket_peers, "peer_uid", 54_321)
     assert told() is None
 
 
@@ -153,7 +154,7 @@ def test_a_server_of_another_machine_or_boot_is_passed_over(feed: Feed) -> None:
 def test_simulated_devices_are_taken_where_the_machine_has_none(
     feed: Feed, vendors: tuple[str, ...], is_taken: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("andon.drivers.shared.presence.signs", lambda root: vendors)
+    answers(monkeypatch, "andon.drivers.shared.presence", "signs", vendors)
     feed.last = replace(SNAPSHOT, simulated=True)
     assert (told() is not None) is is_taken
 
@@ -203,13 +204,13 @@ def test_one_of_another_installation_is_read_with_care(
     """As after an upgrade beneath the server, which keeps the mark of its start."""
     with closing(served(Feed())):
         same = told()
-        monkeypatch.setattr(socket_peers, "code_stamp", lambda: code)
+        answers(monkeypatch, socket_peers, "code_stamp", code)
         monkeypatch.delattr("andon.model.wire_in.own_snapshot_from_json")
         assert told() == same is not None
 
 
 def test_one_that_says_nothing_is_left_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(look, "TIMEOUT_SECONDS", 0.05)
+    constants(monkeypatch, look, TIMEOUT_SECONDS=0.05)
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(f"\0{look_name(PORT, HEX)}")
         door.listen()

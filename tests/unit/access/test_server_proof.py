@@ -10,13 +10,16 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from andon.access.server_proof import (
+    HINT_DIGITS,
     Peer,
     Statement,
     doubt,
+    hint_of,
     parse_statement,
     place_of,
     proof_key,
     prove,
+    token_hash,
 )
 from tests.support.rows import rows
 
@@ -26,7 +29,7 @@ HERE = Peer("127.0.0.1", 26366)
 
 
 def said(place: str = "127.0.0.1:26366", token: str = TOKEN, nonce: bytes = NONCE) -> Statement:
-    return prove(proof_key(token), nonce, place)
+    return prove(proof_key(token_hash(token)), nonce, place)
 
 
 def test_who_knows_the_token_is_believed_at_its_own_address() -> None:
@@ -77,7 +80,7 @@ def test_an_address_is_written_the_same_at_both_ends() -> None:
 
 def test_no_answer_is_the_digest_by_which_the_server_knows_the_token() -> None:
     """The server compares SHA-256 digests of what it is shown: none of them may ever be told."""
-    key = proof_key(TOKEN)
+    key = proof_key(token_hash(TOKEN))
     told = {said().proof, key.hex()}
     plain = hashlib.sha256(TOKEN.encode()).hexdigest()
     direct = {hmac.new(TOKEN.encode(), text, "sha256").hexdigest() for text in (NONCE, b"")}
@@ -88,7 +91,7 @@ def test_no_answer_is_the_digest_by_which_the_server_knows_the_token() -> None:
 def test_only_nonces_of_one_length_are_answered() -> None:
     for wrong in (b"", b"x", NONCE + b"x"):
         with pytest.raises(ValueError, match="32 bytes"):
-            prove(proof_key(TOKEN), wrong, "127.0.0.1:1")
+            prove(proof_key(token_hash(TOKEN)), wrong, "127.0.0.1:1")
 
 
 _JSON = st.recursive(
@@ -107,3 +110,10 @@ def test_nothing_that_a_stranger_says_breaks_it(answer: Any) -> None:
 def test_no_statement_of_the_right_form_breaks_it(place: str, proof: str) -> None:
     statement = parse_statement({"address": place, "proof": proof})
     assert doubt(statement, TOKEN, NONCE, HERE, ME) is not None
+
+
+def test_a_hint_says_which_token_is_meant_and_nothing_about_it() -> None:
+    hashed = token_hash(TOKEN)
+    hint = hint_of(hashed)
+    assert (len(hint), hint == hint_of(token_hash(TOKEN[1:]))) == (HINT_DIGITS, False)
+    assert hint not in hashed.hex() + proof_key(hashed).hex()

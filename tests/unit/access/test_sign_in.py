@@ -26,6 +26,7 @@ from andon.host import socket_peers
 from andon.host.socket_peers import connect, peer_uid
 from andon.web.transport.keys import Keys
 from andon.web.transport.local_sockets import SignInSocket, local_sign_in
+from tests.support.replaced import constants
 from tests.support.rows import rows
 
 URL = "http://127.0.0.1:26366"
@@ -191,7 +192,7 @@ def test_a_uid_that_many_share_is_nobodys(tmp_path: Path, monkeypatch: pytest.Mo
     ours, theirs = socket.socketpair()
     with ours, theirs:
         assert peer_uid(ours) == os.getuid()
-        monkeypatch.setattr(socket_peers, "OVERFLOW", tmp_path / "overflowuid")
+        constants(monkeypatch, socket_peers, OVERFLOW=tmp_path / "overflowuid")
         assert peer_uid(ours) is None
 
 

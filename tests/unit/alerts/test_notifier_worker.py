@@ -12,6 +12,7 @@ from andon.errors import Unavailable
 from andon.model.alert import Alert, Notice
 from andon.testing.notices import DISK, HOT, LOST, notice
 from tests.support.alerting_parts import Heard
+from tests.support.replaced import constants
 from tests.support.waiting import retry_soon, wait_for
 
 
@@ -147,7 +148,7 @@ def test_one_that_never_answers_is_seen_to_be_stuck(
     teller.wake()
     wait_for(phone.entered.is_set)
     assert teller.health().ok
-    monkeypatch.setattr("andon.alerts.sender.STUCK_SECONDS", 0.0)
+    constants(monkeypatch, "andon.alerts.sender", STUCK_SECONDS=0.0)
     health = teller.health()
     assert not health.ok
     assert "has not responded" in (health.reason or "")

@@ -21,6 +21,7 @@ from andon.ports import AlertStore
 from andon.settings.moments import QuietHours
 from andon.stores.memory import MemoryAlertStore
 from tests.support.alerting_parts import Heard, Moody, Playing
+from tests.support.replaced import constants
 from tests.support.waiting import wait_for
 
 FIRING, RESOLVED = NoticeKind.FIRING, NoticeKind.RESOLVED
@@ -116,7 +117,7 @@ def test_what_could_not_be_told_before_a_restart_is_told_after_it(
 def test_a_notifier_that_hangs_delays_neither_another_nor_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("andon.alerts.watcher.LEAVING_SECONDS", 0.2)
+    constants(monkeypatch, "andon.alerts.watcher", LEAVING_SECONDS=0.2)
     stuck, phone = Heard("stuck"), Heard()
     stuck.free.clear()
     playing = Playing(monkeypatch, stuck, phone)
@@ -209,7 +210,7 @@ def test_deliveries_of_a_ledger_that_opens_late_are_told(monkeypatch: pytest.Mon
         opened.wait(60)
         return ledger
 
-    monkeypatch.setattr("andon.alerts.watcher.OPENING_SECONDS", 0.0)
+    constants(monkeypatch, "andon.alerts.watcher", OPENING_SECONDS=0.0)
     playing = Playing(monkeypatch, phone, ledger=late)
     playing.tick(State.OK)
     opened.set()
@@ -241,14 +242,14 @@ def test_what_was_kept_and_makes_no_sense_is_begun_anew(
 def test_a_disk_that_hangs_delays_a_message_and_does_not_stop_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("andon.alerts.watcher.COMMIT_SECONDS", 0.05)
+    constants(monkeypatch, "andon.alerts.watcher", COMMIT_SECONDS=0.05)
     ledger, phone = Moody(), Heard()
     playing = Playing(monkeypatch, phone, ledger=lambda: ledger)
     playing.tick(State.OK)
     ledger.free.clear()
     playing.lose()
     wait_for(lambda: phone.kinds() == [FIRING])
-    monkeypatch.setattr("andon.alerts.writer.STUCK_SECONDS", 0.0)
+    constants(monkeypatch, "andon.alerts.writer", STUCK_SECONDS=0.0)
     health = playing.watcher.health()
     assert health["state"] == "degraded"
     assert "has not responded" in health["reason"]
@@ -381,7 +382,7 @@ def test_a_silent_sampler_is_no_recovery_and_is_told(monkeypatch: pytest.MonkeyP
     playing = Playing(monkeypatch, phone)
     playing.lose()
     wait_for(lambda: phone.kinds() == [FIRING])
-    monkeypatch.setattr("andon.alerts.watcher.TURN_SECONDS", 0.01)
+    constants(monkeypatch, "andon.alerts.watcher", TURN_SECONDS=0.01)
     monkeypatch.setattr(Watcher, "_silent_seconds", 0.0)
 
     def later() -> bool:

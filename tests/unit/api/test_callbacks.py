@@ -17,6 +17,7 @@ from andon.model.device import Snapshot
 from andon.sampling.bus import Bus
 from andon.settings.resolution import Settings
 from andon.testing.mock import MockGpuBackend
+from tests.support.replaced import fails
 from tests.support.waiting import wait_for
 
 COOL, HOT, SEARING = 40, 91, 96  # the mock states no slowdown: told from 90, critical from 95
@@ -145,10 +146,7 @@ def test_a_snapshot_that_cannot_be_evaluated_is_logged_once_and_the_next_one_cou
         cord.take(at(SEARING))
     assert cord.firing()
 
-    def broken(*_: Any) -> Any:
-        raise RuntimeError("no")
-
-    monkeypatch.setattr(alerting, "step", broken)
+    fails(monkeypatch, alerting, "step", RuntimeError("no"))
     cord.start()
     for _ in range(3):
         feed.put(at(SEARING))

@@ -13,6 +13,7 @@ from andon.api import watch as library
 from andon.api.compat.alerts import GpuAlert, MemoryPressure, ThermalThrottling
 from andon.errors import Invalid
 from andon.model.device import Snapshot
+from tests.support.replaced import answers
 from tests.support.sharing_parts import gpu
 
 
@@ -136,7 +137,7 @@ def test_a_run_that_cannot_be_watched_is_ended(monkeypatch: pytest.MonkeyPatch) 
     run = SimpleNamespace(id=None, begin=lambda: None, uuids=frozenset(), end=ends.append)
     monitor = andon.GpuMonitorCallback(interval_secs=0)
     monkeypatch.setattr(monitor, "_run", run)
-    monkeypatch.setattr(library, "shared", lambda: SimpleNamespace(subscribe=subscribe))
+    answers(monkeypatch, library, "shared", SimpleNamespace(subscribe=subscribe))
     with pytest.raises(Invalid, match="not an interval"), monitor:
         pass
     assert [type(end) for end in ends] == [Invalid]

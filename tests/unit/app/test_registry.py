@@ -15,6 +15,7 @@ from andon.registry import (
     is_known,
     load,
 )
+from tests.support.replaced import fails
 
 MODULE = """
 class Found: ...
@@ -58,10 +59,7 @@ def test_the_groups_are_the_documented_ones() -> None:
 def test_a_name_of_our_own_never_reads_the_metadata_of_all_packages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def refuse(**_: object) -> None:
-        raise AssertionError("this takes 75 ms")
-
-    monkeypatch.setattr(importlib.metadata, "entry_points", refuse)
+    fails(monkeypatch, importlib.metadata, "entry_points", AssertionError("this takes 75 ms"))
     for table in (BACKENDS, STORES, NOTIFIERS):
         for name in table:
             assert is_known(table, name)

@@ -29,6 +29,7 @@ from andon.testing.fake_node import FakeAlerts, FakeNode
 from tests.support import alert_pages
 from tests.support.homes import made_node_state
 from tests.support.nodes import ask_node
+from tests.support.replaced import answers, constants
 from tests.support.snapshots import AT, office
 
 
@@ -123,13 +124,13 @@ def test_a_server_that_hangs_is_asked_once_and_not_said_to_be_absent(
             asked.append(path)
             return super().get(path, **more)
 
-    monkeypatch.setattr(running, "LOOK_LIMITS", CallLimits(0.05, 1000))
+    constants(monkeypatch, running, LOOK_LIMITS=CallLimits(0.05, 1000))
     monkeypatch.setattr(running, "_silent", {})
     with socket.create_server(("127.0.0.1", 0)) as listener:  # which never answers
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         hung = Hung(Target(url, Trust.PROVEN, Token("t" * 43)))
-        monkeypatch.setattr(running, "own_server", lambda: hung)
-        monkeypatch.setattr(running, "service", lambda *_: hung)
+        answers(monkeypatch, running, "own_server", hung)
+        answers(monkeypatch, running, "service", hung)
         for _ in range(3):
             assert isinstance(source_of(Choices()), LocalAlerts)
         with pytest.raises(Unavailable, match=f"{url} does not answer"):

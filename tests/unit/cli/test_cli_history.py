@@ -33,6 +33,7 @@ from andon.stores.memory import MemoryStore
 from andon.stores.sqlite import SqliteStore
 from andon.units import GIB, human_bytes
 from tests.support.history_parts import AT, tick
+from tests.support.replaced import answers
 
 Golden = Callable[[str, str], None]
 DEVICES = (Device("GPU-1", 0, "nvidia", "H200"), Device("GPU-2", 1, "sim", "L40S (simulated)"))
@@ -178,7 +179,7 @@ def test_parquet_that_cannot_be_written_is_told(
     assert "cannot be written" in capsys.readouterr().err
     assert run(["history", "--csv", "--parquet", "x"]) == 2
     assert "cannot be combined" in capsys.readouterr().err
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    answers(monkeypatch, "importlib.util", "find_spec", None)
     assert run(["history", "--parquet", str(tmp_path / "x")]) == 3
     assert "pip install 'andon[parquet]'" in capsys.readouterr().err
 
@@ -262,7 +263,7 @@ def test_a_history_is_seeded_where_it_is_said(
 ) -> None:
     file = tmp_path / "a b.db"
     few = ["seed", "--days", "1", "--devices", "1", "--store", f"sqlite:{tmp_path}/a%20b.db"]
-    monkeypatch.setattr("andon.history.rules.seeding.blocks", lambda *_: ())
+    answers(monkeypatch, "andon.history.rules.seeding", "blocks", ())
     assert run(few) == 0
     assert f"{file}: 1 simulated device, 1 day, {human_bytes(files_of(file))}," in (
         capsys.readouterr().out

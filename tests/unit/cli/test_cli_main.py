@@ -23,6 +23,7 @@ from andon.testing.fake_node import FakeNode
 from andon.version import __version__
 from tests.support import snapshots as golden
 from tests.support.nodes import ask_node
+from tests.support.replaced import answers, fails
 from tests.support.rows import rows
 from tests.support.snapshots import COSTS, FakeSampler
 
@@ -193,10 +194,7 @@ def test_columns_and_lines_can_be_given(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_senseless_width_is_bounded(
     given: str, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def no_terminal(fd: int) -> os.terminal_size:
-        raise OSError
-
-    monkeypatch.setattr(os, "get_terminal_size", no_terminal)
+    fails(monkeypatch, os, "get_terminal_size", OSError())
     monkeypatch.setenv("COLUMNS", given)
     assert size()[0] == width
 
@@ -253,7 +251,7 @@ def test_cost_speaks_json() -> None:
 
 def sample(monkeypatch: pytest.MonkeyPatch, *snapshots: Snapshot) -> None:
     """What `andon cost` reads: it measures a sampler of its own."""
-    monkeypatch.setattr("andon.app.open_sampler", lambda settings: FakeSampler(*snapshots))
+    answers(monkeypatch, "andon.app", "open_sampler", FakeSampler(*snapshots))
 
 
 def test_cost_without_nvidia_smi_says_so(

@@ -9,6 +9,7 @@ import pytest
 
 from andon.cli.outfile import LineFile
 from andon.errors import Conflict, Denied, Unavailable
+from tests.support.replaced import fails
 
 
 def _file(path: Path, header: str = "") -> tuple[LineFile, list[str]]:
@@ -64,10 +65,7 @@ def test_a_missing_folder_is_told_before_anything_else(tmp_path: Path) -> None:
 def test_a_file_that_may_not_be_written_is_denied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> int:
-        raise PermissionError(errno.EACCES, "Permission denied")
-
-    monkeypatch.setattr(os, "open", refuse)
+    fails(monkeypatch, os, "open", PermissionError(errno.EACCES, "Permission denied"))
     file, _ = _file(tmp_path / "gpu.csv")
     with pytest.raises(Denied, match="no permission"):
         file.open()

@@ -37,6 +37,7 @@ from andon.testing.fake_node import FakeNode
 from andon.units import GIB
 from tests.support import snapshots as golden
 from tests.support.nodes import ask_node
+from tests.support.replaced import answers
 from tests.support.rows import rows
 from tests.support.snapshots import ANCESTORS, FAMILY, HOSTS, launched, office
 
@@ -103,7 +104,7 @@ def test_elapsed_time_reads_like_ps(seconds: float | None, words: str) -> None:
 def in_the_office(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its node, and what the processes of it use of their host."""
     ask_node(monkeypatch, FakeNode(office()))
-    monkeypatch.setattr(ps, "host_use", lambda *_: HOSTS)
+    answers(monkeypatch, ps, "host_use", HOSTS)
 
 
 def test_ps_filters_by_device_and_user(

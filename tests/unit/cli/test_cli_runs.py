@@ -34,6 +34,7 @@ from andon.model.run.record import (
 )
 from andon.settings.store_url import StoreUrl, file_of
 from andon.stores.sqlite_runs import SqliteRunIndex
+from tests.support.replaced import fails
 from tests.support.run_records import BEGAN, FULL, HAPPENINGS, begin, end, sample, write_record
 from tests.support.snapshots import assert_golden
 
@@ -413,10 +414,12 @@ def test_gc_drops_old_runs_and_never_marked_ones(
 def test_gc_deletes_jobs_although_the_index_of_runs_cannot_be_written(
     told: Told, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(**given: object) -> None:
-        raise Unavailable("runs.db: the disk is full", hint="free some space, or: andon gc")
-
-    monkeypatch.setattr("andon.app.runs.open_run_finder", full)
+    fails(
+        monkeypatch,
+        "andon.app.runs",
+        "open_run_finder",
+        Unavailable("runs.db: the disk is full", hint="free some space, or: andon gc"),
+    )
     three()
     made = open_jobs_folder().submit([JobSpec(0, "old", ("true",), "/", DeviceRequest(1, 1), 1.0)])
     open_jobs_folder().note(made[0].number, "cancelled", JobNote(1, 1.0, "ada"))

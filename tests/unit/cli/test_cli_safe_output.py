@@ -19,6 +19,7 @@ from andon.errors import AndonError, Unavailable
 from andon.history.rules.intervals import UsageInterval
 from andon.model import wire
 from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot, State
+from tests.support.replaced import answers
 from tests.support.rows import rows
 
 FORMULAS = (
@@ -102,7 +103,7 @@ def test_open_prints_no_answer_that_is_not_a_code(
     from andon.cli import browser_link
 
     link = browser_link.SignInLink(Impostor.url, code)
-    monkeypatch.setattr(browser_link, "sign_in_link", lambda *_: link)
+    answers(monkeypatch, browser_link, "sign_in_link", link)
     assert run(["open", "--print", "--url", "127.0.0.1:1"]) == 3
     told = capsys.readouterr()
     assert told.out == ""
@@ -117,7 +118,7 @@ def test_open_prints_the_code_of_a_link(
 
     code = Keys("x" * 40).new_code()
     link = browser_link.SignInLink(Impostor.url, code)
-    monkeypatch.setattr(browser_link, "sign_in_link", lambda *_: link)
+    answers(monkeypatch, browser_link, "sign_in_link", link)
     assert run(["open", "--print", "--url", "127.0.0.1:1"]) == 0
     assert capsys.readouterr().out == f"{Impostor.url}/#code={code}\n"
 
@@ -126,7 +127,7 @@ def test_the_name_in_a_job_file_forges_no_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = f"train\x1b[31m{HOSTILE}\r\njob 2: forged"
-    monkeypatch.setattr(Terminal, "of", lambda _choices: Terminal(80, 24, color=True, live=True))
+    answers(monkeypatch, Terminal, "of", Terminal(80, 24, color=True, live=True))
     from_file._say(Choices(), ["1"], [name])
     submit._say(Choices(), "1", [cast("Any", SimpleNamespace(name=name, simulate=1))])
     shown = capsys.readouterr().out

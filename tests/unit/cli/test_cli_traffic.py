@@ -20,6 +20,7 @@ from andon.node.port import LocalParts
 from andon.settings.resolution import Settings
 from andon.units import human_rate
 from tests.support.nodes import ask_node
+from tests.support.replaced import constants
 from tests.support.snapshots import AT, HOST, FakeSampler, h200
 
 BUSY = h200(
@@ -158,7 +159,7 @@ def test_only_a_wide_table_is_read_twice(
     sampler = Looks()
     parts = cast("LocalParts", PartsWith(sampler))
     ask_node(monkeypatch, LocalNode(Here(Settings(), parts, print)))
-    monkeypatch.setattr("andon.node.local.live.BETWEEN_SECONDS", 0.0)
+    constants(monkeypatch, "andon.node.local.live", BETWEEN_SECONDS=0.0)
     monkeypatch.setenv("COLUMNS", width)
     assert run(["status", *options]) == 0
     assert sampler.asked == asked

@@ -36,6 +36,7 @@ from andon.settings import table
 from andon.settings.resolution import Settings
 from andon.web.transport.local_sockets import Draw, LookSocket
 from tests.support.homes import made_node_state
+from tests.support.replaced import answers, constants, fails
 from tests.support.rows import rows
 from tests.support.snapshots import h200
 
@@ -146,15 +147,15 @@ def test_the_folder_of_this_machine_is_that_of_every_command(
     has_id: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not has_id:
-        monkeypatch.setattr(drawn_table, "MACHINE_IDS", ("/nonexistent/id",))
-        monkeypatch.setattr("andon.host.machine_id.FILES", ("nonexistent/id",))
+        constants(monkeypatch, drawn_table, MACHINE_IDS=("/nonexistent/id",))
+        constants(monkeypatch, "andon.host.machine_id", FILES=("nonexistent/id",))
     assert drawn_table._node_key() == node_key()
 
 
 def test_a_listener_that_is_neither_this_users_nor_the_systems_is_not_believed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(drawn_table, "peer_uid", lambda connection: 54_321)
+    answers(monkeypatch, drawn_table, "peer_uid", 54_321)
     with saying(here("\x1b]0;evil\x07")):
         assert print_drawn(bare=True) is None
     assert capsys.readouterr().out == ""
@@ -185,7 +186,7 @@ def test_what_it_knows_without_an_import_is_what_the_others_know() -> None:
 
 
 def test_one_that_says_nothing_is_left_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drawn_table, "TIMEOUT_SECONDS", 0.05)
+    constants(monkeypatch, drawn_table, TIMEOUT_SECONDS=0.05)
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(f"\0{look_name(PORT, HEX)}")
         door.listen()
@@ -255,7 +256,7 @@ ASKED = (80, False, False, False)
 
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch, book_folder: Path) -> None:
-    monkeypatch.setattr("time.time", lambda: NOW + 1.0)
+    answers(monkeypatch, "time", "time", NOW + 1.0)
 
 
 @pytest.mark.usefixtures("now")
@@ -282,12 +283,9 @@ def test_a_server_draws_what_it_knows_and_only_that(tmp_path: Path) -> None:
 def test_ctrl_c_ends_it_as_any_command(monkeypatch: pytest.MonkeyPatch) -> None:
     left: list[int] = []
 
-    def interrupted(bare: bool) -> int | None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(drawn_table, "print_drawn", interrupted)
+    fails(monkeypatch, drawn_table, "print_drawn", KeyboardInterrupt())
     monkeypatch.setattr(sys, "argv", ["andon"])
     monkeypatch.setattr(os, "_exit", left.append)
-    monkeypatch.setattr("gc.set_threshold", lambda number: None)
+    answers(monkeypatch, "gc", "set_threshold", None)
     entry.main()
     assert left == [entry.INTERRUPTED]

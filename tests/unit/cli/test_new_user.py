@@ -26,6 +26,7 @@ from andon.model.job import JobNote, JobSpec
 from andon.model.lease import DeviceRequest
 from andon.testing.fake_node import FakeNode
 from tests.support.nodes import ask_node
+from tests.support.replaced import answers
 from tests.support.rows import rows
 from tests.support.sharing_parts import gpu, lease_row, request
 from tests.support.snapshots import farm
@@ -250,7 +251,7 @@ def test_no_line_of_an_overview_is_cut_off(capsys: Said) -> None:
 def test_release_of_a_gpu_names_your_lease_on_it(
     made: str, book: Book, capsys: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Book, "new_id", lambda self, names: made)
+    answers(monkeypatch, Book, "new_id", made)
     held = Granter(book, NODE).grant(request(1, devices=("3",)), LeaseTerms(), 0).held
     assert run(["release", "3"]) == 5
     assert f"GPU 3 is in your lease {held.lease.id}" in capsys.readouterr().err
@@ -348,7 +349,7 @@ class Kept:
 
 def running(monkeypatch: pytest.MonkeyPatch, server: Kept | None) -> None:
     server_may_run(monkeypatch, True)
-    monkeypatch.setattr("andon.node.running.running_server", lambda token_file: server)
+    answers(monkeypatch, "andon.node.running", "running_server", server)
 
 
 def test_who_has_no_history_sees_that_of_the_machines_server(

@@ -24,9 +24,9 @@ pytestmark = pytest.mark.process
 PATIENT = """
 import sys
 sys.path.append(sys.argv[1])
-import cluster_start
-cluster_start.SHORT_SECONDS = 60.0
-sys.exit(cluster_start.main(*sys.argv[2:]))
+import quick_start
+quick_start.SHORT_SECONDS = 60.0
+sys.exit(quick_start.main(*sys.argv[2:]))
 """
 
 

@@ -10,7 +10,7 @@ from andon.clusters.ray.rules.holders import (
     with_reading,
     with_users,
 )
-from andon.clusters.ray.rules.nodes import NOT_MEASURED, host_names, parse_nodes
+from andon.clusters.ray.rules.nodes import NOT_MEASURED, host_names, impossible, parse_nodes
 from andon.fleet.rules.states import NodeRow, NodeState
 from andon.model.device import DeviceStatus
 from andon.model.job import JobState
@@ -96,6 +96,7 @@ def test_a_node_that_reports_nothing_is_silent_before_ray_knows() -> None:
     assert (other.state, other.usable, other.free) == ("silent", False, 0)
     assert other.note == "it last reported 9 s ago; Ray still counts on it"
     assert [node.state for node in parse_nodes(listed("n1"), None, summary(n1=500.0))] == ["ready"]
+    assert impossible([other], 4, None) is None, "it may be back"
     assert host_names(told) == {"n1": "n1.lab", "n2": "n2.lab"}
 
 

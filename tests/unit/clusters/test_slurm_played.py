@@ -1,6 +1,7 @@
 """What andon does and says when Slurm refuses, is away, or ends jobs: its commands are played."""
 
 import errno
+import os
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +21,7 @@ from andon.model.job.cluster import Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import JobSpec
 from andon.settings.clusters import ClusterSettings
+from tests.support.replaced import fails
 
 UP = "Slurmctld(primary) at head is UP\n"
 DOWN = "Slurmctld(primary) at head is DOWN\n"
@@ -239,10 +241,12 @@ def test_a_label_that_was_answered_is_not_looked_for(slurm: SlurmCluster, played
 def test_a_full_home_is_said_before_anything_is_submitted(
     slurm: SlurmCluster, played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("andon.jobs.clusters.kept.os.open", full)
+    fails(
+        monkeypatch,
+        os,
+        "open",
+        OSError(errno.ENOSPC, "No space left on device"),
+    )
     with pytest.raises(NotSent, match="No space left on device"):
         slurm.submit(submission())
     assert played.count("sbatch") == 0

@@ -320,8 +320,8 @@ def test_when_running_jobs_must_end_is_read() -> None:
 def test_every_code_has_a_sentence_and_an_unknown_one_is_quoted() -> None:
     assert len(reasons.WAITING) >= 38
     assert all(words.text and words.text[-1] != "." for words in reasons.WAITING.values())
-    assert reasons.words_of("ReqNodeNotAvail, UnavailableNodes:n1").text.startswith("a node")
-    assert reasons.waiting_words("Brandnew") == "Slurm says 'Brandnew'"
+    assert reasons.reason_of("ReqNodeNotAvail, UnavailableNodes:n1").text.startswith("a node")
+    assert reasons.reason_of("Brandnew").text == "Slurm says 'Brandnew'"
 
 
 def test_ended_jobs_of_sacct() -> None:

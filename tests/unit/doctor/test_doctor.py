@@ -49,6 +49,7 @@ from tests.support.doctor.machines import (
     server,
 )
 from tests.support.doctor.table import CASES
+from tests.support.replaced import answers
 from tests.support.rows import rows
 from tests.support.snapshots import AT
 
@@ -251,5 +252,5 @@ def test_the_state_and_the_book_are_looked_for_where_they_would_be(
 
 def test_only_the_old_pynvml_is_in_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
     for version, old in ((None, None), ("11.5.3", "11.5.3"), ("12.0.0", None), ("x", None)):
-        monkeypatch.setattr(doctor, "_version", lambda package, version=version: version)
+        answers(monkeypatch, doctor, "_version", version)
         assert doctor._old_pynvml() == old

@@ -24,6 +24,7 @@ from andon.doctor.rules.facts import Contents, PortListener, StrayFiles, StrayRe
 from andon.host.processes.kin import here
 from andon.model import lease_wire, wire
 from andon.model.lease import Cordon, Lease, LeaseKind, Owner, Share
+from tests.support.replaced import constants
 from tests.support.rows import rows
 
 ME = os.getuid()
@@ -109,8 +110,7 @@ def test_a_lease_among_the_tickets_is_no_ticket(book: Path) -> None:
 
 
 def test_a_flood_is_counted_up_to_a_bound(book: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(books, "MOST_FILES", 5)
-    monkeypatch.setattr(books, "MOST_BYTES", 3)
+    constants(monkeypatch, books, MOST_FILES=5, MOST_BYTES=3)
     for number in range(8):
         (book / "leases" / f"{number}.lease").write_text("{}")
     found = read_contents(book, USERS)

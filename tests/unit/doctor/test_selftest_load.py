@@ -34,6 +34,7 @@ from andon.model.utilisation import SCHEDULABLE_IDLE_PERCENT
 from andon.model.wire_in import snapshot_from_json
 from andon.units import GIB
 from tests.conftest import REPOSITORY
+from tests.support.replaced import answers, constants
 from tests.support.rows import rows
 from tests.support.snapshots import AT, h200, mig_board, uuid
 
@@ -194,7 +195,7 @@ def framework(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "def matmul(left, right, out): pass\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(selftest_load, "FRAMEWORKS", ("torch",))
+    constants(monkeypatch, selftest_load, FRAMEWORKS=("torch",))
     monkeypatch.syspath_prepend(str(tmp_path))
     return tmp_path
 
@@ -254,7 +255,7 @@ def test_the_load_is_watched_and_judged(monkeypatch: pytest.MonkeyPatch) -> None
         return looks(player.busy, utilization_percent=99 if player.busy else 0), None
 
     monkeypatch.setattr(selftest_load, "loaded", load)
-    monkeypatch.setattr(selftest_load, "installed", lambda: ["torch"])
+    answers(monkeypatch, selftest_load, "installed", ["torch"])
     monkeypatch.setattr(selftest, "watch", watch)
     during, found = selftest.under_load(
         player,  # type: ignore[arg-type]

@@ -25,6 +25,7 @@ from andon.model.device import Card, Reading, Sample, State
 from tests.constructed import Machine
 from tests.constructed import amd as machines
 from tests.support.clocks import Clock
+from tests.support.replaced import answers, constants, fails
 
 FIRST, SECOND = machines.INSTINCT
 CALLS = (
@@ -227,7 +228,7 @@ def test_cards_are_told_apart_by_their_address(tmp_path: Path, library: Library)
 def test_the_reader_is_no_user_of_the_cards_that_its_library_opened(
     tmp_path: Path, library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "getpid", lambda: 4000)
+    answers(monkeypatch, os, "getpid", 4000)
     assert [process.pid for process in Station(tmp_path, server()).read().processes] == []
 
 
@@ -241,10 +242,7 @@ def without_package(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
 def without_library(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
     """7.0.2's wrapper prints that it found no libamd_smi.so, and ends in a KeyError."""
 
-    def load() -> Any:
-        raise KeyError("libamd_smi.so")
-
-    monkeypatch.setattr(smi, "load", load)
+    fails(monkeypatch, smi, "load", KeyError("libamd_smi.so"))
 
 
 def without_function(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,7 +317,7 @@ def test_what_an_import_prints_is_not_printed(
 def test_a_call_that_hangs_holds_up_no_other_card(
     opened: Smi, library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(smi, "WAIT_SECONDS", 0.0)
+    constants(monkeypatch, smi, WAIT_SECONDS=0.0)
     entered, finish = threading.Event(), threading.Event()
 
     def hang(handle: str) -> Any:

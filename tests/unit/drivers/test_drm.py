@@ -14,6 +14,7 @@ from andon.model.device import ProcessKind
 from tests.constructed import Machine, host, stat
 from tests.constructed.amd import fdinfo
 from tests.constructed.opened import DENIED, Openings
+from tests.support.replaced import constants
 
 CARD = "0000:03:00.0"
 OTHER = "0000:04:00.0"
@@ -198,7 +199,7 @@ def test_a_kernel_that_tells_nothing_is_not_taken_for_an_idle_device(tmp_path: P
 
 
 def test_what_is_past_the_bounds_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drm, "MOST_DESCRIPTORS", 2)
+    constants(monkeypatch, drm, MOST_DESCRIPTORS=2)
     files = dict.fromkeys(range(5), ("/dev/null", ""))
     machine = host()
     machine.process(50, "app", files)
@@ -209,7 +210,7 @@ def test_what_is_past_the_bounds_is_told(tmp_path: Path, monkeypatch: pytest.Mon
 def test_more_openings_than_are_read_are_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drm, "MOST_CLIENTS", 2)
+    constants(monkeypatch, drm, MOST_CLIENTS=2)
     openings = [(50, n, "/dev/dri/card0", fdinfo(CARD, n, 8, 0)) for n in range(3, 8)]
     use = scene(tmp_path, with_clients(*openings)).look(0.0)
     assert use.blind_spot == "3 open files of this device beyond andon's limits"

@@ -11,6 +11,7 @@ from andon.host.rules.rates import FIRST, STARTED_AGAIN, WRAPPED
 from andon.model.device import Reading
 from tests.standin import StandIn, StandInMig, error, not_supported
 from tests.support.clocks import Clock
+from tests.support.replaced import calls_of
 
 PCIE = ("pcie_received_bytes_per_second", "pcie_sent_bytes_per_second")
 NVLINK = ("nvlink_received_bytes_per_second", "nvlink_sent_bytes_per_second")
@@ -73,14 +74,8 @@ def test_nobody_watches_so_it_is_read_late_and_seldom(
     nvidia: Nvidia, standin: StandIn, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     standin.change(0, fields={LINKS_RX: 0, LINKS_TX: 0})
-    watch, read_at = Watch(nvidia, clock), []
-    began, counts = clock.now, nvml.counts
-
-    def counted(handle: object, fields: list[LinkField]) -> list[LinkCount | nvml.Error]:
-        read_at.append(round(clock.now - began))
-        return counts(handle, fields)
-
-    monkeypatch.setattr(nvml, "counts", counted)
+    watch, began = Watch(nvidia, clock), clock.now
+    read_at = calls_of(monkeypatch, nvml, "counts", lambda *_: round(clock.now - began))
     first = watch.read(watched=False)
     assert {first.missing[name] for name in PCIE + NVLINK} == {NOT_YET}
     for _ in range(130):
@@ -96,14 +91,7 @@ def test_what_the_card_lacks_is_unknown_and_not_asked_for_again(
     nvidia: Nvidia, standin: StandIn, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     standin.change(0, pcie_tx_kb=None, pcie_rx_kb=None)
-    asked: list[list[LinkField]] = []
-    real = nvml.counts
-
-    def counted(handle: object, fields: list[LinkField]) -> list[LinkCount | nvml.Error]:
-        asked.append(fields)
-        return real(handle, fields)
-
-    monkeypatch.setattr(nvml, "counts", counted)
+    asked = calls_of(monkeypatch, nvml, "counts")
     watch = Watch(nvidia, clock)
     for _ in range(3):
         reading = watch.read(after=20.0)

@@ -33,6 +33,7 @@ from andon.sampling.rules.masks import Visibility
 from andon.sampling.rules.readings import checked_host
 from andon.sampling.rules.roster import BackendChoice
 from andon.sampling.sampler import NodeIdentity, Sampler
+from tests.support.replaced import fails
 
 T0 = 1_700_000_000.0
 NOW = 2_000_000_000.0
@@ -350,11 +351,9 @@ def test_a_folder_or_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 def test_a_file_that_may_not_be_read_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
     (tmp_path / "x").write_text("{}")
-    monkeypatch.setattr(Path, "open", refuse)  # root may read everything
+    # Root may read everything.
+    fails(monkeypatch, Path, "open", PermissionError(13, "Permission denied"))
     with pytest.raises(Denied):
         Replay(str(tmp_path / "x")).open()
 

@@ -16,9 +16,10 @@ import pytest
 from andon.app import container_work
 from andon.engines.containers import DockerEngine
 from andon.errors import AndonError
-from andon.host.processes.child_output import MOST_BYTES, ask_command
+from andon.host.processes.child_output import MOST_BYTES, ask_command, dying_with_parent
 from andon.model.execution import ContainerOptions, CreatedWork, WorkEnd, WorkOrder
 from andon.standalone import STANDALONE
+from tests.support.replaced import constants
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.process
@@ -103,6 +104,20 @@ def test_one_that_hangs_dies_with_the_process_that_asked(tmp_path: Path) -> None
     wait_for(lambda: not Path(f"/proc/{child}").exists() or is_zombie(child))
 
 
+@pytest.mark.parametrize("setpriv", [None, "exit 1", 'shift 2; exec "$@"'])
+def test_what_dies_with_its_parent_is_started_by_a_program_that_can_do_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setpriv: str | None
+) -> None:
+    (tmp_path / "true").symlink_to("/bin/true")
+    if setpriv is not None:
+        (tmp_path / "setpriv").write_text(f"#!/bin/sh\n{setpriv}\n")
+        (tmp_path / "setpriv").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    words, first = dying_with_parent.__wrapped__()
+    able = setpriv is not None and "shift" in setpriv
+    assert (words[:1], first is None) == (("setpriv",) if able else (), able)
+
+
 def is_zombie(pid: int) -> bool:
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
@@ -162,8 +177,7 @@ def test_a_lease_is_kept_until_the_container_of_its_job_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     supervisor = load_supervisor(monkeypatch)
-    monkeypatch.setattr(supervisor, "CLEAN_SECONDS", 0.1)
-    monkeypatch.setattr(supervisor, "CLEAN_PAUSE_SECONDS", 0.0)
+    constants(monkeypatch, supervisor, CLEAN_SECONDS=0.1, CLEAN_PAUSE_SECONDS=0.0)
     tries = tmp_path / "tries"
     clean = f"echo x >> {tries}; case $(wc -l < {tries}) in 1) sleep 600;; 2) exit 125;; esac"
     task = {"job": str(tmp_path), "attempt": 1, "lease_file": "", "environment": dict(os.environ)}

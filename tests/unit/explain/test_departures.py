@@ -11,6 +11,7 @@ from andon.explain.evidence.departures import NOTHING_KNOWN, departures
 from andon.history.rules.intervals import UsageInterval
 from andon.host.processes.facts import ProcessTable, exited
 from andon.model.device import Process, Snapshot
+from tests.support.replaced import fails
 from tests.support.snapshots import AT, h200, work
 
 NO_PID = 4_194_304  # above the highest that Linux gives
@@ -34,10 +35,7 @@ def test_a_process_has_exited_if_its_pid_is_free_or_another_has_it() -> None:
 def test_a_process_that_cannot_be_read_may_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Under hidepid the processes of others are there and cannot be read."""
 
-    def denied(pid: int, number: int) -> None:
-        raise PermissionError
-
-    monkeypatch.setattr(os, "kill", denied)
+    fails(monkeypatch, os, "kill", PermissionError())
     monkeypatch.setattr(ProcessTable, "attribute", lambda self, asked: tuple(asked))
     assert exited([Process(NO_PID, started=AT)]) == frozenset()
 

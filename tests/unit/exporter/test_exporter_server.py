@@ -14,6 +14,7 @@ from andon.exporter.server import MetricsServer, is_loopback
 from andon.exporter.spreads import Service
 from andon.testing.mock import MockGpuBackend
 from tests.support.exposition import parse
+from tests.support.replaced import constants
 from tests.support.surroundings import fresh_library
 from tests.support.waiting import wait_for
 
@@ -23,7 +24,7 @@ Start = Callable[..., MetricsServer]
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each server here is stopped, and to stop one takes a poll."""
-    monkeypatch.setattr(serving, "POLL_SECONDS", 0.002)
+    constants(monkeypatch, serving, POLL_SECONDS=0.002)
 
 
 @pytest.fixture
@@ -160,7 +161,7 @@ def test_a_client_that_never_reads_does_not_keep_others_waiting(start: Start) ->
 
 
 def test_a_client_that_dribbles_is_ended(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "DEADLINE_SECONDS", 0.0)
+    constants(monkeypatch, serving, DEADLINE_SECONDS=0.0)
     with socket.create_connection(("127.0.0.1", start().port), timeout=120) as slow:
         slow.sendall(b"GET /metrics HT")
         assert slow.recv(1) == b""

@@ -27,6 +27,7 @@ from andon.model.device import Device
 from andon.model.run.record import RunKind, RunRow, RunState
 from andon.settings.store_url import parse_store_url
 from andon.stores.sqlite_kind import SqliteKind
+from tests.support.replaced import constants
 
 AT = 1_794_000_000.0
 BEGIN = round(AT * 1000)
@@ -124,7 +125,7 @@ def test_what_was_acknowledged_is_not_sent_again_after_a_restart(tmp_path: Path)
 
 
 def test_a_part_has_a_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sending, "MOST_BYTES", 1)
+    constants(monkeypatch, sending, MOST_BYTES=1)
     store = SqliteKind.open(parse_store_url(f"sqlite:///{tmp_path}/h.sqlite"), "n17")
     ticks = [NodeReadings(AT + n, (("GPU-1", ("power_watts",), (n,)),)) for n in range(0, 1800, 10)]
     store.write(ticks, (), [DEVICE])

@@ -15,6 +15,7 @@ from andon.fleet.rules.states import NodeRow, NodeState
 from andon.fleet.uplink import ReportSources, Uplink
 from andon.sampling.bus import Bus
 from andon.web.fleet.keeper import found_in
+from tests.support.replaced import constants
 from tests.support.snapshots import farm
 from tests.support.waiting import wait_for
 
@@ -38,8 +39,7 @@ class Hub(HubLink):
 def test_readings_of_a_short_outage_come_with_the_next_heartbeat(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "EVERY_SECONDS", 0.05)
-    monkeypatch.setattr(module, "BACK_OFF", BackOff(0.05, 0.05))
+    constants(monkeypatch, module, EVERY_SECONDS=0.05, BACK_OFF=BackOff(0.05, 0.05))
     bus, hub = Bus(), Hub()
     sent, drained = list[Digest](), list[bool]()
     session = bus.subscribe(0.01, False, 8)

@@ -7,6 +7,7 @@ import pytest
 
 from andon.host import aside
 from andon.host.aside import Aside, LookupResult
+from tests.support.replaced import constants
 
 PATIENCE_SECONDS = 60.0
 
@@ -80,7 +81,7 @@ def test_a_question_is_waited_for_once(oracle: Oracle) -> None:
 def test_a_stuck_answer_does_not_stop_the_others(
     oracle: Oracle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(aside, "STUCK_SECONDS", 0.0)
+    constants(monkeypatch, aside, STUCK_SECONDS=0.0)
     questions: Aside[int, int] = Aside(oracle)
     questions.ask(-1)
     oracle.stuck.wait(PATIENCE_SECONDS)
@@ -100,7 +101,7 @@ def test_what_fails_has_no_answer_and_the_next_has_one(oracle: Oracle) -> None:
 
 
 def test_questions_are_bounded(oracle: Oracle, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aside, "MOST_QUESTIONS", 2)
+    constants(monkeypatch, aside, MOST_QUESTIONS=2)
     questions: Aside[int, int] = Aside(oracle)
     questions.hold()
     assert [questions.ask(n).fresh for n in (1, 2, 3)] == [True, True, False]

@@ -26,6 +26,7 @@ from andon.host.processes.containers import (
 from andon.host.processes.facts import ProcessTable
 from andon.host.rules.attribution import Container, RuntimeNames
 from andon.model.device import Process
+from tests.support.replaced import calls_of, constants, fails
 from tests.support.rows import rows
 
 ID = "3f2a9c1b04de7c5a8f6e1d2b3c4a5968778695a4b3c2d1e0f9e8d7c6b5a49382"
@@ -151,7 +152,7 @@ def test_an_answer_that_comes_late_is_there_for_the_next_round(
 def test_an_engine_that_never_answers_is_given_up(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(containers, "TIMEOUT_SECONDS", 0.01)
+    constants(monkeypatch, containers, TIMEOUT_SECONDS=0.01)
     engine.may_answer.clear()
     assert ask_engine(engine.path, ID) is None
 
@@ -250,7 +251,7 @@ def test_a_process_shows_the_name_as_soon_as_it_is_known(
     names: ContainerNames, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process_in(tmp_path, 7, f"0::/docker/{ID}\n")
-    monkeypatch.setattr("andon.host.processes.facts._NAME_WAIT_SECONDS", 0.0)
+    constants(monkeypatch, "andon.host.processes.facts", _NAME_WAIT_SECONDS=0.0)
     engine.may_answer.clear()
     table = ProcessTable(tmp_path, names)
     assert table.attribute([Process(7)])[0].container == "docker:3f2a9c1b04de"
@@ -264,14 +265,7 @@ def test_many_containers_together_cost_one_timeout(
     names: ContainerNames, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine.may_answer.clear()
-    timeouts: list[float] = []
-    real = names.look_up
-
-    def watched(container: Container, timeout_seconds: float = 0.0) -> containers.ContainerInfo:
-        timeouts.append(timeout_seconds)
-        return real(container, timeout_seconds)
-
-    monkeypatch.setattr(names, "look_up", watched)
+    timeouts = calls_of(monkeypatch, names, "look_up", lambda container, seconds=0.0: seconds)
     pids = range(10, 30)
     for pid in pids:
         process_in(tmp_path, pid, f"0::/docker/{pid:064x}\n")
@@ -282,11 +276,8 @@ def test_many_containers_together_cost_one_timeout(
 
 
 def test_without_a_thread_it_is_asked_once_there_may_be_one(names: ContainerNames) -> None:
-    def no_thread(thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(threading.Thread, "start", no_thread)
+        fails(patched, threading.Thread, "start", RuntimeError("can't start new thread"))
         found = names.look_up(TRAINER, PATIENT)
         assert (found.names, found.final) == (None, False)
     assert names.look_up(TRAINER, PATIENT).names == RuntimeNames("trainer")

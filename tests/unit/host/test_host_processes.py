@@ -24,6 +24,7 @@ from andon.host.processes.procfs import (
 from andon.host.rules.attribution import Container, ProcessMembership, SlurmStep
 from andon.host.rules.proc_stat import parse_stamp, parse_stat
 from andon.model.device import Process, ProcessKind
+from tests.support.replaced import calls_of
 from tests.support.rows import rows
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -161,20 +162,7 @@ def test_a_known_process_costs_one_read_and_opens_nothing(
     tree.add(7, "python")
     table = ProcessTable(tree.root)
     table.attribute([Process(7)])
-    opened: list[str] = []
-    reads: list[int] = []
-    real_open, real_pread = os.open, os.pread
-
-    def counting_open(path: str, flags: int) -> int:
-        opened.append(path)
-        return real_open(path, flags)
-
-    def counting_pread(descriptor: int, length: int, offset: int) -> bytes:
-        reads.append(descriptor)
-        return real_pread(descriptor, length, offset)
-
-    monkeypatch.setattr(os, "open", counting_open)
-    monkeypatch.setattr(os, "pread", counting_pread)
+    opened, reads = calls_of(monkeypatch, os, "open"), calls_of(monkeypatch, os, "pread")
     table.attribute([Process(7), Process(7)])
     assert (opened, len(reads)) == ([], 1)
 

@@ -30,6 +30,7 @@ from andon.host.traffic import UNREADABLE
 from andon.model.device import HOST_VALUES, Host, Network, Snapshot
 from andon.model.wire import dumps, loads, snapshot_to_json
 from andon.model.wire_in import snapshot_from_json
+from tests.support.replaced import answers
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -279,7 +280,7 @@ def test_a_disk_mounted_under_a_name_that_is_no_text_can_be_sent(tmp_path: Path)
 
 
 def test_a_host_name_that_is_no_text_can_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(nodename="caf\udce9"))
+    answers(monkeypatch, os, "uname", SimpleNamespace(nodename="caf\udce9"))
     assert system.node_name() == "caf\\udce9"
     sent = dumps(snapshot_to_json(Snapshot(system.node_name(), 1.0)))
     assert snapshot_from_json(loads(sent)).node == "caf\\udce9"

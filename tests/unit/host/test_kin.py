@@ -9,6 +9,7 @@ import pytest
 
 from andon.host.processes.kin import group_members, myself, read_kin, started_ticks, ticks_now
 from andon.host.rules.proc_stat import parse_stat
+from tests.support.replaced import calls_of
 
 
 def test_a_process_knows_itself() -> None:
@@ -48,15 +49,8 @@ def test_a_group_has_its_members_and_a_zombie_is_told_from_the_living() -> None:
 
 
 def test_one_look_at_all_processes_serves_every_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks: list[str] = []
-    real = os.listdir
-
-    def counted(path: str) -> list[str]:
-        looks.append(path)
-        return real(path)
-
-    monkeypatch.setattr(os, "listdir", counted)
+    looks = calls_of(monkeypatch, os, "listdir")
     assert os.getpgid(0) in group_members({os.getpgid(0), 2**22 - 1, 2**22 - 2})
-    assert looks == ["/proc"]
+    assert looks == [("/proc",)]
     assert group_members(set()) == {}
-    assert looks == ["/proc"]
+    assert looks == [("/proc",)]

@@ -19,13 +19,14 @@ from andon.runs.header import new_run
 from andon.runs.line_pipe import LinePipe
 from andon.work.probe import shelf
 from andon.work.rules.probe import ProbePlan, probe_of
+from tests.support.replaced import answers
 from tests.support.sharing_parts import lease
 
 ODD = "a\udcffb"
 
 
 def test_a_run_in_a_folder_whose_name_is_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "getcwd", lambda: f"/home/{ODD}")
+    answers(monkeypatch, os, "getcwd", f"/home/{ODD}")
     begun = new_run(RunKind.COMMAND, ODD, Snapshot("n", 1.0), (), {})
     assert (begun.name, begun.working_directory) == ("a?b", "/home/a?b")
 
@@ -50,7 +51,7 @@ def test_a_user_whose_name_is_no_text_holds_leases_and_has_processes(
 ) -> None:
     user_name.cache_clear()
     entry = pwd.struct_passwd((ODD, "x", 4711, 4711, "", "/", "/bin/sh"))
-    monkeypatch.setattr(pwd, "getpwuid", lambda uid: entry)
+    answers(monkeypatch, pwd, "getpwuid", entry)
     held = lease(0, owner=replace(lease(0).owner, user=user_name(4711)))
     assert lease_wire.lease_from_json(lease_wire.lease_to_json(held)).owner.user == "a?b"
     process = Process(os.getpid(), memory_bytes=1)

@@ -11,6 +11,7 @@ from andon.api import lease as leasing
 from andon.errors import Unavailable
 from andon.runs.line_pipe import LinePipe
 from andon.sampling.spawning import Spawned
+from tests.support.replaced import fails
 
 
 def open_descriptors() -> set[Path]:
@@ -39,10 +40,7 @@ def test_a_reader_that_gets_too_few_pipes(number: int, monkeypatch: pytest.Monke
 
 
 def test_a_reader_that_gets_no_file_for_its_errors(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(name: str) -> int:
-        raise OSError(24, "Too many open files")
-
-    monkeypatch.setattr(os, "memfd_create", refused)
+    fails(monkeypatch, os, "memfd_create", OSError(24, "Too many open files"))
     before = open_descriptors()
     with pytest.raises(OSError, match="Too many open files"):
         Spawned("sim", "{}")
@@ -59,10 +57,7 @@ def test_a_record_that_gets_one_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_lease_whose_holder_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*words: object, **more: object) -> None:
-        raise BlockingIOError(11, "Resource temporarily unavailable")
-
-    monkeypatch.setattr(subprocess, "Popen", refused)
+    fails(monkeypatch, subprocess, "Popen", BlockingIOError(11, "Resource temporarily unavailable"))
     before = open_descriptors()
     with pytest.raises(Unavailable, match="a holder for the lease cannot be started"):
         leasing.lease(gpus=1).acquire()

@@ -15,6 +15,7 @@ from andon.host.files import (
     read_regular,
     replace_file,
 )
+from tests.support.replaced import fails
 
 
 def test_a_regular_file_is_read_whole(tmp_path: Path) -> None:
@@ -111,10 +112,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(
         os.umask(before)
     assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"two", 0o644)
 
-    def full(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
+    fails(monkeypatch, os, "fsync", OSError(errno.ENOSPC, "No space left on device"))
     with pytest.raises(OSError, match="No space left"):
         replace_file(path, b"three")
     assert path.read_bytes() == b"two"

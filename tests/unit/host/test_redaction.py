@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from andon.model import redaction
 from andon.model.redaction import HIDDEN, MAX_CHARACTERS, is_secret_name, printable, redact
+from tests.support.replaced import calls_of
 from tests.support.rows import rows
 
 
@@ -236,36 +237,23 @@ MANY = 100_000  # characters: a cost that grows with their square would take a m
 @pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("piece", PIECES)
-def test_the_cost_of_a_hostile_line_grows_no_faster_than_the_line(
-    piece: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(redaction, "READ_CHARACTERS", 10 * MANY)
-    redact(["x", "@" + piece * (MANY // len(piece))])
+def test_the_cost_of_a_hostile_line_grows_no_faster_than_the_line(piece: str) -> None:
+    redact(["x", "@" + piece * (MANY // len(piece))], 10 * MANY)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("seed", range(4))
-def test_no_two_kinds_of_pieces_make_it_slow_together(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(redaction, "READ_CHARACTERS", 10 * MANY)
+def test_no_two_kinds_of_pieces_make_it_slow_together(seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(5):
         pattern = "".join(chance.choices(PIECES, k=chance.randrange(2, 5)))
-        redact(["x", pattern * (MANY // len(pattern))])
+        redact(["x", pattern * (MANY // len(pattern))], 10 * MANY)
 
 
 def test_more_than_can_be_shown_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long an argument is, and however much longer its escapes make it."""
-    seen: list[int] = []
-    inside = redaction._inside
-
-    def counted(text: str) -> str:
-        seen.append(len(text))
-        return inside(text)
-
-    monkeypatch.setattr(redaction, "_inside", counted)
+    seen = calls_of(monkeypatch, redaction, "_inside", len)
     redact(["x", "\U000e0001 " * 100_000])
     assert sum(seen) <= redaction.READ_CHARACTERS
 
@@ -285,24 +273,20 @@ EVIDENCE_BEHIND = (
 
 
 @pytest.mark.parametrize("text", EVIDENCE_BEHIND)
-def test_a_cut_through_a_secret_shows_no_part_of_it(
-    text: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_cut_through_a_secret_shows_no_part_of_it(text: str) -> None:
     """What tells a secret may stand behind it, and be cut off."""
     hidden = [SECRET[n : n + 4] for n in range(len(SECRET) - 3)]
     for room in range(2, len(text) + 12):
-        monkeypatch.setattr(redaction, "READ_CHARACTERS", room)
         for arguments in ([text], ["x", text], ["sh", "-c", f"go {text} on"]):
-            line = redact(arguments)
+            line = redact(arguments, room)
             assert not any(part in line for part in hidden), (room, line)
 
 
-def test_a_line_that_is_cut_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redaction, "READ_CHARACTERS", 12)
-    assert redact(["python", "train.py"]) == "python …"
-    assert redact(["python", "-c", "x=1+2 x"]) == "python -c …"
-    assert redact(["python", "ab c", "de"]) == "python ab c …"
-    assert redact(["p", "abc def ghi jkl"]) == "p abc def …"
+def test_a_line_that_is_cut_says_so() -> None:
+    assert redact(["python", "train.py"], 12) == "python …"
+    assert redact(["python", "-c", "x=1+2 x"], 12) == "python -c …"
+    assert redact(["python", "ab c", "de"], 12) == "python ab c …"
+    assert redact(["p", "abc def ghi jkl"], 12) == "p abc def …"
     assert redact(["python", "abcd"]) == "python abcd"
 
 

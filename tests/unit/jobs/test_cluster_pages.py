@@ -22,6 +22,7 @@ from andon.model.job.spec import JobSpec
 from andon.settings.clusters import ClusterSettings
 from andon.testing.fake_cluster import FakeCluster, PlayedNode
 from tests.support.homes import own_folders
+from tests.support.replaced import constants
 
 AT = 1_763_250_000.0
 
@@ -30,7 +31,7 @@ AT = 1_763_250_000.0
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     for name, value in own_folders(tmp_path).items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(asking, "GRACE_SECONDS", 0.0)
+    constants(monkeypatch, asking, GRACE_SECONDS=0.0)
     open_jobs_folder()
     return FakeCluster.make(tmp_path / "lab", PlayedNode("n1", 1), now=time.time())
 

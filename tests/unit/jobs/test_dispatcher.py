@@ -36,6 +36,7 @@ from andon.model.job import (
 )
 from andon.model.job.facts import claim_to_json, dumps, plain_fields
 from andon.model.lease import DeviceRequest
+from tests.support.replaced import answers, calls_of, constants
 from tests.support.waiting import wait_for
 
 AT = 1_790_000_000.0
@@ -128,7 +129,7 @@ def test_a_file_system_that_fails_for_a_moment_ends_no_dispatcher(
             raise failures.pop()
         return is_dir(path, **more)
 
-    monkeypatch.setattr(dispatching, "FAILED_SECONDS", 0.0)
+    constants(monkeypatch, dispatching, FAILED_SECONDS=0.0)
     monkeypatch.setattr(Path, "is_dir", stale_once)
     dispatcher(JobsFolder(tmp_path)).run()
     assert failures == []
@@ -148,9 +149,14 @@ class Ended:
         """As Popen's: it signals none that was waited for."""
 
 
+def start_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every process has ended as soon as it is started."""
+    answers(monkeypatch, subprocess, "Popen", Ended())
+
+
 def test_a_supervisor_that_has_ended_is_not_signalled(monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[int] = []
-    monkeypatch.setattr(subprocess, "Popen", lambda *args, **more: Ended())
+    start_nothing(monkeypatch)
     monkeypatch.setattr(os, "kill", lambda pid, number: sent.append(pid))
     supervisor = Supervisor()
     assert supervisor.has_ended
@@ -161,7 +167,7 @@ def test_a_supervisor_that_has_ended_is_not_signalled(monkeypatch: pytest.Monkey
 
 @pytest.mark.process
 def test_a_supervisor_that_takes_nothing_holds_up_no_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launching, "SEND_SECONDS", 0.1)
+    constants(monkeypatch, launching, SEND_SECONDS=0.1)
     supervisor, (ours, theirs) = Supervisor(), socket.socketpair()
     os.kill(supervisor.pid, signal.SIGSTOP)
     held: Any = SimpleNamespace(hold=SimpleNamespace(descriptors=(ours.fileno(),)))
@@ -214,7 +220,7 @@ class Turns:
 def test_a_job_that_could_start_but_for_the_turn_of_others_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subprocess, "Popen", lambda *args, **more: Ended())
+    start_nothing(monkeypatch)
     folder = JobsFolder(tmp_path)
     folder.submit(JobSpec(0, "x", ("true",), "/", DeviceRequest(), AT) for _ in range(2))
     turns: Any = Turns()
@@ -252,13 +258,7 @@ def test_jobs_are_not_walked_again_while_nothing_changes(
     folder = JobsFolder(tmp_path)
     ended_job(folder)
     one = dispatcher(folder)
-    follow, walks = one._keeper.follow, list[int]()
-
-    def counted(jobs: dict[int, JobFacts]) -> set[int]:
-        walks.append(len(jobs))
-        return follow(jobs)
-
-    monkeypatch.setattr(one._keeper, "follow", counted)
+    walks = calls_of(monkeypatch, one._keeper, "follow", len)
     for _ in range(5):
         one.step()
     assert walks == [1]

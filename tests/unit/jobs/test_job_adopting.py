@@ -9,6 +9,7 @@ from andon.jobs.folder import JobsFolder
 from andon.jobs.launching import DispatcherSettings
 from andon.model.job import AttemptClaim, AttemptFacts, JobFacts, JobSpec
 from andon.model.lease import DeviceRequest
+from tests.support.replaced import answers
 
 AT = 1_790_000_000.0
 
@@ -25,7 +26,7 @@ def test_a_claim_without_a_command_ends_nobodys_session(
         return ()
 
     monkeypatch.setattr(adopting, "session_members", members)
-    monkeypatch.setattr(adopting, "container_lives", lambda attempt, claim: True)
+    answers(monkeypatch, adopting, "container_lives", True)
     claim = AttemptClaim(pid=0, started_ticks=0, boot=None, group=group, group_ticks=0, at=AT)
     spec = JobSpec(1, "x", ("true",), "/", DeviceRequest(), AT, container={"image": "x"})
     facts = JobFacts(spec, attempts=(AttemptFacts(1, claim, alive=True),))

@@ -17,6 +17,7 @@ from andon.jobs.rules.file import jobs_in
 from andon.model.execution import ContainerOptions
 from andon.model.job import JobNote
 from andon.work.containers.rules.options import options_from_json
+from tests.support.replaced import answers
 
 UNIQUE = {
     "once.toml": """
@@ -101,7 +102,7 @@ def test_a_git_that_is_stuck_in_the_kernel_is_left_behind(monkeypatch: pytest.Mo
     question = GitCommitLookup.__new__(GitCommitLookup)
     question._pid = 4711
     question._answer, stuck = os.pipe()
-    monkeypatch.setattr(os, "kill", lambda pid, number: None)
+    answers(monkeypatch, os, "kill", None)
     monkeypatch.setattr(os, "waitpid", waitpid)
     assert question.answer() is None
     assert set(asked) == {os.WNOHANG}

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from andon.errors import AndonError, Gone, Invalid, Unavailable
-from andon.host.files import open_regular
 from andon.jobs import scan
 from andon.jobs.acts import CancelOutcome, cancel
 from andon.jobs.folder import JobsFolder
@@ -46,6 +45,7 @@ from andon.model.job.facts import (
     spec_to_json,
 )
 from andon.model.lease import DeviceRequest, PlacementOrder
+from tests.support.replaced import answers, calls_of
 
 AT = 1_790_000_000.0
 FULL = JobSpec(
@@ -142,13 +142,9 @@ def test_a_large_array_writes_the_counter_once(
     folder: JobsFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each time costs a write to the disk: ext4 makes a truncated file last."""
-    written: list[str] = []
-
-    def opened(path: Path, *args: Any, **named: Any) -> int:
-        written.append(path.name)
-        return open_regular(path, *args, **named)
-
-    monkeypatch.setattr("andon.jobs.folder.open_regular", opened)
+    written = calls_of(
+        monkeypatch, "andon.jobs.folder", "open_regular", lambda path, *_, **__: path.name
+    )
     folder.submit(plain(array=ArrayPlace(0, index, 9)) for index in range(9))
     assert written == ["counter"]
     assert (folder.path / "counter").read_text() == "10\n"
@@ -205,7 +201,7 @@ def test_a_submission_that_is_killed_has_queued_nothing(
     assert len(folder.submit(specs())) == 5
     assert seen == [0, 0, 0, 0, 0]
     assert len(Scanner(folder).scan()) == 5
-    monkeypatch.setattr(JobsFolder, "_discard", lambda self, number: None)  # killed
+    answers(monkeypatch, JobsFolder, "_discard", None)  # killed
     with pytest.raises(ZeroDivisionError):
         folder.submit(plain(array=ArrayPlace(0, 2 // left, 3, None)) for left in (2, 1, 0))
     monkeypatch.undo()
@@ -257,14 +253,7 @@ def test_a_second_scan_reads_only_what_changed(
         folder.submit(plain() for _ in range(5))
     scanner = Scanner(folder)
     first = scanner.scan()
-    read: list[int] = []
-    whole = Scanner._facts
-
-    def counted(self: Scanner, path: Path, number: int) -> JobFacts:
-        read.append(number)
-        return whole(self, path, number)
-
-    monkeypatch.setattr(Scanner, "_facts", counted)
+    read = calls_of(monkeypatch, Scanner, "_facts", lambda self, path, number: number)
     assert scanner.scan() == first
     assert read == []
     folder.small(3, "held", "")
@@ -289,13 +278,7 @@ def test_jobs_of_the_index_are_decoded_when_they_are_asked_for(
     scanner = Scanner(folder)
     read = scanner.scan()
     scanner.save(0)
-    decoded: list[str] = []
-
-    def noted(row: str) -> JobFacts | None:
-        decoded.append(row)
-        return facts_from_row(row)
-
-    monkeypatch.setattr(scan, "facts_from_row", noted)
+    decoded = calls_of(monkeypatch, scan, "facts_from_row")
     found = Scanner(folder).look()
     assert found.statuses(AT + 1) == job_statuses(read.values(), AT + 1)
     assert found.order_keys() == {number: order_key(facts) for number, facts in read.items()}

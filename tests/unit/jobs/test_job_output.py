@@ -12,6 +12,7 @@ from andon.jobs.folder import CANCELLED, CLAIM, JobsFolder
 from andon.jobs.queue import Queue
 from andon.model.job import AttemptClaim, Holdup, JobNote, JobSpec, facts
 from andon.model.lease import DeviceRequest
+from tests.support.replaced import answers, constants
 
 AT = 1_790_000_000.0
 
@@ -32,7 +33,7 @@ def queue(tmp_path: Path) -> Queue:
 def test_a_piece_that_ends_inside_a_character(
     queue: Queue, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logs, "PIECE_BYTES", 10)
+    constants(monkeypatch, logs, PIECE_BYTES=10)
     output = logs._Output(queue, 1, None)
     assert not output.find_last(0)
     output.show_new()
@@ -59,7 +60,7 @@ def test_who_follows_a_job_that_waits_reads_why_until_it_starts(
     folder = JobsFolder(tmp_path)
     folder.submit([JobSpec(0, "x", ("true",), "/", DeviceRequest(), time.time() - 75)])
     monkeypatch.setattr("sys.stderr.isatty", lambda: live)
-    monkeypatch.setattr("andon.jobs.queue.start_dispatcher", lambda folder: None)
+    answers(monkeypatch, "andon.jobs.queue", "start_dispatcher", None)
     acts_left: list[Callable[[], object]] = [
         lambda: None,
         lambda: folder.write_holdups({1: Holdup("bob has GPU 0", AT)}, time.time()),

@@ -24,6 +24,7 @@ from andon.model.job import Holdup, JobFacts, JobNote, JobSpec, JobState
 from andon.model.lease import DeviceRequest
 from andon.units import command_name
 from andon.work.preparing import defaults, free_port
+from tests.support.replaced import answers
 from tests.support.rows import rows
 
 AT = 1_790_000_000.0
@@ -124,7 +125,7 @@ def test_a_word_that_means_no_job_keeps_no_other_from_being_cancelled(
     folder = open_jobs_folder()
     folder.submit([replace(SPEC, name=name) for name in ("a", "b", "b", "c")])
     folder.pause()
-    monkeypatch.setattr("andon.jobs.queue.start_dispatcher", lambda folder: None)
+    answers(monkeypatch, "andon.jobs.queue", "start_dispatcher", None)
     for words, code, out in (
         (["cancel", "1", "9999"], 5, ["job 1 cancelled", "there is no job 9999"]),
         (["jobs", "hold", "9999", "c"], 5, ["there is no job 9999", "job 4 is held"]),
@@ -184,7 +185,7 @@ def output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     facts = SimpleNamespace(spec=spec, attempts=(attempt,), last=attempt)
     folder = SimpleNamespace(output=lambda number, attempt: path)
     queue = SimpleNamespace(jobs={1: facts}, folder=folder)
-    monkeypatch.setattr(logs, "open_queue", lambda choices: queue)
+    answers(monkeypatch, logs, "open_queue", queue)
     return path
 
 

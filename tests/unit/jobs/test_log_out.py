@@ -16,6 +16,7 @@ from andon.jobs.rules.log_out import (
     place_of_cgroup,
     wants_scope,
 )
+from tests.support.replaced import answers
 
 # KillUserProcesses, lingering, place -> in a scope of the user's systemd?, what happens, a word of
 # the sentence. Measured with systemd 252.
@@ -110,7 +111,7 @@ def a_machine(root: Path, user: str, *, lingers: bool) -> Path:
 def test_facts_are_read_from_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lingers: bool
 ) -> None:
-    monkeypatch.setattr(log_out, "user_name", lambda uid: "dora")
+    answers(monkeypatch, log_out, "user_name", "dora")
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     facts = read_log_out(a_machine(tmp_path, "dora", lingers=lingers), 4242)
     assert facts == LogOutFacts(True, True, True, lingers, 4242, Place.SESSION, can_scope=True)

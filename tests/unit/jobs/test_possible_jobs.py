@@ -14,6 +14,7 @@ from andon.jobs.queue import possible_here
 from andon.model.device import Fault, Snapshot
 from andon.model.job import JobSpec
 from andon.units import GIB
+from tests.support.replaced import answers, constants
 from tests.support.rows import rows
 from tests.support.sharing_parts import gpu, request
 
@@ -65,12 +66,12 @@ def test_a_cuda_number_is_settled_under_the_masks_of_the_submission() -> None:
 def test_whether_there_is_a_gpu_is_asked_of_the_driver_where_no_file_shows_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(submitting, "USUAL_SIGNS", ())
-    monkeypatch.setattr(presence, "signs", lambda root: ())
-    monkeypatch.setattr(submitting, "sampled", lambda choices: TWO)
+    constants(monkeypatch, submitting, USUAL_SIGNS=())
+    answers(monkeypatch, presence, "signs", ())
+    answers(monkeypatch, submitting, "sampled", TWO)
     assert submitting._no_gpu(Choices()) is None
     none = Snapshot("n", 1.0, faults=(Fault("nvidia", "the driver is not loaded"),))
-    monkeypatch.setattr(submitting, "sampled", lambda choices: none)
+    answers(monkeypatch, submitting, "sampled", none)
     assert submitting._no_gpu(Choices()) == (
         "no GPU can be read on this node: nvidia: the driver is not loaded"
     )

@@ -1,8 +1,13 @@
 """The parameters of a sweep: values, combinations, refusals, and what each job needs."""
 
+import json
+from pathlib import Path
+
 import pytest
 
+from andon.api.server_trial import contained_command
 from andon.errors import Invalid
+from andon.jobs.file import read_job_file, specs_of
 from andon.jobs.rules.file import jobs_in
 from andon.jobs.rules.parameters import (
     Axes,
@@ -137,3 +142,21 @@ def test_parameters_of_a_job_file_make_a_group() -> None:
 def test_mistakes_in_parameters_of_a_file_are_named(more: dict[str, object], words: str) -> None:
     with pytest.raises(Invalid, match=words):
         jobs_in({"command": ["train", "{lr}"], "parameters": {"lr": [1]}} | more, "job.toml", {})
+
+
+@pytest.mark.process
+def test_a_server_may_be_an_image_alone(tmp_path: Path) -> None:
+    path = tmp_path / "serve.json"
+    load = {"model": "m", "rate": 1, "seconds": 1}
+    path.write_text(json.dumps({"server": {"image": "org/server"}, "load": [load]}))
+    (job,) = read_job_file(str(path))
+    assert job.server is not None
+    assert job.server.image == "org/server"
+    (spec,) = specs_of(job, tmp_path, {}, dict)
+    assert "org/server" in spec.argv[-1]
+    words = contained_command("org/server", "l1", (), 8001, ["--port", "8001"])
+    assert words[-2:] == ["--port", "8001"]
+    task = json.loads(words[-3])
+    assert (task["environment"], task["container"]["options"]) == (
+        {"PORT": "8001"}, ["--network=host"],
+    )  # fmt: skip

@@ -27,6 +27,8 @@ from andon.leases.rules.rows import lease_row
 from andon.model import lease_wire, wire
 from andon.model.device import Snapshot
 from andon.model.lease import BookEntry, Cordon, Work
+from tests.support.homes import NOWHERE, books_at
+from tests.support.replaced import calls_of, constants, fails
 from tests.support.sharing_parts import claim, gpu, lease, need, request, ticket
 
 NODE = [gpu(i) for i in range(8)]
@@ -300,7 +302,7 @@ def test_one_that_could_be_served_and_takes_nothing_holds_nobody_up_for_long(
     book: Book, put: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("andon.leases.rules.queue.TAKING_SECONDS", 0.1, raising=False)
-    monkeypatch.setattr("andon.leases.granter.LOOK_SECONDS", 0.05)
+    constants(monkeypatch, "andon.leases.granter", LOOK_SECONDS=0.05)
     awake = time.time() + 10.0
     for number in range(12):
         path = put("tickets", f"evil-{number}.ticket", ticket_text(since=0.0), locked=True)
@@ -316,7 +318,7 @@ def test_priority_counts_in_the_main_book_alone(
     book: Book, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     beside = tmp_path / "other"
-    monkeypatch.setattr(places, "COMMON_BOOK", beside)
+    books_at(monkeypatch, NOWHERE, beside)
     monkeypatch.setenv("ANDON_LEASE_DIR", str(beside))
     hold = Book().write_ticket(ticket("t2", priority=9))
     monkeypatch.setenv("ANDON_LEASE_DIR", str(book.path))
@@ -348,8 +350,14 @@ def test_a_cordon_that_could_not_be_taken_away_is_none(
 # Too many (findings 13 and 14).
 
 
+def read_at_most(monkeypatch: pytest.MonkeyPatch, of_all: int, of_one_user: int = 100) -> None:
+    """So many files of a book are read, to have more than that in a moment."""
+    for name, most in (("MOST_FILES", of_all), ("MOST_OF_ONE_USER", of_one_user)):
+        monkeypatch.setattr(files, name, most)
+
+
 def test_hidden_files_are_not_counted(book: Book, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MOST_FILES", 10)
+    read_at_most(monkeypatch, 10)
     for part in ("leases", "tickets"):
         for number in range(12):
             (book.path / part / f".hidden{number}").touch()
@@ -360,7 +368,7 @@ def test_hidden_files_are_not_counted(book: Book, monkeypatch: pytest.MonkeyPatc
 def test_what_one_user_has_beyond_a_number_is_ignored_and_named(
     book: Book, put: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "MOST_OF_ONE_USER", 3)
+    read_at_most(monkeypatch, 100, of_one_user=3)
     for number in range(5):
         put("leases", f"evil-{number}.lease", lease_text())
     assert len(book.entries()) == 3
@@ -373,7 +381,7 @@ def test_what_one_user_queues_beyond_a_number_is_ignored_and_named(
     book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     holds = [book.write_ticket(ticket(f"t{number}")) for number in range(5)]
-    monkeypatch.setattr(files, "MOST_OF_ONE_USER", 3)
+    read_at_most(monkeypatch, 100, of_one_user=3)
     assert len(book.waiting()) == 3
     assert any("2 files of" in words and "too many" in words for words in remarks(book))
     with pytest.raises(Conflict, match="you have 5 files"):
@@ -385,8 +393,7 @@ def test_what_one_user_queues_beyond_a_number_is_ignored_and_named(
 def test_more_than_can_be_read_names_who_filled_the_book(
     book: Book, put: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "MOST_OF_ONE_USER", 3)
-    monkeypatch.setattr(files, "MOST_FILES", 4)
+    read_at_most(monkeypatch, 4, of_one_user=3)
     for number in range(5):
         put("leases", f"evil-{number}.lease", "x")
     with pytest.raises(Conflict, match=f"5 files .{myself().user}: 5.") as refused:
@@ -400,16 +407,9 @@ def test_one_look_at_all_processes_serves_every_entry(
     for number in range(50):
         group = 100 + number
         put("leases", f"evil-{number}.lease", lease_text(work__group=group, work__pid=group))
-    looks: list[object] = []
-    real = os.listdir
-
-    def counted(path: Any = ".") -> list[str]:
-        looks.append(path)
-        return real(path)
-
-    monkeypatch.setattr(os, "listdir", counted)
+    looks = calls_of(monkeypatch, os, "listdir")
     assert len(book.entries()) == 50
-    assert looks.count("/proc") == 1
+    assert looks.count(("/proc",)) == 1
 
 
 # A lock on a folder (finding 30).
@@ -464,11 +464,8 @@ def test_a_folder_that_is_used_for_other_things_gets_no_parts_of_a_book(tmp_path
 def test_the_root_and_the_temporary_folder_are_no_books(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def never(*args: object, **kwargs: object) -> None:
-        raise AssertionError("it would have been changed")
-
-    monkeypatch.setattr(Path, "mkdir", never)
-    monkeypatch.setattr(Path, "chmod", never)
+    fails(monkeypatch, Path, "mkdir", AssertionError("it would have been changed"))
+    fails(monkeypatch, Path, "chmod", AssertionError("it would have been changed"))
     with pytest.raises(Invalid):
         places.prepare(Path(path), "")
 

@@ -18,6 +18,7 @@ from andon.leases.placement import Grant
 from andon.leases.refusal import device_lines
 from andon.model.device import DeviceStatus, Process, Snapshot, State
 from andon.units import GIB
+from tests.support.replaced import answers, constants
 from tests.support.sharing_parts import gpu, lease, request
 
 NODE = [gpu(i) for i in range(4)]
@@ -73,7 +74,7 @@ def test_budgets_share_a_device_until_it_is_full(book: Book) -> None:
 def test_a_stranger_that_came_between_the_looks_is_noticed(
     book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("andon.leases.granter.LOOK_SECONDS", 0.05)
+    constants(monkeypatch, "andon.leases.granter", LOOK_SECONDS=0.05)
     clean = [gpu(0), gpu(1)]
     taken = [gpu(0, processes=[Process(4711, user="bob")]), gpu(1)]
     looks = iter([clean, taken, taken, taken, taken, taken])
@@ -89,7 +90,7 @@ def test_a_stranger_that_came_between_the_looks_is_noticed(
 def test_one_that_has_to_come_back_gets_the_same_place_again(
     book: Book, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("andon.leases.granter.LOOK_SECONDS", 0.01)
+    constants(monkeypatch, "andon.leases.granter", LOOK_SECONDS=0.01)
     clean, taken = [gpu(0)], [gpu(0, processes=[Process(4711, memory_bytes=GIB)])]
     places: list[float] = []
 
@@ -258,7 +259,7 @@ def test_a_mask_that_may_mean_other_devices_grants_nothing(
 
 
 def test_only_root_and_the_books_owner_push_in(book: Book, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "getuid", lambda: 54321)
+    answers(monkeypatch, os, "getuid", 54321)
     with pytest.raises(Denied):
         granter(book).grant(request(priority=1), LeaseTerms(), 0.0)
 

@@ -22,7 +22,7 @@ from andon.leases.book.lock_holders import mutex
 from andon.leases.usage_meter import UsageMeter
 from andon.model.lease import Cordon, Work
 from andon.sampling.bus import Bus
-from tests.support.homes import no_other_book
+from tests.support.homes import books_at, no_other_book
 from tests.support.sharing_parts import lease, ticket
 
 
@@ -64,8 +64,7 @@ def test_only_a_book_without_leases_tickets_and_cordons_is_empty(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without one, nothing is imported that reads it; in doubt it is read."""
-    monkeypatch.setattr(places, "SYSTEM_BOOK", tmp_path / "run/andon")
-    monkeypatch.setattr(places, "COMMON_BOOK", tmp_path / "tmp/andon")
+    books_at(monkeypatch, tmp_path / "run/andon", tmp_path / "tmp/andon")
     place = tmp_path / "book"
     env = {places.VARIABLE: str(place)}
     assert places.is_empty(env)

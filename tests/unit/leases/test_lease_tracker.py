@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from andon.host.processes import known_kin
-from andon.host.processes.kin import read_kin
 from andon.leases import tracker
 from andon.leases.book import files, places
 from andon.leases.book.lease_book import Book
@@ -19,6 +18,7 @@ from andon.leases.tracker import LeaseTracker, with_leases
 from andon.model.device import DeviceStatus, Process, Snapshot
 from andon.sampling.bus import Bus
 from tests.support.homes import no_other_book
+from tests.support.replaced import calls_of, constants
 from tests.support.sharing_parts import gpu, lease, ticket
 from tests.support.surroundings import mounted
 
@@ -49,8 +49,7 @@ class Follower:
 @pytest.fixture
 def place(book_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     no_other_book(monkeypatch)
-    monkeypatch.setattr(tracker, "RETRY_SECONDS", 0.0)
-    monkeypatch.setattr(tracker, "POLL_SECONDS", 0.01)
+    constants(monkeypatch, tracker, RETRY_SECONDS=0.0, POLL_SECONDS=0.01)
     return book_folder
 
 
@@ -131,14 +130,7 @@ def test_listeners_hear_of_leases_and_of_the_line(follower: Follower) -> None:
 def test_a_process_is_related_once_and_marked(
     follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[int] = []
-    real = read_kin
-
-    def counted(pids: list[int], containers: bool = False) -> object:
-        asked.extend(pids)
-        return real(pids, containers)
-
-    monkeypatch.setattr(known_kin, "read_kin", counted)
+    asked = calls_of(monkeypatch, known_kin, "read_kin", lambda pids, *_, **__: list(pids))
     held = Book().write_lease(lease(0, since_ticks=0))
     me = Process(os.getpid(), started=1.0)
     statuses = gpu(0, processes=[me]), gpu(1, processes=[Process(os.getppid(), started=1.0)])
@@ -146,7 +138,7 @@ def test_a_process_is_related_once_and_marked(
     for _ in range(20):  # a list that is another object, and the same processes
         follower.tick(gpu(0, processes=[me]), statuses[1])
         time.sleep(0.002)
-    assert asked == [os.getpid()]
+    assert [pid for pids in asked for pid in pids] == [os.getpid()]
     held.release()
 
 
@@ -234,15 +226,8 @@ def test_a_file_system_that_hangs_delays_nobody_and_its_leases_become_unknown(
 def test_an_unchanged_empty_book_is_not_read_again(
     follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reads: list[int] = []
-    real = Book.entries
-
-    def counted(book: Book) -> object:
-        reads.append(1)
-        return real(book)
-
-    monkeypatch.setattr(Book, "entries", counted)
-    monkeypatch.setattr(tracker, "FRESH_SECONDS", 0.0)
+    reads = calls_of(monkeypatch, Book, "entries")
+    constants(monkeypatch, tracker, FRESH_SECONDS=0.0)
     Book()
     follower.until(known)
     count = len(reads)

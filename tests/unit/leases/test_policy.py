@@ -25,6 +25,7 @@ from andon.leases.rules.policy import (
 )
 from andon.model.device import Snapshot
 from andon.units import parse_seconds
+from tests.support.replaced import constants
 from tests.support.sharing_parts import gpu, request
 
 TEXT = """
@@ -178,8 +179,7 @@ def test_too_many_in_line_are_refused(book: Book) -> None:
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "etc" / "policy.toml"
     path.parent.mkdir(mode=0o755)
-    monkeypatch.setattr(policy_file, "PATH", path)
-    monkeypatch.setattr(policy_file, "ROOT", os.getuid())
+    constants(monkeypatch, policy_file, PATH=path, ROOT=os.getuid())
     return path
 
 

@@ -39,6 +39,7 @@ from andon.model.device import Snapshot
 from andon.model.lease import Ticket
 from andon.model.lease_wire import ticket_from_json, ticket_to_json
 from andon.sampling.bus import Bus
+from tests.support.replaced import answers
 from tests.support.sharing_parts import capacities_of, claim, gpu, lease, owner, ticket
 from tests.support.waiting import wait_for
 
@@ -254,7 +255,7 @@ def test_only_its_rightful_owners_file_counts(
     (book / "elsewhere").write_text("{}")
     (book / "usage.json").symlink_to(book / "elsewhere")
     assert read_usage(book) == NO_USAGE
-    monkeypatch.setattr(contents, "may_write", lambda book: False)
+    answers(monkeypatch, contents, "may_write", False)
     assert claim_writing(book) is None
 
 

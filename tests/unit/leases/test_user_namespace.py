@@ -14,6 +14,8 @@ from andon.leases.book.files import BookFile
 from andon.leases.policy_file import limits_for
 from andon.leases.rules.policy import policy_from
 from andon.model import lease_wire, wire
+from tests.support.homes import books_at
+from tests.support.replaced import constants
 from tests.support.sharing_parts import ticket
 
 NOBODY = users.overflow_uid()
@@ -26,7 +28,7 @@ def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
     def enter(uid_map: str, roots: int = NOBODY) -> None:
         (tmp_path / "map").write_text(uid_map)
-        monkeypatch.setattr(users, "_MAP", tmp_path / "map")
+        constants(monkeypatch, users, _MAP=tmp_path / "map")
         monkeypatch.setattr(
             users, "os", SimpleNamespace(stat=lambda path: SimpleNamespace(st_uid=roots))
         )
@@ -66,8 +68,7 @@ def test_the_machines_book_is_known_by_its_place_where_root_is_nobody(
     for folder, mode in ((run, 0o755), (tmp, 0o1777)):
         (folder / "andon").mkdir(parents=True)
         folder.chmod(mode)
-    monkeypatch.setattr(places, "SYSTEM_BOOK", run / "andon")
-    monkeypatch.setattr(places, "COMMON_BOOK", tmp / "andon")
+    books_at(monkeypatch, run / "andon", tmp / "andon")
     monkeypatch.setattr(places, "_owner", lambda path: NOBODY if path.is_dir() else None)
     lstat = Path.lstat
 

@@ -36,6 +36,7 @@ from andon.model.verdict import DeviceVerdict, VerdictKind, verdict_to_json
 from andon.node.broken_devices import BrokenDevicesQuery
 from andon.settings.resolution import Settings
 from andon.units import GIB
+from tests.support.replaced import answers
 from tests.support.rows import rows
 from tests.support.sharing_parts import capacities_of, claim, gpu, lease, request
 from tests.support.surroundings import server_may_run
@@ -76,7 +77,7 @@ def snapshot(devices: tuple[DeviceStatus, ...] = NODE) -> Snapshot:
 def book(book: Book, monkeypatch: pytest.MonkeyPatch) -> Book:
     """Device 4 is cordoned, and a server reports an Xid of device 2."""
     monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
-    monkeypatch.setattr(BrokenDevicesQuery, "__call__", lambda self: XID)
+    answers(monkeypatch, BrokenDevicesQuery, "__call__", XID)
     server_may_run(monkeypatch, True)
     book.cordon(Cordon("GPU-4", 1.0, "root", "new fan"))
     return book
@@ -114,7 +115,7 @@ def show(book: Book, monkeypatch: pytest.MonkeyPatch) -> Show:
         def sampling(choices: Any) -> Iterator[SampledHere]:
             yield here
 
-        monkeypatch.setattr(library, "shared", lambda: here)
+        answers(monkeypatch, library, "shared", here)
         monkeypatch.setattr(free, "sampling_ahead", sampling)
         monkeypatch.setattr("andon.app.open_sampler", sampling)
 
@@ -362,7 +363,7 @@ def test_without_a_book_and_a_server_the_readings_alone_give_the_same_verdicts(
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", mask)
         seen = snapshot(devices)
         leases = node_of(Choices()).leases
-        monkeypatch.setattr(places, "is_empty", lambda env: False)
+        answers(monkeypatch, places, "is_empty", False)
         whole = leases.verdicts(seen)
-        monkeypatch.setattr(places, "is_empty", lambda env: True)
+        answers(monkeypatch, places, "is_empty", True)
         assert leases.verdicts(seen) == whole

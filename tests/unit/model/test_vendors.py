@@ -17,6 +17,7 @@ from andon.model.device import Device
 from andon.model.vendors import MASKED, VENDORS, MaskEntry, MaskVariable, VendorRow, vendor_of
 from andon.registry import BACKENDS, load
 from andon.sampling.rules import masks
+from tests.support.replaced import answers, constants
 from tests.support.sources import sources
 
 OWN = (
@@ -85,11 +86,11 @@ def test_a_new_row_is_detected_diagnosed_and_leased(
     (folder / "vendor").write_text("0x1da3\n")
     (folder / "class").write_text("0x120000\n")
     rows = (*VENDORS, NEW)
-    monkeypatch.setattr(presence, "VENDORS", rows)
-    monkeypatch.setattr(driver, "VENDORS", rows)
-    monkeypatch.setattr(cards, "_BY_PCI_ID", {row.pci_id: row for row in rows})
-    monkeypatch.setattr(environment, "MASKED", (*MASKED, NEW))
-    monkeypatch.setattr(masks, "vendor_of", lambda name: NEW)
+    constants(monkeypatch, presence, VENDORS=rows)
+    constants(monkeypatch, driver, VENDORS=rows)
+    constants(monkeypatch, cards, _BY_PCI_ID={row.pci_id: row for row in rows})
+    constants(monkeypatch, environment, MASKED=(*MASKED, NEW))
+    answers(monkeypatch, masks, "vendor_of", NEW)
 
     assert presence.signs(tmp_path) == ("habana",)
     assert machine.read_cards(tmp_path) == (PciCard("0000:19:00.0", "habana", None),)

@@ -21,6 +21,7 @@ from andon.host.state.user_folder import is_own, own_token
 from andon.leases.availability import TurnMemory
 from andon.settings.resolution import Settings
 from andon.stores.sqlite import SqliteStore
+from tests.support.replaced import answers, fails
 
 BEFORE = Path(__file__).parents[2] / "recorded" / "state-de9bf9b" / "state.tar.gz"
 """Made by that commit: a server of two devices, killed; the history is still in its log."""
@@ -52,7 +53,7 @@ def names(folder: Path) -> set[str]:
 
 
 def on(monkeypatch: pytest.MonkeyPatch, machine: str) -> None:
-    monkeypatch.setattr(user_folder, "node_key", lambda: machine[:12])
+    answers(monkeypatch, user_folder, "node_key", machine[:12])
 
 
 def recorded(path: Path) -> int:
@@ -253,10 +254,7 @@ def test_a_server_of_another_machine_keeps_its_files(
 def test_a_folder_that_cannot_be_filled_is_told(
     earlier: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(path: Path, target: Path) -> Path:
-        raise OSError(18, "Invalid cross-device link")
-
-    monkeypatch.setattr(Path, "rename", failing)
+    fails(monkeypatch, Path, "rename", OSError(18, "Invalid cross-device link"))
     with pytest.raises(Denied, match="cross-device"):
         open_node_folder()
     assert names(earlier) >= MOVED

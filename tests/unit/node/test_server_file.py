@@ -22,6 +22,7 @@ from andon.host.state.server_file import (
     withdraw,
 )
 from andon.model.lease import PidScope
+from tests.support.replaced import answers
 
 URL = "http://127.0.0.1:9"
 
@@ -96,8 +97,8 @@ def test_a_server_in_another_container_may_run(folder: Path) -> None:
 def test_without_proc_the_process_has_to_be_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_file, "here", lambda: PidScope())
-    monkeypatch.setattr(server_file, "started_ticks", lambda pid: None)
+    answers(monkeypatch, server_file, "here", PidScope())
+    answers(monkeypatch, server_file, "started_ticks", None)
     announce(tmp_path, URL, "127.0.0.1")
     assert find(tmp_path) == URL
     change(tmp_path, pid=server_file.MOST_PIDS)
@@ -184,7 +185,7 @@ def test_a_folder_has_one_server_at_a_time(tmp_path: Path) -> None:
         announce(tmp_path, URL, "127.0.0.1")
         with pytest.raises(Conflict) as running, sole_server(tmp_path):
             pass
-    assert f"pid {os.getpid()}, which is starting" in starting.value.reason
+    assert f"pid {os.getpid()}, an agent or a server that is starting" in starting.value.reason
     assert f"pid {os.getpid()}, {URL}" in running.value.reason
     assert "XDG_STATE_HOME" in running.value.hint
     with sole_server(tmp_path):

@@ -33,6 +33,7 @@ from andon.sampling.rules.told import (
 )
 from tests.support.homes import made_node_state
 from tests.support.proving import TOKEN, Proving, proving
+from tests.support.replaced import answers
 from tests.support.rows import rows
 from tests.support.snapshots import h200, silent, work
 from tests.support.surroundings import STRANGER, listened_by
@@ -231,6 +232,6 @@ def test_an_old_snapshot_still_says_since_when_a_device_is_silent(
     before = replace(silent(0, State.LOST, "gone", None, 60), last_users=("alice",))
     told = ServerSnapshot(seen(before, at=time.time() - 60), 1.0)
     found = live(Choices(quiet=True))
-    monkeypatch.setattr(found, "told_now", lambda commands: told)
-    monkeypatch.setattr(found, "read", lambda *_: seen(unnamed(0, State.LOST)))
+    answers(monkeypatch, found, "told_now", told)
+    answers(monkeypatch, found, "read", seen(unnamed(0, State.LOST)))
     assert found.latest().devices == (before,)

@@ -17,6 +17,7 @@ from andon.model.run.wire import line_to_text
 from andon.runs.index import FRESH_SECONDS, RunFinder, is_alive
 from andon.runs.rules.matching import RunQuery
 from andon.stores.sqlite_runs import SqliteRunIndex
+from tests.support.replaced import constants
 from tests.support.rows import rows
 from tests.support.run_records import BEGAN, begin, end, sample, write_record
 
@@ -203,7 +204,7 @@ def test_what_is_added_is_told_apart_from_what_is_refused(
 def test_few_new_records_at_a_time(
     finder: RunFinder, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("andon.runs.index.BATCH", 2)
+    constants(monkeypatch, "andon.runs.index", BATCH=2)
     for n in range(5):
         path = write_record(folder / f"{n}.jsonl", begin(id=f"run{n}"), end())
         os.utime(path, (n, n))

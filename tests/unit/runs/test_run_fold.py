@@ -21,6 +21,7 @@ from andon.model.run.record import (
 from andon.runs.rules import fold as folding
 from andon.runs.rules.fold import RunFold, row_of
 from andon.runs.rules.lines import RecordLines
+from tests.support.replaced import constants
 from tests.support.run_records import BEGAN, begin, end, sample, text_of, used
 
 EVERY: tuple[RunLine, ...] = (
@@ -118,8 +119,7 @@ def test_a_second_begin_is_not_this_run() -> None:
 
 
 def test_memory_stays_bounded_and_the_latest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folding, "MOST_KEPT", 3)
-    monkeypatch.setattr(folding, "MOST_VALUES", 2)
+    constants(monkeypatch, folding, MOST_KEPT=3, MOST_VALUES=2)
     known = folded(begin(), *(RunEvent(BEGAN + n, str(n)) for n in range(5)))
     assert ([e.name for e in known.events], known.left_out) == (["2", "3", "4"], 2)
     known.add(RunLogged(BEGAN, {"a": 1, "b": 2, "c": 3}))

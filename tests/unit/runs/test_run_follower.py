@@ -9,6 +9,7 @@ from andon.model.run.record import RunEnd, RunEvent, RunLine, RunSample
 from andon.runs import follower as following
 from andon.runs.follower import RecordFollower
 from andon.runs.rules.recent import RecentLines
+from tests.support.replaced import constants
 from tests.support.run_records import BEGAN, begin, end, sample, text_of, write_record
 
 LINES: list[RunLine] = [
@@ -70,14 +71,14 @@ def test_the_end_comes_like_any_line(path: Path) -> None:
 def test_rare_lines_are_looked_for_further_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "ENDS_BYTES", 1000)
+    constants(monkeypatch, following, ENDS_BYTES=1000)
     early: list[RunLine] = [RunEvent(BEGAN, "early"), *(sample(n) for n in range(200))]
     path = write_record(tmp_path / "r.jsonl", begin(), *early)
     with RecordFollower(path, 2) as follower:
         recent = follower.recent()
         assert len(recent.happenings) == 1
         assert follower.new() == []
-    monkeypatch.setattr(following, "MOST_BACK_BYTES", 4000)
+    constants(monkeypatch, following, MOST_BACK_BYTES=4000)
     with RecordFollower(path, 2) as follower:
         assert len(follower.recent().happenings) == 0
 

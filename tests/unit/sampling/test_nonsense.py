@@ -18,6 +18,7 @@ from andon.sampling.rules.masks import Visibility, visibility
 from andon.sampling.rules.roster import BackendChoice
 from andon.sampling.sampler import NodeIdentity, Sampler
 from andon.sampling.spawning import wait_readable
+from tests.support.replaced import answers
 
 CARDS = [Card("a", 0, "0000:01:00.0"), Card("b", 1, "0000:02:00.0")]
 GOOD = Device("GPU-a", 0, "nvidia", "H200", "0000:01:00.0")
@@ -44,7 +45,7 @@ class Silent:
 
 @pytest.fixture
 def vendor(monkeypatch: pytest.MonkeyPatch) -> Vendor:
-    monkeypatch.setattr(readers, "ReaderProcess", lambda *_: Silent())
+    answers(monkeypatch, readers, "ReaderProcess", Silent())
     made = Vendor("nvidia", [BackendChoice("nvidia", {})], 1.0)
     made.ask(1, False, 0.0)
     hear(made, OPENED)

@@ -32,6 +32,7 @@ from andon.settings.resolution import Settings
 from tests.standin import StandIn, StandInProcess
 from tests.support.counting import opened_files, python_calls
 from tests.support.full_snapshot import FULL
+from tests.support.replaced import answers
 from tests.support.snapshots import farm
 
 
@@ -103,7 +104,7 @@ class Silent:
 def test_an_answer_takes_this_many_calls_in_the_sampler(
     worker: CardWorker, line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readers, "ReaderProcess", lambda *_: Silent())
+    answers(monkeypatch, readers, "ReaderProcess", Silent())
     vendor = Vendor("nvidia", [BackendChoice("nvidia", {})], 1.0)
     vendor.ask(1, False, 0.0)
     card = {"key": worker._card.key, "index": 0, "pci": worker._card.pci, "name": None}
@@ -145,7 +146,7 @@ def test_the_drivers_versions_load_two_modules(monkeypatch: pytest.MonkeyPatch) 
     mine = ("andon.host.rules.nvml_library", "andon.host.libraries", "andon.host.files")
     for name in [name for name in sys.modules if name.startswith(mine)]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(driver_versions, "_modules", lambda root: {"nvidia": "580.1"})
+    answers(monkeypatch, driver_versions, "_modules", {"nvidia": "580.1"})
     before = set(sys.modules)
     driver_versions.driver_versions(Path("/"))
     found = {name for name in sys.modules.keys() - before if name.startswith("andon.")}

@@ -27,6 +27,7 @@ from andon.model.links import (
 from andon.model.place import SWITCH, DevicePlace, cpu_words, parse_cpus, place_to_json
 from andon.model.wire import dumps, loads
 from andon.work.rules.binding import binding
+from tests.support.replaced import fails
 from tests.support.sharing_parts import capacities_of, gpu, need
 
 
@@ -314,12 +315,9 @@ def test_cpus_that_are_gone_leave_a_command_unbound() -> None:
 
 
 def test_what_was_started_is_not_lost_when_the_own_cpus_are_gone() -> None:
-    def refused(pid: int, cpus: object) -> None:
-        raise OSError(22, "Invalid argument")
-
     before = os.sched_getaffinity(0)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(os, "sched_setaffinity", refused)
+        fails(patched, os, "sched_setaffinity", OSError(22, "Invalid argument"))
         with on_cpus(before):
             started = "a process"
     assert started == "a process"

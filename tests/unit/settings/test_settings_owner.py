@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from andon.app import settings
+from tests.support.replaced import answers
 
 TEXT = '[sampling]\ninterval = "3s"\n'
 
@@ -29,7 +30,7 @@ def as_if(monkeypatch: pytest.MonkeyPatch, *, caller: int, owner: int) -> None:
         fields[stat.ST_UID] = owner
         return os.stat_result(fields)
 
-    monkeypatch.setattr(os, "geteuid", lambda: caller)
+    answers(monkeypatch, os, "geteuid", caller)
     monkeypatch.setattr(Path, "stat", owned)
 
 

@@ -17,6 +17,7 @@ from andon.fleet.rules.nodes import FleetNode, Heartbeat
 from andon.web.fleet import ingest as module
 from andon.web.fleet.hub import Hub
 from andon.web.fleet.ingest import MOST_PASTS, Ingest
+from tests.support.replaced import constants
 
 TOKEN = "t" * 43
 NODE = FleetNode("n17", hashlib.sha256(TOKEN.encode()).hexdigest(), 0.0)
@@ -85,7 +86,7 @@ def test_what_comes_together_is_committed_together() -> None:
 
 
 def test_a_slow_commit_makes_the_next_one_larger(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BATCH_SECONDS", 0.001)
+    constants(monkeypatch, module, BATCH_SECONDS=0.001)
     nodes = Nodes()
     app, _ = made(nodes)
 

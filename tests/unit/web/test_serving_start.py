@@ -1,6 +1,7 @@
 """What a server does at its start about files that it cannot write."""
 
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from andon.host.state.server_file import LOCK, sole_server
 from andon.web.server import say_started
 from andon.web.transport.audit import Audit
+from tests.support.replaced import fails
 
 
 def test_an_audit_log_that_cannot_be_written_stops_changes_and_not_the_server(
@@ -23,9 +25,6 @@ def test_an_audit_log_that_cannot_be_written_stops_changes_and_not_the_server(
 def test_a_lock_without_room_for_a_pid_is_a_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> int:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.pwrite", full)
+    fails(monkeypatch, os, "pwrite", OSError(28, "No space left on device"))
     with sole_server(tmp_path):
         assert (tmp_path / LOCK).read_bytes() == b""

@@ -22,6 +22,7 @@ from andon.web.transport import places, turns
 from andon.web.transport.headers import Receive, Scope, Send
 from andon.web.transport.places import SEAT, Places, Seat
 from andon.web.transport.turns import RequestTurns
+from tests.support.replaced import constants
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -100,14 +101,19 @@ def test_what_is_no_request_is_told_in_the_one_shape(sent: bytes) -> None:
     asyncio.run(play())
 
 
+def cut_off_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever owes a request has a moment for it, instead of seconds."""
+    for module in (connections, accepting):
+        constants(monkeypatch, module, OWED_SECONDS=0.05)
+
+
 @pytest.mark.parametrize(
     "begun", [b"", b"GET / HT", GET.replace(b"\r\n\r\n", b"\r\nContent-Length: 9\r\n\r\nhalf")]
 )
 def test_whoever_owes_a_request_too_long_is_cut_off(
     begun: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "OWED_SECONDS", 0.05)
-    monkeypatch.setattr(accepting, "OWED_SECONDS", 0.05)
+    cut_off_soon(monkeypatch)
     places = Places()
 
     async def play() -> None:
@@ -148,8 +154,7 @@ def test_every_answer_carries_the_date_of_its_second(monkeypatch: pytest.MonkeyP
 
 
 def test_a_request_at_work_owes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "OWED_SECONDS", 0.05)
-    monkeypatch.setattr(accepting, "OWED_SECONDS", 0.05)
+    cut_off_soon(monkeypatch)
 
     async def play() -> None:
         app = App()
@@ -394,7 +399,7 @@ def test_short_files_are_told_once_and_accepting_goes_on_later(
             tries.append(1)
             raise OSError(errno.EMFILE, "Too many open files")
 
-    monkeypatch.setattr(accepting, "AGAIN_SECONDS", 0.01)
+    constants(monkeypatch, accepting, AGAIN_SECONDS=0.01)
 
     async def play() -> None:
         with Short() as sock:
@@ -416,7 +421,7 @@ def test_short_files_are_told_once_and_accepting_goes_on_later(
 
 @pytest.mark.slow
 def test_whoever_does_not_take_the_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "STALLED_SECONDS", 0.05)
+    constants(monkeypatch, connections, STALLED_SECONDS=0.05)
 
     async def play() -> None:
         app, seats = App(), Places()
@@ -440,7 +445,7 @@ def test_whoever_does_not_take_the_answer_is_cut_off(monkeypatch: pytest.MonkeyP
 def test_of_many_that_do_not_take_their_answers_the_oldest_goes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(places, "MOST_STALLED", 1)
+    constants(monkeypatch, places, MOST_STALLED=1)
 
     async def play() -> None:
         app, seats = App(), Places()

@@ -19,6 +19,7 @@ from tests.support.live_parts import (
     play,
     without_routes,
 )
+from tests.support.replaced import answers, fails
 from tests.support.web_parts import Parts
 
 __all__ = ["play", "without_routes"]
@@ -40,7 +41,7 @@ def test_a_client_that_cannot_be_dropped_costs_the_others_nothing(
                 raise AttributeError("'str' object has no attribute 'cut'")
             await end(visitor)
 
-        monkeypatch.setattr(live._server, "slow", lambda: names)
+        answers(monkeypatch, live._server, "slow", names)
         monkeypatch.setattr(live._transport, "end", ending)
         await live._drop_the_slow()
         assert ended == names
@@ -103,10 +104,7 @@ def test_an_error_in_a_packets_handler_is_counted_and_the_client_stays(
     async def script(parts: Parts) -> None:
         live = live_of(parts)
 
-        def failing(*_: object) -> None:
-            raise RuntimeError("of this test")
-
-        monkeypatch.setattr(live, "_summary", failing)
+        fails(monkeypatch, live, "_summary", RuntimeError("of this test"))
         client = WebSocket(parts.app)
         await client.joined()
         client.send('42["request_gpu_update"]')

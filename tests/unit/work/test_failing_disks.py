@@ -12,6 +12,7 @@ from andon.errors import Denied
 from andon.host.state import user_folder
 from andon.standalone import STANDALONE
 from andon.work.lease_watch import LeaseWatch
+from tests.support.replaced import answers
 
 
 def refused(*args: object, **more: object) -> Any:
@@ -49,9 +50,9 @@ def test_a_state_folder_on_a_read_only_file_system_is_said_to_be_there(
 ) -> None:
     """And not that permission is denied, which root cannot understand."""
     user_folder.open_state_folder()
-    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    answers(monkeypatch, os, "access", False)
     for flag, words in ((os.ST_RDONLY, "Read-only file system"), (0, "Permission denied")):
         found = SimpleNamespace(f_flag=flag)
-        monkeypatch.setattr(os, "statvfs", lambda path, found=found: found)
+        answers(monkeypatch, os, "statvfs", found)
         with pytest.raises(Denied, match=words):
             user_folder.open_state_folder()

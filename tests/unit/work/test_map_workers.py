@@ -27,6 +27,7 @@ from andon.work.map.worker_calls import LastBytes, WorkerCaller
 from andon.work.process_group import ProcessGroup
 from andon.work.rules.map.items import DIGEST, items_of
 from andon.work.rules.map.plan import MapPlan, MapUnit
+from tests.support.replaced import constants
 from tests.support.run_records import BEGAN, begin
 from tests.support.waiting import wait_for
 
@@ -71,7 +72,7 @@ def test_a_worker_that_never_stops_printing_is_late_all_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """First with an item, then after its input was closed."""
-    monkeypatch.setattr(worker_calls, "LEAVE_SECONDS", 0.1)
+    constants(monkeypatch, worker_calls, LEAVE_SECONDS=0.1)
     flood = "while True: print('x', flush=True)"
     caller = WorkerCaller(
         [sys.executable, "-S", "-c", flood], os.environ, tuple, ItemLimits(GRACE, 0.1)
@@ -87,7 +88,7 @@ def test_a_worker_that_never_stops_printing_is_late_all_the_same(
 def test_each_item_has_the_end_of_its_own_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_calls, "KEPT_BYTES", 1000)
+    constants(monkeypatch, worker_calls, KEPT_BYTES=1000)
     caller = worker(tmp_path, work='fail(asked["item"] * 2500)')
     ends = [caller.call(unit) for unit in units("a", "b")]
     caller.close()

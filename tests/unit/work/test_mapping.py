@@ -36,6 +36,7 @@ from andon.work.rules.map.scaling import ScalingStep, efficiency, held_back_by, 
 from andon.work.rules.map.template import stem, template_of
 from andon.work.rules.map.worker_lines import answer_of, request_line
 from tests.support.invariants import check_map
+from tests.support.replaced import answers, constants
 
 AT_ONCE = BackOff(first_seconds=0.0, most_seconds=0.0, at_once=0)
 
@@ -242,10 +243,10 @@ def test_the_progress_of_a_map_stands_below_every_output(
     terminal = ScreenText()
     monkeypatch.setattr("sys.stdout", terminal)
     monkeypatch.setattr("sys.stderr", terminal)
-    monkeypatch.setattr("andon.cli.show.map.DRAW_SECONDS", 0.0)
+    constants(monkeypatch, "andon.cli.show.map", DRAW_SECONDS=0.0)
     screen = MapScreen(Choices(color="never"), keep_order=False)
     screen.tick(MapProgress(total=3, done=0, failed=0, running=1, seconds=1.0))
-    monkeypatch.setattr("andon.cli.show.map.DRAW_SECONDS", 3600.0)
+    constants(monkeypatch, "andon.cli.show.map", DRAW_SECONDS=3600.0)
     for index, state in enumerate((ItemState.OK, ItemState.FAILED)):
         output = CallOutput(f"out {index}{ending}".encode())
         ended = CallEnd(state is ItemState.OK, 0.1, "exit code 1", output)
@@ -280,8 +281,8 @@ def test_a_measurement_that_a_signal_ends_has_the_signals_code(
 
     session = SimpleNamespace(run=lambda tick: None)
     monkeypatch.setattr(map_session, "handled_signals", signals)
-    monkeypatch.setattr(map_session._Maker, "_session", lambda *_: session)
-    monkeypatch.setattr(map_session._Maker, "_places", lambda *_: None)
+    answers(monkeypatch, map_session._Maker, "_session", session)
+    answers(monkeypatch, map_session._Maker, "_places", None)
     asked: Any = SimpleNamespace(scaling=(1, 2))
     nothing: Any = None
     maker = map_session._Maker(Choices(), asked, {}, nothing, nothing, {})

@@ -38,7 +38,7 @@ export function Acts({ job, user }: { job: Job; user: string }) {
   return (
     <div className="job-acts">
       <p className="buttons">
-        {acts.map((one) => <button key={one.button} type="button" className={one.path === "/cancel" || one.path === "/requeue" ? "danger" : undefined} disabled={change.isPending} aria-keyshortcuts={one.key} onClick={() => setAsking(one)}>{one.button} <kbd aria-hidden="true">{one.key}</kbd></button>)}
+        {acts.map((one) => <button key={one.button} type="button" className={one.path === "/cancel" ? "danger" : undefined} disabled={change.isPending} aria-keyshortcuts={one.key} onClick={() => setAsking(one)}>{one.button} <kbd aria-hidden="true">{one.key}</kbd></button>)}
       </p>
       {done && !change.error && <p className="dim" role="status">Job {job.label}: {done.outcome}{done.note && `; ${done.note}`}</p>}
       {change.error && <Trouble problem={change.error} what="The job could not be changed" />}

@@ -3,6 +3,7 @@ import { useEffect, useRef } from "react";
 import type { Job } from "../../api/types";
 import { count, DASH, dateOf, duration, inGib, measured, unbroken } from "../../lib/format";
 import { jobLink, leaseLink, runLink } from "../../lib/router";
+import { live } from "../../live/store";
 import { Command } from "../../parts/Command";
 import { Loading } from "../../parts/Loading";
 import { Trouble } from "../../parts/Notice";
@@ -11,7 +12,7 @@ import { Acts } from "./Acts";
 import { JobMark } from "./JobList";
 import { useJob, useLog } from "./queries";
 import { progressText } from "../../lib/progress";
-import { endText, expected, jobName, overwritten } from "./words";
+import { endText, expected, jobName, overwritten, whyText } from "./words";
 
 const NEAR_END = 40; // pixels from the bottom that still count as following
 
@@ -25,17 +26,21 @@ export function JobDetails({ number, user }: { number: string; user: string }) {
       <div className="page-head">
         <h1>Job {job.label}{!hidden && ` ${job.name}`}</h1>
         <p role="status"><JobMark job={job} /></p>
-        {job.simulated && <span className="simulated">SIMULATED</span>}
+        {job.simulated && !live.get().snapshot?.simulated && <span className="simulated">SIMULATED</span>}
         {user && <p className="dim">of {job.user}, who alone can change it</p>}
         <a href="#/jobs">all jobs</a>
         {!user && <Command text={`andon jobs show ${job.label}`} />}
       </div>
       {found.error && <Trouble problem={found.error} what="This page is out of date: the job cannot be read now" />}
-      {(job.reason ?? job.error) && <p className="why-job">{unbroken(job.reason ?? job.error ?? "")}</p>}
+      {(job.reason ?? job.error) && <p className="why-job">{whyText(job)}</p>}
       {job.waiting_details.length > 0 && <ul className="plain">{job.waiting_details.map((line) => <li key={line}>{unbroken(line)}</li>)}</ul>}
-      <Facts job={job} hidden={hidden} />
-      {!hidden && <Acts job={job} user={user} />}
-      {hidden ? <p className="dim"><SignInLink to="to see the command and its output" /></p> : <Output job={job} user={user} />}
+      <div className="job-halves">
+        <div>
+          <Facts job={job} hidden={hidden} />
+          {!hidden && <Acts job={job} user={user} />}
+        </div>
+        <div>{hidden ? <p className="dim"><SignInLink to="to see the command and its output" /></p> : <Output job={job} user={user} />}</div>
+      </div>
     </section>
   );
 }
@@ -56,7 +61,7 @@ function Facts({ job, hidden }: { job: Job; hidden: boolean }) {
   if (job.run) rows.push(["run", <a href={runLink(job.run)}>{job.run}</a>]);
   if (!hidden) rows.push(["command", <code>{job.command || DASH}</code>], ["folder", <code>{job.folder || DASH}</code>]);
   if (job.tags.length) rows.push(["tags", job.tags.join(", ")]);
-  if (job.group !== null) rows.push(["group", job.group]);
+  if (job.group !== null) rows.push(["group", <a href={`#/runs?group=${encodeURIComponent(job.group)}`}>{job.group}</a>]);
   if (Object.keys(job.params).length) rows.push(["parameters", Object.entries(job.params).map(([name, value]) => `${name}=${value}`).join(", ")]);
   return <dl className="facts">{rows.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>;
 }

@@ -15,7 +15,7 @@ import { Acts } from "./Acts";
 import { useJobs } from "./queries";
 import { progressText } from "../../lib/progress";
 import { jobId, moreWaiting, QUEUE, RANGES, rowsOf, spansOf, windowOf } from "./timeline";
-import { awayText, expected, jobKey, jobName, jobState, matches, STATES, summary, timeText, whereText } from "./words";
+import { awayText, expected, jobKey, jobName, jobState, matches, STATES, summary, timeText, whereText, whyText } from "./words";
 
 export function JobList({ search, query }: { search: string; query: URLSearchParams }) {
   const state = query.get("state") ?? "";
@@ -70,14 +70,14 @@ function Plan({ page, rows, query }: { page: JobPage; rows: Job[]; query: URLSea
     <section className="plan" aria-label="timeline">
       <div className="ranges">
         <span className="buttons" role="group" aria-label="time">
-          {RANGES.map(([name, value]) => <button key={name} type="button" aria-pressed={value === seconds} onClick={() => keep(withQuery(query, { last: name }))}>{name}</button>)}
+          {RANGES.map(([name, value]) => <button key={name} type="button" aria-pressed={value === seconds} onClick={() => keep(withQuery(query, { last: name }))}>{unbroken(name)}</button>)}
         </span>
-        <span className="dim">Choose a bar to act on its job; arrow keys go from bar to bar.</span>
+        <span className="dim hint">Choose a bar to act on its job; arrow keys go from bar to bar.</span>
       </div>
       <Timeline caption="jobs by GPU" rows={lines.map((one) => (one.id === QUEUE && more ? { ...one, title: `waiting ${more}` } : one))} spans={spans} since={since} until={until} now={page.at} chosen={chosen ? jobId(chosen) : null} onChoose={choose} />
       {chosen && (
         <div className="chosen-job" role="region" aria-label={`job ${chosen.label}`}>
-          <p><JobMark job={chosen} /> <b>Job <a href={jobLink(jobName(chosen), whose || undefined)}>{chosen.label}</a>{page.whole && ` ${chosen.name}`}</b> <span className="dim">of {chosen.user} · {unbroken(chosen.reason ?? chosen.error ?? "") || [whereText(chosen), timeText(chosen, page.at)].join(" · ")}</span> <button type="button" className="quiet" aria-label="choose no job" onClick={() => choose(null)}>✕</button></p>
+          <p><JobMark job={chosen} /> <b>Job <a href={jobLink(jobName(chosen), whose || undefined)}>{chosen.label}</a>{page.whole && ` ${chosen.name}`}</b> <span className="dim">of {chosen.user} · {(chosen.reason ?? chosen.error ? whyText(chosen) : "") || [whereText(chosen), timeText(chosen, page.at)].join(" · ")}</span> <button type="button" className="quiet" aria-label="choose no job" onClick={() => choose(null)}>✕</button></p>
           {chosen.command !== "hidden" && <Acts key={jobId(chosen)} job={chosen} user={whose} />}
         </div>
       )}
@@ -99,9 +99,9 @@ function columnsOf(rows: Job[], page: JobPage, query: URLSearchParams): Column<J
     { name: "submitted", by: (job) => job.submitted_at, cell: (job) => hourOf(job.submitted_at), wide: true },
     { name: "time", cell: (job) => timeText(job, page.at), number: true },
     any(aheadOf) && { name: "ahead", by: aheadOf, cell: (job) => (job.progress ? progressText(job.progress, page.at) : job.expected_start === null ? DASH : `starts ${expected(job)}`) },
-    any((job) => job.reason ?? job.error) && { name: "why", cell: (job) => unbroken(job.reason ?? job.error ?? DASH), rest: true },
+    any((job) => job.reason ?? job.error) && { name: "why", cell: whyText, rest: true },
   ];
-  columns.push({ name: "act", cell: (job) => <button type="button" className="quiet" aria-pressed={jobId(job) === query.get("job")} aria-label={`act on job ${job.label}`} onClick={() => keep(withQuery(query, { job: jobId(job) === query.get("job") ? "" : jobId(job) }))}>⋯</button> });
+  columns.push({ name: "act", acts: true, cell: (job) => <button type="button" className="quiet" aria-pressed={jobId(job) === query.get("job")} aria-label={`act on job ${job.label}`} onClick={() => keep(withQuery(query, { job: jobId(job) === query.get("job") ? "" : jobId(job) }))}>⋯</button> });
   return columns.filter((column) => column !== false);
 }
 

@@ -1,6 +1,6 @@
 /** Jobs in words, and lists that follow the news. */
 import type { ClusterState, Job, JobLog, JobNews, JobPage, JobState } from "../../api/types";
-import { count, DASH, duration, hourOf, measured, words } from "../../lib/format";
+import { count, DASH, duration, hourOf, measured, unbroken, words } from "../../lib/format";
 
 const MARKS: Record<JobState, [string, string]> = {
   waiting: ["◌", "dim"],
@@ -37,6 +37,12 @@ export function timeText(job: Pick<Job, "seconds" | "started" | "state" | "submi
   if (job.seconds !== null) return measured(job.seconds);
   if (job.started !== null && job.state === "running") return duration(Math.max(0, now - job.started));
   return isSettled(job) ? DASH : duration(Math.max(0, now - job.submitted_at));
+}
+
+/** Why it waits or how it failed. */
+export function whyText(job: Pick<Job, "state" | "begin_at" | "reason" | "error">): string {
+  if (job.state === "later" && job.begin_at !== null) return `not before ${hourOf(job.begin_at)}`;
+  return unbroken(job.reason ?? job.error ?? DASH);
 }
 
 export function endText(job: Job): string {

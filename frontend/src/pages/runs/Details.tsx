@@ -71,7 +71,7 @@ function Head({ run }: { run: RunDetails }) {
       <div className="page-head">
         <h1>{run.name}</h1>
         <State run={run} />
-        {run.simulated && <span className="simulated">SIMULATED</span>}
+        {run.simulated && !live.get().snapshot?.simulated && <span className="simulated">SIMULATED</span>}
         <p className="dim">{[run.user, run.node, dateOf(run.began)].filter(Boolean).join(" · ")} · <code>{run.id}</code></p>
         <span className="buttons">
           {run.downloadable && <button type="button" onClick={save} disabled={saving}>{saving ? "Saving…" : "Download record"}</button>}

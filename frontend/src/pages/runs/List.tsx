@@ -169,7 +169,7 @@ function Course({ run, values }: { run: RunEntry; values: (number | null)[] | un
 function columnsOf(fields: RunField[], courses: Record<string, (number | null)[]>, chosen: string[], toggle: (id: string) => void): Column<RunEntry>[] {
   return [
     {
-      name: "overlay",
+      name: "overlay", acts: true,
       cell: (run) => <input type="checkbox" checked={chosen.includes(run.id)} disabled={!run.telemetry} onChange={() => toggle(run.id)} aria-label={`overlay ${run.name} ${run.id}`} />,
     },
     { name: "run", by: (run) => run.name, cell: (run) => <><a className="name" title={run.name} href={runLink(run.id)}>{run.name}</a> <code className="dim">{run.id}</code>{run.rank !== null && <span className="dim"> rank {run.rank}</span>}</> },

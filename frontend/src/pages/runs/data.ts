@@ -8,6 +8,8 @@ import type { ChartMark } from "../../charts/marks";
 export const READINGS = ["utilization_percent", "memory_used_bytes", "temperature_celsius", "power_watts"] as const;
 export type Reading = (typeof READINGS)[number];
 export const COLOURS = ["--run-1", "--run-2", "--run-3", "--run-4", "--run-5", "--run-6", "--run-7", "--run-8"];
+/** Of a run on one GPU, the colour of that value everywhere. */
+const OF_VALUES: Record<Reading, string> = { utilization_percent: "--chart-util", memory_used_bytes: "--chart-memory", temperature_celsius: "--chart-heat", power_watts: "--chart-power" };
 export const colourAt = (place: number): string => COLOURS[place % COLOURS.length] as string;
 
 type Series = RunDetails["series"];
@@ -35,7 +37,7 @@ export function linesOf(run: RunDetails, reading: Reading): Line[] {
   return run.devices.flatMap((device, place) => {
     const values = run.series.devices[device.uuid]?.[reading];
     if (!values?.some((value) => value !== null)) return [];
-    return [{ label: `GPU ${device.label}`, colour: colourAt(place), columns: columns(values, reading), now: null }];
+    return [{ label: `GPU ${device.label}`, colour: run.devices.length > 1 ? colourAt(place) : OF_VALUES[reading], columns: columns(values, reading), now: null }];
   });
 }
 

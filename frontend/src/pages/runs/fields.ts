@@ -17,6 +17,12 @@ export interface RunField {
 const GIB = 1024 ** 3;
 const asText = (value: number | string): string => String(value);
 const digits = (value: number): string => String(Number(value.toPrecision(4)));
+/** The digits that a column's values need, so that their points stand below each other; of very different sizes each its own. */
+function alike(values: number[]): (value: number) => string {
+  const sizes = values.filter(Boolean).map(Math.abs);
+  const places = Math.max(0, ...values.map((value) => digits(value).split(".")[1]?.length ?? 0));
+  return Math.max(...sizes) / Math.min(...sizes) < 100 && places <= 4 ? (value) => value.toFixed(places) : digits;
+}
 const word = (id: string, of: (run: RunEntry) => string | null, title = id): RunField => ({ id, title, of, text: asText, number: false });
 const amount = (id: string, of: (run: RunEntry) => number | null, text: (value: number, run?: RunEntry) => string, title = id, bases = [1]): RunField => ({ id, title, of, text: (value, run) => text(Number(value), run), number: true, bases });
 const TIMES = [1, 60, 3600, 86_400];
@@ -43,7 +49,7 @@ const FIRST = new Set(["state", "GPUs", "user", "began", "duration", "util", "pe
 export function fieldsOf(runs: RunEntry[]): RunField[] {
   const own = OWN.filter((field) => runs.some((run) => field.of(run) !== null));
   const names = (of: (run: RunEntry) => object | null) => [...new Set(runs.flatMap((run) => Object.keys(of(run) ?? {})))].sort();
-  const values = names((run) => run.last_values).map((name) => amount(`value:${name}`, (run) => run.last_values[name] ?? null, digits, name));
+  const values = names((run) => run.last_values).map((name) => amount(`value:${name}`, (run) => run.last_values[name] ?? null, alike(runs.flatMap((run) => run.last_values[name] ?? [])), name));
   const params = names((run) => run.params).map((name): RunField => {
     const of = (run: RunEntry) => plainly(run.params?.[name]);
     const isNumber = runs.every((run) => typeof (of(run) ?? 0) === "number");

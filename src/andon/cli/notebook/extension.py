@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from andon.cli.notebook.painted import Painted
@@ -53,7 +54,7 @@ class AndonMagics:
         if words[:1] == ["watch"]:
             _watch(words[1:])
             return None
-        return Painted(command_text(words))
+        return Painted(lambda: command_text(words))
 
     def cell(self, line: str, cell: str) -> Any:
         """`%%andon NAME`: records the cell as a run, and says under its output what it used."""
@@ -136,7 +137,7 @@ def _watch(words: list[str]) -> None:
     try:
         with watch() as snapshots:
             for snapshot in snapshots:
-                shown.update(Painted(_snapshot(snapshot)))
+                shown.update(Painted(partial(_snapshot, snapshot)))
                 if until is not None and time.monotonic() >= until:
                     return
     except KeyboardInterrupt:
@@ -240,8 +241,8 @@ FORMATTERS: dict[tuple[str, str], Callable[[Any], str]] = {
 
 
 def _html_of(paint: Callable[[Any], str]) -> Callable[[Any], str]:
-    return lambda value: Painted(paint(value))._repr_html_()
+    return lambda value: Painted(partial(paint, value))._repr_html_()
 
 
 def _text_of(paint: Callable[[Any], str]) -> Callable[[Any, Any, bool], None]:
-    return lambda value, printer, cycle: printer.text(repr(Painted(paint(value))))
+    return lambda value, printer, cycle: printer.text(repr(Painted(partial(paint, value))))

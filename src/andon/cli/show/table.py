@@ -1,7 +1,7 @@
 """Lays out rows in columns and decides which columns fit."""
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
@@ -53,6 +53,9 @@ class _Measured(Generic[R]):
 
 
 _NOTHING = Text()
+on_drawn: list[Callable[[Sequence[Any], Sequence[Any], list[Text]], None]] = []
+"""Called with the measured columns, the rows and the lines of each table: a notebook shows the
+same cells as HTML."""
 
 
 def draw(
@@ -68,7 +71,10 @@ def draw(
     if fills:
         _grow(chosen, sizes, rows, width)
     lines = [_line(chosen, sizes, place, row, width) for place, row in enumerate(rows)]
-    return [heading([one.column for one in chosen], sizes, width), *lines]
+    lines.insert(0, heading([one.column for one in chosen], sizes, width))
+    for call in on_drawn:
+        call(chosen, rows, lines)
+    return lines
 
 
 def _grow(

@@ -173,22 +173,26 @@ class Asking:
     def __init__(
         self, context: click.Context, choices: Choices, call: Callable[[], Any], width: int
     ) -> None:
-        self._context, self._choices, self._call, self._width = context, choices, call, width
-        self._resolved = resolved_of(choices)  # a mistake in them is reported once
-        settings = self._resolved.settings
-        self._book = cache(lambda: app.rulebook(settings))
+        self._context, self._choices, self._call = context, choices, call
+        resolved = resolved_of(choices)  # a mistake in them is reported once
+        self._own = replace(
+            choices, ssh=(), hosts_file=None, quiet=True, width=width, warned=True,
+            color="always" if Terminal.of(choices).color else "never", resolved=resolved,
+        )  # fmt: skip
+        self._andon = resolved.settings.ssh_andon
+        self._book = cache(lambda: app.rulebook(resolved.settings))
         self._first: Commands = ()  # what is asked first, of every host
         self._open = dict[int, AskedHost]()
 
     def all(self, names: Sequence[str], add: Callable[[int, HostAnswer], None]) -> list[HostAnswer]:
         """Returns the answers in the order of the hosts; `add` gets each as it comes."""
         waiting, found = list(enumerate(names))[::-1], dict[int, HostAnswer]()
-        make, seconds = self._maker(), self._choices.timeout or TIMEOUT_SECONDS
+        seconds = self._choices.timeout or TIMEOUT_SECONDS
         with SshCalls(seconds) as calls:
             while len(found) < len(names):
                 ready = list[AskedHost]()
                 while waiting and not calls.over and calls.has_room and not ready:
-                    host = make(*waiting.pop())
+                    host = self._host(*waiting.pop())
                     if self._first:
                         self._begin(host, self._first, calls)
                     else:
@@ -208,20 +212,10 @@ class Asking:
                     add(place, answer)
         return [found[place] for place in range(len(names))]
 
-    def _maker(self) -> Callable[[int, str], AskedHost]:
-        """Returns what makes a host with its own choices."""
-        own = replace(
-            self._choices, ssh=(), hosts_file=None, quiet=True, width=self._width, warned=True,
-            color="always" if Terminal.of(self._choices).color else "never",
-            resolved=self._resolved,
-        )  # fmt: skip
-        andon = self._resolved.settings.ssh_andon
-
-        def made(place: int, name: str) -> AskedHost:
-            choices = replace(own, url=url_of(name))
-            return AskedHost(place, SshHost(name, andon), choices, time.monotonic())
-
-        return made
+    def _host(self, place: int, name: str) -> AskedHost:
+        """Returns a host with choices of its own."""
+        ssh, own = SshHost(name, self._andon), replace(self._own, url=url_of(name))
+        return AskedHost(place, ssh, own, time.monotonic())
 
     def _begin(self, host: AskedHost, asked: Commands, calls: SshCalls) -> None:
         host.asked, self._first = len(asked), self._first or asked

@@ -83,7 +83,7 @@ class SlurmCluster:
         try:
             self._ping()
             self._refuse_longer(submission)
-            self._make_logs()
+            make_private(self._logs)  # Slurm would start a job and throw its output away
             known = self._labels.begin(label)
             if known == "":  # it was handed to Slurm before, and no answer came
                 known = self._with_label(label)
@@ -235,10 +235,8 @@ class SlurmCluster:
     ) -> list[SlurmJob]:
         """Adds what the jobs that wait for GPUs lack; `around` are this user's jobs, if there are
         more than these."""
-        short = {one.job.gpus for one in jobs if _waits(one) and one.reason in reasons.SHORT_OF} - {
-            None,
-            0,
-        }
+        short = {one.job.gpus for one in jobs if _waits(one) and one.reason in reasons.SHORT_OF}
+        short -= {None, 0}
         words = self._short_words(short, jobs if around is None else around) if short else {}
         limits = self._throttles([one for one in jobs if one.reason == "JobArrayTaskLimit"])
 
@@ -363,16 +361,6 @@ class SlurmCluster:
         if code != 0 and not may_fail:
             raise refusal(said or out)
         return out
-
-    # Outputs.
-
-    def _make_logs(self) -> None:
-        """Makes the folder of outputs: Slurm would start a job and throw its output away."""
-        folder = self._logs
-        try:
-            make_private(folder)
-        except OSError as exc:
-            raise Unavailable(f"{folder} cannot be made: {exc.strerror}", hint="set logs") from exc
 
 
 def _installation() -> SameAndon:

@@ -99,9 +99,9 @@ class Condition(Struct, frozen=True):
 
     name: str
     title: str
-    subject_kind: Subject
     why: str  # what it means, with the names of figures and numbers in braces
     advice: str  # what to do, unless `advise` knows better
+    subject_kind: Subject = Subject.DEVICE
     judged: Judged | None = None
     rungs: tuple[Rung, ...] = ()
     listed: bool = True  # whether it is an alert to people; otherwise a rule and history only

@@ -33,14 +33,14 @@ def die_with_parent() -> Callable[[], None]:
 
 
 @cache
-def words_to_die_with_parent() -> tuple[str, ...] | None:
-    """Returns the words before a command that have the same effect, None if there are none: where
-    many are started, a fork of this process for each costs five times as much."""
+def dying_with_parent() -> tuple[tuple[str, ...], Callable[[], None] | None]:
+    """Returns words before a command that have the same effect, and what it does first where there
+    are none. Where many are started, a fork of this process for each costs five times as much."""
     words = ("setpriv", "--pdeathsig", "KILL")
     with suppress(OSError):
         if subprocess.run((*words, "true"), capture_output=True, check=False).returncode == 0:
-            return words
-    return None
+            return words, None
+    return (), die_with_parent()
 
 
 def ask_command(

@@ -176,7 +176,8 @@ def _taken(folder: Path, content: bytes) -> Conflict:
     if said is not None and str(said.pid) == pid and gone(said) is None:
         who = f"pid {pid}, {said.url}"
     else:
-        who = f"pid {pid}, which is starting" if pid.isdecimal() else "which is starting"
+        which = "an agent or a server that is starting"
+        who = f"pid {pid}, {which}" if pid.isdecimal() else which
     return Conflict(
         f"another andon server uses the state folder {folder}: {who}",
         hint="use that one (andon open), or use another folder for this one: "

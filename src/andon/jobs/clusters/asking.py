@@ -47,7 +47,11 @@ def within(seconds: float, name: str, call: Callable[[], T]) -> T:
     return found
 
 
-def all_within(seconds: float, calls: Mapping[str, Callable[[], T]]) -> dict[str, T | AndonError]:
+def all_within(
+    seconds: float,
+    calls: Mapping[str, Callable[[], T]],
+    meanwhile: Callable[[], object] = lambda: None,
+) -> dict[str, T | AndonError]:
     """Makes all calls at the same time; returns for each what it returned or raised."""
     found: dict[str, Any] = {}
 
@@ -64,6 +68,7 @@ def all_within(seconds: float, calls: Mapping[str, Callable[[], T]]) -> dict[str
     for thread in threads:
         thread.start()
     until = time.monotonic() + seconds + GRACE_SECONDS
+    meanwhile()
     for thread in threads:
         thread.join(max(0.0, until - time.monotonic()))
     late = Unavailable(

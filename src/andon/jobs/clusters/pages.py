@@ -71,7 +71,11 @@ def was_used(name: str) -> bool:
     return False
 
 
-def pages_now(clusters: Sequence[OpenCluster], everyone: bool = False) -> list[ClusterPage]:
+def pages_now(
+    clusters: Sequence[OpenCluster],
+    everyone: bool = False,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> list[ClusterPage]:
     """Returns the jobs of all clusters; those are asked, at the same time, whose last answer is
     not fresh. With `everyone`, the jobs of all users, which are not kept."""
     now = time.time()
@@ -80,7 +84,7 @@ def pages_now(clusters: Sequence[OpenCluster], everyone: bool = False) -> list[C
     }
     due = [one for one in clusters if not is_fresh(pages[one.name].tried, now)]
     limit = max((one.timeout_seconds for one in due), default=0.0)
-    answers = all_within(limit, {one.name: _question(one, now, everyone) for one in due})
+    answers = all_within(limit, {one.name: _question(one, now, everyone) for one in due}, meanwhile)
     for name, answer in answers.items():
         pages[name] = after_answer(pages[name], answer, time.time())
         if not everyone:

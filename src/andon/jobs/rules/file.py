@@ -163,7 +163,7 @@ def _job(
         values[KEYS[key][0]] = read
     if (server := values.get("server")) is not None:
         _check_server(values, place, mistakes)
-        values["command"] = server.command
+        values["command"] = server.command or (server.image,)
     elif "command" not in own and "command" not in common:
         mistakes.add(place, 'there is no command: write command = ["python", "train.py"]')
     if values.get("bind") and values.get("image"):

@@ -13,7 +13,7 @@ HEALTH = "http://127.0.0.1:{port}/health"
 URL = "http://127.0.0.1:{port}/v1"
 READY_SECONDS = 600.0
 MOST_LOADS = 100
-SERVER_KEYS = ("command", "health", "url", "ready_timeout")
+SERVER_KEYS = ("command", "image", "health", "url", "ready_timeout")
 LOAD_KEYS = frozenset(
     (
         "model", "rate", "concurrency", "constant", "seconds", "requests", "warm_up",
@@ -23,9 +23,11 @@ LOAD_KEYS = frozenset(
 
 
 class ServerTrial(Struct, frozen=True):
-    """What one job of a benchmark does; `command` and the URLs have `{port}`."""
+    """What one job of a benchmark does; `command` and the URLs have `{port}`. With an image, the
+    command has the words after it, if any."""
 
     command: tuple[str, ...]
+    image: str = ""
     health: str = HEALTH
     url: str = URL
     ready_seconds: float = READY_SECONDS
@@ -39,14 +41,18 @@ class ServerTrial(Struct, frozen=True):
 
 def server_of(value: Any) -> ServerTrial:
     """Parses the table `server`; ValueError for a mistake."""
-    if not isinstance(value, Mapping) or not isinstance(value.get("command"), list):
+    image = value.get("image", "") if isinstance(value, Mapping) else ""
+    words = value.get("command", [] if image else None) if isinstance(value, Mapping) else None
+    if not isinstance(words, list):
         raise ValueError('not a table with a command: write command = ["python", "serve.py"]')
     if unknown := sorted(set(value) - set(SERVER_KEYS)):
         raise ValueError(f"there is no key {unknown[0]!r}: {', '.join(SERVER_KEYS)}")
-    words = tuple(str(word) for word in value["command"])
-    if not words or not words[0] or any("\0" in word for word in words):
+    if not isinstance(image, str) or image.startswith("-") or "\0" in image:
+        raise ValueError("image is not the name of an image")
+    command = tuple(str(word) for word in words)
+    if (not image and not (command and command[0])) or any("\0" in word for word in command):
         raise ValueError("the command is empty")
-    if not any("{port}" in word for word in words):
+    if not image and not any("{port}" in word for word in command):
         raise ValueError("the command does not use {port}, which andon chooses")
     ready = value.get("ready_timeout", "600s")
     if not isinstance(ready, str) or not has_unit(ready):
@@ -59,7 +65,7 @@ def server_of(value: Any) -> ServerTrial:
             route_of(url.replace("{port}", "1"))
         except Invalid as wrong:
             raise ValueError(f"{name}: {wrong.reason}") from wrong
-    return ServerTrial(words, urls["health"], urls["url"], parse_seconds(ready))
+    return ServerTrial(command, image, urls["health"], urls["url"], parse_seconds(ready))
 
 
 def loads_of(value: Any) -> tuple[Mapping[str, Any], ...]:

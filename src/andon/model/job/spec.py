@@ -73,13 +73,9 @@ class JobSpec(Struct, frozen=True):
     user: Name = ""
     umask: Annotated[int, Meta(ge=0, le=0o777)] = 0o022
     environment: Environment = field(default_factory=dict)  # whole; empty in a scan
-    shown: Annotated[
-        tuple[Name, ...], Meta(max_length=MOST_VARIABLES)
-    ] = ()  # the names of the environment that may be shown
+    shown: Variables = ()  # the names of the environment that may be shown
     masks: Texts = field(default_factory=dict)  # variables that hide devices from it
-    simulate: Annotated[int, Meta(ge=0, le=MOST_GPUS)] | None = (
-        None  # the number of simulated devices; None means real ones
-    )
+    simulate: Devices | None = None  # the number of simulated devices; None means real ones
     scenario: Name = ""  # what the simulated devices do, if the submission said so
     for_seconds: Seconds | None = None
     grace_seconds: Seconds | None = None  # None: as the setting work.grace says when it starts

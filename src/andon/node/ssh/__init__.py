@@ -12,9 +12,8 @@ from andon.node.ssh.live import SshLive
 if TYPE_CHECKING:
     from andon.explain.conditions.rulebook import Rulebook
     from andon.node.server import Notify
-    from andon.node.ssh.alerts import SshAlerts
     from andon.node.ssh.leases import SshLeases
-    from andon.node.ssh.past import SshPast, SshRuns
+    from andon.node.ssh.past import SshAlerts, SshPast, SshRuns
 
 
 class SshNode(RemoteNode):
@@ -32,7 +31,7 @@ class SshNode(RemoteNode):
 
     @cached_property
     def alerts(self) -> "SshAlerts":
-        from andon.node.ssh.alerts import SshAlerts
+        from andon.node.ssh.past import SshAlerts
 
         return SshAlerts(self.host)
 

@@ -15,8 +15,7 @@ from andon.host.processes.child_output import (
     MOST_BYTES,
     Listener,
     OutputTooLong,
-    die_with_parent,
-    words_to_die_with_parent,
+    dying_with_parent,
 )
 from andon.model import wire
 from andon.node.ssh import failures
@@ -48,13 +47,13 @@ class SshCall:
         self.code: int | None = None  # with which it ended
         self.late = False
         self.heard = time.monotonic()
-        dying = words_to_die_with_parent()  # a host that hangs does not notice our end
+        words, first = dying_with_parent()  # a host that hangs does not notice our end
         try:
             self._process = subprocess.Popen(
-                (*(dying or ()), *ssh_command(host, seconds)),
+                (*words, *ssh_command(host, seconds)),
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
                 start_new_session=True,  # so that all that it starts ends with it
-                preexec_fn=die_with_parent() if dying is None else None,
+                preexec_fn=first,
             )  # fmt: skip
         except OSError as exc:
             raise Unavailable(f"ssh cannot be started: {exc.strerror}", cause="ssh") from exc

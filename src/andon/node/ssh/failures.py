@@ -48,10 +48,8 @@ def not_connected(host: str, code: int, out: bytes, said: bytes, seconds: float)
 
 
 def lost_midway(said: bytes) -> Unavailable:
-    words = _with(
-        "the connection was lost before the answer was complete", said.decode(errors="replace")
-    )
-    return Unavailable(words, cause="ssh")
+    words = "the connection was lost before the answer was complete"
+    return Unavailable(_with(words, said.decode(errors="replace")), cause="ssh")
 
 
 def without_andon(kind: str) -> Unavailable:

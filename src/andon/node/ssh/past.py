@@ -1,4 +1,4 @@
-"""The history and the runs of a host over SSH, as `andon history` and `andon runs` print them."""
+"""The history, the alerts and the runs of a host over SSH, as andon prints them there."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from andon.model.codec import Wrong, read
 from andon.model.device import Device
 from andon.model.run.wire import row_from_json
 from andon.model.wire import Json
+from andon.node.remote.alerts import RemoteAlerts
 from andon.node.remote.past import RemotePast
 from andon.node.remote.runs import RemoteRuns
 from andon.runs.rules.matching import RunQuery
@@ -100,6 +101,15 @@ class SshPast(RemotePast):
 def _span(since: float, until: float, points: int | None = None) -> tuple[str, ...]:
     span = ("--since", f"@{since:.3f}", "--until", f"@{until:.3f}")
     return span if points is None else (*span, "--points", str(points))
+
+
+class SshAlerts(RemoteAlerts):
+    """Alerts as `andon alerts` lists them there; nothing is said about them from here."""
+
+    notifies = False
+
+    def check_server(self) -> None:
+        self.server.post("")
 
 
 class SshRuns(RemoteRuns):

@@ -233,11 +233,6 @@ def _sum(values: Sequence[float | None]) -> float | None:
     return round(sum(known), 3) if known else None
 
 
-def _whole_sum(values: Sequence[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
-
-
 def _one_digit(value: float | None) -> float | None:
     return None if value is None else round(value, 1)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from andon.access.proxies import RANKED
 from andon.access.roles import Identity, Role
+from andon.access.server_proof import hint_of
 from andon.errors import Conflict, Gone, Invalid
 from andon.fleet.rules.nodes import NamedToken
 from andon.ports import NodePasts
@@ -23,6 +24,10 @@ class NamedTokens:
     def identify(self, digest: bytes) -> Identity | None:
         """Returns whose token has this hash. Its name is none of an account."""
         return self._known.get(digest)
+
+    def hashed(self, hint: str) -> bytes | None:
+        """Returns the hash of the token that is meant, if there is one."""
+        return next((digest for digest in self._known if hint_of(digest) == hint), None)
 
     def refresh(self) -> Sequence[NamedToken]:
         """Reads them again, as other hubs change them, too."""

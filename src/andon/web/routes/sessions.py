@@ -46,10 +46,12 @@ def _proof(router: APIRouter, keys: Keys) -> None:
     async def proof(
         request: Request,
         nonce: Annotated[str, Query(pattern="^[0-9a-f]{64}$", max_length=64)],
+        key: Annotated[str, Query(pattern="^([0-9a-f]{16})?$", max_length=16)] = "",
     ) -> Response:
         """Proof that this server knows the token: an HMAC over the nonce and its address."""
         address, port = request.scope.get("server") or ("", 0)
-        said = keys.prove(bytes.fromhex(nonce), server_proof.place_of(address, port or 0))
+        place = server_proof.place_of(address, port or 0)
+        said = keys.prove(bytes.fromhex(nonce), place, key)
         return _fresh({"address": said.place, "proof": said.proof})
 
 

@@ -1,6 +1,5 @@
 """The server's secrets: the token in its file, one-time codes, and browser sessions."""
 
-import hashlib
 import hmac
 import math
 import os
@@ -17,7 +16,7 @@ from andon.access import server_proof
 from andon.access.gate import ShownKey
 from andon.access.roles import Identity, Role
 from andon.access.saved_sessions import SavedSession
-from andon.access.server_proof import Statement
+from andon.access.server_proof import Statement, token_hash
 from andon.errors import Denied
 from andon.failures.listeners import Listeners
 from andon.failures.log import FailureLog
@@ -73,7 +72,7 @@ class Keys:
         demo_user: str | None = None,
     ) -> None:
         """`demo_user` is the name of the owner of a demo, where anyone sees everything."""
-        self._token, self._proof_key = _digest(token), server_proof.proof_key(token)
+        self._token = token_hash(token)
         self._clock, self._wall, self._file = clock, wall, file
         uid = os.getuid() if hasattr(os, "getuid") else 0
         self.owner = Identity(Role.OWNER, uid, demo_user or user_name(uid))
@@ -81,6 +80,8 @@ class Keys:
         self._by_token = Identity(Role.OWNER, uid, self.owner.user, by_token=True)
         self.named: Callable[[bytes], Identity | None] = lambda digest: None
         """Whose token of a hub has this hash."""
+        self.named_hash: Callable[[str], bytes | None] = lambda hint: None
+        """The hash of the token of a hub that is meant."""
         self._codes: OrderedDict[bytes, _Issued] = OrderedDict()
         self._sessions: OrderedDict[bytes, _Issued] = OrderedDict()
         self._lock = threading.Lock()
@@ -100,7 +101,7 @@ class Keys:
         """The kind of key, and whose it is."""
         if shown is None:
             return ShownKey.NONE, self._guest
-        digest = _digest(shown)
+        digest = token_hash(shown)
         if hmac.compare_digest(digest, self._token):
             return ShownKey.TOKEN, self._by_token
         with self._lock:
@@ -110,9 +111,11 @@ class Keys:
         named = self.named(digest)
         return (ShownKey.WRONG, self._guest) if named is None else (ShownKey.NAMED, named)
 
-    def prove(self, nonce: bytes, place: str) -> Statement:
-        """Prove to a client that has not sent the token yet that this server knows it."""
-        return server_proof.prove(self._proof_key, nonce, place)
+    def prove(self, nonce: bytes, place: str, hint: str = "") -> Statement:
+        """Prove to a client that has not sent the token yet that this server knows it; `hint` says
+        which one if it is not the owner's."""
+        hashed = self.named_hash(hint) or self._token
+        return server_proof.prove(server_proof.proof_key(hashed), nonce, place)
 
     def new_code(
         self,
@@ -135,12 +138,12 @@ class Keys:
     def code_owner(self, code: str) -> Identity | None:
         """Whose session a code makes, if it is valid now; this does not use it up."""
         with self._lock:
-            found = self._valid_code(_digest(code))
+            found = self._valid_code(token_hash(code))
         return None if found is None else found[0]
 
     def exchange(self, code: str, brief: bool = False) -> str | None:
         """A session's secret for a code, which is used up."""
-        digest = _digest(code)
+        digest = token_hash(code)
         with self._lock:
             found = self._valid_code(digest)
             self._codes.pop(digest, None)
@@ -155,7 +158,7 @@ class Keys:
 
     def session(self, secret: str) -> tuple[bytes, float] | None:
         """The name of a session, which is not secret, and its remaining seconds."""
-        name, now = _digest(secret), self._clock()
+        name, now = token_hash(secret), self._clock()
         with self._lock:
             found = _valid(self._sessions, name, now)
             return None if found is None else (name, found.until - now)
@@ -172,7 +175,7 @@ class Keys:
         self._listeners.add(listener)
 
     def end_session(self, secret: str) -> bool:
-        return self._end(_digest(secret))
+        return self._end(token_hash(secret))
 
     def revoke(self, uid: int | None) -> int:
         """Ends all sessions of a user, or of everyone; returns how many, without commands' own."""
@@ -204,7 +207,7 @@ class Keys:
     def _new(self, table: "OrderedDict[bytes, _Issued]", issued: "_Issued") -> str:
         secret = secrets.token_urlsafe(_TOKEN_BYTES)
         with self._lock:
-            table[_digest(secret)] = issued
+            table[token_hash(secret)] = issued
             dropped = _excess(table, issued.who)
             for name in dropped:
                 del table[name]
@@ -269,7 +272,3 @@ def _excess(table: OrderedDict[bytes, _Issued], who: Identity) -> list[bytes]:
 def _name_of(uid: int) -> str:
     """Returns the current name of a uid, or the number."""
     return account_name(uid) or str(uid)
-
-
-def _digest(secret: str) -> bytes:
-    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()

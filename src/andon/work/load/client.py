@@ -220,6 +220,9 @@ class ServerConnection(asyncio.Protocol):
             raise Failed(NONSENSE, "an answer without end")
 
     def _payload(self, data: bytes, now: float) -> None:
+        if self._stream and not self._body and data.count(b"\n") == 2 and data.endswith(b"\n\n"):
+            self._line(data[:-2], now)  # one whole event, as most are
+            return
         self._body += data
         if not self._stream:
             if len(self._body) > MOST_BODY:
@@ -230,12 +233,16 @@ class ServerConnection(asyncio.Protocol):
         *events, self._body = self._body.split(b"\n\n")
         for event in events:
             for line in event.split(b"\n"):
-                if line.startswith(b"data:"):
-                    text = line[5:].strip()
-                    if text == b"[DONE]":
-                        self._answer.is_done = True
-                    elif len(self._answer.times) < MOST_GAPS:
-                        self._answer.take(text, now)
+                self._line(line, now)
+
+    def _line(self, line: bytes, now: float) -> None:
+        """Takes one line of an event."""
+        if line.startswith(b"data:"):
+            text = line[5:].strip()
+            if text == b"[DONE]":
+                self._answer.is_done = True
+            elif len(self._answer.times) < MOST_GAPS:
+                self._answer.take(text, now)
 
 
 class LoadTarget:

@@ -165,9 +165,11 @@ class ClusterJobs(NamedTuple):
         return [{name: getattr(page, name) for name in names} for page in self.pages]
 
 
-def cluster_list(choices: Choices, state: str | None, everything: bool) -> ClusterJobs:
+def cluster_list(
+    choices: Choices, state: str | None, everything: bool, meanwhile: "Callable[[], object]"
+) -> ClusterJobs:
     """Returns the jobs of all clusters; with `everything` root sees everyone's. Settings that
-    cannot be read cost a line, not the list."""
+    cannot be read cost a line, not the list. `meanwhile` is called while clusters are asked."""
     try:
         clusters = clusters_of(choices)
     except AndonError as error:
@@ -176,7 +178,7 @@ def cluster_list(choices: Choices, state: str | None, everything: bool) -> Clust
         return ClusterJobs()
     from andon.jobs.clusters.pages import listed, pages_now
 
-    pages = pages_now(clusters, everyone=everything and os.getuid() == 0)
+    pages = pages_now(clusters, everyone=everything and os.getuid() == 0, meanwhile=meanwhile)
     found = listed(pages, time.time())
     views = [view for view in found.views if state is None or view.state == state]
     return ClusterJobs(views if everything else _latest(views), found.notes, pages)
@@ -207,7 +209,7 @@ class ClusterFollower:
         """Asks again, if it is time."""
         if not self.active or time.monotonic() - self._last < FOLLOW_SECONDS:
             return
-        views = cluster_list(self._choices, None, everything=True).views
+        views = cluster_list(self._choices, None, everything=True, meanwhile=lambda: None).views
         for view in views:
             if self._known.get(view.label) != view.state:
                 self._known[view.label] = view.state

@@ -2,6 +2,8 @@
 
 import time
 from collections.abc import Sequence
+from functools import cache, partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from andon.cli.commands.jobs.clusters import ClusterJobs
     from andon.jobs.queue import Queue
     from andon.model.job import JobView
+    from andon.model.lease_list import LeaseList
 
 MOST_WAITING, MOST_ENDED = 50, 10
 FOLLOW_SECONDS = 1.0
@@ -86,13 +89,14 @@ def jobs(
     queue = open_queue(choices, wake=not look)
     numbers, left = _shown(queue, everything or group is not None, state)
     terminal = Terminal.of(choices)
-    there = cluster_list(choices, state, everything)
+    book = cache(partial(_book, choices)) if everything and not follow else None
+    there = cluster_list(choices, state, everything, book or _load)
     if group is not None:
         numbers = [number for number in numbers if queue.jobs[number].spec.group == group]
         there = there._replace(views=[one for one in there.views if one.group == group])
     views = queue.views(numbers)
-    if everything and not follow:
-        return _show_machine(choices, queue, views, there, state, as_json)
+    if book is not None:
+        return _show_machine(choices, queue, views, there, state, as_json, book())
     if as_json:
         _show_json(terminal, [*views, *there.views], queue.paused, there)
         return 0
@@ -100,6 +104,19 @@ def jobs(
     if follow:
         _follow(choices, queue, terminal, there, group)
     return 0
+
+
+def _load() -> None:
+    """Imports what shows the list, while clusters are asked."""
+    import_module("andon.cli.show.jobs")
+
+
+def _book(choices: Choices) -> "tuple[LeaseList, str | None]":
+    """Reads the queue of the machine, for which its devices are read."""
+    from andon.cli.commands.jobs.everyone import machine_queue
+
+    _load()
+    return machine_queue(choices)
 
 
 def _of_server(
@@ -162,12 +179,13 @@ def _show_machine(
     there: "ClusterJobs",
     state: str | None,
     as_json: bool,
+    read: "tuple[LeaseList, str | None]",
 ) -> int:
     """Prints all of the user's own jobs, the machine's queue, and for root everyone's jobs."""
     from andon.cli.commands.jobs import everyone
 
     terminal = Terminal.of(choices)
-    book, unknown = everyone.machine_queue(choices)
+    book, unknown = read
     others, notes = everyone.others_jobs(book)
     more = [one for one in others if state is None or one.state == state]
     views = [*views, *more, *there.views]
@@ -177,8 +195,7 @@ def _show_machine(
         _show_json(terminal, views, queue.paused, there, queue=everyone.queue_to_json(book))
         return 0
     _show(queue.paused, views, 0, terminal, there.notes)
-    for line in everyone.queue_lines(book, terminal.width):
-        terminal.say(line)
+    terminal.say(*everyone.queue_lines(book, terminal.width))
     return 0
 
 
@@ -205,8 +222,7 @@ def _show(
     if not views:
         terminal.say(say("no jobs; andon submit -- COMMAND queues one", "dim"))
     else:
-        for line in render_jobs(views, time.time(), terminal.width):
-            terminal.say(line)
+        terminal.say(*render_jobs(views, time.time(), terminal.width))
     for note in notes:
         terminal.say(say(f"– {note}", "yellow"))
     if terminal.quiet or not views:

@@ -12,6 +12,7 @@ from andon.units import human_seconds
 BUSY_PERCENT: Final = 5.0
 """Below this a GPU is idle."""
 NOT_MEASURED: Final = "Ray counts GPUs; its node has no readings of them"
+SILENT: Final = "silent"
 SILENT_SECONDS: Final = 8.0
 """Nodes report every 2.5 s, and later where their machine is full."""
 _TYPE: Final = "accelerator_type:"
@@ -37,7 +38,7 @@ def parse_nodes(listed: object, status: object, summary: object) -> list[Cluster
         found.append(
             ClusterNode(
                 name=node_name(row),
-                state="ready" if alive else "dead" if row.get("state") != "ALIVE" else "silent",
+                state="ready" if alive else "dead" if row.get("state") != "ALIVE" else SILENT,
                 usable=alive,
                 gpus=total,
                 allocated=taken if alive else 0,
@@ -81,7 +82,7 @@ def node_names(listed: object) -> dict[str, str]:
 
 def impossible(nodes: Sequence[ClusterNode], gpus: int, model: str | None) -> str | None:
     """Returns why a request can never be met; Ray itself would let it wait without a word."""
-    usable = [node for node in nodes if node.usable]
+    usable = [node for node in nodes if node.usable or node.state == SILENT]  # it may be back
     if not usable:
         return "Ray has no node with a GPU"
     if model is not None:

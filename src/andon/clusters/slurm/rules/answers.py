@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.clusters.slurm.rules.commands import MARK
-from andon.clusters.slurm.rules.reasons import ended_words, waiting_words
+from andon.clusters.slurm.rules.reasons import ended_words, reason_of
 from andon.jobs.rules.room import MustEnd
 from andon.model.job import JobState
 from andon.model.job.cluster import ClusterJob, ClusterNode
@@ -23,6 +24,11 @@ PAST_FIELDS: Final = (
     "JobID", "State", "User", "Submit", "Start", "End", "AllocTRES", "NodeList", "Partition",
     "ExitCode", "Comment", "JobName",
 )  # fmt: skip
+_PAST_NAMES: Final = (
+    "JobID", "State", "UserName", "SubmitTime", "StartTime", "EndTime", "tres-per-job", "NodeList",
+    "Partition", "exit_code", "Comment", "Name",
+)  # fmt: skip
+"""The same as `squeue` names them."""
 NODE_FIELDS: Final = ("NodeList", "StateLong", "Gres", "GresUsed", "Reason")
 NOT_MEASURED: Final = "Slurm counts GPUs and does not look at them"
 FAR_SECONDS: Final = 300 * 86_400.0  # Slurm's word for an end that it does not know is a year
@@ -68,38 +74,18 @@ def parse_jobs(text: str) -> list[SlurmJob]:
 def parse_past(text: str) -> list[ClusterJob]:
     """Returns the jobs of `sacct` that have ended."""
     found = []
-    for row in _rows(text, PAST_FIELDS):
-        state = _STATES.get(row["State"].split(" ")[0])
-        submitted = _time(row["Submit"])
-        if state is None or not state.is_settled or submitted is None:
-            continue
+    for row in _rows(text, _PAST_NAMES):
         array, _, index = row["JobID"].partition("_")
-        code, _, number = row["ExitCode"].partition(":")
-        found.append(
-            ClusterJob(
-                id=row["JobID"],
-                name=row["JobName"],
-                state=state,
-                user=row["User"],
-                submitted_at=submitted,
-                gpus=_count(_GPUS.search(row["AllocTRES"].replace("gres/", ""))),
-                where=_place(row["NodeList"], row["Partition"]),
-                reason=ended_words(row["State"], "", int(code or 0), int(number or 0)),
-                label=_label(row["Comment"]),
-                array=array if index.isdigit() else None,
-                array_index=int(index) if index.isdigit() else None,
-                started=_time(row["Start"]),
-                ended=_time(row["End"]),
-                exit_code=_code(state, int(code or 0), int(number or 0)),
-                signal=int(number or 0) or None,
-                has_log=_label(row["Comment"]) is not None,
-            )
-        )
+        more = {"ArrayJobID": array, "ArrayTaskID": index, "tres-per-node": "", "Reason": "",
+                "TimeLimit": ""}  # fmt: skip
+        one = _job({**row, **more})
+        if one is not None and one.job.state.is_settled:
+            found.append(one.job)
     return found
 
 
 def _job(row: Mapping[str, str]) -> SlurmJob | None:
-    state, submitted = _STATES.get(row["State"]), _time(row["SubmitTime"])
+    state, submitted = _STATES.get(row["State"].split(" ")[0]), _time(row["SubmitTime"])
     if state is None or submitted is None:
         return None
     if state is JobState.WAITING and row["Reason"] in _HOLDS:
@@ -112,7 +98,7 @@ def _job(row: Mapping[str, str]) -> SlurmJob | None:
     ran = bool(_given(row["NodeList"])) and not _is_pending(state)
     code, number = _status(row["exit_code"])
     gpus = f"{row['tres-per-job']} {row['tres-per-node']}"
-    reason = waiting_words(row["Reason"]) if _is_pending(state) else None
+    reason = reason_of(row["Reason"]).text if _is_pending(state) else None
     if state.is_settled:
         reason = ended_words(row["State"], row["Reason"], code, number)
     job = ClusterJob(
@@ -201,15 +187,16 @@ def parse_fields(line: str) -> dict[str, str]:
 def _rows(text: str, fields: Sequence[str]) -> Iterable[dict[str, str]]:
     """Yields lines as tables; the last field is free text, and may hold separators."""
     for line in text.split("\n"):
-        parts = line.split(SEPARATOR, len(fields) - 1)
+        parts = line.removesuffix(SEPARATOR).split(SEPARATOR, len(fields) - 1)
         if len(parts) == len(fields):
-            yield dict(zip(fields, (part.strip(SEPARATOR) for part in parts), strict=True))
+            yield dict(zip(fields, parts, strict=True))
 
 
 def _is_pending(state: JobState) -> bool:
     return not state.is_settled and state is not JobState.RUNNING
 
 
+@lru_cache(64)  # an array has one
 def _label(comment: str) -> str | None:
     label = comment.removeprefix(MARK)
     return label if comment.startswith(MARK) and re.fullmatch(r"[\w.-]{1,64}", label) else None

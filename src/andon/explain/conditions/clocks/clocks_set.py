@@ -16,7 +16,6 @@ from andon.explain.conditions.condition import (
     AlertFacts,
     Condition,
     Rung,
-    Subject,
 )
 from andon.explain.conditions.device_view import DeviceView
 from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
@@ -122,7 +121,6 @@ def _set_low(t: PromTerms, fires: str) -> str:
 CONDITION = Condition(
     name="clocks_set",
     title="Clocks set low",
-    subject_kind=Subject.DEVICE,
     why="Someone set application clocks or locked the clocks, and it costs the work more than "
     "{clocks_set_percent} % of the clock.",
     advice="Restore the default clocks: sudo nvidia-smi -i N -rac for application clocks, "

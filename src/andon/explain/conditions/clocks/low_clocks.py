@@ -4,7 +4,7 @@ A locked clock carries no flag, and no call reports it, so this is shown and nev
 """
 
 from andon.explain.conditions.clocks.phrases import clocks, loses, loss_now, undo
-from andon.explain.conditions.condition import INFO, AlertFacts, Condition, Rung, Subject
+from andon.explain.conditions.condition import INFO, AlertFacts, Condition, Rung
 from andon.explain.conditions.device_view import DeviceView
 from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
 from andon.explain.conditions.judging import OnReading
@@ -87,7 +87,6 @@ def _low(t: PromTerms, fires: str) -> str:
 CONDITION = Condition(
     name="low_clocks",
     title="Low clocks without a reason",
-    subject_kind=Subject.DEVICE,
     why="Its clock is far below the maximum although it is fully busy, and the driver gives no "
     "reason: someone may have locked the clocks, which no driver reports.",
     advice=ADVICE,

@@ -14,7 +14,6 @@ from andon.explain.conditions.condition import (
     AlertFacts,
     Condition,
     Rung,
-    Subject,
 )
 from andon.explain.conditions.device_view import DeviceView
 from andon.explain.conditions.judgement import CALM, HOLDS, UNKNOWN, Judgement, Rungs
@@ -204,7 +203,6 @@ def _narrower(t: PromTerms, fires: str) -> str:
 CONDITION = Condition(
     name="narrow_link",
     title="Slow PCIe link",
-    subject_kind=Subject.DEVICE,
     why="Data takes longer to reach the device: a badly seated card, a riser or the firmware "
     "limits its lanes or speed. It is judged under load, because an idle card slows "
     "its link.",

@@ -7,7 +7,7 @@ from andon.explain.conditions.clocks.phrases import (
     lowered,
     power_of_limit,
 )
-from andon.explain.conditions.condition import INFO, Condition, Rung, Subject
+from andon.explain.conditions.condition import INFO, Condition, Rung
 from andon.explain.conditions.device_view import DeviceView
 from andon.explain.conditions.heat.phrases import throttling
 from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
@@ -69,7 +69,6 @@ def _share(t: PromTerms) -> str:
 CONDITION = Condition(
     name="power",
     title="At its power limit",
-    subject_kind=Subject.DEVICE,
     why="Normal under full load: worth knowing, not a problem.",
     advice=ADVICE,
     judged=OnReading(judge),

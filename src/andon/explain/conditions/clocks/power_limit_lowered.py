@@ -1,7 +1,7 @@
 """The power limit is below the card's default; only `why` mentions it."""
 
 from andon.explain.conditions.clocks.phrases import LITTLE_PERCENT, clocks, loses, lowered, restore
-from andon.explain.conditions.condition import Condition, Subject
+from andon.explain.conditions.condition import Condition
 from andon.explain.evidence.measures import clock_loss_percent, measured, power_limit_percent
 from andon.explain.evidence.phrasing import CERTAIN, Clause, conclude, say
 from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
@@ -37,7 +37,6 @@ def _text(view: View, costs: bool) -> Clause:
 CONDITION = Condition(
     name="power_limit_lowered",
     title="Power limit lowered",
-    subject_kind=Subject.DEVICE,
     why="Someone set the power limit below the card's default; it is a problem only while it slows "
     "the card.",
     advice="Restore the default limit, if power and cooling allow.",

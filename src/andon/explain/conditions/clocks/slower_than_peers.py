@@ -1,6 +1,6 @@
 """Equally busy devices of the same model run clearly faster; only `why` mentions it."""
 
-from andon.explain.conditions.condition import Condition, Subject
+from andon.explain.conditions.condition import Condition
 from andon.explain.evidence.measures import (
     measured,
     peers,
@@ -40,7 +40,6 @@ def explain(view: View) -> Reason | None:
 CONDITION = Condition(
     name="slower_than_peers",
     title="Slower than its peers",
-    subject_kind=Subject.DEVICE,
     why="Equally busy devices of the same model run clearly faster, and synchronised work waits "
     "for the slowest.",
     advice=ADVICE,

@@ -10,7 +10,6 @@ from andon.explain.conditions.condition import (
     AlertFacts,
     Condition,
     Rung,
-    Subject,
 )
 from andon.explain.conditions.device_view import DeviceView
 from andon.explain.conditions.heat.limits import heat_throttling
@@ -97,7 +96,6 @@ def _braked(t: PromTerms, fires: str) -> str:
 CONDITION = Condition(
     name="throttle_hardware",
     title="Throttled by the hardware",
-    subject_kind=Subject.DEVICE,
     why="A cable, a power supply or the board itself is slowing it down.",
     advice="Check its power cables and supplies first, then the cooling: "
     "sudo nvidia-smi -q -d PERFORMANCE",

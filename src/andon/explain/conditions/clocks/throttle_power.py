@@ -15,7 +15,6 @@ from andon.explain.conditions.condition import (
     AlertFacts,
     Condition,
     Rung,
-    Subject,
 )
 from andon.explain.conditions.device_view import DeviceView
 from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
@@ -125,7 +124,6 @@ def _slowed(t: PromTerms, fires: str) -> str:
 CONDITION = Condition(
     name="throttle_power",
     title="Slowed by its power limit",
-    subject_kind=Subject.DEVICE,
     why="The power limit costs more clock speed than a full load normally does.",
     advice="Raise the limit to the device's default, if power and cooling allow.",
     judged=OnReading(judge, reasons=frozenset(CAPPED)),

@@ -6,7 +6,6 @@ from andon.explain.conditions.condition import (
     AlertFacts,
     Condition,
     Rung,
-    Subject,
 )
 from andon.explain.conditions.device_view import DeviceView
 from andon.explain.conditions.heat.phrases import limits_of
@@ -71,7 +70,6 @@ def _stopped(t: PromTerms, fires: str) -> str:
 CONDITION = Condition(
     name="fan",
     title="Fan stopped",
-    subject_kind=Subject.DEVICE,
     why="It is hot and nothing cools it.",
     advice=ADVICE,
     judged=OnReading(judge),

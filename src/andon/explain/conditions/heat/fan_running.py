@@ -1,6 +1,6 @@
 """Why the fan runs: heat or load, or no visible cause; only `why` mentions it."""
 
-from andon.explain.conditions.condition import Condition, Subject
+from andon.explain.conditions.condition import Condition
 from andon.explain.evidence.measures import (
     measured,
     slowdown_margin_celsius,
@@ -91,7 +91,6 @@ def _has_cooled(view: View) -> bool:
 CONDITION = Condition(
     name="fan_running",
     title="Fan running",
-    subject_kind=Subject.DEVICE,
     why="A fan runs because of heat or load, now or a moment ago. If the device is idle and cool, "
     "its speed may have been set by hand.",
     advice=SET_BY_HAND,

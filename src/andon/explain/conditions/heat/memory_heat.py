@@ -1,7 +1,7 @@
 """The memory is hot, while the chip may be cool; only `why` mentions it."""
 
 from andon.explain.conditions.clocks.phrases import clocks
-from andon.explain.conditions.condition import Condition, Subject
+from andon.explain.conditions.condition import Condition
 from andon.explain.conditions.heat.phrases import throttling
 from andon.explain.evidence.measures import clock_loss_percent, measured, slowdown_margin_celsius
 from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, Clause, conclude, say
@@ -50,7 +50,6 @@ def _text(view: View, costs: bool) -> Clause:
 CONDITION = Condition(
     name="memory_heat",
     title="Hot memory",
-    subject_kind=Subject.DEVICE,
     why="The memory can be hotter than the chip, and throttle a device whose chip is cool.",
     advice=ADVICE,
     explains=("throttle_thermal",),

@@ -10,7 +10,6 @@ from andon.explain.conditions.condition import (
     AlertFacts,
     Condition,
     Rung,
-    Subject,
 )
 from andon.explain.conditions.device_view import DeviceView
 from andon.explain.conditions.heat.limits import (
@@ -168,7 +167,6 @@ def _critical(t: PromTerms, fires: str) -> str:
 CONDITION = Condition(
     name="thermal",
     title="Too hot",
-    subject_kind=Subject.DEVICE,
     why="Heat shortens a device's life, and above its slowdown temperature it costs speed. A "
     "device without a known slowdown temperature notifies from {thermal_notify_celsius} °C; "
     "{thermal_critical_celsius} °C is critical.",

@@ -10,7 +10,6 @@ from andon.explain.conditions.condition import (
     AlertFacts,
     Condition,
     Rung,
-    Subject,
 )
 from andon.explain.conditions.device_view import DeviceView
 from andon.explain.conditions.heat.limits import (
@@ -102,7 +101,6 @@ def _critical(t: PromTerms, fires: str) -> str:
 CONDITION = Condition(
     name="throttle_thermal",
     title="Thermally throttled",
-    subject_kind=Subject.DEVICE,
     why="Heat costs speed now, whatever the chip's temperature: its memory may be the cause.",
     advice=COOLING_IN_ALERTS,
     advise=advise_cooling,

@@ -10,7 +10,6 @@ from andon.explain.conditions.condition import (
     AlertFacts,
     Condition,
     Rung,
-    Subject,
 )
 from andon.explain.conditions.judgement import CALM, EVENT, Judgement
 from andon.explain.conditions.judging import OnEvents
@@ -93,7 +92,6 @@ def _rose(t: PromTerms, fires: str) -> str:
 CONDITION = Condition(
     name="ecc",
     title="Memory errors",
-    subject_kind=Subject.DEVICE,
     why="The memory returned wrong data that could not be corrected: results may be wrong.",
     advice="Stop the work on it and reset the device; if the errors return, have it replaced.",
     judged=OnEvents(),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from andon.explain.conditions.condition import INFO, AlertFacts, Condition, Rung, Subject
+from andon.explain.conditions.condition import INFO, AlertFacts, Condition, Rung
 from andon.explain.conditions.device_view import DeviceView
 from andon.explain.conditions.judgement import ONE, UNKNOWN, Judgement
 from andon.explain.conditions.judging import OnReading
@@ -106,7 +106,6 @@ def _off(t: PromTerms, fires: str) -> str:
 CONDITION = Condition(
     name="ecc_off",
     title="ECC off",
-    subject_kind=Subject.DEVICE,
     why="Its memory could detect and correct errors, but does not: a flipped bit goes unnoticed.",
     advice=ADVICE,
     judged=OnReading(judge),

@@ -1,6 +1,6 @@
 """A desktop uses memory; only `why` mentions it."""
 
-from andon.explain.conditions.condition import Condition, Subject
+from andon.explain.conditions.condition import Condition
 from andon.explain.conditions.memory.phrases import is_full
 from andon.explain.evidence.measures import graphics_memory_bytes, measured
 from andon.explain.evidence.phrasing import CERTAIN, conclude, say
@@ -32,7 +32,6 @@ def explain(view: View) -> Reason | None:
 CONDITION = Condition(
     name="graphics",
     title="Memory used by a desktop",
-    subject_kind=Subject.DEVICE,
     why="A desktop uses part of its memory; a problem only if little is left.",
     advice=ADVICE,
     reasons=(Explanation(explain, (GRAPHICS,)),),

@@ -1,6 +1,6 @@
 """An idle process holds memory that others could use; only `why` mentions it."""
 
-from andon.explain.conditions.condition import Condition, Subject
+from andon.explain.conditions.condition import Condition
 from andon.explain.conditions.memory.phrases import find_who, hoarder, idle_confidence, is_full
 from andon.explain.evidence.measures import measured, memory_percent, process_idle_seconds
 from andon.explain.evidence.phrasing import Clause, conclude, say
@@ -44,7 +44,6 @@ def _holding(view: View, process: Process, idle_seconds: float | None) -> Clause
 CONDITION = Condition(
     name="idle_memory",
     title="Idle process holds memory",
-    subject_kind=Subject.DEVICE,
     why="An idle process holds memory that others could use.",
     advice=ADVICE,
     reasons=(Explanation(explain, (IDLE_MEMORY,)),),

@@ -1,6 +1,6 @@
 """The memory is nearly full: worth knowing, not a problem."""
 
-from andon.explain.conditions.condition import INFO, Condition, Rung, Subject
+from andon.explain.conditions.condition import INFO, Condition, Rung
 from andon.explain.conditions.device_view import DeviceView
 from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
 from andon.explain.conditions.judging import TENTH, OnReading
@@ -80,7 +80,6 @@ def _share(t: PromTerms) -> str:
 CONDITION = Condition(
     name="memory",
     title="Memory nearly full",
-    subject_kind=Subject.DEVICE,
     why="Training and inference servers fill memory by design: worth knowing, not a problem.",
     advice="Nothing to do if this is intended; the next allocation may fail.",
     judged=OnReading(judge),

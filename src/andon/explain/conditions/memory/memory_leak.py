@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from andon.explain.conditions import triggers
-from andon.explain.conditions.condition import WARNING, AlertFacts, Condition, Rung, Subject
+from andon.explain.conditions.condition import WARNING, AlertFacts, Condition, Rung
 from andon.explain.conditions.device_view import DeviceView
 from andon.explain.conditions.judgement import UNKNOWN, Judgement, rung
 from andon.explain.conditions.judging import TENTH, OnReading
@@ -123,7 +123,6 @@ def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
 CONDITION = Condition(
     name="memory_leak",
     title="Memory keeps growing",
-    subject_kind=Subject.DEVICE,
     why="At this rate memory will run out and the work will fail.",
     advice=ADVICE,
     judged=OnReading(judge),

@@ -10,7 +10,6 @@ from andon.explain.conditions.condition import (
     Condition,
     Recovery,
     Rung,
-    Subject,
 )
 from andon.explain.conditions.device_view import DeviceView
 from andon.explain.conditions.judgement import BETWEEN, CALM, HOLDS, NO_DATA, UNKNOWN, Judgement
@@ -157,7 +156,6 @@ def _notified(t: PromTerms, fires: str) -> str:
 CONDITION = Condition(
     name="unattributed_memory",
     title="Unattributed memory",
-    subject_kind=Subject.DEVICE,
     why="A process that crashed, or that you cannot see, keeps it from others.",
     advice=FIND_WHO,
     judged=OnReading(judge),

@@ -11,7 +11,6 @@ from andon.explain.conditions.condition import (
     Precondition,
     Recovery,
     Rung,
-    Subject,
 )
 from andon.explain.conditions.judgement import ENDED, ONE, UNKNOWN, Judgement
 from andon.explain.conditions.judging import OnSharing, SharedDevice
@@ -88,7 +87,6 @@ def _former(found: Judgement) -> PreviousLease | None:
 CONDITION = Condition(
     name="leftover_memory",
     title="Memory left by a lease",
-    subject_kind=Subject.DEVICE,
     why="The device is withheld: the next holder would get less memory than reserved.",
     advice=FIND_WHO,
     judged=OnSharing(judge, after_lease=True),

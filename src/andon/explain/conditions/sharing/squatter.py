@@ -6,7 +6,6 @@ from andon.explain.conditions.condition import (
     Condition,
     Precondition,
     Rung,
-    Subject,
 )
 from andon.explain.conditions.judgement import ENDED, ONE, UNKNOWN, Judgement
 from andon.explain.conditions.judging import OnSharing, SharedDevice
@@ -72,7 +71,6 @@ def advise(facts: AlertFacts) -> str | None:
 CONDITION = Condition(
     name="squatter",
     title="Used outside its lease",
-    subject_kind=Subject.DEVICE,
     why="The holder of the lease shares the device without knowing it.",
     advice="Ask its owner to lease a device: andon run -- COMMAND",
     judged=OnSharing(judge),

@@ -1,6 +1,6 @@
 """The device is suspended, and not sampled to let it sleep; only `why` mentions it."""
 
-from andon.explain.conditions.condition import Condition, Subject
+from andon.explain.conditions.condition import Condition
 from andon.explain.conditions.state.phrases import because, lasting, state_evidence
 from andon.explain.evidence.phrasing import CERTAIN, conclude, say
 from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
@@ -23,7 +23,6 @@ def explain(view: View) -> Reason | None:
 CONDITION = Condition(
     name="asleep",
     title="Asleep",
-    subject_kind=Subject.DEVICE,
     why="It is suspended to save power, and is not sampled: that would wake it.",
     advice=ADVICE,
     reasons=(Explanation(explain, (ASLEEP,)),),

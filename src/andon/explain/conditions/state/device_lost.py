@@ -1,6 +1,6 @@
 """The driver reports a device as lost."""
 
-from andon.explain.conditions.condition import CRITICAL, Condition, Rung, Subject
+from andon.explain.conditions.condition import CRITICAL, Condition, Rung
 from andon.explain.conditions.judgement import ONE, UNKNOWN, Judgement
 from andon.explain.conditions.judging import OnState
 from andon.explain.conditions.node.drivers import fault_behind
@@ -53,7 +53,6 @@ def _query(t: PromTerms, fires: str) -> str:
 CONDITION = Condition(
     name="device_lost",
     title="Lost",
-    subject_kind=Subject.DEVICE,
     why="The device is lost; what ran on it has failed.",
     advice=f"{FIND_CAUSE}. Then reset it, or reboot.",
     judged=OnState(judge),

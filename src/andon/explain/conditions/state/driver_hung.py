@@ -1,6 +1,6 @@
 """The driver does not answer for a device, or for all devices of a vendor."""
 
-from andon.explain.conditions.condition import CRITICAL, WARNING, Condition, Rung, Subject
+from andon.explain.conditions.condition import CRITICAL, WARNING, Condition, Rung
 from andon.explain.conditions.judgement import HOLDS, UNKNOWN, Judgement
 from andon.explain.conditions.judging import OnState
 from andon.explain.conditions.promql import PromTerms
@@ -52,7 +52,6 @@ def _query(t: PromTerms, fires: str) -> str:
 CONDITION = Condition(
     name="driver_hung",
     title="Not responding",
-    subject_kind=Subject.DEVICE,
     why="Work on it is stuck, and it cannot be monitored. If all devices of a vendor stop "
     "responding, there is one alert for the driver.",
     advice="The kernel log may say why: sudo dmesg. If this persists, reboot the node.",

@@ -1,6 +1,6 @@
 """A board is divided into MIG instances, or the device is one of them; only `why` mentions it."""
 
-from andon.explain.conditions.condition import Condition, Subject
+from andon.explain.conditions.condition import Condition
 from andon.explain.evidence.phrasing import CERTAIN, Clause, conclude, say
 from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
 from andon.explain.evidence.view import View, part_of_whole
@@ -37,7 +37,6 @@ def _instance(view: View, parent: str) -> Reason:
 CONDITION = Condition(
     name="partitioned",
     title="Divided into instances",
-    subject_kind=Subject.DEVICE,
     why="A MIG instance has few readings, and its board is used through its instances.",
     advice=f"{OF_BOARD} {OF_INSTANCE}",
     reasons=(Explanation(explain, (PARTITIONED,)),),

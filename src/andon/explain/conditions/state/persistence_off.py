@@ -3,7 +3,7 @@
 While andon serves, it keeps the driver running itself; the alert says what happens without it.
 """
 
-from andon.explain.conditions.condition import INFO, AlertFacts, Condition, Recovery, Rung, Subject
+from andon.explain.conditions.condition import INFO, AlertFacts, Condition, Recovery, Rung
 from andon.explain.conditions.device_view import DeviceView
 from andon.explain.conditions.judgement import ONE, UNKNOWN, Judgement
 from andon.explain.conditions.judging import OnReading
@@ -83,7 +83,6 @@ def _slow_start(t: PromTerms, fires: str) -> str:
 CONDITION = Condition(
     name="persistence_off",
     title="Persistence mode off",
-    subject_kind=Subject.DEVICE,
     why="The driver stops when nothing uses the device, and the next program waits for its start. "
     "While andon serve runs, it keeps the driver running.",
     advice=ADVICE,

@@ -1,6 +1,6 @@
 """The device shares the system's memory, so not all of it is its own; only `why` mentions it."""
 
-from andon.explain.conditions.condition import Condition, Subject
+from andon.explain.conditions.condition import Condition
 from andon.explain.evidence.phrasing import CERTAIN, Clause, conclude, say
 from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
 from andon.explain.evidence.view import View, part_of_whole
@@ -25,7 +25,6 @@ def explain(view: View) -> Reason | None:
 CONDITION = Condition(
     name="unified",
     title="Shares the system's memory",
-    subject_kind=Subject.DEVICE,
     why="Programs on the CPU use the same memory: not all of what is used is its own.",
     advice=ADVICE,
     reasons=(Explanation(explain, (UNIFIED,)),),

@@ -1,6 +1,6 @@
 """Important values of a device cannot be read; only `why` mentions it."""
 
-from andon.explain.conditions.condition import Condition, Subject
+from andon.explain.conditions.condition import Condition
 from andon.explain.evidence.phrasing import CERTAIN, Clause, conclude, listed, say
 from andon.explain.evidence.reasons import Evidence, Explanation, Reason, ReasonKind
 from andon.explain.evidence.view import View
@@ -65,7 +65,6 @@ def _common_reason(view: View, unknown: list[str]) -> Clause:
 CONDITION = Condition(
     name="unreadable",
     title="Values cannot be read",
-    subject_kind=Subject.DEVICE,
     why="Important values are unknown, so trouble may go unnoticed.",
     advice=ADVICE,
     reasons=(Explanation(explain, (UNREADABLE,)),),

@@ -12,7 +12,6 @@ from andon.explain.conditions.condition import (
     AlertFacts,
     Condition,
     Rung,
-    Subject,
 )
 from andon.explain.conditions.judgement import CALM, EVENT, Judgement, Rungs
 from andon.explain.conditions.judging import OnEvents
@@ -81,7 +80,6 @@ def advise(facts: AlertFacts) -> str | None:
 CONDITION = Condition(
     name="xid",
     title="The driver reports an error",
-    subject_kind=Subject.DEVICE,
     why="The driver reports errors by number; some mean that the device has to be reset.",
     advice="The message says what this number means.",
     judged=OnEvents(),

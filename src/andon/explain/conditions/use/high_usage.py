@@ -1,6 +1,6 @@
 """The device is in use: worth knowing before you start."""
 
-from andon.explain.conditions.condition import INFO, Condition, Rung, Subject
+from andon.explain.conditions.condition import INFO, Condition, Rung
 from andon.explain.conditions.device_view import DeviceView
 from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
 from andon.explain.conditions.judging import OnReading
@@ -36,7 +36,6 @@ def _busy(t: PromTerms) -> str:
 CONDITION = Condition(
     name="high_usage",
     title="In use",
-    subject_kind=Subject.DEVICE,
     why="It is in use: worth knowing before you start.",
     advice="Nothing to do: this is normal.",
     judged=OnReading(judge),

@@ -8,7 +8,6 @@ from andon.explain.conditions.condition import (
     Condition,
     Precondition,
     Rung,
-    Subject,
 )
 from andon.explain.conditions.device_view import DeviceView
 from andon.explain.conditions.judgement import CALM, ENDED, ONE, UNKNOWN, Judgement
@@ -84,7 +83,6 @@ def _holding(view: View, holder: Process | None) -> Clause:
 CONDITION = Condition(
     name="idle",
     title="Reserved but idle",
-    subject_kind=Subject.DEVICE,
     why="It is held and nothing runs on it, while others may be waiting.",
     advice="Ask its owner whether it is still needed; releasing the lease frees it.",
     judged=OnHeld(judge),

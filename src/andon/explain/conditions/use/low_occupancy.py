@@ -1,6 +1,6 @@
 """Always busy, but little of the chip is active; only `why` mentions it."""
 
-from andon.explain.conditions.condition import Condition, Subject
+from andon.explain.conditions.condition import Condition
 from andon.explain.evidence.measures import measured, power_percent, utilization_min_percent
 from andon.explain.evidence.phrasing import CERTAIN, POSSIBLE, Clause, conclude, say
 from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
@@ -52,7 +52,6 @@ def _slow_for_a_reason(view: View) -> bool:
 CONDITION = Condition(
     name="low_occupancy",
     title="Little of the chip is active",
-    subject_kind=Subject.DEVICE,
     why="It is always busy, but little of the chip is active.",
     advice=ADVICE,
     reasons=(Explanation(explain, (LOW_OCCUPANCY,)),),

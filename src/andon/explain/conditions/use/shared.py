@@ -1,6 +1,6 @@
 """Several users compete for the device; only `why` mentions it."""
 
-from andon.explain.conditions.condition import Condition, Subject
+from andon.explain.conditions.condition import Condition
 from andon.explain.conditions.memory.phrases import hoarder, is_full
 from andon.explain.conditions.use.phrases import active_users, competing, parts
 from andon.explain.evidence.measures import measured, memory_percent
@@ -45,7 +45,6 @@ def _part(view: View, user: str, kind: str, part: int) -> Clause:
 CONDITION = Condition(
     name="shared",
     title="Several users compete",
-    subject_kind=Subject.DEVICE,
     why="Several users compete for it, for its time or for its memory.",
     advice=ADVICE,
     reasons=(Explanation(explain, (SHARED,)),),

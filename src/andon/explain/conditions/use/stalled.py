@@ -10,7 +10,6 @@ from andon.explain.conditions.condition import (
     Condition,
     Precondition,
     Rung,
-    Subject,
 )
 from andon.explain.conditions.device_view import DeviceView
 from andon.explain.conditions.judgement import CALM, ENDED, ONE, UNKNOWN, Judgement
@@ -84,7 +83,6 @@ def evidence(found: Judgement) -> Mapping[str, float | str]:
 CONDITION = Condition(
     name="stalled",
     title="Run stalled",
-    subject_kind=Subject.DEVICE,
     why="A run or job that worked on it still holds it and does nothing: it may have hung.",
     advice="Look at its output, and at what its process waits for.",
     judged=OnHeld(judge),

@@ -1,6 +1,6 @@
 """The device waits for data although there is work; only `why` mentions it."""
 
-from andon.explain.conditions.condition import Condition, Subject
+from andon.explain.conditions.condition import Condition
 from andon.explain.conditions.use.phrases import competing, settled
 from andon.explain.evidence.measures import (
     measured,
@@ -71,7 +71,6 @@ def _how_busy(view: View, bursty: bool) -> Clause:
 CONDITION = Condition(
     name="starved",
     title="Waits for data",
-    subject_kind=Subject.DEVICE,
     why="There is work, but the device waits: its utilisation is low or comes in bursts.",
     advice=ADVICE,
     reasons=(Explanation(explain, (STARVED,)),),
