@@ -2,11 +2,13 @@
 
 Each framework makes steps of 50 ms without and with its callback, in turns (ABAB) in one process.
 Prints what a step takes longer, what the hooks themselves take, what the import takes beyond the
-framework's, and the CPU of W&B's system monitor beside andon's sampling. What the clock shows for
-a hook that does nothing is subtracted from the hooks.
+framework's, and beside andon's sampling W&B's system monitor on the same eight GPUs of the stand-in
+driver: the CPU of both, and the values that both have. What the clock shows for a hook that does
+nothing is subtracted from the hooks.
 """
 
 import argparse
+import json
 import logging
 import os
 import subprocess
@@ -20,10 +22,13 @@ from statistics import fmean, median
 from typing import Any
 
 from msgspec import Struct, field
+from tests.frameworks.trackers import wandb_system
+from tests.standin import StandIn, build
 
 STEP_SECONDS = 0.05
 MOST_PERCENT, MOST_MICROSECONDS, MOST_IMPORT_MILLISECONDS = 0.5, 20.0, 30.0
 PYTHON = Path(__file__).parent.parent / ".build/frameworks/bin/python"
+LIBRARY = PYTHON.parents[2] / "standin"
 HOOKS = (
     "on_train_batch_start", "on_train_batch_end", "on_train_batch_begin", "on_step_begin",
     "on_step_end",
@@ -37,6 +42,13 @@ SURROUNDINGS = {
     "KERAS_BACKEND": "torch", "WANDB_MODE": "offline", "WANDB_SILENT": "true",
     "HF_HUB_OFFLINE": "1", "ANDON_SIMULATE": "8",
 }  # fmt: skip
+BOTH = {
+    "gpu": "utilization_percent", "memoryAllocatedBytes": "memory_used_bytes",
+    "temp": "temperature_celsius", "powerWatts": "power_watts",
+    "enforcedPowerLimitWatts": "power_limit_watts", "smClock": "sm_clock_mhz",
+    "memoryClock": "memory_clock_mhz",
+}  # fmt: skip
+"""The values of GPUs that W&B's monitor has too, with our names."""
 BESIDE = """
 import os, sys, time
 began = time.monotonic()
@@ -96,6 +108,7 @@ def main() -> None:
     if not PYTHON.exists():
         sys.exit("make frameworks makes the environment that this needs")
     if Path(sys.executable).parent != PYTHON.parent:
+        build(LIBRARY)  # its header is in this environment
         os.execv(PYTHON, [str(PYTHON), "-m", "bench.callbacks", *sys.argv[1:]])
     os.environ |= SURROUNDINGS
     warnings.simplefilter("ignore")
@@ -103,8 +116,8 @@ def main() -> None:
         os.chdir(folder)
         os.environ["XDG_STATE_HOME"] = folder
         missed = [name for name in options.only if not _measured(name, options)]
-        if not options.brief:
-            _beside(options.seconds)
+        if not options.brief and not _beside(options.seconds, Path(folder)):
+            missed.append("the values of W&B's monitor")
     print(f"missed: {', '.join(missed)}" if missed else "all kept")
     sys.exit(bool(missed))
 
@@ -182,14 +195,40 @@ def _import_milliseconds(name: str) -> float:
     return 1000 * float(done.stdout.split()[-1])
 
 
-def _beside(seconds: float) -> None:
-    """CPU of each, with its processes, while the program itself sleeps; both sample at 1 Hz."""
+def _beside(seconds: float, folder: Path) -> bool:
+    """CPU of each, with its processes, while the program itself sleeps; both sample at 1 Hz. Then
+    the values that both have; returns whether they are the same."""
+    standin = StandIn(folder / "standin")
+    standin.write(StandIn.devices(8))
+    for index in range(8):
+        standin.change(index, gpu_utilisation=90 + index, temperature=60 + index,
+                       power_mw=500_000 + 1000 * index, used=(10 + index) << 30)  # fmt: skip
+    environment = {**standin.environment(LIBRARY), "ANDON_SIMULATE": "0"}
     for name in ("wandb", "andon"):
         done = subprocess.run(
-            [sys.executable, "-c", BESIDE, name, str(seconds)], capture_output=True, text=True
+            [sys.executable, "-c", BESIDE, name, str(seconds)],
+            capture_output=True,
+            text=True,
+            env=environment,
         )
         spent = float(done.stdout.split()[-1]) if done.returncode == 0 else float("nan")
         print(f"{name:13} at 1 Hz: {100 * spent / seconds:.2f} % of a core over {seconds:.0f} s")
+    theirs, ours = wandb_system(folder), _samples(folder)
+    same = bool(theirs)
+    print(f"{'W&B':26} {'andon':28} GPU 0 to 7: W&B / andon")
+    for name, own in BOTH.items():
+        pairs = [(theirs.get(f"gpu.{index}.{name}"), ours[index][own]) for index in range(8)]
+        same = same and all(a is not None and abs(a - b) <= 0.01 * abs(b) for a, b in pairs)
+        print(f"{name:26} {own:28} {'  '.join(f'{a:g}/{b:g}' for a, b in pairs)}")
+    return same
+
+
+def _samples(folder: Path) -> list[dict[str, Any]]:
+    """The last sample of andon's record, by device."""
+    (path,) = folder.glob("andon/runs/beside*.jsonl")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    samples = [line["devices"] for line in lines if line["event"] == "sample"]
+    return list(samples[-1].values())
 
 
 def _lightning() -> tuple[Callable[..., None], Callable[[], Any]]:

@@ -112,6 +112,10 @@ class RealRay:
             time.sleep(0.2)
 
 
+def opened(url: str, seconds: float = 30.0) -> RayCluster:
+    return RayCluster(ClusterSettings("ray", "ray", seconds, {"address": url}))
+
+
 def typed(ray: RealRay, *words: str) -> "subprocess.CompletedProcess[str]":
     """Runs andon as a person does."""
     return subprocess.run(

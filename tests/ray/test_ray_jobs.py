@@ -7,15 +7,10 @@ import pytest
 
 from andon.clusters.ray import RayCluster
 from andon.model.job import JobState
-from andon.settings.clusters import ClusterSettings
 from andon.testing.cluster_contract import ClusterContract
-from tests.ray.conftest import RealRay, typed
+from tests.ray.conftest import RealRay, opened, typed
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(400)]
-
-
-def opened(url: str, seconds: float = 30.0) -> RayCluster:
-    return RayCluster(ClusterSettings("ray", "ray", seconds, {"address": url}))
 
 
 class TestRealRay(ClusterContract):

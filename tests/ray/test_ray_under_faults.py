@@ -11,12 +11,12 @@ import pytest
 from andon.errors import Denied, Unavailable
 from andon.model.job import JobState
 from andon.model.job.cluster import ClusterJob
-from tests.ray import test_ray_jobs as real
-from tests.ray.conftest import RealRay, typed
+from andon.testing.cluster_contract import ClusterContract
+from tests.ray.conftest import RealRay, opened, typed
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(400)]
 
-make, opened = real.TestRealRay()._submission, real.opened
+make = ClusterContract()._submission
 
 
 def found(ray: RealRay, job: str) -> ClusterJob:

@@ -38,6 +38,7 @@ export const Help = memo(function Help({ open, onClose }: { open: boolean; onClo
     }
     dialog.current?.showModal();
     close.current?.focus({ preventScroll: true });
+    dialog.current?.scrollTo(0, 0); // the browser went to the first link, at its end
   }, [open]);
   const closed = () => void (dialog.current?.open || onClose()); // it may have been opened again since
   return (

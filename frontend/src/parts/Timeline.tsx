@@ -3,6 +3,7 @@ import { useRef, useState } from "react";
 import { coloursOf, neighbour, placed, type Span, ticksOf, tickText } from "../lib/timeline";
 
 const NEAR_NOW = 0.07; // of the width: the label "now" stands there
+const NEAR_END = 0.04; // a label there would not fit
 
 interface Props {
   caption: string;
@@ -36,7 +37,7 @@ export function Timeline({ caption, rows, spans, since, until, now, chosen, onCh
     <div className="timeline" role="group" aria-label={caption} ref={box} onKeyDown={pressed}>
       <div className="time-rows">
       <div className="time-axis" aria-hidden="true">
-        {ticks.filter((tick) => Math.abs(tick - now) > NEAR_NOW * (until - since)).map((tick) => <span key={tick} style={{ left: share(tick) }}>{tickText(tick, now)}</span>)}
+        {ticks.filter((tick) => Math.abs(tick - now) > NEAR_NOW * (until - since) && until - tick > NEAR_END * (until - since)).map((tick) => <span key={tick} style={{ left: share(tick) }}>{tickText(tick, now)}</span>)}
       </div>
       <ul>
         {found.map((row, place) => (

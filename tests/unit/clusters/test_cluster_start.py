@@ -122,3 +122,22 @@ def test_figures_that_a_job_prints_are_recorded_and_end_a_hopeless_one(
     lines = list(map(loads, Path(note.record).read_text().splitlines()))
     assert [line["values"]["loss"] for line in lines if line["event"] == "log"] == [1.5, 3.0]
     assert [line for line in lines if line.get("name") == "cancelled: loss is 3, > 2"]
+
+
+STOPPED = """
+import os, signal, sys
+sys.path.append(sys.argv[1])
+from quick_start import QuickStart
+task = {"runs": sys.argv[2], "notes": sys.argv[2], "name": "train"}
+quick = QuickStart(task, "7", ["sh", "-c", "kill -STOP $$; exit 5"])
+ended = quick.ends_within(0.5)
+os.waitid(os.P_PID, quick.pid, os.WSTOPPED)
+os.kill(quick.pid, signal.SIGCONT)
+print(ended, quick.reap())
+"""
+
+
+def test_a_command_that_is_stopped_has_not_ended(tmp_path: Path) -> None:
+    words = [sys.executable, "-P", "-S", "-c", STOPPED, str(STANDALONE), str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("False 5\n", "")

@@ -37,7 +37,7 @@ export function List({ query, search }: { query: URLSearchParams; search: string
   const pick = (ids: string[]) => keep(withQuery(query, { pick: ids.join(",") }));
   const toggle = (id: string) => pick(chosen.includes(id) ? chosen.filter((one) => one !== id) : [...chosen, id]);
   return (
-    <section className="runs-list">
+    <section className={`runs-list${query.has("cols") ? "" : " usual"}`}>
       <div className="page-head">
         <h1>Runs</h1>
         {list && !unseen && <p className="dim" role="status">{countText(list)}</p>}

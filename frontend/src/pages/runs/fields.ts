@@ -9,6 +9,8 @@ export interface RunField {
   title: string;
   of: (run: RunEntry) => number | string | null;
   text: (value: number | string, run?: RunEntry) => string;
+  /** In a column, where the points stand below each other. */
+  cell?: (value: number) => string;
   number: boolean;
   /** Of which its axis has round numbers: seconds of hours, joules of kWh. */
   bases?: number[];
@@ -49,7 +51,7 @@ const FIRST = new Set(["state", "GPUs", "user", "began", "duration", "util", "pe
 export function fieldsOf(runs: RunEntry[]): RunField[] {
   const own = OWN.filter((field) => runs.some((run) => field.of(run) !== null));
   const names = (of: (run: RunEntry) => object | null) => [...new Set(runs.flatMap((run) => Object.keys(of(run) ?? {})))].sort();
-  const values = names((run) => run.last_values).map((name) => amount(`value:${name}`, (run) => run.last_values[name] ?? null, alike(runs.flatMap((run) => run.last_values[name] ?? [])), name));
+  const values = names((run) => run.last_values).map((name) => ({ ...amount(`value:${name}`, (run) => run.last_values[name] ?? null, digits, name), cell: alike(runs.flatMap((run) => run.last_values[name] ?? [])) }));
   const params = names((run) => run.params).map((name): RunField => {
     const of = (run: RunEntry) => plainly(run.params?.[name]);
     const isNumber = runs.every((run) => typeof (of(run) ?? 0) === "number");
@@ -115,7 +117,8 @@ export function chosenFields(text: string | null, fields: RunField[], varied: Ru
 
 export const textOf = (field: RunField, run: RunEntry): string => {
   const value = field.of(run);
-  return value === null ? DASH : field.text(value, run);
+  if (value === null) return DASH;
+  return field.cell && typeof value === "number" ? field.cell(value) : field.text(value, run);
 };
 
 export interface Condition {
