@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from andon.clusters.ray import RayCluster
-from andon.errors import AndonError
+from andon.errors import AndonError, Unavailable
 from andon.settings.clusters import ClusterSettings
 from tests.standin.control import StandIn
 from tests.support.homes import own_folders
@@ -89,7 +89,7 @@ class RealRay:
     def until(self, is_so: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
         end = time.monotonic() + seconds
         while True:
-            with suppress(OSError):
+            with suppress(OSError, Unavailable):  # its dashboard has trouble at times, when busy
                 if is_so():
                     return
             assert time.monotonic() < end, f"no {what} after {seconds:g} s"
