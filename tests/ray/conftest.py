@@ -32,10 +32,6 @@ GPUS = {
 }
 
 
-def opened(url: str, seconds: float = 30.0) -> RayCluster:
-    return RayCluster(ClusterSettings("ray", "ray", seconds, {"address": url}))
-
-
 class RealRay:
     """A head with two GPUs and a node with four, which a stand-in driver has. Both are on this
     machine: each calls itself by its own name, and they share state folder and lease book."""
