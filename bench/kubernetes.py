@@ -73,7 +73,7 @@ def _measure(
         placement(rooms, looks, 2, GPU, IdleLimits())
         taken.append(time.perf_counter() - began)
     _say("the best of them chosen", min(taken) * 1000, 10.0, "ms")
-    _kubelet(max(45.0, options.seconds), folder)
+    _kubelet(options.seconds, folder)
     _follow(options.seconds, folder, port, server)
     _kubectl(folder, certificate, port, options.pods)
 

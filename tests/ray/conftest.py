@@ -132,7 +132,7 @@ def own_state(ray: RealRay, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setenv(name, value)
     yield
     with suppress(AndonError):
-        cluster = RayCluster(ClusterSettings("ray", "ray", 30.0, {"address": ray.url}))
+        cluster = opened(ray.url)
         left = [one.id for one in cluster.jobs(0.0) if not one.state.is_settled]
         cluster.cancel(left)
         ray.until(lambda: not any(one.allocated for one in cluster.nodes()), "free GPUs")

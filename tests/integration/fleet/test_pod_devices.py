@@ -22,6 +22,7 @@ from andon.model.run.record import RunEnd, RunState
 from andon.model.run.wire import line_from_json
 from andon.sampling.sampler import Sampler
 from tests.support.kubelet_socket import KubeletSocket
+from tests.support.replaced import constants
 from tests.support.waiting import wait_for
 
 LABEL = "a0123456789ab"
@@ -77,7 +78,7 @@ def test_pods_are_named_without_a_process_and_again_after_the_socket_was_gone(
 def test_a_container_that_begins_is_noticed_at_once(
     kubelet: KubeletSocket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pod_resources, "LOOK_SECONDS", EVERY_SECONDS)
+    constants(monkeypatch, pod_resources, LOOK_SECONDS=EVERY_SECONDS)
     logs = tmp_path / pod_resources.LOGS
     logs.mkdir(parents=True)
     pods = PodDevices(tmp_path, every_seconds=3600.0)

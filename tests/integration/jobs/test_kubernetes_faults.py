@@ -176,7 +176,7 @@ def test_a_minute_of_429_leaves_the_last_list_and_the_next_question_works(
     opened = OpenCluster("k8s", 3.0, lambda: played.cluster)
     assert [one.id for one in pages_now([opened])[0].jobs] == [job]
     with played.api.fault(busy=10_000):
-        monkeypatch.setattr(pages, "is_fresh", lambda *_: False)
+        answers(monkeypatch, pages, "is_fresh", False)
         (page,) = pages_now([opened])
         assert [one.id for one in page.jobs] == [job]
         assert "too many requests" in (page.trouble or "")

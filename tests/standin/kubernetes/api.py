@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import msgspec
+
 from tests.standin.kubernetes.kubelet import Kubelet
 from tests.standin.kubernetes.objects import KINDS, Object, Objects, Refused
 
@@ -252,7 +254,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._end()
 
     def _json(self, code: int, value: object) -> None:
-        self._send(code, json.dumps(value).encode())
+        self._send(code, msgspec.json.encode(value))
 
     def _send(self, code: int, body: bytes, again: bool = False) -> None:
         self.send_response(code)

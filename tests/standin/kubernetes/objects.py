@@ -6,6 +6,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 Object = dict[str, Any]
@@ -216,15 +217,19 @@ def matches(one: Object, labels: str, fields: str) -> bool:
         name, sign, value = term.partition("=")
         if not (name in known if not sign else known.get(name) == value.lstrip("=")):
             return False
-    for term in filter(None, fields.split(",")):
-        name, sign, value = re.split(r"(!=|==?)", term, maxsplit=1)
-        if (_at(one, name) == value) is (sign == "!="):
-            return False
-    return True
+    return all(
+        (_at(one, name) == value) is not (sign == "!=") for name, sign, value in _terms(fields)
+    )
 
 
-def _at(one: Object, name: str) -> str:
+@cache
+def _terms(fields: str) -> list[tuple[tuple[str, ...], str, str]]:
+    found = [re.split(r"(!=|==?)", one, maxsplit=1) for one in fields.split(",") if one]
+    return [(tuple(name.split(".")), sign, value) for name, sign, value in found]
+
+
+def _at(one: Object, name: tuple[str, ...]) -> str:
     found: Any = one
-    for part in name.split("."):
+    for part in name:
         found = found.get(part, "") if isinstance(found, dict) else ""
     return str(found)
