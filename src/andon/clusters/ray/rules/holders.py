@@ -10,7 +10,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from andon.clusters.ray.rules.nodes import impossible
-from andon.explain.conditions.sharing.idle_lease import SECONDS as IDLE_LEASE
 from andon.fleet.rules.states import NodeRow
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.job import JobState
@@ -30,7 +29,11 @@ class HeldGpus(Struct, frozen=True):
 
     @property
     def is_idle(self) -> bool:
-        return self.idle_seconds is not None and self.idle_seconds >= IDLE_LEASE.default
+        if self.idle_seconds is None:
+            return False
+        from andon.explain.conditions.sharing.idle_lease import SECONDS  # loads many others
+
+        return self.idle_seconds >= SECONDS.default
 
 
 class NodeReading(Struct, frozen=True):
