@@ -42,7 +42,7 @@ def test_a_job_sees_the_gpus_that_ray_gave_it_and_is_recorded(ray: RealRay) -> N
     (found,) = [one for one in cluster.jobs(0.0) if one.id == job]
     assert (found.state, found.exit_code) == (JobState.FAILED, 3)
     assert found.run is not None
-    assert cluster.log(job, 0, 1000).text.count("GPU-") == 2
+    ray.until(lambda: cluster.log(job, 0, 1000).text.count("GPU-") == 2, "its output")
 
 
 def test_the_commands_of_the_docs(ray: RealRay) -> None:

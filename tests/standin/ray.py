@@ -136,6 +136,8 @@ class StandInRay:
         place = urlsplit(handler.path)
         if self.token and handler.headers["Authorization"] != f"Bearer {self.token}":
             self._send(handler, 401, "Unauthorized: Invalid or missing authentication token")
+        elif place.path.endswith("/logs/file") and "interval" in place.query:
+            self._send(handler, 500, "500 Internal Server Error\n\nServer got itself in trouble")
         elif place.path.startswith("/api/v0/logs/"):
             self._log(handler, place.path.endswith("stream"), parse_qs(place.query))
         else:

@@ -236,7 +236,7 @@ class ClusterContract:
         assert all(one.usable and one.allocated + one.free <= one.gpus for one in before)
         job = self._submit(cluster, LONG)
         self._running(cluster, job)
-        assert _allocated(cluster) == sum(one.allocated for one in before) + 1
+        self._until(lambda: _allocated(cluster) == sum(one.allocated for one in before) + 1)
         for node in cluster.nodes():
             values = (node.utilization_percent, node.memory_percent)
             assert None not in values or node.missing  # what is not known has a reason

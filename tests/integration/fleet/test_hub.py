@@ -29,6 +29,8 @@ from andon.history.rules.series import tick_of
 from andon.history.rules.tiers import Tier
 from andon.model.alert_wire import notice_to_json
 from andon.model.device import Device
+from andon.model.job import JobState, JobView
+from andon.model.lease_list import LeaseList
 from andon.model.run.record import RunKind, RunRow, RunState
 from andon.model.wire import snapshot_to_json
 from andon.settings.store_url import parse_store_url
@@ -450,7 +452,9 @@ def test_runs_of_nodes_are_listed_and_searched_over_all(fleet: FleetUnderTest) -
 
 def test_a_silent_node_is_stale_and_its_devices_are_not_read(fleet: FleetUnderTest) -> None:
     token = fleet.added("n21")
-    report = deflated({"snapshot": snapshot_to_json(replace(farm(), node="n21"))})
+    job = JobView(7, "7", "train", JobState.RUNNING, "x", "/", "ada", 1.0, "1")
+    snapshot = snapshot_to_json(replace(farm(), node="n21"))
+    report = deflated({"snapshot": snapshot, "jobs": [job], "leases": LeaseList(1.0)})
     digest = encoded(Digest("n21", "m", "1.0", gpus=8, allocated=3))
     beat = heartbeat_body(HeartbeatHeader("s", 1, time.time()), digest, report, b"")
     assert fleet.post("/api/heartbeat", beat, token).status == 200
@@ -462,9 +466,22 @@ def test_a_silent_node_is_stale_and_its_devices_are_not_read(fleet: FleetUnderTe
     states = fleet.get("/api/nodes/n21/devices").json()["items"]
     assert {one["state"] for one in states} == {"stale"}
     assert "n21 is stale" in states[0]["reason"]
+    assert _job_states(fleet) == [("running", None)]
+    server().sql(moved, server().schema("hub"))
+    wait_for(lambda: "lost: silent" in fleet.says("nodes"), 20)
+    ((state, reason),) = _job_states(fleet)
+    assert (state, str(reason).startswith("n21 is lost: silent")) == ("lost", True)
+    note = fleet.get("/api/nodes/n21/leases").json()["note"]
+    assert note.endswith("there were no leases when it last reported")
     back = heartbeat_body(HeartbeatHeader("s", 2, time.time()), digest, report, b"")
     assert fleet.post("/api/heartbeat", back, token).status == 200
     wait_for(lambda: "Healthy ✓" in fleet.shown("n21"), 20)
+    assert _job_states(fleet) == [("running", None)], "its next report says what became of it"
+
+
+def _job_states(fleet: FleetUnderTest) -> list[tuple[str, str | None]]:
+    found = fleet.get("/api/nodes/n21/jobs").json()["jobs"]
+    return [(one["state"], one["reason"]) for one in found]
 
 
 def test_one_of_two_hubs_leads(fleet: FleetUnderTest) -> None:

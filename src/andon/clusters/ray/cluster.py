@@ -134,8 +134,10 @@ class RayCluster:
         if output is None or not output.has(start):
             self._drop(job)
             asked = {"node_id": row["driver_node_id"], "filename": f"job-driver-{job}.log",
-                     "lines": -1, "interval": 0.5}  # fmt: skip
-            stream = self._ray.stream(f"{FILE if settled else STREAM}?{urlencode(asked)}")
+                     "lines": -1}  # fmt: skip
+            path = FILE if settled else STREAM  # only the latter takes an interval
+            more = "" if settled else "&interval=0.5"
+            stream = self._ray.stream(f"{path}?{urlencode(asked)}{more}")
             output = self._outputs[job] = RayOutput(stream, str(row.get("entrypoint")))
             for old in list(self._outputs)[:-MOST_OUTPUTS]:
                 self._drop(old)

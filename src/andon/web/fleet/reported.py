@@ -9,33 +9,30 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
-from andon.alerts.rules.handover import HandedNotice, HandedNotices, of_node
 from andon.alerts.rules.listing import entries, firing_by_level
 from andon.alerts.rules.past import Query
 from andon.alerts.rules.self_checks import StoreStats
 from andon.errors import Gone, Invalid, Unavailable
 from andon.explain.conditions.condition import SERVED, Precondition
 from andon.explain.conditions.rulebook import Rulebook
-from andon.fleet.rules.heartbeat import inflated, unpacked_ticks
-from andon.fleet.rules.nodes import FleetNode, Heartbeat
+from andon.fleet.rules.heartbeat import unpacked_ticks
+from andon.fleet.rules.nodes import FleetNode
 from andon.fleet.rules.past import of_hub, unpacked_past
 from andon.fleet.rules.states import NodeRow, NodeState, clock_trouble
 from andon.fleet.uplink import EVERY_SECONDS
 from andon.history.rules.series import facts_of
 from andon.history.rules.tiers import Tier
 from andon.model.alert import Alert, Silence
-from andon.model.alert_wire import alert_from_json, silence_from_json
-from andon.model.codec import Wrong, read
 from andon.model.device import Snapshot, State
-from andon.model.job import JobView
+from andon.model.job import JobState, JobView
 from andon.model.lease_list import LeaseList
 from andon.model.wire import Json
-from andon.model.wire_in import snapshot_from_json
 from andon.ports import NodePasts, RunIndex, Store
-from andon.sampling.rules.readings import checked_snapshot
 from andon.sampling.snapshot_feed import PAST_SECONDS
 from andon.settings.resolution import Settings
+from andon.units import counted
 from andon.web.fleet.hub import Hub
+from andon.web.fleet.report import Report
 from andon.web.fleet.tokens import NamedTokens
 
 if TYPE_CHECKING:
@@ -45,63 +42,6 @@ if TYPE_CHECKING:
 FOLD_SECONDS = 5.0
 MOST_KEPT = 32
 """Nodes whose parts are kept, those last asked for."""
-
-
-class Report:
-    """One heartbeat, read. Its parts are as untrusted as any other input."""
-
-    def __init__(self, beat: Heartbeat) -> None:
-        self.beat, self._document = beat, inflated(beat.snapshot)
-
-    @cached_property
-    def snapshot(self) -> Snapshot:
-        found = checked_snapshot(snapshot_from_json(_part(self._document, "snapshot")))
-        if clock_trouble(self.beat.at, self.beat.sent) is None:
-            return found
-        return replace(found, at=self.beat.at - max(0.0, self.beat.sent - found.at))
-
-    @cached_property
-    def leases(self) -> LeaseList | None:
-        found: LeaseList | None = _read(LeaseList, self._document.get("leases"))
-        return found
-
-    @cached_property
-    def alerts(self) -> tuple[Alert, ...]:
-        return tuple(alert_from_json(one) for one in self._items("alerts"))
-
-    @cached_property
-    def silences(self) -> tuple[Silence, ...]:
-        return tuple(silence_from_json(one) for one in self._items("silences"))
-
-    @cached_property
-    def jobs(self) -> tuple[JobView, ...]:
-        found = [_read(JobView, one) for one in self._items("jobs")]
-        return tuple(one for one in found if one is not None)
-
-    @cached_property
-    def notices(self) -> tuple[HandedNotice, ...]:
-        found: tuple[HandedNotice, ...] = _read(HandedNotices, self._document.get("notices")) or ()
-        return tuple(of_node(one, self.beat.node) for one in found)
-
-    def _items(self, name: str) -> list[Json]:
-        found = self._document.get(name)
-        return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-
-
-def _part(document: Json, name: str) -> Json:
-    found = document.get(name)
-    if not isinstance(found, dict):
-        raise Invalid(f"the report has no {name}")
-    return found
-
-
-def _read(kind: Any, value: object) -> Any:
-    if value is None:
-        return None
-    try:
-        return read(kind, value)
-    except Wrong as wrong:
-        raise Invalid(f"the report of the node is not valid: {wrong}") from wrong
 
 
 class ReportedNode:
@@ -238,9 +178,13 @@ class ReportedNode:
         if found is None:
             return LeaseList(self.report.beat.at, note=f"{self.name} has no leases to show")
         if not row.heard:
-            note = f"{self.name} is {row.state}: {row.reason}; its leases are not known now"
-            return LeaseList(found.at, note=note)
+            return LeaseList(found.at, note=f"{_gone(row)}; {_held_then(found)}")
         return found
+
+    # As a queue of jobs.
+
+    def jobs(self) -> list[JobView]:
+        return seen_jobs(self.report.jobs, self._hub.row(self.name))
 
     def close(self) -> None:
         """Does nothing: the hub closes its connections."""
@@ -265,10 +209,10 @@ class _Jobs:
     def jobs(self) -> Any:
         from andon.web.users.files import UserJobs
 
-        return UserJobs(list(self._node.report.jobs), False)
+        return UserJobs(self._node.jobs(), False)
 
     def job(self, number: int) -> JobView:
-        for one in self._node.report.jobs:
+        for one in self._node.jobs():
             if one.number == number:
                 return one
         raise Gone(f"{self._node.name} reported no job {number}", hint=self._there("jobs"))
@@ -368,8 +312,27 @@ def _refuse(_document: dict[str, Any]) -> Sequence[int]:
 def _silent(snapshot: Snapshot, row: NodeRow) -> Snapshot:
     """Returns the snapshot as of a node that does not report: its devices are not read."""
     state = State.LOST if row.state is NodeState.LOST else State.STALE
-    reason = f"{row.name} is {row.state}: {row.reason}"
     devices = tuple(
-        replace(one, state=state, reason=reason, processes=()) for one in snapshot.devices
+        replace(one, state=state, reason=_gone(row), processes=()) for one in snapshot.devices
     )
     return replace(snapshot, devices=devices)
+
+
+def seen_jobs(jobs: Sequence[JobView], row: NodeRow) -> list[JobView]:
+    """Returns the jobs of a node. Those of a lost one are lost with it, and go on there as far as
+    anyone knows: its next report says what became of them."""
+    if row.state is not NodeState.LOST:
+        return list(jobs)
+    return [replace(one, state=JobState.LOST, reason=_gone(row)) for one in jobs]
+
+
+def _gone(row: NodeRow) -> str:
+    return f"{row.name} is {row.state}: {row.reason}"
+
+
+def _held_then(found: LeaseList) -> str:
+    """Returns who held how many when the node last reported."""
+    if not found.leases:
+        return "there were no leases when it last reported"
+    users = ", ".join(dict.fromkeys(one.user for one in found.leases))
+    return f"{counted(len(found.leases), 'lease')} of {users} when it last reported"

@@ -19,7 +19,7 @@ from andon.model.alert import Alert, Silence
 from andon.model.device import Snapshot
 from andon.ports import AlertStore, NodePasts
 from andon.sampling.bus import Subscription
-from andon.web.fleet.reported import Report
+from andon.web.fleet.report import Report
 
 log = logging.getLogger("andon.hub")
 

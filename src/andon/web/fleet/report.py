@@ -1,0 +1,78 @@
+"""One heartbeat of a node, read when someone asks for it."""
+
+from functools import cached_property
+from typing import Any
+
+from msgspec.structs import replace
+
+from andon.alerts.rules.handover import HandedNotice, HandedNotices, of_node
+from andon.errors import Invalid
+from andon.fleet.rules.heartbeat import inflated
+from andon.fleet.rules.nodes import Heartbeat
+from andon.fleet.rules.states import clock_trouble
+from andon.model.alert import Alert, Silence
+from andon.model.alert_wire import alert_from_json, silence_from_json
+from andon.model.codec import Wrong, read
+from andon.model.device import Snapshot
+from andon.model.job import JobView
+from andon.model.lease_list import LeaseList
+from andon.model.wire import Json
+from andon.model.wire_in import snapshot_from_json
+from andon.sampling.rules.readings import checked_snapshot
+
+
+class Report:
+    """One heartbeat, read. Its parts are as untrusted as any other input."""
+
+    def __init__(self, beat: Heartbeat) -> None:
+        self.beat, self._document = beat, inflated(beat.snapshot)
+
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        found = checked_snapshot(snapshot_from_json(_part(self._document, "snapshot")))
+        if clock_trouble(self.beat.at, self.beat.sent) is None:
+            return found
+        return replace(found, at=self.beat.at - max(0.0, self.beat.sent - found.at))
+
+    @cached_property
+    def leases(self) -> LeaseList | None:
+        found: LeaseList | None = _read(LeaseList, self._document.get("leases"))
+        return found
+
+    @cached_property
+    def alerts(self) -> tuple[Alert, ...]:
+        return tuple(alert_from_json(one) for one in self._items("alerts"))
+
+    @cached_property
+    def silences(self) -> tuple[Silence, ...]:
+        return tuple(silence_from_json(one) for one in self._items("silences"))
+
+    @cached_property
+    def jobs(self) -> tuple[JobView, ...]:
+        found = [_read(JobView, one) for one in self._items("jobs")]
+        return tuple(one for one in found if one is not None)
+
+    @cached_property
+    def notices(self) -> tuple[HandedNotice, ...]:
+        found: tuple[HandedNotice, ...] = _read(HandedNotices, self._document.get("notices")) or ()
+        return tuple(of_node(one, self.beat.node) for one in found)
+
+    def _items(self, name: str) -> list[Json]:
+        found = self._document.get(name)
+        return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _part(document: Json, name: str) -> Json:
+    found = document.get(name)
+    if not isinstance(found, dict):
+        raise Invalid(f"the report has no {name}")
+    return found
+
+
+def _read(kind: Any, value: object) -> Any:
+    if value is None:
+        return None
+    try:
+        return read(kind, value)
+    except Wrong as wrong:
+        raise Invalid(f"the report of the node is not valid: {wrong}") from wrong
