@@ -125,7 +125,7 @@ def test_the_rendered_chart_is_taken_and_gives_no_other_rights(admin: Administra
     admin.kubectl("create", "namespace", "andon")
     given = yaml.safe_dump_all(taken)
     for how in (["--dry-run=server"], []):
-        said = admin.kubectl("apply", "-n", "andon", *how, "-f", "-", given=given)
+        said = admin.kubectl("apply", *how, "-f", "-", given=given)
         assert len(said.splitlines()) == len(taken)
     may = {
         ("andon-hub", "list", "nodes", "default"): True,
