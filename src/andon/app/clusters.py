@@ -60,9 +60,9 @@ def cluster_named(settings: Settings, name: str) -> OpenCluster | None:
     """Returns a configured cluster; None for this machine."""
     if name == HERE:
         return None
-    for one in configured_clusters(settings):
+    for one in settings.clusters:
         if one.name == name:
-            return one
+            return _opened_later(one)
     if name in CLUSTERS:  # it needs no table where it has no options
         return _opened_later(ClusterSettings(name, name))
     shown = name if is_cluster_name(name) else ascii(name[:40])
