@@ -382,7 +382,7 @@ class Cluster(Protocol):
     A call may block until the `timeout_seconds` of the cluster's settings. Raises `Unavailable`
     when the cluster does not answer, `Denied`, `Gone` for an id that it does not know, and
     `Invalid` for what it cannot do, in one sentence with a hint. One that has `reads_figures`
-    runs andon inside its jobs, which reads the figures that they print.
+    takes `metrics` and records the figures that its jobs print.
     """
 
     shared_folder: str | None

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from andon.errors import AndonError, Invalid
 from andon.jobs.clusters.asking import OpenCluster
-from andon.jobs.clusters.pages import was_used
 from andon.registry import CLUSTERS, known_names, load
 from andon.settings.clusters import HERE, ClusterSettings, is_cluster_name
 from andon.settings.resolution import Settings
@@ -28,6 +27,8 @@ def configured_clusters(settings: Settings) -> list[OpenCluster]:
     """The clusters of the settings, and those that were used without one; each is opened when it
     is first asked."""
     tables = {one.name: one for one in settings.clusters}
+    from andon.jobs.clusters.pages import was_used  # who names a cluster does not need it
+
     used = [ClusterSettings(name, name) for name in CLUSTERS if was_used(name)]
     return [_opened_later(one) for one in ({one.name: one for one in used} | tables).values()]
 
@@ -59,9 +60,9 @@ def cluster_named(settings: Settings, name: str) -> OpenCluster | None:
     """Returns a configured cluster; None for this machine."""
     if name == HERE:
         return None
-    for one in configured_clusters(settings):
+    for one in settings.clusters:
         if one.name == name:
-            return one
+            return _opened_later(one)
     if name in CLUSTERS:  # it needs no table where it has no options
         return _opened_later(ClusterSettings(name, name))
     shown = name if is_cluster_name(name) else ascii(name[:40])

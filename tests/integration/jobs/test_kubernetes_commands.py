@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -54,12 +55,13 @@ def test_a_job_prefers_the_idle_node_and_is_followed_to_its_end(
     )
     assert planned["spec"]["parallelism"] == 0
     assert not standin.objects.select("jobs")
-    script = "echo begun; sleep 1; echo done"
-    done = person.andon("submit", "--on", "k8s", *image, "--", "sh", "-c", script)
+    script = "echo begun loss=0.5; sleep 1; echo done loss=0.25"
+    figures = ("--metric", r"loss=([\d.]+)")
+    done = person.andon("submit", "--on", "k8s", *image, *figures, "--", "sh", "-c", script)
     job = done.stdout.strip()
     assert job.startswith("k8s:default/andon-a")
     assert "prefers g2: 4 free, really idle" in done.stderr
-    assert person.andon("logs", job, "-f").stdout == "begun\ndone\n"
+    assert person.andon("logs", job, "-f").stdout == "begun loss=0.5\ndone loss=0.25\n"
     shown = json.loads(person.andon("jobs", "--json").stdout)
     (row,) = [one for one in shown["jobs"] if one["label"] == job]
     assert (row["state"], row["where"], row["exit_code"]) == ("succeeded", "g2", 0)
@@ -68,6 +70,8 @@ def test_a_job_prefers_the_idle_node_and_is_followed_to_its_end(
     assert (record["node"], record["exit_code"], record["params"]["job"]) == ("g2", 0, job)
     assert [one["uuid"] for one in record["devices"]] == ["GPU-7"]
     assert record["samples"] >= 1
+    lines = [json.loads(line) for line in Path(record["path"]).read_text().splitlines()]
+    assert [one["values"] for one in lines if "values" in one] == [{"loss": 0.5}, {"loss": 0.25}]
     assert record["no_samples_reason"] is None
 
 
@@ -100,4 +104,6 @@ def test_what_is_not_there_is_refused_in_words(person: Person) -> None:
     assert (
         "does not take --begin" in person.andon(*there, "--begin", "2h", "--", "x", code=2).stderr
     )
+    hopeless = person.andon(*there, "--stop-when", "loss>2", "--", "x", code=2)
+    assert "does not take --stop-when" in hopeless.stderr
     assert "k8s knows no job" in person.andon("logs", "k8s:default/none", code=5).stderr

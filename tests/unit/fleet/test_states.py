@@ -9,6 +9,7 @@ from andon.fleet.rules.states import (
     NodeRow,
     NodeState,
     clock_trouble,
+    having,
     holders_in_words,
     list_from_json,
     list_to_text,
@@ -86,3 +87,28 @@ def test_a_list_is_read_back() -> None:
     text = list_to_text(NodeList(AT, True, (odd,)))
     assert "\\u202e" in text, "what turns a line around is escaped"
     assert list_from_json(loads(text.encode("utf-8", "replace"))).nodes[0].reason == "a?\u202eb"
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ("", ["n1", "n2"]),
+        ("ALICE h200", ["n1"]),
+        ("job 12", ["n1"]),
+        ("lost", ["n2"]),
+        ("fell off", ["n2"]),
+        ("critical", ["n1"]),
+        ("alice lost", []),
+    ],
+)
+def test_nodes_are_searched_by_every_word_that_is_said_of_them(
+    words: str, names: list[str]
+) -> None:
+    rows = [
+        NodeRow(
+            "n1", NodeState.SICK, users=("alice",), holders=("job 12",), models={"H200": 8},
+            alerts={"critical": 1},
+        ),
+        NodeRow("n2", NodeState.LOST, reason="GPU 3 fell off the bus"),
+    ]  # fmt: skip
+    assert [one.name for one in having(rows, words)] == names

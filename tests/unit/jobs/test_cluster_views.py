@@ -4,14 +4,13 @@ import pytest
 
 from andon.jobs.rules.cluster_views import (
     ClusterPage,
-    SubmissionNote,
     cluster_views,
     of_id,
     page_line,
 )
 from andon.jobs.rules.polling import is_fresh, wait_seconds
 from andon.model.job import JobState
-from andon.model.job.cluster import ClusterJob, Submission
+from andon.model.job.cluster import ClusterJob, Submission, SubmissionNote
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import JobSpec
 

@@ -37,6 +37,7 @@ from andon.settings.clusters import ClusterSettings
 
 NODES, PODS = "/api/v1/nodes", "/api/v1/pods"
 RUNNING: Final = "status.phase!=Succeeded,status.phase!=Failed"
+FIGURES_BYTES: Final = 4 << 20  # of the end of an output, in which figures are looked for
 TRIES: Final = 4
 """A change that someone else's change meets is made again."""
 OFF: Final = NodePreference(words="no preference: GPU selection is off")
@@ -46,6 +47,7 @@ class KubernetesCluster:
     """Implements ports.Cluster and Previewing by the API of a cluster."""
 
     shared_folder: str | None = None
+    reads_figures = True  # from the output of a job that ended
 
     def __init__(self, settings: ClusterSettings) -> None:
         self._options, self._name = made.read_options(settings), settings.name
@@ -238,7 +240,10 @@ class KubernetesCluster:
         if new:
             from andon.clusters.kubernetes.records import keep_records  # most lists need it not
 
-            keep_records(self._name, self._options.hub, new)
+            def output(job: str) -> str:
+                return self.log(job, None, FIGURES_BYTES).text
+
+            keep_records(self._name, self._options.hub, new, output)
             self._recorded.update(one.run for one in new)
 
     # Reading.

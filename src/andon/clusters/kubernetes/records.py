@@ -5,8 +5,9 @@ has no samples. It stays when Kubernetes forgets the job.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from math import isfinite
 from typing import Final
 
 from andon.clusters.hub import hub_of
@@ -14,12 +15,22 @@ from andon.errors import AndonError, Gone
 from andon.host.files import make_private
 from andon.host.state.user_folder import runs_folder
 from andon.jobs.clusters.notes import recent_notes
+from andon.jobs.metrics import MATCH_SECONDS, MOST_VALUES, within
+from andon.jobs.rules.metrics import compiled, found_in
 from andon.jobs.rules.polling import PAST_SECONDS
 from andon.model.codec import Wrong, read
 from andon.model.job import JobState
 from andon.model.job.cluster import ClusterJob
 from andon.model.job.spec import JobSpec
-from andon.model.run.record import RunBegin, RunDevice, RunKind, RunSample, RunState
+from andon.model.run.record import (
+    RunBegin,
+    RunDevice,
+    RunEvent,
+    RunKind,
+    RunLogged,
+    RunSample,
+    RunState,
+)
 from andon.node.remote.past import RemotePast
 from andon.node.server import Server
 from andon.runs.files import RecordFile
@@ -39,7 +50,9 @@ _STATES: Final = {
 }
 
 
-def keep_records(cluster: str, hub: str, ended: Sequence[ClusterJob]) -> None:
+def keep_records(
+    cluster: str, hub: str, ended: Sequence[ClusterJob], output: Callable[[str], str]
+) -> None:
     """Writes the records that are missing, of jobs that were submitted from here and ran."""
     with suppress(AndonError, OSError):
         since = min(one.submitted_at for one in ended) - PAST_SECONDS
@@ -47,10 +60,17 @@ def keep_records(cluster: str, hub: str, ended: Sequence[ClusterJob]) -> None:
         specs = {one.submission.label: one.submission.job for one in notes}
         for job in ended:
             if job.label is not None and job.label in specs:
-                _keep(cluster, hub, job, job.label, specs[job.label])
+                _keep(cluster, hub, job, job.label, specs[job.label], output)
 
 
-def _keep(cluster: str, hub: str, job: ClusterJob, label: str, spec: JobSpec) -> None:
+def _keep(
+    cluster: str,
+    hub: str,
+    job: ClusterJob,
+    label: str,
+    spec: JobSpec,
+    output: Callable[[str], str],
+) -> None:
     path = runs_folder() / f"andon-{label}.jsonl"
     if path.exists():
         return
@@ -69,9 +89,29 @@ def _keep(cluster: str, hub: str, job: ClusterJob, label: str, spec: JobSpec) ->
         recorder.add(line)
         recorder.write(line)
     ended = job.started if job.ended is None else job.ended
+    for printed in _printed(spec, ended, lambda: output(job.id)) if spec.metrics else ():
+        recorder.write(printed)
     state, seconds = _STATES.get(job.state, RunState.FAILED), max(0.0, ended - job.started)
     recorder.end(RunOutcome(state, job.exit_code, job.signal, job.reason, None, seconds, at=ended))
     half.rename(path)
+
+
+def _printed(
+    spec: JobSpec, ended: float, output: Callable[[], str]
+) -> Iterator[RunEvent | RunLogged]:
+    """The figures in the output: it is read once the job has ended, so when each was printed is not
+    known."""
+    try:
+        lines = output().replace("\r", "\n").split("\n")
+    except AndonError as exc:
+        yield RunEvent(ended, "--metric is not read", {"reason": exc.reason})
+        return
+    patterns = {name: compiled(name, pattern) for name, pattern in spec.metrics.items()}
+    found = within(MATCH_SECONDS, lambda: found_in(lines, patterns))
+    if found is None:
+        yield RunEvent(ended, "--metric took too long", {"given up": ", ".join(patterns)})
+    for values in (found or [])[-MOST_VALUES:]:
+        yield RunLogged(ended, {k: v for k, v in values.items() if isfinite(v)})
 
 
 def _sampled(

@@ -1,6 +1,6 @@
 """What a hub says about a node: whether it is heard, healthy, and which machine it is."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 from msgspec import Struct, field
@@ -60,6 +60,21 @@ class NodeRow(Struct, frozen=True):
     @property
     def heard(self) -> bool:
         return self.state in (NodeState.HEALTHY, NodeState.SICK)
+
+
+def having(rows: Iterable[NodeRow], words: str) -> tuple[NodeRow, ...]:
+    """Returns the nodes with every word in what their rows say: name, state, models, users,
+    what holds GPUs, levels of alerts and reasons."""
+    wanted = words.casefold().split()
+    return tuple(one for one in rows if all(word in _said(one) for word in wanted))
+
+
+def _said(row: NodeRow) -> str:
+    said = (
+        row.name, row.state.value, "drained" if row.drained else "", *row.models, *row.users,
+        *row.holders, *row.alerts, row.reason or "", row.doubt or "",
+    )  # fmt: skip
+    return "\n".join(said).casefold()
 
 
 class NodeList(Struct, frozen=True):

@@ -22,9 +22,8 @@ from andon.jobs.folder import (
     unwritable,
     write_whole,
 )
-from andon.jobs.rules.cluster_views import SubmissionNote
 from andon.model.codec import Wrong, read, shown
-from andon.model.job.cluster import Submission
+from andon.model.job.cluster import Submission, SubmissionNote
 from andon.model.job.spec import (
     LARGEST_JOB_BYTES,
     dumps,

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from andon.jobs.rules.views import count_text, shown_params
 from andon.model.codec import Name, Text, Time
 from andon.model.job import JobState, JobView
-from andon.model.job.cluster import ClusterJob, Submission
+from andon.model.job.cluster import ClusterJob, SubmissionNote
 from andon.model.job.spec import JobSpec
 from andon.model.redaction import redact
 from andon.units import human_seconds, valid_text
@@ -39,15 +39,6 @@ class ClusterPage(Struct, frozen=True):
     def failed(self, trouble: str, now: float) -> "ClusterPage":
         since = now if self.failing_since is None else self.failing_since
         return replace(self, tried=now, failing_since=since, trouble=trouble)
-
-
-class SubmissionNote(Struct, frozen=True):
-    """What was written before a job was submitted to a cluster, and the id that came back."""
-
-    cluster: Name
-    at: Time
-    submission: Submission
-    id: Text | None = None  # None: no answer came
 
 
 def page_line(page: ClusterPage, now: float, clock: str) -> str | None:

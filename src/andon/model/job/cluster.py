@@ -92,6 +92,15 @@ class ClusterJob(Struct, frozen=True):
     has_log: bool = True  # whether `log` may find output
 
 
+class SubmissionNote(Struct, frozen=True):
+    """What was written before a job was submitted to a cluster, and the id that came back."""
+
+    cluster: Name
+    at: Time
+    submission: Submission
+    id: Text | None = None  # None: no answer came
+
+
 class ClusterLog(Struct, frozen=True):
     """A part of a job's output; `start` and `end` are positions in bytes."""
 

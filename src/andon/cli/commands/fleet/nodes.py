@@ -17,6 +17,7 @@ from andon.fleet.rules.states import (
     NodeList,
     NodeRow,
     NodeState,
+    having,
     holders_in_words,
     list_from_json,
     version_trouble,
@@ -32,10 +33,14 @@ _NAME = click.argument("name")
 
 @click.group(cls=SuggestingGroup, invoke_without_command=True)
 @click.option("--on", metavar="NAME", help="The machines of this cluster [setting: jobs.on].")
+@click.option(
+    "--filter", "words", metavar="WORDS", default="",
+    help="Only nodes with all of these words: a name, user, job, run, model, state or reason.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help=f"Print {SCHEMA}.")
 @at_server
 @shared
-def nodes(on: str | None, as_json: bool) -> int:
+def nodes(on: str | None, words: str, as_json: bool) -> int:
     """List the machines that report to a hub: their GPUs, who holds them, how busy they are.
 
     With --on, those of a cluster. A machine is stale after 15 s without a report and lost after
@@ -47,15 +52,20 @@ def nodes(on: str | None, as_json: bool) -> int:
     if on is not None or (choices.url is None and own_server() is None):
         from andon.cli.commands.fleet.cluster_nodes import show_cluster
 
+        if words:
+            raise Invalid("--filter is for the nodes of a hub", hint="use --url URL")
         return show_cluster(choices, on, as_json)
     found, terminal = _listed(choices), Terminal.of(choices)
+    shown = having(found.nodes, words)
     if as_json:
-        value = {"schema": SCHEMA, "nodes": to_json(list(found.nodes))}
+        value = {"schema": SCHEMA, "nodes": to_json(list(shown))}
         terminal.show(as_json_text(value, terminal.live))
         return 0
     if not found.nodes:
         terminal.say(say("no node reports here yet: andon nodes add NAME --url URL", "dim"))
-    for line in render_nodes(found.nodes, terminal.width, found.version):
+    elif not shown:
+        terminal.say(say(f"none of {len(found.nodes)} nodes has all of these words", "dim"))
+    for line in render_nodes(shown, terminal.width, found.version):
         terminal.say(line)
     return 0
 

@@ -290,6 +290,9 @@ def refuse_unknown(submission: Submission, options: KubernetesOptions) -> None:
         "--retry-oom": (job.retry_oom > 0, "use --retries"),
         "--checkpoint": (job.checkpoint is not None, "--for ends it with SIGTERM, and --grace"),
         "--timeout": (job.timeout_seconds is not None, "andon cancel it"),
+        "--stop-when": (
+            bool(job.stop_when), "nothing of andon runs in a pod: andon cancel it"
+        ),
         "--bind": (job.bind, "the kubelet binds by its own policy"),
         "--mount and --model-folder": (
             bool(container.get("mounts")), "--engine-option=volume=CLAIM:/PATH"
