@@ -31,7 +31,7 @@ export function Strip({ snapshot, judged, old }: { snapshot: Snapshot; judged: J
           {found.hottest && <li className="heat">hottest <b>{found.hottest}</b></li>}
         </ul>
       )}
-      {host && <p className="host" title={host}>Host: {host}</p>}
+      {host && <p className="host">Host: {host}</p>}
     </div>
   );
 }
