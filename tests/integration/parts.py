@@ -76,9 +76,10 @@ class Docker(Struct, frozen=True):
     hooked: Path
 
     def requested(self) -> dict[str, str]:
-        """NVIDIA_VISIBLE_DEVICES of each container that was started with GPUs, by its id."""
+        """NVIDIA_VISIBLE_DEVICES of each container that was started with GPUs, by its id, the
+        latest last."""
         found: dict[str, str] = {}
-        for file in self.hooked.glob("*.json"):
+        for file in sorted(self.hooked.glob("*.json"), key=lambda one: one.stat().st_mtime_ns):
             for value in json.loads(file.read_text())["process"]["env"]:
                 if value.startswith("NVIDIA_VISIBLE_DEVICES="):
                     found[file.stem] = value.partition("=")[2]
