@@ -5,7 +5,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from math import isfinite
@@ -72,6 +72,17 @@ def refuse_slow(metrics: Mapping[str, str]) -> None:
             )
 
 
+def printed_lines(
+    found: Sequence[Mapping[str, float]] | None, patterns: Iterable[str], at: float
+) -> list[RunLine]:
+    """Returns the lines of a record for the figures that were found, the last ones, and only
+    numbers; None: the patterns took too long."""
+    if found is None:
+        return [RunEvent(at, "--metric took too long", {"given up": ", ".join(patterns)})]
+    kept = ({k: v for k, v in values.items() if isfinite(v)} for values in found[-MOST_VALUES:])
+    return [RunLogged(at, values) for values in kept if values]
+
+
 class MetricReader:
     """The figures of one attempt; what an earlier dispatcher read is not read again."""
 
@@ -92,15 +103,12 @@ class MetricReader:
             return []
         lines, self._offset = _new_lines(self._output, self._offset, last)
         found = within(MATCH_SECONDS, lambda: found_in(lines, self._patterns)) if lines else []
-        at = time.time()
-        if found is None:
-            names = ", ".join(self._patterns)
-            self._patterns = {}
-            return [RunEvent(at, "--metric took too long", {"given up": names})]
-        for values in found:
+        for values in found or ():
             self.latest |= values
-        kept = ({k: v for k, v in values.items() if isfinite(v)} for values in found[-MOST_VALUES:])
-        return [RunLogged(at, values) for values in kept if values]
+        printed = printed_lines(found, self._patterns, time.time())
+        if found is None:
+            self._patterns = {}
+        return printed
 
     def settle(self) -> None:
         """Notes how much was read, once it is in the record."""

@@ -5,9 +5,8 @@ has no samples. It stays when Kubernetes forgets the job.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from math import isfinite
 from typing import Final
 
 from andon.clusters.hub import hub_of
@@ -15,7 +14,7 @@ from andon.errors import AndonError, Gone
 from andon.host.files import make_private
 from andon.host.state.user_folder import runs_folder
 from andon.jobs.clusters.notes import recent_notes
-from andon.jobs.metrics import MATCH_SECONDS, MOST_VALUES, within
+from andon.jobs.metrics import MATCH_SECONDS, printed_lines, within
 from andon.jobs.rules.metrics import compiled, found_in
 from andon.jobs.rules.polling import PAST_SECONDS
 from andon.model.codec import Wrong, read
@@ -27,7 +26,7 @@ from andon.model.run.record import (
     RunDevice,
     RunEvent,
     RunKind,
-    RunLogged,
+    RunLine,
     RunSample,
     RunState,
 )
@@ -96,22 +95,16 @@ def _keep(
     half.rename(path)
 
 
-def _printed(
-    spec: JobSpec, ended: float, output: Callable[[], str]
-) -> Iterator[RunEvent | RunLogged]:
+def _printed(spec: JobSpec, ended: float, output: Callable[[], str]) -> Sequence[RunLine]:
     """The figures in the output: it is read once the job has ended, so when each was printed is not
     known."""
     try:
         lines = output().replace("\r", "\n").split("\n")
     except AndonError as exc:
-        yield RunEvent(ended, "--metric is not read", {"reason": exc.reason})
-        return
+        return [RunEvent(ended, "--metric is not read", {"reason": exc.reason})]
     patterns = {name: compiled(name, pattern) for name, pattern in spec.metrics.items()}
     found = within(MATCH_SECONDS, lambda: found_in(lines, patterns))
-    if found is None:
-        yield RunEvent(ended, "--metric took too long", {"given up": ", ".join(patterns)})
-    for values in (found or [])[-MOST_VALUES:]:
-        yield RunLogged(ended, {k: v for k, v in values.items() if isfinite(v)})
+    return printed_lines(found, patterns, ended)
 
 
 def _sampled(
