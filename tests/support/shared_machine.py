@@ -12,8 +12,9 @@ for one in alice:1234 bob:1235 carol:1236; do
     chown $uid:$uid /home/$name
     chmod 700 /home/$name
 done
-mkdir -p /root && unset XDG_STATE_HOME XDG_CONFIG_HOME
+unset XDG_STATE_HOME XDG_CONFIG_HOME
 export HOME=/root
+mkdir -p /root && rm -rf /root/.local/state/andon /root/.config/andon  # of the copy, not of here
 andon setup > /dev/null
 said() { echo "@@$1"; cat; echo; echo "@@"; }
 as() {  # a user, by name, with their own home
