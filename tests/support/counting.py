@@ -1,13 +1,12 @@
 """Counts what a piece of code does, where a clock would depend on the machine."""
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
-from unittest.mock import patch
+
+from tests.support.noticed import noticed
 
 
 def python_calls(work: Callable[[], object]) -> Counter[str]:
@@ -31,23 +30,8 @@ def python_calls(work: Callable[[], object]) -> Counter[str]:
 
 @contextmanager
 def opened_files() -> Iterator[list[str]]:
-    """The paths that are opened meanwhile, through `os.open` or a file object."""
+    """The paths that were opened meanwhile, known at the end."""
     found: list[str] = []
-    bare = os.open
-
-    def opened(path: Any, *arguments: Any, **named: Any) -> int:
-        found.append(os.fspath(path))
-        return bare(path, *arguments, **named)
-
-    with patch("os.open", opened), patch("io.open", _noting(found)):
+    with noticed("open") as opened:
         yield found
-
-
-def _noting(found: list[str]) -> Callable[..., Any]:
-    bare = open
-
-    def opened(path: Any, *arguments: Any, **named: Any) -> Any:
-        found.append(str(path))
-        return bare(path, *arguments, **named)
-
-    return opened
+    found.extend(str(arguments[0]) for arguments in opened)
