@@ -1,10 +1,12 @@
 """Counts what a piece of code does, where a clock would depend on the machine."""
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 from tests.support.noticed import noticed
 
@@ -19,13 +21,29 @@ def python_calls(work: Callable[[], object]) -> Counter[str]:
         if event == "call" and not name.endswith("comp>") and "andon" in frame.f_code.co_filename:
             found[name] += 1
 
+    _profiled(work, count)
+    return found
+
+
+def system_calls(work: Callable[[], object]) -> Counter[str]:
+    """How often each function was called that Python has from the operating system."""
+    found: Counter[str] = Counter()
+
+    def count(_frame: FrameType, event: str, called: Any) -> None:
+        if event == "c_call" and called.__module__ == os.open.__module__:
+            found[called.__name__] += 1
+
+    _profiled(work, count)
+    return found
+
+
+def _profiled(work: Callable[[], object], count: Callable[[FrameType, str, Any], None]) -> None:
     before = sys.getprofile()
     sys.setprofile(count)
     try:
         work()
     finally:
         sys.setprofile(before)
-    return found
 
 
 @contextmanager
