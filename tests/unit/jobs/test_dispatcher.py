@@ -212,7 +212,12 @@ def test_a_job_that_could_start_but_for_the_turn_of_others_says_so(tmp_path: Pat
     one = Dispatcher(folder, SETTINGS, lambda kind: turns, print)
     one.step()
     one.close()
-    wait_for(lambda: not one._pool._leaving or one._pool.reap())
+
+    def reaped() -> bool:
+        one._pool.reap()
+        return not one._pool._leaving
+
+    wait_for(reaped)
     reasons = {number: found.reason for number, found in folder.holdups().items()}
     assert reasons == {1: "taken meanwhile", 2: dispatching.IN_TURN}
 
