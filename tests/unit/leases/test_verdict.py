@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,27 +18,24 @@ from andon.cli.main import run
 from andon.cli.sources import node_of
 from andon.cli.terminal import Choices
 from andon.errors import Conflict
-from andon.host.state import server_file
 from andon.leases.availability import Availability
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms
 from andon.leases.rules.choice import available, obstacle
 from andon.leases.rules.eligibility import Obstacle, ObstacleKind
 from andon.leases.rules.verdict import need_of_any, verdict, verdicts
-from andon.model.alert import Alert, Level, Phase
-from andon.model.alert_wire import alerts_to_json
 from andon.model.codec import read
 from andon.model.device import DeviceStatus, Process, Snapshot, State
 from andon.model.lease import Cordon, LeaseState, Work
 from andon.model.lease_list import list_from_json
 from andon.model.verdict import DeviceVerdict, VerdictKind, verdict_to_json
+from andon.node.broken_devices import BrokenDevicesQuery
 from andon.settings.resolution import Settings
 from andon.units import GIB
-from tests.support.homes import made_node_state
-from tests.support.proving import TOKEN, Proving, proving
 from tests.support.replaced import answers
 from tests.support.rows import rows
 from tests.support.sharing_parts import capacities_of, claim, gpu, lease, request
+from tests.support.surroundings import server_may_run
 from tests.support.web_parts import HOME, Caller, Parts
 
 NOBODY = 2**22 + 5  # a pid that no process has
@@ -72,23 +69,12 @@ def snapshot(devices: tuple[DeviceStatus, ...] = NODE) -> Snapshot:
     return Snapshot("node17", time.time(), devices=devices)
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Proving]:
-    """It says that device 2 reports an Xid."""
-    firing = Level.CRITICAL, Phase.FIRING, 1.0
-    xid = Alert("xid@GPU-2#1", "xid", "GPU-2", *firing, message=f"GPU 2 {XID['GPU-2']}")
-    with proving() as made:
-        made.body = json.dumps(alerts_to_json([xid], (), "n", 1.0, worst=None)).encode()
-        yield made
-
-
 @pytest.fixture
-def book(book: Book, server: Proving, state_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Book:
-    """Device 4 is cordoned, and this user's server reports an Xid of device 2."""
+def book(book: Book, monkeypatch: pytest.MonkeyPatch) -> Book:
+    """Device 4 is cordoned, and a server reports an Xid of device 2."""
     monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
-    server_file.announce(made_node_state(state_folder), server.url, "127.0.0.1")
-    (state_folder / "andon" / "token").write_text(f"{TOKEN}\n")
-    (state_folder / "andon" / "token").chmod(0o600)
+    answers(monkeypatch, BrokenDevicesQuery, "__call__", XID)
+    server_may_run(monkeypatch, True)
     book.cordon(Cordon("GPU-4", 1.0, "root", "new fan"))
     return book
 
