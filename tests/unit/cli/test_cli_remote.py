@@ -1,7 +1,6 @@
 """Which token is meant for which server, and what is said where there is none."""
 
 import os
-import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from andon.cli.browser_link import NO_SERVER, sign_in_link
+from andon.cli.browser_link import NO_SERVER, dead_end, sign_in_link
 from andon.errors import Denied, Unavailable
 from andon.explain.conditions.rulebook import Rulebook
 from andon.host.state import server_file
@@ -27,7 +26,6 @@ from andon.node.server import (
 from tests.support.homes import made_node_state
 from tests.support.proving import TOKEN, Proving, proving
 from tests.support.snapshots import farm
-from tests.support.surroundings import listened_by
 from tests.support.waiting import retry_soon
 
 BEARER = f"Bearer {TOKEN}"
@@ -137,32 +135,15 @@ def test_where_no_server_runs_that_is_said(token: Path) -> None:
     assert f"pid {os.getpid()}" in refused.value.hint
 
 
-def test_without_a_token_the_one_who_runs_the_server_is_named(
-    state: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
-        url = f"http://127.0.0.1:{port}"
-        monkeypatch.setenv("ANDON_PORT", str(port))
-        listened_by(monkeypatch, 1666)
-        with pytest.raises(Denied, match="you did not name it") as refused:
-            sign_in_link(None, None, quiet)
-    assert "run by 1666 (uid 1666)" in refused.value.reason
-    assert refused.value.hint == f"if you trust it: andon open --url {url}"
-
-
-def test_a_server_that_signs_nobody_in_is_no_dead_end(
-    state: Path, server: Proving, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_signs_nobody_in_is_no_dead_end(state: Path, server: Proving) -> None:
     """An older one, or one whose setting forbids it."""
-    listened_by(monkeypatch, 0)
     with pytest.raises(Denied, match="you cannot sign in") as refused:
         sign_in_link(server.url, None, quiet)
-    assert refused.value.hint == "ask root (uid 0), who runs this server"
-    listened_by(monkeypatch)
-    with pytest.raises(Denied, match="needs its token") as refused:
-        sign_in_link(server.url, None, quiet)
-    assert refused.value.hint.startswith("on that machine run: andon open --print; or pass its")
+    assert refused.value.hint == dead_end(server.url, {os.getuid()}).hint
+    assert dead_end(server.url, {0}).hint == "ask root (uid 0), who runs this server"
+    unknown = dead_end(server.url, None)
+    assert "needs its token" in unknown.reason
+    assert unknown.hint.startswith("on that machine run: andon open --print; or pass its")
 
 
 def test_a_token_that_is_refused_costs_nobody_what_is_free(token: Path, server: Proving) -> None:
