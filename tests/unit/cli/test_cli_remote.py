@@ -11,6 +11,7 @@ import pytest
 from andon.cli.browser_link import NO_SERVER, dead_end, sign_in_link
 from andon.errors import Denied, Unavailable
 from andon.explain.conditions.rulebook import Rulebook
+from andon.failures.rules.backoff import BackOff
 from andon.host.state import server_file
 from andon.model import wire
 from andon.node.calls import Target
@@ -26,7 +27,6 @@ from andon.node.server import (
 from tests.support.homes import made_node_state
 from tests.support.proving import TOKEN, Proving, proving
 from tests.support.snapshots import farm
-from tests.support.waiting import retry_soon
 
 BEARER = f"Bearer {TOKEN}"
 HERE, THERE = "http://127.0.0.1:1", "http://192.0.2.7:26366"
@@ -161,10 +161,7 @@ def test_a_link_is_asked_only_of_who_proved_itself(token: Path, server: Proving)
     assert server.asked == [("/api/session", None)]
 
 
-def test_a_server_that_is_away_is_reported_once_and_again_when_it_is_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    retry_soon(monkeypatch)
+def test_a_server_that_is_away_is_reported_once_and_again_when_it_is_back() -> None:
     said: list[str] = []
     reasons = ["connection reset", "connection refused", "connection refused"]
 
@@ -174,7 +171,8 @@ def test_a_server_that_is_away_is_reported_once_and_again_when_it_is_back(
                 raise Unavailable(reasons.pop(0))
             return wire.snapshot_to_json(farm())
 
-    found = RemoteLive(Away(Target("http://node7")), Rulebook, said.append).patiently()
+    live = RemoteLive(Away(Target("http://node7")), Rulebook, said.append)
+    found = live.patiently(BackOff(0.01, 0.01))
     assert found.node == farm().node
     assert said == ["connection reset; retrying", "http://node7 is responding again after 0 s"]
 

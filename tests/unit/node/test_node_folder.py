@@ -164,10 +164,10 @@ def interrupted(above: Path, moved: int) -> None:
     assert _earlier(above) == sorted(MOVED)
     make_private(draft().parent)
     make_private(draft())
-    if moved < len(MOVED):
-        (above / server_file.LOCK).touch(0o600)
     for name in sorted(MOVED)[:moved]:
         (above / name).rename(draft() / name)
+    if moved == len(MOVED):
+        (above / server_file.LOCK).unlink()
 
 
 @pytest.mark.parametrize("survived", range(len(MOVED) + 1))
