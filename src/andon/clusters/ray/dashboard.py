@@ -14,8 +14,7 @@ from andon.errors import Denied, Gone, Invalid, Unavailable
 from andon.host.files import read_regular
 from andon.model import wire
 from andon.model.wire import Json
-from andon.node.calls import FAILURES, TimedConnection
-from andon.node.server import plain_words
+from andon.node.connection import FAILURES, TimedConnection, plain_words
 from andon.units import human_seconds, plain
 
 NODES: Final = "/api/v0/nodes?detail=1&limit=1000"

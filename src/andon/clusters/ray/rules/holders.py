@@ -4,19 +4,21 @@ What is idle is an idle lease by another name: the same readings, and as many se
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from andon.clusters.ray.rules.nodes import impossible
-from andon.fleet.rules.states import NodeRow
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.job import JobState
 from andon.model.job.cluster import ClusterJob, ClusterNode, ClusterReason
 from andon.model.place import cpu_words
 from andon.model.utilisation import ZERO_READING
 from andon.units import human_seconds
+
+if TYPE_CHECKING:  # only with a hub
+    from andon.fleet.rules.states import NodeRow
 
 MARK: Final = "ray:"
 
@@ -52,7 +54,7 @@ NOTHING_READ: Final[Readings] = {}
 
 
 def reading_of(
-    row: NodeRow, snapshot: Snapshot | None = None, idle: Mapping[str, float | None] | None = None
+    row: "NodeRow", snapshot: Snapshot | None = None, idle: Mapping[str, float | None] | None = None
 ) -> NodeReading:
     """Returns what a hub says of a node; `idle`: how long each idle device has been so."""
     load, memory = row.utilization_percent, row.memory_percent
