@@ -118,12 +118,17 @@ def opened(url: str, seconds: float = 30.0) -> RayCluster:
     return RayCluster(ClusterSettings("ray", "ray", seconds, {"address": url}))
 
 
-def typed(ray: RealRay, *words: str) -> "subprocess.CompletedProcess[str]":
+ANDON = (sys.executable, "-m", "andon.cli")
+
+
+def typed(
+    ray: RealRay, *words: str, how: Sequence[str] = ANDON, **env: str
+) -> "subprocess.CompletedProcess[str]":
     """Runs andon as a person does."""
     return subprocess.run(
-        [sys.executable, "-m", "andon.cli", *words], capture_output=True, text=True, timeout=120,
+        [*how, *words], capture_output=True, text=True, timeout=120,
         check=False,
-        env={**ray.environment, "RAY_API_SERVER_ADDRESS": ray.url, "COLUMNS": "150"},
+        env={**ray.environment, "RAY_API_SERVER_ADDRESS": ray.url, "COLUMNS": "240", **env},
     )  # fmt: skip
 
 

@@ -173,6 +173,10 @@ def test_options_in_rays_own_words() -> None:
         submission(options=("--entrypoint_num_cpus=2",)), RayOptions(), TASK, INSTALLED
     )
     assert body["entrypoint_num_cpus"] == 2.0
+    told = requests.request_of(
+        submission(options=("entrypoint_memory=8e9",)), RayOptions(), TASK, INSTALLED
+    )
+    assert str(told["entrypoint_memory"]) == "8000000000", "Ray takes no other number"
     for wrong in ("x=1", "entrypoint_num_cpus", "entrypoint_num_cpus=nan", "entrypoint_memory=-1"):
         with pytest.raises(Invalid, match="is not an option for Ray"):
             requests.request_of(submission(options=(wrong,)), RayOptions(), TASK, INSTALLED)

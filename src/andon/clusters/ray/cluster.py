@@ -205,7 +205,7 @@ class RayCluster:
                     now = time.time()
                     snapshot, past = node_details(server, row.name, now)
                     idle = {uuid: idle_seconds(one, now) for uuid, one in past.items()}
-                    found[node.name] = reading_of(row, snapshot, idle)
+                    found[node.name] = reading_of(row, snapshot, idle, now)
         return found
 
     def _of_array(self, job: str) -> list[str]:
@@ -279,8 +279,10 @@ class RayCluster:
         why = impossible(nodes, request.least, model)
         if why is not None:
             most = max((node.gpus for node in nodes if node.usable), default=0)
-            less = f"--gpus {most}, or a" if 0 < most < request.least else "a"
-            raise Conflict(why, hint=f"{less} placement over nodes from your own Ray program")
+            hint = f"andon nodes --on {self._name} lists what there is"
+            if 0 < most < request.least:
+                hint = f"--gpus {most}, or a placement over nodes from your own Ray program"
+            raise Conflict(why, hint=hint)
 
     def _body(self, submission: Submission, node: str | None, index: int | None) -> wire.Json:
         python, script = own_python(STANDALONE / "cluster_start.py")

@@ -4,6 +4,7 @@ What is idle is an idle lease by another name: the same readings, and as many se
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
@@ -54,7 +55,10 @@ NOTHING_READ: Final[Readings] = {}
 
 
 def reading_of(
-    row: "NodeRow", snapshot: Snapshot | None = None, idle: Mapping[str, float | None] | None = None
+    row: "NodeRow",
+    snapshot: Snapshot | None = None,
+    idle: Mapping[str, float | None] = {},
+    now: float = inf,
 ) -> NodeReading:
     """Returns what a hub says of a node; `idle`: how long each idle device has been so."""
     load, memory = row.utilization_percent, row.memory_percent
@@ -66,7 +70,7 @@ def reading_of(
         for name in sorted(jobs):
             on.setdefault(name.removeprefix(MARK), []).append(status)
     held = {
-        name: HeldGpus(tuple(one.device.index for one in found), _idle(found, idle or {}))
+        name: HeldGpus(tuple(one.device.index for one in found), _idle(found, idle, name, now))
         for name, found in on.items()
     }
     read = [one.sample for one in snapshot.devices if one.answered and one.sample is not None]
@@ -74,10 +78,14 @@ def reading_of(
     return NodeReading(load, memory, sum(value > ZERO_READING for value in busy), held)
 
 
-def _idle(found: Sequence[DeviceStatus], idle: Mapping[str, float | None]) -> float | None:
+def _idle(
+    found: Sequence[DeviceStatus], idle: Mapping[str, float | None], name: str, now: float
+) -> float | None:
+    """Returns for how long a job has left its devices idle: not longer than it has been there."""
     lasted = [idle.get(one.device.uuid) for one in found]
     known = [one for one in lasted if one is not None]
-    return min(known) if known and len(known) == len(lasted) else None
+    own = [p.started for one in found for p in one.processes if p.job == MARK + name and p.started]
+    return min(*known, now - min(own, default=-inf)) if len(known) == len(lasted) else None
 
 
 def with_reading(node: ClusterNode, reading: NodeReading | None) -> ClusterNode:

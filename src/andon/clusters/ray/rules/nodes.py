@@ -89,7 +89,8 @@ def impossible(nodes: Sequence[ClusterNode], gpus: int, model: str | None) -> st
         kinds = sorted({node.model for node in usable if node.model})
         usable = [node for node in usable if node.model == model]
         if not usable:
-            return f"no Ray node has a {model}: there are {', '.join(kinds) or 'no models known'}"
+            known = f"there are {', '.join(kinds)}" if kinds else "none of its models is known"
+            return f"no Ray node has the model {model}: {known}"
     largest = max(usable, key=lambda node: node.gpus)
     if gpus > largest.gpus:
         return f"no Ray node has {gpus} GPUs: the largest has {largest.gpus} ({largest.name})"
