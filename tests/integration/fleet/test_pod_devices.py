@@ -22,7 +22,6 @@ from andon.model.run.record import RunEnd, RunState
 from andon.model.run.wire import line_from_json
 from andon.sampling.sampler import Sampler
 from tests.support.kubelet_socket import KubeletSocket
-from tests.support.replaced import constants
 from tests.support.waiting import wait_for
 
 LABEL = "a0123456789ab"
@@ -75,13 +74,10 @@ def test_pods_are_named_without_a_process_and_again_after_the_socket_was_gone(
     wait_for(lambda: _pods(sampler) == named)
 
 
-def test_a_container_that_begins_is_noticed_at_once(
-    kubelet: KubeletSocket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    constants(monkeypatch, pod_resources, LOOK_SECONDS=EVERY_SECONDS)
+def test_a_container_that_begins_is_noticed_at_once(kubelet: KubeletSocket, tmp_path: Path) -> None:
     logs = tmp_path / pod_resources.LOGS
     logs.mkdir(parents=True)
-    pods = PodDevices(tmp_path, every_seconds=3600.0)
+    pods = PodDevices(tmp_path, every_seconds=3600.0, look_seconds=EVERY_SECONDS)
     pods.start()
     wait_for(lambda: kubelet.asked == 1)
     (logs / "a.log").touch()
