@@ -214,6 +214,40 @@ def test_a_job_whose_time_to_live_ran_out_before_anyone_looked_is_lost_and_its_r
     assert (last["exit_code"], last["state"], last["no_samples_reason"]) == (3, "failed", NO_HUB)
 
 
+def test_a_deployment_without_a_pod_waits_with_its_reason_until_it_is_cancelled(
+    played: Played, state_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers(monkeypatch, pages, "is_fresh", False)
+    spec = JobSpec(1, "serve", ("x",), "/", DeviceRequest(least=2, most=2), time.time())
+    opened = OpenCluster("k8s", 3.0, lambda: played.cluster)
+
+    def listed() -> list[tuple[JobState, str | None, str]]:
+        views = listing_of(pages_now([opened]), time.time()).views
+        return [(one.state, one.reason, one.gpus) for one in views]
+
+    for kind, label in (("deployment", "t1"), ("inferenceservice", "t2")):
+        told = Submission(label, spec, options=(f"kind={kind}",))
+        job = submit_once("k8s", played.cluster, told)
+        assert listed() == [(JobState.WAITING, "it has no pod yet", "2")]
+        if kind == "deployment":
+            quota = "pods is forbidden: exceeded quota: gpus"
+            full = {"type": "ReplicaFailure", "status": "True", "message": quota}
+            made = played.objects.get("deployments", "default", "andon-t1")
+            played.objects.replace(
+                "deployments", {**made, "status": {"conditions": [full]}}, status=True
+            )
+            assert listed() == [(JobState.WAITING, f"its pod cannot be made: {quota}", "2")]
+            (why,) = played.cluster.reasons(job)
+            assert (why.text, why.advice) == (
+                f"its pod cannot be made: {quota}",
+                "is a quota of the namespace used up?",
+            )
+        played.cluster.cancel([job])
+        assert listed() == []
+        with pytest.raises(Gone):
+            played.cluster.reasons(job)
+
+
 def test_a_token_that_was_rotated_is_read_again(played: Played) -> None:
     played.api.faults.token = "newer"
     with pytest.raises(Denied):
