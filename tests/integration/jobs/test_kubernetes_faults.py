@@ -13,6 +13,7 @@ from andon.clusters.kubernetes import KubernetesCluster, listing, transport
 from andon.clusters.kubernetes import cluster as cluster_module
 from andon.clusters.kubernetes.listing import FollowedList, list_all
 from andon.clusters.kubernetes.records import NO_HUB
+from andon.clusters.kubernetes.rules import manifest
 from andon.clusters.kubernetes.rules.objects import ApiPod, ListOf
 from andon.clusters.kubernetes.rules.rooms import NodeLook
 from andon.clusters.kubernetes.transport import InsideTransport
@@ -246,6 +247,16 @@ def test_a_deployment_without_a_pod_waits_with_its_reason_until_it_is_cancelled(
         assert listed() == []
         with pytest.raises(Gone):
             played.cluster.reasons(job)
+
+
+def test_a_kind_that_the_cluster_does_not_have_is_refused(
+    played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = {**manifest.KINDS, "inferenceservice": ("serving.kserve.io/v9", "InferenceService")}
+    constants(monkeypatch, manifest, KINDS=there)
+    spec = JobSpec(1, "x", ("true",), "/", DeviceRequest(), time.time())
+    with pytest.raises(Invalid, match="this cluster has no InferenceService"):
+        played.cluster.submit(Submission("t1", spec, options=("kind=inferenceservice",)))
 
 
 def test_a_token_that_was_rotated_is_read_again(played: Played) -> None:

@@ -76,6 +76,9 @@ class KubernetesCluster:
             found = self._object("GET", f"{path}/{name}")
             if _labels(found).get(JOB_LABEL) != submission.label:
                 raise
+        except Gone as exc:
+            kind = made.KINDS[options.kind][1]
+            raise Invalid(f"this cluster has no {kind}", hint="use --kind job") from exc
         if options.kind == "job" and not options.queue:
             self._start(f"{path}/{name}", found)
         self._forget()
