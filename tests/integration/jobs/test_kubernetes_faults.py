@@ -252,10 +252,10 @@ def test_a_deployment_without_a_pod_waits_with_its_reason_until_it_is_cancelled(
 def test_a_kind_that_the_cluster_does_not_have_is_refused(
     played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    there = {**manifest.KINDS, "inferenceservice": ("serving.kserve.io/v9", "InferenceService")}
+    there = {**manifest.KINDS, "inferenceservice": ("serving.kserve.io/v1beta1", "Unknown")}
     constants(monkeypatch, manifest, KINDS=there)
     spec = JobSpec(1, "x", ("true",), "/", DeviceRequest(), time.time())
-    with pytest.raises(Invalid, match="this cluster has no InferenceService"):
+    with pytest.raises(Invalid, match="this cluster has no Unknown"):
         played.cluster.submit(Submission("t1", spec, options=("kind=inferenceservice",)))
 
 
