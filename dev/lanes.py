@@ -33,8 +33,8 @@ ENDED_BY_ITSELF = (0, 1, 5)  # all passed, some failed, none was there
 
 # Every portion starts pytest and the interpreters from which it forks commands, which takes three
 # seconds of CPU: the first portions are long, and the last ones short.
-SHORTEST_PORTION_SECONDS = 40.0
-ROUNDS = 2  # how many portions as long as the next one each lane could still take
+SHORTEST_PORTION_SECONDS = 70.0
+ROUNDS = 1.7  # how many portions as long as the next one each lane could still take
 # Hints for the order alone, as a run prints them; what is not listed is guessed by its size.
 SECONDS: dict[str, float] = {
     "integration/node/test_ssh_hosts.py": 107, "integration/jobs/test_slurm_commands.py": 54,
