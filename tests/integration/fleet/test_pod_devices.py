@@ -24,6 +24,7 @@ from andon.model.run.record import RunEnd, RunState
 from andon.model.run.wire import line_from_json
 from andon.sampling.sampler import Sampler
 from tests.support.kubelet_socket import KubeletSocket
+from tests.support.replaced import constants
 from tests.support.waiting import wait_for
 
 LABEL = "a0123456789ab"
