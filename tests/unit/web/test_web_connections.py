@@ -444,7 +444,7 @@ def test_of_many_that_do_not_take_their_answers_the_oldest_goes() -> None:
             for writer in writers:
                 writer.close()
 
-    asyncio.run(play())
+    asyncio.run(asyncio.wait_for(play(), 60))
 
 
 @pytest.mark.parametrize(
