@@ -8,14 +8,14 @@ from andon.errors import AndonError, Denied, Unavailable
 from andon.host.processes.kin import user_name
 from andon.host.state import server_file
 from andon.host.state.node_folder import node_path
-from andon.node.calls import FAILURES, Target, Token, Trust, names_of, users_at
+from andon.node.calls import Target, Token, Trust, names_of, users_at
+from andon.node.connection import FAILURES, plain_words
 from andon.node.server import (
     LIMITS,
     PASS_TOKEN,
     Notify,
     Server,
     base_url,
-    plain_words,
     reach_hint,
     token_for,
     warn_of_clear_text,

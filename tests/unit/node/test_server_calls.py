@@ -8,7 +8,6 @@ import pytest
 from andon.access.server_proof import PATH
 from andon.errors import Denied, Unavailable
 from andon.node.calls import (
-    FAILURES,
     Answer,
     CallLimits,
     SentRequest,
@@ -18,6 +17,7 @@ from andon.node.calls import (
     Trust,
     call,
 )
+from andon.node.connection import FAILURES
 from tests.support.hostile_server import SLOW, hostile_server
 from tests.support.proving import TOKEN, Proving, proving
 from tests.support.sources import sources
@@ -161,7 +161,7 @@ def test_no_other_module_sends_a_token() -> None:
     )
     bearer = re.compile(r"f[\"']Bearer ")
     assert {path for path, text in sources().items() if speaks.search(text)} == {
-        "node/calls.py", "fleet/link.py", "host/processes/containers.py",
+        "node/calls.py", "node/connection.py", "fleet/link.py", "host/processes/containers.py",
         "notifiers/alertmanager.py", "clusters/ray/dashboard.py",
     }  # fmt: skip
     assert {path for path, text in sources().items() if bearer.search(text)} == {
