@@ -1,5 +1,7 @@
 """How `andon open` gets a one-time link: with the token, or as a user of this machine."""
 
+from collections.abc import Set
+
 from msgspec import Struct
 
 from andon.errors import AndonError, Denied, Unavailable
@@ -106,7 +108,7 @@ def _as_user(place: str, no_token: AndonError | None) -> SignInLink:
     try:
         found, uid = request_code(place, LIMITS)
     except NoLocalSignIn as exc:
-        raise no_token or _dead_end(place) from exc
+        raise no_token or dead_end(place, users_at(place, PROBE_SECONDS)) from exc
     except FAILURES as exc:
         raise Unavailable(
             f"{place} cannot be reached: {plain_words(exc)}",
@@ -115,9 +117,9 @@ def _as_user(place: str, no_token: AndonError | None) -> SignInLink:
     return SignInLink(found.url, found.code, found.user, user_name(uid))
 
 
-def _dead_end(place: str) -> AndonError:
-    """Returns the error for a server that signs nobody in from here; it says whom to ask."""
-    users = users_at(place, PROBE_SECONDS)
+def dead_end(place: str, users: Set[int] | None) -> AndonError:
+    """Returns the error for a server of these users that signs nobody in from here; it says whom
+    to ask."""
     if users:
         return Denied(
             f"you cannot sign in to {place} as yourself",
