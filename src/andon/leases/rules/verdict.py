@@ -61,6 +61,11 @@ def verdicts(
     )
 
 
+def by_readings(statuses: Sequence[DeviceStatus]) -> tuple[DeviceVerdict, ...]:
+    """Returns the verdicts where nothing is leased, queued or cordoned."""
+    return verdicts(capacities_of(statuses, Surroundings()), {})
+
+
 def verdicts_for(
     candidates: Iterable[Candidate], statuses: Sequence[DeviceStatus]
 ) -> tuple[DeviceVerdict, ...]:
