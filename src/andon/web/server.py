@@ -139,12 +139,8 @@ def serve(
             )
         )
 
-        def book() -> "LeaseList | None":
-            return None if remote_leases is None else remote_leases.listed()
-
-        def recent_book() -> "LeaseList | None":
-            return None if remote_leases is None else remote_leases.listed(REPORTED_SECONDS)
-
+        book = partial(_listed, remote_leases)
+        recent_book = partial(_listed, remote_leases, REPORTED_SECONDS)
         users = None if demo else open_shared_files(keys.signed_in, recent_book)
         if users is not None:
             stack.callback(users.close)
@@ -198,6 +194,10 @@ def serve(
             lambda key: keys.grade(key).is_right or _reports(fleet, key),
             NODES_KEPT_SECONDS if fleet is not None else None,
         )
+
+
+def _listed(leases: "NetworkLeases | None", within_seconds: float = 0.0) -> "LeaseList | None":
+    return None if leases is None else leases.listed(within_seconds)
 
 
 def _checked(settings: Settings, place: ServeOptions) -> "tuple[HubLink | None, ProxyRules | None]":
