@@ -33,8 +33,8 @@ ENDED_BY_ITSELF = (0, 1, 5)  # all passed, some failed, none was there
 
 # Every portion starts pytest and the interpreters from which it forks commands, which takes three
 # seconds of CPU: the first portions are long, and the last ones short.
-SHORTEST_PORTION_SECONDS = 40.0
-ROUNDS = 2  # how many portions as long as the next one each lane could still take
+SHORTEST_PORTION_SECONDS = 70.0
+ROUNDS = 1.7  # how many portions as long as the next one each lane could still take
 # Hints for the order alone, as a run prints them; what is not listed is guessed by its size.
 SECONDS: dict[str, float] = {
     "integration/node/test_ssh_hosts.py": 107, "integration/jobs/test_slurm_commands.py": 54,
@@ -71,14 +71,12 @@ def modules(named: Sequence[str]) -> list[str]:
     return sorted(name for name in names if not name.startswith("tests/frameworks/"))
 
 
-def arguments(tests: Sequence[str]) -> list[str]:
-    """What pytest is given: for several modules their suite without the others, because it looks
-    through the whole folder once more for each module that is named."""
-    suites = {"/".join(Path(test).parts[:2]) for test in tests}
-    if len(tests) < 3 or len(suites) > 1 or any("::" in test for test in tests):
+def arguments(tests: Sequence[str], list_file: Path) -> list[str]:
+    """What pytest is given: for several modules their folders, and the list of those it takes."""
+    if len(tests) < 3 or any("::" in test for test in tests):
         return list(tests)
-    (suite,) = suites
-    return [suite, *(f"--ignore={one}" for one in modules([suite]) if one not in tests)]
+    list_file.write_text("\n".join(tests), encoding="utf-8")
+    return [f"--portion={list_file}", *{"/".join(Path(test).parts[:2]): None for test in tests}]
 
 
 def guess_seconds(module: str) -> float:
@@ -188,7 +186,8 @@ class Runner:
             if self._stopped:
                 return None, folder
             process = subprocess.Popen(
-                [PYTHON, "-m", "pytest", f"--basetemp={folder}", *self._options, *arguments(tests)],
+                [PYTHON, "-m", "pytest", f"--basetemp={folder}", *self._options,
+                 *arguments(tests, Path(f"{folder}.modules"))],
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                 text=True, errors="replace", cwd=ROOT,
                 env={**os.environ, "TEST_REPORT": f"{folder}.report"},

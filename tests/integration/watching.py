@@ -13,9 +13,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from andon.alerts import watcher as watching
 from andon.alerts.rules.messages import MessageContext
 from andon.alerts.rules.routes import Route
+from andon.alerts.waits import AlertWaits
 from andon.alerts.watcher import Watcher
 from andon.explain.conditions.rulebook import Rulebook
 from andon.model.alert import Alert, Notice
@@ -69,7 +69,6 @@ def look(lost: int | None) -> Snapshot:
 
 
 def watch(database: str, told: str, is_lossy: bool) -> None:
-    watching.clocks = clocks
     notifier = Noting(Path(told))
     bus = Bus()
     watcher = Watcher(
@@ -78,7 +77,8 @@ def watch(database: str, told: str, is_lossy: bool) -> None:
         lambda: SqliteAlertStore(Path(database)),
         [(notifier, Route("it"))],
         boot="boot",
-        gather_seconds=0.0,
+        waits=AlertWaits(gather=0.0),
+        clock=clocks,
     )
     number = int(time.time() * 1000) % DEVICES * SLOT_TICKS
     while is_lossy or watcher.alerts() or watcher.health()["waiting"] or number < 200:

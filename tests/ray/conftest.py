@@ -23,7 +23,8 @@ from tests.support.homes import own_folders
 
 REPOSITORY = Path(__file__).parents[2]
 BIN = REPOSITORY / ".build/ray/bin"
-PORT, DASHBOARD, AGENTS = 27600, 27601, {"n1": 27602, "n2": 27603}
+PORT, DASHBOARD, AGENTS = 23600, 23601, {"n1": 23602, "n2": 23603}
+ADDRESSES = {"n1": "127.0.0.1", "n2": "127.0.0.2"}
 START_SECONDS = 150
 DEVICES = StandIn.devices(6)
 GPUS = {
@@ -57,11 +58,11 @@ class RealRay:
     def start_head(self) -> None:
         self._start("n1", "--head", f"--port={PORT}", f"--dashboard-port={DASHBOARD}",
                     f"--temp-dir={self.folder}/r", "--include-dashboard=true",
-                    "--min-worker-port=27610", "--max-worker-port=27649")  # fmt: skip
+                    "--min-worker-port=23610", "--max-worker-port=23649")  # fmt: skip
 
     def start_other(self) -> None:
         self._start("n2", f"--address=127.0.0.1:{PORT}",
-                    "--min-worker-port=27650", "--max-worker-port=27699")  # fmt: skip
+                    "--min-worker-port=23650", "--max-worker-port=23699")  # fmt: skip
 
     def _start(self, name: str, *words: str) -> None:
         gpus = GPUS[name]
@@ -69,7 +70,8 @@ class RealRay:
         first = ("nice", "-n", "-19") if os.getuid() == 0 else ()
         command = [*first, str(BIN / "ray"), "start", f"--num-gpus={gpus.count(',') + 1}",
                    "--num-cpus=8", f"--node-name={name}",
-                   f"--dashboard-agent-listen-port={AGENTS[name]}", *words]  # fmt: skip
+                   f"--dashboard-agent-listen-port={AGENTS[name]}",
+                   f"--node-ip-address={ADDRESSES[name]}", *words]  # fmt: skip
         shown = {"CUDA_VISIBLE_DEVICES": gpus, "ANDON_NODE": name}
         with (self.folder / f"log-{name}").open("wb") as log:
             subprocess.run(
@@ -116,12 +118,17 @@ def opened(url: str, seconds: float = 30.0) -> RayCluster:
     return RayCluster(ClusterSettings("ray", "ray", seconds, {"address": url}))
 
 
-def typed(ray: RealRay, *words: str) -> "subprocess.CompletedProcess[str]":
+ANDON = (sys.executable, "-m", "andon.cli")
+
+
+def typed(
+    ray: RealRay, *words: str, how: Sequence[str] = ANDON, **env: str
+) -> "subprocess.CompletedProcess[str]":
     """Runs andon as a person does."""
     return subprocess.run(
-        [sys.executable, "-m", "andon.cli", *words], capture_output=True, text=True, timeout=120,
+        [*how, *words], capture_output=True, text=True, timeout=120,
         check=False,
-        env={**ray.environment, "RAY_API_SERVER_ADDRESS": ray.url, "COLUMNS": "150"},
+        env={**ray.environment, "RAY_API_SERVER_ADDRESS": ray.url, "COLUMNS": "240", **env},
     )  # fmt: skip
 
 

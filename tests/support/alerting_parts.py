@@ -5,23 +5,23 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
 from andon.alerts.rules import OwnTrouble
 from andon.alerts.rules.outbox import Delivery
 from andon.alerts.rules.routes import Route
+from andon.alerts.waits import AlertWaits
 from andon.alerts.watcher import Watcher
 from andon.errors import Unavailable
 from andon.explain.conditions.rulebook import Rulebook
+from andon.failures.rules.backoff import BackOff
 from andon.leases.rules.occupants import BookView
 from andon.model.alert import Alert, Notice, NoticeKind
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot, State
 from andon.ports import AlertStore, Notifier
 from andon.sampling.bus import Bus
 from andon.stores.memory import MemoryAlertStore
-from tests.support.replaced import constants
-from tests.support.waiting import retry_soon, wait_for
+from tests.support.waiting import wait_for
 
 GPU = Device("GPU-1", 0, "nvidia", "NVIDIA H200")
 
@@ -73,22 +73,23 @@ class Moody(MemoryAlertStore):
         super().save(state, changed, deliveries)
 
 
+SOON = AlertWaits(turn=0.05, gather=0.0, back_off=BackOff(0.02, 0.1))
+"""What failed is tried again within moments instead of seconds."""
+
+
 class Playing:
     """A watcher on a bus that the test plays itself; each tick is 20 seconds of its clock."""
 
     def __init__(
         self,
-        monkeypatch: pytest.MonkeyPatch,
         *told: Notifier | tuple[Notifier, Route],
         ledger: Callable[[], AlertStore] | None = None,
         self_checks: Callable[[], Sequence[OwnTrouble]] = tuple,
         book: Callable[[], BookView | None] | None = None,
+        waits: AlertWaits = SOON,
     ) -> None:
         self.steady, self.now = 1000.0, 0.0
-        retry_soon(monkeypatch)
-        constants(monkeypatch, "andon.alerts.watcher", TURN_SECONDS=0.05)
-        monkeypatch.setattr("andon.alerts.watcher.clocks", lambda: (time.time(), self.steady))
-        self.bus, self.monkeypatch = Bus(), monkeypatch
+        self.bus, self.waits, self.interval_seconds = Bus(), waits, 1.0
         self.ledger = MemoryAlertStore()
         self._open = ledger or (lambda: self.ledger)
         self._told = [one if isinstance(one, tuple) else (one, Route(one.name)) for one in told]
@@ -96,10 +97,10 @@ class Playing:
         self.start()
 
     def start(self) -> None:
-        session = self.bus.subscribe(1.0, watching=False, size=64)
+        session = self.bus.subscribe(self.interval_seconds, watching=False, size=64)
         self.watcher = Watcher(
             session, Rulebook(), self._open, self._told, lambda at: 0.0, "boot",
-            self._self_checks, gather_seconds=0.0, book=self._book,
+            self._self_checks, self.waits, self._book, clock=lambda: (time.time(), self.steady),
         )  # fmt: skip
 
     def again(self, *told: Notifier) -> None:

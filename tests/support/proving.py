@@ -19,6 +19,7 @@ class Proving(ThreadingHTTPServer):
     body, status = b"{}", 200
     token: str | None = TOKEN
     place: str | None = None
+    odd_proof: bytes | None = None  # instead of a proof
     closes = False  # after each answer
     more: tuple[tuple[str, str], ...] = ()  # headers of every answer
 
@@ -32,6 +33,8 @@ class Proving(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}"
 
     def statement(self, query: str) -> bytes:
+        if self.odd_proof is not None:
+            return self.odd_proof
         nonce = bytes.fromhex(parse_qs(query)["nonce"][0])
         place = self.place or place_of("127.0.0.1", self.server_port)
         said = prove(proof_key(token_hash(self.token or "")), nonce, place)

@@ -68,7 +68,7 @@ def assert_golden(name: str, text: str) -> None:
 class Session(list[Snapshot]):
     """A subscription that has all its snapshots already."""
 
-    dropped = 0
+    dropped = missed = 0
 
     def __enter__(self) -> Self:
         return self

@@ -10,8 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-from andon.alerts import watcher
 from andon.cli.main import run
+from andon.host import clock
 
 FILE = "STANDING_CLOCK"
 STEP_SECONDS = 25.0  # a longer time without a look would not count
@@ -34,5 +34,5 @@ def move(file: Path, seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    watcher.clocks = clocks
+    clock.clocks = clocks  # before the watcher takes it
     sys.exit(run(sys.argv[1:]))

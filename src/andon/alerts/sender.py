@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.alerts.rules.outbox import Delivery
+from andon.alerts.waits import USUAL, AlertWaits
 from andon.errors import AndonError, Unavailable
 from andon.failures.log import FailureLog
 from andon.failures.retrying import Retrying, RetryTexts
@@ -19,9 +20,7 @@ from andon.units import human_seconds
 
 log = logging.getLogger("andon.notifier")
 
-GATHER_SECONDS = 1.0  # alerts with one cause arrive together, and become one message
 IDLE_SECONDS = 30.0  # quiet hours end by the wall clock, which may be changed meanwhile
-STUCK_SECONDS = 90.0
 
 
 class NotifierWork(NamedTuple):
@@ -75,7 +74,7 @@ class NotifierWorker:
         work: Callable[[str], NotifierWork],
         settle: Callable[[], None],
         delivered: Callable[[Sequence[Delivery]], None],
-        gather_seconds: float = GATHER_SECONDS,
+        waits: AlertWaits = USUAL,
     ) -> None:
         """`settle` waits until what is about to be sent has been stored."""
         self.name = notifier.name
@@ -85,7 +84,7 @@ class NotifierWorker:
             settle,
             delivered,
         )
-        self._gather_seconds = gather_seconds
+        self._waits = waits
         self._refresh_seconds: float | None = getattr(notifier, "refresh_seconds", None)
         self._refreshed = time.monotonic()
         self._sent = 0
@@ -97,7 +96,7 @@ class NotifierWorker:
             lambda reason: f"notifier {self.name}: {reason}",
             lambda _lasted: f"notifier {self.name} works again",
         )
-        self._retrying = Retrying(log.warning, texts, _without_text)
+        self._retrying = Retrying(log.warning, texts, _without_text, waits.back_off)
         self._tests: list[TestMessage] = []
         self._changed = threading.Condition()
         self._woken = self._ended = False
@@ -119,7 +118,8 @@ class NotifierWorker:
         return test
 
     def health(self) -> NotifierHealth:
-        failures, seconds = self._retrying.failures, self._retrying.stuck_seconds(STUCK_SECONDS)
+        failures = self._retrying.failures
+        seconds = self._retrying.stuck_seconds(self._waits.stuck_notifier)
         found = NotifierHealth(self.name, sent=self._sent, last_sent=self._last_sent)
         trouble = failures.trouble if seconds is None else _stuck(seconds)
         if trouble is None:
@@ -185,7 +185,7 @@ class NotifierWorker:
         return max(0.0, seconds)
 
     def _gather(self) -> None:
-        end = time.monotonic() + self._gather_seconds
+        end = time.monotonic() + self._waits.gather
         with self._changed:
             while not self._ended and (left := end - time.monotonic()) > 0:
                 self._changed.wait(left)

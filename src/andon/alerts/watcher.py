@@ -25,14 +25,15 @@ from andon.alerts.rules.messages import trial_notice
 from andon.alerts.rules.outbox import MOST_OPEN, Acceptance, Delivery, Outbox, SavedAlerts
 from andon.alerts.rules.past import Query
 from andon.alerts.rules.routes import Route, resolved
-from andon.alerts.sender import GATHER_SECONDS, NotifierWork, NotifierWorker
+from andon.alerts.sender import NotifierWork, NotifierWorker
+from andon.alerts.waits import USUAL, AlertWaits
 from andon.alerts.writer import AlertWriter
 from andon.errors import AndonError, Gone
 from andon.explain.conditions.condition import READINGS, SERVED, Precondition
 from andon.explain.conditions.rulebook import Rulebook
 from andon.failures.listeners import Listeners
 from andon.failures.log import FailureLog
-from andon.host.clock import clocks as clocks
+from andon.host.clock import clocks
 from andon.leases.rules.broken_devices import BROKEN_RULES, reported_broken
 from andon.leases.rules.occupants import BLANK, BookView
 from andon.model.alert import Alert, Notice, Phase, Silence
@@ -47,15 +48,10 @@ from andon.units import human_seconds
 
 log = logging.getLogger("andon.watcher")
 
-OPENING_SECONDS = 5.0
-COMMIT_SECONDS = 5.0
 SAVE_SECONDS = 30.0  # changes that are not news, such as values, are written this often
-SILENT_SECONDS = 10.0
 NO_READINGS = Fault(SAMPLER, "no reading has arrived")
-LEAVING_SECONDS = 2.0
 TEST_SECONDS = 45.0
 HELD_SECONDS = 1.0  # until a notifier looks again whether it may send what another sends now
-TURN_SECONDS = 2.5  # longer than the usual interval: no sample is waited for in vain
 
 Listener = Callable[[tuple[Alert, ...]], None]
 RoutedNotifier = tuple[Notifier, Route]
@@ -77,15 +73,17 @@ class Watcher:
         offset: Offset = lambda at: 0.0,
         boot: str | None = None,
         self_checks: Callable[[], Sequence[OwnTrouble]] = tuple,
-        gather_seconds: float = GATHER_SECONDS,
+        waits: AlertWaits = USUAL,
         book: Callable[[], BookView | None] | None = None,
         has_hub: bool = False,
         leads: Callable[[], bool] | None = None,
+        clock: Callable[[], tuple[float, float]] = clocks,
     ) -> None:
         """`self_checks` returns problems of andon itself, `book` the state of the lease book. With
         `has_hub` a hub notifies people while it answers. `leads` is for the alerts of a fleet:
         whether this hub is the one that notifies people; its own parts are judged elsewhere."""
         self.rulebook = rulebook
+        self._waits, self._clock = waits, clock
         self._offset, self._boot = offset, boot
         self._self_checks, self._book, self._leads = self_checks, book, leads
         self._duty = Duty(time.monotonic()) if has_hub else None
@@ -102,10 +100,10 @@ class Watcher:
         self._listeners: Listeners[[tuple[Alert, ...]]] = Listeners(
             FailureLog("andon.watcher", "a listener failed; the others continue")
         )
-        self._writer = AlertWriter(open_store)
+        self._writer = AlertWriter(open_store, waits)
         self._workers = {
             notifier.name: NotifierWorker(
-                notifier, self._work, self._settle, self._delivered, gather_seconds
+                notifier, self._work, self._settle, self._delivered, waits
             )
             for notifier, _ in notifiers
         }
@@ -117,9 +115,9 @@ class Watcher:
             FailureLog(
                 "andon.watcher", "evaluating alerts failed; continuing with the next sample"
             ),
-            idle_seconds=lambda: TURN_SECONDS,
+            idle_seconds=lambda: waits.turn,
             idle=self._turn,
-            begin=lambda: self._restore(self._writer.opened(OPENING_SECONDS)),
+            begin=lambda: self._restore(self._writer.opened(waits.opening)),
         )
         self._follower.start()
 
@@ -272,14 +270,14 @@ class Watcher:
             self._outbox = box
         for worker in self._workers.values():
             worker.wake()
-        return self._writer.settle(COMMIT_SECONDS)
+        return self._writer.settle(self._waits.commit)
 
     def close(self) -> None:
         """Stop; current messages get a moment to finish, and pending ones are saved."""
-        self._follower.close(LEAVING_SECONDS)
+        self._follower.close(self._waits.leaving)
         for worker in self._workers.values():
             worker.end()
-        end = time.monotonic() + LEAVING_SECONDS
+        end = time.monotonic() + self._waits.leaving
         for worker in self._workers.values():
             worker.join(end - time.monotonic())
         self._save()
@@ -313,7 +311,7 @@ class Watcher:
 
     @property
     def _silent_seconds(self) -> float:
-        return max(SILENT_SECONDS, 5 * self._follower.session.interval_seconds)
+        return max(self._waits.silent, 5 * self._follower.session.interval_seconds)
 
     def _without_readings(self) -> Snapshot | None:
         """Returns the last snapshot without readings: the sampler delivers nothing, so nothing
@@ -352,7 +350,7 @@ class Watcher:
     ) -> StepResult:
         """Decides, stores the state, and publishes changed alerts that `is_published` allows."""
         with self._lock:
-            moment = Moment(*clocks())
+            moment = Moment(*self._clock())
             outcome = decide(self._state, moment)
             news = tuple(self._outbox.shown(one) for one in outcome.changed if is_published(one))
             self._state = outcome.state
@@ -404,7 +402,7 @@ class Watcher:
             informed = {str(a): tuple(names) for a, names in saved.state["informed"].items()}
             accepted = _accepted(saved.state.get("accepted", {}))
             elsewhere = tuple(map(alert_from_json, saved.state.get("elsewhere", ())))
-            state = alerting.restore(saved.state["alerting"], Moment(*clocks()), self._boot)
+            state = alerting.restore(saved.state["alerting"], Moment(*self._clock()), self._boot)
         except (AndonError, KeyError, TypeError, AttributeError, ValueError) as exc:
             log.warning("the stored alerts are discarded: %s", exc)
         with self._lock:
@@ -448,7 +446,7 @@ class Watcher:
         return NotifierWork(sent, firing, due)
 
     def _settle(self) -> None:
-        self._writer.settle(COMMIT_SECONDS)
+        self._writer.settle(self._waits.commit)
 
     def _delivered(self, deliveries: Sequence[Delivery]) -> None:
         with self._lock:

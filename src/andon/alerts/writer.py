@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from andon.alerts.rules.outbox import Delivery, SavedAlerts
+from andon.alerts.waits import USUAL, AlertWaits
 from andon.errors import AndonError, Unavailable
 from andon.failures.log import FailureLog
 from andon.failures.retrying import Retrying, RetryTexts
@@ -21,8 +22,6 @@ log = logging.getLogger("andon.alert_writer")
 
 MOST_CHANGED = 2000
 PRUNE_SECONDS = 3600.0
-LEAVING_SECONDS = 2.0
-STUCK_SECONDS = 10.0
 TEXTS = RetryTexts(
     lambda reason: f"the alerts are kept in memory only: {reason}",
     lambda _lasted: "the alerts are written to disk again",
@@ -41,8 +40,8 @@ class AlertPage(Struct, frozen=True):
 class AlertWriter:
     """Writes the latest page as soon as the store accepts it, without blocking the caller."""
 
-    def __init__(self, open_store: Callable[[], AlertStore]) -> None:
-        self._open_store = open_store
+    def __init__(self, open_store: Callable[[], AlertStore], waits: AlertWaits = USUAL) -> None:
+        self._open_store, self._waits = open_store, waits
         self._store: AlertStore | None = None
         self._saved: SavedAlerts | None = None
         self._opened = False
@@ -51,7 +50,7 @@ class AlertWriter:
         self._unexpected = FailureLog(
             "andon.alert_writer", "the alerts could not be written; retrying"
         )
-        self._retrying = Retrying(log.warning, TEXTS, self._translated)
+        self._retrying = Retrying(log.warning, TEXTS, self._translated, waits.back_off)
         self._pruned = time.monotonic()
         self._dropped = 0
         self._ended = False
@@ -103,7 +102,8 @@ class AlertWriter:
     @property
     def trouble(self) -> tuple[AndonError, float] | None:
         """Why nothing can be written, and since when."""
-        failures, seconds = self._retrying.failures, self._retrying.stuck_seconds(STUCK_SECONDS)
+        failures = self._retrying.failures
+        seconds = self._retrying.stuck_seconds(self._waits.stuck_store)
         if failures.trouble is not None and failures.since is not None:
             return failures.trouble, failures.since
         if seconds is None:
@@ -123,7 +123,7 @@ class AlertWriter:
         with self._changed:
             self._ended = True
             self._changed.notify_all()
-        self._thread.join(LEAVING_SECONDS)
+        self._thread.join(self._waits.leaving)
         store, self._store = self._store, None
         if store is not None and not self._thread.is_alive():
             with suppress(AndonError):

@@ -24,8 +24,8 @@ from andon.jobs.rules.server_trial import ServerTrial
 from andon.leases.own import own_leases
 from andon.model.device import Device, Snapshot
 from andon.model.execution import UNLEASED, ContainerOptions
-from andon.node.calls import FAILURES, CallLimits, SentRequest, Target, call
-from andon.node.server import plain_words
+from andon.node.calls import CallLimits, SentRequest, Target, call
+from andon.node.connection import FAILURES, plain_words
 from andon.runs.rules.sampled import run_devices
 from andon.units import human_seconds
 from andon.work.containers.rules.options import options_to_json

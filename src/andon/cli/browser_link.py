@@ -1,19 +1,21 @@
 """How `andon open` gets a one-time link: with the token, or as a user of this machine."""
 
+from collections.abc import Set
+
 from msgspec import Struct
 
 from andon.errors import AndonError, Denied, Unavailable
 from andon.host.processes.kin import user_name
 from andon.host.state import server_file
 from andon.host.state.node_folder import node_path
-from andon.node.calls import FAILURES, Target, Token, Trust, names_of, users_at
+from andon.node.calls import Target, Token, Trust, names_of, users_at
+from andon.node.connection import FAILURES, plain_words
 from andon.node.server import (
     LIMITS,
     PASS_TOKEN,
     Notify,
     Server,
     base_url,
-    plain_words,
     reach_hint,
     token_for,
     warn_of_clear_text,
@@ -106,7 +108,7 @@ def _as_user(place: str, no_token: AndonError | None) -> SignInLink:
     try:
         found, uid = request_code(place, LIMITS)
     except NoLocalSignIn as exc:
-        raise no_token or _dead_end(place) from exc
+        raise no_token or dead_end(place, users_at(place, PROBE_SECONDS)) from exc
     except FAILURES as exc:
         raise Unavailable(
             f"{place} cannot be reached: {plain_words(exc)}",
@@ -115,9 +117,9 @@ def _as_user(place: str, no_token: AndonError | None) -> SignInLink:
     return SignInLink(found.url, found.code, found.user, user_name(uid))
 
 
-def _dead_end(place: str) -> AndonError:
-    """Returns the error for a server that signs nobody in from here; it says whom to ask."""
-    users = users_at(place, PROBE_SECONDS)
+def dead_end(place: str, users: Set[int] | None) -> AndonError:
+    """Returns the error for a server of these users that signs nobody in from here; it says whom
+    to ask."""
     if users:
         return Denied(
             f"you cannot sign in to {place} as yourself",

@@ -20,15 +20,15 @@ MOST_BYTES = 4 << 20
 PIECE_BYTES = 1 << 16
 COMPARED = (PORT_VARIABLE, "ANDON_LEASE_DIR")
 """Variables of ours with which the server can draw; any other may be a setting."""
-MACHINE_IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
+MACHINE_IDS = ("etc/machine-id", "var/lib/dbus/machine-id")
 ID_BYTES, KEY_LETTERS, HEX = 32, 12, b"0123456789abcdef"
 
 
-def print_drawn(bare: bool) -> int | None:
+def print_drawn(bare: bool, timeout_seconds: float = TIMEOUT_SECONDS) -> int | None:
     """Prints the table for `andon` (`bare`) or `andon status`; returns the exit code, or None if
     nothing was printed."""
     try:
-        drawn = _drawn(bare) if _is_plain() else None
+        drawn = _drawn(bare, timeout_seconds) if _is_plain() else None
     except (OSError, ValueError):
         return None
     if drawn is None:
@@ -64,9 +64,9 @@ def _is_plain() -> bool:
     return own.startswith("/") and not any(os.access(path, os.F_OK) for path in files)
 
 
-def _drawn(bare: bool) -> tuple[int, str] | None:
+def _drawn(bare: bool, timeout_seconds: float) -> tuple[int, str] | None:
     """Returns exit code and table by the first server that answers and is trusted."""
-    deadline = time.monotonic() + TIMEOUT_SECONDS
+    deadline = time.monotonic() + timeout_seconds
     with open("/proc/net/unix", "rb") as file:  # noqa: PTH123 - without pathlib
         table = file.read(MOST_BYTES)
     here = surroundings(code_stamp())
@@ -129,11 +129,11 @@ def _home(below: str) -> str:
     return f"{home}/{below}" if home else ""
 
 
-def _node_key() -> str:
+def _node_key(root: str = "/") -> str:
     """Returns the name of this machine's folder, as `machine_id.node_key` does."""
-    for path in MACHINE_IDS:
+    for name in MACHINE_IDS:
         try:
-            with open(path, "rb") as file:  # noqa: PTH123
+            with open(f"{root}{name}", "rb") as file:  # noqa: PTH123
                 found = file.read(MOST_BYTES).strip()
         except FileNotFoundError:
             continue

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,9 +19,12 @@ from andon.cli.catalogue import (
     MEANT,
     SHORT_FORMS,
 )
-from andon.cli.options import chosen, shared
-from andon.cli.terminal import INTERRUPTED, guarded, reopen_closed, report, write
+from andon.cli.options import shared
+from andon.cli.terminal import INTERRUPTED, Choices, guarded, reopen_closed, report, write
 from andon.errors import AndonError, Invalid
+
+if TYPE_CHECKING:
+    from andon.node.port import Node
 
 BARE = "status"  # what `andon` without a command is
 HELP = "help"
@@ -132,15 +136,16 @@ def cli() -> None:
     """
 
 
-def run(args: Sequence[str]) -> int:
-    """Run the command line; returns the exit code."""
+def run(args: Sequence[str], node: "Node | None" = None) -> int:
+    """Run the command line; returns the exit code. It asks this node, if one is given, whatever its
+    options say."""
     reopen_closed()
-    return guarded(lambda: _parsed(args))
+    return guarded(lambda: _parsed(args, Choices(node=node)))
 
 
-def _parsed(args: Sequence[str]) -> int:
+def _parsed(args: Sequence[str], choices: Choices) -> int:
     try:
-        return _called(args)
+        return _called(args, choices)
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except click.ClickException as mistake:
@@ -150,15 +155,15 @@ def _parsed(args: Sequence[str]) -> int:
         return INTERRUPTED
 
 
-def _called(args: Sequence[str]) -> int:
+def _called(args: Sequence[str], choices: Choices) -> int:
     if COMPLETE in os.environ:
         from click.shell_completion import shell_complete
 
         return shell_complete(cli, {}, "andon", COMPLETE, os.environ[COMPLETE])
     words = named(args)
-    with cli.make_context("andon", words) as context:
-        chosen(context).words = tuple(args)
-        chosen(context).bare = bool(words) and words[0] == BARE and len(words) > len(args)
+    choices.words = tuple(args)
+    choices.bare = bool(words) and words[0] == BARE and len(words) > len(args)
+    with cli.make_context("andon", words, obj=choices) as context:
         result = cli.invoke(context)
     return result if isinstance(result, int) else 0
 

@@ -33,13 +33,8 @@ class LineFile:
         """Check that the file can be opened and has the same columns."""
         try:
             self._open()
-        except FileNotFoundError as exc:
-            hint = f"mkdir -p {self.path.parent}"
-            raise Unavailable(f"{self.path}: its directory does not exist", hint=hint) from exc
-        except PermissionError as exc:
-            raise Denied(f"{self.path}: no permission to write") from exc
         except OSError as exc:
-            raise Unavailable(f"{self.path}: {exc.strerror}") from exc
+            raise refusal(self.path, exc) from exc
 
     def append(self, line: str) -> None:
         """Write one line, which ends in a newline; never raises for a disk error."""
@@ -131,6 +126,16 @@ class LineFile:
         if self._unreported:
             self._notice(f"{self.path}: writing again; {self._unreported} lines are missing")
             self._unreported = 0
+
+
+def refusal(path: Path, error: OSError) -> AndonError:
+    """Returns why the file cannot be opened."""
+    if isinstance(error, FileNotFoundError):
+        hint = f"mkdir -p {path.parent}"
+        return Unavailable(f"{path}: its directory does not exist", hint=hint)
+    if isinstance(error, PermissionError):
+        return Denied(f"{path}: no permission to write")
+    return Unavailable(f"{path}: {error.strerror}")
 
 
 def _read_at(fd: int, place: int, count: int) -> bytes:

@@ -17,7 +17,8 @@ IDLE_SPAN_SECONDS: Final = 86_400.0
 """How far back a GPU's last work is looked for."""
 MOST_DETAILED: Final = 20
 """Nodes and devices that are asked about one by one."""
-POINTS: Final = 96
+POINTS: Final = 288
+"""Of that span: five minutes each, by which the time may be wrong."""
 
 
 def hub_of(url: str) -> Server | None:

@@ -45,7 +45,7 @@ class ExportQueue:
     """The requests that wait: on disk, and a few in memory while the disk is full. They are taken
     in the order in which they were added."""
 
-    def __init__(self, folder: Path, report: Callable[[str], None]) -> None:
+    def __init__(self, folder: Path, report: Callable[[str], None], back_off: BackOff) -> None:
         self._folder = folder
         self._spool: Spool | None = None
         self._memory: deque[bytes] = deque()
@@ -54,7 +54,7 @@ class ExportQueue:
             lambda reason: f"{reason}; {MOST_IN_MEMORY} requests at most wait in memory",
             lambda lasted: f"its queue can be written again, after {lasted}",
         )
-        self._writing = Retrying(report, texts)
+        self._writing = Retrying(report, texts, back_off=back_off)
         self._writing.attempt(self._opened)
 
     @property
@@ -114,11 +114,12 @@ class Export:
         pack: Pack,
         receiver: Receiver,
         folder: Path,
+        back_off: BackOff = AGAIN,
     ) -> None:
         self.settings = settings
         self._session, self._render, self._pack = session, render, pack
         self._receiver = receiver
-        self._queue = ExportQueue(folder, self._report)
+        self._queue = ExportQueue(folder, self._report, replace(back_off, at_once=1))
         self._sent = self._refused = self._failures = 0
         self._last_sent: float | None = None
         self._last_refusal: str | None = None
@@ -127,7 +128,7 @@ class Export:
             lambda reason: f"{settings.place}: {reason}",
             lambda lasted: f"{settings.place} accepts again, after {lasted}",
         )
-        self._sending = Retrying(self._report, texts, back_off=AGAIN)
+        self._sending = Retrying(self._report, texts, back_off=back_off)
         self._unexpected = FailureLog("andon.export", f"export {settings.name} failed; continuing")
         self._added, self._ended = threading.Event(), threading.Event()
         self._threads = [

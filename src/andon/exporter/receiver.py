@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 from andon.errors import Denied, Unavailable
 from andon.exporter.rules.answers import SendResult, SendVerdict, judge
 from andon.host.files import expanded, read_regular
-from andon.node.calls import FAILURES, TimedConnection
-from andon.node.server import plain_words
+from andon.node.connection import FAILURES, TimedConnection, plain_words
 from andon.settings.exports import ExportSettings, SecretSource
 from andon.version import __version__
 

@@ -118,10 +118,19 @@ class MetricsServer(TCPServer):
     request_queue_size = 64
     allow_reuse_address = True
 
-    def __init__(self, host: str, port: int, text: Text, dropped: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        text: Text,
+        dropped: Callable[[], int],
+        deadline_seconds: float = DEADLINE_SECONDS,
+        poll_seconds: float = POLL_SECONDS,
+    ) -> None:
         self.local_only = is_loopback(host)
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.text, self._dropped = text, dropped
+        self._deadline_seconds, self._poll_seconds = deadline_seconds, poll_seconds
         self._counting = threading.Lock()
         self._scrapes = self._failures = 0
         self._seconds = 0.0
@@ -146,7 +155,7 @@ class MetricsServer(TCPServer):
 
     def start(self) -> None:
         self._thread = threading.Thread(
-            target=self.serve_forever, args=(POLL_SECONDS,), name="metrics", daemon=True
+            target=self.serve_forever, args=(self._poll_seconds,), name="metrics", daemon=True
         )
         self._thread.start()
 
@@ -196,7 +205,7 @@ class MetricsServer(TCPServer):
 
     def service_actions(self) -> None:
         """Closes overdue connections after every poll, also of clients that trickle bytes."""
-        late = time.monotonic() - DEADLINE_SECONDS
+        late = time.monotonic() - self._deadline_seconds
         for connection in self._connections():
             if self._open.get(connection, late) < late:
                 self._give_up(connection)

@@ -6,8 +6,9 @@ from urllib.parse import urlsplit
 from andon.access.gate import is_loopback
 from andon.errors import AndonError, Denied, Invalid, Unavailable
 from andon.model.wire import Json, loads
-from andon.node.calls import FAILURES, CallLimits, TimedConnection
-from andon.node.server import base_url, plain_words, reach_hint
+from andon.node.calls import CallLimits
+from andon.node.connection import FAILURES, TimedConnection, plain_words
+from andon.node.server import base_url, reach_hint
 
 LIMITS = CallLimits(timeout_seconds=10.0, most_bytes=1 << 16)
 HEARTBEAT, PAST = "/api/heartbeat", "/api/past"

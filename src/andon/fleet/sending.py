@@ -54,12 +54,13 @@ class PastSender:
         alerts: "Callable[[Query], Sequence[Alert]]",
         clock: Callable[[], float] = time.time,
         runs: "Callable[[], Sequence[RunRow]]" = tuple,
+        most_bytes: int = MOST_BYTES,
     ) -> None:
         """`runs` returns this node's latest runs."""
         self._file, self._store, self._alerts, self._clock = (
             folder / MARKS_FILE, store, alerts, clock,
         )  # fmt: skip
-        self._runs = runs
+        self._runs, self._most_bytes = runs, most_bytes
         self._marks = read_marks(folder)
         self._due = 0.0
 
@@ -104,7 +105,7 @@ class PastSender:
         for tier, since in due_windows(held.extents, held.unpacked, sent, MOST_WINDOWS):
             blocks += store.blocks(tier, since)
             windows.append((tier, since))
-            if sum(len(one[-1]) for one in blocks) > MOST_BYTES:
+            if sum(len(one[-1]) for one in blocks) > self._most_bytes:
                 break
         after = max(self._marks.at - OVERLAP_SECONDS, now - DAY_SECONDS)
         alerts = [one for one in self._alerts(Query(after, limit=200)) if one.fired is not None]

@@ -76,12 +76,15 @@ class Uplink:
         on_sent: Callable[[Digest], None] = lambda _: None,
         on_drained: Callable[[bool], None] = lambda _: None,
         afterwards: Callable[[HubLink, float], None] = lambda link, offset: None,
+        every_seconds: float = EVERY_SECONDS,
+        back_off: BackOff = BACK_OFF,
     ) -> None:
         """`on_sent` is called for each heartbeat that was acknowledged, `on_drained` when the hub
         marks this node or ends that, `afterwards` to send what is not urgent; it gets how much the
         hub's clock is ahead."""
         self._session, self._link, self._sources, self._machine = session, link, sources, machine
         self._on_sent, self._on_drained, self._afterwards = on_sent, on_drained, afterwards
+        self._every_seconds = every_seconds
         self._number, self._run_id = 0, secrets.token_hex(8)
         self._latest: Snapshot | None = None
         self._new: deque[Snapshot] = deque(maxlen=MOST_TICKS)
@@ -90,7 +93,7 @@ class Uplink:
         self._clock: str | None = None
         self._over = threading.Event()
         self._failures = FailureLog("andon.uplink", "reporting to the hub failed; it goes on")
-        self._retrying = Retrying(log.warning, TEXTS, self._translated, BACK_OFF)
+        self._retrying = Retrying(log.warning, TEXTS, self._translated, back_off)
         session.on_close(self._over.set)
         self._thread = threading.Thread(target=self._run, name="uplink", daemon=True)
         self._thread.start()
@@ -123,10 +126,10 @@ class Uplink:
                 continue
             if self._retrying.attempt(self._beat) is None:
                 self._retrying.succeeded()
-                due = max(due + EVERY_SECONDS, time.monotonic())
+                due = max(due + self._every_seconds, time.monotonic())
             else:
                 spread = random.uniform(0.8, 1.2)  # noqa: S311
-                late = max(self._retrying.due - time.monotonic(), EVERY_SECONDS)
+                late = max(self._retrying.due - time.monotonic(), self._every_seconds)
                 due = time.monotonic() + spread * late
 
     def _beat(self) -> None:

@@ -9,7 +9,8 @@ from functools import partial
 
 from andon.errors import AndonError, Unavailable
 from andon.failures.log import FailureLog
-from andon.failures.retrying import Retrying, RetryTexts
+from andon.failures.retrying import USUAL, Retrying, RetryTexts
+from andon.failures.rules.backoff import BackOff
 from andon.history.rules.backlog import SIZE_SECONDS, UPKEEP_SECONDS, Backlog, RecorderHealth
 from andon.history.rules.intervals import OpenIntervals
 from andon.history.rules.series import facts_of, tick_of
@@ -72,6 +73,7 @@ class Recorder:
         subscription: Subscription,
         flush_seconds: float = 5.0,
         retention: Retention | None = None,
+        back_off: BackOff = USUAL,
     ) -> None:
         self._open_store, self._flush_seconds = open_store, flush_seconds
         self._retention = retention or Retention()
@@ -82,7 +84,7 @@ class Recorder:
         self._kept = time.monotonic()
         self._size: tuple[float, int | None] = (float("-inf"), None)
         self._unexpected = FailureLog("andon.recorder", "recording failed; retrying")
-        self._retrying = Retrying(log.warning, TEXTS, self._translated)
+        self._retrying = Retrying(log.warning, TEXTS, self._translated, back_off)
         self._follower = Follower(
             subscription,
             lambda snapshot: self._retrying.attempt(partial(self._take, snapshot)),

@@ -14,6 +14,11 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+try:
+    import _datetime
+except ImportError:
+    _datetime = None  # type: ignore[assignment]
+
 _PARTS = ("inspect", "msgpack", "toml", "yaml")
 _SCHEMAS = "msgspec._json_schema"  # two functions of msgspec.json are defined there
 _SCHEMA_NAMES = ("schema", "schema_components")
@@ -63,6 +68,8 @@ def _find_later(module: ModuleType, places: Mapping[str, str]) -> None:
 def _import_msgspec() -> None:
     wanted: dict[str, Contents] = {f"msgspec.{part}": {} for part in _PARTS}
     wanted |= {_SCHEMAS: dict.fromkeys(_SCHEMA_NAMES), "typing_extensions": None}
+    if _datetime is not None:  # written twice, until Python 3.13 imports only one of them
+        wanted["datetime"] = vars(_datetime)
     if sys.platform == "linux":  # its module uuid asks for nothing else
         wanted["platform"] = {"system": lambda: os.uname().sysname}
     with stand_ins(wanted):

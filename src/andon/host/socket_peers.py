@@ -79,16 +79,16 @@ def connect(name: str, timeout_seconds: float, own_name: str = "") -> "socket":
     return connection
 
 
-def peer_uid(connection: "socket") -> int | None:
+def peer_uid(connection: "socket", overflow: str = OVERFLOW) -> int | None:
     """The uid; None for one that this user namespace does not know: many share that number."""
     found = connection.getsockopt(SOL_SOCKET, SO_PEERCRED, 3 * _INT_BYTES)  # pid, uid, gid
     uid = int.from_bytes(found[_INT_BYTES : 2 * _INT_BYTES], sys.byteorder, signed=True)
-    return None if uid < 0 or uid == _overflow_uid() else uid
+    return None if uid < 0 or uid == _overflow_uid(overflow) else uid
 
 
-def _overflow_uid() -> int:
+def _overflow_uid(path: str) -> int:
     try:
-        with open(OVERFLOW, "rb") as file:  # noqa: PTH123 - no codec is loaded for it
+        with open(path, "rb") as file:  # noqa: PTH123 - no codec is loaded for it
             return int(file.read())
     except (OSError, ValueError):
         return 65534

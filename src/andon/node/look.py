@@ -41,14 +41,16 @@ class Look(msgspec.Struct, frozen=True):
     code: str = ""
 
 
-def server_look(name: str | None, root: Path, commands: bool) -> ServerSnapshot | None:
+def server_look(
+    name: str | None, root: Path, commands: bool, timeout_seconds: float = TIMEOUT_SECONDS
+) -> ServerSnapshot | None:
     """Returns the snapshot of this user's own server, else of the system's; None if neither has
     one of this machine. On a machine without GPUs it may be one of simulated devices."""
     from andon.host.socket_peers import code_stamp
     from andon.model import wire_in
     from andon.node.latest_snapshot import as_seen_here, is_here, is_simulated_here
 
-    for body in _answers(time.monotonic() + TIMEOUT_SECONDS):
+    for body in _answers(time.monotonic() + timeout_seconds):
         try:
             look = msgspec.json.decode(body, type=prepared(Look))
             same = look.code != "" and look.code == code_stamp()

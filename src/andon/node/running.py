@@ -19,12 +19,12 @@ _silent: dict[str, float] = {}
 """The servers of this machine that did not answer in time, and until when they are not asked."""
 
 
-def running_server(token_file: str | None) -> Server | None:
+def running_server(token_file: str | None, limits: CallLimits = LOOK_LIMITS) -> Server | None:
     own = own_server()
-    if own is not None and _answers(own, Unavailable, Denied):
+    if own is not None and _answers(own, limits, Unavailable, Denied):
         return own
     system = service(usual_url(), token_file)
-    return system if _answers(system, Unavailable) and not _is_demo(system) else None
+    return system if _answers(system, limits, Unavailable) and not _is_demo(system) else None
 
 
 def silent_server() -> str | None:
@@ -37,16 +37,16 @@ def _is_demo(server: Server) -> bool:
     return bool(server.within(LOOK_LIMITS).get("/api/features").get("demo"))
 
 
-def _answers(server: Server, *absent: type[AndonError]) -> bool:
+def _answers(server: Server, limits: CallLimits, *absent: type[AndonError]) -> bool:
     """Whether the server answers in time and is genuine; an unproven one does not count."""
     began = time.monotonic()
     if began < _silent.get(server.url, 0.0):
         return False
     try:
-        server.within(LOOK_LIMITS).get("/api/alerts?limit=1")
+        server.within(limits).get("/api/alerts?limit=1")
     except absent:
         now = time.monotonic()
-        if now - began >= LOOK_LIMITS.timeout_seconds:
+        if now - began >= limits.timeout_seconds:
             _silent[server.url] = now + SILENT_SECONDS
         return False
     _silent.pop(server.url, None)

@@ -15,7 +15,6 @@ from andon.host.state.node_folder import node_path
 from andon.host.state.user_folder import own_token, read_token, state_folder
 from andon.model import wire
 from andon.node.calls import (
-    FAILURES,
     Answer,
     CallLimits,
     SentRequest,
@@ -24,6 +23,7 @@ from andon.node.calls import (
     Trust,
     call,
 )
+from andon.node.connection import FAILURES, plain_words
 from andon.settings.table import USUAL_PORT
 from andon.version import __version__
 
@@ -172,16 +172,6 @@ class Server:
     def _stranger(self) -> AndonError:
         hint = "use the URL that andon serve prints"
         return Unavailable(f"{self.url} is not an andon server", hint=hint)
-
-
-def plain_words(exc: BaseException) -> str:
-    """Returns `Connection refused` and not `[Errno 111] Connection refused`."""
-    if certificate := getattr(exc, "verify_message", ""):
-        return f"its certificate is refused: {certificate}"
-    if isinstance(exc, TimeoutError):
-        return "it did not answer in time"
-    plain = isinstance(exc, OSError) and type(exc).__module__ == "builtins" and exc.strerror
-    return str(plain or str(exc) or type(exc).__name__)
 
 
 def reach_hint(exc: BaseException) -> str:

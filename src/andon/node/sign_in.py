@@ -31,15 +31,14 @@ from andon.host.port_listeners import SYSTEM_UIDS, listeners
 from andon.host.processes.kin import user_name
 from andon.host.socket_peers import connect, is_known, peer_uid
 from andon.node.calls import (
-    FAILURES,
     Answer,
     CallLimits,
     SentRequest,
     Target,
     call_and_peer,
     call_as,
-    left,
 )
+from andon.node.connection import FAILURES, left
 
 if TYPE_CHECKING:
     import _socket

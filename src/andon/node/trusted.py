@@ -24,7 +24,8 @@ def ask_trusted(
 
     `signs_in`: signs in as this user if the system's server answers only known users.
     """
-    from andon.node.calls import FAILURES, SentRequest, Trust, call
+    from andon.node.calls import SentRequest, Trust, call
+    from andon.node.connection import FAILURES
     from andon.node.sign_in import open_session
 
     asked = SentRequest("GET", path)

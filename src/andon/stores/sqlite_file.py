@@ -80,7 +80,7 @@ def connect(path: Path, readonly: bool = False) -> sqlite3.Connection:
     connection = _opened(f"{path.absolute().as_uri()}?mode=rw")
     try:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # before the first page is written
-        if needs_rollback_journal(path):
+        if needs_rollback_journal(path, file_systems.read_mounts()):
             _use_rollback_journal(connection)
         else:
             _use_write_ahead_log(connection)
@@ -119,9 +119,8 @@ def untouched(path: Path) -> sqlite3.Connection:
     return _opened(f"{path.absolute().as_uri()}?mode=ro&immutable=1")
 
 
-def needs_rollback_journal(path: Path) -> bool:
+def needs_rollback_journal(path: Path, mounts: str) -> bool:
     """Whether the file is on a network: a write-ahead log needs memory that all users share."""
-    mounts = file_systems.read_mounts()
     return file_systems.network_system(path.parent.resolve(), mounts) is not None
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from andon.access.quotas import MOST, RESERVED_FILES, places_for
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
 from andon.model.device import Snapshot
-from andon.node.calls import fingerprint
+from andon.node.connection import fingerprint
 from andon.web.transport.headers import App
 
 # The limit on open files; the soft limit is often far below the hard limit.

@@ -242,6 +242,7 @@ socket.create_connection(('127.0.0.1', $1)).close()" 2>/dev/null; }
     assert "no andon server is running here" in found["away"]
     assert "andon serve" in found["away"]
     assert "is run by mallory (uid 1666), and you did not name it" in found["unnamed"]
+    assert "hint: if you trust it: andon open --url http://127.0.0.1:" in found["unnamed"]
 
 
 def test_with_a_users_server_others_are_sent_to_the_terminal_and_root_may_do_all() -> None:

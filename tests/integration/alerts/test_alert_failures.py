@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from andon.alerts.rules.past import Query
 from andon.model.alert import NoticeKind
 from andon.model.device import State
@@ -30,11 +28,9 @@ def kept(path: Path) -> list[str]:
     return found
 
 
-def test_on_a_full_disk_people_are_told_and_it_is_written_once_there_is_room(
-    disk: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_on_a_full_disk_people_are_told_and_it_is_written_once_there_is_room(disk: Path) -> None:
     phone = Heard()
-    playing = Playing(monkeypatch, phone, ledger=opening(disk / "history.db"))
+    playing = Playing(phone, ledger=opening(disk / "history.db"))
     playing.tick(State.OK, ticks=2)
     fill(disk / "filler")
     playing.lose()
@@ -46,9 +42,9 @@ def test_on_a_full_disk_people_are_told_and_it_is_written_once_there_is_room(
     assert kept(disk / "history.db") == ["device_lost"]
 
 
-def test_on_a_disk_that_turned_read_only_too(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_disk_that_turned_read_only_too(disk: Path) -> None:
     phone = Heard()
-    playing = Playing(monkeypatch, phone, ledger=opening(disk / "history.db"))
+    playing = Playing(phone, ledger=opening(disk / "history.db"))
     playing.lose()
     wait_for(lambda: phone.kinds() == [FIRING])
     playing.watcher.close()
@@ -63,12 +59,10 @@ def test_on_a_disk_that_turned_read_only_too(disk: Path, monkeypatch: pytest.Mon
     playing.watcher.close()
 
 
-def test_a_file_that_is_deleted_is_begun_anew_with_all_that_is_known(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_is_deleted_is_begun_anew_with_all_that_is_known(tmp_path: Path) -> None:
     path, broken, phone = tmp_path / "history.db", Heard("broken"), Heard()
     broken.broken = True
-    playing = Playing(monkeypatch, broken, phone, ledger=opening(path))
+    playing = Playing(broken, phone, ledger=opening(path))
     playing.lose()
     wait_for(lambda: phone.kinds() == [FIRING])
     for part in tmp_path.glob("history.db*"):

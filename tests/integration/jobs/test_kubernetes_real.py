@@ -162,5 +162,16 @@ def test_the_session_of_a_person(admin: Administrator, tmp_path: Path) -> None:
     wait_until(lambda: "no node has 8 free GPUs" in person.andon("why", waits).stdout, "its reason")
     person.andon("cancel", waits)
     assert "cancelled" in person.andon("jobs").stdout
+    served = person.andon("submit", *there, "--kind", "deployment", "--", "sleep", "999")
+    name = served.stdout.strip()
+
+    def state() -> str:
+        rows = json.loads(person.andon("jobs", "--json").stdout)["jobs"]
+        return "".join(one["state"] for one in rows if one["label"] == name)
+
+    assert state() in ("waiting", "running")
+    wait_until(lambda: state() == "running", "its pod")
+    person.andon("cancel", name)
+    wait_until(lambda: state() in ("", "cancelled"), "its end")
     code = person.andon("run", *there, "--", "sh", "-c", "echo here; exit 3", code=3)
     assert code.stdout == "here\n"

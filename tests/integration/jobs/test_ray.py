@@ -230,6 +230,13 @@ def test_the_commands_work_on_it(ray: StandInRay, tmp_path: Path) -> None:
     listed = typed("jobs", "--all")
     assert "ray:andon-" in listed.stdout
     assert "failed" in listed.stdout
+    ray.gpus_busy = {"7c4e62bb": 80.0, "d36ad525": 1.0}
+    dry = typed("submit", "--on", "ray", "--gpus", "4", "--dry-run", "--", "true")
+    assert dry.stdout.startswith("POST /api/jobs/\n"), dry.stderr
+    assert '"node:192.0.2.3"' not in dry.stdout, "the job of a moment ago may be there"
+    assert len(ray.jobs) == 1
+    sent = typed("submit", "--on", "ray", "--gpus", "2", "--", "true")
+    assert "it is for n2, whose GPUs are free and idle" in sent.stderr
 
 
 def _until(is_so: Callable[[], bool]) -> None:

@@ -1,9 +1,8 @@
 """Sessions: whose they are, how many there may be, and what a restart keeps of them."""
 
-import errno
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -17,10 +16,9 @@ from andon.access.saved_sessions import (
     sessions_key,
 )
 from andon.host.processes.kin import user_name
-from andon.web.transport import keys as keys_module
 from andon.web.transport.keys import KEPT, KEPT_EACH, SESSION_SECONDS, Keys
 from andon.web.transport.session_file import NAME, SessionFile
-from tests.support.replaced import fails
+from tests.support.limits import no_file_beyond
 
 TOKEN = "t" * 43
 KEY = sessions_key(TOKEN)
@@ -28,11 +26,11 @@ DORA, ERIK = Identity(Role.USER, 1234, "dora"), Identity(Role.USER, 1235, "erik"
 PEOPLE = {1234: "dora", 1235: "erik", 0: "root"}
 
 
-@pytest.fixture(autouse=True)
-def accounts(monkeypatch: pytest.MonkeyPatch) -> dict[int, str]:
-    known = {**PEOPLE, os.getuid(): user_name(os.getuid())}
-    monkeypatch.setattr(keys_module, "account_name", known.get)
-    return known
+def opened(
+    folder: Path, token: str = TOKEN, now: float = 1e9, people: Mapping[int, str] = PEOPLE
+) -> Keys:
+    known = {**people, os.getuid(): user_name(os.getuid())}
+    return Keys(token, wall=lambda: now, file=SessionFile(folder, token), name_of=known.get)
 
 
 def signed_in(keys: Keys, who: Identity) -> str:
@@ -41,17 +39,22 @@ def signed_in(keys: Keys, who: Identity) -> str:
     return secret
 
 
-def restarted(folder: Path, keys: Keys, token: str = TOKEN, later: float = 0.0) -> Keys:
+def restarted(
+    folder: Path,
+    keys: Keys,
+    token: str = TOKEN,
+    later: float = 0.0,
+    people: Mapping[int, str] = PEOPLE,
+) -> Keys:
     """A new server on the same folder."""
     assert keys._file is not None
     keys._file.close()
-    now = keys._wall() + later
-    return Keys(token, wall=lambda: now, file=SessionFile(folder, token))
+    return opened(folder, token, keys._wall() + later, people)
 
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Keys:
-    return Keys(TOKEN, wall=lambda: 1e9, file=SessionFile(tmp_path, TOKEN))
+    return opened(tmp_path)
 
 
 def test_a_session_is_its_persons(kept: Keys) -> None:
@@ -95,14 +98,10 @@ def test_a_new_token_ends_the_sessions(tmp_path: Path, kept: Keys) -> None:
     assert restarted(tmp_path, kept, token="u" * 43).grade(dora) is ShownKey.WRONG
 
 
-def test_a_uid_that_another_person_has_now_has_no_session(
-    tmp_path: Path, kept: Keys, accounts: dict[int, str]
-) -> None:
+def test_a_uid_that_another_person_has_now_has_no_session(tmp_path: Path, kept: Keys) -> None:
     dora = signed_in(kept, DORA)
-    accounts[1234] = "frida"
-    assert restarted(tmp_path, kept).grade(dora) is ShownKey.WRONG
-    del accounts[1234]
-    assert restarted(tmp_path, kept).grade(dora) is ShownKey.WRONG
+    assert restarted(tmp_path, kept, people={1234: "frida"}).grade(dora) is ShownKey.WRONG
+    assert restarted(tmp_path, kept, people={}).grade(dora) is ShownKey.WRONG
 
 
 def test_while_a_server_runs_a_new_owner_of_a_uid_ends_the_earlier_ones_sessions(
@@ -138,7 +137,7 @@ def test_a_file_that_was_touched_opens_nothing(
     kept._file.close()
     file = tmp_path / NAME
     file.write_bytes(damage(file.read_bytes()))
-    after = Keys(TOKEN, wall=lambda: 1e9, file=SessionFile(tmp_path, TOKEN))
+    after = opened(tmp_path)
     assert after.grade(dora) is ShownKey.WRONG
     assert after.identify(signed_in(after, DORA)) == (ShownKey.SESSION, DORA)
 
@@ -155,14 +154,14 @@ def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_keeps_nobody_from_signing_in(
-    tmp_path: Path, kept: Keys, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, kept: Keys, caplog: pytest.LogCaptureFixture
 ) -> None:
     dora = signed_in(kept, DORA)
     assert kept._file is not None
     kept._file.save_soon([])  # whatever was pending is written
-    fails(monkeypatch, os, "fsync", OSError(errno.ENOSPC, "No space left on device"))
-    erik = signed_in(kept, ERIK)
-    kept._file.close()
+    with no_file_beyond(0):
+        erik = signed_in(kept, ERIK)
+        kept._file.close()
     assert (kept.grade(dora), kept.grade(erik)) == (ShownKey.SESSION, ShownKey.SESSION)
     assert "sessions cannot be kept for the next start" in caplog.text
     assert [path.name for path in tmp_path.iterdir() if path.name != NAME] == []

@@ -18,14 +18,13 @@ from andon.host import socket_peers
 from andon.host.machine_id import boot_id, node_name
 from andon.model.device import Process, Snapshot
 from andon.model.lamp import Lamp
-from andon.node import look
+from andon.model.vendors import AMD
 from andon.node.look import server_look
 from andon.sampling.rules.told import ServerSnapshot
 from andon.settings.resolution import Settings
-from andon.web.transport import local_sockets
 from andon.web.transport.local_sockets import LookSocket
 from tests.support.homes import made_node_state
-from tests.support.replaced import answers, constants
+from tests.support.replaced import answers
 from tests.support.rows import rows
 from tests.support.snapshots import h200
 
@@ -110,10 +109,10 @@ def test_it_has_the_snapshot_its_interval_and_the_lamps() -> None:
     assert commands(found) == ["python mine.py", "python his.py"]
 
 
-def test_a_user_sees_what_the_server_shows_to_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers(monkeypatch, local_sockets, "peer_uid", 4242)  # whoever runs this
-    with closing(served(Feed(), name_of={4242: "ada"}.get)):
-        assert commands(told()) == ["python mine.py", None]
+def test_a_user_sees_what_the_server_shows_to_users() -> None:
+    with closing(served(Feed(), name_of={4242: "ada"}.get)) as made:
+        shown = msgspec.json.decode(made._look(4242, b""))["snapshot"]["devices"][0]
+    assert [one["command"] for one in shown["processes"]] == ["python mine.py", None]
 
 
 def test_one_without_an_account_gets_nothing() -> None:
@@ -150,13 +149,11 @@ def test_a_server_of_another_machine_or_boot_is_passed_over(feed: Feed) -> None:
         assert told() is None
 
 
-@pytest.mark.parametrize(("vendors", "is_taken"), [((), True), (("amd",), False)])
-def test_simulated_devices_are_taken_where_the_machine_has_none(
-    feed: Feed, vendors: tuple[str, ...], is_taken: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answers(monkeypatch, "andon.drivers.shared.presence", "signs", vendors)
+def test_simulated_devices_are_taken_where_the_machine_has_none(feed: Feed, tmp_path: Path) -> None:
     feed.last = replace(SNAPSHOT, simulated=True)
-    assert (told() is not None) is is_taken
+    assert server_look(None, tmp_path, commands=False) is not None
+    (tmp_path / "sys/bus/pci/drivers" / AMD.drivers[0] / "0000:19:00.0").mkdir(parents=True)
+    assert server_look(None, tmp_path, commands=False) is None
 
 
 def test_one_at_another_port_is_not_asked_unless_it_is_this_users_own(state_folder: Path) -> None:
@@ -202,19 +199,18 @@ def test_one_of_another_installation_is_read_with_care(
     code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after an upgrade beneath the server, which keeps the mark of its start."""
-    with closing(served(Feed())):
+    with closing(served(Feed())) as made:
         same = told()
-        answers(monkeypatch, socket_peers, "code_stamp", code)
+        made._code = code
         monkeypatch.delattr("andon.model.wire_in.own_snapshot_from_json")
         assert told() == same is not None
 
 
-def test_one_that_says_nothing_is_left_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    constants(monkeypatch, look, TIMEOUT_SECONDS=0.05)
+def test_one_that_says_nothing_is_left_in_time() -> None:
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(f"\0{look_name(PORT, HEX)}")
         door.listen()
-        assert told() is None
+        assert server_look(None, ROOT, commands=False, timeout_seconds=0.05) is None
 
 
 def test_only_names_of_the_port_are_tried_and_few_of_them() -> None:

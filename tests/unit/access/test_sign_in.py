@@ -22,11 +22,9 @@ from andon.access.sign_in import (
     socket_doubt,
     socket_name,
 )
-from andon.host import socket_peers
 from andon.host.socket_peers import connect, peer_uid
 from andon.web.transport.keys import Keys
 from andon.web.transport.local_sockets import SignInSocket, local_sign_in
-from tests.support.replaced import constants
 from tests.support.rows import rows
 
 URL = "http://127.0.0.1:26366"
@@ -186,14 +184,13 @@ def test_a_name_cannot_be_taken_twice_and_ends_with_the_server(door: SignInSocke
     assert not any(one.name == "andon sign-in" and one.is_alive() for one in threading.enumerate())
 
 
-def test_a_uid_that_many_share_is_nobodys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_uid_that_many_share_is_nobodys(tmp_path: Path) -> None:
     """Outside its user namespace the kernel shows every stranger as the same number."""
     (tmp_path / "overflowuid").write_text(f"{os.getuid()}\n")
     ours, theirs = socket.socketpair()
     with ours, theirs:
         assert peer_uid(ours) == os.getuid()
-        constants(monkeypatch, socket_peers, OVERFLOW=tmp_path / "overflowuid")
-        assert peer_uid(ours) is None
+        assert peer_uid(ours, str(tmp_path / "overflowuid")) is None
 
 
 def test_where_it_is_not_wanted_there_is_no_socket() -> None:

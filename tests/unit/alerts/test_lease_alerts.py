@@ -140,13 +140,10 @@ def test_the_title_on_a_phone_says_more_than_the_device(rule: str) -> None:
     assert "used outside its lease" in said.title or "memory left by a lease" in said.title
 
 
-def test_the_owner_of_an_idle_lease_is_told_and_nobody_else(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_owner_of_an_idle_lease_is_told_and_nobody_else() -> None:
     alices, bobs, ours = Heard("alice"), Heard("bob"), Heard("all")
     page = BookView(leases=(HeldDevices("lease:k3f9", ("GPU-0",), AT, "alice", who=(ALICE,)),))
     playing = Playing(
-        monkeypatch,
         (alices, Route("alice", owners=("alice",))),
         (bobs, Route("bob", owners=("bob",))),
         ours,
@@ -161,8 +158,8 @@ def test_the_owner_of_an_idle_lease_is_told_and_nobody_else(
     playing.watcher.close()
 
 
-def test_a_book_that_nobody_can_read_judges_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    playing = Playing(monkeypatch, book=lambda: None)
+def test_a_book_that_nobody_can_read_judges_nothing() -> None:
+    playing = Playing(book=lambda: None)
     playing.tick(DeviceState.OK, ticks=20)
     assert playing.watcher.alerts() == ()
     playing.watcher.close()

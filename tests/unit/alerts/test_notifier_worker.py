@@ -5,15 +5,16 @@ import time
 from collections.abc import Iterator, Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from andon.alerts.rules.outbox import Delivery
 from andon.alerts.sender import NotifierWork, NotifierWorker
+from andon.alerts.waits import AlertWaits
 from andon.errors import Unavailable
 from andon.model.alert import Alert, Notice
 from andon.testing.notices import DISK, HOT, LOST, notice
-from tests.support.alerting_parts import Heard
-from tests.support.replaced import constants
-from tests.support.waiting import retry_soon, wait_for
+from tests.support.alerting_parts import SOON, Heard
+from tests.support.waiting import wait_for
 
 
 class Desk:
@@ -55,9 +56,8 @@ def phone() -> Heard:
 
 
 @pytest.fixture
-def teller(desk: Desk, phone: Heard, monkeypatch: pytest.MonkeyPatch) -> Iterator[NotifierWorker]:
-    retry_soon(monkeypatch)
-    found = NotifierWorker(phone, desk.work, desk.settle, desk.told, gather_seconds=0.0)
+def teller(desk: Desk, phone: Heard) -> Iterator[NotifierWorker]:
+    found = NotifierWorker(phone, desk.work, desk.settle, desk.told, SOON)
     yield found
     found.end()
     found.join(5)
@@ -100,7 +100,7 @@ def test_what_is_not_due_yet_waits(desk: Desk, phone: Heard, teller: NotifierWor
 
 def test_what_becomes_due_is_told_without_a_word_from_anybody(desk: Desk, phone: Heard) -> None:
     desk.add(HOT, due=time.time() + 0.05)
-    teller = NotifierWorker(phone, desk.work, desk.settle, desk.told, gather_seconds=0.0)
+    teller = NotifierWorker(phone, desk.work, desk.settle, desk.told, SOON)
     wait_for(lambda: desk.deliveries == [])
     assert len(phone.told) == 1
     teller.end()
@@ -108,7 +108,7 @@ def test_what_becomes_due_is_told_without_a_word_from_anybody(desk: Desk, phone:
 
 
 def test_alerts_that_come_within_moments_are_one_message(desk: Desk, phone: Heard) -> None:
-    teller = NotifierWorker(phone, desk.work, desk.settle, desk.told, gather_seconds=3600.0)
+    teller = NotifierWorker(phone, desk.work, desk.settle, desk.told, AlertWaits(gather=3600.0))
     desk.add(HOT)
     teller.wake()
     desk.add(LOST, DISK)
@@ -133,27 +133,28 @@ def test_one_that_wants_it_hears_again_what_fires(desk: Desk) -> None:
 
     manager = Refreshed()
     desk.firing = (HOT,)
-    teller = NotifierWorker(manager, desk.work, desk.settle, desk.told, gather_seconds=0.0)
+    teller = NotifierWorker(manager, desk.work, desk.settle, desk.told, SOON)
     wait_for(lambda: len(manager.refreshed) >= 3)
     assert all(list(firing) == [HOT] for firing in manager.refreshed)
     teller.end()
     teller.join(5)
 
 
-def test_one_that_never_answers_is_seen_to_be_stuck(
-    desk: Desk, phone: Heard, teller: NotifierWorker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_that_never_answers_is_seen_to_be_stuck(desk: Desk, phone: Heard) -> None:
+    waits = replace(SOON, stuck_notifier=0.0)
+    teller = NotifierWorker(phone, desk.work, desk.settle, desk.told, waits)
+    assert teller.health().ok
     phone.free.clear()
     desk.add(HOT)
     teller.wake()
     wait_for(phone.entered.is_set)
-    assert teller.health().ok
-    constants(monkeypatch, "andon.alerts.sender", STUCK_SECONDS=0.0)
     health = teller.health()
     assert not health.ok
     assert "has not responded" in (health.reason or "")
     phone.free.set()
     wait_for(lambda: teller.health().ok)
+    teller.end()
+    teller.join(5)
 
 
 def test_a_test_passes_by_what_waits(desk: Desk, phone: Heard, teller: NotifierWorker) -> None:
@@ -184,7 +185,7 @@ def test_a_test_of_one_that_is_stuck_is_not_waited_for(
 
 
 def test_at_the_end_what_waits_is_tried_once(desk: Desk, phone: Heard) -> None:
-    teller = NotifierWorker(phone, desk.work, desk.settle, desk.told, gather_seconds=3600.0)
+    teller = NotifierWorker(phone, desk.work, desk.settle, desk.told, AlertWaits(gather=3600.0))
     desk.add(HOT)
     teller.end()
     teller.join(20)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from andon.alerts.rules import OwnTrouble
 from andon.alerts.rules.listing import entries, firing_by_level
@@ -13,23 +14,21 @@ from andon.alerts.rules.outbox import Delivery, SavedAlerts
 from andon.alerts.rules.past import Query
 from andon.alerts.rules.routes import Route
 from andon.alerts.rules.rule_page import rules_to_json
-from andon.alerts.watcher import Watcher
 from andon.errors import Gone, Unavailable
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase, Silence
 from andon.model.device import State
 from andon.ports import AlertStore
 from andon.settings.moments import QuietHours
 from andon.stores.memory import MemoryAlertStore
-from tests.support.alerting_parts import Heard, Moody, Playing
-from tests.support.replaced import constants
+from tests.support.alerting_parts import SOON, Heard, Moody, Playing
 from tests.support.waiting import wait_for
 
 FIRING, RESOLVED = NoticeKind.FIRING, NoticeKind.RESOLVED
 
 
-def test_a_trouble_and_its_end_are_told_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trouble_and_its_end_are_told_once_each() -> None:
     phone = Heard()
-    playing = Playing(monkeypatch, phone)
+    playing = Playing(phone)
     playing.lose()
     wait_for(lambda: phone.kinds() == [FIRING])
     playing.tick(State.LOST, ticks=5)
@@ -42,9 +41,9 @@ def test_a_trouble_and_its_end_are_told_once_each(monkeypatch: pytest.MonkeyPatc
     assert playing.watcher.health()["reason"] == "the watcher has stopped"
 
 
-def test_after_a_restart_nothing_is_told_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_restart_nothing_is_told_twice() -> None:
     phone = Heard()
-    playing = Playing(monkeypatch, phone)
+    playing = Playing(phone)
     playing.lose()
     wait_for(lambda: phone.kinds() == [FIRING])
     playing.again(later := Heard())
@@ -55,8 +54,8 @@ def test_after_a_restart_nothing_is_told_twice(monkeypatch: pytest.MonkeyPatch) 
     playing.watcher.close()
 
 
-def test_the_counts_of_a_scrape_are_those_of_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    playing = Playing(monkeypatch, phone := Heard())
+def test_the_counts_of_a_scrape_are_those_of_the_list() -> None:
+    playing = Playing(phone := Heard())
     assert playing.watcher.firing() == {"critical": 0, "warning": 0, "info": 0}
     playing.lose()
     wait_for(lambda: phone.kinds() == [FIRING])
@@ -70,20 +69,18 @@ def _lost(playing: Playing) -> Alert:
     return next(a for a in playing.watcher.alerts() if a.rule == "device_lost")
 
 
-def test_without_a_notifier_nobody_was_notified(monkeypatch: pytest.MonkeyPatch) -> None:
-    playing = Playing(monkeypatch)
+def test_without_a_notifier_nobody_was_notified() -> None:
+    playing = Playing()
     playing.lose()
     wait_for(lambda: any(a.state is Phase.FIRING for a in playing.watcher.alerts()))
     assert (_lost(playing).notified, _lost(playing).last_notified) == (0, None)
     playing.watcher.close()
 
 
-def test_notified_is_what_was_accepted_also_after_a_restart_and_in_the_past(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_notified_is_what_was_accepted_also_after_a_restart_and_in_the_past() -> None:
     phone = Heard()
     phone.broken = True
-    playing = Playing(monkeypatch, phone)
+    playing = Playing(phone)
     playing.lose()
     wait_for(phone.entered.is_set)
     assert _lost(playing).notified == 0
@@ -100,12 +97,10 @@ def test_notified_is_what_was_accepted_also_after_a_restart_and_in_the_past(
     playing.watcher.close()
 
 
-def test_what_could_not_be_told_before_a_restart_is_told_after_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_could_not_be_told_before_a_restart_is_told_after_it() -> None:
     phone = Heard()
     phone.broken = True
-    playing = Playing(monkeypatch, phone)
+    playing = Playing(phone)
     playing.lose()
     wait_for(phone.entered.is_set)
     playing.again(later := Heard())
@@ -114,13 +109,10 @@ def test_what_could_not_be_told_before_a_restart_is_told_after_it(
 
 
 @pytest.mark.slow
-def test_a_notifier_that_hangs_delays_neither_another_nor_the_end(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    constants(monkeypatch, "andon.alerts.watcher", LEAVING_SECONDS=0.2)
+def test_a_notifier_that_hangs_delays_neither_another_nor_the_end() -> None:
     stuck, phone = Heard("stuck"), Heard()
     stuck.free.clear()
-    playing = Playing(monkeypatch, stuck, phone)
+    playing = Playing(stuck, phone, waits=replace(SOON, leaving=0.2))
     playing.lose()
     wait_for(lambda: phone.kinds() == [FIRING])
     playing.find_again()
@@ -129,12 +121,10 @@ def test_a_notifier_that_hangs_delays_neither_another_nor_the_end(
     playing.watcher.close()  # would never return if it waited
 
 
-def test_a_failing_notifier_is_seen_and_told_through_the_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_failing_notifier_is_seen_and_told_through_the_others() -> None:
     broken, phone = Heard("broken"), Heard()
     broken.broken = True
-    playing = Playing(monkeypatch, broken, phone)
+    playing = Playing(broken, phone)
     playing.lose()
     wait_for(lambda: not playing.watcher.health()["notifiers"][0]["ok"])
     playing.tick(State.LOST, ticks=6)
@@ -151,21 +141,19 @@ def test_a_failing_notifier_is_seen_and_told_through_the_others(
     playing.watcher.close()
 
 
-def test_several_at_once_are_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_at_once_are_one_message() -> None:
     phone = Heard()
-    playing = Playing(monkeypatch, phone)
+    playing = Playing(phone)
     playing.lose(3)
     wait_for(lambda: len(phone.told) == 3)
     assert len(phone.batches) == 1
     playing.watcher.close()
 
 
-def test_while_the_disk_is_full_people_are_told_and_health_says_so(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_while_the_disk_is_full_people_are_told_and_health_says_so() -> None:
     ledger, phone = Moody(), Heard()
     ledger.broken = True
-    playing = Playing(monkeypatch, phone, ledger=lambda: ledger)
+    playing = Playing(phone, ledger=lambda: ledger)
     playing.lose()
     wait_for(lambda: phone.kinds() == [FIRING])
     health = playing.watcher.health()
@@ -180,7 +168,7 @@ def test_while_the_disk_is_full_people_are_told_and_health_says_so(
     playing.watcher.close()
 
 
-def test_a_ledger_that_cannot_be_opened_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ledger_that_cannot_be_opened_is_tried_again() -> None:
     ledger, phone = MemoryAlertStore(), Heard()
     shut = threading.Event()
 
@@ -189,7 +177,7 @@ def test_a_ledger_that_cannot_be_opened_is_tried_again(monkeypatch: pytest.Monke
             raise Unavailable("the database is away")
         return ledger
 
-    playing = Playing(monkeypatch, phone, ledger=opened)
+    playing = Playing(phone, ledger=opened)
     playing.lose()
     wait_for(lambda: phone.kinds() == [FIRING])
     with pytest.raises(Unavailable, match="away"):
@@ -199,7 +187,7 @@ def test_a_ledger_that_cannot_be_opened_is_tried_again(monkeypatch: pytest.Monke
     playing.watcher.close()
 
 
-def test_deliveries_of_a_ledger_that_opens_late_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deliveries_of_a_ledger_that_opens_late_are_told() -> None:
     lost = Alert("device_lost@GPU-9#1", "device_lost", "GPU-9", Level.CRITICAL, Phase.FIRING, 1.0)
     delivery = Delivery(Notice("old", FIRING, lost, time.time()), "phone", 0.0)
     ledger, phone = MemoryAlertStore(), Heard()
@@ -210,8 +198,7 @@ def test_deliveries_of_a_ledger_that_opens_late_are_told(monkeypatch: pytest.Mon
         opened.wait(60)
         return ledger
 
-    constants(monkeypatch, "andon.alerts.watcher", OPENING_SECONDS=0.0)
-    playing = Playing(monkeypatch, phone, ledger=late)
+    playing = Playing(phone, ledger=late, waits=replace(SOON, opening=0.0))
     playing.tick(State.OK)
     opened.set()
     wait_for(lambda: [notice.id for notice in phone.told] == ["old"])
@@ -228,36 +215,31 @@ def test_deliveries_of_a_ledger_that_opens_late_are_told(monkeypatch: pytest.Mon
         {},
     ],
 )
-def test_what_was_kept_and_makes_no_sense_is_begun_anew(
-    monkeypatch: pytest.MonkeyPatch, state: dict[str, Any]
-) -> None:
+def test_what_was_kept_and_makes_no_sense_is_begun_anew(state: dict[str, Any]) -> None:
     phone, ledger = Heard(), MemoryAlertStore()
     ledger.save(state, (), ())
-    playing = Playing(monkeypatch, phone, ledger=lambda: ledger)
+    playing = Playing(phone, ledger=lambda: ledger)
     playing.lose()
     wait_for(lambda: phone.kinds() == [FIRING])
     playing.watcher.close()
 
 
-def test_a_disk_that_hangs_delays_a_message_and_does_not_stop_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    constants(monkeypatch, "andon.alerts.watcher", COMMIT_SECONDS=0.05)
+def test_a_disk_that_hangs_delays_a_message_and_does_not_stop_it() -> None:
     ledger, phone = Moody(), Heard()
-    playing = Playing(monkeypatch, phone, ledger=lambda: ledger)
+    waits = replace(SOON, commit=0.05, stuck_store=0.1)
+    playing = Playing(phone, ledger=lambda: ledger, waits=waits)
     playing.tick(State.OK)
     ledger.free.clear()
     playing.lose()
     wait_for(lambda: phone.kinds() == [FIRING])
-    constants(monkeypatch, "andon.alerts.writer", STUCK_SECONDS=0.0)
+    wait_for(lambda: playing.watcher.health()["state"] == "degraded")
     health = playing.watcher.health()
-    assert health["state"] == "degraded"
     assert "has not responded" in health["reason"]
     ledger.free.set()
     playing.watcher.close()
 
 
-def test_nothing_is_told_before_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_told_before_it_is_written() -> None:
     ledger = Moody()
     seen: list[SavedAlerts | None] = []
 
@@ -267,7 +249,7 @@ def test_nothing_is_told_before_it_is_written(monkeypatch: pytest.MonkeyPatch) -
             super().send(notices, firing)
 
     phone = Looking()
-    playing = Playing(monkeypatch, phone, ledger=lambda: ledger)
+    playing = Playing(phone, ledger=lambda: ledger)
     playing.lose()
     wait_for(lambda: phone.told)
     assert seen[0] is not None
@@ -275,12 +257,12 @@ def test_nothing_is_told_before_it_is_written(monkeypatch: pytest.MonkeyPatch) -
     playing.watcher.close()
 
 
-def test_quiet_hours_hold_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quiet_hours_hold_back() -> None:
     always = QuietHours(0, 1439)
     asleep = Heard("asleep")
     phone = Heard()
     route = Route("asleep", quiet=always, bypass_quiet_hours=None)
-    playing = Playing(monkeypatch, (asleep, route), phone)
+    playing = Playing((asleep, route), phone)
     playing.lose()
     wait_for(lambda: phone.kinds() == [FIRING])
     assert playing.watcher.health()["waiting"] in (1, 2)
@@ -292,10 +274,8 @@ def test_quiet_hours_hold_back(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asleep.told == []
 
 
-def test_acknowledging_and_silencing_are_heard_by_subscribers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    playing = Playing(monkeypatch)
+def test_acknowledging_and_silencing_are_heard_by_subscribers() -> None:
+    playing = Playing()
     heard: list[Alert] = []
     leave = playing.watcher.subscribe(heard.extend)
     playing.lose()
@@ -325,8 +305,8 @@ def test_acknowledging_and_silencing_are_heard_by_subscribers(
     playing.watcher.close()
 
 
-def test_a_listener_that_fails_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    playing, heard = Playing(monkeypatch), list[Alert]()
+def test_a_listener_that_fails_stops_nobody() -> None:
+    playing, heard = Playing(), list[Alert]()
 
     def fails(_changed: tuple[Alert, ...]) -> None:
         raise RuntimeError("no")
@@ -338,10 +318,10 @@ def test_a_listener_that_fails_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> 
     playing.watcher.close()
 
 
-def test_a_test_goes_through_one_or_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_test_goes_through_one_or_all() -> None:
     broken, phone = Heard("broken"), Heard()
     broken.broken = True
-    playing = Playing(monkeypatch, broken, phone)
+    playing = Playing(broken, phone)
     found = playing.watcher.test()
     assert found["phone"] is None
     assert found["broken"] is not None
@@ -354,13 +334,13 @@ def test_a_test_goes_through_one_or_all(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_a_notifier_that_raises_anything_fails_without_its_words(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Raising(Heard):
         def send(self, notices: Sequence[Notice], firing: Sequence[Alert]) -> None:
             raise ValueError("https://user:hunter2@host")
 
-    playing = Playing(monkeypatch, Raising())
+    playing = Playing(Raising())
     error = playing.watcher.test("phone")["phone"]
     assert error is not None
     assert "ValueError" in error.reason
@@ -368,22 +348,23 @@ def test_a_notifier_that_raises_anything_fails_without_its_words(
     playing.watcher.close()
 
 
-def test_troubles_of_andon_itself_become_alerts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_troubles_of_andon_itself_become_alerts() -> None:
     phone = Heard()
     trouble = OwnTrouble("sampler", "30 % of readings missed in the last 5 min")
-    playing = Playing(monkeypatch, phone, self_checks=lambda: [trouble])
+    playing = Playing(phone, self_checks=lambda: [trouble])
     playing.tick(State.OK, ticks=6)
     wait_for(lambda: phone.kinds("sampler") == [FIRING])
     playing.watcher.close()
 
 
-def test_a_silent_sampler_is_no_recovery_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_sampler_is_no_recovery_and_is_told() -> None:
     phone = Heard()
-    playing = Playing(monkeypatch, phone)
+    playing = Playing(phone)
     playing.lose()
     wait_for(lambda: phone.kinds() == [FIRING])
-    constants(monkeypatch, "andon.alerts.watcher", TURN_SECONDS=0.01)
-    monkeypatch.setattr(Watcher, "_silent_seconds", 0.0)
+    playing.waits, playing.interval_seconds = replace(SOON, turn=0.01, silent=0.0), 0.001
+    playing.again(phone)
+    playing.tick(State.LOST)
 
     def later() -> bool:
         playing.steady += 10.0
@@ -394,8 +375,8 @@ def test_a_silent_sampler_is_no_recovery_and_is_told(monkeypatch: pytest.MonkeyP
     playing.watcher.close()
 
 
-def test_the_rules_say_what_counts_for_each_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    playing = Playing(monkeypatch)
+def test_the_rules_say_what_counts_for_each_device() -> None:
+    playing = Playing()
     playing.tick(State.OK, State.OK)
     watcher, snapshot = playing.watcher, playing.watcher.snapshot
     assert snapshot is not None

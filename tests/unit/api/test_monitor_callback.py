@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 import andon
-from andon.api import watch as library
 from andon.api.compat.alerts import GpuAlert, MemoryPressure, ThermalThrottling
 from andon.errors import Invalid
 from andon.model.device import Snapshot
-from tests.support.replaced import answers
 from tests.support.sharing_parts import gpu
 
 
@@ -127,17 +125,17 @@ def test_an_action_that_is_none_is_refused() -> None:
         andon.GpuMonitorCallback(action="explode")  # type: ignore[arg-type]
 
 
-def test_a_run_that_cannot_be_watched_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_cannot_be_watched_is_ended() -> None:
     """`with` does not end what it could not enter."""
-
-    def subscribe(interval_seconds: float) -> None:
-        raise Invalid(f"{interval_seconds} is not an interval")
-
     ends: list[BaseException | None] = []
-    run = SimpleNamespace(id=None, begin=lambda: None, uuids=frozenset(), end=ends.append)
-    monitor = andon.GpuMonitorCallback(interval_secs=0)
-    monkeypatch.setattr(monitor, "_run", run)
-    answers(monkeypatch, library, "shared", SimpleNamespace(subscribe=subscribe))
-    with pytest.raises(Invalid, match="not an interval"), monitor:
+
+    class Unwatched(andon.GpuMonitorCallback):
+        def _new_run(self) -> Any:
+            return SimpleNamespace(id=None, begin=lambda: None, uuids=frozenset(), end=ends.append)
+
+        def _follow(self) -> None:
+            raise Invalid("0 is not an interval")
+
+    with pytest.raises(Invalid, match="not an interval"), Unwatched():
         pass
     assert [type(end) for end in ends] == [Invalid]

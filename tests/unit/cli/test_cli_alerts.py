@@ -1,13 +1,15 @@
 """The parts of `andon alerts` that need no server: names, changes, where a server is."""
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
 
+from andon import app
 from andon.alerts.rules.overview import AlertOverview
 from andon.cli.commands.explain.alerts import resolved
 from andon.cli.commands.explain.alerts_follow import changes
@@ -18,18 +20,21 @@ from andon.errors import Gone, Invalid, Unavailable
 from andon.host.state import server_file
 from andon.model.alert import Acknowledgement, Alert, Level, Phase
 from andon.model.alert_wire import alerts_to_json
-from andon.model.wire import Json
+from andon.model.device import Snapshot
 from andon.node import running
-from andon.node.calls import CallLimits, Target, Token, Trust
+from andon.node.calls import CallLimits
+from andon.node.local import Here
 from andon.node.local.alerts import LocalAlerts
-from andon.node.port import NodeAlerts
+from andon.node.local.live import LocalLive
+from andon.node.port import LocalParts, NodeAlerts
 from andon.node.remote.alerts import RemoteAlerts
+from andon.node.running import running_server
 from andon.node.server import Server
+from andon.settings.resolution import Settings
 from andon.testing.fake_node import FakeAlerts, FakeNode
 from tests.support import alert_pages
 from tests.support.homes import made_node_state
-from tests.support.nodes import ask_node
-from tests.support.replaced import answers, constants
+from tests.support.proving import TOKEN
 from tests.support.snapshots import AT, office
 
 
@@ -40,7 +45,7 @@ def page(*alerts: Alert) -> AlertOverview:
 # Devices and thresholds.
 
 
-def typed(*words: str, monkeypatch: pytest.MonkeyPatch) -> tuple[int, list[str] | None]:
+def typed(*words: str) -> tuple[int, list[str] | None]:
     """The exit code of `andon alerts …`, and the devices that it asked for."""
     asked: list[list[str]] = []
 
@@ -54,8 +59,7 @@ def typed(*words: str, monkeypatch: pytest.MonkeyPatch) -> tuple[int, list[str] 
         def alerts(self) -> Asked:
             return Asked(self.live, ())
 
-    ask_node(monkeypatch, Asking(office()))
-    code = run(["alerts", *words])
+    code = run(["alerts", *words], Asking(office()))
     return code, asked[0] if asked else None
 
 
@@ -75,16 +79,14 @@ def source_of(choices: Choices) -> NodeAlerts:
     ],
 )
 def test_alerts_takes_devices_as_arguments_and_as_an_option(
-    words: tuple[str, ...], devices: list[str], monkeypatch: pytest.MonkeyPatch
+    words: tuple[str, ...], devices: list[str]
 ) -> None:
-    assert typed(*words, monkeypatch=monkeypatch) == (0, devices)
+    assert typed(*words) == (0, devices)
 
 
 @pytest.mark.parametrize("words", [("rulez",), ("thermal@3",), ("--sinse", "3")])
-def test_a_mistyped_command_is_not_a_device(
-    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert typed(*words, monkeypatch=monkeypatch) == (2, None)
+def test_a_mistyped_command_is_not_a_device(words: tuple[str, ...]) -> None:
+    assert typed(*words) == (2, None)
 
 
 def test_a_server_is_asked_for_each_of_the_devices_and_no_alert_comes_twice() -> None:
@@ -103,42 +105,63 @@ def test_a_server_is_asked_for_each_of_the_devices_and_no_alert_comes_twice() ->
     assert asked == ["/api/alerts?limit=1000&device=2", "/api/alerts?limit=1000&device=3%3A0"]
 
 
+@pytest.fixture
+def announced(state: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
+    """This user's server, which never answers."""
+    (state / "token").touch(0o600)
+    (state / "token").write_text(TOKEN)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        monkeypatch.setenv("ANDON_PORT", str(port))
+        server_file.announce(made_node_state(state.parent), f"http://127.0.0.1:{port}", "127.0.0.1")
+        yield listener
+
+
+def connections(listener: socket.socket) -> int:
+    """How many have connected."""
+    listener.setblocking(False)
+    count = 0
+    with suppress(BlockingIOError):
+        while True:
+            listener.accept()[0].close()
+            count += 1
+    return count
+
+
 def test_thresholds_of_ones_own_are_judged_here_and_never_sent_to_a_server(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    announced: socket.socket,
 ) -> None:
-    monkeypatch.setattr(running, "running_server", lambda token: pytest.fail("asked a server"))
     own = Choices(overrides={"alerts_thermal_celsius": "75"})
     assert isinstance(source_of(own), LocalAlerts)
+    assert connections(announced) == 0
     with pytest.raises(Invalid, match="cannot be combined"):
         source_of(Choices(overrides=own.overrides, url="http://127.0.0.1:9"))
 
 
+class Office(LocalLive):
+    """Readings of the office, without a reader."""
+
+    def read(self, *_: object, **__: object) -> Snapshot:
+        return office()
+
+
 def test_a_server_that_hangs_is_asked_once_and_not_said_to_be_absent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    announced: socket.socket,
 ) -> None:
     """Stopped, or waiting for a disk: each of its users would wait ten seconds, several times."""
-    asked: list[str] = []
-
-    class Hung(Server):
-        def get(self, path: str, **more: object) -> Json:
-            asked.append(path)
-            return super().get(path, **more)
-
-    constants(monkeypatch, running, LOOK_LIMITS=CallLimits(0.05, 1000))
-    monkeypatch.setattr(running, "_silent", {})
-    with socket.create_server(("127.0.0.1", 0)) as listener:  # which never answers
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        hung = Hung(Target(url, Trust.PROVEN, Token("t" * 43)))
-        answers(monkeypatch, running, "own_server", hung)
-        answers(monkeypatch, running, "service", hung)
+    url = f"http://127.0.0.1:{announced.getsockname()[1]}"
+    try:
         for _ in range(3):
-            assert isinstance(source_of(Choices()), LocalAlerts)
+            assert running_server(None, CallLimits(0.05, 1000)) is None
+        alerts = source_of(Choices())
+        assert isinstance(alerts, LocalAlerts)
         with pytest.raises(Unavailable, match=f"{url} does not answer"):
-            source_of(Choices()).check_server()
-    assert len(asked) == 1
-    node = node_of(Choices(replay=str(tmp_path / "none")))
-    monkeypatch.setattr(node.live, "read", office)
-    found = node.alerts.page().note or ""
+            alerts.check_server()
+        here = Here(Settings(), cast("LocalParts", app), print)
+        found = LocalAlerts(here, Office(here)).page().note or ""
+    finally:
+        running._silent.clear()
+    assert connections(announced) == 1
     assert found.startswith(f"Based on one reading: {url} does not answer, so ")
 
 

@@ -37,7 +37,6 @@ from andon.settings.resolution import resolve
 from andon.testing.fake_node import FakeNode
 from andon.units import GIB
 from tests.support import snapshots as golden
-from tests.support.nodes import ask_node
 from tests.support.sharing_parts import capacities_of, gpu
 from tests.support.snapshots import COSTS
 
@@ -165,10 +164,10 @@ def test_leases_are_listed_by_device() -> None:
 
 
 def test_status_shows_the_named_devices(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], book_folder: Path
+    capsys: pytest.CaptureFixture[str], book_folder: Path
 ) -> None:
-    ask_node(monkeypatch, FakeNode(golden.farm()))
+    node = FakeNode(golden.farm())
     for words in (["status", "0", "--csv"], ["-d", "0", "--csv"], ["0", "--csv"]):
-        assert run(words) == 0
+        assert run(words, node) == 0
         assert len(capsys.readouterr().out.splitlines()) == 2
-    assert run(["status", "99"]) == 5
+    assert run(["status", "99"], node) == 5

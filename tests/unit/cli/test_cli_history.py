@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import sys
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -179,7 +180,7 @@ def test_parquet_that_cannot_be_written_is_told(
     assert "cannot be written" in capsys.readouterr().err
     assert run(["history", "--csv", "--parquet", "x"]) == 2
     assert "cannot be combined" in capsys.readouterr().err
-    answers(monkeypatch, "importlib.util", "find_spec", None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert run(["history", "--parquet", str(tmp_path / "x")]) == 3
     assert "pip install 'andon[parquet]'" in capsys.readouterr().err
 

@@ -4,13 +4,20 @@ import io
 import json
 import os
 from pathlib import Path
+from typing import Any, cast
 
 import click
 import pytest
 from msgspec.structs import replace
 
 from andon.cli.catalogue import COMMANDS, JOBS
-from andon.cli.commands.setup.cost import Cost, render_cost, report_to_json
+from andon.cli.commands.setup.cost import (
+    Cost,
+    CostReport,
+    measure,
+    render_cost,
+    report_to_json,
+)
 from andon.cli.main import cli, run
 from andon.cli.options import MOST_SIMULATED, whole
 from andon.cli.screen import in_color, size
@@ -22,8 +29,6 @@ from andon.settings.resolution import FIELDS
 from andon.testing.fake_node import FakeNode
 from andon.version import __version__
 from tests.support import snapshots as golden
-from tests.support.nodes import ask_node
-from tests.support.replaced import answers, fails
 from tests.support.rows import rows
 from tests.support.snapshots import COSTS, FakeSampler
 
@@ -78,13 +83,12 @@ def test_an_option_without_its_value_points_to_the_help_of_its_command(
     [(Unavailable, 3), (Denied, 4), (Gone, 5), (Conflict, 6), (Invalid, 2)],
 )
 def test_each_error_has_its_exit_code_and_two_lines(
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     error: type[Unavailable],
     code: int,
 ) -> None:
-    ask_node(monkeypatch, FakeNode(error=error("it is so", hint="do this")))
-    assert run(["status"]) == code
+    node = FakeNode(error=error("it is so", hint="do this"))
+    assert run(["status"], node) == code
     assert capsys.readouterr() == ("", "andon: it is so\nhint: do this\n")
 
 
@@ -101,18 +105,17 @@ def test_an_error_cannot_move_the_cursor(capsys: pytest.CaptureFixture[str]) -> 
     assert "\x1b[2J" not in capsys.readouterr().err
 
 
-def test_ctrl_c_is_130(monkeypatch: pytest.MonkeyPatch) -> None:
-    ask_node(monkeypatch, FakeNode(error=KeyboardInterrupt()))
-    assert run(["status"]) == 130
+def test_ctrl_c_is_130() -> None:
+    node = FakeNode(error=KeyboardInterrupt())
+    assert run(["status"], node) == 130
 
 
 @pytest.mark.parametrize("args", [["--simulate", "3", "status"], ["status", "--simulate", "3"]])
-def test_shared_options_are_taken_before_and_after_the_command(
-    monkeypatch: pytest.MonkeyPatch, args: list[str]
-) -> None:
-    asked = ask_node(monkeypatch, FakeNode(golden.simulated()))
-    assert run(args) == 0
-    assert [(choice.simulate, settings.simulate) for choice, settings in asked] == [(3, 3)]
+def test_shared_options_are_taken_before_and_after_the_command(args: list[str]) -> None:
+    choices = Choices(node=FakeNode(golden.simulated()))
+    with cli.make_context("andon", args, obj=choices) as context:
+        assert cli.invoke(context) == 0
+    assert (choices.simulate, settings_of(choices).simulate) == (3, 3)
 
 
 @pytest.mark.parametrize("given", ["0", "-1", "many", "1.5", "9" * 5000])
@@ -155,12 +158,12 @@ def test_a_strange_variable_is_told_once_and_does_not_end_the_command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("ANDON_SIMULTE", "4")
-    ask_node(monkeypatch, FakeNode(golden.farm()))
-    assert run(["watch", "-n", "1"]) == 0
+    node = FakeNode(golden.farm())
+    assert run(["watch", "-n", "1"], node) == 0
     assert capsys.readouterr().err == (
         "andon: ANDON_SIMULTE: there is no such setting: did you mean ANDON_SIMULATE?\n"
     )
-    assert run(["watch", "-n", "1", "--quiet"]) == 0
+    assert run(["watch", "-n", "1", "--quiet"], node) == 0
     assert capsys.readouterr().err == ""
 
 
@@ -190,13 +193,12 @@ def test_columns_and_lines_can_be_given(monkeypatch: pytest.MonkeyPatch) -> None
     assert size() == (97, 31)
 
 
-@pytest.mark.parametrize(("given", "width"), [("100000000", 1000), ("3", 20), ("9" * 5000, 120)])
-def test_a_senseless_width_is_bounded(
-    given: str, width: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fails(monkeypatch, os, "get_terminal_size", OSError())
-    monkeypatch.setenv("COLUMNS", given)
-    assert size()[0] == width
+def test_a_senseless_width_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    usual = size()[0]
+    for given, width in (("100000000", 1000), ("3", 20), ("9" * 5000, usual)):
+        monkeypatch.setenv("COLUMNS", given)
+        assert size()[0] == width
 
 
 def test_a_stream_that_knows_only_ascii_gets_ascii() -> None:
@@ -213,9 +215,9 @@ def test_a_shell_learns_to_complete(shell: str, capsys: pytest.CaptureFixture[st
     assert "_ANDON_COMPLETE" in capsys.readouterr().out
 
 
-def test_a_node_without_a_gpu_has_an_exit_code_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    ask_node(monkeypatch, FakeNode(golden.no_gpu()))
-    assert run(["status"]) == 3
+def test_a_node_without_a_gpu_has_an_exit_code_of_its_own() -> None:
+    node = FakeNode(golden.no_gpu())
+    assert run(["status"], node) == 3
 
 
 @pytest.mark.process
@@ -249,60 +251,49 @@ def test_cost_speaks_json() -> None:
     assert value["nvidia_smi"]["wall_seconds"] == 0.2
 
 
-def sample(monkeypatch: pytest.MonkeyPatch, *snapshots: Snapshot) -> None:
-    """What `andon cost` reads: it measures a sampler of its own."""
-    answers(monkeypatch, "andon.app", "open_sampler", FakeSampler(*snapshots))
+def measured(count: int, *snapshots: Snapshot) -> CostReport:
+    return measure(cast("Any", FakeSampler(*snapshots)), count, 1.0)
 
 
 def test_cost_without_nvidia_smi_says_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    sample(monkeypatch, *[golden.farm()] * 3)
-    assert run(["cost", "--count", "2"]) == 0
-    assert "nvidia-smi is not installed" in capsys.readouterr().out
+    found = measured(2, *[golden.farm()] * 3)
+    assert "nvidia-smi is not installed" in render_cost(found, 80, color=False)
 
 
 @pytest.mark.process
-def test_cost_runs_nvidia_smi_as_often(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_cost_runs_nvidia_smi_as_often(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     script = tmp_path / "nvidia-smi"
     script.write_text(f"#!/bin/sh\necho run >> {tmp_path}/runs\n")
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    sample(monkeypatch, *[golden.farm()] * 3)
-    assert run(["cost", "--count", "2", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["nvidia_smi"]["wall_seconds"] > 0
+    value = report_to_json(measured(2, *[golden.farm()] * 3))
+    assert value["nvidia_smi"]["wall_seconds"] > 0
     assert (tmp_path / "runs").read_text() == "run\nrun\n"
 
 
 @pytest.mark.process
 def test_cost_survives_an_nvidia_smi_that_fails(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     script = tmp_path / "nvidia-smi"
     script.write_text("#!/bin/sh\nexit 9\n")
     script.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    sample(monkeypatch, *[golden.farm()] * 3)
-    assert run(["cost", "--count", "1"]) == 0
-    assert "nvidia-smi does not work here" in capsys.readouterr().out
+    found = measured(1, *[golden.farm()] * 3)
+    assert "nvidia-smi does not work here" in render_cost(found, 80, color=False)
 
 
-@pytest.mark.parametrize("form", [[], ["--json"]])
-def test_cost_without_a_gpu_ends_after_the_first_look_with_the_reason(
-    form: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    sample(monkeypatch, golden.no_gpu())
-    assert run(["cost", *form]) == 3
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err == (
-        "andon: no GPU can be read on this node: "
-        "nvidia: the driver library libnvidia-ml.so.1 is not installed\n"
-        "hint: install the NVIDIA driver, or start the container with --gpus all\n"
+def test_cost_without_a_gpu_ends_after_the_first_look_with_the_reason() -> None:
+    with pytest.raises(Unavailable) as raised:
+        measured(20, golden.no_gpu())
+    assert raised.value.reason == (
+        "no GPU can be read on this node: "
+        "nvidia: the driver library libnvidia-ml.so.1 is not installed"
     )
+    assert raised.value.hint == "install the NVIDIA driver, or start the container with --gpus all"
 
 
 def test_the_type_of_a_number_understands_a_default() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from andon.cli.outfile import LineFile
+from andon.cli.outfile import LineFile, refusal
 from andon.errors import Conflict, Denied, Unavailable
-from tests.support.replaced import fails
+from tests.support.limits import no_file_beyond
 
 
 def _file(path: Path, header: str = "") -> tuple[LineFile, list[str]]:
@@ -62,13 +62,10 @@ def test_a_missing_folder_is_told_before_anything_else(tmp_path: Path) -> None:
     assert caught.value.hint == f"mkdir -p {tmp_path / 'no'}"
 
 
-def test_a_file_that_may_not_be_written_is_denied(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fails(monkeypatch, os, "open", PermissionError(errno.EACCES, "Permission denied"))
-    file, _ = _file(tmp_path / "gpu.csv")
-    with pytest.raises(Denied, match="no permission"):
-        file.open()
+def test_a_file_that_may_not_be_written_is_denied(tmp_path: Path) -> None:
+    found = refusal(tmp_path / "gpu.csv", PermissionError(errno.EACCES, "Permission denied"))
+    assert isinstance(found, Denied)
+    assert found.reason == f"{tmp_path}/gpu.csv: no permission to write"
 
 
 def test_a_vanished_folder_is_told_once_counted_and_recovered_from(tmp_path: Path) -> None:
@@ -112,26 +109,13 @@ def test_a_rotated_file_is_begun_anew(tmp_path: Path) -> None:
     assert not told
 
 
-def test_a_full_disk_leaves_only_whole_lines_after_it_recovers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_leaves_only_whole_lines_after_it_recovers(tmp_path: Path) -> None:
     path = tmp_path / "gpu.jsonl"
     file, told = _file(path)
     file.open()
-    real = os.write
-    room = [3]
-
-    def scarce(fd: int, data: bytes) -> int:
-        if room[0] <= 0:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        written = real(fd, data[: room[0]])
-        room[0] -= written
-        return written
-
-    monkeypatch.setattr(os, "write", scarce)
-    file.append('{"a":1}\n')
-    file.append('{"a":2}\n')
-    room[0] = 1000
+    with no_file_beyond(3):
+        file.append('{"a":1}\n')
+        file.append('{"a":2}\n')
     file.append('{"a":3}\n')
     assert path.read_text() == '{"a\n{"a":3}\n'
     assert file.lost == 2

@@ -11,7 +11,6 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.cli.commands.watch import ps
 from andon.cli.main import run
 from andon.cli.show.process_rows import (
     HostUsage,
@@ -36,8 +35,6 @@ from andon.model.device import COMMANDS_MISSING, NAMES_MISSING, Process, State
 from andon.testing.fake_node import FakeNode
 from andon.units import GIB
 from tests.support import snapshots as golden
-from tests.support.nodes import ask_node
-from tests.support.replaced import answers
 from tests.support.rows import rows
 from tests.support.snapshots import ANCESTORS, FAMILY, HOSTS, launched, office
 
@@ -101,45 +98,35 @@ def test_elapsed_time_reads_like_ps(seconds: float | None, words: str) -> None:
     assert elapsed(seconds).plain == words
 
 
-def in_the_office(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its node, and what the processes of it use of their host."""
-    ask_node(monkeypatch, FakeNode(office()))
-    answers(monkeypatch, ps, "host_use", HOSTS)
+def in_the_office() -> FakeNode:
+    """A node elsewhere: its processes are not looked for here."""
+    return FakeNode(office(), url="http://node17:26366")
 
 
-def test_ps_filters_by_device_and_user(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    in_the_office(monkeypatch)
-    assert run(["ps", "--json", "-d", "0", "--user", "alice"]) == 0
+def test_ps_filters_by_device_and_user(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ps", "--json", "-d", "0", "--user", "alice"], in_the_office()) == 0
     value = json.loads(capsys.readouterr().out)
     assert value["schema"] == "andon.processes/1"
-    assert [process["host_cpu_percent"] for process in value["processes"]] == [312.5]
+    assert [process["user"] for process in value["processes"]] == ["alice"]
 
 
-def test_ps_without_a_gpu_says_why(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ask_node(monkeypatch, FakeNode(golden.no_gpu()))
-    assert run(["ps"]) == 3
+def test_ps_without_a_gpu_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    node = FakeNode(golden.no_gpu())
+    assert run(["ps"], node) == 3
     assert "libnvidia-ml.so.1 is not installed" in " ".join(capsys.readouterr().out.split())
 
 
-def test_processes_that_cannot_be_listed_are_explained(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_processes_that_cannot_be_listed_are_explained(capsys: pytest.CaptureFixture[str]) -> None:
     odd = replace(golden.h200(0, 9.0), missing={"processes": "no permission"})
     snapshot = replace(golden.farm(), devices=(odd,))
-    ask_node(monkeypatch, FakeNode(snapshot))
-    assert run(["ps"]) == 0
+    node = FakeNode(snapshot)
+    assert run(["ps"], node) == 0
     assert capsys.readouterr().out == "no process is using a GPU\n– processes: no permission\n"
 
 
-def test_devices_exits_with_3_where_there_is_none(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ask_node(monkeypatch, FakeNode(golden.no_gpu()))
-    assert run(["devices", "--json"]) == 3
+def test_devices_exits_with_3_where_there_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    node = FakeNode(golden.no_gpu())
+    assert run(["devices", "--json"], node) == 3
     assert json.loads(capsys.readouterr().out)["faults"][0]["source"] == "nvidia"
 
 
@@ -166,25 +153,20 @@ def test_no_row_of_the_groups_wraps() -> None:
         assert all(display_width(line) <= width for line in text.splitlines())
 
 
-def test_an_empty_filter_says_that_others_are_there(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    in_the_office(monkeypatch)
-    assert run(["ps", "--user", "zed"]) == 0
+def test_an_empty_filter_says_that_others_are_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ps", "--user", "zed"], in_the_office()) == 0
     said = capsys.readouterr().out
     assert said.startswith("no process of zed is using a GPU; 6 others use one\n")
 
 
-def test_devices_that_do_not_respond_are_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_devices_that_do_not_respond_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     silent = (
         golden.silent(3, State.LOST, "gone", None, 5),
         replace(golden.silent(5, State.STALE, "stuck", None, 5), last_users=("alice", "bob")),
     )
     snapshot = replace(golden.farm(), devices=(golden.h200(0, 9.0), *silent))
-    ask_node(monkeypatch, FakeNode(snapshot))
-    assert run(["ps"]) == 0
+    node = FakeNode(snapshot)
+    assert run(["ps"], node) == 0
     said = capsys.readouterr().out
     assert said.endswith(
         "GPU 3, 5 do not respond: their processes are not listed\n"
@@ -193,15 +175,15 @@ def test_devices_that_do_not_respond_are_named(
 
 
 def test_command_lines_that_a_server_hides_are_said_to_be_hidden(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Signed out, every row says python3."""
     hidden = replace(golden.work(7, "alice", "python3", 9.0), command=None)
     odd = golden.busy(0, 9, 9.0, hidden)
     odd = replace(odd, missing={COMMANDS_MISSING: "shown to callers with the token"})
     snapshot = replace(golden.farm(), devices=(odd,))
-    ask_node(monkeypatch, FakeNode(snapshot, url="http://127.0.0.1:9"))
-    assert run(["ps", "--url", "http://127.0.0.1:9"]) == 0
+    node = FakeNode(snapshot, url="http://127.0.0.1:9")
+    assert run(["ps", "--url", "http://127.0.0.1:9"], node) == 0
     out = capsys.readouterr().out
     assert "python3" in out
     assert out.endswith("– command lines: shown to callers with the token\n")
@@ -312,9 +294,9 @@ def test_ps_draws_the_tree_of_real_processes(
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:
         used = golden.busy(0, 50, 9.0, golden.work(child.pid, "ana", "cat", 9.0))
         snapshot = replace(golden.farm(), devices=(used,))
-        ask_node(monkeypatch, FakeNode(snapshot))
+        node = FakeNode(snapshot)
         monkeypatch.setenv("COLUMNS", "200")
-        assert run(["ps", "--tree"]) == 0
+        assert run(["ps", "--tree"], node) == 0
     lines = capsys.readouterr().out.splitlines()
     (held,) = [line for line in lines if f" {child.pid} " in line]
     (mine,) = [line for line in lines if f" {os.getpid()} " in line]
@@ -324,24 +306,21 @@ def test_ps_draws_the_tree_of_real_processes(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_ps_knows_no_ancestors_of_simulated_or_unnamed_processes(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     mine = golden.work(os.getpid(), "ana", "cat", 1.0)
     invented = replace(golden.simulated().devices[0], processes=(mine,))
     foreign = golden.busy(1, 50, 9.0, replace(mine, name=None, command="-", user=None))
     snapshot = replace(golden.farm(), devices=(invented, foreign))
-    ask_node(monkeypatch, FakeNode(snapshot))
-    assert run(["ps", "--tree"]) == 0
+    node = FakeNode(snapshot)
+    assert run(["ps", "--tree"], node) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if "–" in line or "└" in line]
     assert not any("└" in line for line in lines)
 
 
-def test_ps_filters_by_container_and_job(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    in_the_office(monkeypatch)
+def test_ps_filters_by_container_and_job(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, pid in ((["-j", "4711"], 4101), (["--container", "jupyter"], 4207)):
-        assert run(["ps", "--json", *arguments]) == 0
+        assert run(["ps", "--json", *arguments], in_the_office()) == 0
         value = json.loads(capsys.readouterr().out)
         assert [process["pid"] for process in value["processes"]] == [pid]
         assert value["unattributed"] == []
@@ -351,13 +330,11 @@ def test_a_tree_is_for_people() -> None:
     assert run(["ps", "--tree", "--json"]) == 2
 
 
-def test_processes_without_a_name_are_explained(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_processes_without_a_name_are_explained(capsys: pytest.CaptureFixture[str]) -> None:
     odd = golden.busy(0, 9, 9.0, Process(4242, memory_bytes=9 * GIB))
     odd = replace(odd, missing={NAMES_MISSING: "the host's pids"})
-    ask_node(monkeypatch, FakeNode(replace(golden.farm(), devices=(odd,))))
-    assert run(["ps"]) == 0
+    node = FakeNode(replace(golden.farm(), devices=(odd,)))
+    assert run(["ps"], node) == 0
     out = capsys.readouterr().out
     assert "4242" in out
     assert out.endswith("– processes: the host's pids\n")

@@ -1,7 +1,6 @@
 """Which token is meant for which server, and what is said where there is none."""
 
 import os
-import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from andon.cli.browser_link import NO_SERVER, sign_in_link
+from andon.cli.browser_link import NO_SERVER, dead_end, sign_in_link
 from andon.errors import Denied, Unavailable
 from andon.explain.conditions.rulebook import Rulebook
+from andon.failures.rules.backoff import BackOff
 from andon.host.state import server_file
 from andon.model import wire
 from andon.node.calls import Target
@@ -27,8 +27,6 @@ from andon.node.server import (
 from tests.support.homes import made_node_state
 from tests.support.proving import TOKEN, Proving, proving
 from tests.support.snapshots import farm
-from tests.support.surroundings import listened_by
-from tests.support.waiting import retry_soon
 
 BEARER = f"Bearer {TOKEN}"
 HERE, THERE = "http://127.0.0.1:1", "http://192.0.2.7:26366"
@@ -137,32 +135,15 @@ def test_where_no_server_runs_that_is_said(token: Path) -> None:
     assert f"pid {os.getpid()}" in refused.value.hint
 
 
-def test_without_a_token_the_one_who_runs_the_server_is_named(
-    state: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
-        url = f"http://127.0.0.1:{port}"
-        monkeypatch.setenv("ANDON_PORT", str(port))
-        listened_by(monkeypatch, 1666)
-        with pytest.raises(Denied, match="you did not name it") as refused:
-            sign_in_link(None, None, quiet)
-    assert "run by 1666 (uid 1666)" in refused.value.reason
-    assert refused.value.hint == f"if you trust it: andon open --url {url}"
-
-
-def test_a_server_that_signs_nobody_in_is_no_dead_end(
-    state: Path, server: Proving, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_signs_nobody_in_is_no_dead_end(state: Path, server: Proving) -> None:
     """An older one, or one whose setting forbids it."""
-    listened_by(monkeypatch, 0)
     with pytest.raises(Denied, match="you cannot sign in") as refused:
         sign_in_link(server.url, None, quiet)
-    assert refused.value.hint == "ask root (uid 0), who runs this server"
-    listened_by(monkeypatch)
-    with pytest.raises(Denied, match="needs its token") as refused:
-        sign_in_link(server.url, None, quiet)
-    assert refused.value.hint.startswith("on that machine run: andon open --print; or pass its")
+    assert refused.value.hint == dead_end(server.url, {os.getuid()}).hint
+    assert dead_end(server.url, {0}).hint == "ask root (uid 0), who runs this server"
+    unknown = dead_end(server.url, None)
+    assert "needs its token" in unknown.reason
+    assert unknown.hint.startswith("on that machine run: andon open --print; or pass its")
 
 
 def test_a_token_that_is_refused_costs_nobody_what_is_free(token: Path, server: Proving) -> None:
@@ -180,10 +161,7 @@ def test_a_link_is_asked_only_of_who_proved_itself(token: Path, server: Proving)
     assert server.asked == [("/api/session", None)]
 
 
-def test_a_server_that_is_away_is_reported_once_and_again_when_it_is_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    retry_soon(monkeypatch)
+def test_a_server_that_is_away_is_reported_once_and_again_when_it_is_back() -> None:
     said: list[str] = []
     reasons = ["connection reset", "connection refused", "connection refused"]
 
@@ -193,7 +171,8 @@ def test_a_server_that_is_away_is_reported_once_and_again_when_it_is_back(
                 raise Unavailable(reasons.pop(0))
             return wire.snapshot_to_json(farm())
 
-    found = RemoteLive(Away(Target("http://node7")), Rulebook, said.append).patiently()
+    live = RemoteLive(Away(Target("http://node7")), Rulebook, said.append)
+    found = live.patiently(BackOff(0.01, 0.01))
     assert found.node == farm().node
     assert said == ["connection reset; retrying", "http://node7 is responding again after 0 s"]
 

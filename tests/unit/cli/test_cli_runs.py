@@ -4,22 +4,28 @@ import csv
 import io
 import json
 import os
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 from pyarrow import parquet
 
-from andon.app.runs import runs_folder
+from andon.app.runs import INDEX, runs_folder
 from andon.cli.commands.command_group import CommandGroup
+from andon.cli.commands.runs import tail
 from andon.cli.commands.runs.group import COMMANDS, runs
 from andon.cli.commands.runs.opened import complete_run
-from andon.cli.main import run
+from andon.cli.main import cli, run
+from andon.cli.terminal import Choices
 from andon.errors import Denied, Unavailable
 from andon.host.processes.kin import here, started_ticks
+from andon.host.state.node_folder import open_node_folder
 from andon.host.system import node_name
 from andon.jobs.folder import open_jobs_folder
 from andon.model.job import JobNote, JobSpec
@@ -32,7 +38,7 @@ from andon.model.run.record import (
     RunLine,
     RunState,
 )
-from andon.settings.store_url import StoreUrl, file_of
+from andon.runs.follower import RecordFollower
 from andon.stores.sqlite_runs import SqliteRunIndex
 from tests.support.replaced import fails
 from tests.support.run_records import BEGAN, FULL, HAPPENINGS, begin, end, sample, write_record
@@ -367,16 +373,27 @@ def _foreign(told: Told, folder: Path) -> str:
     return told("tail", "--log", str(folder / "y.txt"), code=2)
 
 
-def test_following_prints_what_is_added_until_the_end(
-    told: Told, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_following_prints_what_is_added_until_the_end(capsys: pytest.CaptureFixture[str]) -> None:
     path = write("a", mine(), sample(1))
     left = [
         lambda: _append(path, sample(2), RunEvent(BEGAN + 2, "epoch", {"number": 1})),
         lambda: _append(path, end()),
     ]
-    monkeypatch.setattr("andon.cli.commands.runs.tail.time.sleep", lambda seconds: left.pop(0)())
-    text = told("tail", "live", "-f")
+    with (
+        click.Context(cli, obj=Choices()),
+        RecordFollower(path, tail.SHOWN) as follower,
+        ExitStack() as stack,
+    ):
+        shown, recent = tail._drawer(follower, True, stack), follower.recent()
+
+        def draw(*drawn: Any) -> None:
+            shown(*drawn)
+            if left:
+                left.pop(0)()
+
+        draw(recent, [], RunState.RUNNING)
+        tail._go_on(follower, recent, draw)
+    text = capsys.readouterr().out
     assert text.index("running") < text.index("epoch  number=1") < text.index("succeeded")
     assert left == []
 
@@ -430,25 +447,26 @@ def test_gc_deletes_jobs_although_the_index_of_runs_cannot_be_written(
     assert "andon gc" not in said.err
 
 
+FULL_DISK = "BEGIN SELECT RAISE(ABORT, 'no room'); END"
+
+
 @pytest.mark.parametrize("when", ["opened", "written"])
 def test_runs_are_listed_although_their_index_cannot_be(
-    when: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    when: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def full(*_: object) -> None:
-        raise Unavailable("runs.db: the disk is full")
-
-    def opened(url: StoreUrl, node: str) -> SqliteRunIndex:
-        made = SqliteRunIndex(Path(file_of(url)), node)
-        monkeypatch.setattr(made, "put", full)
-        return made
-
     three()
-    made = full if when == "opened" else opened
-    monkeypatch.setattr("andon.stores.sqlite_kind.SqliteKind.open_runs", made)
+    file = open_node_folder() / INDEX
+    if when == "opened":
+        file.mkdir()
+    else:
+        SqliteRunIndex(file, "").close()
+        with closing(sqlite3.connect(file)) as connection:
+            connection.execute(f"CREATE TRIGGER full BEFORE INSERT ON runs {FULL_DISK}")
     assert run(["runs", "--json"]) == 0
     said = capsys.readouterr()
     assert json.loads(said.out)["total"] == 3
-    assert "the disk is full; runs are read from their records" in said.err
+    assert "; runs are read from their records" in said.err
+    assert ("no room" in said.err) == (when == "written")
     assert run(["runs", "show", "last"]) == 0
     assert run(["runs", "tag", "last", "x"]) == Unavailable.exit_code  # it would be lost
 

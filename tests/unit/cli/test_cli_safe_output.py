@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+from contextlib import redirect_stdout
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -19,7 +21,7 @@ from andon.errors import AndonError, Unavailable
 from andon.history.rules.intervals import UsageInterval
 from andon.model import wire
 from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot, State
-from tests.support.replaced import answers
+from tests.support.proving import TOKEN, proving
 from tests.support.rows import rows
 
 FORMULAS = (
@@ -94,42 +96,51 @@ class Impostor:
         return Unavailable(difference)
 
 
+@pytest.fixture
+def token(tmp_path: Path) -> str:
+    """The file with the server's token."""
+    path = tmp_path / "token"
+    path.touch(0o600)
+    path.write_text(TOKEN)
+    return str(path)
+
+
 @pytest.mark.parametrize(
     "code", ["\x1b]0;owned\x07" + "a" * 20, "a b" * 9, "", None, 5, "x" * 9999]
 )
 def test_open_prints_no_answer_that_is_not_a_code(
-    code: object, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    code: object, token: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from andon.cli import browser_link
-
-    link = browser_link.SignInLink(Impostor.url, code)
-    answers(monkeypatch, browser_link, "sign_in_link", link)
-    assert run(["open", "--print", "--url", "127.0.0.1:1"]) == 3
+    with proving() as server:
+        server.body = json.dumps({"code": code}).encode()
+        assert run(["open", "--print", "--url", server.url, "--token-file", token]) == 3
     told = capsys.readouterr()
     assert told.out == ""
     assert "no code" in told.err
 
 
-def test_open_prints_the_code_of_a_link(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from andon.cli import browser_link
+def test_open_prints_the_code_of_a_link(token: str, capsys: pytest.CaptureFixture[str]) -> None:
     from andon.web.transport.keys import Keys
 
     code = Keys("x" * 40).new_code()
-    link = browser_link.SignInLink(Impostor.url, code)
-    answers(monkeypatch, browser_link, "sign_in_link", link)
-    assert run(["open", "--print", "--url", "127.0.0.1:1"]) == 0
-    assert capsys.readouterr().out == f"{Impostor.url}/#code={code}\n"
+    with proving() as server:
+        server.body = json.dumps({"code": code}).encode()
+        assert run(["open", "--print", "--url", server.url, "--token-file", token]) == 0
+    assert capsys.readouterr().out == f"{server.url}/#code={code}\n"
 
 
-def test_the_name_in_a_job_file_forges_no_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+class Screen(io.StringIO):
+    """Standard output that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_name_in_a_job_file_forges_no_line() -> None:
     name = f"train\x1b[31m{HOSTILE}\r\njob 2: forged"
-    answers(monkeypatch, Terminal, "of", Terminal(80, 24, color=True, live=True))
-    from_file._say(Choices(), ["1"], [name])
-    submit._say(Choices(), "1", [cast("Any", SimpleNamespace(name=name, simulate=1))])
-    shown = capsys.readouterr().out
+    with redirect_stdout(Screen()) as screen:
+        from_file._say(Choices(), ["1"], [name])
+        submit._say(Choices(), "1", [cast("Any", SimpleNamespace(name=name, simulate=1))])
+    shown = screen.getvalue()
     assert "\x1b" not in shown
     assert len(shown.splitlines()) == 2

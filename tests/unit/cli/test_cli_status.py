@@ -21,7 +21,6 @@ from andon.model.naming import range_of
 from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.testing.fake_node import FakeNode
 from tests.support import snapshots as golden
-from tests.support.nodes import ask_node
 from tests.support.snapshots import AT
 
 
@@ -34,10 +33,6 @@ def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     monkeypatch.undo()
     time.tzset()
-
-
-def _see(monkeypatch: pytest.MonkeyPatch, snapshot: Snapshot) -> None:
-    ask_node(monkeypatch, FakeNode(snapshot))
 
 
 def _text(snapshot: Snapshot, width: int = 80, **more: object) -> str:
@@ -217,32 +212,30 @@ def test_only_visible_leaves_out_what_the_mask_hides() -> None:
     assert [s.device.index for s in only_visible(golden.masked()).devices] == [0, 2]
 
 
-def test_status_exits_with_0_when_a_device_answers(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _see(monkeypatch, golden.farm())
-    assert run(["status"]) == 0
+def test_status_exits_with_0_when_a_device_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    node = FakeNode(golden.farm())
+    assert run(["status"], node) == 0
     assert capsys.readouterr().out.startswith("node17 · driver 580.159.04")
 
 
 def test_status_exits_with_3_without_a_device_and_its_json_still_parses(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    _see(monkeypatch, golden.no_gpu())
-    assert run(["status", "--json"]) == 3
+    node = FakeNode(golden.no_gpu())
+    assert run(["status", "--json"], node) == 3
     assert json.loads(capsys.readouterr().out)["devices"] == []
 
 
-def test_status_exits_with_3_when_every_device_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    _see(monkeypatch, replace(golden.farm(), devices=(golden.farm().devices[3],)))
-    assert run(["status"]) == 3
+def test_status_exits_with_3_when_every_device_is_lost() -> None:
+    node = FakeNode(replace(golden.farm(), devices=(golden.farm().devices[3],)))
+    assert run(["status"], node) == 3
 
 
-def test_status_exits_with_0_when_all_devices_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_exits_with_0_when_all_devices_sleep() -> None:
     asleep = golden.laptop(0)
     assert asleep.state is State.ASLEEP
-    _see(monkeypatch, replace(golden.farm(), devices=(asleep,)))
-    assert run(["status"]) == 0
+    node = FakeNode(replace(golden.farm(), devices=(asleep,)))
+    assert run(["status"], node) == 0
 
 
 def test_hiding_every_device_is_explained(
@@ -250,8 +243,8 @@ def test_hiding_every_device_is_explained(
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     hidden = tuple(replace(s, visible=False) for s in golden.masked().devices)
-    _see(monkeypatch, replace(golden.masked(), devices=hidden))
-    assert run(["status", "--only-visible"]) == 3
+    node = FakeNode(replace(golden.masked(), devices=hidden))
+    assert run(["status", "--only-visible"], node) == 3
     assert "CUDA_VISIBLE_DEVICES=-1 hides all 3" in capsys.readouterr().out
 
 
@@ -260,9 +253,7 @@ def test_json_and_csv_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().err.startswith("andon: --json and --csv cannot be combined\nhint:")
 
 
-def test_andon_alone_is_the_status(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _see(monkeypatch, golden.farm())
-    assert run([]) == 0
+def test_andon_alone_is_the_status(capsys: pytest.CaptureFixture[str]) -> None:
+    node = FakeNode(golden.farm())
+    assert run([], node) == 0
     assert "MODEL" in capsys.readouterr().out

@@ -2,13 +2,12 @@
 
 import errno
 import os
-from collections.abc import Callable
-from typing import NoReturn
 
 import pytest
 
 from andon.cli import main
 from andon.cli.show.system_errors import system_error
+from andon.testing.fake_node import FakeNode
 from tests.support.rows import rows
 
 
@@ -42,14 +41,9 @@ def test_a_mistake_of_ours_is_none(error: Exception) -> None:
 
 @pytest.mark.parametrize("error", [refused(errno.EMFILE), MemoryError()])
 def test_a_command_that_meets_one_says_so(
-    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    error: Exception, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fails(_: object) -> NoReturn:
-        raise error
-
-    called: Callable[[object], int] = fails
-    monkeypatch.setattr(main, "_called", called)
-    assert main.run(["status"]) == 3
+    assert main.run(["status"], FakeNode(error=error)) == 3
     said = capsys.readouterr().err
     assert said.startswith("andon: ")
     assert "Traceback" not in said

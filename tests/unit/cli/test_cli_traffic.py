@@ -19,8 +19,6 @@ from andon.node.local import Here, LocalNode
 from andon.node.port import LocalParts
 from andon.settings.resolution import Settings
 from andon.units import human_rate
-from tests.support.nodes import ask_node
-from tests.support.replaced import constants
 from tests.support.snapshots import AT, HOST, FakeSampler, h200
 
 BUSY = h200(
@@ -158,10 +156,9 @@ def test_only_a_wide_table_is_read_twice(
 ) -> None:
     sampler = Looks()
     parts = cast("LocalParts", PartsWith(sampler))
-    ask_node(monkeypatch, LocalNode(Here(Settings(), parts, print)))
-    constants(monkeypatch, "andon.node.local.live", BETWEEN_SECONDS=0.0)
+    node = LocalNode(Here(Settings(), parts, print))
     monkeypatch.setenv("COLUMNS", width)
-    assert run(["status", *options]) == 0
+    assert run(["status", *options], node) == 0
     assert sampler.asked == asked
     if len(asked) == 2:
         out = capsys.readouterr().out

@@ -13,11 +13,10 @@ from andon.cli.main import run
 from andon.cli.show import csv_rows
 from andon.cli.show.text import display_width
 from andon.cli.show.watch import Stream
+from andon.cli.terminal import Choices, Terminal
 from andon.model import wire_in
-from andon.model.device import Snapshot
 from andon.testing.fake_node import FakeNode
 from tests.support import snapshots as golden
-from tests.support.nodes import ask_node
 from tests.support.snapshots import assert_golden, ticks
 
 watch_module = import_module(
@@ -35,14 +34,6 @@ def _in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     monkeypatch.undo()
     time.tzset()
-
-
-def _play(
-    monkeypatch: pytest.MonkeyPatch, *snapshots: Snapshot, interrupted: bool = False
-) -> FakeNode:
-    node = FakeNode(*snapshots, interrupted=interrupted)
-    ask_node(monkeypatch, node)
-    return node
 
 
 def test_the_heading_comes_back_with_every_screenful() -> None:
@@ -122,58 +113,52 @@ def test_another_width_gets_other_columns_under_a_new_heading() -> None:
 def test_the_size_is_asked_at_every_tick(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    _play(monkeypatch, *ticks(2))
-    widths = iter([120, 60])
-    monkeypatch.setattr(watch_module, "size", lambda: (next(widths), 50))
-    assert run(["watch"]) == 0
+    stream, lamps = Stream(200, 50, color=False), FakeNode(golden.farm()).live.lamps
+    for width, snapshot in zip(("120", "60"), ticks(2), strict=True):
+        monkeypatch.setenv("COLUMNS", width)
+        watch_module._show_tick(snapshot, stream, Terminal.of(Choices()), lamps)
     headings = [line for line in capsys.readouterr().out.splitlines() if "UTIL" in line]
     assert len(headings) == 2
     assert display_width(headings[0]) > 60 >= display_width(headings[1])
 
 
-def test_so_many_looks_without_a_device_exit_with_3(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _play(monkeypatch, golden.no_gpu(), golden.no_gpu())
-    assert run(["watch", "-n", "2"]) == 3
+def test_so_many_looks_without_a_device_exit_with_3(capsys: pytest.CaptureFixture[str]) -> None:
+    node = FakeNode(golden.no_gpu(), golden.no_gpu())
+    assert run(["watch", "-n", "2"], node) == 3
     assert capsys.readouterr().out.count("start the container with --gpus all") == 1
 
 
-def test_one_answer_in_so_many_looks_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    _play(monkeypatch, golden.no_gpu(), golden.farm(), golden.no_gpu())
-    assert run(["watch", "-n", "3"]) == 0
+def test_one_answer_in_so_many_looks_is_enough() -> None:
+    node = FakeNode(golden.no_gpu(), golden.farm(), golden.no_gpu())
+    assert run(["watch", "-n", "3"], node) == 0
 
 
-def test_ctrl_c_is_no_failure_without_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    _play(monkeypatch, golden.no_gpu(), interrupted=True)
-    assert run(["watch", "-n", "5"]) == 0
+def test_ctrl_c_is_no_failure_without_a_device() -> None:
+    node = FakeNode(golden.no_gpu(), interrupted=True)
+    assert run(["watch", "-n", "5"], node) == 0
 
 
-def test_jsonl_lines_are_snapshots(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _play(monkeypatch, *ticks(3))
-    assert run(["watch", "--format", "jsonl", "-n", "2"]) == 0
+def test_jsonl_lines_are_snapshots(capsys: pytest.CaptureFixture[str]) -> None:
+    node = FakeNode(*ticks(3))
+    assert run(["watch", "--format", "jsonl", "-n", "2"], node) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [wire_in.snapshot_from_json(json.loads(line)) for line in lines] == ticks(2)
 
 
-def test_csv_has_one_header(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _play(monkeypatch, *ticks(2))
-    assert run(["watch", "--format", "csv"]) == 0
+def test_csv_has_one_header(capsys: pytest.CaptureFixture[str]) -> None:
+    node = FakeNode(*ticks(2))
+    assert run(["watch", "--format", "csv"], node) == 0
     out = capsys.readouterr().out
     assert out.count("at,at_iso,node,index") == 1
     assert out.startswith(csv_rows.header())
 
 
 def test_the_ending_of_the_file_names_its_format_and_the_screen_keeps_the_table(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    _play(monkeypatch, *ticks(2))
+    node = FakeNode(*ticks(2))
     path = tmp_path / "gpu.jsonl"
-    assert run(["watch", "--out", str(path)]) == 0
+    assert run(["watch", "--out", str(path)], node) == 0
     assert [json.loads(line)["schema"] for line in path.read_text().splitlines()] == [
         "andon.snapshot/1"
     ] * 2
@@ -181,19 +166,17 @@ def test_the_ending_of_the_file_names_its_format_and_the_screen_keeps_the_table(
 
 
 def test_quiet_with_a_file_shows_nothing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    _play(monkeypatch, *ticks(2))
-    assert run(["watch", "--quiet", "--out", str(tmp_path / "gpu.csv")]) == 0
+    node = FakeNode(*ticks(2))
+    assert run(["watch", "--quiet", "--out", str(tmp_path / "gpu.csv")], node) == 0
     assert capsys.readouterr().out == ""
 
 
-def test_another_ending_takes_the_format_that_was_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    _play(monkeypatch, *ticks(1))
+def test_another_ending_takes_the_format_that_was_named(tmp_path: Path) -> None:
+    node = FakeNode(*ticks(1))
     path = tmp_path / "gpu.log"
-    assert run(["watch", "--format", "csv", "--out", str(path)]) == 0
+    assert run(["watch", "--format", "csv", "--out", str(path)], node) == 0
     assert path.read_text().startswith("at,at_iso,node,index")
 
 
@@ -213,48 +196,40 @@ def test_a_file_with_other_columns_is_a_conflict(
     assert path.read_text() == "time,temp\n"
 
 
-def test_ctrl_c_ends_a_watch_well(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    _play(monkeypatch, *ticks(2), interrupted=True)
+def test_ctrl_c_ends_a_watch_well(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    node = FakeNode(*ticks(2), interrupted=True)
     path = tmp_path / "gpu.jsonl"
-    assert run(["watch", "--out", str(path)]) == 0
+    assert run(["watch", "--out", str(path)], node) == 0
     assert path.read_text().endswith("}\n")
     assert capsys.readouterr().err == ""
 
 
-def test_only_the_named_devices_are_watched(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _play(monkeypatch, *ticks(1))
-    assert run(["watch", "--format", "jsonl", "-d", "1,6", "-d", "GPU-00000002"]) == 0
+def test_only_the_named_devices_are_watched(capsys: pytest.CaptureFixture[str]) -> None:
+    node = FakeNode(*ticks(1))
+    assert run(["watch", "--format", "jsonl", "-d", "1,6", "-d", "GPU-00000002"], node) == 0
     devices = json.loads(capsys.readouterr().out)["devices"]
     assert [device["name"][-8:] for device in devices] == [
         "DIA H200", "DIA H200", "XM4-80GB", " 3g.40gb", " 3g.40gb",
     ]  # fmt: skip
 
 
-def test_a_device_that_does_not_exist_is_gone(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _play(monkeypatch, *ticks(1))
-    assert run(["watch", "-d", "17"]) == 5
+def test_a_device_that_does_not_exist_is_gone(capsys: pytest.CaptureFixture[str]) -> None:
+    node = FakeNode(*ticks(1))
+    assert run(["watch", "-d", "17"], node) == 5
     assert "the devices here: 0, 1, 2" in capsys.readouterr().err
 
 
-def test_a_device_that_disappears_later_does_not_end_the_watch(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_device_that_disappears_later_does_not_end_the_watch() -> None:
     first = ticks(1)[0]
-    _play(monkeypatch, first, replace(first, devices=first.devices[1:]))
-    assert run(["watch", "-d", "0"]) == 0
+    node = FakeNode(first, replace(first, devices=first.devices[1:]))
+    assert run(["watch", "-d", "0"], node) == 0
 
 
 @pytest.mark.parametrize(("given", "seconds"), [("2", 2.0), ("500ms", 0.5), ("1m", 60.0)])
-def test_intervals_have_units(monkeypatch: pytest.MonkeyPatch, given: str, seconds: float) -> None:
-    sampler = _play(monkeypatch, *ticks(1))
-    assert run(["watch", "-i", given]) == 0
-    assert sampler.live.intervals == [seconds]
+def test_intervals_have_units(given: str, seconds: float) -> None:
+    node = FakeNode(*ticks(1))
+    assert run(["watch", "-i", given], node) == 0
+    assert node.live.intervals == [seconds]
 
 
 @pytest.mark.parametrize("given", ["0", "10ms", "soon", "-1"])

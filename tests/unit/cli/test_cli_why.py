@@ -15,7 +15,6 @@ from andon.model.device import DeviceStatus, Snapshot
 from andon.model.lamp import Lamp
 from andon.testing.fake_node import FakeNode
 from tests.support import snapshots as golden
-from tests.support.nodes import ask_node
 from tests.support.snapshots import assert_golden, busy, work
 
 
@@ -139,23 +138,21 @@ def test_a_masked_device_is_called_by_both_its_numbers() -> None:
 
 
 @pytest.fixture
-def farm(monkeypatch: pytest.MonkeyPatch) -> FakeNode:
-    node = FakeNode(*_looks(golden.farm(), 9))
-    ask_node(monkeypatch, node)
-    return node
+def farm() -> FakeNode:
+    return FakeNode(*_looks(golden.farm(), 9))
 
 
 def test_it_looks_for_two_seconds_and_says_so(
     farm: FakeNode, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["why", "--json"]) == 0
+    assert run(["why", "--json"], farm) == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["sampled_seconds"] == 2.0
     assert err == "andon: sampling for 2 s\n"
 
 
 def test_quiet_leaves_the_notice_out(farm: FakeNode, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["why", "--quiet", "--seconds", "1"]) == 0
+    assert run(["why", "--quiet", "--seconds", "1"], farm) == 0
     out, err = capsys.readouterr()
     assert err == ""
     assert "GPU 3" in out
@@ -164,7 +161,7 @@ def test_quiet_leaves_the_notice_out(farm: FakeNode, capsys: pytest.CaptureFixtu
 def test_one_look_is_enough_if_that_is_asked_for(
     farm: FakeNode, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["why", "0", "--seconds", "0", "--json"]) == 0
+    assert run(["why", "0", "--seconds", "0", "--json"], farm) == 0
     value = json.loads(capsys.readouterr().out)
     assert value["sampled_seconds"] == 0.0
     assert [device["index"] for device in value["devices"]] == [0]
@@ -174,7 +171,7 @@ def test_one_look_is_enough_if_that_is_asked_for(
 def test_a_board_and_its_instance_are_told_apart(
     name: str, uuid: str, farm: FakeNode, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["why", name, "--json"]) == 0
+    assert run(["why", name, "--json"], farm) == 0
     (device,) = json.loads(capsys.readouterr().out)["devices"]
     assert device["uuid"] == uuid
 
@@ -182,21 +179,19 @@ def test_a_board_and_its_instance_are_told_apart(
 def test_a_wrong_name_and_an_ambiguous_one_are_told(
     farm: FakeNode, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["why", "77"]) == 5
+    assert run(["why", "77"], farm) == 5
     assert "there is no device '77'" in capsys.readouterr().err
-    assert run(["why", "GPU-"]) == 2
+    assert run(["why", "GPU-"], farm) == 2
     assert "matches several devices" in capsys.readouterr().err
 
 
-def test_without_a_gpu_it_explains_why_and_exits_with_3(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ask_node(monkeypatch, FakeNode(golden.no_gpu()))
-    assert run(["why", "0"]) == 3
+def test_without_a_gpu_it_explains_why_and_exits_with_3(capsys: pytest.CaptureFixture[str]) -> None:
+    node = FakeNode(golden.no_gpu())
+    assert run(["why", "0"], node) == 3
     out, err = capsys.readouterr()
     assert "libnvidia-ml.so.1 is not installed" in out
     assert err == "", "there is no past to wait for"
-    assert run(["why", "--json"]) == 3
+    assert run(["why", "--json"], node) == 3
     value = json.loads(capsys.readouterr().out)
     assert (value["devices"], value["reasons"][0]["code"]) == ([], "no_driver")
 

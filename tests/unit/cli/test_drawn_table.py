@@ -1,9 +1,12 @@
 """A table drawn by this machine's server: from whom it is taken, and what is said to whom asks."""
 
 import os
+import signal
 import socket
+import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
@@ -36,7 +39,6 @@ from andon.settings import table
 from andon.settings.resolution import Settings
 from andon.web.transport.local_sockets import Draw, LookSocket
 from tests.support.homes import made_node_state
-from tests.support.replaced import answers, constants, fails
 from tests.support.rows import rows
 from tests.support.snapshots import h200
 
@@ -143,22 +145,13 @@ def test_the_users_own_server_comes_before_that_of_the_usual_port(
 
 
 @pytest.mark.parametrize("has_id", [True, False])
-def test_the_folder_of_this_machine_is_that_of_every_command(
-    has_id: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not has_id:
-        constants(monkeypatch, drawn_table, MACHINE_IDS=("/nonexistent/id",))
-        constants(monkeypatch, "andon.host.machine_id", FILES=("nonexistent/id",))
-    assert drawn_table._node_key() == node_key()
-
-
-def test_a_listener_that_is_neither_this_users_nor_the_systems_is_not_believed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    answers(monkeypatch, drawn_table, "peer_uid", 54_321)
-    with saying(here("\x1b]0;evil\x07")):
-        assert print_drawn(bare=True) is None
-    assert capsys.readouterr().out == ""
+def test_the_folder_of_this_machine_is_that_of_every_command(has_id: bool, tmp_path: Path) -> None:
+    if has_id:
+        (tmp_path / "etc").mkdir()
+        (tmp_path / "etc/machine-id").write_text(f"{HEX}\n")
+    found = drawn_table._node_key(f"{tmp_path}/")
+    assert found == node_key(tmp_path)
+    assert (found == HEX[:12]) == has_id
 
 
 @pytest.mark.parametrize(
@@ -185,12 +178,11 @@ def test_what_it_knows_without_an_import_is_what_the_others_know() -> None:
     assert port_listeners.SYSTEM_UIDS == drawn_table.SYSTEM_UIDS
 
 
-def test_one_that_says_nothing_is_left_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    constants(monkeypatch, drawn_table, TIMEOUT_SECONDS=0.05)
+def test_one_that_says_nothing_is_left_in_time() -> None:
     with socket.socket(socket.AF_UNIX) as door:
         door.bind(f"\0{look_name(PORT, HEX)}")
         door.listen()
-        assert print_drawn(bare=True) is None
+        assert print_drawn(bare=True, timeout_seconds=0.05) is None
 
 
 @rows(
@@ -243,7 +235,7 @@ def test_hundreds_who_ask_and_do_not_read_keep_nobody_waiting() -> None:
 
 
 DEVICE = h200(0, 10)
-NOW = 1_800_000_000.0
+NOW = time.time() + 3600.0  # a server whose clock is ahead: it does not grow old meanwhile
 TOLD = ServerSnapshot(
     Snapshot(node_name(), NOW, devices=(DEVICE,)),
     1.0,
@@ -254,12 +246,7 @@ TOLD = ServerSnapshot(
 ASKED = (80, False, False, False)
 
 
-@pytest.fixture
-def now(monkeypatch: pytest.MonkeyPatch, book_folder: Path) -> None:
-    answers(monkeypatch, "time", "time", NOW + 1.0)
-
-
-@pytest.mark.usefixtures("now")
+@pytest.mark.usefixtures("book_folder")
 def test_a_server_draws_what_it_knows_and_only_that(tmp_path: Path) -> None:
     code, text = drawn_here(ASKED, TOLD) or (1, "")
     assert code == 0
@@ -267,7 +254,7 @@ def test_a_server_draws_what_it_knows_and_only_that(tmp_path: Path) -> None:
     snapshot = TOLD.snapshot
     others = (
         replace(TOLD, lamps=None), replace(TOLD, verdicts=None),
-        replace(TOLD, snapshot=replace(snapshot, at=NOW - 3.0)),
+        replace(TOLD, snapshot=replace(snapshot, at=NOW - 3700.0)),
         replace(TOLD, snapshot=replace(snapshot, simulated=True)),
         replace(TOLD, snapshot=replace(snapshot, node="elsewhere")),
         replace(TOLD, snapshot=replace(snapshot, versions={"replay": "day.jsonl"})),
@@ -280,12 +267,13 @@ def test_a_server_draws_what_it_knows_and_only_that(tmp_path: Path) -> None:
     assert drawn_here(ASKED, TOLD) is None
 
 
-def test_ctrl_c_ends_it_as_any_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    left: list[int] = []
-
-    fails(monkeypatch, drawn_table, "print_drawn", KeyboardInterrupt())
-    monkeypatch.setattr(sys, "argv", ["andon"])
-    monkeypatch.setattr(os, "_exit", left.append)
-    answers(monkeypatch, "gc", "set_threshold", None)
-    entry.main()
-    assert left == [entry.INTERRUPTED]
+@pytest.mark.process
+def test_ctrl_c_ends_it_as_any_command() -> None:
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(f"\0{look_name(PORT, HEX)}")
+        door.listen()
+        with subprocess.Popen([sys.executable, "-m", "andon.cli"]) as process:
+            caller, _ = door.accept()  # it waits for the table
+            process.send_signal(signal.SIGINT)
+            with caller:
+                assert process.wait(60) == entry.INTERRUPTED

@@ -23,14 +23,6 @@ from andon.node.ssh import SshNode
 from andon.node.ssh.calls import AT_ONCE, SILENT_SECONDS, SshCalls
 
 
-@pytest.fixture
-def played(monkeypatch: pytest.MonkeyPatch) -> "type[PlayedCalls]":
-    """Hosts without ssh: h0 to h149 never answer, the others at once."""
-    monkeypatch.setattr(asked, "SshCalls", PlayedCalls)
-    PlayedCalls.asked, PlayedCalls.most = [], 0
-    return PlayedCalls
-
-
 class PlayedCall:
     kind = "andon"
 
@@ -45,11 +37,15 @@ class PlayedCall:
 
 
 class PlayedCalls(SshCalls):
-    """Calls whose hosts are named by what they do."""
+    """Calls without ssh, of hosts that are named by what they do."""
 
     asked: ClassVar[list[tuple[str, wire.Json]]] = []
     most = 0
-    has_room = True
+    room = 100
+
+    @property
+    def has_room(self) -> bool:
+        return len(self._open) < self.room
 
     def begin(self, host: str, andon: str, request: wire.Json) -> PlayedCall:  # type: ignore[override]
         self.asked.append((host, request))
@@ -66,10 +62,21 @@ class PlayedCalls(SshCalls):
         return found
 
 
-def asking(call: Callable[[], int], timeout: float | None = None) -> Asking:
+class FewCalls(PlayedCalls):
+    """Only two of them at once."""
+
+    room = 2
+
+
+def asking(
+    call: Callable[[], int],
+    timeout: float | None = None,
+    calls: type[PlayedCalls] = PlayedCalls,
+) -> Asking:
     context = click.Context(cli)
     context.obj = Choices(timeout=timeout, color="never")
-    return Asking(context, context.obj, call, 80)
+    calls.asked, calls.most = [], 0
+    return Asking(context, context.obj, call, 80, calls)
 
 
 def ask(*commands: str) -> str:
@@ -79,7 +86,7 @@ def ask(*commands: str) -> str:
     return str([node.host.object((command,))["name"] for command in commands])
 
 
-def test_answers_come_back_in_the_order_of_the_hosts(played: "type[PlayedCalls]") -> None:
+def test_answers_come_back_in_the_order_of_the_hosts() -> None:
     """A command that asks twice is called again, until it has what it asks for."""
     came = list[str]()
 
@@ -93,22 +100,19 @@ def test_answers_come_back_in_the_order_of_the_hosts(played: "type[PlayedCalls]"
     assert [one.text for one in found] == ["of ssh:a: ['a', 'a']\n", "", "of ssh:c: ['c', 'c']\n"]
     assert [one.answered for one in found] == [True, False, True]
     assert found[0].by == "andon 1"
-    questions = [(host, request["ask"]) for host, request in played.asked]
+    questions = [(host, request["ask"]) for host, request in PlayedCalls.asked]
     assert sorted(questions) == sorted(
         [("a", [["first"]]), ("a", [["second"]]), ("b", [["first"]]), ("c", [["first"]]),
          ("c", [["second"]])]
     )  # fmt: skip
 
 
-def test_when_the_time_is_over_the_rest_is_told(
-    played: "type[PlayedCalls]", monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(played, "has_room", property(lambda self: len(self._open) < 2))
-    found = asking(lambda: bool(ask("first")), timeout=0.1).all(
+def test_when_the_time_is_over_the_rest_is_told() -> None:
+    found = asking(lambda: bool(ask("first")), 0.1, FewCalls).all(
         ["dead1", "dead2", "c"], lambda *_: None
     )
     assert found[2].reason == "not asked: 0.1 s were over"
-    assert played.most == 2
+    assert FewCalls.most == 2
 
 
 def test_whoever_is_silent_gives_its_place_to_the_next() -> None:

@@ -29,7 +29,6 @@ from andon.settings.alerts import (
 from andon.settings.resolution import Settings
 from andon.testing.fake_node import FakeNode
 from tests.support import snapshots as drawn
-from tests.support.nodes import ask_node
 from tests.support.sharing_parts import request
 from tests.support.web_parts import HOME, Caller, Parts
 
@@ -39,9 +38,7 @@ PART = "MIG-0006-0"
 @pytest.fixture
 def farm(book_folder: Path, monkeypatch: pytest.MonkeyPatch) -> FakeNode:
     monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
-    node = FakeNode(drawn.farm())
-    ask_node(monkeypatch, node)
-    return node
+    return FakeNode(drawn.farm())
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +78,7 @@ def test_rest_refuses_an_ambiguous_name_with_the_candidates(caller: Caller) -> N
 def test_the_cli_refuses_an_ambiguous_name_with_the_candidates(
     farm: FakeNode, capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
 ) -> None:
-    assert run([*command, "MIG-"]) == 2
+    assert run([*command, "MIG-"], farm) == 2
     said = capsys.readouterr().err
     assert "matches several devices" in said
     assert "GPU 6:0: MIG-0006-0" in said
@@ -89,17 +86,16 @@ def test_the_cli_refuses_an_ambiguous_name_with_the_candidates(
 
 
 def test_a_cordon_by_an_ambiguous_name_cordons_nothing(farm: FakeNode) -> None:
-    run(["cordon", "MIG-"])
+    run(["cordon", "MIG-"], farm)
     assert Book(make=False).cordons() == ()
 
 
 def test_the_cli_takes_a_pci_address_and_a_cuda_number(
-    farm: FakeNode, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    farm: FakeNode, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["why", "9A:00.0", "--json"]) == 0
+    assert run(["why", "9A:00.0", "--json"], farm) == 0
     assert json.loads(capsys.readouterr().out)["devices"][0]["uuid"] == drawn.uuid(6)
-    ask_node(monkeypatch, FakeNode(drawn.masked()))
-    assert run(["why", "cuda:0", "--json"]) == 0
+    assert run(["why", "cuda:0", "--json"], FakeNode(drawn.masked())) == 0
     assert json.loads(capsys.readouterr().out)["devices"][0]["uuid"] == drawn.uuid(2)
 
 

@@ -2,9 +2,9 @@
 
 import io
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -17,6 +17,7 @@ from andon.cli.main import cli, named, run
 from andon.cli.sources import node_of
 from andon.cli.terminal import Choices
 from andon.errors import Conflict, Unavailable
+from andon.host.state import server_file
 from andon.jobs.folder import open_jobs_folder
 from andon.leases.availability import Availability
 from andon.leases.book.lease_book import Book
@@ -25,12 +26,11 @@ from andon.model.device import Snapshot
 from andon.model.job import JobNote, JobSpec
 from andon.model.lease import DeviceRequest
 from andon.testing.fake_node import FakeNode
-from tests.support.nodes import ask_node
-from tests.support.replaced import answers
+from tests.support.homes import made_node_state
+from tests.support.proving import TOKEN, Proving, proving
 from tests.support.rows import rows
 from tests.support.sharing_parts import gpu, lease_row, request
 from tests.support.snapshots import farm
-from tests.support.surroundings import server_may_run
 
 NODE = Availability(lambda: Snapshot("n", time.time(), devices=tuple(gpu(i) for i in range(8))))
 
@@ -175,9 +175,8 @@ def test_release_without_an_id_asks_about_your_only_lease(
     monkeypatch.setattr("sys.stdin", AtTerminal(typed))
     held = Granter(book, NODE).grant(request(1, devices=("3",)), LeaseTerms(), 0).held
     node = FakeNode(farm(), leases=[lease_row(held.lease.id)])
-    ask_node(monkeypatch, node)
     try:
-        assert run(["release", "-m", "lunch"]) == 0
+        assert run(["release", "-m", "lunch"], node) == 0
         said = capsys.readouterr()
         assert f"your only lease is {held.lease.id}: GPU 3" in said.err
         assert ("nothing was released" in said.err) is not released
@@ -186,10 +185,7 @@ def test_release_without_an_id_asks_about_your_only_lease(
         held.release()
 
 
-def test_release_without_an_id_lists_several_leases(
-    book: Book, capsys: Said, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.stdin", AtTerminal("y\n"))
+def test_release_without_an_id_lists_several_leases(book: Book, capsys: Said) -> None:
     wanted = [request(1, devices=(name,)) for name in ("3", "5")]
     held = [Granter(book, NODE).grant(one, LeaseTerms(), 0).held for one in wanted]
     try:
@@ -202,11 +198,9 @@ def test_release_without_an_id_lists_several_leases(
             one.release()
 
 
-def test_release_of_several_goes_on_after_one_that_is_not_there(
-    capsys: Said, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ask_node(monkeypatch, FakeNode(farm(), leases=[lease_row("k7qm2")]))
-    assert run(["release", "nope", "k7qm2"]) == 5
+def test_release_of_several_goes_on_after_one_that_is_not_there(capsys: Said) -> None:
+    node = FakeNode(farm(), leases=[lease_row("k7qm2")])
+    assert run(["release", "nope", "k7qm2"], node) == 5
     said = capsys.readouterr()
     assert "there is no lease 'nope'" in said.err
     assert said.out == "released lease k7qm2\n"
@@ -247,12 +241,20 @@ def test_no_line_of_an_overview_is_cut_off(capsys: Said) -> None:
         assert "..." not in commands, group
 
 
+class Named(Book):
+    """The book, whose leases have this name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._name = name
+
+    def new_id(self, names: frozenset[str]) -> str:
+        return self._name
+
+
 @pytest.mark.parametrize("made", ["k7qm2", "3k7qm", "4k7qm"])
-def test_release_of_a_gpu_names_your_lease_on_it(
-    made: str, book: Book, capsys: Said, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answers(monkeypatch, Book, "new_id", made)
-    held = Granter(book, NODE).grant(request(1, devices=("3",)), LeaseTerms(), 0).held
+def test_release_of_a_gpu_names_your_lease_on_it(made: str, capsys: Said) -> None:
+    held = Granter(Named(made), NODE).grant(request(1, devices=("3",)), LeaseTerms(), 0).held
     assert run(["release", "3"]) == 5
     assert f"GPU 3 is in your lease {held.lease.id}" in capsys.readouterr().err
     assert run(["release", "4"]) == 5
@@ -299,12 +301,9 @@ def test_a_refusal_lists_only_the_gpus_that_were_asked_for(book: Book) -> None:
 
 
 @pytest.mark.parametrize("words", [["--rule", "fan", "2h"], ["--rule", "fan", "--for", "2h"]])
-def test_both_ways_to_say_how_long_a_silence_lasts(
-    words: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_both_ways_to_say_how_long_a_silence_lasts(words: list[str]) -> None:
     node = FakeNode(farm())
-    ask_node(monkeypatch, node)
-    assert run(["alerts", "silence", *words]) == 0
+    assert run(["alerts", "silence", *words], node) == 0
     (made,) = node.alerts.page().silences
     assert (made.rule, made.until - made.since) == ("fan", 7200.0)
 
@@ -333,39 +332,26 @@ def test_who_tries_the_notifiers_and_has_none_reads_how_to_add_slack(capsys: Sai
 # Who used it last night.
 
 
-class Kept:
-    """A server with a history, or without one."""
-
-    url = "http://127.0.0.1:9"
-
-    def __init__(self, answers: bool) -> None:
-        self._answers = answers
-
-    def get(self, path: str, **asked: object) -> dict[str, Any]:
-        if not self._answers:
-            raise Unavailable("this server keeps no history")
-        return {"items": []}
+@pytest.fixture
+def server(state_folder: Path) -> Iterator[Proving]:
+    """A server of this user's that runs here, with a history of no device."""
+    folder = made_node_state(state_folder)
+    (state_folder / "andon" / "token").touch(0o600)
+    (state_folder / "andon" / "token").write_text(TOKEN)
+    with proving() as made:
+        made.body = b'{"items": []}'
+        server_file.announce(folder, made.url, "127.0.0.1")
+        yield made
 
 
-def running(monkeypatch: pytest.MonkeyPatch, server: Kept | None) -> None:
-    server_may_run(monkeypatch, True)
-    answers(monkeypatch, "andon.node.running", "running_server", server)
-
-
-def test_who_has_no_history_sees_that_of_the_machines_server(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    running(monkeypatch, Kept(answers=True))
+def test_who_has_no_history_sees_that_of_the_machines_server(server: Proving) -> None:
     past = node_of(Choices()).past
     assert past.recorded
     assert past.devices() == []
 
 
-@pytest.mark.parametrize("server", [None, Kept(answers=False)])
-def test_without_any_history_there_is_none(
-    server: Kept | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    running(monkeypatch, server)
+def test_without_any_history_there_is_none(server: Proving) -> None:
+    server.status = 503
     past = node_of(Choices()).past
     assert not past.recorded
     with pytest.raises(Unavailable, match="no history yet"):
@@ -374,7 +360,6 @@ def test_without_any_history_there_is_none(
 
 def test_an_empty_file_is_no_history_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a disk that was full at the first start leaves it."""
-    running(monkeypatch, None)
     (tmp_path / "empty.db").touch()
     monkeypatch.setenv("ANDON_HISTORY", str(tmp_path / "empty.db"))
     past = node_of(Choices()).past
@@ -384,9 +369,8 @@ def test_an_empty_file_is_no_history_yet(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_store_that_is_named_is_never_replaced_by_a_servers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: Proving, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running(monkeypatch, Kept(answers=True))
     monkeypatch.setenv("ANDON_HISTORY", str(tmp_path / "other.db"))
     past = node_of(Choices()).past
     assert not past.recorded

@@ -1,6 +1,6 @@
 """The QR code of `andon open --qr`: what a terminal shows is the link's code, dark on light."""
 
-import builtins
+import sys
 
 import pytest
 import segno
@@ -39,14 +39,7 @@ def test_a_terminal_without_such_characters_gets_the_link_alone(encoding: str | 
 
 
 def test_without_the_package_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = builtins.__import__
-
-    def missing(name: str, *rest: object) -> object:
-        if name == "segno":
-            raise ImportError(name)
-        return real(name, *rest)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(builtins, "__import__", missing)
+    monkeypatch.setitem(sys.modules, "segno", None)
     with pytest.raises(Unavailable, match="segno") as raised:
         qr_text(LINK, "utf-8")
     assert "andon open --print" in raised.value.hint

@@ -1,5 +1,6 @@
 """Who has the GPUs that Ray promised, and which nodes and jobs leave them idle."""
 
+import pytest
 from msgspec.structs import replace
 
 from andon.cli.commands.fleet.cluster_nodes import render_nodes
@@ -59,6 +60,16 @@ def test_what_is_idle_for_less_than_an_idle_lease_is_not_called_so() -> None:
         assert "idle" not in (with_users(NODE, JOBS, found).who or "")
         assert "busy" not in waiting_reason(WAITS, [NODE], JOBS, 9.0, {"n2": found}).text
     assert "idle 30 min" in (with_users(NODE, JOBS, reading(1800.0)).who or "")
+
+
+@pytest.mark.parametrize(("lasted", "idle"), [(6.0, False), (1799.0, False), (1800.0, True)])
+def test_a_job_has_left_idle_only_what_it_has_had(lasted: float, idle: bool) -> None:
+    """The GPUs themselves have been idle all night."""
+    (begun,) = {one.started for status in DEVICES for one in status.processes}
+    assert begun is not None
+    past = {one.device.uuid: 36_000.0 for one in DEVICES[2:]}
+    found = reading_of(ROW, replace(farm(), devices=DEVICES), past, begun + lasted)
+    assert ("idle 30 min" in (with_users(NODE, JOBS, found).who or "")) == idle
 
 
 def test_one_of_its_gpus_at_work_is_enough() -> None:

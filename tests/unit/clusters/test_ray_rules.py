@@ -11,16 +11,30 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from andon.clusters.ray.logs import without_own_lines
 from andon.clusters.ray.rules import answers, requests
 from andon.clusters.ray.rules.holders import waiting_reason
-from andon.clusters.ray.rules.nodes import impossible, node_names, parse_nodes
+from andon.clusters.ray.rules.nodes import (
+    address_of,
+    idle_node,
+    impossible,
+    just_sent,
+    node_names,
+    parse_nodes,
+)
 from andon.clusters.ray.rules.requests import JobsAndon, RayOptions
 from andon.errors import Invalid
 from andon.model.codec import read
 from andon.model.job import JobState
-from andon.model.job.cluster import ClusterJob, ClusterNode, ClusterTask, Submission
+from andon.model.job.cluster import (
+    ClusterJob,
+    ClusterNode,
+    ClusterTask,
+    Submission,
+    SubmissionNote,
+)
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import Checkpoint, JobSpec
 from andon.model.shapes import to_json
@@ -159,6 +173,10 @@ def test_options_in_rays_own_words() -> None:
         submission(options=("--entrypoint_num_cpus=2",)), RayOptions(), TASK, INSTALLED
     )
     assert body["entrypoint_num_cpus"] == 2.0
+    told = requests.request_of(
+        submission(options=("entrypoint_memory=8e9",)), RayOptions(), TASK, INSTALLED
+    )
+    assert str(told["entrypoint_memory"]) == "8000000000", "Ray takes no other number"
     for wrong in ("x=1", "entrypoint_num_cpus", "entrypoint_num_cpus=nan", "entrypoint_memory=-1"):
         with pytest.raises(Invalid, match="is not an option for Ray"):
             requests.request_of(submission(options=(wrong,)), RayOptions(), TASK, INSTALLED)
@@ -223,3 +241,58 @@ def test_why_a_job_waits() -> None:
         "4 of 4 GPUs are promised: andon-y 4 (6 min)"
     )
     assert waiting_reason(one, nodes, [busy], 9.0).text == "Ray is starting it"
+
+
+IDLE = [
+    ClusterNode("n1", "ready", True, 2, 0, 2, "A100", 0.0),
+    ClusterNode("n2", "ready", True, 4, 0, 4, "H200", 1.0),
+]
+PLACED: list[tuple[str, dict[str, Any], int, str | None]] = [
+    ("the most free GPUs", {"request": DeviceRequest(2, 2)}, 0, "n2"),
+    ("room beside what was just sent", {"request": DeviceRequest(2, 2)}, 2, "n2"),
+    ("what was just sent may have it", {"request": DeviceRequest(2, 2)}, 4, None),
+    ("more than is free", {"request": DeviceRequest(5, 5)}, 0, None),
+    ("a whole array", {"indices": (0, 1, 2, 3)}, 0, "n2"),
+    ("an array for more than one node", {"indices": (0, 1, 2, 3, 4)}, 0, None),
+    ("a model", {"request": DeviceRequest(models=("A100",))}, 0, "n1"),
+    ("a model without room", {"request": DeviceRequest(4, 4, models=("A100",))}, 0, None),
+]
+
+
+@pytest.mark.parametrize(("asked", "uncounted", "node"), [one[1:] for one in PLACED],
+                         ids=[one[0] for one in PLACED])  # fmt: skip
+def test_a_job_is_put_on_a_node_only_if_it_starts_there(
+    asked: dict[str, Any], uncounted: int, node: str | None
+) -> None:
+    found = idle_node(IDLE, submission(**asked), uncounted)
+    assert (found and found.name) == node
+
+
+@pytest.mark.parametrize(
+    "not_so", [{"usable": False}, {"utilization_percent": None}, {"utilization_percent": 6.0}]
+)
+def test_a_node_that_is_not_known_to_be_idle_is_left_to_ray(not_so: dict[str, Any]) -> None:
+    assert idle_node([replace(IDLE[1], **not_so)], submission(), 0) is None
+
+
+def test_what_was_just_sent_is_counted_without_the_job_itself() -> None:
+    sent = [
+        Submission("k1", submission(request=DeviceRequest(2, 2)).job),
+        Submission("k2", submission().job, indices=(0, 1, 2)),
+        submission(),
+    ]
+    notes = [SubmissionNote("ray", 1.0, one) for one in sent]
+    notes.append(SubmissionNote("lab", 1.0, Submission("k4", submission().job)))
+    assert just_sent(notes, "ray", "k3") == 5
+
+
+def test_an_address_that_two_nodes_have_places_nothing() -> None:
+    told = copy.deepcopy(TOLD["nodes"])
+    rows = told["data"]["result"]["result"]
+    rows[0]["node_ip"], rows[1]["node_ip"] = "192.0.2.2", "192.0.2.3"
+    assert address_of(told, "n2") == "192.0.2.3"
+    rows[0]["node_ip"] = "192.0.2.3"
+    assert address_of(told, "n2") is None
+    rows[0]["state"] = "DEAD"
+    assert address_of(told, "n2") == "192.0.2.3"
+    assert address_of(told, "n3") is None

@@ -49,7 +49,6 @@ from tests.support.doctor.machines import (
     server,
 )
 from tests.support.doctor.table import CASES
-from tests.support.replaced import answers
 from tests.support.rows import rows
 from tests.support.snapshots import AT
 
@@ -250,7 +249,6 @@ def test_the_state_and_the_book_are_looked_for_where_they_would_be(
     assert doctor._state().path.endswith("/.local/state/andon")
 
 
-def test_only_the_old_pynvml_is_in_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_old_pynvml_is_in_the_way() -> None:
     for version, old in ((None, None), ("11.5.3", "11.5.3"), ("12.0.0", None), ("x", None)):
-        answers(monkeypatch, doctor, "_version", version)
-        assert doctor._old_pynvml() == old
+        assert doctor._old_pynvml(version) == old

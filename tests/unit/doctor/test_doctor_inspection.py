@@ -25,7 +25,7 @@ from andon.doctor.inspection.machine import (
     read_containers,
     read_kernel,
 )
-from andon.doctor.rules.facts import PciCard
+from andon.doctor.rules.facts import Folder, PciCard
 from andon.host import libraries
 from andon.host.file_systems import kind_of
 from andon.host.files import names_in, read_bytes, read_text
@@ -358,17 +358,12 @@ def test_a_file_in_place_of_the_folder_cannot_be_written_into(tmp_path: Path) ->
     assert not read_folder(tmp_path / "state/andon", []).writable
 
 
-def test_a_network_file_system_is_not_touched(monkeypatch: pytest.MonkeyPatch) -> None:
-    def touched(path: object) -> None:
-        raise AssertionError(f"{path} was touched")
-
-    monkeypatch.setattr(os, "statvfs", touched)
-    monkeypatch.setattr(Path, "exists", touched)
-    found = read_folder(
-        Path("/home/alice/x"), [MountOptions("/", "ext4", ()), MountOptions("/home", "nfs4", ())]
-    )
-    assert found.remote
-    assert found.kind == "nfs4"
+def test_a_network_file_system_is_not_touched(tmp_path: Path) -> None:
+    mounts = [MountOptions("/", "ext4", ()), MountOptions(str(tmp_path), "nfs4", ())]
+    assert read_folder(tmp_path, mounts) == Folder(str(tmp_path), kind="nfs4", remote=True)
+    seen = read_folder(tmp_path, mounts[:1])
+    assert (seen.exists, seen.remote) == (True, False)
+    assert seen.free_bytes is not None
 
 
 def test_the_longest_mount_decides() -> None:

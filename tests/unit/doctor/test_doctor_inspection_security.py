@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from andon.doctor.inspection import books
 from andon.doctor.inspection.books import OLD_SECONDS, read_contents
 from andon.doctor.inspection.security import (
     parse_address,
@@ -24,7 +23,6 @@ from andon.doctor.rules.facts import Contents, PortListener, StrayFiles, StrayRe
 from andon.host.processes.kin import here
 from andon.model import lease_wire, wire
 from andon.model.lease import Cordon, Lease, LeaseKind, Owner, Share
-from tests.support.replaced import constants
 from tests.support.rows import rows
 
 ME = os.getuid()
@@ -109,11 +107,10 @@ def test_a_lease_among_the_tickets_is_no_ticket(book: Path) -> None:
     )
 
 
-def test_a_flood_is_counted_up_to_a_bound(book: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    constants(monkeypatch, books, MOST_FILES=5, MOST_BYTES=3)
+def test_a_flood_is_counted_up_to_a_bound(book: Path) -> None:
     for number in range(8):
         (book / "leases" / f"{number}.lease").write_text("{}")
-    found = read_contents(book, USERS)
+    found = read_contents(book, USERS, most_files=5, most_bytes=3)
     assert not found.complete
     assert found.counts == (("keeper", ME, 5),)
     assert sum(stray.count for stray in found.strays) == 1, "the others were not read any more"

@@ -5,8 +5,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +14,13 @@ from msgspec.structs import replace
 from andon.cli.commands.setup import selftest, selftest_load
 from andon.cli.commands.setup.selftest_load import (
     AT_ONCE,
+    FRAMEWORKS,
     SIDE,
     environment,
     installed,
     loaded,
     work,
 )
-from andon.cli.terminal import Choices
 from andon.doctor.rules.findings import Finding, Grade
 from andon.doctor.rules.selftest.load import FREE_BYTES, Load, choose, judge_load
 from andon.doctor.rules.selftest.plausibility import judge
@@ -34,9 +32,8 @@ from andon.model.utilisation import SCHEDULABLE_IDLE_PERCENT
 from andon.model.wire_in import snapshot_from_json
 from andon.units import GIB
 from tests.conftest import REPOSITORY
-from tests.support.replaced import answers, constants
 from tests.support.rows import rows
-from tests.support.snapshots import AT, h200, mig_board, uuid
+from tests.support.snapshots import AT, FakeSampler, h200, mig_board, uuid
 
 BUSY = Load(uuid(0), 4711, "torch")
 
@@ -195,7 +192,8 @@ def framework(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "def matmul(left, right, out): pass\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    constants(monkeypatch, selftest_load, FRAMEWORKS=("torch",))
+    for name in FRAMEWORKS[1:]:
+        monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.syspath_prepend(str(tmp_path))
     return tmp_path
 
@@ -234,44 +232,20 @@ def test_nothing_is_imported_to_find_a_framework(framework: Path) -> None:
 # Put together.
 
 
-class Player:
-    """A sampler whose snapshots follow the load."""
-
-    def __init__(self) -> None:
-        self.busy: int | None = None
-
-
-def test_the_load_is_watched_and_judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    player = Player()
-
-    @contextmanager
-    def load(uuid: str, seconds: float) -> Iterator[tuple[int, str]]:
-        assert seconds <= selftest_load.MAX_SECONDS
-        player.busy = 77
-        yield 77, "torch"
-        player.busy = None
-
-    def watch(sampler: Any, seconds: float, interval: float) -> Any:
-        return looks(player.busy, utilization_percent=99 if player.busy else 0), None
-
-    monkeypatch.setattr(selftest_load, "loaded", load)
-    answers(monkeypatch, selftest_load, "installed", ["torch"])
-    monkeypatch.setattr(selftest, "watch", watch)
-    during, found = selftest.under_load(
-        player,  # type: ignore[arg-type]
-        looks(None)[0],
-        {uuid(0)},
-        60.0,
-        1.0,
-    )
-    assert (found.pid, found.framework, found.reason) == (77, "torch", "")
+@pytest.mark.process
+def test_the_load_is_watched_and_judged(framework: Path) -> None:
+    sampler: Any = FakeSampler(*looks(77, utilization_percent=99))
+    during, found = selftest.under_load(sampler, looks(None)[0], {uuid(0)}, 60.0, 1.0)
+    assert (found.uuid, found.framework, found.reason) == (uuid(0), "torch", "")
+    assert found.pid not in (None, os.getpid())
     assert during[0].devices[0].processes[0].pid == 77
-    assert Choices().interval_seconds is None
 
 
 def test_without_a_framework_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selftest_load, "installed", list)
-    during, found = selftest.under_load(Player(), looks(None)[0], {uuid(0)}, 5.0, 1.0)  # type: ignore[arg-type]
+    for name in FRAMEWORKS:
+        monkeypatch.setitem(sys.modules, name, None)
+    sampler: Any = FakeSampler()
+    during, found = selftest.under_load(sampler, looks(None)[0], {uuid(0)}, 5.0, 1.0)
     assert during == []
     assert "torch, cupy or jax is not installed" in found.reason
 

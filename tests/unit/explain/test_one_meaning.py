@@ -23,7 +23,6 @@ from andon.model.thresholds import Thresholds
 from andon.model.throttling import REASONS
 from andon.testing.fake_node import FakeNode
 from andon.units import GIB
-from tests.support.nodes import ask_node
 from tests.support.rows import rows
 from tests.support.snapshots import AT, farm, h200
 
@@ -198,10 +197,10 @@ def test_the_colours_of_a_command_follow_its_settings(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     warm = node(device(slowdown=None, temperature_celsius=76))
-    ask_node(monkeypatch, FakeNode(warm))
+    there = FakeNode(warm)
     monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
     monkeypatch.setenv("ANDON_ALERTS_THERMAL_CELSIUS", threshold)
-    run([*command, "--color", "always"])
+    run([*command, "--color", "always"], there)
     assert (say("76 °C", "yellow").paint(color=True) in capsys.readouterr().out) == yellow
 
 
@@ -209,9 +208,9 @@ def test_why_says_hot_from_the_threshold_of_its_settings(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     warm = node(device(slowdown=None, temperature_celsius=76))
-    ask_node(monkeypatch, FakeNode(warm, warm))
+    there = FakeNode(warm, warm)
     monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
     for threshold, hot in (("75", True), ("80", False)):
         monkeypatch.setenv("ANDON_ALERTS_THERMAL_CELSIUS", threshold)
-        run(["why", "--seconds", "0"])
+        run(["why", "--seconds", "0"], there)
         assert ("Hot: 76 °C" in capsys.readouterr().out) == hot

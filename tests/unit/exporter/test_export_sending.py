@@ -11,20 +11,15 @@ from msgspec.structs import replace
 from andon.errors import Unavailable
 from andon.exporter.exports import MOST_IN_MEMORY, Export, packer
 from andon.exporter.receiver import Receiver as Address
-from andon.host.spool import Spool
+from andon.failures.rules.backoff import BackOff
 from andon.sampling.bus import Subscription
 from andon.settings.exports import OTLP, ExportSettings, SecretSource
 from tests.support.full_snapshot import FULL
+from tests.support.limits import no_file_beyond
 from tests.support.receiving import Receiver, raw, receiving, status
-from tests.support.waiting import retry_soon, wait_for
+from tests.support.waiting import wait_for
 
-pytestmark = pytest.mark.usefixtures("soon")
 SECRET = "hunter2hunter2"
-
-
-@pytest.fixture
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    retry_soon(monkeypatch)
 
 
 class Running:
@@ -53,8 +48,9 @@ def exporting(
     given = replace(ExportSettings("lab", OTLP, url, timeout_seconds=seconds), **settings)
     session = Subscription(1.0, False, 64, leave=lambda: None)
     export = Export(
-        given, session, lambda one: "", lambda text, at: b"%d" % at, Address(given, {}), folder
-    )
+        given, session, lambda one: "", lambda text, at: b"%d" % at, Address(given, {}), folder,
+        BackOff(0.02, 0.1, at_once=0),
+    )  # fmt: skip
     try:
         yield Running(export, session)
     finally:
@@ -160,26 +156,16 @@ def test_what_waits_survives_a_restart_and_what_was_acknowledged_is_never_sent_a
 
 
 def test_a_queue_that_cannot_be_written_is_replaced_by_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     many = MOST_IN_MEMORY + 5
-    put, is_full = Spool.put, [False]
-
-    def put_if_there_is_room(self: Spool, body: bytes) -> int:
-        if is_full[0]:
-            raise Unavailable("the queue cannot be used: No space left on device")
-        return put(self, body)
-
-    monkeypatch.setattr(Spool, "put", put_if_there_is_room)
-
     with receiving(status(503)) as receiver, exporting(tmp_path, receiver.port) as running:
         running.tick(1, 2)
         running.wait(waiting=2)
-        is_full[0] = True
-        running.tick(*range(3, 3 + many))
-        running.wait(waiting=2 + MOST_IN_MEMORY, dropped=5)
-        assert running.export.health()["ok"] is False
-        is_full[0] = False
+        with no_file_beyond(max(one.stat().st_size for one in tmp_path.iterdir())):
+            running.tick(*range(3, 3 + many))
+            running.wait(waiting=2 + MOST_IN_MEMORY, dropped=5)
+            assert running.export.health()["ok"] is False
         running.tick(99)
         running.wait(dropped=6)
         receiver.replies[:] = [status(204)]
@@ -190,7 +176,7 @@ def test_a_queue_that_cannot_be_written_is_replaced_by_memory(
         assert sorted(taken) == taken
         assert {*range(1, 3), *range(9, 3 + many), 99, 100} == set(taken)
         assert running.export.health()["ok"] is True
-    assert caplog.text.count("No space left on device") == 1
+    assert caplog.text.count("File too large") == 1
     assert caplog.text.count("its queue can be written again") == 1
 
 

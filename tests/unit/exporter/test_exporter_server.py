@@ -14,17 +14,10 @@ from andon.exporter.server import MetricsServer, is_loopback
 from andon.exporter.spreads import Service
 from andon.testing.mock import MockGpuBackend
 from tests.support.exposition import parse
-from tests.support.replaced import constants
 from tests.support.surroundings import fresh_library
 from tests.support.waiting import wait_for
 
 Start = Callable[..., MetricsServer]
-
-
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each server here is stopped, and to stop one takes a poll."""
-    constants(monkeypatch, serving, POLL_SECONDS=0.002)
 
 
 @pytest.fixture
@@ -33,9 +26,12 @@ def start() -> Iterator[Start]:
     begun: list[MetricsServer] = []
 
     def begin(
-        text: serving.Text = lambda service: "x 1\n", host: str = "127.0.0.1"
+        text: serving.Text = lambda service: "x 1\n",
+        host: str = "127.0.0.1",
+        deadline_seconds: float = serving.DEADLINE_SECONDS,
     ) -> MetricsServer:
-        server = MetricsServer(host, 0, text, lambda: 0)
+        # To stop a server takes a poll.
+        server = MetricsServer(host, 0, text, lambda: 0, deadline_seconds, poll_seconds=0.002)
         begun.append(server)
         server.start()
         return server
@@ -160,9 +156,9 @@ def test_a_client_that_never_reads_does_not_keep_others_waiting(start: Start) ->
         assert ask(server, "/healthz")[:2] == (200, "ok\n")
 
 
-def test_a_client_that_dribbles_is_ended(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    constants(monkeypatch, serving, DEADLINE_SECONDS=0.0)
-    with socket.create_connection(("127.0.0.1", start().port), timeout=120) as slow:
+def test_a_client_that_dribbles_is_ended(start: Start) -> None:
+    server = start(deadline_seconds=0.0)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=120) as slow:
         slow.sendall(b"GET /metrics HT")
         assert slow.recv(1) == b""
 

@@ -8,7 +8,6 @@ import pytest
 from msgspec.structs import replace
 
 from andon.errors import Invalid, Unavailable
-from andon.fleet import sending
 from andon.fleet.link import HubLink
 from andon.fleet.rules.past import (
     PastPart,
@@ -27,7 +26,6 @@ from andon.model.device import Device
 from andon.model.run.record import RunKind, RunRow, RunState
 from andon.settings.store_url import parse_store_url
 from andon.stores.sqlite_kind import SqliteKind
-from tests.support.replaced import constants
 
 AT = 1_794_000_000.0
 BEGIN = round(AT * 1000)
@@ -124,14 +122,13 @@ def test_what_was_acknowledged_is_not_sent_again_after_a_restart(tmp_path: Path)
     store.close()
 
 
-def test_a_part_has_a_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    constants(monkeypatch, sending, MOST_BYTES=1)
+def test_a_part_has_a_size(tmp_path: Path) -> None:
     store = SqliteKind.open(parse_store_url(f"sqlite:///{tmp_path}/h.sqlite"), "n17")
     ticks = [NodeReadings(AT + n, (("GPU-1", ("power_watts",), (n,)),)) for n in range(0, 1800, 10)]
     store.write(ticks, (), [DEVICE])
     Maintainer(store, Retention()).finish(AT + 1800)
     hub = Hub()
-    sender = PastSender(tmp_path, lambda: store, lambda query: (), lambda: AT + 1800)
+    sender = PastSender(tmp_path, lambda: store, lambda query: (), lambda: AT + 1800, most_bytes=1)
     for _ in range(4):  # with the window of minutes
         sender(hub, 0.0)
         assert all(len({one[3] for one in part.blocks}) <= 1 for part in hub.taken)

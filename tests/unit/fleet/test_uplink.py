@@ -9,7 +9,6 @@ from andon.alerts.rules.handover import HandedNotice, of_node
 from andon.cli.commands.fleet.nodes import describe, render_nodes
 from andon.errors import Denied, Unavailable
 from andon.failures.rules.backoff import BackOff
-from andon.fleet import uplink as module
 from andon.fleet.link import HubLink
 from andon.fleet.rules.digest import Digest
 from andon.fleet.rules.heartbeat import read_heartbeat, unpacked_ticks
@@ -23,7 +22,6 @@ from andon.sampling.rules.readings import checked_snapshot
 from andon.testing.notices import HOT, notice
 from andon.web.fleet.keeper import found_in
 from andon.web.fleet.report import Report
-from tests.support.replaced import constants
 from tests.support.snapshots import farm
 from tests.support.waiting import wait_for
 
@@ -44,14 +42,14 @@ class Hub(HubLink):
         return {"at": 0.0, "drained": True}
 
 
-def test_readings_of_a_short_outage_come_with_the_next_heartbeat(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    constants(monkeypatch, module, EVERY_SECONDS=0.05, BACK_OFF=BackOff(0.05, 0.05))
+def test_readings_of_a_short_outage_come_with_the_next_heartbeat() -> None:
     bus, hub = Bus(), Hub()
     sent, drained = list[Digest](), list[bool]()
     session = bus.subscribe(0.01, False, 8)
-    uplink = Uplink(session, hub, ReportSources(), "m", sent.append, drained.append)
+    uplink = Uplink(
+        session, hub, ReportSources(), "m", sent.append, drained.append,
+        every_seconds=0.05, back_off=BackOff(0.05, 0.05),
+    )  # fmt: skip
     hub.away = True
     bus.publish(farm(), 1.0)
     wait_for(lambda: hub.asked > 1, 20)
@@ -66,8 +64,7 @@ def test_readings_of_a_short_outage_come_with_the_next_heartbeat(
     assert drained == [True], "a mark is obeyed once"
 
 
-def test_a_report_is_read_as_it_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    constants(monkeypatch, module, EVERY_SECONDS=0.05)
+def test_a_report_is_read_as_it_was_sent() -> None:
     bus, hub, sent = Bus(), Hub(), list[Digest]()
     handed = HandedNotice(notice(HOT), True)
     silence = Silence("s1", 2.0, by="ana")

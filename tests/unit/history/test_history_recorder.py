@@ -3,10 +3,10 @@
 import threading
 from collections.abc import Callable, Sequence
 
-import pytest
 from msgspec.structs import replace
 
 from andon.errors import Unavailable
+from andon.failures.rules.backoff import BackOff
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import NodeReadings
 from andon.history.writer import Recorder
@@ -15,7 +15,7 @@ from andon.ports import Store
 from andon.sampling.bus import Bus
 from andon.stores.memory import MemoryStore
 from tests.support.history_parts import AT, GPU, snapshot
-from tests.support.waiting import retry_soon, wait_for
+from tests.support.waiting import wait_for
 
 
 class Moody(MemoryStore):
@@ -48,7 +48,9 @@ class Playing:
         self.bus = Bus()
         self._now = 0.0
         subscription = self.bus.subscribe(1.0, watching=False, size=64)
-        self.recorder = Recorder(open_store, subscription, flush_seconds)
+        self.recorder = Recorder(
+            open_store, subscription, flush_seconds, back_off=BackOff(0.02, 0.1)
+        )
 
     def tick(self, percent: int) -> None:
         self.bus.publish(snapshot(AT + self._now, utilization_percent=percent), self._now)
@@ -144,8 +146,7 @@ def test_a_store_that_takes_for_ever_does_not_hold_up_the_bus() -> None:
     playing.recorder.close()
 
 
-def test_a_store_that_cannot_be_opened_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    retry_soon(monkeypatch)
+def test_a_store_that_cannot_be_opened_is_tried_again() -> None:
     store, tries = Moody(), []
 
     def open_store() -> Store:

@@ -10,14 +10,12 @@ from andon.doctor.inspection import machine
 from andon.doctor.rules import driver
 from andon.doctor.rules.facts import MachineFacts, PciCard
 from andon.drivers.shared import presence
-from andon.host import cards
 from andon.leases.rules import environment
 from andon.model import vendors
 from andon.model.device import Device
-from andon.model.vendors import MASKED, VENDORS, MaskEntry, MaskVariable, VendorRow, vendor_of
+from andon.model.vendors import MASKED, VENDORS, VendorRow, vendor_of
 from andon.registry import BACKENDS, load
 from andon.sampling.rules import masks
-from tests.support.replaced import answers, constants
 from tests.support.sources import sources
 
 OWN = (
@@ -26,14 +24,6 @@ OWN = (
     "sampling/rules/masks.py",  # the rules of CUDA's and ROCm's runtimes
     "cli/commands/setup/selftest_load.py",  # a load for CUDA
     "events/rules/kernel_log.py",  # the grammar of each driver's messages
-)
-NEW = VendorRow(
-    "habana",
-    "Habana",
-    pci_id="0x1da3",
-    drivers=("habanalabs",),
-    masks=(MaskVariable("HABANA_VISIBLE_DEVICES", MaskEntry.POSITION, hides_all="none"),),
-    log_search="-e habanalabs",
 )
 
 
@@ -77,27 +67,24 @@ def test_a_backend_of_a_third_party_has_its_name_for_a_title() -> None:
     assert vendors.vendor_of_backend("nvidia_smi") is vendors.NVIDIA
 
 
-def test_a_new_row_is_detected_diagnosed_and_leased(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize("row", VENDORS, ids=lambda row: row.name)
+def test_the_row_is_what_a_card_is_detected_diagnosed_and_leased_by(
+    row: VendorRow, tmp_path: Path
 ) -> None:
-    (tmp_path / "sys/bus/pci/drivers/habanalabs/0000:19:00.0").mkdir(parents=True)
-    folder = tmp_path / "sys/bus/pci/devices/0000:19:00.0"
+    (kernel_driver, *_), address = row.drivers, "0000:19:00.0"
+    (tmp_path / "sys/bus/pci/drivers" / kernel_driver / address).mkdir(parents=True)
+    folder = tmp_path / "sys/bus/pci/devices" / address
     folder.mkdir(parents=True)
-    (folder / "vendor").write_text("0x1da3\n")
-    (folder / "class").write_text("0x120000\n")
-    rows = (*VENDORS, NEW)
-    constants(monkeypatch, presence, VENDORS=rows)
-    constants(monkeypatch, driver, VENDORS=rows)
-    constants(monkeypatch, cards, _BY_PCI_ID={row.pci_id: row for row in rows})
-    constants(monkeypatch, environment, MASKED=(*MASKED, NEW))
-    answers(monkeypatch, masks, "vendor_of", NEW)
+    (folder / "vendor").write_text(f"{row.pci_id}\n")
+    (folder / "class").write_text(f"{row.pci_classes[0]}0000\n")
 
-    assert presence.signs(tmp_path) == ("habana",)
-    assert machine.read_cards(tmp_path) == (PciCard("0000:19:00.0", "habana", None),)
-    bound = replace(machine.read_cards(tmp_path)[0], driver="habanalabs")
+    assert presence.signs(tmp_path) == (row.name,)
+    assert machine.read_cards(tmp_path) == (PciCard(address, row.name, None),)
+    bound = replace(machine.read_cards(tmp_path)[0], driver=kernel_driver)
     found = [finding.words for finding in driver.judge(MachineFacts(cards=(bound,)))]
-    assert "habanalabs drives 0000:19:00.0" in found
-    devices = [Device(f"h{n}", n, "habana", "Gaudi", pci=f"0000:2{n}:00.0") for n in range(2)]
+    assert f"{kernel_driver} drives {address}" in found
+    devices = [Device(f"GPU-{n}", n, row.name, "G", pci=f"0000:2{n}:00.0") for n in range(2)]
     variables = environment.environment(devices[1:], devices)
-    assert variables == {"HABANA_VISIBLE_DEVICES": "1"}
-    assert list(masks.visibility(devices, variables).visible) == ["h1"]
+    assert set(variables) >= {mask.name for mask in row.masks[:1]}
+    shown = list(masks.visibility(devices, variables).visible)
+    assert shown == (["GPU-1"] if row.masks else ["GPU-0", "GPU-1"])

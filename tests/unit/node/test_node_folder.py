@@ -1,5 +1,6 @@
 """A machine's own state: apart from other machines on the same home, and moved there once."""
 
+import hashlib
 import json
 import os
 import sqlite3
@@ -12,16 +13,22 @@ import pytest
 
 from andon.app import store_files
 from andon.errors import Conflict, Denied
-from andon.host import machine_id
-from andon.host.machine_id import node_key
+from andon.host.files import make_private
+from andon.host.machine_id import node_key, node_name
 from andon.host.processes.kin import here
 from andon.host.state import server_file, user_folder
-from andon.host.state.node_folder import node_folder, node_path, open_node_folder
+from andon.host.state.node_folder import (
+    _draft,
+    _earlier,
+    node_folder,
+    node_path,
+    open_node_folder,
+)
 from andon.host.state.user_folder import is_own, own_token
 from andon.leases.availability import TurnMemory
 from andon.settings.resolution import Settings
 from andon.stores.sqlite import SqliteStore
-from tests.support.replaced import answers, fails
+from tests.support.replaced import answers
 
 BEFORE = Path(__file__).parents[2] / "recorded" / "state-de9bf9b" / "state.tar.gz"
 """Made by that commit: a server of two devices, killed; the history is still in its log."""
@@ -81,17 +88,13 @@ def recorded(path: Path) -> int:
     ],
 )
 def test_a_machine_is_known_by_its_id_and_else_by_its_name(
-    files: dict[str, str], key: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    files: dict[str, str], key: str | None, tmp_path: Path
 ) -> None:
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text + "\n")
-    names = iter(["node17", "node18"])
-    monkeypatch.setattr(machine_id, "node_name", lambda: next(names))
-    found = node_key(tmp_path)
-    assert len(found) == 12
-    assert int(found, 16) >= 0
-    assert found == key or (key is None and node_key(tmp_path) != found)
+    by_name = hashlib.sha256(node_name().encode()).hexdigest()[:12]
+    assert node_key(tmp_path) == key or (key is None and node_key(tmp_path) == by_name)
 
 
 # Two machines.
@@ -152,48 +155,32 @@ def test_what_a_person_owns_stays(earlier: Path) -> None:
     assert names(folder) == MOVED | {"history.db.corrupt-20260101T000000Z"}
 
 
-class Killed(BaseException):
-    """Stands for SIGKILL at this moment."""
+def draft() -> Path:
+    return _draft(node_path())
+
+
+def interrupted(above: Path, moved: int) -> None:
+    """What a kill leaves after so many files were moved: the folder has no name yet."""
+    assert _earlier(above) == sorted(MOVED)
+    make_private(draft().parent)
+    make_private(draft())
+    for name in sorted(MOVED)[:moved]:
+        (above / name).rename(draft() / name)
+    if moved == len(MOVED):
+        (above / server_file.LOCK).unlink()
 
 
 @pytest.mark.parametrize("survived", range(len(MOVED) + 1))
-def test_a_move_that_is_interrupted_is_continued(
-    earlier: Path, survived: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rename, left = Path.rename, survived
-
-    def renamed(path: Path, target: Path) -> Path:
-        nonlocal left
-        if left == 0:
-            raise Killed
-        left -= 1
-        return rename(path, target)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "rename", renamed)
-        with pytest.raises(Killed):
-            open_node_folder()
-    assert not node_path().exists(), "it has its name only when it is complete"
+def test_a_move_that_is_interrupted_is_continued(earlier: Path, survived: int) -> None:
+    interrupted(earlier, survived)
     assert recorded(store_files(Settings())["history"]) == 2
     assert names(node_path()) == MOVED
     assert names(earlier) == {"token", "nodes"}
 
 
-def test_a_history_that_an_earlier_andon_began_meanwhile_is_not_mixed_in(
-    earlier: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Killed after the first file; then the earlier andon ran again."""
-    rename = Path.rename
-
-    def renamed(path: Path, target: Path) -> Path:
-        if path.name == "history.db-shm":
-            raise Killed
-        return rename(path, target)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "rename", renamed)
-        with pytest.raises(Killed):
-            open_node_folder()
+def test_a_history_that_an_earlier_andon_began_meanwhile_is_not_mixed_in(earlier: Path) -> None:
+    """Killed after the database; then the earlier andon ran again."""
+    interrupted(earlier, sorted(MOVED).index("history.db-shm"))
     newer = earlier / "history.db"
     (earlier / "history.db-wal").unlink()
     (earlier / "history.db-shm").unlink()
@@ -251,10 +238,9 @@ def test_a_server_of_another_machine_keeps_its_files(
     assert names(open_node_folder()) == MOVED
 
 
-def test_a_folder_that_cannot_be_filled_is_told(
-    earlier: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fails(monkeypatch, Path, "rename", OSError(18, "Invalid cross-device link"))
-    with pytest.raises(Denied, match="cross-device"):
+def test_a_folder_that_cannot_be_filled_is_told(earlier: Path) -> None:
+    make_private(node_path().parent)
+    draft().touch()
+    with pytest.raises(Denied, match="cannot be created: File exists"):
         open_node_folder()
     assert names(earlier) >= MOVED

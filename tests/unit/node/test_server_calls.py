@@ -8,7 +8,6 @@ import pytest
 from andon.access.server_proof import PATH
 from andon.errors import Denied, Unavailable
 from andon.node.calls import (
-    FAILURES,
     Answer,
     CallLimits,
     SentRequest,
@@ -18,9 +17,9 @@ from andon.node.calls import (
     Trust,
     call,
 )
+from andon.node.connection import FAILURES
 from tests.support.hostile_server import SLOW, hostile_server
 from tests.support.proving import TOKEN, Proving, proving
-from tests.support.replaced import answers
 from tests.support.sources import sources
 from tests.support.surroundings import STRANGER, listened_by
 
@@ -125,9 +124,9 @@ def test_no_proxy_sees_a_request(server: Proving, monkeypatch: pytest.MonkeyPatc
         assert (proxy.asked, proxy.proofs) == ([], 0)
 
 
-def test_an_endless_or_odd_proof_is_none(server: Proving, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_or_odd_proof_is_none(server: Proving) -> None:
     for odd in (b"[" * 4000, b"{" + b" " * 100_000 + b"}", b"null", b"", b"\xff"):
-        answers(monkeypatch, server, "statement", odd)
+        server.odd_proof = odd
         assert ask(server).doubt is not None
     assert {shown for _, shown in server.asked} == {None}
 
@@ -162,7 +161,7 @@ def test_no_other_module_sends_a_token() -> None:
     )
     bearer = re.compile(r"f[\"']Bearer ")
     assert {path for path, text in sources().items() if speaks.search(text)} == {
-        "node/calls.py", "fleet/link.py", "host/processes/containers.py",
+        "node/calls.py", "node/connection.py", "fleet/link.py", "host/processes/containers.py",
         "notifiers/alertmanager.py", "clusters/ray/dashboard.py",
     }  # fmt: skip
     assert {path for path, text in sources().items() if bearer.search(text)} == {

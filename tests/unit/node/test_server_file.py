@@ -22,7 +22,6 @@ from andon.host.state.server_file import (
     withdraw,
 )
 from andon.model.lease import PidScope
-from tests.support.replaced import answers
 
 URL = "http://127.0.0.1:9"
 
@@ -94,15 +93,9 @@ def test_a_server_in_another_container_may_run(folder: Path) -> None:
     assert find(folder) == URL
 
 
-def test_without_proc_the_process_has_to_be_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answers(monkeypatch, server_file, "here", PidScope())
-    answers(monkeypatch, server_file, "started_ticks", None)
-    announce(tmp_path, URL, "127.0.0.1")
-    assert find(tmp_path) == URL
-    change(tmp_path, pid=server_file.MOST_PIDS)
-    assert find(tmp_path) is None
+def test_without_proc_the_process_has_to_be_there() -> None:
+    for pid, runs in ((os.getpid(), True), (server_file.MOST_PIDS, False)):
+        assert server_file._runs(server_file.Announced(URL, pid), PidScope()) is runs
 
 
 def test_a_server_takes_back_only_what_it_said_itself(folder: Path) -> None:

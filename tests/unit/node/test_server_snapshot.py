@@ -33,10 +33,8 @@ from andon.sampling.rules.told import (
 )
 from tests.support.homes import made_node_state
 from tests.support.proving import TOKEN, Proving, proving
-from tests.support.replaced import answers
 from tests.support.rows import rows
 from tests.support.snapshots import h200, silent, work
-from tests.support.surroundings import STRANGER, listened_by
 
 NOW = 1_800_000_000.0
 
@@ -206,12 +204,12 @@ def test_what_answers_otherwise_is_not_taken(server: Proving, status: int, body:
 
 
 @pytest.mark.usefixtures("state")
-def test_who_does_not_prove_to_be_the_own_server_or_the_systems_is_not_asked(
+def test_who_does_not_prove_to_be_the_own_server_is_not_asked(
     server: Proving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     say(server, seen(h200(0), at=time.time()))
     server.token = "u" * 43
-    listened_by(monkeypatch, STRANGER)
+    monkeypatch.setenv("ANDON_PORT", "1")  # nor is it the system's
     assert live().told_now() is None
     assert server.asked == []
 
@@ -226,12 +224,14 @@ def test_an_old_snapshot_is_said_to_be_old_and_not_shown(
     assert capsys.readouterr().err == ""
 
 
-def test_an_old_snapshot_still_says_since_when_a_device_is_silent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_old_snapshot_still_says_since_when_a_device_is_silent() -> None:
     before = replace(silent(0, State.LOST, "gone", None, 60), last_users=("alice",))
-    told = ServerSnapshot(seen(before, at=time.time() - 60), 1.0)
-    found = live(Choices(quiet=True))
-    answers(monkeypatch, found, "told_now", told)
-    answers(monkeypatch, found, "read", seen(unnamed(0, State.LOST)))
-    assert found.latest().devices == (before,)
+
+    class Played(LocalLive):
+        def told_now(self, commands: bool = True) -> ServerSnapshot:
+            return ServerSnapshot(seen(before, at=time.time() - 60), 1.0)
+
+        def read(self, *_: object, **__: object) -> Snapshot:
+            return seen(unnamed(0, State.LOST))
+
+    assert Played(live(Choices(quiet=True))._here).latest().devices == (before,)

@@ -341,15 +341,12 @@ def mode_of(path: Path) -> str:
 @pytest.mark.parametrize(
     "kind", ["nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "beegfs", "fuse.sshfs", "9p"]
 )
-def test_every_network_file_system_needs_a_rollback_journal(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_network_file_system_needs_a_rollback_journal(kind: str, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     for found, needed in ((kind, True), ("ext4", False), ("xfs", False), ("tmpfs", False)):
         mounts = f"/dev/sda1 / ext4 rw 0 0\nx {tmp_path.resolve()} {found} rw 0 0\n"
-        mounted(monkeypatch, mounts)
         for folder in (tmp_path, tmp_path / "link"):
-            assert sqlite_file.needs_rollback_journal(folder / "history.db") is needed
+            assert sqlite_file.needs_rollback_journal(folder / "history.db", mounts) is needed
 
 
 def test_on_a_network_file_system_the_history_has_no_write_ahead_log(networked: Path) -> None:
@@ -366,18 +363,16 @@ def test_on_a_network_file_system_the_history_has_no_write_ahead_log(networked: 
 
 
 def test_a_write_ahead_log_from_before_is_written_back_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    networked: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """The file was copied with its log while a server wrote it, as after a kill."""
-    path = tmp_path / "local" / "history.db"
+    path = tmp_path_factory.mktemp("local") / "history.db"
     before = SqliteStore(path)
     before.write([tick(AT, 1)])
-    copied = tmp_path / "home"
+    copied = networked / "home"
     shutil.copytree(path.parent, copied)
     before.close()
     assert (copied / "history.db-wal").stat().st_size > 0
-    mounts = f"server:/home {copied.resolve()} nfs4 rw 0 0\n"
-    mounted(monkeypatch, mounts)
     store = SqliteStore(copied / "history.db")
     assert points(store) == 1
     store.write([tick(AT + 1, 2)])

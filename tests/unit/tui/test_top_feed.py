@@ -5,7 +5,6 @@ import pytest
 from andon.cli.terminal import Choices
 from andon.testing.fake_node import FakeNode
 from andon.tui.sources.feed import Feed, Tick
-from tests.support.nodes import ask_node
 from tests.support.snapshots import office
 
 
@@ -13,11 +12,10 @@ from tests.support.snapshots import office
     ("names", "shown", "said"), [(["1"], 1, None), ([], None, None), (["77"], None, "77")]
 )
 def test_devices_named_before_the_first_reading_are_found_in_it(
-    names: list[str], shown: int | None, said: str | None, monkeypatch: pytest.MonkeyPatch
+    names: list[str], shown: int | None, said: str | None
 ) -> None:
     ticks, snapshot = list[Tick](), office()
-    ask_node(monkeypatch, FakeNode(snapshot, url="http://node7"))
-    feed = Feed(Choices(), 1.0)
+    feed = Feed(Choices(node=FakeNode(snapshot, url="http://node7")), 1.0)
     feed.attach(ticks.append)
     feed.names = names
     for _ in range(2):

@@ -14,10 +14,8 @@ from andon.fleet.link import HEARTBEAT, PAST
 from andon.fleet.rules.digest import Digest, encoded
 from andon.fleet.rules.heartbeat import HeartbeatHeader, heartbeat_body
 from andon.fleet.rules.nodes import FleetNode, Heartbeat
-from andon.web.fleet import ingest as module
 from andon.web.fleet.hub import Hub
-from andon.web.fleet.ingest import MOST_PASTS, Ingest
-from tests.support.replaced import constants
+from andon.web.fleet.ingest import BATCH_SECONDS, MOST_PASTS, Ingest
 
 TOKEN = "t" * 43
 NODE = FleetNode("n17", hashlib.sha256(TOKEN.encode()).hexdigest(), 0.0)
@@ -68,10 +66,12 @@ async def nobody(*_: object) -> None:
     raise AssertionError("passed on")
 
 
-def made(nodes: Nodes, take_past: Any = lambda *_: None) -> tuple[Ingest, Hub]:
+def made(
+    nodes: Nodes, take_past: Any = lambda *_: None, batch_seconds: float = BATCH_SECONDS
+) -> tuple[Ingest, Hub]:
     hub = Hub(lambda: nodes)  # type: ignore[arg-type,return-value]
     hub.nodes()
-    return Ingest(nobody, hub, take_past), hub
+    return Ingest(nobody, hub, take_past, batch_seconds), hub
 
 
 def test_what_comes_together_is_committed_together() -> None:
@@ -85,10 +85,9 @@ def test_what_comes_together_is_committed_together() -> None:
     assert [len(group) for group in nodes.groups] == [5]
 
 
-def test_a_slow_commit_makes_the_next_one_larger(monkeypatch: pytest.MonkeyPatch) -> None:
-    constants(monkeypatch, module, BATCH_SECONDS=0.001)
+def test_a_slow_commit_makes_the_next_one_larger() -> None:
     nodes = Nodes()
-    app, _ = made(nodes)
+    app, _ = made(nodes, batch_seconds=0.001)
 
     async def many() -> None:
         waiting = list[asyncio.Task[int]]()

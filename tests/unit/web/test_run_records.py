@@ -13,7 +13,6 @@ from andon.model.run.record import RunAlert, RunEvent, RunLogged, RunSeries, Run
 from andon.runs.rules.matching import RunQuery
 from andon.web.runs.records import MOST_NEWS, RunRecord, happenings, last_line, opened
 from andon.web.runs.shown import FoundRuns, ServerRuns
-from tests.support.replaced import constants
 from tests.support.run_records import BEGAN, begin, end, sample, text_of, write_record
 from tests.support.served_runs import NOW, index_of, row_at, runs_of
 
@@ -119,11 +118,13 @@ def test_a_run_that_goes_on_is_read_once_and_then_only_its_new_bytes(tmp_path: P
 
 
 def test_what_one_request_reads_is_bounded_and_the_next_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    constants(monkeypatch, "andon.web.runs.records", PIECE_BYTES=1000)
+    class Small(RunRecord):
+        piece_bytes = 1000
+
     path = write_record(tmp_path / "r.jsonl", begin(), *map(sample, range(50)))
-    record = RunRecord(str(path), RUN)
+    record = Small(str(path), RUN)
     record.refresh(0.0)
     assert 0 < record.read_bytes <= 1000
     assert record.of_bytes == path.stat().st_size

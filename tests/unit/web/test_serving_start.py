@@ -1,7 +1,6 @@
 """What a server does at its start about files that it cannot write."""
 
 import logging
-import os
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from andon.host.state.server_file import LOCK, sole_server
 from andon.web.server import say_started
 from andon.web.transport.audit import Audit
-from tests.support.replaced import fails
+from tests.support.limits import no_file_beyond
 
 
 def test_an_audit_log_that_cannot_be_written_stops_changes_and_not_the_server(
@@ -22,9 +21,6 @@ def test_an_audit_log_that_cannot_be_written_stops_changes_and_not_the_server(
     assert "every change is refused until it can" in record.getMessage()
 
 
-def test_a_lock_without_room_for_a_pid_is_a_lock(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fails(monkeypatch, os, "pwrite", OSError(28, "No space left on device"))
-    with sole_server(tmp_path):
+def test_a_lock_without_room_for_a_pid_is_a_lock(tmp_path: Path) -> None:
+    with no_file_beyond(0), sole_server(tmp_path):
         assert (tmp_path / LOCK).read_bytes() == b""

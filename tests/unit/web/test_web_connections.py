@@ -15,14 +15,12 @@ from uvicorn.server import ServerState
 
 from andon.access.quotas import ConnectionUse
 from andon.web.answers.problems import ProblemFormatter
-from andon.web.bindings import accepting, connections
 from andon.web.bindings.accepting import Acceptor
 from andon.web.bindings.connections import Connection, SharedState
-from andon.web.transport import places, turns
+from andon.web.transport import turns
 from andon.web.transport.headers import Receive, Scope, Send
 from andon.web.transport.places import SEAT, Places, Seat
 from andon.web.transport.turns import RequestTurns
-from tests.support.replaced import constants
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -47,17 +45,17 @@ class App:
 
 
 @asynccontextmanager
-async def listening(places: Places, app: App) -> AsyncIterator[int]:
+async def listening(places: Places, app: App, **shared_by_all: Any) -> AsyncIterator[int]:
     """The real protocol on a real port."""
     config, state = uvicorn.Config(app, ws="none", log_level="critical"), ServerState()
     config.load()
-    shared = SharedState()
+    shared = SharedState(**shared_by_all)
 
     def connection(seat: Seat) -> Connection:
         return Connection(seat, shared, config, state, {})
 
     with socket.create_server(("127.0.0.1", 0)) as sock:
-        acceptor = Acceptor(sock, places, connection)
+        acceptor = Acceptor(sock, places, connection, owed_seconds=shared.owed_seconds)
         yield sock.getsockname()[1]
         acceptor.close()
         for one in list(state.connections):
@@ -101,23 +99,19 @@ def test_what_is_no_request_is_told_in_the_one_shape(sent: bytes) -> None:
     asyncio.run(play())
 
 
-def cut_off_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever owes a request has a moment for it, instead of seconds."""
-    for module in (connections, accepting):
-        constants(monkeypatch, module, OWED_SECONDS=0.05)
+OWED_SECONDS = 0.05  # whoever owes a request has a moment for it, instead of seconds
 
 
 @pytest.mark.parametrize(
     "begun", [b"", b"GET / HT", GET.replace(b"\r\n\r\n", b"\r\nContent-Length: 9\r\n\r\nhalf")]
 )
 def test_whoever_owes_a_request_too_long_is_cut_off(
-    begun: bytes, monkeypatch: pytest.MonkeyPatch
+    begun: bytes,
 ) -> None:
-    cut_off_soon(monkeypatch)
     places = Places()
 
     async def play() -> None:
-        async with listening(places, App()) as port:
+        async with listening(places, App(), owed_seconds=OWED_SECONDS) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(begun)
             await ended(reader)
@@ -127,15 +121,14 @@ def test_whoever_owes_a_request_too_long_is_cut_off(
     assert not len(places)
 
 
-def test_every_answer_carries_the_date_of_its_second(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_answer_carries_the_date_of_its_second() -> None:
     at = [784111777.2]
-    monkeypatch.setattr("andon.web.bindings.connections.time.time", lambda: at[0])
     app = App()
     app.may_answer.set()
 
     async def play() -> list[bytes]:
         dates = []
-        async with listening(Places(), app) as port:
+        async with listening(Places(), app, clock=lambda: at[0]) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             for seconds in (0.0, 0.5, 1.0):
                 at[0] += seconds
@@ -153,12 +146,10 @@ def test_every_answer_carries_the_date_of_its_second(monkeypatch: pytest.MonkeyP
     ]
 
 
-def test_a_request_at_work_owes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    cut_off_soon(monkeypatch)
-
+def test_a_request_at_work_owes_nothing() -> None:
     async def play() -> None:
         app = App()
-        async with listening(Places(), app) as port:
+        async with listening(Places(), app, owed_seconds=OWED_SECONDS) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
             await app.asked.wait()
@@ -301,11 +292,7 @@ def test_a_new_connection_that_gives_way_itself_is_closed() -> None:
 
 @pytest.mark.parametrize(
     "sent",
-    [
-        GET[:-2],
-        GET + GET[:20],
-        pytest.param(b"", marks=pytest.mark.slow),
-    ],  # closed after ten seconds
+    [GET[:-2], GET + GET[:20], b""],
 )
 def test_who_has_asked_and_gives_way_reads_why(sent: bytes) -> None:
     """The oldest unfinished request goes for a new connection; a silent one is only closed."""
@@ -313,7 +300,7 @@ def test_who_has_asked_and_gives_way_reads_why(sent: bytes) -> None:
     async def play() -> bytes:
         app, places = App(), Places(most=16)
         app.may_answer.set()
-        async with listening(places, app) as port:
+        async with listening(places, app, owed_seconds=20.0 if sent else 0.5) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(sent)
             await until(places, ConnectionUse.BEGUN if sent else ConnectionUse.SILENT, 1)
@@ -389,7 +376,7 @@ def test_a_request_of_a_stranger_waits_and_is_answered() -> None:
 
 
 def test_short_files_are_told_once_and_accepting_goes_on_later(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The listening socket stays ready all the time: this must not become a spin."""
     tries: list[int] = []
@@ -399,13 +386,11 @@ def test_short_files_are_told_once_and_accepting_goes_on_later(
             tries.append(1)
             raise OSError(errno.EMFILE, "Too many open files")
 
-    constants(monkeypatch, accepting, AGAIN_SECONDS=0.01)
-
     async def play() -> None:
         with Short() as sock:
             sock.bind(("127.0.0.1", 0))
             sock.listen()
-            acceptor = Acceptor(sock, Places(), lambda _: asyncio.Protocol())
+            acceptor = Acceptor(sock, Places(), lambda _: asyncio.Protocol(), again_seconds=0.01)
             with socket.create_connection(sock.getsockname()):
                 turns = 0
                 while len(tries) < 3:
@@ -420,14 +405,12 @@ def test_short_files_are_told_once_and_accepting_goes_on_later(
 
 
 @pytest.mark.slow
-def test_whoever_does_not_take_the_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    constants(monkeypatch, connections, STALLED_SECONDS=0.05)
-
+def test_whoever_does_not_take_the_answer_is_cut_off() -> None:
     async def play() -> None:
         app, seats = App(), Places()
         app.size = 64_000_000  # more than any system buffers
         app.may_answer.set()
-        async with listening(seats, app) as port:
+        async with listening(seats, app, stalled_seconds=0.05) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.transport.pause_reading()  # type: ignore[attr-defined]
             writer.write(GET)
@@ -442,13 +425,9 @@ def test_whoever_does_not_take_the_answer_is_cut_off(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.slow
-def test_of_many_that_do_not_take_their_answers_the_oldest_goes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    constants(monkeypatch, places, MOST_STALLED=1)
-
+def test_of_many_that_do_not_take_their_answers_the_oldest_goes() -> None:
     async def play() -> None:
-        app, seats = App(), Places()
+        app, seats = App(), Places(most_stalled=1)
         app.size = 64_000_000
         app.may_answer.set()
         async with listening(seats, app) as port:

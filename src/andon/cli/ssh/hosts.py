@@ -171,9 +171,14 @@ class Asking:
     whenever the host has answered what it asks."""
 
     def __init__(
-        self, context: click.Context, choices: Choices, call: Callable[[], Any], width: int
+        self,
+        context: click.Context,
+        choices: Choices,
+        call: Callable[[], Any],
+        width: int,
+        calls: Callable[[float], SshCalls] = SshCalls,
     ) -> None:
-        self._context, self._choices, self._call = context, choices, call
+        self._context, self._choices, self._call, self._calls = context, choices, call, calls
         resolved = resolved_of(choices)  # a mistake in them is reported once
         self._own = replace(
             choices, ssh=(), hosts_file=None, quiet=True, width=width, warned=True,
@@ -188,7 +193,7 @@ class Asking:
         """Returns the answers in the order of the hosts; `add` gets each as it comes."""
         waiting, found = list(enumerate(names))[::-1], dict[int, HostAnswer]()
         seconds = self._choices.timeout or TIMEOUT_SECONDS
-        with SshCalls(seconds) as calls:
+        with self._calls(seconds) as calls:
             while len(found) < len(names):
                 ready = list[AskedHost]()
                 while waiting and not calls.over and calls.has_room and not ready:

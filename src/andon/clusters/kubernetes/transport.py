@@ -16,7 +16,7 @@ from andon.clusters.kubernetes.rules.failures import of_kubectl, of_status
 from andon.clusters.kubernetes.rules.manifest import KubernetesOptions
 from andon.errors import Denied, Invalid, Unavailable
 from andon.host.processes.child_output import ask_command, die_with_parent
-from andon.node.calls import FAILURES, TimedConnection
+from andon.node.connection import FAILURES, TimedConnection
 from andon.units import human_seconds
 
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")

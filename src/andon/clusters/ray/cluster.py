@@ -14,11 +14,11 @@ from urllib.parse import quote, urlencode
 
 from msgspec.structs import replace
 
-from andon.clusters.hub import MOST_DETAILED, hub_rows, node_details
 from andon.clusters.ray.dashboard import RayDashboard
 from andon.clusters.ray.logs import RayOutput
 from andon.clusters.ray.rules import answers, requests
 from andon.clusters.ray.rules.holders import (
+    NOTHING_READ,
     Readings,
     reading_of,
     waiting_reason,
@@ -26,19 +26,21 @@ from andon.clusters.ray.rules.holders import (
     with_users,
 )
 from andon.clusters.ray.rules.nodes import (
+    address_of,
     host_names,
     idle_node,
     impossible,
+    just_sent,
     node_names,
     parse_nodes,
 )
 from andon.clusters.ray.rules.requests import JobsAndon, submission_id
-from andon.clusters.rules.idle import idle_seconds
 from andon.errors import AndonError, Conflict, Gone, Unavailable
 from andon.host.files import make_private, read_regular
 from andon.host.interpreter import own_python
-from andon.host.state.user_folder import runs_folder, state_folder
+from andon.host.state.user_folder import SERVER_FILE, node_path, runs_folder, state_folder
 from andon.jobs.clusters.asking import NotSent
+from andon.jobs.clusters.notes import recent_notes
 from andon.jobs.clusters.run_notes import note_of
 from andon.jobs.folder import write_whole
 from andon.jobs.rules.cluster_task import task_of
@@ -62,6 +64,8 @@ STREAM, FILE = "/api/v0/logs/stream", "/api/v0/logs/file"
 CONFIRM_SECONDS: Final = 30.0
 """Right after its start a cluster may take a job and lose it: it counts once it is listed."""
 ASK_AGAIN_SECONDS: Final = 0.3
+UNCOUNTED_SECONDS: Final = 30.0
+"""Ray counts the GPUs of a job some seconds after it has taken it, on a full machine later."""
 MOST_OUTPUTS: Final = 8
 STOPPED: Final = ".stopped"
 _MARK_BYTES: Final = 64
@@ -80,18 +84,13 @@ class RayCluster:
         self._notes = Path(logs).expanduser() if logs else state_folder() / "clusters" / self._name
         self._confirm_seconds = min(CONFIRM_SECONDS, 0.8 * seconds)
         self._outputs: dict[str, RayOutput] = {}
+        self._placed: dict[str, str] = {}
 
     # The port.
 
     def submit(self, submission: Submission) -> str:
-        requests.refuse_unknown(submission)
-        try:
-            listed = self._ray.nodes()
-            nodes, _ = self._nodes(listed)
-        except Unavailable as exc:
-            raise NotSent(exc.reason, exc.hint) from exc
-        self._refuse_impossible(submission, nodes)
-        node = idle_node(listed, nodes, submission.job.request.least)
+        name, node = self._node_for(submission)
+        self._placed[submission.label] = name
         for index in submission.indices or (None,):
             self._submit(self._body(submission, node, index))
         return submission_id(submission.label)
@@ -162,10 +161,13 @@ class RayCluster:
         return [ClusterReason(one.reason) for one in found if one.reason][:1]
 
     def preview(self, submission: Submission) -> str:
-        requests.refuse_unknown(submission)
         index = submission.indices[0] if submission.indices else None
-        body = wire.dumps(self._body(submission, None, index), indented=True)
-        return f"POST {JOBS}\n{body}\n"
+        body = self._body(submission, self._node_for(submission)[1], index)
+        return f"POST {JOBS}\n{wire.dumps(body, indented=True)}\n"
+
+    def placed(self, submission: Submission) -> str:
+        node = self._placed.get(submission.label)
+        return f"it is for {node}, whose GPUs are free and idle" if node else ""
 
     # Reading Ray.
 
@@ -185,6 +187,11 @@ class RayCluster:
         return [with_reading(node, readings.get(node.name)) for node in nodes], readings
 
     def _readings(self, nodes: Sequence[ClusterNode], hosts: Mapping[str, str]) -> Readings:
+        if not self._options.hub and not (node_path() / SERVER_FILE).exists():
+            return NOTHING_READ
+        from andon.clusters.hub import MOST_DETAILED, hub_rows, node_details
+        from andon.clusters.rules.idle import idle_seconds
+
         server, rows = hub_rows(self._options.hub)
         heard = {row.name: row for row in rows if row.heard}
         found = {}
@@ -198,7 +205,7 @@ class RayCluster:
                     now = time.time()
                     snapshot, past = node_details(server, row.name, now)
                     idle = {uuid: idle_seconds(one, now) for uuid, one in past.items()}
-                    found[node.name] = reading_of(row, snapshot, idle)
+                    found[node.name] = reading_of(row, snapshot, idle, now)
         return found
 
     def _of_array(self, job: str) -> list[str]:
@@ -250,14 +257,32 @@ class RayCluster:
             make_private(self._notes)
             write_whole(self._notes, job + STOPPED, before[0].state, sync=False)
 
+    def _node_for(self, submission: Submission) -> tuple[str, str | None]:
+        """Returns name and address of the node to put a job on; an empty name leaves the choice to
+        Ray. Refuses what can never start."""
+        requests.refuse_unknown(submission)
+        try:
+            listed = self._ray.nodes()
+            nodes, _ = self._nodes(listed)
+        except Unavailable as exc:
+            raise NotSent(exc.reason, exc.hint) from exc
+        self._refuse_impossible(submission, nodes)
+        notes = recent_notes(time.time() - UNCOUNTED_SECONDS)
+        sent = just_sent(notes, self._name, submission.label)
+        best = idle_node(nodes, submission, sent)
+        address = None if best is None else address_of(listed, best.name)
+        return best.name if best is not None and address else "", address
+
     def _refuse_impossible(self, submission: Submission, nodes: Sequence[ClusterNode]) -> None:
         request = submission.job.request
         model = request.models[0] if request.models else None
         why = impossible(nodes, request.least, model)
         if why is not None:
             most = max((node.gpus for node in nodes if node.usable), default=0)
-            less = f"--gpus {most}, or a" if 0 < most < request.least else "a"
-            raise Conflict(why, hint=f"{less} placement over nodes from your own Ray program")
+            hint = f"andon nodes --on {self._name} lists what there is"
+            if 0 < most < request.least:
+                hint = f"--gpus {most}, or a placement over nodes from your own Ray program"
+            raise Conflict(why, hint=hint)
 
     def _body(self, submission: Submission, node: str | None, index: int | None) -> wire.Json:
         python, script = own_python(STANDALONE / "cluster_start.py")

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
-from andon.errors import Denied, Gone, Invalid, Unavailable
+from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
 from andon.host.files import read_regular
 from andon.model import wire
 from andon.model.wire import Json
-from andon.node.calls import FAILURES, TimedConnection
-from andon.node.server import plain_words
+from andon.node.connection import FAILURES, TimedConnection, plain_words
 from andon.units import human_seconds, plain
 
 NODES: Final = "/api/v0/nodes?detail=1&limit=1000"
@@ -127,7 +126,7 @@ class RayDashboard:
     def _stranger(self) -> Unavailable:
         return Unavailable(f"{self._place().netloc} does not answer as Ray's dashboard", hint=HOW)
 
-    def _refused(self, status: int, content: bytes) -> Denied | Gone | Unavailable:
+    def _refused(self, status: int, content: bytes) -> AndonError:
         lines = [line for line in content.decode(errors="replace").splitlines() if line.strip()]
         words = plain(lines[-1], LONGEST_WORDS) if lines else f"status {status}"
         if status in (401, 403):
@@ -135,6 +134,8 @@ class RayDashboard:
                 f"Ray refuses this token: {words}",
                 hint="RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH or ~/.ray/auth_token has it",
             )
+        if status == 400:
+            return Invalid(f"Ray refuses it: {words}")
         if status == 404 and "does not exist" in words:
             return Gone(words)
         if status in (301, 302, 307, 308, 404, 405):

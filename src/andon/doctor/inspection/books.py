@@ -27,10 +27,14 @@ _PARTS: Mapping[str, Callable[[wire.Json], object]] = {
 
 
 def read_contents(
-    book: Path, users: Mapping[int, str], now: Callable[[], float] = time.time
+    book: Path,
+    users: Mapping[int, str],
+    now: Callable[[], float] = time.time,
+    most_files: int = MOST_FILES,
+    most_bytes: int = MOST_BYTES,
 ) -> Contents:
     """Counts by user and kind: file names are chosen by their owner and not passed on."""
-    examined = _Examination(now())
+    examined = _Examination(now(), most_files, most_bytes)
     for part, parse in _PARTS.items():
         examined.part(book / part, parse, lockable=part != "cordons")
     strays = tuple(
@@ -45,11 +49,11 @@ def read_contents(
 class _Examination:
     """The counts for one book, and how many more bytes are read."""
 
-    def __init__(self, at: float) -> None:
+    def __init__(self, at: float, most_files: int, most_bytes: int) -> None:
         self.odd: Counter[tuple[StrayReason, int]] = Counter()
         self.files: Counter[int] = Counter()
         self.complete, self.closed = True, False
-        self._at, self._bytes = at, MOST_BYTES
+        self._at, self._most_files, self._bytes = at, most_files, most_bytes
 
     def part(self, path: Path, parse: Callable[[wire.Json], object], lockable: bool) -> None:
         try:
@@ -69,7 +73,7 @@ class _Examination:
         try:
             with os.scandir(folder) as entries:
                 for number, entry in enumerate(entries):
-                    if number >= MOST_FILES:
+                    if number >= self._most_files:
                         self.complete = False
                         return
                     yield entry.name

@@ -163,15 +163,17 @@ def may_ask(path: str) -> bool:
     return is_socket and os.access(path, os.R_OK | os.W_OK)
 
 
-def ask_engine(path: str, container_id: str) -> RuntimeNames | None:
+def ask_engine(
+    path: str, container_id: str, timeout_seconds: float = TIMEOUT_SECONDS
+) -> RuntimeNames | None:
     """Requests `GET /containers/<id>/json` of Docker or Podman; None on any failure."""
     import http.client
     import socket
 
-    connection = http.client.HTTPConnection("localhost", timeout=TIMEOUT_SECONDS)
+    connection = http.client.HTTPConnection("localhost", timeout=timeout_seconds)
     try:
         connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.sock.settimeout(TIMEOUT_SECONDS)
+        connection.sock.settimeout(timeout_seconds)
         connection.sock.connect(path)
         connection.request("GET", f"/containers/{container_id}/json")
         response = connection.getresponse()

@@ -76,13 +76,13 @@ class RemoteLive:
     def subscribe(self, interval_seconds: float, watching: bool = False) -> PolledSession:
         return PolledSession(self.read, self.patiently, interval_seconds)
 
-    def patiently(self) -> Snapshot:
+    def patiently(self, back_off: BackOff = BACK_OFF) -> Snapshot:
         """Returns one snapshot, waiting as long as the server is down, which is reported."""
         texts = RetryTexts(
             lambda reason: f"{reason}; retrying",
             lambda away: f"{self.server.url} is responding again after {away}",
         )
-        retrying = Retrying(self._notify, texts, back_off=BACK_OFF)
+        retrying = Retrying(self._notify, texts, back_off=back_off)
         while True:
             try:
                 found = self.read()

@@ -59,10 +59,13 @@ class Acceptor:
         connect: Connect,
         context: ssl.SSLContext | None = None,
         turns: RequestTurns | None = None,
+        owed_seconds: float = OWED_SECONDS,
+        again_seconds: float = AGAIN_SECONDS,
     ) -> None:
         self._listening, self._places = listening, places
         self._connect, self._context = connect, context
         self._turns = turns or RequestTurns()
+        self._owed_seconds, self._again_seconds = owed_seconds, again_seconds
         self._kind = (listening.family, listening.type, listening.proto)
         self._loop = asyncio.get_running_loop()
         self._silent: dict[Seat, AcceptedSocket] = {}
@@ -103,7 +106,7 @@ class Acceptor:
             raise exc
         log.error("cannot accept connections: %s", exc.strerror)
         self._loop.remove_reader(self._listening)
-        self._loop.call_later(AGAIN_SECONDS, self._listen)
+        self._loop.call_later(self._again_seconds, self._listen)
 
     def _arrived(self, plain: socket.socket) -> None:
         plain.setblocking(False)
@@ -119,7 +122,7 @@ class Acceptor:
         # By number: given an unknown socket, a selector builds the text of its whole map.
         self._loop.add_reader(accepted.fileno(), self._readable, seat)
         if self._timer is None:
-            self._timer = self._loop.call_at(now + OWED_SECONDS, self._expire)
+            self._timer = self._loop.call_at(now + self._owed_seconds, self._expire)
 
     def _readable(self, seat: Seat) -> None:
         """Handles the first bytes of a connection, or its end."""
@@ -146,7 +149,7 @@ class Acceptor:
         if accepted is None:
             return  # it was closed while it waited for its turn
         seat.has_turn = self._context is None
-        left = max(LEAST_SECONDS, seat.arrived_at + OWED_SECONDS - self._loop.time())
+        left = max(LEAST_SECONDS, seat.arrived_at + self._owed_seconds - self._loop.time())
         secured = self._context is not None
         task: asyncio.Task[object] = self._loop.create_task(
             self._loop.connect_accepted_socket(
@@ -190,7 +193,7 @@ class Acceptor:
         self._timer = None
         now = self._loop.time()
         while (oldest := self._places.oldest(ConnectionUse.SILENT)) is not None:
-            due = oldest.arrived_at + OWED_SECONDS
+            due = oldest.arrived_at + self._owed_seconds
             if due > now:
                 self._timer = self._loop.call_at(due, self._expire)
                 return

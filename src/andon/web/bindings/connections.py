@@ -5,6 +5,7 @@ An unfinished request or an unread response costs a seat and memory, so both hav
 
 import asyncio
 import time
+from collections.abc import Callable
 from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any
@@ -31,11 +32,11 @@ BAD_UPGRADE = Refusal(
 class Dates:
     """The Date header, updated with every request so that no timer has to wake the server."""
 
-    def __init__(self) -> None:
-        self._second = 0
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock, self._second = clock, 0
 
     def update(self, state: ServerState) -> None:
-        second = int(time.time())
+        second = int(self._clock())
         if second != self._second:
             self._second = second
             state.default_headers = [(b"date", formatdate(second, usegmt=True).encode())]
@@ -44,8 +45,15 @@ class Dates:
 class SharedState:
     """What the connections of one server share."""
 
-    def __init__(self, turns: RequestTurns | None = None) -> None:
-        self.dates, self.turns = Dates(), turns or RequestTurns()
+    def __init__(
+        self,
+        turns: RequestTurns | None = None,
+        owed_seconds: float = OWED_SECONDS,
+        stalled_seconds: float = STALLED_SECONDS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.dates, self.turns = Dates(clock), turns or RequestTurns()
+        self.owed_seconds, self.stalled_seconds = owed_seconds, stalled_seconds
 
 
 class Connection(H11Protocol):
@@ -70,7 +78,7 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._seat.begin(self._give_way)
-        self._owes(self._seat.arrived_at + OWED_SECONDS)
+        self._owes(self._seat.arrived_at + self._shared.owed_seconds)
 
     def data_received(self, data: bytes) -> None:
         """Takes input; an anonymous client's next request waits for its turn, a body does not."""
@@ -101,7 +109,7 @@ class Connection(H11Protocol):
         if self.transport.get_protocol() is not self:
             return  # a WebSocket now
         if self.conn.their_state in (h11.IDLE, h11.SEND_BODY):
-            self._owes(self.loop.time() + OWED_SECONDS)
+            self._owes(self.loop.time() + self._shared.owed_seconds)
         else:
             self._owes_nothing()
 
@@ -113,7 +121,9 @@ class Connection(H11Protocol):
     def pause_writing(self) -> None:
         """Sets a deadline, because the client does not read and the socket's buffer is full."""
         super().pause_writing()
-        self._stall = self._stall or self.loop.call_later(STALLED_SECONDS, self._give_up)
+        self._stall = self._stall or self.loop.call_later(
+            self._shared.stalled_seconds, self._give_up
+        )
         self._seat.stall()
 
     def resume_writing(self) -> None:

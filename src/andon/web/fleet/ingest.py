@@ -46,8 +46,11 @@ class Refused(Exception):
 class Ingest:
     """An ASGI application in front of another: answers nodes, and passes on everything else."""
 
-    def __init__(self, app: App, hub: Hub, take_past: TakePast) -> None:
+    def __init__(
+        self, app: App, hub: Hub, take_past: TakePast, batch_seconds: float = BATCH_SECONDS
+    ) -> None:
         self._app, self._hub, self._take_past = app, hub, take_past
+        self._batch_seconds = batch_seconds
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="andon hub")
         self._past_pool = ThreadPoolExecutor(1, thread_name_prefix="andon hub past")
         self._pending: list[Pending] = []
@@ -131,7 +134,7 @@ class Ingest:
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._pending.append((beat, future))
         if len(self._pending) == 1:
-            asyncio.get_running_loop().call_later(BATCH_SECONDS, self._start)
+            asyncio.get_running_loop().call_later(self._batch_seconds, self._start)
         if not await future:
             reason = "this heartbeat, or a later one, was taken already"
             raise Refused(409, "repeated", reason)

@@ -38,6 +38,8 @@ Happening = RunEvent | RunItem | RunAlert
 class RunRecord:
     """One record that a client has open. For one thread at a time; the caller takes `lock`."""
 
+    piece_bytes = PIECE_BYTES
+
     def __init__(self, path: str, run: str) -> None:
         self.path, self.run = path, run
         self.lock = threading.Lock()
@@ -119,7 +121,7 @@ class RunRecord:
 
     def _take_new(self, file: BinaryIO, until: float, clock: Callable[[], float]) -> None:
         file.seek(self.read_bytes)
-        while data := file.read(min(PIECE_BYTES, self.of_bytes - self.read_bytes)):
+        while data := file.read(min(self.piece_bytes, self.of_bytes - self.read_bytes)):
             self.read_bytes += len(data)
             for line in self._lines.feed(data):
                 self.fold.add(line)

@@ -70,10 +70,11 @@ class Keys:
         wall: Callable[[], float] = time.time,
         file: SessionFile | None = None,
         demo_user: str | None = None,
+        name_of: Callable[[int], str | None] = account_name,
     ) -> None:
         """`demo_user` is the name of the owner of a demo, where anyone sees everything."""
         self._token = token_hash(token)
-        self._clock, self._wall, self._file = clock, wall, file
+        self._clock, self._wall, self._file, self._name_of = clock, wall, file, name_of
         uid = os.getuid() if hasattr(os, "getuid") else 0
         self.owner = Identity(Role.OWNER, uid, demo_user or user_name(uid))
         self._guest = Identity(sees_all=demo_user is not None)
@@ -221,9 +222,13 @@ class Keys:
         if self._file is None or self.owner.uid is None:
             return
         wall, now = self._wall(), self._clock()
-        found = self._file.load(wall, SESSION_SECONDS, self.owner.uid, _name_of)
+        found = self._file.load(wall, SESSION_SECONDS, self.owner.uid, self._current_name)
         for one in found[-KEPT:]:
             self._sessions[one.name] = _Issued(now + one.until - wall, one.who)
+
+    def _current_name(self, uid: int) -> str:
+        """Returns the current name of a uid, or the number."""
+        return self._name_of(uid) or str(uid)
 
     def _save(self) -> None:
         if self._file is None:
@@ -267,8 +272,3 @@ def _excess(table: OrderedDict[bytes, _Issued], who: Identity) -> list[bytes]:
     if beyond <= 0:
         return []
     return sorted(table, key=lambda name: table[name].who.role is Role.OWNER)[:beyond]
-
-
-def _name_of(uid: int) -> str:
-    """Returns the current name of a uid, or the number."""
-    return account_name(uid) or str(uid)

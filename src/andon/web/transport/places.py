@@ -59,8 +59,8 @@ class Seat:
 class Places:
     """All seats by standing, oldest first."""
 
-    def __init__(self, most: int = MOST) -> None:
-        self.quotas = Quotas(most)
+    def __init__(self, most: int = MOST, most_stalled: int = MOST_STALLED) -> None:
+        self.quotas, self._most_stalled = Quotas(most), most_stalled
         self.stalled: dict[Seat, None] = {}
         self.crowded: Callable[[], None] = _nothing
         self.calmed: Callable[[], None] = _nothing
@@ -107,7 +107,7 @@ class Places:
 
     def stall(self, seat: Seat) -> None:
         self.stalled[seat] = None
-        if len(self.stalled) > MOST_STALLED:
+        if len(self.stalled) > self._most_stalled:
             next(iter(self.stalled)).end()
 
     def leave(self, seat: Seat) -> None:

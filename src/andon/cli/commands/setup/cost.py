@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import time
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import click
 from msgspec import Struct
@@ -15,9 +16,12 @@ from andon.cli.show.entries import unreal
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
 from andon.cli.sources import sampling, settings_of
-from andon.cli.terminal import Choices, Terminal
+from andon.cli.terminal import Terminal
 from andon.leases.rules.eligibility import no_gpu
 from andon.model import wire
+
+if TYPE_CHECKING:
+    from andon.sampling.sampler import Sampler
 
 SCHEMA = "andon.cost/1"
 QUERY = (
@@ -90,7 +94,7 @@ def cost(count: int, interval: float | None, as_json: bool) -> int:
     """
     choices = chosen()
     choices.interval_seconds = interval
-    report = measure(choices, count, settings_of(choices).interval_seconds)
+    report = measure(sampling(choices), count, settings_of(choices).interval_seconds)
     terminal = Terminal.of(choices)
     if as_json:
         terminal.show(as_json_text(report_to_json(report), terminal.live))
@@ -99,9 +103,9 @@ def cost(count: int, interval: float | None, as_json: bool) -> int:
     return 0
 
 
-def measure(choices: Choices, count: int, interval: float) -> CostReport:
+def measure(opened: "Sampler", count: int, interval: float) -> CostReport:
     """Sample at the real interval: the driver's caches expire between two samples."""
-    with sampling(choices) as sampler, sampler.subscribe(interval) as snapshots:
+    with opened as sampler, sampler.subscribe(interval) as snapshots:
         samples = iter(snapshots)
         first = next(samples)  # starting the reader is not part of the cost
         if not first.devices:

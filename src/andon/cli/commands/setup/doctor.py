@@ -192,7 +192,7 @@ def own_of(choices: Choices, settings: "Settings", mistakes: tuple[str, ...]) ->
         version=__version__,
         python=platform.python_version(),
         packages={name: _version(name) for name in PACKAGES},
-        old_pynvml=_old_pynvml(),
+        old_pynvml=_old_pynvml(_version("pynvml")),
         config=None if path is None else str(path),
         changed=_changed(settings),
         mistakes=mistakes,
@@ -255,8 +255,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _old_pynvml() -> str | None:
+def _old_pynvml(version: str | None) -> str | None:
     """The version of an old pynvml package: up to 11 it ships its own module of that name."""
-    version = _version("pynvml")
     major = (version or "").partition(".")[0]
     return version if major.isdecimal() and int(major) < 12 else None

@@ -4,19 +4,22 @@ What is idle is an idle lease by another name: the same readings, and as many se
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from math import inf
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from andon.clusters.ray.rules.nodes import impossible
-from andon.fleet.rules.states import NodeRow
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.job import JobState
 from andon.model.job.cluster import ClusterJob, ClusterNode, ClusterReason
 from andon.model.place import cpu_words
 from andon.model.utilisation import ZERO_READING
 from andon.units import human_seconds
+
+if TYPE_CHECKING:  # only with a hub
+    from andon.fleet.rules.states import NodeRow
 
 MARK: Final = "ray:"
 
@@ -52,7 +55,10 @@ NOTHING_READ: Final[Readings] = {}
 
 
 def reading_of(
-    row: NodeRow, snapshot: Snapshot | None = None, idle: Mapping[str, float | None] | None = None
+    row: "NodeRow",
+    snapshot: Snapshot | None = None,
+    idle: Mapping[str, float | None] = {},
+    now: float = inf,
 ) -> NodeReading:
     """Returns what a hub says of a node; `idle`: how long each idle device has been so."""
     load, memory = row.utilization_percent, row.memory_percent
@@ -64,7 +70,7 @@ def reading_of(
         for name in sorted(jobs):
             on.setdefault(name.removeprefix(MARK), []).append(status)
     held = {
-        name: HeldGpus(tuple(one.device.index for one in found), _idle(found, idle or {}))
+        name: HeldGpus(tuple(one.device.index for one in found), _idle(found, idle, name, now))
         for name, found in on.items()
     }
     read = [one.sample for one in snapshot.devices if one.answered and one.sample is not None]
@@ -72,10 +78,14 @@ def reading_of(
     return NodeReading(load, memory, sum(value > ZERO_READING for value in busy), held)
 
 
-def _idle(found: Sequence[DeviceStatus], idle: Mapping[str, float | None]) -> float | None:
+def _idle(
+    found: Sequence[DeviceStatus], idle: Mapping[str, float | None], name: str, now: float
+) -> float | None:
+    """Returns for how long a job has left its devices idle: not longer than it has been there."""
     lasted = [idle.get(one.device.uuid) for one in found]
     known = [one for one in lasted if one is not None]
-    return min(known) if known and len(known) == len(lasted) else None
+    own = [p.started for one in found for p in one.processes if p.job == MARK + name and p.started]
+    return min(*known, now - min(own, default=-inf)) if len(known) == len(lasted) else None
 
 
 def with_reading(node: ClusterNode, reading: NodeReading | None) -> ClusterNode:

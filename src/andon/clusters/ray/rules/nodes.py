@@ -2,10 +2,10 @@
 which of them can meet a request."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from andon.model.job.cluster import ClusterNode
+from andon.model.job.cluster import ClusterNode, Submission, SubmissionNote
 from andon.model.utilisation import ZERO_READING
 from andon.units import human_seconds
 
@@ -89,26 +89,42 @@ def impossible(nodes: Sequence[ClusterNode], gpus: int, model: str | None) -> st
         kinds = sorted({node.model for node in usable if node.model})
         usable = [node for node in usable if node.model == model]
         if not usable:
-            return f"no Ray node has a {model}: there are {', '.join(kinds) or 'no models known'}"
+            known = f"there are {', '.join(kinds)}" if kinds else "none of its models is known"
+            return f"no Ray node has the model {model}: {known}"
     largest = max(usable, key=lambda node: node.gpus)
     if gpus > largest.gpus:
         return f"no Ray node has {gpus} GPUs: the largest has {largest.gpus} ({largest.name})"
     return None
 
 
-def idle_node(listed: object, nodes: Sequence[ClusterNode], gpus: int) -> str | None:
-    """Returns the address of the node with the most free GPUs if its GPUs are known to be idle;
-    None leaves the choice to Ray."""
+def idle_node(
+    nodes: Sequence[ClusterNode], submission: Submission, uncounted: int
+) -> ClusterNode | None:
+    """Returns the node with the most free GPUs if its GPUs are known to be idle; None leaves the
+    choice to Ray. `uncounted`: GPUs of jobs that may be on any node and that Ray may not count."""
+    request = submission.job.request
+    wanted = request.least * max(1, len(submission.indices)) + uncounted
     fit = [
         node for node in nodes
-        if node.usable and node.free >= gpus and node.utilization_percent is not None
+        if node.usable and node.free >= wanted and node.utilization_percent is not None
         and node.utilization_percent < BUSY_PERCENT
+        and (not request.models or node.model == request.models[0])
     ]  # fmt: skip
-    if not fit:
-        return None
-    best = max(fit, key=lambda node: node.free).name
-    found = [row.get("node_ip") for row in node_rows(listed) if node_name(row) == best]
-    return str(found[0]) if len(found) == 1 else None
+    return max(fit, key=lambda node: node.free, default=None)
+
+
+def just_sent(notes: Iterable[SubmissionNote], cluster: str, label: str) -> int:
+    """Returns how many GPUs other submissions to this cluster asked for."""
+    others = [n.submission for n in notes if n.cluster == cluster and n.submission.label != label]
+    return sum(one.job.request.least * max(1, len(one.indices)) for one in others)
+
+
+def address_of(listed: object, node: str) -> str | None:
+    """Returns the address of a node; None if another has the same name or the same address."""
+    rows = [row for row in node_rows(listed) if row.get("state") == "ALIVE"]
+    found = [row.get("node_ip") for row in rows if node_name(row) == node]
+    alone = len(found) == 1 and [row.get("node_ip") for row in rows].count(found[0]) == 1
+    return str(found[0]) if alone and found[0] else None
 
 
 def _usage(status: object) -> dict[str, float]:

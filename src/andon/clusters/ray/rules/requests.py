@@ -19,7 +19,8 @@ PREFIX: Final = "andon-"
 MOST_ARRAY: Final = 100
 PIN_SHARE: Final = 0.001
 """Of a node's own resource: what is enough to be placed there."""
-_NUMBERS: Final = ("entrypoint_num_cpus", "entrypoint_memory")
+_NUMBERS: Final = {"entrypoint_num_cpus": float, "entrypoint_memory": int}
+"""Ray takes whole bytes alone."""
 
 
 class RayOptions(Struct, frozen=True):
@@ -146,13 +147,14 @@ def _more(options: tuple[str, ...]) -> dict[str, Any]:
     for word in options:
         name, sign, value = word.removeprefix("--").partition("=")
         try:
-            found[name] = float(value)
+            number = float(value)
         except ValueError:
-            sign = ""
-        if not sign or name not in _NUMBERS or not 0 <= found[name] < 1e15:
+            sign, number = "", 0.0
+        if not sign or name not in _NUMBERS or not 0 <= number < 1e15:
             raise Invalid(
                 f"{word[:60]!a} is not an option for Ray", hint=f"{', '.join(_NUMBERS)}=NUMBER"
             )
+        found[name] = _NUMBERS[name](number)
     return found
 
 
