@@ -14,10 +14,9 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-try:
-    import _datetime
-except ImportError:
-    _datetime = None  # type: ignore[assignment]
+_datetime: ModuleType | None = None
+with suppress(ImportError):
+    _datetime = import_module("_datetime")
 
 _PARTS = ("inspect", "msgpack", "toml", "yaml")
 _SCHEMAS = "msgspec._json_schema"  # two functions of msgspec.json are defined there

@@ -100,7 +100,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def names(engine: Engine, clock: Clock, tmp_path: Path) -> ContainerNames:
-    return ContainerNames(tmp_path, {"docker": [engine.path]}, clock)
+    return ContainerNames(tmp_path, {"docker": [engine.path]}, clock, PATIENT)
 
 
 def test_a_container_is_called_what_its_engine_calls_it(names: ContainerNames) -> None:

@@ -53,7 +53,9 @@ class ContainerNames:
         root: Path = Path("/"),
         sockets: Sockets | None = None,
         clock: Callable[[], float] = time.monotonic,
+        engine_seconds: float = TIMEOUT_SECONDS,
     ) -> None:
+        self._engine_seconds = engine_seconds
         self._sockets = usual_sockets(root) if sockets is None else sockets
         self._logs = root / "var/log/containers"
         self._clock = clock
@@ -125,7 +127,7 @@ class ContainerNames:
 
     def _answer(self, container: Container) -> RuntimeNames | None:
         for path in filter(may_ask, self._where(container)):
-            names = ask_engine(path, container.id)
+            names = ask_engine(path, container.id, self._engine_seconds)
             if names is not None:
                 return names
         return names_from_logs(self._logs, container.id)
