@@ -5,11 +5,14 @@ known by its name, which has the label of its submission. How it ended only Kube
 """
 
 import re
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from msgspec.structs import replace
 
+from andon.errors import AndonError
 from andon.host.rules.pod_resources import PodHolder, holders_of
 from andon.host.state.user_folder import runs_folder
 from andon.model.device import Snapshot
@@ -24,26 +27,42 @@ UNSEEN: Final = "the kubelet gave it devices that andon does not see"
 
 
 class PodRuns:
-    """The pods of andon's jobs on this node. It is told each answer of the kubelet."""
+    """The pods of andon's jobs on this node. It is told each answer of the kubelet. A pod has ended
+    when two answers in a row do not list it: a kubelet that restarts knows its pods one by one."""
 
     def __init__(self, recording: RunRecording, latest: Callable[[], Snapshot]) -> None:
         self._recording, self._latest = recording, latest
         self._running = dict[tuple[str, str], RunRecorder]()
+        self._missing = dict[tuple[str, str], tuple[RunRecorder, float]]()
         self._over = set[tuple[str, str]]()
 
     def __call__(self, holders: Sequence[PodHolder]) -> None:
         now = {(one.namespace, one.pod) for one in holders if _POD.fullmatch(one.pod)}
+        for key in self._missing.keys() & now:
+            recorder, _ = self._missing.pop(key)
+            recorder.follow()
+            self._running[key] = recorder
+        self._end_missing()
         for key in self._running.keys() - now:
-            self._end(self._running.pop(key))
+            recorder = self._running.pop(key)
+            self._missing[key] = recorder, time.time()
+            with suppress(AndonError, OSError):  # devices that cannot be read any more
+                recorder.read_last()
         self._over &= now
         for namespace, pod in sorted(now - self._running.keys() - self._over):
             self._begin(namespace, pod, [one for one in holders if one.pod == pod])
 
     def close(self) -> None:
-        """Leaves the records without an end: the next agent goes on with them."""
+        """Leaves the records of pods that run without an end: the next agent goes on with them."""
+        self._end_missing()
         for one in self._running.values():
             one.pause()
         self._running = {}
+
+    def _end_missing(self) -> None:
+        while self._missing:
+            _, (recorder, at) = self._missing.popitem()
+            recorder.end(RunOutcome(RunState.ENDED, message=ENDED, at=at))
 
     def _begin(self, namespace: str, pod: str, holders: Sequence[PodHolder]) -> None:
         found = _POD.fullmatch(pod)
@@ -63,10 +82,7 @@ class PodRuns:
             RunKind.JOB, pod, snapshot, uuids, {}, id=found["label"], allocation_method="kubelet",
             params={"job": f"{namespace}/{found['job']}", "pod": pod},
         )  # fmt: skip
-        begin = replace(begin, user=None, working_directory=None)
+        # Whose processes it has is not known: it lives while its record grows.
+        begin = replace(begin, user=None, working_directory=None, pid_namespace="pod")
         why_none = None if uuids else UNSEEN
         self._running[namespace, pod] = self._recording.open(begin, None, why_none, path=path)
-
-    def _end(self, recorder: RunRecorder) -> None:
-        recorder.read_last()
-        recorder.end(RunOutcome(RunState.LOST, message=ENDED))

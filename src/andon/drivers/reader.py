@@ -11,7 +11,6 @@ the parent is missing an answer.
 Answers do not wait for process names: those are looked up in another thread and sent afterwards.
 """
 
-import json
 import os
 import sys
 import threading
@@ -442,7 +441,7 @@ def _decided() -> list[str]:
 def main(arguments: list[str]) -> None:
     if arguments[0] == UNDECIDED:
         arguments = [*_decided(), *arguments[1:]]
-    name, options = arguments[0], json.loads(arguments[1])
+    name, options = arguments[0], wire.loads(arguments[1])
     nudges = int(arguments[2]) if len(arguments) > 2 else None
     outbox = LineBuffer(_private_output())
     root = Path(options.get("root", "/"))

@@ -1,6 +1,7 @@
 """Which pod has which device, also where no process runs: the kubelet's own list, by its socket."""
 
 import logging
+import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from andon.errors import Unavailable
 from andon.failures.retrying import Retrying, RetryTexts
 from andon.failures.rules.backoff import BackOff
 from andon.host.rules.pod_resources import PodHolder, holders_of, listed_containers, with_pods
+from andon.host.rules.unary_call import call_of, message_in
 
 if TYPE_CHECKING:
     from andon.model.device import Device, DeviceStatus
@@ -19,12 +21,13 @@ log = logging.getLogger("andon.pods")
 
 KUBELET_SOCKET: Final = "var/lib/kubelet/pod-resources/kubelet.sock"
 """Below the root of the file system."""
-METHOD: Final = "/v1.PodResourcesLister/List"
+CALL: Final = call_of("/v1.PodResourcesLister/List")
 LOGS: Final = "var/log/containers"
 """Has an entry for every container of the node: it changes when one begins."""
 EVERY_SECONDS, LOOK_SECONDS = 15.0, 2.0
 """How often the kubelet is asked, and whether a container has begun since."""
 TIMEOUT_SECONDS: Final = 3.0
+MOST_BYTES, PIECE_BYTES = 4 << 20, 1 << 16
 TEXTS: Final = RetryTexts(
     lambda reason: f"pods cannot be named by the kubelet: {reason}",
     lambda lasted: f"the kubelet names pods again after {lasted}",
@@ -91,28 +94,35 @@ class PodDevices:
             return 0.0
 
     def _ask(self) -> None:
-        """Asks once. A channel that stays open costs more than a new one."""
-        import grpc
-
         try:
-            with grpc.insecure_channel(f"unix://{self._path}") as channel:
-                answer = channel.unary_unary(METHOD)(b"", timeout=TIMEOUT_SECONDS)
+            answer = self._called()
             if answer != self._answer:
                 self._answer, self._found = answer, tuple(listed_containers(answer))
-        except grpc.RpcError as exc:
-            said = exc.details() if isinstance(exc, grpc.Call) else str(exc)
-            raise Unavailable(f"{self._path}: {said}"[:300]) from exc
+        except OSError as exc:
+            raise Unavailable(f"{self._path}: {exc.strerror or exc}"[:300]) from exc
         except ValueError as exc:
             raise Unavailable(f"{self._path} answers something else: {exc}") from exc
         for listener in self._listeners:
             listener(self._found)
 
+    def _called(self) -> bytes:
+        deadline, received = time.monotonic() + TIMEOUT_SECONDS, bytearray()
+        with socket.socket(socket.AF_UNIX) as kubelet:
+            kubelet.settimeout(TIMEOUT_SECONDS)
+            kubelet.connect(str(self._path))
+            kubelet.sendall(CALL)
+            while (message := message_in(received)) is None:
+                kubelet.settimeout(max(0.001, deadline - time.monotonic()))
+                piece = kubelet.recv(PIECE_BYTES)
+                if not piece or len(received) > MOST_BYTES:
+                    raise ValueError("there is no list in it")
+                received += piece
+        return message
+
 
 def can_ask_kubelet(root: Path) -> bool:
-    """Whether there is a kubelet here, and what is needed to ask it (the extra `k8s`)."""
-    from importlib.util import find_spec
-
-    return (root / KUBELET_SOCKET).parent.is_dir() and find_spec("grpc") is not None
+    """Whether there is a kubelet here."""
+    return (root / KUBELET_SOCKET).parent.is_dir()
 
 
 def _translated(exc: Exception) -> Unavailable:

@@ -111,7 +111,7 @@ class ReaderProcess:
 
 def encoded(options: Mapping[str, object]) -> str:
     """Returns a backend's options as a reader process gets them."""
-    return wire.dumps(dict(options))
+    return wire.struct_text(dict(options))
 
 
 class ReaderCosts(Struct):

@@ -14,9 +14,11 @@ from andon.app.pod_runs import ENDED, UNSEEN, PodRuns
 from andon.app.runs import recording
 from andon.app.sampler import open_sampler
 from andon.app.settings import load_settings
+from andon.errors import Unavailable
 from andon.host import pod_resources
 from andon.host.pod_resources import KUBELET_SOCKET, PodDevices, can_ask_kubelet
 from andon.host.rules.pod_resources import PodHolder
+from andon.host.rules.unary_call import call_of
 from andon.host.state.user_folder import runs_folder
 from andon.model.run.record import RunEnd, RunState
 from andon.model.run.wire import line_from_json
@@ -75,6 +77,28 @@ def test_pods_are_named_without_a_process_and_again_after_the_socket_was_gone(
     wait_for(lambda: _pods(sampler) == named)
 
 
+def test_a_list_larger_than_any_window_comes_whole_and_a_refusal_is_said(
+    kubelet: KubeletSocket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = list[int]()
+    many = [PodHolder("team", f"p{n}", "main", (f"GPU-{n}", "x" * 200)) for n in range(2000)]
+    kubelet.holders = many
+    pods = PodDevices(tmp_path)
+    pods.listen(lambda found: heard.append(len(found)))
+    pods._ask()
+    assert heard == [len(many)]
+    constants(monkeypatch, pod_resources, CALL=call_of("/v1.PodResourcesLister/None"))
+    with pytest.raises(Unavailable, match="the call is refused"):
+        pods._ask()
+    constants(monkeypatch, pod_resources, CALL=b"GET / HTTP/1.1\r\n\r\n")
+    with pytest.raises(Unavailable):
+        pods._ask()
+    kubelet.close()
+    with pytest.raises(Unavailable, match="No such file or directory"):
+        pods._ask()
+    kubelet.open()
+
+
 def test_a_container_that_begins_is_noticed_at_once(
     kubelet: KubeletSocket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,6 +135,12 @@ def test_a_job_is_recorded_from_outside_while_its_pod_has_devices(
     runs = PodRuns(record, sampler.once)
     runs([stranger, ours])
     wait_for(lambda: path.read_text().count('"sample"') > before.count('"sample"'))
+    runs([])  # a kubelet that begins again, and does not know its pods yet
+    between = path.read_text()
+    assert '"event":"end"' not in between
+    runs([stranger, ours])
+    wait_for(lambda: path.read_text().count('"sample"') > between.count('"sample"'))
+    runs([stranger])
     runs([stranger])
     runs([stranger, ours])  # a kubelet that lists it once more: it is over
     runs.close()
@@ -120,7 +150,7 @@ def test_a_job_is_recorded_from_outside_while_its_pod_has_devices(
     assert begin["params"] == {"job": f"default/andon-{LABEL}", "pod": JOB_POD}
     assert [one["uuid"] for one in begin["devices"]] == [second]
     assert isinstance(end, RunEnd)
-    assert (end.state, end.message, end.exit_code) == (RunState.LOST, ENDED, None)
+    assert (end.state, end.message, end.exit_code) == (RunState.ENDED, ENDED, None)
     assert end.samples >= 3
     assert set(end.summary) == {second}
     assert sum(line["event"] == "begin" for line in lines) == 1
@@ -131,5 +161,6 @@ def test_a_pod_whose_devices_are_not_seen_has_a_record_that_says_so(sampler: Sam
     runs = PodRuns(recording(load_settings({}).settings, sampler, direct=True), sampler.once)
     runs([PodHolder("default", JOB_POD, "main", ("GPU-of-no-one",))])
     runs([])
+    runs.close()
     last = json.loads((runs_folder() / f"{JOB_POD}.jsonl").read_text().splitlines()[-1])
     assert (last["samples"], last["no_samples_reason"]) == (0, UNSEEN)

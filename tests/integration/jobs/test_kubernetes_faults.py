@@ -13,6 +13,7 @@ from andon.clusters.kubernetes import KubernetesCluster, listing, transport
 from andon.clusters.kubernetes import cluster as cluster_module
 from andon.clusters.kubernetes.listing import FollowedList, list_all
 from andon.clusters.kubernetes.records import NO_HUB
+from andon.clusters.kubernetes.rules import manifest
 from andon.clusters.kubernetes.rules.objects import ApiPod, ListOf
 from andon.clusters.kubernetes.rules.rooms import NodeLook
 from andon.clusters.kubernetes.transport import InsideTransport
@@ -46,7 +47,11 @@ class Played:
         self.objects, self.api = standin.objects, standin.api
         port = int(standin.api.url.rpartition(":")[2])
         self.transport = InsideTransport("127.0.0.1", port, 3.0, account)
-        self.cluster = KubernetesCluster(ClusterSettings("k8s", "k8s", 3.0, {"image": "x"}))
+        self.cluster = self.within(3.0)
+
+    def within(self, seconds: float) -> KubernetesCluster:
+        """Returns a client that waits for so long."""
+        return KubernetesCluster(ClusterSettings("k8s", "k8s", seconds, {"image": "x"}))
 
     def submit(self, label: str = "t1") -> str:
         spec = JobSpec(1, "x", ("true",), "/", DeviceRequest(), time.time())
@@ -164,7 +169,7 @@ def test_too_many_requests_are_waited_for_within_the_limit(played: Played) -> No
     with played.api.fault(busy=1):
         assert played.cluster.jobs(0.0) == []
     with played.api.fault(busy=99), pytest.raises(Unavailable) as caught:
-        played.cluster.jobs(0.0)
+        played.within(1.2).jobs(0.0)
     assert "too many requests" in caught.value.reason
 
 
@@ -177,7 +182,8 @@ def test_a_minute_of_429_leaves_the_last_list_and_the_next_question_works(
     assert [one.id for one in pages_now([opened])[0].jobs] == [job]
     with played.api.fault(busy=10_000):
         answers(monkeypatch, pages, "is_fresh", False)
-        (page,) = pages_now([opened])
+        played.cluster = played.within(0.9)  # less than it is told to wait for
+        (page,) = pages_now([OpenCluster("k8s", 0.9, lambda: played.cluster)])
         assert [one.id for one in page.jobs] == [job]
         assert "too many requests" in (page.trouble or "")
         with pytest.raises(Unavailable):  # and nothing is sent
@@ -212,6 +218,50 @@ def test_a_job_whose_time_to_live_ran_out_before_anyone_looked_is_lost_and_its_r
     (record,) = runs_folder().glob("*.jsonl")
     last = json.loads(record.read_text().splitlines()[-1])
     assert (last["exit_code"], last["state"], last["no_samples_reason"]) == (3, "failed", NO_HUB)
+
+
+def test_a_deployment_without_a_pod_waits_with_its_reason_until_it_is_cancelled(
+    played: Played, state_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers(monkeypatch, pages, "is_fresh", False)
+    spec = JobSpec(1, "serve", ("x",), "/", DeviceRequest(least=2, most=2), time.time())
+    opened = OpenCluster("k8s", 3.0, lambda: played.cluster)
+
+    def listed() -> list[tuple[JobState, str | None, str]]:
+        views = listing_of(pages_now([opened]), time.time()).views
+        return [(one.state, one.reason, one.gpus) for one in views]
+
+    for kind, label in (("deployment", "t1"), ("inferenceservice", "t2")):
+        told = Submission(label, spec, options=(f"kind={kind}",))
+        job = submit_once("k8s", played.cluster, told)
+        assert listed() == [(JobState.WAITING, "it has no pod yet", "2")]
+        if kind == "deployment":
+            quota = "pods is forbidden: exceeded quota: gpus"
+            full = {"type": "ReplicaFailure", "status": "True", "message": quota}
+            made = played.objects.get("deployments", "default", "andon-t1")
+            played.objects.replace(
+                "deployments", {**made, "status": {"conditions": [full]}}, status=True
+            )
+            assert listed() == [(JobState.WAITING, f"its pod cannot be made: {quota}", "2")]
+            (why,) = played.cluster.reasons(job)
+            assert (why.text, why.advice) == (
+                f"its pod cannot be made: {quota}",
+                "is a quota of the namespace used up?",
+            )
+        played.cluster.cancel([job])
+        assert listed() == []
+        with pytest.raises(Gone):
+            played.cluster.reasons(job)
+
+
+def test_a_kind_that_the_cluster_does_not_have_is_refused(
+    played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = {**manifest.KINDS, "inferenceservice": ("serving.kserve.io/v1beta1", "Unknown")}
+    constants(monkeypatch, manifest, KINDS=there)
+    spec = JobSpec(1, "x", ("true",), "/", DeviceRequest(), time.time())
+    with pytest.raises(Invalid, match="this cluster has no Unknown"):
+        played.cluster.submit(Submission("t1", spec, options=("kind=inferenceservice",)))
 
 
 def test_a_token_that_was_rotated_is_read_again(played: Played) -> None:

@@ -67,7 +67,7 @@ class RealKubernetes:
         self._daemon(str(BUILT / "kube-scheduler"), *common, "--secure-port=0")
         self._daemon(
             str(BUILT / "kube-controller-manager"), *common, "--secure-port=0",
-            "--controllers=job,garbagecollector,namespace",
+            "--controllers=job,deployment,replicaset,garbagecollector,namespace",
         )  # fmt: skip
         self.kubelet.start()
 

@@ -99,7 +99,8 @@ def test_options_of_a_job_reach_its_pod() -> None:
     )  # fmt: skip
     options = made.with_words(OPTIONS, words)
     assert (options.namespace, options.gpu_selection) == ("team-a", False)
-    job = replace(JOB, for_seconds=90.5, grace_seconds=5.0, retries=2)
+    asked = {**JOB.container, "pull": "missing", "user": "1000"}
+    job = replace(JOB, for_seconds=90.5, grace_seconds=5.0, retries=2, container=asked)
     found = manifest(replace(SENT, job=job), options)
     pod = found["spec"]["template"]["spec"]
     (container,) = pod["containers"]
@@ -109,6 +110,8 @@ def test_options_of_a_job_reach_its_pod() -> None:
         {"name": "volume-0", "mountPath": "/data", "readOnly": True}
     ]
     assert (pod["activeDeadlineSeconds"], pod["terminationGracePeriodSeconds"]) == (91, 5)
+    assert container["imagePullPolicy"] == "IfNotPresent"
+    assert pod["securityContext"] == {"runAsUser": 1000}
     assert (pod["serviceAccountName"], found["spec"]["backoffLimit"]) == ("runner", 2)
 
 

@@ -248,13 +248,14 @@ IDLE = [
     ClusterNode("n2", "ready", True, 4, 0, 4, "H200", 1.0),
 ]
 PLACED: list[tuple[str, dict[str, Any], int, str | None]] = [
-    ("the most free GPUs", {"request": DeviceRequest(2, 2)}, 0, "n2"),
+    ("as few as are enough", {"request": DeviceRequest(2, 2)}, 0, "n1"),
+    ("the only one with so many", {"request": DeviceRequest(3, 3)}, 0, "n2"),
     ("room beside what was just sent", {"request": DeviceRequest(2, 2)}, 2, "n2"),
     ("what was just sent may have it", {"request": DeviceRequest(2, 2)}, 4, None),
     ("more than is free", {"request": DeviceRequest(5, 5)}, 0, None),
     ("a whole array", {"indices": (0, 1, 2, 3)}, 0, "n2"),
     ("an array for more than one node", {"indices": (0, 1, 2, 3, 4)}, 0, None),
-    ("a model", {"request": DeviceRequest(models=("A100",))}, 0, "n1"),
+    ("a model", {"request": DeviceRequest(models=("H200",))}, 0, "n2"),
     ("a model without room", {"request": DeviceRequest(4, 4, models=("A100",))}, 0, None),
 ]
 

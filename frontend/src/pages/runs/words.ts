@@ -4,7 +4,7 @@ import { bytes, DASH, gib, known, whole, words } from "../../lib/format";
 
 export const MOST_OVERLAID = 8;
 const MARKS: Partial<Record<RunState, [string, string]>> = {
-  running: ["●", "good"], succeeded: ["✓", "good"], stopped: ["■", ""], not_started: ["○", ""], lost: ["?", "bad"],
+  running: ["●", "good"], succeeded: ["✓", "good"], stopped: ["■", ""], ended: ["■", ""], not_started: ["○", ""], lost: ["?", "bad"],
 };
 
 /** A sign, the word, and how it looks: colour is never the only sign. */

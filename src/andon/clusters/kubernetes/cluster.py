@@ -26,10 +26,12 @@ from andon.clusters.kubernetes.rules.objects import (
     condition_of,
 )
 from andon.clusters.kubernetes.rules.rooms import NodeLook, NodePreference, Room
+from andon.clusters.kubernetes.services import service_of, services_without_pods
 from andon.clusters.kubernetes.transport import transport_of
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.host.users import user_name
 from andon.jobs.clusters.asking import NotSent
+from andon.jobs.clusters.notes import forget_note
 from andon.model.job import JobState
 from andon.model.job.cluster import ClusterJob, ClusterLog, ClusterNode, ClusterReason, Submission
 from andon.model.vendors import VENDORS
@@ -74,6 +76,9 @@ class KubernetesCluster:
             found = self._object("GET", f"{path}/{name}")
             if _labels(found).get(JOB_LABEL) != submission.label:
                 raise
+        except Gone as exc:
+            kind = made.KINDS[options.kind][1]
+            raise Invalid(f"this cluster has no {kind}", hint="use --kind job") from exc
         if options.kind == "job" and not options.queue:
             self._start(f"{path}/{name}", found)
         self._forget()
@@ -95,6 +100,8 @@ class KubernetesCluster:
                 some[-1].metadata.label(USER_LABEL), row, everyone
             ):
                 found.append(row)
+        labels = {row.label for row in found}
+        found += services_without_pods(self._name, self._options, self._transport, labels)
         found = [row for row in found if row.ended is None or row.ended > since]
         self._record([row for row in found if row.state.is_settled and row.run])
         return self._explained(found)
@@ -130,7 +137,7 @@ class KubernetesCluster:
         if found.state is JobState.RUNNING:
             return self._troubles(found, pod)
         advice, text = "", found.reason or ""
-        for table in (states.WAITS, states.ENDS):
+        for table in (states.WAITS, states.ENDS, {"": states.NO_POD_MADE}):
             advice = next((w.advice for w in table.values() if text.startswith(w.text)), advice)
         if found.state is JobState.WAITING:
             (explained,) = self._explained([found])
@@ -214,14 +221,11 @@ class KubernetesCluster:
 
     def _delete_service(self, namespace: str, name: str) -> None:
         """Deletes what a submission made that is no Job; Gone if there is none."""
-        for kind in ("deployment", "inferenceservice"):
-            path = made.path_of(kind, namespace, name)
-            try:
-                if JOB_LABEL in _labels(self._object("GET", path)):
-                    self._object("DELETE", path)
-                    return
-            except Gone:
-                continue
+        if (service := service_of(self._transport, namespace, name)) is not None:
+            path, found = service
+            self._object("DELETE", path)
+            forget_note(found.metadata.label(JOB_LABEL))
+            return
         if self._pods_of(namespace, name):
             raise Invalid(
                 f"{namespace}/{name} is no job of andon's",
@@ -286,6 +290,8 @@ class KubernetesCluster:
         except Gone:
             if pods:
                 return states.pod_job(pods, name), pods
+            if (service := service_of(self._transport, namespace, name)) is not None:
+                return states.service_job(service[1]), pods
             raise Gone(
                 f"Kubernetes knows no job {namespace}/{name}"[:200],
                 hint="it forgets jobs some time after they end",

@@ -11,7 +11,7 @@ from andon.model.run.record import RunRow, RunState
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _UNTOLD = {
     RunState.RUNNING, RunState.DEVICE_OUT_OF_MEMORY, RunState.NOT_STARTED, RunState.LOST,
-    RunState.HOST_OUT_OF_MEMORY,
+    RunState.HOST_OUT_OF_MEMORY, RunState.ENDED,
 }  # fmt: skip
 """Runs whose peak is not that of the whole command."""
 

@@ -84,9 +84,14 @@ def sweep_notes(before: float) -> None:
     folder = own_jobs_folder().path / SUBMISSIONS
     for name, written in _names(folder):
         if written < before:
-            for suffix in (NOTE, ID):
-                with suppress(OSError):
-                    (folder / (name + suffix)).unlink()
+            forget_note(name)
+
+
+def forget_note(label: str) -> None:
+    """Deletes the note of a job that its cluster was told to forget."""
+    for suffix in (NOTE, ID):
+        with suppress(OSError):
+            (own_jobs_folder().path / SUBMISSIONS / (label + suffix)).unlink()
 
 
 def _made() -> Path:

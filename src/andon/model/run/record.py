@@ -70,6 +70,7 @@ class RunState(StrEnum):
     TIMEOUT = "timeout"
     STOPPED = "stopped"  # by a person or `andon release`
     NOT_STARTED = "not_started"
+    ENDED = "ended"  # how is not known: it was recorded from outside
     LOST = "lost"  # there is no end, and its process is gone
 
 

@@ -15,6 +15,7 @@ from andon.units import iso_utc
 STATE_STYLES = {
     RunState.RUNNING: "bold green",
     RunState.SUCCEEDED: "",
+    RunState.ENDED: "",
     RunState.STOPPED: "yellow",
     RunState.LOST: "yellow",
     RunState.NOT_STARTED: "yellow",

@@ -220,8 +220,8 @@ def _pod(
             dict(zip(("name", "value"), one.split("=", 1), strict=True)) for one in options.env
         ],
     }
-    if job.container.get("pull") == "always":
-        container["imagePullPolicy"] = "Always"
+    if job.container.get("pull") == "missing":
+        container["imagePullPolicy"] = "IfNotPresent"
     pod: dict[str, Any] = {"containers": [container]}
     if options.volume:
         container["volumeMounts"], pod["volumes"] = _volumes(options.volume)

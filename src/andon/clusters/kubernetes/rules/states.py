@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from andon.clusters.kubernetes.rules.manifest import (
     CANCELLED_NOTE,
     COMMAND_NOTE,
@@ -95,6 +97,7 @@ NOT_STARTED: Final = PodWords(
 QUEUED: Final = PodWords("its queue has not admitted it yet")
 SUSPENDED: Final = PodWords("it is suspended", "whoever suspended it can resume it")
 NO_POD: Final = PodWords("it has no pod yet")
+NO_POD_MADE: Final = PodWords("its pod cannot be made", "is a quota of the namespace used up?")
 
 
 def grouped(pods: Iterable[ApiPod]) -> dict[str, list[ApiPod]]:
@@ -152,6 +155,17 @@ def pod_job(pods: Sequence[ApiPod], name: str) -> ClusterJob:
         None if end is None or not state.is_settled else end.exit_code,
         pod.spec.node_name or pod.metadata.namespace,
     )
+
+
+def service_job(service: BatchJob) -> ClusterJob:
+    """Returns a Deployment, or what is like one, that has no pod."""
+    meta, words = service.metadata, NO_POD
+    failure = condition_of(service.status.conditions, "ReplicaFailure")
+    if failure is not None and failure.status == "True":
+        words = _said(NO_POD_MADE, failure.message)
+    template = ApiPod(spec=service.spec.template.spec)
+    row = _row(meta, template, JobState.WAITING, words.text, where=meta.namespace, log=False)
+    return replace(row, gpus=row.gpus or None)
 
 
 def _row(
