@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 READER = "andon.reader/1"
 FOUND_WITHOUT_SITE = frozenset({"nvidia", "nvidia_smi", "replay", "sim"})
+SIMULATES = "ANDON_SIMULATE"  # as in settings/table.py
 UNPROMPTED_SECONDS = 0.25
 DESCRIBE_SECONDS = 60.0
 ORPHAN_CHECK_SECONDS = 5.0
@@ -430,7 +431,7 @@ def _loaded(name: str) -> Any:
 def _decided() -> list[str]:
     """Waits for backend and options; meanwhile loads the modules they will most likely need."""
     with suppress(AndonError, ImportError):  # reported later, if it is needed at all
-        for likely in vendors(Path("/"))[:1]:
+        for likely in () if os.environ.get(SIMULATES) else vendors(Path("/"))[:1]:
             _loaded(likely)
     line = sys.stdin.buffer.readline()
     if not line:

@@ -297,3 +297,10 @@ def test_an_address_that_two_nodes_have_places_nothing() -> None:
     rows[0]["state"] = "DEAD"
     assert address_of(told, "n2") == "192.0.2.3"
     assert address_of(told, "n3") is None
+
+
+def test_a_model_that_no_node_has_is_refused_with_those_that_there_are() -> None:
+    assert impossible(IDLE, 1, "B200") == "no Ray node has the model B200: there are A100, H200"
+    unknown = [replace(one, model=None) for one in IDLE]
+    assert "none of its models is known" in (impossible(unknown, 1, "B200") or "")
+    assert impossible(IDLE, 4, "A100") == "no Ray node has 4 GPUs: the largest has 2 (n1)"

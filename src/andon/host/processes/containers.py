@@ -5,7 +5,6 @@ sockets that this user may open are asked, and a container without an answer is 
 """
 
 import functools
-import json
 import os
 import stat
 import threading
@@ -188,6 +187,8 @@ def ask_engine(
 
 def parse_engine(content: bytes) -> RuntimeNames | None:
     """Parses the name, and the labels that Kubernetes sets if it runs on Docker."""
+    import json
+
     try:
         value = json.loads(content)
     except ValueError:

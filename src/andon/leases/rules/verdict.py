@@ -64,6 +64,11 @@ def verdicts(
     )
 
 
+def by_readings(statuses: Sequence[DeviceStatus]) -> tuple[DeviceVerdict, ...]:
+    """Returns the verdicts where nothing is leased, queued or cordoned."""
+    return verdicts(capacities_of(statuses, Surroundings()), {})
+
+
 def in_use(statuses: Sequence[DeviceStatus]) -> tuple[object, ...]:
     """Returns which devices answer and what runs on them: while that stays, few verdicts change."""
     return tuple(
