@@ -14,8 +14,6 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.errors import Invalid, Unavailable
-from andon.fleet.link import HubLink
 from andon.fleet.rules.digest import Digest, encoded
 from andon.fleet.rules.heartbeat import (
     HeartbeatHeader,
@@ -33,10 +31,8 @@ from andon.model.job import JobState, JobView
 from andon.model.lease_list import LeaseList
 from andon.model.run.record import RunKind, RunRow, RunState
 from andon.model.wire import snapshot_to_json
-from andon.settings.store_url import parse_store_url
-from andon.stores.postgres_kind import PostgresKind
 from andon.testing.notices import HOT, notice, over
-from tests.integration.serving import Answer, Served, andon, make_certificate, serving
+from tests.integration.serving import Answer, Served, serving
 from tests.support.homes import own_folders
 from tests.support.postgres import server
 from tests.support.receiving import Receiver, notifying, receiving, status
@@ -253,26 +249,6 @@ def test_readings_of_a_wrong_clock_are_placed_by_the_hubs(fleet: FleetUnderTest)
     fleet.says("nodes", "remove", "n31")
 
 
-def test_what_cannot_start_says_why_in_one_line(tmp_path: Path) -> None:
-    database = server()
-    newer = database.schema("newer")
-    PostgresKind.open_nodes(parse_store_url(newer)).close()
-    database.sql("INSERT INTO andon_schema VALUES (999)", newer)
-    for command, words in (
-        (("hub", "--port", "0", "--store", newer), "was written by a newer andon (format 999"),
-        (("agent", "--hub", "http://"), "http://"),
-        (("nodes", "--url", "http://"), "http://"),
-    ):
-        done = subprocess.run(
-            [sys.executable, "-m", "andon.cli", *command],
-            capture_output=True, text=True, timeout=60, check=False,
-            env={**os.environ, **own_folders(tmp_path)},
-        )  # fmt: skip
-        assert done.returncode in (2, 3, 4)
-        assert words in done.stderr, done.stderr
-        assert len(done.stderr.splitlines()) <= 2, "a sentence and a hint"
-
-
 def test_a_name_is_added_once_and_only_by_who_may(fleet: FleetUnderTest) -> None:
     assert fleet.andon("nodes", "add", "n17").returncode == 6
     assert fleet.andon("nodes", "add", "../x").returncode == 2
@@ -315,30 +291,6 @@ def test_a_named_token_may_what_its_role_says(fleet: FleetUnderTest) -> None:
     fleet.says("token", "remove", "ops")
     assert fleet.hub.ask("/api/nodes", **bearer).status == 401
     assert fleet.andon("token", "remove", "ops").returncode == 5
-
-
-def test_a_hub_with_a_certificate_of_its_own_is_pinned(fleet: FleetUnderTest) -> None:
-    certificate, key = make_certificate(fleet.folder)
-    book = own_folders(fleet.folder / "tls")["ANDON_LEASE_DIR"]
-    with serving(
-        fleet.folder / "tls", "--store", server().schema("tls"), "--tls-cert", str(certificate),
-        "--tls-key", str(key), simulate=None, ANDON_LEASE_DIR=book, ANDON_NODE="tls",
-    ) as hub:  # fmt: skip
-        done = andon(
-            fleet.folder / "tls", "nodes", "add", "n30", "--url", hub.url,
-            SSL_CERT_FILE=str(certificate),
-        )  # fmt: skip
-        assert done.code == 0, done.err
-        token, pin, *command = done.out.split()
-        assert command == ["andon", "agent", "--hub", hub.url]
-        secret, pinned = token.partition("=")[2], pin.partition("=")[2]
-        link = HubLink(hub.url, secret, pin=pinned)
-        assert link.send("/api/heartbeat", b"")["drained"] is False
-        link.close()
-        with pytest.raises(Unavailable, match="another certificate"):
-            HubLink(hub.url, secret, pin="sha256:" + "0" * 64).send("/api/heartbeat", b"")
-        with pytest.raises(Unavailable, match="certificate is refused: self-signed"):
-            HubLink(hub.url, secret).send("/api/heartbeat", b"")
 
 
 def heard_of(fleet: FleetUnderTest, node: str) -> list[str]:
@@ -482,24 +434,3 @@ def test_a_silent_node_is_stale_and_its_devices_are_not_read(fleet: FleetUnderTe
 def _job_states(fleet: FleetUnderTest) -> list[tuple[str, str | None]]:
     found = fleet.get("/api/nodes/n21/jobs").json()["jobs"]
     return [(one["state"], one["reason"]) for one in found]
-
-
-def test_one_of_two_hubs_leads(fleet: FleetUnderTest) -> None:
-    url = parse_store_url(server().schema("lead"))
-    first, second = PostgresKind.open_pasts(url), PostgresKind.open_pasts(url)
-    assert (first.leads(), second.leads(), first.leads()) == (True, False, True)
-    first.close()
-    wait_for(second.leads, 20)
-    second.close()
-
-
-def test_a_server_that_is_not_a_hub_is_named(fleet: FleetUnderTest) -> None:
-    with serving(fleet.folder / "plain", simulate=1) as plain:
-        link = HubLink(plain.url, "x" * 40)
-        with pytest.raises(Invalid, match="is not a hub"):
-            link.send("/api/heartbeat", b"")
-        link.close()
-        answer = plain.ask("/api/nodes", **plain.bearer).json()
-        assert (answer["hub"], len(answer["nodes"])) == (False, 1)
-        below = plain.ask("/api/nodes/x/snapshot", **plain.bearer)
-        assert (below.status, "not a hub" in below.body) == (404, True)

@@ -48,6 +48,7 @@ SECONDS = 120
 KILLS = 20
 FROZEN_SECONDS = 20.0
 """Longer than a hub waits for an answer of its database."""
+STOPPED_SECONDS = 60.0
 CUT_SECONDS = 12.0
 
 
@@ -150,11 +151,12 @@ def test_when_the_hub_that_leads_is_killed_while_it_notifies_the_other_does(
 
 
 def test_a_database_that_was_stopped_or_restarted(database: Server, tmp_path: Path) -> None:
-    """Some seconds instead of a minute: a hub knows no difference, it tries every time."""
+    """Once for a minute; then as quickly as it starts again."""
     url = database.schema("stopped")
     with a_hub(tmp_path, url) as hub, reporting(hub) as reporters:
         for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
             database.stop(number)
+            time.sleep(STOPPED_SECONDS if number is signal.SIGINT else 0)
             are_refused(reporters)
             database.start_again()
             go_on(reporters)
