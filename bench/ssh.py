@@ -115,7 +115,8 @@ def _by_hand(hosts: SshHosts, kind: str, count: int, words: tuple[str, ...]) -> 
 
 def _ssh(hosts: SshHosts, host: str, words: tuple[str, ...]) -> None:
     command = (str(hosts.bin / "ssh"), "-o", "BatchMode=yes", host, *words)
-    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+    # A session each, as ours have: a kernel may share its processors between sessions.
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True, start_new_session=True)
 
 
 def _ours(hosts: SshHosts, kind: str, count: int) -> Took:

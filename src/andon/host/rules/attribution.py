@@ -26,7 +26,7 @@ class Container(Struct, frozen=True):
 
     @property
     def short(self) -> str:
-        return self.id[:SHORT_ID] if _HEX.fullmatch(self.id) else self.id
+        return self.id[:SHORT_ID] if re.fullmatch(_HEX, self.id) else self.id
 
 
 class Pod(Struct, frozen=True):
@@ -125,19 +125,21 @@ def ray_job(title: str, variables: Mapping[str, str]) -> str | None:
     worker that was started before its job does not know it; the command of a job has the id that
     it was submitted with."""
     number = variables.get(RAY_JOB, _NO_RAY_JOB)
-    known = number if _RAY_NUMBER.fullmatch(number) and number != _NO_RAY_JOB else ""
+    known = number if re.fullmatch(_RAY_NUMBER, number) and number != _NO_RAY_JOB else ""
     if title.startswith(RAY_TITLE):
         does = title.removeprefix(RAY_TITLE)
         return printable(f"{known}.{does}" if known else does)[:LONGEST_NAME] or None
-    found = _SUBMISSION.search(variables.get(RAY_CONFIG, ""))
+    found = re.search(_SUBMISSION, variables.get(RAY_CONFIG, ""))
     return None if found is None else printable(found[1])[:LONGEST_NAME]
 
 
+# Patterns are compiled when they are used: most machines need few of them.
+
 RAY_TITLE, RAY_JOB, RAY_CONFIG = "ray::", "RAY_JOB_ID", "RAY_JOB_CONFIG_JSON_ENV_VAR"
 _NO_RAY_JOB = "ffffffff"
-_RAY_NUMBER = re.compile(r"[0-9a-f]{8}")
-_SUBMISSION = re.compile(r'"job_submission_id": ?"([^"\\]+)"')
-_HEX = re.compile(r"[0-9a-f]{64}")
+_RAY_NUMBER = r"[0-9a-f]{8}"
+_SUBMISSION = r'"job_submission_id": ?"([^"\\]+)"'
+_HEX = r"[0-9a-f]{64}"
 _RUNTIMES = {
     "docker": "docker",
     "cri-containerd": "containerd",
@@ -155,20 +157,19 @@ _PARENTS = {
     "k8s.io": "containerd",
     "moby": "docker",
 }
-_SCOPED_ID = re.compile(
-    rf"(?:(?P<prefix>{'|'.join(_RUNTIMES)})-)?(?P<id>{_HEX.pattern})(?:\.scope)?"
+_SCOPED_ID = rf"(?:(?P<prefix>{'|'.join(_RUNTIMES)})-)?(?P<id>{_HEX})(?:\.scope)?"
+_ECS_ID = r"[0-9a-f]{32}-[0-9]+"
+_POD = (
+    r"(?:.*-)?pod(?P<uid>[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})"
+    r"(?:\.slice)?"
 )
-_ECS_ID = re.compile(r"[0-9a-f]{32}-[0-9]+")
-_POD = re.compile(
-    r"(?:.*-)?pod(?P<uid>[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})(?:\.slice)?"
-)
-_COLONS = re.compile(r"(?P<slice>.+\.slice):(?P<prefix>[a-z-]+):(?P<id>[0-9a-f]+)")
-_LAUNCHED = re.compile(r"(?P<runtime>apptainer|singularity)-(?P<id>\d+)\.scope")
-_MACHINE = re.compile(r"machine-(?P<name>.+)\.scope|systemd-nspawn@(?P<instance>.+)\.service")
-_LXC = re.compile(r"lxc\.payload\.(?P<name>.+)")
-_VIRTUAL = re.compile(r"qemu-\d+-(?P<name>.+)")
-_SLURM_ROOT = re.compile(r"slurm|slurm_.+|(?:.+_)?slurmstepd\.scope")
-_SLURM_PART = re.compile(r"(?P<part>job(?=_[0-9]+$)|step|task)_(?P<value>[\w+]+)")
+_COLONS = r"(?P<slice>.+\.slice):(?P<prefix>[a-z-]+):(?P<id>[0-9a-f]+)"
+_LAUNCHED = r"(?P<runtime>apptainer|singularity)-(?P<id>\d+)\.scope"
+_MACHINE = r"machine-(?P<name>.+)\.scope|systemd-nspawn@(?P<instance>.+)\.service"
+_LXC = r"lxc\.payload\.(?P<name>.+)"
+_VIRTUAL = r"qemu-\d+-(?P<name>.+)"
+_SLURM_ROOT = r"slurm|slurm_.+|(?:.+_)?slurmstepd\.scope"
+_SLURM_PART = r"(?P<part>job(?=_[0-9]+$)|step|task)_(?P<value>[\w+]+)"
 _SLURM_STEPS = {  # step ids reserved by Slurm, now and before 20.11
     "4294967290": "interactive",
     "4294967291": "batch",
@@ -176,15 +177,15 @@ _SLURM_STEPS = {  # step ids reserved by Slurm, now and before 20.11
     "4294967294": "batch",
     "4294967295": "extern",
 }
-_UNIT = re.compile(r"[^/]+\.(?:service|scope)")
-_SESSION = re.compile(r"session-(?P<id>.+)\.scope")
-_TERMINAL = re.compile(r"(?P<id>(?:vte|ptyxis|tmux)-spawn-.+)\.scope")
-_MANAGERS = re.compile(  # units that start jobs and are not jobs themselves
+_UNIT = r"[^/]+\.(?:service|scope)"
+_SESSION = r"session-(?P<id>.+)\.scope"
+_TERMINAL = r"(?P<id>(?:vte|ptyxis|tmux)-spawn-.+)\.scope"
+_MANAGERS = (  # units that start jobs and are not jobs themselves
     r"init\.scope|user@\d+\.service|(?:.+_)?slurmstepd\.scope|slurmd\.service|.*-?conmon-.*\.scope"
     r"|(?:docker|containerd|crio|cri-docker|podman|kubelet|k3s|k3s-agent|rke2-server|rke2-agent"
     r"|lxc|lxd|incus)\.service|snap\.(?:docker|lxd)\..*\.service"
 )
-_ESCAPE = re.compile(r"\\x([0-9a-f]{2})")
+_ESCAPE = r"\\x([0-9a-f]{2})"
 _DELETED = " (deleted)"
 
 
@@ -213,7 +214,7 @@ def _segments(path: str) -> Iterable[str]:
     for name in path.split("/"):
         if len(name) > LONGEST_NAME:
             continue
-        if merged := _COLONS.fullmatch(name):
+        if merged := re.fullmatch(_COLONS, name):
             yield merged["slice"]
             yield f"{merged['prefix']}-{merged['id']}.scope"
         elif name not in ("", ".", ".."):
@@ -230,18 +231,18 @@ def _container(segments: list[str]) -> Container | None:
 
 def _one_container(segments: list[str], place: int) -> Container | None:
     name, above = segments[place], segments[place - 1] if place else ""
-    if scoped := _SCOPED_ID.fullmatch(name):
+    if scoped := re.fullmatch(_SCOPED_ID, name):
         runtime = _RUNTIMES.get(scoped["prefix"] or "") or _by_parents(segments[:place])
         return Container(runtime, scoped["id"])
-    if above == "ecs" and _ECS_ID.fullmatch(name):
+    if above == "ecs" and re.fullmatch(_ECS_ID, name):
         return Container("ecs", name)
-    if launched := _LAUNCHED.fullmatch(name):
+    if launched := re.fullmatch(_LAUNCHED, name):
         return Container(launched["runtime"], launched["id"])
-    if machine := _MACHINE.fullmatch(name):
+    if machine := re.fullmatch(_MACHINE, name):
         return _machine(unescape(machine["name"] or machine["instance"]))
     if above in ("lxc", "lxc.payload"):
         return Container("lxc", printable(name))
-    boxed = _LXC.fullmatch(name)
+    boxed = re.fullmatch(_LXC, name)
     return Container("lxc", printable(boxed["name"])) if boxed else None
 
 
@@ -250,21 +251,21 @@ def _by_parents(path: list[str]) -> str:
     for name in reversed(path):
         if name in _PARENTS:
             return _PARENTS[name]
-        if _SCOPED_ID.fullmatch(name):
+        if re.fullmatch(_SCOPED_ID, name):
             break  # above is the container that this one runs in
     return UNKNOWN
 
 
 def _machine(name: str) -> Container:
     """Returns a machine of systemd-machined; libvirt's names begin with a driver and a number."""
-    if virtual := _VIRTUAL.fullmatch(name):
+    if virtual := re.fullmatch(_VIRTUAL, name):
         return Container("qemu", virtual["name"])
     return Container("nspawn", name)
 
 
 def _pod(segments: list[str]) -> Pod | None:
     for name in reversed(segments):
-        if pod := _POD.fullmatch(name):
+        if pod := re.fullmatch(_POD, name):
             above = "/".join(segments)
             qos = next((q for q in ("burstable", "besteffort") if q in above), "guaranteed")
             return Pod(pod["uid"].replace("_", "-"), qos)
@@ -275,8 +276,8 @@ def _slurm(segments: list[str]) -> SlurmStep | None:
     inside = False
     parts: dict[str, str] = {}
     for name in segments:
-        inside = inside or _SLURM_ROOT.fullmatch(name) is not None
-        part = _SLURM_PART.fullmatch(name) if inside else None
+        inside = inside or re.fullmatch(_SLURM_ROOT, name) is not None
+        part = re.fullmatch(_SLURM_PART, name) if inside else None
         if part and (part["part"] == "job" or "job" in parts):
             parts[part["part"]] = part["value"]
     return SlurmStep(parts["job"], parts.get("step"), parts.get("task")) if "job" in parts else None
@@ -285,9 +286,9 @@ def _slurm(segments: list[str]) -> SlurmStep | None:
 def _systemd(segments: list[str]) -> tuple[str | None, str | None]:
     """Returns unit and session: the innermost that is not a manager; folders below belong to it."""
     for name in reversed(segments):
-        if session := _SESSION.fullmatch(name) or _TERMINAL.fullmatch(name):
+        if session := re.fullmatch(_SESSION, name) or re.fullmatch(_TERMINAL, name):
             return None, unescape(session["id"])
-        if _UNIT.fullmatch(name) and not _is_container_or_manager(name):
+        if re.fullmatch(_UNIT, name) and not _is_container_or_manager(name):
             return unescape(name), None
     return None, None
 
@@ -295,12 +296,12 @@ def _systemd(segments: list[str]) -> tuple[str | None, str | None]:
 def _is_container_or_manager(name: str) -> bool:
     """Whether a unit is a container, or manages others."""
     forms = (_MANAGERS, _SCOPED_ID, _LAUNCHED, _MACHINE)
-    return any(form.fullmatch(name) for form in forms)
+    return any(re.fullmatch(form, name) for form in forms)
 
 
 def unescape(name: str) -> str:
     r"""A unit's readable name: systemd writes `my-box` as `my\x2dbox`."""
-    octets = _ESCAPE.sub(lambda m: chr(int(m[1], 16)), name)
+    octets = re.sub(_ESCAPE, lambda m: chr(int(m[1], 16)), name)
     try:
         return printable(octets.encode("latin-1").decode())
     except (UnicodeEncodeError, UnicodeDecodeError):
