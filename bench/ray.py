@@ -117,7 +117,7 @@ def _submit(ray: RealRay, rounds: int) -> None:
         _get(f"{ray.url}/api/jobs/{name}")
         plain.append(time.monotonic() - began)
         before, began = _children_cpu(), time.monotonic()
-        subprocess.run(words, env=environment, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(words, env=environment, check=True, capture_output=True)
         took.append(time.monotonic() - began)
         cpu.append(_children_cpu() - before)
     extra = [ours - theirs for ours, theirs in zip(took[1:], plain[1:], strict=True)]

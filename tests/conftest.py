@@ -34,9 +34,10 @@ pytest.register_assert_rewrite("andon.testing", "tests.support", "tests.integrat
 from tests.support import warm  # noqa: E402 (their asserts are rewritten, too)
 from tests.support.homes import no_other_book, own_folders  # noqa: E402
 
-# `make unit` asks for a few examples of each property by --hypothesis-profile.
+# By --hypothesis-profile `make unit` asks for few examples of each property, `make long` for many.
 settings.register_profile("quick", max_examples=3, deadline=None, database=None)
-settings.register_profile("usual", max_examples=20, deadline=None)
+settings.register_profile("usual", max_examples=10, deadline=None)
+settings.register_profile("long", max_examples=100, deadline=None)
 settings.load_profile("usual")
 # A few examples hit no constant of a thousand modules, which take seconds to look through.
 providers._get_local_constants = Constants
@@ -84,6 +85,23 @@ class _Report:
         self._lines.close()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--portion", help="a file of the modules that are taken of the named folders")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves out what is in no portion. For each module that is named pytest looks through the
+    whole folder once more, and for each file at all that `--ignore` names: seconds in all."""
+    if collection_path.suffix != ".py" or (file := config.getoption("portion")) is None:
+        return None
+    return True if str(collection_path) not in _portion(file) else None
+
+
+@functools.cache
+def _portion(file: str) -> frozenset[str]:
+    return frozenset(f"{REPOSITORY}/{line}" for line in Path(file).read_text().splitlines())
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if file := os.environ.get("TEST_REPORT"):
         config.pluginmanager.register(_Report(Path(file)))
@@ -97,7 +115,7 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] 
 
 
 NOBODYS_PORT = "9"  # no andon server is there, whatever runs at the usual port
-_states = itertools.count()
+_states, _folders = itertools.count(), itertools.count()
 
 
 def _forget_surroundings(is_fast: bool) -> None:
@@ -157,6 +175,15 @@ def pytest_collection_finish() -> None:
 signal.signal(signal.SIGINT, signal.default_int_handler)
 if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda number, frame: None)
+
+
+@pytest.fixture
+def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of this test's own. That of pytest is numbered by a look at those of all others,
+    which takes as long as most of the tests."""
+    folder = tmp_path_factory.getbasetemp() / str(next(_folders))
+    folder.mkdir(mode=0o700)
+    return folder
 
 
 @pytest.fixture

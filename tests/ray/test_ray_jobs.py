@@ -60,3 +60,18 @@ def test_the_commands_of_the_docs(ray: RealRay) -> None:
     name = sent.stdout.split()[-1] if "ray:" in sent.stdout else sent.stdout.strip()
     assert typed(ray, "cancel", name).returncode == 0
     assert name in typed(ray, "jobs", "--all").stdout
+
+
+def test_two_jobs_of_one_moment_do_not_wait_for_the_same_node(ray: RealRay) -> None:
+    """Ray counts the GPUs of the first some seconds later."""
+    sent = [typed(ray, "submit", "--on", "ray", "--gpus", gpus, "--", "sleep", "1000")
+            for gpus in ("4", "2")]  # fmt: skip
+    names = [one.stdout.strip().removeprefix("ray:") for one in sent]
+
+    def are_running() -> bool:
+        found = {job.id: job for job in opened(ray.url).jobs(0.0)}
+        return all(found[name].state is JobState.RUNNING for name in names)
+
+    ray.until(are_running, "start of both jobs", 150.0)
+    where = {job.id: job.where for job in opened(ray.url).jobs(0.0)}
+    assert [where[name] for name in names] == ["n2", "n1"]

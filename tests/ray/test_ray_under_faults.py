@@ -30,7 +30,7 @@ def tell(capsys: pytest.CaptureFixture[str], words: str, began: float) -> None:
 
 def submitted(ray: RealRay, line: str, gpus: int) -> str:
     job = opened(ray.url).submit(make(line, gpus=gpus))
-    ray.until(lambda: found(ray, job).state is JobState.RUNNING, "start of the job")
+    ray.until(lambda: found(ray, job).state is JobState.RUNNING, "start of the job", 150.0)
     return job
 
 
@@ -103,7 +103,7 @@ def test_a_node_that_is_killed_is_silent_and_loses_its_job_once(
 def test_a_head_that_is_killed_and_restarted_has_lost_its_jobs(
     ray: RealRay, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Last: nothing is left of the cluster before."""
+    """Nothing is left of the cluster before."""
     sent = typed(ray, "submit", "--on", "ray", "--gpus", "1", "--name", "h", "--", "sleep", "1000")
     name = sent.stdout.split()[-1]
     ray.until(lambda: "running" in typed(ray, "jobs").stdout, "start of the job")
@@ -121,3 +121,20 @@ def test_a_head_that_is_killed_and_restarted_has_lost_its_jobs(
     assert len(lost) == 1
     assert " lost " in lost[0]
     assert records <= {path.name for path in (ray.folder / "state/andon/runs").iterdir()}
+
+
+def test_a_token_that_is_missing_or_wrong_is_said_and_not_shown(ray: RealRay) -> None:
+    """Last: the cluster wants a token from here on."""
+    ray.close()
+    ray.environment |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "a-secret-of-this-lab-" * 2}
+    ray.start_head()
+    ray.until(lambda: "n1" in typed(ray, "nodes", "--on", "ray").stdout, "the node, with the token")
+    done = typed(ray, "run", "--on", "ray", "--gpus", "1", "--", "sh", "-c", "echo hello; exit 7")
+    assert (done.returncode, done.stdout) == (7, "hello\n"), done.stderr
+    for token, words in (("", "Ray wants a token"), ("wrong-" * 8, "Ray refuses this token")):
+        for command in (["nodes", "--on", "ray"], ["submit", "--on", "ray", "--", "true"]):
+            refused = typed(ray, *command, RAY_AUTH_TOKEN=token)
+            assert refused.returncode != 0
+            assert words in refused.stderr
+            assert "not known" not in refused.stderr, "it was not sent"
+            assert not token or token not in refused.stderr

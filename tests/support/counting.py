@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
-from unittest.mock import patch
+
+from tests.support.noticed import noticed
 
 
 def python_calls(work: Callable[[], object]) -> Counter[str]:
@@ -20,34 +21,35 @@ def python_calls(work: Callable[[], object]) -> Counter[str]:
         if event == "call" and not name.endswith("comp>") and "andon" in frame.f_code.co_filename:
             found[name] += 1
 
+    _profiled(work, count)
+    return found
+
+
+def system_calls(work: Callable[[], object]) -> Counter[str]:
+    """How often each function was called that Python has from the operating system."""
+    found: Counter[str] = Counter()
+
+    def count(_frame: FrameType, event: str, called: Any) -> None:
+        if event == "c_call" and called.__module__ == os.open.__module__:
+            found[called.__name__] += 1
+
+    _profiled(work, count)
+    return found
+
+
+def _profiled(work: Callable[[], object], count: Callable[[FrameType, str, Any], None]) -> None:
     before = sys.getprofile()
     sys.setprofile(count)
     try:
         work()
     finally:
         sys.setprofile(before)
-    return found
 
 
 @contextmanager
 def opened_files() -> Iterator[list[str]]:
-    """The paths that are opened meanwhile, through `os.open` or a file object."""
+    """The paths that were opened meanwhile, known at the end."""
     found: list[str] = []
-    bare = os.open
-
-    def opened(path: Any, *arguments: Any, **named: Any) -> int:
-        found.append(os.fspath(path))
-        return bare(path, *arguments, **named)
-
-    with patch("os.open", opened), patch("io.open", _noting(found)):
+    with noticed("open") as opened:
         yield found
-
-
-def _noting(found: list[str]) -> Callable[..., Any]:
-    bare = open
-
-    def opened(path: Any, *arguments: Any, **named: Any) -> Any:
-        found.append(str(path))
-        return bare(path, *arguments, **named)
-
-    return opened
+    found.extend(str(arguments[0]) for arguments in opened)

@@ -1,9 +1,10 @@
-"""A small file system of a test's own, which can be filled."""
+"""A small file system of a test's own, which can be filled; files that cannot grow."""
 
 import os
+import resource
 import subprocess
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,17 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 def mount(*arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(["mount", *arguments], capture_output=True, text=True)
+
+
+@contextmanager
+def file_limit(size: int) -> Iterator[None]:
+    """No file of this process grows beyond that many bytes: what is written stops there."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def fill(path: Path) -> None:

@@ -15,7 +15,8 @@ from tests.support.nvidia_smi import H200
 
 SSHD = "/usr/sbin/sshd"
 SSH = shutil.which("ssh") or "ssh"
-ANDON = f'#!/bin/sh\nexec "{sys.executable}" -m andon.cli "$@"\n'
+ANDON = f"#!{sys.executable}\nimport sys\nfrom andon.cli.entry import main\nsys.exit(main())\n"
+"""As it is installed."""
 SMI = "#!/bin/sh\ncat <<'END'\n%s\nEND\n"
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 
@@ -135,6 +136,12 @@ class SshHosts:
         server = self._servers.pop(name)
         server.terminate()
         server.wait()
+
+    def cpu_seconds(self) -> float:
+        """CPU time of every sshd and of the sessions that have ended."""
+        lines = [Path(f"/proc/{one.pid}/stat").read_text() for one in self._servers.values()]
+        ticks = sum(int(tick) for line in lines for tick in line.rpartition(")")[2].split()[11:15])
+        return ticks / os.sysconf("SC_CLK_TCK")
 
     def alias(self, name: str, port: int, key: str = "host", *options: str) -> None:
         """Adds a name for a port, which the configuration of ssh then knows."""

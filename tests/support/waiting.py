@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 
 PATIENCE = 1.2  # each pause is that much longer: to ask takes time away from what is waited for
-LONGEST_PAUSE_SECONDS = 0.05
-ASKING_SHARE = 4  # a pause is that many times as long as it takes to ask, but not for long
-MOST_FOR_ASKING_SECONDS = 0.25
+LONGEST_PAUSE_SECONDS = 0.2  # a pause is never longer than a sixth of the wait so far
+ASKING_SHARE = 6  # a pause is that many times as long as it takes to ask, but not for long
+MOST_FOR_ASKING_SECONDS = 0.5
 
 
 def wait_for(

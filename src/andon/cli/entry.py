@@ -50,6 +50,7 @@ def main() -> "NoReturn":
 
 def _run(args: list[str]) -> int:
     if args == ["asked"]:
+        import andon.host.bare_imports  # noqa: F401 - before anything that imports the whole
         from andon.cli.ssh.asked import answer
 
         return answer()
@@ -68,12 +69,17 @@ def run_command(args: list[str]) -> int:
             return code
     import andon.host.bare_imports  # noqa: F401 - before anything that imports the whole
 
+    as_json = args[:2] == ["status", "--json"] and args[2:] in ([], ["--judged"])
     if open_ and will_sample(args, os.environ):
         _start_reader(args)
     if plain:
         from andon.cli.status_table import run_without_options
 
         return run_without_options(bare=not args)
+    if as_json and COMPLETE not in os.environ:
+        from andon.cli.status_json import run_without_parser
+
+        return run_without_parser(args)
     from andon.cli.main import run
 
     return run(args)

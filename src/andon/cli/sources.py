@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from andon.cli.terminal import Choices, notice
+from andon.model.device import Snapshot, State
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,6 +20,19 @@ if TYPE_CHECKING:
     from andon.runs.opening import RunRecording
     from andon.sampling.sampler import Sampler
     from andon.settings.resolution import Resolved, Settings
+
+
+NO_DEVICE = 3  # the exit code if none responds
+
+
+def exit_code(snapshot: Snapshot) -> int:
+    fine = any(s.state in (State.OK, State.ASLEEP) for s in snapshot.devices)
+    return 0 if fine else NO_DEVICE
+
+
+def is_leasable(snapshot: Snapshot) -> bool:
+    """Whether devices can be leased at all: not in a recording, and not without kernel locks."""
+    return "replay" not in snapshot.versions and sys.platform != "win32" and bool(snapshot.devices)
 
 
 def settings_of(choices: Choices) -> "Settings":

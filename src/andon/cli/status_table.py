@@ -2,7 +2,6 @@
 takes as long as the table."""
 
 import os
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -14,10 +13,10 @@ from andon.cli.screen import LEAST_WIDTH
 from andon.cli.show.cells import WITHHELD
 from andon.cli.show.entries import NO_VERDICTS
 from andon.cli.show.text import UNKNOWN, WIDE, Text, say, without_commands
-from andon.cli.sources import node_of, rulebook_of
+from andon.cli.sources import exit_code, is_leasable, node_of, rulebook_of
 from andon.cli.terminal import Choices, Terminal, guarded, reopen_closed
 from andon.errors import AndonError
-from andon.model.device import Snapshot, State
+from andon.model.device import Snapshot
 from andon.model.naming import device_labels, narrowed, range_of
 from andon.model.verdict import DeviceVerdict, VerdictKind
 
@@ -26,11 +25,9 @@ if TYPE_CHECKING:
     from andon.cli.show.render import Mask
     from andon.explain.conditions.rulebook import Rulebook
     from andon.model.lamp import DeviceLamp
-    from andon.model.wire import Json
     from andon.node.port import Node
     from andon.sampling.rules.told import ServerSnapshot
 
-NO_DEVICE = 3
 SHOWN_WITH = (
     "andon.alerts.rules.glance",
     "andon.app.thresholds",
@@ -64,44 +61,27 @@ def print_status(
     as_csv: bool = False,
     only_visible: bool = False,
     verbose: bool = False,
-    with_verdicts: bool = False,
 ) -> int:
     """Prints one line per device, now; returns the exit code."""
+    if as_json:
+        from andon.cli.status_json import print_json
+
+        return print_json(choices, devices, only_visible)
     terminal = Terminal.of(choices)
-    is_table = not as_json and not as_csv
     wide = terminal.width >= WIDE
     node = node_of(choices)
     snapshot = node.live.latest(
-        twice=is_table and wide, commands=wide or verbose or not is_table, meanwhile=_load
+        twice=wide and not as_csv, commands=wide or verbose or as_csv, meanwhile=_load
     )
     named = narrowed(snapshot, devices)
     shown = _visible(named) if only_visible else named
-    if as_json:
-        from andon.cli.json_text import as_json_text
-        from andon.model import wire
-
-        more = _judged(node, snapshot) if with_verdicts else {}
-        terminal.show(as_json_text({**wire.snapshot_to_json(shown), **more}, terminal.live))
-    elif as_csv:
+    if as_csv:
         from andon.cli.show import csv_rows
 
         terminal.show(csv_rows.header() + "".join(csv_rows.device_rows(shown)))
     else:
         _show(choices, node, shown, named, snapshot, terminal, verbose)
     return exit_code(shown)
-
-
-def _judged(node: "Node", snapshot: Snapshot) -> "Json":
-    """Returns the verdict and the lamp of each device, for `andon.snapshot/1`."""
-    from andon.model.shapes import to_json
-    from andon.model.verdict import verdict_to_json
-
-    known = _verdicts(node, snapshot)
-    return {
-        "verdicts": [verdict_to_json(one) for one in known.verdicts.values()],
-        "verdicts_unknown": known.unknown,
-        "lamps": [to_json(one) for one in node.live.lamps(snapshot)],
-    }
 
 
 def _load() -> None:
@@ -114,11 +94,6 @@ def _visible(snapshot: Snapshot) -> Snapshot:
     from andon.cli.show.entries import only_visible
 
     return only_visible(snapshot)
-
-
-def exit_code(snapshot: Snapshot) -> int:
-    fine = any(s.state in (State.OK, State.ASLEEP) for s in snapshot.devices)
-    return 0 if fine else NO_DEVICE
 
 
 def _show(
@@ -184,15 +159,12 @@ def _text(
 
 
 def _verdicts(node: "Node", snapshot: Snapshot) -> KnownVerdicts:
-    """Returns the verdicts; none where devices cannot be leased, as in a recording or without
-    kernel locks."""
-
-    if "replay" in snapshot.versions or sys.platform == "win32" or not snapshot.devices:
+    if not is_leasable(snapshot):
         return KnownVerdicts(leasable=False)
     try:
         return KnownVerdicts({one.uuid: one for one in node.leases.verdicts(snapshot)})
     except (AndonError, OSError) as error:
-        return KnownVerdicts(unknown=error.reason if isinstance(error, AndonError) else str(error))
+        return KnownVerdicts(unknown=getattr(error, "reason", str(error)))
 
 
 def mask_of(snapshot: Snapshot, node: "Node", left_out: int = 0) -> "Mask":

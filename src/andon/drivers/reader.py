@@ -11,7 +11,6 @@ the parent is missing an answer.
 Answers do not wait for process names: those are looked up in another thread and sent afterwards.
 """
 
-import json
 import os
 import sys
 import threading
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
 
 READER = "andon.reader/1"
 FOUND_WITHOUT_SITE = frozenset({"nvidia", "nvidia_smi", "replay", "sim"})
+SIMULATES = "ANDON_SIMULATE"  # as in settings/table.py
 UNPROMPTED_SECONDS = 0.25
 DESCRIBE_SECONDS = 60.0
 ORPHAN_CHECK_SECONDS = 5.0
@@ -431,7 +431,7 @@ def _loaded(name: str) -> Any:
 def _decided() -> list[str]:
     """Waits for backend and options; meanwhile loads the modules they will most likely need."""
     with suppress(AndonError, ImportError):  # reported later, if it is needed at all
-        for likely in vendors(Path("/"))[:1]:
+        for likely in () if os.environ.get(SIMULATES) else vendors(Path("/"))[:1]:
             _loaded(likely)
     line = sys.stdin.buffer.readline()
     if not line:
@@ -442,7 +442,7 @@ def _decided() -> list[str]:
 def main(arguments: list[str]) -> None:
     if arguments[0] == UNDECIDED:
         arguments = [*_decided(), *arguments[1:]]
-    name, options = arguments[0], json.loads(arguments[1])
+    name, options = arguments[0], wire.loads(arguments[1])
     nudges = int(arguments[2]) if len(arguments) > 2 else None
     outbox = LineBuffer(_private_output())
     root = Path(options.get("root", "/"))

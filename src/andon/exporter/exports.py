@@ -45,7 +45,7 @@ class ExportQueue:
     """The requests that wait: on disk, and a few in memory while the disk is full. They are taken
     in the order in which they were added."""
 
-    def __init__(self, folder: Path, report: Callable[[str], None], back_off: BackOff) -> None:
+    def __init__(self, folder: Path, report: Callable[[str], None]) -> None:
         self._folder = folder
         self._spool: Spool | None = None
         self._memory: deque[bytes] = deque()
@@ -54,7 +54,7 @@ class ExportQueue:
             lambda reason: f"{reason}; {MOST_IN_MEMORY} requests at most wait in memory",
             lambda lasted: f"its queue can be written again, after {lasted}",
         )
-        self._writing = Retrying(report, texts, back_off=back_off)
+        self._writing = Retrying(report, texts)
         self._writing.attempt(self._opened)
 
     @property
@@ -119,7 +119,7 @@ class Export:
         self.settings = settings
         self._session, self._render, self._pack = session, render, pack
         self._receiver = receiver
-        self._queue = ExportQueue(folder, self._report, replace(back_off, at_once=1))
+        self._queue = ExportQueue(folder, self._report)
         self._sent = self._refused = self._failures = 0
         self._last_sent: float | None = None
         self._last_refusal: str | None = None

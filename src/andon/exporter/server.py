@@ -105,9 +105,7 @@ log = logging.getLogger("andon.exporter")
 
 PLACES = 32  # threads at most
 MOST_OPEN = 2 * PLACES  # connections, including those that wait for a thread
-DEADLINE_SECONDS = 10.0
 SILENCE_SECONDS = 5.0
-POLL_SECONDS = 0.1  # how long `stop` may have to wait; a poll costs about 20 µs
 
 Text = Callable[[Service], str]
 
@@ -117,20 +115,13 @@ class MetricsServer(TCPServer):
 
     request_queue_size = 64
     allow_reuse_address = True
+    deadline_seconds = 10.0
+    poll_seconds = 0.1  # how long `stop` may have to wait; a poll costs about 20 µs
 
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        text: Text,
-        dropped: Callable[[], int],
-        deadline_seconds: float = DEADLINE_SECONDS,
-        poll_seconds: float = POLL_SECONDS,
-    ) -> None:
+    def __init__(self, host: str, port: int, text: Text, dropped: Callable[[], int]) -> None:
         self.local_only = is_loopback(host)
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.text, self._dropped = text, dropped
-        self._deadline_seconds, self._poll_seconds = deadline_seconds, poll_seconds
         self._counting = threading.Lock()
         self._scrapes = self._failures = 0
         self._seconds = 0.0
@@ -155,7 +146,7 @@ class MetricsServer(TCPServer):
 
     def start(self) -> None:
         self._thread = threading.Thread(
-            target=self.serve_forever, args=(self._poll_seconds,), name="metrics", daemon=True
+            target=self.serve_forever, args=(self.poll_seconds,), name="metrics", daemon=True
         )
         self._thread.start()
 
@@ -205,7 +196,7 @@ class MetricsServer(TCPServer):
 
     def service_actions(self) -> None:
         """Closes overdue connections after every poll, also of clients that trickle bytes."""
-        late = time.monotonic() - self._deadline_seconds
+        late = time.monotonic() - self.deadline_seconds
         for connection in self._connections():
             if self._open.get(connection, late) < late:
                 self._give_up(connection)

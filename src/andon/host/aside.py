@@ -35,8 +35,15 @@ class Aside(Generic[K, V]):
     Thread-safe.
     """
 
-    def __init__(self, answer: Callable[[K], V], name: str = "aside") -> None:
+    def __init__(
+        self,
+        answer: Callable[[K], V],
+        name: str = "aside",
+        most_questions: int = MOST_QUESTIONS,
+        stuck_seconds: float = STUCK_SECONDS,
+    ) -> None:
         self._answer, self._name = answer, name
+        self._most_questions, self._stuck_seconds = most_questions, stuck_seconds
         self._changed = threading.Condition()
         self._questions: deque[K] = deque()
         self._open: set[K] = set()
@@ -53,7 +60,7 @@ class Aside(Generic[K, V]):
             if question in self._answers:
                 self._taken.add(question)
                 return LookupResult(self._answers[question], answered=True)
-            if question not in self._open and len(self._open) < MOST_QUESTIONS:
+            if question not in self._open and len(self._open) < self._most_questions:
                 self._open.add(question)
                 self._fresh.add(question)
                 self._questions.append(question)
@@ -86,7 +93,7 @@ class Aside(Generic[K, V]):
 
     def _start_if_needed(self) -> None:
         now = time.monotonic()
-        stuck = sum(now - since >= STUCK_SECONDS for since in self._busy_since.values())
+        stuck = sum(now - since >= self._stuck_seconds for since in self._busy_since.values())
         if self._questions and self._threads - stuck < 1 and self._threads < MOST_THREADS:
             with suppress(RuntimeError):  # no more threads are allowed: at a later call
                 threading.Thread(target=self._work, name=self._name, daemon=True).start()
@@ -110,7 +117,7 @@ class Aside(Generic[K, V]):
 
     def _store(self, question: K, answer: V | None) -> None:
         with self._changed:
-            if len(self._answers) >= MOST_QUESTIONS:  # never picked up
+            if len(self._answers) >= self._most_questions:  # never picked up
                 self._answers.clear()
             self._answers[question] = answer
             self._open.discard(question)

@@ -14,6 +14,10 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+_datetime: ModuleType | None = None
+with suppress(ImportError):
+    _datetime = import_module("_datetime")
+
 _PARTS = ("inspect", "msgpack", "toml", "yaml")
 _SCHEMAS = "msgspec._json_schema"  # two functions of msgspec.json are defined there
 _SCHEMA_NAMES = ("schema", "schema_components")
@@ -63,6 +67,8 @@ def _find_later(module: ModuleType, places: Mapping[str, str]) -> None:
 def _import_msgspec() -> None:
     wanted: dict[str, Contents] = {f"msgspec.{part}": {} for part in _PARTS}
     wanted |= {_SCHEMAS: dict.fromkeys(_SCHEMA_NAMES), "typing_extensions": None}
+    if _datetime is not None:  # before Python 3.12 a second one is loaded and dropped
+        wanted["datetime"] = vars(_datetime)
     if sys.platform == "linux":  # its module uuid asks for nothing else
         wanted["platform"] = {"system": lambda: os.uname().sysname}
     with stand_ins(wanted):

@@ -113,7 +113,7 @@ class Dispatcher:
 
     # The loop.
 
-    def run(self) -> None:
+    def run(self, failed_seconds: float = FAILED_SECONDS) -> None:
         """Dispatches until there has been nothing to do for a while."""
         failures = FailureLog("andon.jobs", "the dispatcher continues after an error")
         while True:
@@ -123,7 +123,7 @@ class Dispatcher:
                     return
             except Exception as exc:  # noqa: BLE001 - whatever it is, jobs must go on
                 failures.add(exc)
-                time.sleep(FAILED_SECONDS)
+                time.sleep(failed_seconds)
             busy = self._starting or any(s.state is JobState.RUNNING for s in self._known.values())
             time.sleep(BUSY_NAP_SECONDS if busy else NAP_SECONDS)
 

@@ -82,12 +82,14 @@ class Supervisor:
         pid = self.pid
         return replace(myself(pid), started_ticks=started_ticks(pid) or 0, session=pid)
 
-    def send(self, task: Mapping[str, Any], held: LeaseHold) -> None:
+    def send(
+        self, task: Mapping[str, Any], held: LeaseHold, timeout_seconds: float = SEND_SECONDS
+    ) -> None:
         """Sends everything the supervisor needs; from here on the lease is its own. Raises
         OSError if it has died, or is stopped and does not take it in time."""
         data = facts.dumps(task).encode()
         message = len(data).to_bytes(8, "big") + data
-        self._channel.settimeout(SEND_SECONDS)
+        self._channel.settimeout(timeout_seconds)
         sent = socket.send_fds(self._channel, [message], list(held.hold.descriptors))
         self._channel.sendall(message[sent:])
         self._channel.setblocking(False)

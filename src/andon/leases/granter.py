@@ -111,8 +111,10 @@ class Granter:
         book: Book,
         availability: Availability,
         policy: Callable[[], Policy] = read_policy,
+        look_seconds: float = LOOK_SECONDS,
     ) -> None:
         self._book, self._availability, self._policy = book, availability, policy
+        self._look_seconds = look_seconds
 
     def grant(
         self,
@@ -345,7 +347,7 @@ class Granter:
 
     def _doze(self, attempt: GrantAttempt, ahead: int) -> None:
         """Waits until the book changes in our favour, or it is time to read the devices again."""
-        due = time.monotonic() + LOOK_SECONDS * (1 + min(ahead, MOST_AHEAD) / 10)
+        due = time.monotonic() + self._look_seconds * (1 + min(ahead, MOST_AHEAD) / 10)
         if attempt.hold is not None:
             attempt.hold.stamp(time.time())  # we are awake
         while time.monotonic() < due and not _is_over(attempt.until) and not attempt.unwanted():
@@ -391,7 +393,7 @@ class Granter:
             return is_hopeless(candidates)
         if attempt.lacking is None:
             attempt.lacking = attempt.looked
-        return attempt.looked - attempt.lacking >= LOOK_SECONDS
+        return attempt.looked - attempt.lacking >= self._look_seconds
 
     def _refuse_pushing(self, request: DeviceRequest) -> None:
         uid = os.getuid()

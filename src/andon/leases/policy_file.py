@@ -18,13 +18,12 @@ ROOT = 0
 LARGEST_BYTES = 1 << 20
 
 
-def read_policy() -> "Policy":
+def read_policy(path: Path = PATH, root: int = ROOT) -> "Policy":
     """Returns the limits; raises Unavailable if they are unknown, so that nothing is granted."""
     from andon.leases.rules.policy import NO_POLICY, policy_from
 
-    path = PATH
     try:
-        content = _content(path)
+        content = _content(path, root)
     except FileNotFoundError:
         return NO_POLICY
     except OSError as exc:
@@ -54,10 +53,10 @@ def policy_state() -> "tuple[Policy, AndonError | None]":
         return NO_POLICY, error
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path, root: int) -> bytes:
     found = path.lstat()
     for one, facts in ((path.parent, path.parent.stat()), (path, found)):
-        if not _is_roots(facts):
+        if not _is_roots(facts, root):
             raise Unavailable(
                 f"{one} can be changed by users other than root, so no device is granted",
                 hint=f"sudo chown root: {one} && sudo chmod go-w {one}",
@@ -72,6 +71,6 @@ def limits_for(policy: "Policy", uid: int) -> "tuple[str, UserLimits]":
     return user, policy.limits_of(user, machines)
 
 
-def _is_roots(facts: os.stat_result) -> bool:
-    owner = facts.st_uid == ROOT or is_unknown(facts.st_uid)
+def _is_roots(facts: os.stat_result, root: int) -> bool:
+    owner = facts.st_uid == root or is_unknown(facts.st_uid)
     return owner and not stat.S_IMODE(facts.st_mode) & 0o022

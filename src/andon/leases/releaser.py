@@ -16,7 +16,7 @@ from andon.leases.book.lock_holders import LockTable, described, open_holder, st
 from andon.leases.book.places import LEASES
 from andon.leases.book.release_notes import left_note
 from andon.leases.policy_file import limits_for, read_policy
-from andon.leases.rules.policy import check_extension
+from andon.leases.rules.policy import Policy, check_extension
 from andon.leases.rules.rights import LeaseRequester, barred
 from andon.leases.rules.validity import Locker
 from andon.model.lease import Claim, Lease, LeaseState
@@ -67,7 +67,12 @@ def release(
 
 
 def extend(
-    book: Book, name: str, seconds: float, check: Check = no_check, for_uid: int | None = None
+    book: Book,
+    name: str,
+    seconds: float,
+    check: Check = no_check,
+    for_uid: int | None = None,
+    policy: Callable[[], Policy] = read_policy,
 ) -> Lease:
     """Move the end of a lease to `seconds` from now; returns the new lease."""
     folder, claim, lease = _find(book, name, check, for_uid)
@@ -75,7 +80,7 @@ def extend(
         raise Conflict(
             f"lease {lease.id} has no end time to change", hint="it ends with its command"
         )
-    refuse_extension(lease, claim.uid, seconds)
+    refuse_extension(lease, claim.uid, seconds, policy)
     until = time.time() + seconds
     try:
         os.utime(folder / claim.file, (until, until), follow_symlinks=False)
@@ -90,12 +95,14 @@ def extend(
     return replace(lease, until=until)
 
 
-def refuse_extension(lease: Lease, uid: int, seconds: float) -> None:
+def refuse_extension(
+    lease: Lease, uid: int, seconds: float, policy: Callable[[], Policy] = read_policy
+) -> None:
     """Raises Denied if root's policy allows the user no lease that long, from its start."""
-    policy = read_policy()
-    user, limits = limits_for(policy, uid)
+    found = policy()
+    user, limits = limits_for(found, uid)
     held_seconds = max(0.0, time.time() - lease.since)
-    check_extension(policy, limits, user, held_seconds, seconds)
+    check_extension(found, limits, user, held_seconds, seconds)
 
 
 def ask(lease: Lease, file: Path, uid: int) -> None:

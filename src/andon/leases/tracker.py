@@ -59,6 +59,8 @@ class LeaseTracker:
         subscription: Subscription,
         env: Mapping[str, str] | None = None,
         open_book: Callable[..., Book] | None = None,
+        poll_seconds: float = POLL_SECONDS,
+        retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         self._env, self._open_book = os.environ if env is None else env, open_book or Book
         self._paths: tuple[Path, ...] = ()
@@ -77,7 +79,7 @@ class LeaseTracker:
         self._due = 0.0
         self._polled = self._current = time.monotonic()
         self._retrying = Retrying(
-            log.warning, TEXTS, _translated, BackOff(RETRY_SECONDS, RETRY_SECONDS, at_once=0)
+            log.warning, TEXTS, _translated, BackOff(retry_seconds, retry_seconds, at_once=0)
         )
         self._listeners: Listeners[[]] = Listeners(
             FailureLog("andon.lease_tracker", "a listener failed; the others continue")
@@ -90,7 +92,7 @@ class LeaseTracker:
             FailureLog("andon.lease_tracker", "following the lease book failed; retrying"),
             taking=SnapshotDelivery.NEWEST,
             # Longer than between two samples, which are as often as this or further apart.
-            idle_seconds=lambda: 1.25 * POLL_SECONDS,
+            idle_seconds=lambda: 1.25 * poll_seconds,
             idle=self._try_again,
         )
         self._follower.start()
@@ -110,6 +112,10 @@ class LeaseTracker:
         """Returns why the book's contents are unknown; None if they are known."""
         found = self._why_not()
         return None if found is None else found.reason
+
+    def opened(self) -> object:
+        """Returns the same object as long as the same books are there; None while none is open."""
+        return self._book
 
     def health(self) -> dict[str, Any]:
         """Whether the book is readable, which one it is, its owner, and its number of leases."""

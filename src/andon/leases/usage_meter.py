@@ -30,8 +30,9 @@ class UsageMeter:
         subscription: Subscription,
         page: Callable[[], BookView | None],
         env: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = boot_seconds,
     ) -> None:
-        self._page, self._env = page, os.environ if env is None else env
+        self._page, self._env, self._clock = page, os.environ if env is None else env, clock
         self._lock: int | None = None
         self._book: Path | None = None
         self._counted_at: float | None = None
@@ -49,7 +50,7 @@ class UsageMeter:
         self._follower.close(CLOSE_SECONDS)
 
     def _count(self, snapshot: Snapshot) -> None:
-        page, now = self._page(), boot_seconds()
+        page, now = self._page(), self._clock()
         last, self._counted_at = self._counted_at, now
         if page is None or last is None or not self._is_writer():
             return

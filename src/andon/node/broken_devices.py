@@ -18,8 +18,9 @@ MOST_BYTES = 4 << 20
 class BrokenDevicesQuery:
     """Called before every choice of a device; queries the server every few seconds."""
 
-    def __init__(self, port: int | None = None) -> None:
+    def __init__(self, port: int | None = None, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         self._port = usual_port() if port is None else port
+        self._limits = timeout_seconds, MOST_BYTES
         self._at: float | None = None
         self._said: Mapping[str, str] = {}
 
@@ -36,7 +37,7 @@ class BrokenDevicesQuery:
         from andon.node.calls import CallLimits
         from andon.node.trusted import ask_trusted
 
-        answers = ask_trusted(ASKED, CallLimits(TIMEOUT_SECONDS, MOST_BYTES), self._port)
+        answers = ask_trusted(ASKED, CallLimits(*self._limits), self._port)
         return next((said for one in answers if (said := _read(one.body)) is not None), {})
 
 

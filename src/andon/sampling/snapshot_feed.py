@@ -48,6 +48,10 @@ class SnapshotFeed:
     def latest(self) -> Snapshot:
         """The last snapshot, for someone watching: expensive readings are taken from now on."""
         self.mark_watched()
+        return self.newest()
+
+    def newest(self) -> Snapshot:
+        """The last snapshot, for those who are no reason for expensive readings."""
         found = self.last
         if found is None:
             raise Unavailable("waiting for the first reading", hint="try again in a few seconds")
@@ -106,8 +110,13 @@ OVERTAKEN_SECONDS = 5.0  # what the feed gets this long after the first has plac
 class PlacedFeed:
     """The snapshots of a feed. The first caller waits while the devices are read once more."""
 
-    def __init__(self, sampler: Sampler, feed: SnapshotFeed) -> None:
-        self._sampler, self._feed = sampler, feed
+    def __init__(
+        self,
+        sampler: Sampler,
+        feed: SnapshotFeed,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._sampler, self._feed, self._clock = sampler, feed, clock
         self._lock = threading.Lock()
         self._first: Snapshot | None = None
         self._first_at = 0.0  # on the monotonic clock: the wall clock may be set back
@@ -117,8 +126,8 @@ class PlacedFeed:
             if self._first is None:
                 self._sampler.ask_places()
                 self._first = self._sampler.once(with_host=False)
-                self._first_at = time.monotonic()
+                self._first_at = self._clock()
         found, age = self._feed.latest(), self._feed.age_seconds()
-        if age is not None and time.monotonic() - age >= self._first_at + OVERTAKEN_SECONDS:
+        if age is not None and self._clock() - age >= self._first_at + OVERTAKEN_SECONDS:
             return found
         return max(self._first, found, key=lambda snapshot: snapshot.at)

@@ -4,16 +4,18 @@ import math
 import os
 import select
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Collection
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import BinaryIO, NoReturn
+from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 from andon.host.interpreter import quick_environment, quick_process_command
 from andon.model.request import UNDECIDED
+
+if TYPE_CHECKING:  # a reader that is forked goes without it
+    import subprocess
 
 PASSES_DESCRIPTORS = os.name == "posix"
 POLL_SECONDS = 0.002
@@ -88,6 +90,8 @@ class ForkedProcess:
         end = time.monotonic() + timeout
         while (code := self.poll()) is None:
             if time.monotonic() > end:
+                import subprocess
+
                 raise subprocess.TimeoutExpired("andon.drivers.reader", timeout)
             time.sleep(POLL_SECONDS)
         return code
@@ -96,6 +100,8 @@ class ForkedProcess:
 def _executed(
     requests: int, answers: int, errors: BinaryIO, nudges: int, arguments: tuple[str, ...]
 ) -> "subprocess.Popen[bytes]":
+    import subprocess
+
     command = quick_process_command("reader", *arguments)
     if PASSES_DESCRIPTORS:
         command.append(str(nudges))
@@ -172,6 +178,8 @@ def wait_for(process: "subprocess.Popen[bytes] | ForkedProcess", seconds: float)
     try:
         descriptor = os.pidfd_open(process.pid)
     except (AttributeError, OSError):
+        import subprocess
+
         with suppress(subprocess.TimeoutExpired):
             process.wait(seconds)
         return

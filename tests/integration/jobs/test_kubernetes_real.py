@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 
 from andon.clusters.kubernetes import KubernetesCluster, transport
+from andon.host.rules.unary_call import call_of, message_in
 from andon.ports import Cluster
 from andon.settings.clusters import ClusterSettings
 from andon.testing.cluster_contract import ClusterContract
@@ -19,7 +21,7 @@ from tests.conftest import REPOSITORY, need
 from tests.integration.jobs.kubernetes_person import FakeHub, Person
 from tests.integration.parts import wait_until
 from tests.integration.serving import make_certificate
-from tests.standin.kubernetes.real import RealKubernetes
+from tests.standin.kubernetes.real import FIRST_PORT, RealKubernetes
 from tests.standin.kubernetes.standin import write_kubeconfig
 from tests.support.replaced import constants
 
@@ -175,3 +177,13 @@ def test_the_session_of_a_person(admin: Administrator, tmp_path: Path) -> None:
     wait_until(lambda: state() in ("", "cancelled"), "its end")
     code = person.andon("run", *there, "--", "sh", "-c", "echo here; exit 3", code=3)
     assert code.stdout == "here\n"
+
+
+def test_a_call_made_by_hand_is_answered_by_the_grpc_of_kubelets(real: RealKubernetes) -> None:
+    """etcd has the same library; what it is asked for has its version."""
+    with socket.create_connection(("127.0.0.1", FIRST_PORT + 1), 10) as etcd:
+        etcd.sendall(call_of("/etcdserverpb.Maintenance/Status"))
+        received = bytearray()
+        while (answer := message_in(received)) is None:
+            received += etcd.recv(1 << 16) or pytest.fail("no answer")
+    assert b"\x12\x063." in answer

@@ -3,23 +3,28 @@ is no dashboard at all."""
 
 import json
 import os
+import socket
+import ssl
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
+from andon.cli.show.jobs import render_jobs
 from andon.clusters.ray import RayCluster
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
+from andon.jobs.rules.cluster_views import view_of
 from andon.model.job import JobState
 from andon.settings.clusters import ClusterSettings
 from andon.testing.cluster_contract import ClusterContract
-from tests.standin.ray import StandInRay
+from tests.integration.serving import make_certificate
+from tests.standin.ray import StandInJob, StandInRay
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="jobs are lines of a POSIX shell")
 
@@ -146,11 +151,11 @@ def test_a_token_is_sent_as_rays_own_commands_send_it(
     ray: StandInRay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ray.token = "a-secret-of-the-lab"
-    with pytest.raises(Denied) as found:
+    with pytest.raises(Denied, match="Ray wants a token") as found:
         opened(ray.url).nodes()
     assert "RAY_AUTH_TOKEN" in found.value.hint
     monkeypatch.setenv("RAY_AUTH_TOKEN", "wrong-secret")
-    with pytest.raises(Denied) as found:
+    with pytest.raises(Denied, match="Ray refuses this token") as found:
         opened(ray.url).nodes()
     assert "wrong-secret" not in found.value.reason + found.value.hint
     monkeypatch.delenv("RAY_AUTH_TOKEN")
@@ -178,6 +183,11 @@ ANSWERS = {
     "escapes": (500, b"\x1b]0;evil\x07\x1b[2J"),
     "a redirect": (302, b""),
     "not found": (404, b"404: Not Found"),
+    "plain HTTP for HTTPS": (
+        400,
+        b"The plain HTTP request was sent to HTTPS port",
+    ),
+    "no end": (200, b""),
 }
 
 
@@ -188,9 +198,13 @@ def test_what_is_no_dashboard_is_one_clear_line(name: str) -> None:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
+            if name != "no end":
+                self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
+            with suppress(OSError):
+                while name == "no end":
+                    self.wfile.write(bytes(1 << 20))
 
         def log_message(self, *_: object) -> None: ...
 
@@ -205,6 +219,37 @@ def test_what_is_no_dashboard_is_one_clear_line(name: str) -> None:
     finally:
         server.shutdown()
         server.server_close()
+
+
+def test_a_dashboard_behind_tls_asked_without_says_what_to_look_at(tmp_path: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*make_certificate(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            with listener.accept()[0] as connection, suppress(OSError):
+                context.wrap_socket(connection, server_side=True)
+
+        threading.Thread(target=answer, daemon=True).start()
+        with pytest.raises(Unavailable) as found:
+            opened(f"http://127.0.0.1:{listener.getsockname()[1]}", 5.0).nodes()
+    assert "https" in found.value.hint
+
+
+def test_jobs_of_other_tools_are_left_alone_unless_one_is_named(ray: StandInRay) -> None:
+    asked = {"submission_id": "theirs", "entrypoint": "sleep 100", "metadata": {
+        "job_name": "\x1b]0;evil\x07mine", "andon_user": "\x1b[2J"}}  # fmt: skip
+    ray.jobs["theirs"] = job = StandInJob(asked, ray.folder)
+    cluster = opened(ray.url)
+    _until(lambda: job.status == "RUNNING")
+    own = cluster.submit(make("sleep 100"))
+    cluster.cancel([own])
+    assert not job.asked_to_stop
+    (listed,) = [one for one in cluster.jobs(0.0) if one.id == "theirs"]
+    shown = " ".join(line.plain for line in render_jobs([view_of("ray", listed)], time.time(), 120))
+    assert shown.isprintable()
+    cluster.cancel(["theirs"])
+    assert job.asked_to_stop
 
 
 def test_the_commands_work_on_it(ray: StandInRay, tmp_path: Path) -> None:

@@ -359,7 +359,8 @@ def test_a_server_is_used_and_when_it_goes_away_top_reads_for_itself(
         finally:
             os.kill(served.process.pid, signal.SIGCONT)
         wait_for(lambda: served.url in terminal.screen().splitlines()[0], LONG)
-    wait_for(lambda: "reading the devices directly from now on" in terminal.screen(), LONG)
+        served.process.terminate()  # the notice is shown for 15 s, which its end may take, too
+        wait_for(lambda: "reading the devices directly from now on" in terminal.screen(), LONG)
     wait_for(lambda: served.url not in terminal.screen().splitlines()[0], LONG)
     with serving(place / "state", simulate=None) as again:
         wait_for(lambda: again.url in terminal.screen().splitlines()[0], LONG)

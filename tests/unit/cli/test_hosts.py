@@ -1,6 +1,7 @@
 """A command that is called for many hosts: in which order, how many at once, and what is shown."""
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -11,16 +12,23 @@ from typing import Any, ClassVar
 import click
 import pytest
 
-from andon.cli.main import cli
+from andon.alerts.rules.glance import lamps_now
+from andon.cli.main import cli, run
 from andon.cli.options import chosen
+from andon.cli.show.watch import LiveTable
 from andon.cli.ssh import hosts as asked
 from andon.cli.ssh.hosts import Asking, there
 from andon.cli.ssh.table import HostAnswer, HostTable, answers_to_json, offer_line, summary
+from andon.cli.ssh.watch import Watched
 from andon.cli.terminal import Choices, Terminal, write
-from andon.errors import Gone, Unavailable
+from andon.errors import AndonError, Gone, Invalid, Unavailable
+from andon.explain.conditions.rulebook import Rulebook
 from andon.model import wire
+from andon.model.device import Snapshot
+from andon.model.lamp import DeviceLamp
 from andon.node.ssh import SshNode
 from andon.node.ssh.calls import AT_ONCE, SILENT_SECONDS, SshCalls
+from tests.support.snapshots import farm
 
 
 class PlayedCall:
@@ -253,3 +261,59 @@ def test_the_shell_completes_groups_and_configured_hosts(
 def test_an_option_before_the_command_is_put_after_it() -> None:
     found = there(["--ssh", "lab1", "ps", "--csv"])
     assert found.hint == "andon ps --ssh lab1 --csv"
+
+
+REFUSED = (
+    (["status", "--ssh", "a", "--url", "http://b:1"], "--ssh and --url cannot be combined"),
+    (["status", "--ssh", "a", "--simulate", "2"], "--ssh and --simulate cannot be combined"),
+    (["status", "--ssh", "-oProxyCommand=touch x"], "is not a host: it begins with -"),
+    (["status", "--ssh", "@none"], "there is no group @none"),
+    (["top", "--ssh", "a,b"], "andon top shows one host"),
+    (["status", "--hosts-file", "/nonexistent/hosts"], "No such file or directory"),
+    (["status", "--hosts-file", sys.executable], "is not a list of hosts: it is not text"),
+)
+
+
+@pytest.mark.parametrize(("words", "reason"), REFUSED, ids=lambda one: " ".join(one)[:40])
+def test_a_wrong_command_line_is_refused_before_anything_starts(
+    words: list[str],
+    reason: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("ANDON_CONFIG", os.devnull)
+    monkeypatch.setattr(SshCalls, "begin", lambda *_: pytest.fail("an ssh was started"))
+    assert run(words) == Invalid.exit_code
+    assert reason in capsys.readouterr().err
+
+
+def test_a_file_of_hosts_is_read(tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("lab1 # old\nlab[02-03]\n")
+    choices = Choices(hosts_file=str(tmp_path / "hosts"), ssh=("x",), config=os.devnull)
+    assert asked.named_hosts(choices) == ["x", "lab1", "lab02", "lab03"]
+
+
+class Silent:
+    """A host that has answered once."""
+
+    def __init__(self, *answers: Snapshot | AndonError) -> None:
+        self.live, self._answers = self, list(answers)
+
+    def read(self) -> Snapshot:
+        answer = self._answers.pop(0)
+        if isinstance(answer, AndonError):
+            raise answer
+        return answer
+
+    def lamps(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...]:
+        return lamps_now(snapshot, Rulebook())
+
+
+def test_a_host_that_sleeps_is_shown_with_its_age() -> None:
+    node: Any = Silent(farm(), Unavailable("connection refused"))
+    watched = Watched("lab1", node, LiveTable(False, Rulebook()))
+    assert watched.look()
+    assert "no answer" not in watched.answer(100, 20, farm().at + 1.0).text
+    assert not watched.look()
+    shown = watched.answer(100, 20, farm().at + 90.0).text
+    assert shown.splitlines()[-1] == "no answer for 1 min 30 s: connection refused"

@@ -248,13 +248,14 @@ IDLE = [
     ClusterNode("n2", "ready", True, 4, 0, 4, "H200", 1.0),
 ]
 PLACED: list[tuple[str, dict[str, Any], int, str | None]] = [
-    ("the most free GPUs", {"request": DeviceRequest(2, 2)}, 0, "n2"),
+    ("as few as are enough", {"request": DeviceRequest(2, 2)}, 0, "n1"),
+    ("the only one with so many", {"request": DeviceRequest(3, 3)}, 0, "n2"),
     ("room beside what was just sent", {"request": DeviceRequest(2, 2)}, 2, "n2"),
     ("what was just sent may have it", {"request": DeviceRequest(2, 2)}, 4, None),
     ("more than is free", {"request": DeviceRequest(5, 5)}, 0, None),
     ("a whole array", {"indices": (0, 1, 2, 3)}, 0, "n2"),
     ("an array for more than one node", {"indices": (0, 1, 2, 3, 4)}, 0, None),
-    ("a model", {"request": DeviceRequest(models=("A100",))}, 0, "n1"),
+    ("a model", {"request": DeviceRequest(models=("H200",))}, 0, "n2"),
     ("a model without room", {"request": DeviceRequest(4, 4, models=("A100",))}, 0, None),
 ]
 
@@ -296,3 +297,10 @@ def test_an_address_that_two_nodes_have_places_nothing() -> None:
     rows[0]["state"] = "DEAD"
     assert address_of(told, "n2") == "192.0.2.3"
     assert address_of(told, "n3") is None
+
+
+def test_a_model_that_no_node_has_is_refused_with_those_that_there_are() -> None:
+    assert impossible(IDLE, 1, "B200") == "no Ray node has the model B200: there are A100, H200"
+    unknown = [replace(one, model=None) for one in IDLE]
+    assert "none of its models is known" in (impossible(unknown, 1, "B200") or "")
+    assert impossible(IDLE, 4, "A100") == "no Ray node has 4 GPUs: the largest has 2 (n1)"

@@ -20,6 +20,12 @@ from tests.support.waiting import wait_for
 Start = Callable[..., MetricsServer]
 
 
+class Hasty(MetricsServer):
+    """To stop a server takes a poll."""
+
+    poll_seconds = 0.002
+
+
 @pytest.fixture
 def start() -> Iterator[Start]:
     """Starts servers on free ports, and ends them."""
@@ -28,10 +34,9 @@ def start() -> Iterator[Start]:
     def begin(
         text: serving.Text = lambda service: "x 1\n",
         host: str = "127.0.0.1",
-        deadline_seconds: float = serving.DEADLINE_SECONDS,
+        kind: type[MetricsServer] = Hasty,
     ) -> MetricsServer:
-        # To stop a server takes a poll.
-        server = MetricsServer(host, 0, text, lambda: 0, deadline_seconds, poll_seconds=0.002)
+        server = kind(host, 0, text, lambda: 0)
         begun.append(server)
         server.start()
         return server
@@ -157,7 +162,10 @@ def test_a_client_that_never_reads_does_not_keep_others_waiting(start: Start) ->
 
 
 def test_a_client_that_dribbles_is_ended(start: Start) -> None:
-    server = start(deadline_seconds=0.0)
+    class Strict(Hasty):
+        deadline_seconds = 0.0
+
+    server = start(kind=Strict)
     with socket.create_connection(("127.0.0.1", server.port), timeout=120) as slow:
         slow.sendall(b"GET /metrics HT")
         assert slow.recv(1) == b""

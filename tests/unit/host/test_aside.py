@@ -5,9 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from andon.host import aside
 from andon.host.aside import Aside, LookupResult
-from tests.support.replaced import constants
 
 PATIENCE_SECONDS = 60.0
 
@@ -78,11 +76,8 @@ def test_a_question_is_waited_for_once(oracle: Oracle) -> None:
     questions.wait(PATIENCE_SECONDS)  # would be as long as that if it waited
 
 
-def test_a_stuck_answer_does_not_stop_the_others(
-    oracle: Oracle, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    constants(monkeypatch, aside, STUCK_SECONDS=0.0)
-    questions: Aside[int, int] = Aside(oracle)
+def test_a_stuck_answer_does_not_stop_the_others(oracle: Oracle) -> None:
+    questions: Aside[int, int] = Aside(oracle, stuck_seconds=0.0)
     questions.ask(-1)
     oracle.stuck.wait(PATIENCE_SECONDS)
     questions.wait(0.0)
@@ -100,9 +95,8 @@ def test_what_fails_has_no_answer_and_the_next_has_one(oracle: Oracle) -> None:
     assert questions.ask(2).answer == 4
 
 
-def test_questions_are_bounded(oracle: Oracle, monkeypatch: pytest.MonkeyPatch) -> None:
-    constants(monkeypatch, aside, MOST_QUESTIONS=2)
-    questions: Aside[int, int] = Aside(oracle)
+def test_questions_are_bounded(oracle: Oracle) -> None:
+    questions: Aside[int, int] = Aside(oracle, most_questions=2)
     questions.hold()
     assert [questions.ask(n).fresh for n in (1, 2, 3)] == [True, True, False]
 

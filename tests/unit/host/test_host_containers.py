@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.host.processes import containers
 from andon.host.processes.containers import (
     RETRY_SECONDS,
+    ContainerInfo,
     ContainerNames,
     ask_engine,
     may_ask,
@@ -26,7 +26,7 @@ from andon.host.processes.containers import (
 from andon.host.processes.facts import ProcessTable
 from andon.host.rules.attribution import Container, RuntimeNames
 from andon.model.device import Process
-from tests.support.replaced import calls_of, constants, fails
+from tests.support.replaced import fails
 from tests.support.rows import rows
 
 ID = "3f2a9c1b04de7c5a8f6e1d2b3c4a5968778695a4b3c2d1e0f9e8d7c6b5a49382"
@@ -100,7 +100,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def names(engine: Engine, clock: Clock, tmp_path: Path) -> ContainerNames:
-    return ContainerNames(tmp_path, {"docker": [engine.path]}, clock)
+    return ContainerNames(tmp_path, {"docker": [engine.path]}, clock, PATIENT)
 
 
 def test_a_container_is_called_what_its_engine_calls_it(names: ContainerNames) -> None:
@@ -149,12 +149,9 @@ def test_an_answer_that_comes_late_is_there_for_the_next_round(
     assert names.look_up(TRAINER, PATIENT).names == RuntimeNames("trainer")
 
 
-def test_an_engine_that_never_answers_is_given_up(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    constants(monkeypatch, containers, TIMEOUT_SECONDS=0.01)
+def test_an_engine_that_never_answers_is_given_up(engine: Engine) -> None:
     engine.may_answer.clear()
-    assert ask_engine(engine.path, ID) is None
+    assert ask_engine(engine.path, ID, timeout_seconds=0.01) is None
 
 
 def test_another_runtimes_engine_is_not_asked(names: ContainerNames, engine: Engine) -> None:
@@ -248,10 +245,9 @@ def process_in(root: Path, pid: int, cgroup: str) -> None:
 
 
 def test_a_process_shows_the_name_as_soon_as_it_is_known(
-    names: ContainerNames, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    names: ContainerNames, engine: Engine, tmp_path: Path
 ) -> None:
     process_in(tmp_path, 7, f"0::/docker/{ID}\n")
-    constants(monkeypatch, "andon.host.processes.facts", _NAME_WAIT_SECONDS=0.0)
     engine.may_answer.clear()
     table = ProcessTable(tmp_path, names)
     assert table.attribute([Process(7)])[0].container == "docker:3f2a9c1b04de"
@@ -260,19 +256,29 @@ def test_a_process_shows_the_name_as_soon_as_it_is_known(
     assert table.attribute([Process(7)])[0].container == "docker:trainer"
 
 
+class PatienceNoted(ContainerNames):
+    """Remembers how long each caller would wait."""
+
+    def look_up(self, container: Container, timeout_seconds: float = 0.0) -> ContainerInfo:
+        self.timeouts.append(timeout_seconds)
+        return super().look_up(container, timeout_seconds)
+
+    def __init__(self, root: Path, engine: Engine) -> None:
+        super().__init__(root, {"docker": [engine.path]})
+        self.timeouts: list[float] = []
+
+
 @pytest.mark.slow
-def test_many_containers_together_cost_one_timeout(
-    names: ContainerNames, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_containers_together_cost_one_timeout(engine: Engine, tmp_path: Path) -> None:
     engine.may_answer.clear()
-    timeouts = calls_of(monkeypatch, names, "look_up", lambda container, seconds=0.0: seconds)
+    names = PatienceNoted(tmp_path, engine)
     pids = range(10, 30)
     for pid in pids:
         process_in(tmp_path, pid, f"0::/docker/{pid:064x}\n")
     ProcessTable(tmp_path, names).attribute([Process(pid) for pid in pids])
-    assert timeouts[0] > 0
-    assert all(timeout <= 0 for timeout in timeouts[1:]), "the first has used it up"
-    assert len(timeouts) == len(pids)
+    assert names.timeouts[0] > 0
+    assert all(timeout <= 0 for timeout in names.timeouts[1:]), "the first has used it up"
+    assert len(names.timeouts) == len(pids)
 
 
 def test_without_a_thread_it_is_asked_once_there_may_be_one(names: ContainerNames) -> None:

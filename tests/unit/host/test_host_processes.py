@@ -24,7 +24,7 @@ from andon.host.processes.procfs import (
 from andon.host.rules.attribution import Container, ProcessMembership, SlurmStep
 from andon.host.rules.proc_stat import parse_stamp, parse_stat
 from andon.model.device import Process, ProcessKind
-from tests.support.replaced import calls_of
+from tests.support.counting import system_calls
 from tests.support.rows import rows
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -156,15 +156,12 @@ def test_a_process_that_became_another_program_gets_new_facts(tree: Tree) -> Non
 
 
 @linux
-def test_a_known_process_costs_one_read_and_opens_nothing(
-    tree: Tree, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_known_process_costs_one_read_and_opens_nothing(tree: Tree) -> None:
     tree.add(7, "python")
     table = ProcessTable(tree.root)
     table.attribute([Process(7)])
-    opened, reads = calls_of(monkeypatch, os, "open"), calls_of(monkeypatch, os, "pread")
-    table.attribute([Process(7), Process(7)])
-    assert (opened, len(reads)) == ([], 1)
+    calls = system_calls(lambda: table.attribute([Process(7), Process(7)]))
+    assert (calls["open"], calls["pread"]) == (0, 1)
 
 
 def open_files() -> int:

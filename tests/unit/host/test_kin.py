@@ -9,7 +9,7 @@ import pytest
 
 from andon.host.processes.kin import group_members, myself, read_kin, started_ticks, ticks_now
 from andon.host.rules.proc_stat import parse_stat
-from tests.support.replaced import calls_of
+from tests.support.noticed import noticed
 
 
 def test_a_process_knows_itself() -> None:
@@ -48,9 +48,8 @@ def test_a_group_has_its_members_and_a_zombie_is_told_from_the_living() -> None:
     assert group_members({process.pid}) == {}
 
 
-def test_one_look_at_all_processes_serves_every_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = calls_of(monkeypatch, os, "listdir")
-    assert os.getpgid(0) in group_members({os.getpgid(0), 2**22 - 1, 2**22 - 2})
-    assert looks == [("/proc",)]
-    assert group_members(set()) == {}
+def test_one_look_at_all_processes_serves_every_group() -> None:
+    with noticed("os.listdir") as looks:
+        assert os.getpgid(0) in group_members({os.getpgid(0), 2**22 - 1, 2**22 - 2})
+        assert group_members(set()) == {}
     assert looks == [("/proc",)]

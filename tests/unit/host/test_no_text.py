@@ -25,10 +25,13 @@ from tests.support.sharing_parts import lease
 ODD = "a\udcffb"
 
 
-def test_a_run_in_a_folder_whose_name_is_no_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers(monkeypatch, os, "getcwd", f"/home/{ODD}")
+def test_a_run_in_a_folder_whose_name_is_no_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ODD).mkdir()
+    monkeypatch.chdir(tmp_path / ODD)
     begun = new_run(RunKind.COMMAND, ODD, Snapshot("n", 1.0), (), {})
-    assert (begun.name, begun.working_directory) == ("a?b", "/home/a?b")
+    assert (begun.name, begun.working_directory) == ("a?b", f"{tmp_path}/a?b")
 
 
 @pytest.mark.process

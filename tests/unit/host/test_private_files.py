@@ -15,7 +15,7 @@ from andon.host.files import (
     read_regular,
     replace_file,
 )
-from tests.support.replaced import fails
+from tests.support.disks import file_limit
 
 
 def test_a_regular_file_is_read_whole(tmp_path: Path) -> None:
@@ -101,9 +101,7 @@ def test_an_absurd_folder_of_settings_holds_none(monkeypatch: pytest.MonkeyPatch
     assert app.config_path() in (None, Path("/etc/andon/andon.toml"))
 
 
-def test_a_file_is_replaced_whole_or_not_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     path, before = tmp_path / "file", os.umask(0o777)
     try:
         replace_file(path, b"one")
@@ -112,8 +110,7 @@ def test_a_file_is_replaced_whole_or_not_at_all(
         os.umask(before)
     assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"two", 0o644)
 
-    fails(monkeypatch, os, "fsync", OSError(errno.ENOSPC, "No space left on device"))
-    with pytest.raises(OSError, match="No space left"):
+    with file_limit(4), pytest.raises(OSError, match="File too large"):
         replace_file(path, b"three")
     assert path.read_bytes() == b"two"
     assert [one.name for one in tmp_path.iterdir()] == ["file"]

@@ -47,11 +47,10 @@ def test_a_test_has_failed_if_any_part_of_it_has(tmp_path: Path) -> None:
     assert lanes.read_results(tmp_path / "none").outcomes == {}
 
 
-def test_several_modules_are_named_by_leaving_out_the_others() -> None:
-    unit = lanes.modules(["tests/unit"])
-    given = lanes.arguments(unit[:4])
-    assert given[0] == "tests/unit"
-    assert given[1:] == [f"--ignore={module}" for module in unit[4:]]
-    assert lanes.arguments(unit[:2]) == unit[:2]
+def test_of_several_modules_their_folders_are_named_and_a_list(tmp_path: Path) -> None:
+    unit, listed = lanes.modules(["tests/unit"]), tmp_path / "listed"
+    assert lanes.arguments(unit[:4], listed) == [f"--portion={listed}", "tests/unit"]
+    assert listed.read_text().splitlines() == unit[:4]
+    assert lanes.arguments(unit[:2], listed) == unit[:2]
     one_test = [f"{module}::test_it" for module in unit[:4]]
-    assert lanes.arguments(one_test) == one_test
+    assert lanes.arguments(one_test, listed) == one_test

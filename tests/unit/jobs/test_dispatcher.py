@@ -3,7 +3,6 @@
 import os
 import signal
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Sequence
@@ -16,7 +15,6 @@ import pytest
 from andon.app.dispatcher import _dispatch
 from andon.errors import Unavailable
 from andon.jobs import dispatcher as dispatching
-from andon.jobs import launching
 from andon.jobs.dispatcher import Dispatcher, Kind
 from andon.jobs.folder import CLAIM, END, JobsFolder
 from andon.jobs.launching import DispatcherSettings, Supervisor
@@ -36,7 +34,8 @@ from andon.model.job import (
 )
 from andon.model.job.facts import claim_to_json, dumps, plain_fields
 from andon.model.lease import DeviceRequest
-from tests.support.replaced import answers, calls_of, constants
+from tests.support.counting import python_calls
+from tests.support.noticed import noticed
 from tests.support.waiting import wait_for
 
 AT = 1_790_000_000.0
@@ -118,61 +117,49 @@ def test_the_end_of_a_whole_array_is_few_messages_and_one_at_a_time(tmp_path: Pa
     assert one.is_idle()
 
 
-def test_a_file_system_that_fails_for_a_moment_ends_no_dispatcher(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    failures = [OSError(116, "Stale file handle")]
-    is_dir = Path.is_dir
+class Failing(JobsFolder):
+    """A folder on a file system that fails for a moment: at the bell, or at an attempt."""
 
-    def stale_once(path: Path, **more: Any) -> bool:
-        if path == tmp_path and failures:
-            raise failures.pop()
-        return is_dir(path, **more)
+    def __init__(self, path: Path, at: str) -> None:
+        super().__init__(path)
+        self.failures = {at: OSError(116, "Stale file handle")}
 
-    constants(monkeypatch, dispatching, FAILED_SECONDS=0.0)
-    monkeypatch.setattr(Path, "is_dir", stale_once)
-    dispatcher(JobsFolder(tmp_path)).run()
-    assert failures == []
+    def _fail(self, at: str) -> None:
+        if at in self.failures:
+            raise self.failures.pop(at)
 
+    def rung(self) -> int:
+        self._fail("bell")
+        return super().rung()
 
-class Ended:
-    """A process that has ended and was waited for."""
-
-    pid, returncode = 4_000_000, 0
-
-    def poll(self) -> int:
-        return 0
-
-    wait = poll
-
-    def kill(self) -> None:
-        """As Popen's: it signals none that was waited for."""
+    def attempt(self, number: int, attempt: int) -> Path:
+        self._fail("attempt")
+        return super().attempt(number, attempt)
 
 
-def start_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every process has ended as soon as it is started."""
-    answers(monkeypatch, subprocess, "Popen", Ended())
+def test_a_file_system_that_fails_for_a_moment_ends_no_dispatcher(tmp_path: Path) -> None:
+    folder = Failing(tmp_path, "bell")
+    dispatcher(folder).run(failed_seconds=0.0)
+    assert folder.failures == {}
 
 
-def test_a_supervisor_that_has_ended_is_not_signalled(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent: list[int] = []
-    start_nothing(monkeypatch)
-    monkeypatch.setattr(os, "kill", lambda pid, number: sent.append(pid))
+@pytest.mark.process
+def test_a_supervisor_that_has_ended_is_not_signalled() -> None:
     supervisor = Supervisor()
-    assert supervisor.has_ended
-    supervisor.kill()
     supervisor.let_go()
+    wait_for(lambda: supervisor.has_ended)
+    with noticed("os.kill") as sent:
+        supervisor.kill()
     assert sent == []
 
 
 @pytest.mark.process
-def test_a_supervisor_that_takes_nothing_holds_up_no_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    constants(monkeypatch, launching, SEND_SECONDS=0.1)
+def test_a_supervisor_that_takes_nothing_holds_up_no_one() -> None:
     supervisor, (ours, theirs) = Supervisor(), socket.socketpair()
     os.kill(supervisor.pid, signal.SIGSTOP)
     held: Any = SimpleNamespace(hold=SimpleNamespace(descriptors=(ours.fileno(),)))
     with ours, theirs, pytest.raises(TimeoutError):
-        supervisor.send({"environment": {"LARGE": "x" * 4_000_000}}, held)
+        supervisor.send({"environment": {"LARGE": "x" * 4_000_000}}, held, timeout_seconds=0.1)
     supervisor.kill()
     supervisor.let_go()
 
@@ -217,16 +204,20 @@ class Turns:
     def close(self) -> None: ...
 
 
-def test_a_job_that_could_start_but_for_the_turn_of_others_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    start_nothing(monkeypatch)
+@pytest.mark.process
+def test_a_job_that_could_start_but_for_the_turn_of_others_says_so(tmp_path: Path) -> None:
     folder = JobsFolder(tmp_path)
     folder.submit(JobSpec(0, "x", ("true",), "/", DeviceRequest(), AT) for _ in range(2))
     turns: Any = Turns()
     one = Dispatcher(folder, SETTINGS, lambda kind: turns, print)
     one.step()
     one.close()
+
+    def reaped() -> bool:
+        one._pool.reap()
+        return not one._pool._leaving
+
+    wait_for(reaped)
     reasons = {number: found.reason for number, found in folder.holdups().items()}
     assert reasons == {1: "taken meanwhile", 2: dispatching.IN_TURN}
 
@@ -251,39 +242,23 @@ def test_a_job_that_nothing_here_can_ever_meet_fails_at_once(tmp_path: Path) -> 
     assert (view.state, view.error) == (JobState.FAILED, "no GPU here has more")
 
 
-def test_jobs_are_not_walked_again_while_nothing_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jobs_are_not_walked_again_while_nothing_changes(tmp_path: Path) -> None:
     """With thousands of jobs that would take much of every 30 ms."""
     folder = JobsFolder(tmp_path)
     ended_job(folder)
     one = dispatcher(folder)
-    walks = calls_of(monkeypatch, one._keeper, "follow", len)
-    for _ in range(5):
-        one.step()
-    assert walks == [1]
+    walks = [python_calls(one.step)["AttemptRecorder.follow"] for _ in range(5)]
+    assert walks == [1, 0, 0, 0, 0]
     ended_job(folder)
     one._scanned = 0.0
-    one.step()
-    assert walks == [1, 2]
+    assert python_calls(one.step)["AttemptRecorder.follow"] == 1
     one.close()
 
 
-def test_what_failed_halfway_is_followed_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = JobsFolder(tmp_path)
-    ended_job(folder)
-    one = dispatcher(folder)
-    follow, failures = one._keeper.follow, [OSError(5, "Input/output error")]
-
-    def failing_once(jobs: dict[int, JobFacts]) -> set[int]:
-        if failures:
-            raise failures.pop()
-        return follow(jobs)
-
-    monkeypatch.setattr(one._keeper, "follow", failing_once)
-    with pytest.raises(OSError, match="Input/output"):
+def test_what_failed_halfway_is_followed_again(tmp_path: Path) -> None:
+    ended_job(JobsFolder(tmp_path))
+    one = dispatcher(Failing(tmp_path, "attempt"))
+    with pytest.raises(OSError, match="Stale file handle"):
         one.step()
     one.step()
     assert {found.state.is_settled for found in one._known.values()} == {True}

@@ -16,7 +16,6 @@ from andon.cli.main import cli
 from andon.errors import Invalid, Unavailable
 from andon.jobs.file import read_job_file, specs_of
 from andon.jobs.queue import Queue
-from andon.jobs.rules import file as job_file
 from andon.jobs.rules.file import jobs_in
 from andon.jobs.rules.file_keys import KEYS, REQUEST_KEYS, FileJob
 from andon.jobs.rules.file_lines import json_lines, shown_path, toml_lines
@@ -25,6 +24,7 @@ from andon.leases.rules.requests import RequestOptions
 from andon.model.job import Checkpoint, NotifyWhen
 from andon.units import GIB
 from tests.conftest import REPOSITORY
+from tests.support.counting import python_calls
 
 PAGE = (REPOSITORY / "docs" / "job-files.md").read_text(encoding="utf-8")
 
@@ -221,19 +221,16 @@ def test_nonsense_is_one_clear_line(tmp_path: Path, name: str, text: str, says: 
     assert says in wrong.value.reason
 
 
-def test_of_very_many_mistakes_the_first_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_very_many_mistakes_the_first_are_told() -> None:
     """Each costs a search for what was meant, also in a server."""
-    asked: list[str] = []
-
-    def close_matches(word: str, *more: object, **most: object) -> list[str]:
-        asked.append(word)
-        return []
-
-    monkeypatch.setattr(job_file, "get_close_matches", close_matches)
     document = {**{f"k{n}": 1 for n in range(20_000)}, "job": [{}] * 1000}
-    with pytest.raises(Invalid, match="at least 50 mistakes") as wrong:
-        jobs_in(document, "x.json", {})
-    assert (len(wrong.value.mistakes), len(asked)) == (50, 50)
+
+    def read() -> None:
+        with pytest.raises(Invalid, match="at least 50 mistakes") as wrong:
+            jobs_in(document, "x.json", {})
+        assert len(wrong.value.mistakes) == 50
+
+    assert python_calls(read)["_meant"] == 50
 
 
 def test_a_missing_file_says_how_to_run_a_command_instead(tmp_path: Path) -> None:

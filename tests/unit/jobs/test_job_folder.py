@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,7 +15,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from andon.errors import AndonError, Gone, Invalid, Unavailable
-from andon.jobs import scan
 from andon.jobs.acts import CancelOutcome, cancel
 from andon.jobs.folder import JobsFolder
 from andon.jobs.index import facts_from_row, index_text, indexed, read_index
@@ -45,7 +45,8 @@ from andon.model.job.facts import (
     spec_to_json,
 )
 from andon.model.lease import DeviceRequest, PlacementOrder
-from tests.support.replaced import answers, calls_of
+from tests.support.counting import python_calls
+from tests.support.noticed import before, noticed
 
 AT = 1_790_000_000.0
 FULL = JobSpec(
@@ -138,35 +139,29 @@ def test_numbers_are_given_once(folder: JobsFolder) -> None:
     assert folder.submit([plain()])[0].number == 202
 
 
-def test_a_large_array_writes_the_counter_once(
-    folder: JobsFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_array_writes_the_counter_once(folder: JobsFolder) -> None:
     """Each time costs a write to the disk: ext4 makes a truncated file last."""
-    written = calls_of(
-        monkeypatch, "andon.jobs.folder", "open_regular", lambda path, *_, **__: path.name
-    )
-    folder.submit(plain(array=ArrayPlace(0, index, 9)) for index in range(9))
-    assert written == ["counter"]
+    with noticed("open") as opened:
+        folder.submit(plain(array=ArrayPlace(0, index, 9)) for index in range(9))
+    truncated = [path for path, _, flags in opened if flags & os.O_TRUNC]
+    assert truncated == [str(folder.path / "counter")]
     assert (folder.path / "counter").read_text() == "10\n"
     (folder.path / "counter").write_text("50\n")  # by another, while an array was written
     folder._count_from(20)
     assert (folder.path / "counter").read_text() == "50\n"
 
 
-def test_many_notes_are_settled_together(
-    folder: JobsFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_notes_are_settled_together(folder: JobsFolder) -> None:
     folder.submit([plain(), plain()])
-    settled: list[str] = []
-    monkeypatch.setattr(
-        "andon.jobs.folder._sync", lambda path: settled.append(str(path).rpartition("/")[2])
-    )
     known = job_statuses(Scanner(folder).scan().values(), AT)
-    for number, facts in Scanner(folder).scan().items():
-        assert cancel(folder, facts, known[number], settle=False) is CancelOutcome.CANCELLED
-    assert settled == []
-    folder.settle((1, 2))
-    assert settled == ["1", "2"]
+    folders = [str(folder.job(number)) for number in (1, 2)]
+    with noticed("open") as opened:  # a folder is opened to be written to the disk
+        for number, facts in Scanner(folder).scan().items():
+            assert cancel(folder, facts, known[number], settle=False) is CancelOutcome.CANCELLED
+    assert not {path for path, *_ in opened} & {*folders}
+    with noticed("open") as opened:
+        folder.settle((1, 2))
+    assert [path for path, *_ in opened] == folders
 
 
 def test_an_array_has_the_number_of_its_first_job(folder: JobsFolder) -> None:
@@ -187,9 +182,8 @@ def test_a_submission_that_fails_leaves_nothing(folder: JobsFolder) -> None:
     assert not (folder.path / "1").exists()
 
 
-def test_a_submission_that_is_killed_has_queued_nothing(
-    folder: JobsFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.process
+def test_a_submission_that_is_killed_has_queued_nothing(folder: JobsFolder) -> None:
     """No element of an array has its name before all of them are on the disk."""
     seen: list[int] = []
 
@@ -201,10 +195,14 @@ def test_a_submission_that_is_killed_has_queued_nothing(
     assert len(folder.submit(specs())) == 5
     assert seen == [0, 0, 0, 0, 0]
     assert len(Scanner(folder).scan()) == 5
-    answers(monkeypatch, JobsFolder, "_discard", None)  # killed
-    with pytest.raises(ZeroDivisionError):
-        folder.submit(plain(array=ArrayPlace(0, 2 // left, 3, None)) for left in (2, 1, 0))
-    monkeypatch.undo()
+
+    def killed() -> Iterator[JobSpec]:
+        yield from (plain(array=ArrayPlace(0, index, 3, None)) for index in (0, 1))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    if (child := os.fork()) == 0:
+        folder.submit(killed())
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
     assert Scanner(folder).scan().keys() == {1, 2, 3, 4, 5}
     folder.sweep(1.0)
     assert folder.job(6).exists()  # a submission may still go on
@@ -246,30 +244,28 @@ def test_what_is_torn_or_foreign_is_named_and_passed_over(folder: JobsFolder) ->
     }  # fmt: skip
 
 
-def test_a_second_scan_reads_only_what_changed(
-    folder: JobsFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_scan_reads_only_what_changed(folder: JobsFolder) -> None:
     with aged(folder):
         folder.submit(plain() for _ in range(5))
     scanner = Scanner(folder)
     first = scanner.scan()
-    read = calls_of(monkeypatch, Scanner, "_facts", lambda self, path, number: number)
-    assert scanner.scan() == first
-    assert read == []
+    third = str(folder.job(3) / "job.json")
+    with noticed("open") as opened:
+        assert scanner.scan() == first
+    assert [path for path, *_ in opened if str(path).endswith("/job.json")] == []
     folder.small(3, "held", "")
-    assert scanner.scan()[3].held
-    assert read == [3]
+    with noticed("open") as opened:
+        assert scanner.scan()[3].held
+    assert [path for path, *_ in opened if str(path).endswith("/job.json")] == [third]
     with aged(folder):
         scanner.save(0)
     os.utime(folder.job(3))
-    read.clear()
-    assert Scanner(folder).scan().keys() == first.keys()
-    assert read == [3]
+    with noticed("open") as opened:
+        assert Scanner(folder).scan().keys() == first.keys()
+    assert [path for path, *_ in opened if str(path).endswith("/job.json")] == [third]
 
 
-def test_jobs_of_the_index_are_decoded_when_they_are_asked_for(
-    folder: JobsFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jobs_of_the_index_are_decoded_when_they_are_asked_for(folder: JobsFolder) -> None:
     with aged(folder):
         folder.submit(
             [plain(), replace(plain(), request=DeviceRequest(priority=5)), plain(begin_at=AT)]
@@ -278,11 +274,15 @@ def test_jobs_of_the_index_are_decoded_when_they_are_asked_for(
     scanner = Scanner(folder)
     read = scanner.scan()
     scanner.save(0)
-    decoded = calls_of(monkeypatch, scan, "facts_from_row")
     found = Scanner(folder).look()
-    assert found.statuses(AT + 1) == job_statuses(read.values(), AT + 1)
-    assert found.order_keys() == {number: order_key(facts) for number, facts in read.items()}
-    assert len(decoded) == 1  # the one that depends on the time
+    statuses = job_statuses(read.values(), AT + 1)
+    keys = {number: order_key(facts) for number, facts in read.items()}
+
+    def ask() -> None:
+        assert found.statuses(AT + 1) == statuses
+        assert found.order_keys() == keys
+
+    assert python_calls(ask)["facts_from_row"] == 1  # the one that depends on the time
     assert dict(found) == read
 
 
@@ -330,21 +330,12 @@ def test_a_removed_job_is_gone_and_its_files_with_it(folder: JobsFolder) -> None
     assert Scanner(folder).scan() == {}
 
 
-def test_a_job_is_removed_while_its_verdict_is_written(
-    folder: JobsFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_is_removed_while_its_verdict_is_written(folder: JobsFolder) -> None:
     folder.submit([plain()])
     attempt = folder.job(1) / "attempt-1"
     attempt.mkdir()
-    late, rmdir = ["verdict.json"], Path.rmdir
-
-    def written_before(path: Path) -> None:
-        if late:
-            (attempt / late.pop()).write_text("{}")
-        rmdir(path)
-
-    monkeypatch.setattr(Path, "rmdir", written_before)
-    folder.remove(1)
+    with before("os.rmdir", lambda: (attempt / "verdict.json").write_text("{}")):
+        folder.remove(1)
     assert not folder.job(1).exists()
 
 

@@ -1,7 +1,10 @@
 """`andon logs`: whole characters, and a job that is deleted meanwhile."""
 
+import os
 import time
 from collections.abc import Callable
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -10,9 +13,9 @@ from andon.cli.commands.jobs import logs
 from andon.cli.terminal import Choices
 from andon.jobs.folder import CANCELLED, CLAIM, JobsFolder
 from andon.jobs.queue import Queue
+from andon.jobs.starting import lock_dispatcher
 from andon.model.job import AttemptClaim, Holdup, JobNote, JobSpec, facts
 from andon.model.lease import DeviceRequest
-from tests.support.replaced import answers, constants
 
 AT = 1_790_000_000.0
 
@@ -30,16 +33,6 @@ def queue(tmp_path: Path) -> Queue:
     return Queue(folder)
 
 
-def test_a_piece_that_ends_inside_a_character(
-    queue: Queue, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    constants(monkeypatch, logs, PIECE_BYTES=10)
-    output = logs._Output(queue, 1, None)
-    assert not output.find_last(0)
-    output.show_new()
-    assert capsys.readouterr().out == "█" * 50
-
-
 def test_a_job_that_is_deleted_while_it_is_followed(
     queue: Queue, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -49,29 +42,30 @@ def test_a_job_that_is_deleted_while_it_is_followed(
     assert capsys.readouterr().out == ""
 
 
+class Screen(StringIO):
+    """A terminal's."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 @pytest.mark.parametrize("live", [True, False])
-def test_who_follows_a_job_that_waits_reads_why_until_it_starts(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    live: bool,
-) -> None:
+def test_who_follows_a_job_that_waits_reads_why_until_it_starts(tmp_path: Path, live: bool) -> None:
     """On a terminal in one place, elsewhere a line when the reason changes."""
     folder = JobsFolder(tmp_path)
     folder.submit([JobSpec(0, "x", ("true",), "/", DeviceRequest(), time.time() - 75)])
-    monkeypatch.setattr("sys.stderr.isatty", lambda: live)
-    answers(monkeypatch, "andon.jobs.queue", "start_dispatcher", None)
+    lock = lock_dispatcher(folder)  # as if one ran
+    assert lock is not None
     acts_left: list[Callable[[], object]] = [
         lambda: None,
         lambda: folder.write_holdups({1: Holdup("bob has GPU 0", AT)}, time.time()),
         lambda: None,
         lambda: folder.note(1, CANCELLED, JobNote(1, AT, "ada")),
     ]
-    monkeypatch.setattr(
-        "andon.cli.commands.jobs.logs.time.sleep", lambda seconds: acts_left.pop(0)()
-    )
-    logs._Output(Queue(folder), 1, None).follow(Choices())
-    said = capsys.readouterr().err
+    with redirect_stderr(Screen() if live else StringIO()) as screen:
+        logs._Output(Queue(folder), 1, None).follow(Choices(), lambda _: acts_left.pop(0)())
+    os.close(lock)
+    said = screen.getvalue()
     if live:
         assert said.split("\r\x1b[K")[1:] == [
             *(["job 1 waiting 1:15 · no. 1: just queued"] * 2),

@@ -1,11 +1,8 @@
 """The records of jobs: continued after a kill, never two in one file, and nothing stays open."""
 
 import json
-import os
 import threading
 from pathlib import Path
-
-import pytest
 
 from andon.jobs.record import finish
 from andon.model.device import Snapshot
@@ -14,6 +11,7 @@ from andon.model.run.record import RunEnd, RunState
 from andon.model.run.wire import line_to_text
 from andon.runs.files import RecordFile
 from andon.runs.opening import RunRecording
+from tests.support.disks import file_limit
 from tests.support.run_parts import BEGAN, begin, device, sample
 from tests.support.sharing_parts import gpu
 from tests.support.web_parts import Hand
@@ -61,14 +59,11 @@ def test_a_complete_record_is_not_held_open(tmp_path: Path) -> None:
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-def test_a_line_of_which_only_a_part_was_written_does_not_spoil_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file, write = RecordFile(tmp_path / "r"), os.write
+def test_a_line_of_which_only_a_part_was_written_does_not_spoil_the_next(tmp_path: Path) -> None:
+    file = RecordFile(tmp_path / "r")
     file.put("1\n")
-    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:2]))
-    file.put("222\n")
-    monkeypatch.setattr(os, "write", write)
+    with file_limit(4):
+        file.put("222\n")
     file.put("3\n")
     file.close()
     assert file.path.read_text() == "1\n22\n3\n"

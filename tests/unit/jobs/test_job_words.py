@@ -1,7 +1,7 @@
 """Small things about jobs: the variables of a command, messages, and how a job is shown."""
 
+import os
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
@@ -13,18 +13,19 @@ from andon.cli.main import run
 from andon.cli.show.jobs import expected_words, render_jobs, why
 from andon.cli.terminal import Choices
 from andon.jobs import acts
-from andon.jobs.folder import open_jobs_folder
+from andon.jobs.folder import CANCELLED, CLAIM, open_jobs_folder
 from andon.jobs.queue import Queue
 from andon.jobs.rules.retention import too_old
 from andon.jobs.rules.states import JobStatus, job_statuses
 from andon.jobs.rules.views import view_of
 from andon.jobs.rules.waiting import who_has
+from andon.jobs.starting import lock_dispatcher
 from andon.model.alert import Level
-from andon.model.job import Holdup, JobFacts, JobNote, JobSpec, JobState
+from andon.model.job import AttemptClaim, Holdup, JobFacts, JobNote, JobSpec, JobState
+from andon.model.job.facts import claim_to_json, dumps
 from andon.model.lease import DeviceRequest
 from andon.units import command_name
 from andon.work.preparing import defaults, free_port
-from tests.support.replaced import answers
 from tests.support.rows import rows
 
 AT = 1_790_000_000.0
@@ -120,12 +121,13 @@ def test_the_list_has_waiting_jobs_by_their_places(
 
 
 def test_a_word_that_means_no_job_keeps_no_other_from_being_cancelled(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = open_jobs_folder()
     folder.submit([replace(SPEC, name=name) for name in ("a", "b", "b", "c")])
     folder.pause()
-    answers(monkeypatch, "andon.jobs.queue", "start_dispatcher", None)
+    lock = lock_dispatcher(folder)  # as if one ran
+    assert lock is not None
     for words, code, out in (
         (["cancel", "1", "9999"], 5, ["job 1 cancelled", "there is no job 9999"]),
         (["jobs", "hold", "9999", "c"], 5, ["there is no job 9999", "job 4 is held"]),
@@ -139,6 +141,7 @@ def test_a_word_that_means_no_job_keeps_no_other_from_being_cancelled(
         assert run(words) == code, words
         said = capsys.readouterr()
         assert [one for one in out if one not in said.err + said.out] == [], words
+    os.close(lock)
 
 
 def test_a_message_about_a_failure_is_a_warning() -> None:
@@ -178,15 +181,15 @@ def test_who_stops_waiting_reads_that_the_jobs_go_on(capsys: pytest.CaptureFixtu
 
 
 @pytest.fixture
-def output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What job 1 has written."""
-    path, attempt = tmp_path / "output", SimpleNamespace(number=1)
-    spec = SimpleNamespace(array=None, number=1, group=None)
-    facts = SimpleNamespace(spec=spec, attempts=(attempt,), last=attempt)
-    folder = SimpleNamespace(output=lambda number, attempt: path)
-    queue = SimpleNamespace(jobs={1: facts}, folder=folder)
-    answers(monkeypatch, logs, "open_queue", queue)
-    return path
+def output() -> Path:
+    """What job 1 has written, which was cancelled meanwhile."""
+    folder = open_jobs_folder()
+    folder.submit([SPEC])
+    folder.attempt(1, 1).mkdir()
+    claim = claim_to_json(AttemptClaim(5, 6, "boot", 7, 8, AT))
+    (folder.attempt(1, 1) / CLAIM).write_text(dumps(claim))
+    folder.note(1, CANCELLED, JobNote(1, AT, "ada"))
+    return folder.output(1, 1)
 
 
 def test_logs_say_that_earlier_lines_are_left_out(

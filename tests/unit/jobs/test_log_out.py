@@ -1,10 +1,11 @@
 """What a log-out does to jobs: the measured table, and how its facts are read from files."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from andon.jobs import log_out
+from andon.host.users import user_name
 from andon.jobs.log_out import read_log_out, scope_prefix
 from andon.jobs.rules.log_out import (
     LogOutEffect,
@@ -16,7 +17,6 @@ from andon.jobs.rules.log_out import (
     place_of_cgroup,
     wants_scope,
 )
-from tests.support.replaced import answers
 
 # KillUserProcesses, lingering, place -> in a scope of the user's systemd?, what happens, a word of
 # the sentence. Measured with systemd 252.
@@ -111,9 +111,9 @@ def a_machine(root: Path, user: str, *, lingers: bool) -> Path:
 def test_facts_are_read_from_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lingers: bool
 ) -> None:
-    answers(monkeypatch, log_out, "user_name", "dora")
-    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
-    facts = read_log_out(a_machine(tmp_path, "dora", lingers=lingers), 4242)
+    (tmp_path / "systemd-run").touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    facts = read_log_out(a_machine(tmp_path / "root", user_name(4242), lingers=lingers), 4242)
     assert facts == LogOutFacts(True, True, True, lingers, 4242, Place.SESSION, can_scope=True)
     prefix = scope_prefix("andon-job-12", facts)
     assert ("systemd-run" in prefix) is lingers

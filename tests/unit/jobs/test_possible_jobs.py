@@ -1,20 +1,18 @@
 """What this machine can never start is refused when it is submitted, not queued."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from andon.cli.commands.jobs import submit as submitting
-from andon.cli.terminal import Choices
-from andon.drivers.shared import presence
 from andon.errors import AndonError
 from andon.jobs.queue import possible_here
 from andon.model.device import Fault, Snapshot
 from andon.model.job import JobSpec
 from andon.units import GIB
-from tests.support.replaced import answers, constants
 from tests.support.rows import rows
 from tests.support.sharing_parts import gpu, request
 
@@ -64,14 +62,13 @@ def test_a_cuda_number_is_settled_under_the_masks_of_the_submission() -> None:
 
 
 def test_whether_there_is_a_gpu_is_asked_of_the_driver_where_no_file_shows_one(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
-    constants(monkeypatch, submitting, USUAL_SIGNS=())
-    answers(monkeypatch, presence, "signs", ())
-    answers(monkeypatch, submitting, "sampled", TWO)
-    assert submitting._no_gpu(Choices()) is None
-    none = Snapshot("n", 1.0, faults=(Fault("nvidia", "the driver is not loaded"),))
-    answers(monkeypatch, submitting, "sampled", none)
-    assert submitting._no_gpu(Choices()) == (
-        "no GPU can be read on this node: nvidia: the driver is not loaded"
-    )
+    root = f"{tmp_path}/"
+    assert submitting._no_gpu(sampling(TWO), root) is None
+    none = sampling(Snapshot("n", 1.0, faults=(Fault("nvidia", "the driver is not loaded"),)))
+    said = "no GPU can be read on this node: nvidia: the driver is not loaded"
+    assert submitting._no_gpu(none, root) == said
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev" / "nvidiactl").touch()
+    assert submitting._no_gpu(none, root) is None

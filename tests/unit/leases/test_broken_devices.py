@@ -28,7 +28,6 @@ from andon.node import broken_devices
 from andon.node.broken_devices import BrokenDevicesQuery
 from tests.support.homes import made_node_state
 from tests.support.proving import TOKEN, Proving, proving
-from tests.support.replaced import constants
 from tests.support.sharing_parts import capacities_of, gpu, need, request
 from tests.support.surroundings import STRANGER, listened_by
 
@@ -201,12 +200,11 @@ def test_the_own_server_at_the_usual_port_is_not_asked_twice(server: Proving, st
     assert len(server.asked) == 1
 
 
-def test_a_server_that_hangs_is_done_without(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    constants(monkeypatch, broken_devices, TIMEOUT_SECONDS=0.05)
+def test_a_server_that_hangs_is_done_without(state: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         server_file.announce(state, f"http://127.0.0.1:{port}", "127.0.0.1")
-        assert BrokenDevicesQuery(1)() == {}
+        assert BrokenDevicesQuery(1, timeout_seconds=0.05)() == {}
 
 
 def test_without_a_server_nothing_is_known() -> None:

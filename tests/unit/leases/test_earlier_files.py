@@ -19,7 +19,6 @@ from andon.alerts import rules as alerting
 from andon.alerts.rules.past import Query
 from andon.explain.conditions.observation import Moment
 from andon.host.state import server_file
-from andon.leases.book import lease_book as book_module
 from andon.leases.book.lease_book import Book
 from andon.model.alert import NoticeKind
 from andon.model.lease import LeaseKind
@@ -27,7 +26,6 @@ from andon.stores.sqlite import SqliteStore
 from andon.stores.sqlite_alerts import SqliteAlertStore
 from tests.conftest import REPOSITORY
 from tests.support.homes import no_other_book
-from tests.support.replaced import answers
 
 EARLIER = REPOSITORY / "tests" / "recorded" / "state-00f863a"
 GPU = ("SIM-b18a02f4-6d8d-4362-bcaf-0a59dbc73ce2", "SIM-5775264a-9a7e-4b84-adf7-5ebb2b9124d5")
@@ -38,7 +36,6 @@ def book(book_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Book]:
     """The recorded book, with this process in the place of its holders."""
     shutil.copytree(EARLIER / "book", book_folder)
     no_other_book(monkeypatch)
-    answers(monkeypatch, book_module, "strangers", False)
     with ExitStack() as held:
         for file in [*book_folder.glob("leases/*.lease"), *book_folder.glob("tickets/*.ticket")]:
             until = json.loads(file.read_text().splitlines()[0])["until"]

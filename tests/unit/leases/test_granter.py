@@ -4,6 +4,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 
 import pytest
 from msgspec.structs import replace
@@ -18,7 +19,7 @@ from andon.leases.placement import Grant
 from andon.leases.refusal import device_lines
 from andon.model.device import DeviceStatus, Process, Snapshot, State
 from andon.units import GIB
-from tests.support.replaced import answers, constants
+from tests.support.replaced import answers
 from tests.support.sharing_parts import gpu, lease, request
 
 NODE = [gpu(i) for i in range(4)]
@@ -28,12 +29,19 @@ def node(statuses: list[DeviceStatus], **more: object) -> Snapshot:
     return Snapshot("n", time.time(), devices=tuple(statuses), **more)  # type: ignore[arg-type]
 
 
+class Impatient(Book):
+    """A book whose lock nobody waits for."""
+
+    def locked(self, timeout_seconds: float = 0.05) -> AbstractContextManager[None]:
+        return super().locked(timeout_seconds)
+
+
 def granter(book: Book, statuses: list[DeviceStatus] | None = None) -> Granter:
     return Granter(book, Availability(lambda: node(NODE if statuses is None else statuses)))
 
 
 def scripted(book: Book, looks: Iterator[list[DeviceStatus]]) -> Granter:
-    return Granter(book, Availability(lambda: node(next(looks))))
+    return Granter(book, Availability(lambda: node(next(looks))), look_seconds=0.01)
 
 
 def test_what_was_granted_is_not_granted_again(book: Book) -> None:
@@ -71,10 +79,7 @@ def test_budgets_share_a_device_until_it_is_full(book: Book) -> None:
         grant.held.release()
 
 
-def test_a_stranger_that_came_between_the_looks_is_noticed(
-    book: Book, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    constants(monkeypatch, "andon.leases.granter", LOOK_SECONDS=0.05)
+def test_a_stranger_that_came_between_the_looks_is_noticed(book: Book) -> None:
     clean = [gpu(0), gpu(1)]
     taken = [gpu(0, processes=[Process(4711, user="bob")]), gpu(1)]
     looks = iter([clean, taken, taken, taken, taken, taken])
@@ -87,10 +92,7 @@ def test_a_stranger_that_came_between_the_looks_is_noticed(
     assert book.entries() == []
 
 
-def test_one_that_has_to_come_back_gets_the_same_place_again(
-    book: Book, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    constants(monkeypatch, "andon.leases.granter", LOOK_SECONDS=0.01)
+def test_one_that_has_to_come_back_gets_the_same_place_again(book: Book) -> None:
     clean, taken = [gpu(0)], [gpu(0, processes=[Process(4711, memory_bytes=GIB)])]
     places: list[float] = []
 
@@ -203,14 +205,13 @@ def test_waiting_ends_with_its_time_or_with_the_callers_patience(book: Book) -> 
 
 
 @pytest.mark.slow
-def test_a_locked_book_is_waited_for_and_named(book: Book, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Book, "locked", lambda self: mutex(self.paths, 0.05))
+def test_a_locked_book_is_waited_for_and_named(book: Book) -> None:
     notes: list[str | None] = []
     with mutex(book.paths):
         with pytest.raises(Conflict, match="has been locked"):
-            granter(book).grant(request(), LeaseTerms(), 0.0)
+            granter(Impatient()).grant(request(), LeaseTerms(), 0.0)
         with pytest.raises(TimedOut, match="has been locked"):
-            granter(book).grant(request(), LeaseTerms(), 0.2, lambda p: notes.append(p.note))
+            granter(Impatient()).grant(request(), LeaseTerms(), 0.2, lambda p: notes.append(p.note))
     assert notes
     assert all(note and "has been locked" in note for note in notes)
 

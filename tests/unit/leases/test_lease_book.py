@@ -23,7 +23,9 @@ from andon.leases.usage_meter import UsageMeter
 from andon.model.lease import Cordon, Work
 from andon.sampling.bus import Bus
 from tests.support.homes import books_at, no_other_book
+from tests.support.noticed import noticed
 from tests.support.sharing_parts import lease, ticket
+from tests.support.waiting import wait_for
 
 
 @pytest.fixture
@@ -239,19 +241,15 @@ def test_a_killed_writers_draft_is_swept_and_never_read(book: Book) -> None:
     assert not draft.exists()
 
 
-def test_tickets_live_with_their_owners_and_pushing_in_is_not_believed(
-    book: Book, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tickets_live_with_their_owners_and_pushing_in_is_not_believed(book: Book) -> None:
     hold = book.write_ticket(ticket("t1", priority=9))
     assert [w.ticket.priority for w in book.waiting()] == [9]  # the book is ours
-    real = Path.stat
-    nobodys = os.stat_result([0o40755, 1, 1, 1, 12345, 0, 0, 0, 0, 0])
-    monkeypatch.setattr(
-        Path, "stat", lambda self, **kw: nobodys if self == book.path else real(self, **kw)
-    )
-    owner_is_root = os.getuid() == 0
-    assert [w.ticket.priority for w in book.waiting()] == [9 if owner_is_root else 0]
-    monkeypatch.undo()
+    if os.getuid() == 0:
+        os.chown(book.path, 12345, -1)
+        assert [w.ticket.priority for w in book.waiting()] == [9], "root may, in any book"
+        for file in (book.path / "tickets").iterdir():
+            os.chown(file, 12346, -1)
+        assert [w.ticket.priority for w in book.waiting()] == [0], "neither root nor its owner"
     os.close(hold.descriptor)
     assert book.waiting() == []
 
@@ -303,18 +301,9 @@ def test_a_mutex_that_is_never_given_back_is_named_and_not_waited_for_for_ever(b
         pass
 
 
-def test_who_waits_for_a_second_book_does_not_keep_the_first(
-    book: Book, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    second, waits, done = tmp_path / "second", threading.Event(), threading.Event()
+def test_who_waits_for_a_second_book_does_not_keep_the_first(book: Book, tmp_path: Path) -> None:
+    second, done = tmp_path / "second", threading.Event()
     second.mkdir()
-    pause = time.sleep
-
-    def waited(seconds: float) -> None:
-        waits.set()
-        pause(seconds)
-
-    monkeypatch.setattr("andon.leases.book.lock_holders.time.sleep", waited)
 
     def both() -> None:
         with mutex([book.path, second], 60):
@@ -323,8 +312,9 @@ def test_who_waits_for_a_second_book_does_not_keep_the_first(
     holder = os.open(second, os.O_RDONLY)
     fcntl.flock(holder, fcntl.LOCK_EX)
     waiting = threading.Thread(target=both)
-    waiting.start()
-    assert waits.wait(60)
+    with noticed("open") as opened:
+        waiting.start()
+        wait_for(lambda: sum(path == str(second) for path, *_ in opened) > 1)
     with mutex([book.path], 10):
         assert not done.is_set()
     os.close(holder)

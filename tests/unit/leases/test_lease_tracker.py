@@ -9,26 +9,41 @@ from pathlib import Path
 
 import pytest
 
-from andon.host.processes import known_kin
 from andon.leases import tracker
 from andon.leases.book import files, places
 from andon.leases.book.lease_book import Book
 from andon.leases.rules.occupants import BookView
 from andon.leases.tracker import LeaseTracker, with_leases
 from andon.model.device import DeviceStatus, Process, Snapshot
+from andon.model.lease import BookEntry
 from andon.sampling.bus import Bus
 from tests.support.homes import no_other_book
-from tests.support.replaced import calls_of, constants
+from tests.support.noticed import noticed
 from tests.support.sharing_parts import gpu, lease, ticket
 from tests.support.surroundings import mounted
+
+
+class WatchedBook(Book):
+    """A real book; what happens at each reading of it is the test's."""
+
+    reads = 0
+    at_reading: Callable[[], object] = staticmethod(lambda: None)
+
+    def entries(self) -> list[BookEntry]:
+        type(self).reads += 1
+        type(self).at_reading()
+        return super().entries()
 
 
 class Follower:
     """A ledger on a bus that the test plays itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, open_book: Callable[..., Book] = Book) -> None:
         self.bus, self.now = Bus(), 0.0
-        self.ledger = LeaseTracker(self.bus.subscribe(1.0, watching=False, size=2))
+        session = self.bus.subscribe(1.0, watching=False, size=2)
+        self.ledger = LeaseTracker(
+            session, open_book=open_book, poll_seconds=0.01, retry_seconds=0.0
+        )
 
     def tick(self, *statuses: DeviceStatus) -> None:
         self.now += 1.0
@@ -49,7 +64,6 @@ class Follower:
 @pytest.fixture
 def place(book_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     no_other_book(monkeypatch)
-    constants(monkeypatch, tracker, RETRY_SECONDS=0.0, POLL_SECONDS=0.01)
     return book_folder
 
 
@@ -58,6 +72,14 @@ def follower(place: Path) -> Iterator[Follower]:
     made = Follower()
     yield made
     made.ledger.close()
+
+
+@pytest.fixture
+def watched(place: Path) -> type[WatchedBook]:
+    class Watched(WatchedBook):
+        """This test's own."""
+
+    return Watched
 
 
 def known(page: BookView | None) -> bool:
@@ -127,18 +149,19 @@ def test_listeners_hear_of_leases_and_of_the_line(follower: Follower) -> None:
     assert len(heard) == count
 
 
-def test_a_process_is_related_once_and_marked(
-    follower: Follower, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = calls_of(monkeypatch, known_kin, "read_kin", lambda pids, *_, **__: list(pids))
+def test_a_process_is_related_once_and_marked(follower: Follower) -> None:
     held = Book().write_lease(lease(0, since_ticks=0))
     me = Process(os.getpid(), started=1.0)
     statuses = gpu(0, processes=[me]), gpu(1, processes=[Process(os.getppid(), started=1.0)])
-    follower.until(lambda p: p and p.marks, *statuses)
-    for _ in range(20):  # a list that is another object, and the same processes
-        follower.tick(gpu(0, processes=[me]), statuses[1])
-        time.sleep(0.002)
-    assert [pid for pids in asked for pid in pids] == [os.getpid()]
+    with noticed("open") as opened:
+        follower.until(lambda p: p and p.marks, *statuses)
+        once = [path for path, *_ in opened if str(path).startswith(f"/proc/{os.getpid()}/")]
+        for _ in range(20):  # a list that is another object, and the same processes
+            follower.tick(gpu(0, processes=[me]), statuses[1])
+            time.sleep(0.002)
+    paths = [str(path) for path, *_ in opened]
+    assert [p for p in paths if p.startswith(f"/proc/{os.getpid()}/")] == once != []
+    assert not [p for p in paths if p.startswith(f"/proc/{os.getppid()}/")], "it is on no lease"
     held.release()
 
 
@@ -184,10 +207,14 @@ def test_a_book_that_cannot_be_read_is_told_and_followed_again_when_it_can(
 def test_a_network_file_system_is_refused_before_it_is_touched(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    touched: list[str] = []
+    touched: list[object] = []
+
+    def opened(env: object, make: bool) -> Book:
+        touched.append(env)
+        return Book(make=make)
+
     mounted(monkeypatch, f"server:/x {place.parent} nfs4 rw 0 0\n")
-    monkeypatch.setattr(tracker, "_stamp", touched.append)
-    follower = Follower()
+    follower = Follower(opened)
     follower.tick()
     follower.until(lambda _: follower.ledger.why_not())
     assert "network file system (nfs4)" in str(follower.ledger.why_not())
@@ -197,20 +224,18 @@ def test_a_network_file_system_is_refused_before_it_is_touched(
 
 
 def test_a_file_system_that_hangs_delays_nobody_and_its_leases_become_unknown(
-    place: Path, monkeypatch: pytest.MonkeyPatch
+    watched: type[WatchedBook],
 ) -> None:
     answers, asked = threading.Event(), threading.Event()
-    follower = Follower()
+    follower = Follower(watched)
     held = Book().write_lease(lease(0))
     follower.until(one)
-    real = tracker._stamp
 
-    def stuck(path: str) -> object:
+    def stuck() -> None:
         asked.set()
         answers.wait()
-        return real(path)
 
-    monkeypatch.setattr(tracker, "_stamp", stuck)
+    watched.at_reading = stuck
     follower.tick()
     assert asked.wait(60)
     assert one(follower.ledger.page()), "for some seconds what was known counts"
@@ -223,40 +248,34 @@ def test_a_file_system_that_hangs_delays_nobody_and_its_leases_become_unknown(
     follower.ledger.close()
 
 
-def test_an_unchanged_empty_book_is_not_read_again(
-    follower: Follower, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reads = calls_of(monkeypatch, Book, "entries")
-    constants(monkeypatch, tracker, FRESH_SECONDS=0.0)
+def test_an_unchanged_empty_book_is_not_read_again(place: Path, watched: type[WatchedBook]) -> None:
     Book()
+    long_ago = time.time() - 60  # a recent change might hide another
+    os.utime(place / "leases", (long_ago, long_ago))
+    follower = Follower(watched)
     follower.until(known)
-    count = len(reads)
+    count = watched.reads
     for _ in range(50):
         follower.tick()
         time.sleep(0.002)
-    assert len(reads) == count
+    assert watched.reads == count > 0
+    follower.ledger.close()
 
 
-def test_a_dear_book_is_read_more_seldom(
-    follower: Follower, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reads: list[int] = []
-    real = Book.entries
-    clock = [0.0]
+def test_a_dear_book_is_read_more_seldom(watched: type[WatchedBook]) -> None:
+    def dear() -> None:
+        end = time.thread_time() + 0.1  # of work: not again for more than half a minute
+        while time.thread_time() < end:
+            pass
 
-    def dear(book: Book) -> object:
-        reads.append(1)
-        clock[0] += 1.0  # a second of work: not again for some minutes
-        return real(book)
-
-    monkeypatch.setattr(Book, "entries", dear)
-    monkeypatch.setattr(time, "thread_time", lambda: clock[0])
+    watched.at_reading = dear
     held = Book().write_lease(lease(0))
+    follower = Follower(watched)
     follower.until(one)
     for _ in range(50):
         follower.tick()
         time.sleep(0.002)
-    assert len(reads) == 1
+    assert watched.reads == 1
     left = follower.ledger._due - time.monotonic()
     assert left <= tracker.LONGEST_PAUSE_SECONDS, "whoever fills the book sets no longer pause"
     assert follower.ledger.health()["state"] == "ok"
@@ -266,6 +285,7 @@ def test_a_dear_book_is_read_more_seldom(
     assert "was last read 4" in said["reason"]
     assert follower.ledger.page() is None
     held.release()
+    follower.ledger.close()
 
 
 def test_one_look_has_the_leases_too_and_goes_without_where_nobody_can_say(place: Path) -> None:

@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
 from andon.host.processes.kin import user_name
-from andon.leases import policy_file, releaser
+from andon.leases import releaser
 from andon.leases.availability import Availability
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms
@@ -25,7 +26,6 @@ from andon.leases.rules.policy import (
 )
 from andon.model.device import Snapshot
 from andon.units import parse_seconds
-from tests.support.replaced import constants
 from tests.support.sharing_parts import gpu, request
 
 TEXT = """
@@ -176,21 +176,25 @@ def test_too_many_in_line_are_refused(book: Book) -> None:
 
 
 @pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def file(tmp_path: Path) -> Path:
     path = tmp_path / "etc" / "policy.toml"
     path.parent.mkdir(mode=0o755)
-    constants(monkeypatch, policy_file, PATH=path, ROOT=os.getuid())
     return path
 
 
+def policy_of(file: Path) -> Callable[[], Policy]:
+    """What a file says that whoever runs the test may write."""
+    return partial(read_policy, file, os.getuid())
+
+
 def test_no_file_is_no_limit(file: Path) -> None:
-    assert read_policy() is NO_POLICY
+    assert policy_of(file)() is NO_POLICY
 
 
 def test_a_file_that_is_not_roots_alone_grants_nothing(file: Path, book: Book) -> None:
     file.write_text(TEXT)
     file.chmod(0o644)
-    assert read_policy().everyone.max_gpus_per_user == 2
+    assert policy_of(file)().everyone.max_gpus_per_user == 2
 
     def to_pipe() -> None:
         file.unlink()
@@ -210,20 +214,21 @@ def test_a_file_that_is_not_roots_alone_grants_nothing(file: Path, book: Book) -
         file.parent.chmod(0o755)
         spoil()
         with pytest.raises(Unavailable) as refused:
-            read_policy()
+            policy_of(file)()
         assert str(file.parent) in refused.value.reason, name
         assert refused.value.hint, name
         says = "no device is granted" in refused.value.reason
         assert says is (name in ("group", "folder", "nonsense")), name
-    with pytest.raises(AndonError):
-        Granter(book, Availability(lambda: Snapshot("n", 1.0))).grant(request(1), LeaseTerms(), 0.0)
+    look = Availability(lambda: Snapshot("n", 1.0))
+    with pytest.raises(AndonError, match=r"policy\.toml cannot be read"):
+        Granter(book, look, policy_of(file)).grant(request(1), LeaseTerms(), 0.0)
 
 
 def test_a_link_is_not_followed(file: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text(TEXT)
     file.symlink_to(tmp_path / "mine")
     with pytest.raises(Unavailable):
-        read_policy()
+        policy_of(file)()
 
 
 def test_an_extension_is_limited_too(file: Path, book: Book) -> None:
@@ -231,8 +236,9 @@ def test_an_extension_is_limited_too(file: Path, book: Book) -> None:
     file.chmod(0o644)
     statuses = tuple(gpu(i) for i in range(4))
     seen = Availability(lambda: Snapshot("n", 1.0, devices=statuses))
-    grant = Granter(book, seen).grant(request(1), LeaseTerms(), 0.0)
-    releaser.extend(book, grant.held.lease.id, 300.0)
+    policy = policy_of(file)
+    grant = Granter(book, seen, policy).grant(request(1), LeaseTerms(), 0.0)
+    releaser.extend(book, grant.held.lease.id, 300.0, policy=policy)
     with pytest.raises(Denied, match=f"allows {user_name(os.getuid())} leases of at most 10 min"):
-        releaser.extend(book, grant.held.lease.id, 601.0)
+        releaser.extend(book, grant.held.lease.id, 601.0, policy=policy)
     grant.held.release()

@@ -269,19 +269,17 @@ def test_one_of_two_servers_counts(tmp_path: Path) -> None:
     os.close(second)
 
 
-def test_a_server_writes_what_it_counted_into_the_book(
-    book: Book, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_writes_what_it_counted_into_the_book(book: Book) -> None:
     looked: list[float] = []
 
     def boot_seconds() -> float:
         looked.append(0.0)
         return 3600.0 * len(looked)
 
-    monkeypatch.setattr("andon.leases.usage_meter.boot_seconds", boot_seconds)
     held = claim(lease(0))
     bus = Bus()
-    meter = UsageMeter(bus.subscribe(0.1, watching=False, size=4), lambda: BookView(claims=(held,)))
+    session = bus.subscribe(0.1, watching=False, size=4)
+    meter = UsageMeter(session, lambda: BookView(claims=(held,)), clock=boot_seconds)
     try:
         bus.publish(Snapshot("n", time.time()), 0.0)
         wait_for(lambda: looked)

@@ -3,10 +3,8 @@
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,13 +14,11 @@ from msgspec.structs import replace
 from andon.api import watch as library
 from andon.api.compat import selection
 from andon.api.compat.monitor import GPUMonitor
-from andon.cli.commands.share import free
 from andon.cli.main import run
 from andon.cli.sources import node_of
 from andon.cli.terminal import Choices
 from andon.errors import Conflict
 from andon.leases.availability import Availability
-from andon.leases.book import places
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms
 from andon.leases.rules.choice import available, obstacle
@@ -89,35 +85,38 @@ class SampledHere:
     settings = Settings()
 
     def __init__(self, devices: tuple[DeviceStatus, ...]) -> None:
-        self._devices = devices
+        self._devices, self.looks = devices, 0
+
+    def __enter__(self) -> "SampledHere":
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        """There is nothing to close."""
 
     def begin(self) -> None:
         """There is nothing to start."""
 
     def once(self, expensive_fields: bool = False, with_host: bool = True) -> Snapshot:
+        self.looks += 1
         return snapshot(self._devices)
 
     def ask_places(self) -> None:
         """They are not part of these devices."""
 
 
-Show = Callable[[tuple[DeviceStatus, ...]], None]
+Show = Callable[[tuple[DeviceStatus, ...]], SampledHere]
 
 
 @pytest.fixture
 def show(book: Book, monkeypatch: pytest.MonkeyPatch) -> Show:
     """Give these devices to the Python functions and to the commands."""
 
-    def shown(devices: tuple[DeviceStatus, ...]) -> None:
+    def shown(devices: tuple[DeviceStatus, ...]) -> SampledHere:
         here = SampledHere(devices)
 
-        @contextmanager
-        def sampling(choices: Any) -> Iterator[SampledHere]:
-            yield here
-
         answers(monkeypatch, library, "shared", here)
-        monkeypatch.setattr(free, "sampling_ahead", sampling)
-        monkeypatch.setattr("andon.app.open_sampler", sampling)
+        answers(monkeypatch, "andon.app", "open_sampler", here)
+        return here
 
     shown(NODE)
     return shown
@@ -254,19 +253,16 @@ def test_the_balance_rule_is_a_keyword_of_the_kept_functions(show: Show) -> None
 )
 def test_what_can_never_be_met_is_refused_at_once_by_all(
     show: Show,
-    monkeypatch: pytest.MonkeyPatch,
     devices: tuple[DeviceStatus, ...],
     count: int,
     memory: float | None,
     words: str,
 ) -> None:
-    show(devices)
-    slept: list[float] = []
-    monkeypatch.setattr(time, "sleep", slept.append)
+    here = show(devices)
     is_free, said = selection.wait_for_gpu_availability(count, memory, timeout_seconds=0.05)
     assert not is_free
     assert words in said
-    assert slept == []
+    assert here.looks == (count > 0), "it does not look again"
     assert words in selection.check_gpu_availability(count, memory)[1]
     with pytest.raises(RuntimeError, match=words):
         selection.select_gpus_for_task(count, memory or 0)
@@ -355,15 +351,17 @@ def test_free_means_that_a_grant_would_take_it(
 
 
 def test_without_a_book_and_a_server_the_readings_alone_give_the_same_verdicts(
-    book_folder: Path, monkeypatch: pytest.MonkeyPatch
+    book_folder: Path, state_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANDON_CONFIG", "/dev/null")
-    server_may_run(monkeypatch, False)
+    monkeypatch.setenv("ANDON_PORT", "1")
+    Book()
+    left_over = book_folder / "leases" / ".draft"  # with it the book has to be read
     for devices, mask in ((NODE, "1"), (NODE, "GPU-5"), (NODE[:1], "99"), (NODE, "a,b")):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", mask)
         seen = snapshot(devices)
         leases = node_of(Choices()).leases
-        answers(monkeypatch, places, "is_empty", False)
+        left_over.touch()
         whole = leases.verdicts(seen)
-        answers(monkeypatch, places, "is_empty", True)
+        left_over.unlink()
         assert leases.verdicts(seen) == whole

@@ -1,5 +1,6 @@
 """Which Python a command is run by: its own, or the one that its script names."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from andon.runs.facts import interpreter_of
 from andon.standalone.scribe import LineAppender
+from tests.support.disks import file_limit
 
 
 @pytest.mark.parametrize(
@@ -36,27 +38,18 @@ def test_a_python_is_its_own() -> None:
 
 
 def test_half_a_line_is_followed_by_a_whole_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    import os
-
     path = tmp_path / "record"
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    write, room = os.write, [100, 4, 0, 100]
-
-    def narrow(where: int, data: bytes) -> int:
-        if where != descriptor:
-            return write(where, data)
-        left = room.pop(0)
-        if not left:
-            raise OSError(28, "No space left on device")
-        return write(where, data[:left])
-
-    monkeypatch.setattr(os, "write", narrow)
+    path.write_bytes(first := b"x" * 9999 + b"\n")  # more than it prints under the limit
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
     appender = LineAppender(descriptor)
-    for line in (b'{"a":1}\n', b'{"b":2}\n', b'{"c":3}\n', b'{"d":4}\n'):
-        appender.append(line)
+    appender.append(b'{"a":1}\n')
+    with file_limit(len(first) + 12):
+        for line in (b'{"b":2}\n', b'{"c":3}\n'):
+            appender.append(line)
+    appender.append(b'{"d":4}\n')
     os.close(descriptor)
-    assert path.read_bytes() == b'{"a":1}\n{"b"\n{"d":4}\n'
+    assert path.read_bytes() == first + b'{"a":1}\n{"b"\n{"d":4}\n'
     assert appender.lost == 2
     assert capfd.readouterr().out == "only a part could be written\n", "told once"

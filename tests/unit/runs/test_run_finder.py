@@ -14,10 +14,9 @@ from andon.host.system import node_name
 from andon.model.job.progress import WorkProgress
 from andon.model.run.record import RunBegin, RunKind, RunLogged, RunState
 from andon.model.run.wire import line_to_text
-from andon.runs.index import FRESH_SECONDS, RunFinder, is_alive
+from andon.runs.index import BATCH, FRESH_SECONDS, RunFinder, is_alive
 from andon.runs.rules.matching import RunQuery
 from andon.stores.sqlite_runs import SqliteRunIndex
-from tests.support.replaced import constants
 from tests.support.rows import rows
 from tests.support.run_records import BEGAN, begin, end, sample, write_record
 
@@ -201,17 +200,14 @@ def test_what_is_added_is_told_apart_from_what_is_refused(
     assert [path for path, _ in done.refused] == [bad, tmp_path / "none.jsonl"]
 
 
-def test_few_new_records_at_a_time(
-    finder: RunFinder, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    constants(monkeypatch, "andon.runs.index", BATCH=2)
-    for n in range(5):
+def test_few_new_records_at_a_time(finder: RunFinder, folder: Path) -> None:
+    for n in range(BATCH + 3):
         path = write_record(folder / f"{n}.jsonl", begin(id=f"run{n}"), end())
         os.utime(path, (n, n))
     assert finder.refresh(budget_seconds=-1) == 3
-    assert set(ids(finder)) == {"run3", "run4"}  # the newest first
+    assert set(ids(finder)) == {f"run{n}" for n in range(3, BATCH + 3)}  # the newest first
     assert finder.refresh(budget_seconds=60) == 0
-    assert len(ids(finder)) == 5
+    assert len(ids(finder)) == BATCH + 3
 
 
 def test_run_is_an_id_its_beginning_a_file_or_last(

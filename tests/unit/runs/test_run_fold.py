@@ -18,10 +18,8 @@ from andon.model.run.record import (
     RunSample,
     RunState,
 )
-from andon.runs.rules import fold as folding
-from andon.runs.rules.fold import RunFold, row_of
+from andon.runs.rules.fold import MOST_KEPT, MOST_VALUES, RunFold, row_of
 from andon.runs.rules.lines import RecordLines
-from tests.support.replaced import constants
 from tests.support.run_records import BEGAN, begin, end, sample, text_of, used
 
 EVERY: tuple[RunLine, ...] = (
@@ -118,13 +116,13 @@ def test_a_second_begin_is_not_this_run() -> None:
     assert known.begin.id == "kqzvmtra"
 
 
-def test_memory_stays_bounded_and_the_latest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    constants(monkeypatch, folding, MOST_KEPT=3, MOST_VALUES=2)
-    known = folded(begin(), *(RunEvent(BEGAN + n, str(n)) for n in range(5)))
-    assert ([e.name for e in known.events], known.left_out) == (["2", "3", "4"], 2)
-    known.add(RunLogged(BEGAN, {"a": 1, "b": 2, "c": 3}))
-    known.add(RunLogged(BEGAN, {"a": 4, "d": 5}))
-    assert known.last_values == {"a": 4, "b": 2}
+def test_memory_stays_bounded_and_the_latest_are_kept() -> None:
+    events = [RunEvent(BEGAN + n, str(n)) for n in range(MOST_KEPT + 2)]
+    known = folded(begin(), *events)
+    assert (list(known.events), known.left_out) == (events[2:], 2)
+    known.add(RunLogged(BEGAN, {f"v{n}": 1 for n in range(MOST_VALUES + 1)}))
+    known.add(RunLogged(BEGAN, {"v0": 4, "d": 5}))
+    assert known.last_values == {f"v{n}": 1 for n in range(MOST_VALUES)} | {"v0": 4}
 
 
 def test_without_tallies_nothing_is_counted() -> None:

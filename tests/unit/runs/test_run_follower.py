@@ -6,10 +6,9 @@ import pytest
 
 from andon.errors import Gone, Invalid
 from andon.model.run.record import RunEnd, RunEvent, RunLine, RunSample
-from andon.runs import follower as following
+from andon.runs.files import ENDS_BYTES
 from andon.runs.follower import RecordFollower
 from andon.runs.rules.recent import RecentLines
-from tests.support.replaced import constants
 from tests.support.run_records import BEGAN, begin, end, sample, text_of, write_record
 
 LINES: list[RunLine] = [
@@ -68,18 +67,15 @@ def test_the_end_comes_like_any_line(path: Path) -> None:
     assert isinstance(recent.end, RunEnd)
 
 
-def test_rare_lines_are_looked_for_further_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    constants(monkeypatch, following, ENDS_BYTES=1000)
-    early: list[RunLine] = [RunEvent(BEGAN, "early"), *(sample(n) for n in range(200))]
+def test_rare_lines_are_looked_for_further_back(tmp_path: Path) -> None:
+    early: list[RunLine] = [RunEvent(BEGAN, "early"), *(sample(n) for n in range(2000))]
     path = write_record(tmp_path / "r.jsonl", begin(), *early)
+    assert path.stat().st_size > 2 * ENDS_BYTES
     with RecordFollower(path, 2) as follower:
         recent = follower.recent()
         assert len(recent.happenings) == 1
         assert follower.new() == []
-    constants(monkeypatch, following, MOST_BACK_BYTES=4000)
-    with RecordFollower(path, 2) as follower:
+    with RecordFollower(path, 2, most_back_bytes=ENDS_BYTES) as follower:
         assert len(follower.recent().happenings) == 0
 
 

@@ -1,6 +1,5 @@
 """A run's record: sampled less often as it grows old, and complete when it ends."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -144,11 +143,11 @@ def test_a_record_has_a_name_a_time_and_four_digits() -> None:
     assert record_path(Path("/x"), "///", 0.0).name.startswith("run_")
 
 
-def test_a_record_gets_a_name_that_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_gets_a_name_that_is_free(tmp_path: Path) -> None:
     drawn = iter([b"\0\1", b"\0\1", b"\0\2"])
-    monkeypatch.setattr(os, "urandom", lambda size: next(drawn))
-    record_path(tmp_path, "x", 0.0).touch()
-    assert record_path(tmp_path, "x", 0.0).name == "x_19700101T000000Z_0002.jsonl"
+    record_path(tmp_path, "x", 0.0, lambda _: next(drawn)).touch()
+    found = record_path(tmp_path, "x", 0.0, lambda _: next(drawn))
+    assert found.name == "x_19700101T000000Z_0002.jsonl"
 
 
 def test_an_id_is_eight_letters() -> None:

@@ -342,10 +342,12 @@ def mode_of(path: Path) -> str:
     "kind", ["nfs", "nfs4", "cifs", "smb3", "lustre", "gpfs", "beegfs", "fuse.sshfs", "9p"]
 )
 def test_every_network_file_system_needs_a_rollback_journal(kind: str, tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(tmp_path)
+    place = tmp_path / "mounted"
+    place.mkdir()
+    (tmp_path / "link").symlink_to(place)
     for found, needed in ((kind, True), ("ext4", False), ("xfs", False), ("tmpfs", False)):
-        mounts = f"/dev/sda1 / ext4 rw 0 0\nx {tmp_path.resolve()} {found} rw 0 0\n"
-        for folder in (tmp_path, tmp_path / "link"):
+        mounts = f"/dev/sda1 / ext4 rw 0 0\nx {place.resolve()} {found} rw 0 0\n"
+        for folder in (place, tmp_path / "link"):
             assert sqlite_file.needs_rollback_journal(folder / "history.db", mounts) is needed
 
 

@@ -1,12 +1,16 @@
 """What fails in one live connection costs the others nothing, and is counted and reported."""
 
 import asyncio
-from typing import Any
+from typing import NoReturn
 
 import pytest
 from msgspec.structs import replace
 
+from andon.access.lockout import Lockout
+from andon.model.device import Snapshot
 from andon.web.answers.payloads import busy_uuids
+from andon.web.answers.texts import SnapshotTexts
+from andon.web.live.events import Live
 from tests.support import snapshots as drawn
 from tests.support.live_parts import (
     POLLING,
@@ -19,71 +23,73 @@ from tests.support.live_parts import (
     play,
     without_routes,
 )
-from tests.support.replaced import answers, fails
+from tests.support.replaced import answers
 from tests.support.web_parts import Parts
 
 __all__ = ["play", "without_routes"]
 pytestmark = pytest.mark.usefixtures("without_routes")
 
 
+def made(kind: type[Live], parts: Parts) -> Live:
+    return kind(parts.station, parts.keys, Lockout(), SnapshotTexts())
+
+
 def test_a_client_that_cannot_be_dropped_costs_the_others_nothing(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def script(parts: Parts) -> None:
-        live = live_of(parts)
-        ended, end = list[str | None](), live._transport.end
-        async with browser(parts.app) as polling:
+        class Stubborn(Live):
+            async def _drop(self, connection: str) -> None:
+                ended.append(connection)
+                if len(ended) == 1:
+                    raise AttributeError("'str' object has no attribute 'cut'")
+                await super()._drop(connection)
+
+        live, ended = made(Stubborn, parts), list[str]()
+        async with browser(live.over(parts.app)) as polling:
             names = [(await handshake(polling)).partition("sid=")[2] for _ in range(3)]
-
-        async def ending(visitor: Any) -> None:
-            ended.append(visitor.connection)
-            if visitor.connection == names[0]:
-                raise AttributeError("'str' object has no attribute 'cut'")
-            await end(visitor)
-
         answers(monkeypatch, live._server, "slow", names)
-        monkeypatch.setattr(live._transport, "end", ending)
         await live._drop_the_slow()
         assert ended == names
-        assert health(parts)["errors"] == 1
-        assert health(parts)["state"] == "degraded"
+        assert live.health()["errors"] == 1
+        assert live.health()["state"] == "degraded"
         assert len(live._visitors) == 1
 
     play(script)
 
 
-def test_one_kind_of_update_that_fails_leaves_the_others_and_is_told(
-    play: Play, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_kind_of_update_that_fails_leaves_the_others_and_is_told(play: Play) -> None:
     async def script(parts: Parts) -> None:
-        live, published = live_of(parts), asyncio.Event()
+        published = asyncio.Event()
 
-        async def failing() -> None:
-            raise RuntimeError("of this test")
+        class Failing(Live):
+            async def _publish_alerts(self) -> None:
+                raise RuntimeError("of this test")
 
-        async def publish(_snapshot: object) -> None:
-            published.set()
+            _drop_the_slow = _publish_alerts
 
-        monkeypatch.setattr(live, "_publish_alerts", failing)
-        monkeypatch.setattr(live, "_drop_the_slow", failing)
-        monkeypatch.setattr(live, "_publish", publish)
+            async def _publish(self, snapshot: Snapshot) -> None:
+                published.set()
+
+        live = made(Failing, parts)
         assert live._visitors.admit("127.0.0.1") is not None
         async with live.run():
             parts.sampler.give(drawn.farm())
             await published.wait()
-        assert health(parts)["state"] == "degraded"
-        assert "slow" in health(parts)["reason"]
+        assert live.health()["state"] == "degraded"
+        assert "slow" in live.health()["reason"]
 
     play(script)
 
 
-def test_the_event_loop_is_not_woken_while_nobody_is_connected(
-    play: Play, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_event_loop_is_not_woken_while_nobody_is_connected(play: Play) -> None:
     async def script(parts: Parts) -> None:
-        live, taken = live_of(parts), list[object]()
+        class Noting(Live):
+            def _arrived(self, snapshot: Snapshot) -> None:
+                taken.append(snapshot)
+
+        live, taken = made(Noting, parts), list[Snapshot]()
         async with live.run():
-            monkeypatch.setattr(live, "_arrived", taken.append)
             parts.station._take(drawn.farm())
             await asyncio.sleep(0)
             assert taken == []
@@ -98,19 +104,19 @@ def test_the_event_loop_is_not_woken_while_nobody_is_connected(
     play(script)
 
 
-def test_an_error_in_a_packets_handler_is_counted_and_the_client_stays(
-    play: Play, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def script(parts: Parts) -> None:
-        live = live_of(parts)
+def test_an_error_in_a_packets_handler_is_counted_and_the_client_stays(play: Play) -> None:
+    class Failing(Live):
+        def _summary(self, snapshot: Snapshot) -> NoReturn:
+            raise RuntimeError("of this test")
 
-        fails(monkeypatch, live, "_summary", RuntimeError("of this test"))
-        client = WebSocket(parts.app)
+    async def script(parts: Parts) -> None:
+        live = made(Failing, parts)
+        client = WebSocket(live.over(parts.app))
         await client.joined()
         client.send('42["request_gpu_update"]')
         client.send('427["subscribe","snapshot"]')
         await client.heard("437")
-        assert health(parts)["errors"] == 2  # the welcome failed as well
+        assert live.health()["errors"] == 2  # the welcome failed as well
         client.hang_up()
         await client.closed()
 

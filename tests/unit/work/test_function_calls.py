@@ -1,6 +1,5 @@
 """A function that a job carries is called there, and its answer is read here."""
 
-import sys
 import threading
 import time
 from operator import floordiv
@@ -15,7 +14,7 @@ from andon.work.functions import call
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.syspath_prepend(str(tmp_path))  # a call adds to it
     return call.new_call_folder()
 
 

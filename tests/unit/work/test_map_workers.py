@@ -17,7 +17,6 @@ from andon.model.run.wire import line_to_text
 from andon.runs.record import RunRecorder
 from andon.runs.rules.fold import RunFold, row_of
 from andon.standalone import scribe
-from andon.work.map import worker_calls
 from andon.work.map.calls import KEPT_BYTES, CallEnd, ItemLimits
 from andon.work.map.earlier import earlier_outcomes
 from andon.work.map.places import CpuPlaces
@@ -27,7 +26,6 @@ from andon.work.map.worker_calls import LastBytes, WorkerCaller
 from andon.work.process_group import ProcessGroup
 from andon.work.rules.map.items import DIGEST, items_of
 from andon.work.rules.map.plan import MapPlan, MapUnit
-from tests.support.replaced import constants
 from tests.support.run_records import BEGAN, begin
 from tests.support.waiting import wait_for
 
@@ -68,14 +66,14 @@ def test_a_worker_that_writes_much_before_it_reads_a_long_item(tmp_path: Path) -
 
 
 @pytest.mark.process
-def test_a_worker_that_never_stops_printing_is_late_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_that_never_stops_printing_is_late_all_the_same(tmp_path: Path) -> None:
     """First with an item, then after its input was closed."""
-    constants(monkeypatch, worker_calls, LEAVE_SECONDS=0.1)
     flood = "while True: print('x', flush=True)"
     caller = WorkerCaller(
-        [sys.executable, "-S", "-c", flood], os.environ, tuple, ItemLimits(GRACE, 0.1)
+        [sys.executable, "-S", "-c", flood],
+        os.environ,
+        tuple,
+        ItemLimits(GRACE, 0.1, leave_seconds=0.1),
     )
     (unit,) = units("a")
     end = caller.call(unit)
@@ -85,14 +83,14 @@ def test_a_worker_that_never_stops_printing_is_late_all_the_same(
 
 
 @pytest.mark.process
-def test_each_item_has_the_end_of_its_own_errors(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    constants(monkeypatch, worker_calls, KEPT_BYTES=1000)
-    caller = worker(tmp_path, work='fail(asked["item"] * 2500)')
+def test_each_item_has_the_end_of_its_own_errors(tmp_path: Path) -> None:
+    caller = worker(tmp_path, work=f'fail(asked["item"] * {KEPT_BYTES + 1500})')
     ends = [caller.call(unit) for unit in units("a", "b")]
     caller.close()
-    assert [end.errors.content for end in ends if end.errors] == [b"a" * 1000, b"b" * 1000]
+    assert [end.errors.content for end in ends if end.errors] == [
+        b"a" * KEPT_BYTES,
+        b"b" * KEPT_BYTES,
+    ]
 
 
 def test_of_a_long_output_the_end_is_kept() -> None:

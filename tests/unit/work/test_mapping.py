@@ -3,8 +3,8 @@
 import io
 import json
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,7 +36,6 @@ from andon.work.rules.map.scaling import ScalingStep, efficiency, held_back_by, 
 from andon.work.rules.map.template import stem, template_of
 from andon.work.rules.map.worker_lines import answer_of, request_line
 from tests.support.invariants import check_map
-from tests.support.replaced import answers, constants
 
 AT_ONCE = BackOff(first_seconds=0.0, most_seconds=0.0, at_once=0)
 
@@ -237,22 +236,17 @@ class ScreenText(io.TextIOWrapper):
 
 
 @pytest.mark.parametrize("ending", ["\n", ""])
-def test_the_progress_of_a_map_stands_below_every_output(
-    ending: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_progress_of_a_map_stands_below_every_output(ending: str) -> None:
     terminal = ScreenText()
-    monkeypatch.setattr("sys.stdout", terminal)
-    monkeypatch.setattr("sys.stderr", terminal)
-    constants(monkeypatch, "andon.cli.show.map", DRAW_SECONDS=0.0)
-    screen = MapScreen(Choices(color="never"), keep_order=False)
-    screen.tick(MapProgress(total=3, done=0, failed=0, running=1, seconds=1.0))
-    constants(monkeypatch, "andon.cli.show.map", DRAW_SECONDS=3600.0)
-    for index, state in enumerate((ItemState.OK, ItemState.FAILED)):
-        output = CallOutput(f"out {index}{ending}".encode())
-        ended = CallEnd(state is ItemState.OK, 0.1, "exit code 1", output)
-        screen.ended(MapUnit((MapItem(index, f"i{index}"),)), ended, state)
-        assert terminal.lines()[-1].startswith("0/3")
-    screen.close()
+    with redirect_stdout(terminal), redirect_stderr(terminal):
+        screen = MapScreen(Choices(color="never"), keep_order=False, draw_seconds=0.0)
+        screen.tick(MapProgress(total=3, done=0, failed=0, running=1, seconds=1.0))
+        for index, state in enumerate((ItemState.OK, ItemState.FAILED)):
+            output = CallOutput(f"out {index}{ending}".encode())
+            ended = CallEnd(state is ItemState.OK, 0.1, "exit code 1", output)
+            screen.ended(MapUnit((MapItem(index, f"i{index}"),)), ended, state)
+            assert terminal.lines()[-1].startswith("0/3")
+        screen.close()
     assert terminal.lines() == ["out 0", "out 1", "andon: item i1: exit code 1", ""]
 
 
@@ -271,19 +265,24 @@ def test_the_rate_of_a_finished_map_is_that_of_what_it_says_is_done(
     assert summary_words(result) == said
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_measurement_that_a_signal_ends_has_the_signals_code(
-    number: int, code: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    @contextmanager
-    def signals(*_: object) -> Iterator[list[int]]:
-        yield [number]
+class Interrupted(map_session._Maker, frozen=True):
+    """A measurement during which this process gets a signal."""
 
-    session = SimpleNamespace(run=lambda tick: None)
-    monkeypatch.setattr(map_session, "handled_signals", signals)
-    answers(monkeypatch, map_session._Maker, "_session", session)
-    answers(monkeypatch, map_session._Maker, "_places", None)
+    number: int = signal.SIGINT
+
+    def _places(self, *_: object) -> Any:
+        return None
+
+    def _session(self, *_: object) -> Any:
+        pool = SimpleNamespace(release=lambda: False, stop=print, end=print)
+        plan = SimpleNamespace(running=())
+        run = partial(signal.raise_signal, self.number)
+        return SimpleNamespace(run=lambda tick: run(), pool=pool, plan=plan)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_measurement_that_a_signal_ends_has_the_signals_code(number: int, code: int) -> None:
     asked: Any = SimpleNamespace(scaling=(1, 2))
     nothing: Any = None
-    maker = map_session._Maker(Choices(), asked, {}, nothing, nothing, {})
+    maker = Interrupted(Choices(), asked, {}, nothing, nothing, {}, number=number)
     assert maker.measure([]) == code

@@ -11,11 +11,10 @@ from andon.model.request import Ring, RunAccount
 from andon.runs.rules.sampled import run_devices
 from andon.sampling.bus import Subscription
 from andon.units import GIB
-from andon.work.probe import shelf, trial_readings
+from andon.work.probe import shelf
 from andon.work.probe.prober import Prober
 from andon.work.probe.trial_readings import NEVER_READ, MemoryReturn, TrialMeter
 from andon.work.rules.probe import ProbePlan, TrialEnd
-from tests.support.replaced import constants
 
 CARD = Device("GPU-1", 0, "nvidia", "NVIDIA H200", memory_total_bytes=140 * GIB)
 
@@ -61,9 +60,8 @@ DEVICES = run_devices(PlannedSource().once(), [CARD.uuid])
     ],
 )
 def test_the_next_trial_waits_for_the_memory_of_the_last(
-    used: tuple[int | None, ...], words: str | None, monkeypatch: pytest.MonkeyPatch
+    used: tuple[int | None, ...], words: str | None
 ) -> None:
-    constants(monkeypatch, trial_readings, LOOK_SECONDS=0.01)
     back = MemoryReturn(PlannedSource(*used), DEVICES, simulated=False, wait_seconds=0.02)
     said = back.wait()
     assert said == words if words is None or said is None else said.startswith(words)

@@ -119,9 +119,12 @@ REPEAT_SECONDS = 30.0  # where there is no terminal
 class MapScreen:
     """Prints the output of each item as a whole; with `keep_order` in the order of the items."""
 
-    def __init__(self, choices: Choices, keep_order: bool) -> None:
+    def __init__(
+        self, choices: Choices, keep_order: bool, draw_seconds: float = DRAW_SECONDS
+    ) -> None:
         self._choices, self._keep_order = choices, keep_order
         self._live = sys.stderr.isatty() and not choices.quiet
+        self._pause_seconds = draw_seconds if self._live else REPEAT_SECONDS
         self._color = in_color(choices.color or "auto", sys.stderr)
         self._lock = threading.Lock()
         self._shown = False
@@ -139,7 +142,7 @@ class MapScreen:
     def tick(self, progress: MapProgress) -> None:
         now = time.monotonic()
         with self._lock:
-            if now - self._drawn < (DRAW_SECONDS if self._live else REPEAT_SECONDS):
+            if now - self._drawn < self._pause_seconds:
                 return
             self._drawn = now
             if self._live:

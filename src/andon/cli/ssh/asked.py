@@ -29,7 +29,7 @@ def answer() -> int:
     except (Invalid, KeyError, TypeError) as wrong:
         sys.stderr.write(f"andon: what was asked cannot be answered: {wrong}\n")
         return Invalid.exit_code
-    sys.stdout.write(wire.dumps({"andon": __version__}) + "\n")
+    sys.stdout.write(wire.struct_text({"andon": __version__}) + "\n")
     sys.stdout.flush()
     if "follow" in asked:
         return run_command(commands[0])
@@ -37,7 +37,7 @@ def answer() -> int:
         out, said = io.StringIO(), io.StringIO()
         with redirect_stdout(out), redirect_stderr(said):
             code = run_command(words)
-        told = wire.dumps(said.getvalue()[-MOST_BYTES:])
+        told = wire.struct_text(said.getvalue()[-MOST_BYTES:])
         sys.stdout.write(f'{{"code":{code},"said":{told},"out":{_joined(out.getvalue())}}}\n')
         sys.stdout.flush()
     return 0

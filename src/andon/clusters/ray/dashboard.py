@@ -80,14 +80,17 @@ class RayDashboard:
                 connection.request(
                     method, place.path.rstrip("/") + path, given, {**self._headers(), **typed}
                 )
-                answer = connection.getresponse()
-                content = answer.read(MOST_BYTES + 1)
+                with connection.getresponse() as answer:
+                    content = answer.read(MOST_BYTES + 1)
         except FAILURES as exc:
             raise self._silent(exc) from exc
         if len(content) > MOST_BYTES:
             raise Unavailable(f"Ray's answer is larger than {MOST_BYTES >> 20} MiB")
         if answer.status >= 300:
-            raise self._refused(answer.status, content)
+            error = self._refused(answer.status, content)
+            if answer.status == 400 and body is not None:
+                raise Invalid(error.reason.replace("answers 400", "refuses it", 1))
+            raise error
         try:
             return wire.loads(b'{"value":' + content + b"}", MOST_VALUES)["value"]
         except (Invalid, KeyError) as exc:
@@ -118,7 +121,7 @@ class RayDashboard:
     def _silent(self, exc: BaseException) -> Unavailable:
         if isinstance(exc, TimeoutError):
             return Unavailable(f"Ray did not answer within {human_seconds(self._seconds)}")
-        hint = "is it its dashboard's address?"
+        hint = "is it its dashboard's address, with https where that is encrypted?"
         if isinstance(exc, OSError):
             return Unavailable(f"Ray cannot be reached: {plain_words(exc)}", hint=hint)
         return self._stranger()
@@ -131,11 +134,9 @@ class RayDashboard:
         words = plain(lines[-1], LONGEST_WORDS) if lines else f"status {status}"
         if status in (401, 403):
             return Denied(
-                f"Ray refuses this token: {words}",
+                f"Ray {'refuses this' if _token() else 'wants a'} token: {words}",
                 hint="RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH or ~/.ray/auth_token has it",
             )
-        if status == 400:
-            return Invalid(f"Ray refuses it: {words}")
         if status == 404 and "does not exist" in words:
             return Gone(words)
         if status in (301, 302, 307, 308, 404, 405):

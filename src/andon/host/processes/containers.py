@@ -5,7 +5,6 @@ sockets that this user may open are asked, and a container without an answer is 
 """
 
 import functools
-import json
 import os
 import stat
 import threading
@@ -53,7 +52,9 @@ class ContainerNames:
         root: Path = Path("/"),
         sockets: Sockets | None = None,
         clock: Callable[[], float] = time.monotonic,
+        engine_seconds: float = TIMEOUT_SECONDS,
     ) -> None:
+        self._engine_seconds = engine_seconds
         self._sockets = usual_sockets(root) if sockets is None else sockets
         self._logs = root / "var/log/containers"
         self._clock = clock
@@ -125,7 +126,7 @@ class ContainerNames:
 
     def _answer(self, container: Container) -> RuntimeNames | None:
         for path in filter(may_ask, self._where(container)):
-            names = ask_engine(path, container.id)
+            names = ask_engine(path, container.id, self._engine_seconds)
             if names is not None:
                 return names
         return names_from_logs(self._logs, container.id)
@@ -163,15 +164,17 @@ def may_ask(path: str) -> bool:
     return is_socket and os.access(path, os.R_OK | os.W_OK)
 
 
-def ask_engine(path: str, container_id: str) -> RuntimeNames | None:
+def ask_engine(
+    path: str, container_id: str, timeout_seconds: float = TIMEOUT_SECONDS
+) -> RuntimeNames | None:
     """Requests `GET /containers/<id>/json` of Docker or Podman; None on any failure."""
     import http.client
     import socket
 
-    connection = http.client.HTTPConnection("localhost", timeout=TIMEOUT_SECONDS)
+    connection = http.client.HTTPConnection("localhost", timeout=timeout_seconds)
     try:
         connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.sock.settimeout(TIMEOUT_SECONDS)
+        connection.sock.settimeout(timeout_seconds)
         connection.sock.connect(path)
         connection.request("GET", f"/containers/{container_id}/json")
         response = connection.getresponse()
@@ -184,6 +187,8 @@ def ask_engine(path: str, container_id: str) -> RuntimeNames | None:
 
 def parse_engine(content: bytes) -> RuntimeNames | None:
     """Parses the name, and the labels that Kubernetes sets if it runs on Docker."""
+    import json
+
     try:
         value = json.loads(content)
     except ValueError:

@@ -313,14 +313,16 @@ def sees_host_pids(root: Path = Path("/")) -> bool:
     return _source(root).sees_host_pids()
 
 
-def exited(processes: Iterable[Process]) -> frozenset[tuple[int, float | None]]:
+def exited(
+    processes: Iterable[Process], root: Path = Path("/")
+) -> frozenset[tuple[int, float | None]]:
     """Returns those, by pid and start, that have certainly exited. One whose start is unknown may
     still run, and so may all if the pids are another system's."""
     if not sees_host_pids():
         return frozenset()
     wanted = {process.pid: process for process in processes if process.started is not None}
     alive = [Process(pid) for pid in wanted if _is_taken(pid)]
-    starts = {one.pid: one.started for one in ProcessTable().attribute(alive)}
+    starts = {one.pid: one.started for one in ProcessTable(root).attribute(alive)}
     return frozenset(
         (pid, process.started)
         for pid, process in wanted.items()

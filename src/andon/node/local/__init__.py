@@ -45,6 +45,12 @@ class Here(Struct, frozen=True):
         return Path(self.settings.root)
 
     @property
+    def usual_thresholds(self) -> bool:
+        given = self.settings
+        own = given.alerts_figures or given.alerts_overrides or given.alerts_disabled_rules
+        return not own
+
+    @property
     def rulebook(self) -> "Rulebook":
         return self.parts.rulebook(self.settings)
 

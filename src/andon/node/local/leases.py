@@ -51,6 +51,16 @@ class LocalLeases:
         return seen.snapshot, _own(found), ()
 
     def verdicts(self, snapshot: Snapshot) -> tuple[DeviceVerdict, ...]:
+        found = self.beyond_readings(snapshot)
+        if found is not None:
+            return found
+        from andon.leases.rules.verdict import by_readings
+
+        return by_readings(snapshot.devices)
+
+    def beyond_readings(self, snapshot: Snapshot) -> tuple[DeviceVerdict, ...] | None:
+        """Returns the verdicts; None where they follow from the readings alone: nothing is leased,
+        queued or cordoned here."""
         from andon.leases.book.places import has_changed, is_empty
         from andon.node.usual_server import may_be_running
 
@@ -58,7 +68,7 @@ class LocalLeases:
         if told is not None and told.verdicts and not has_changed(os.environ, told.listed_at):
             return told.verdicts
         if (snapshot.simulated or not may_be_running()) and is_empty(os.environ):
-            return _by_readings(snapshot)
+            return _masked(snapshot)
         from andon.leases.availability import BookContents
         from andon.leases.book.lease_book import Book
 
@@ -182,15 +192,17 @@ def _orphaned(book: "Book", name: str) -> "AndonError | None":
     return None
 
 
-def _by_readings(snapshot: Snapshot) -> tuple[DeviceVerdict, ...]:
-    """Returns verdicts from the readings alone: nothing is leased, queued or cordoned here."""
-    from andon.leases.rules.capacity import Surroundings, capacities
-    from andon.leases.rules.verdict import all_masked, verdicts
+def _masked(snapshot: Snapshot) -> tuple[DeviceVerdict, ...] | None:
+    """Returns verdicts if it is not certain which devices this process may use."""
     from andon.sampling.rules.masks import doubt_about
 
+    if (doubt := doubt_about(snapshot.devices, os.environ)) is None:
+        return None
+    from andon.leases.rules.capacity import Surroundings, capacities
+    from andon.leases.rules.verdict import all_masked, verdicts
+
     found = capacities(snapshot.devices, Surroundings())
-    doubt = doubt_about(snapshot.devices, os.environ)
-    return verdicts(found, {} if doubt is None else all_masked(found, doubt))
+    return verdicts(found, all_masked(found, doubt))
 
 
 def _broken(told: Iterable[DeviceVerdict]) -> Callable[[], Mapping[str, str]]:

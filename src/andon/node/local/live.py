@@ -86,14 +86,19 @@ class LocalLive:
         return self._here.parts.with_driver_versions(snapshot, self._here.settings)
 
     def lamps(self, snapshot: Snapshot) -> "tuple[DeviceLamp, ...]":
-        if self.told is not None and self.told.lamps is not None:
-            return self.told.lamps
         from andon.alerts.rules.glance import lamps_now
 
         return self._lamps_by_server(snapshot) or lamps_now(snapshot, self._here.rulebook)
 
+    def lamps_beyond_readings(self, snapshot: Snapshot) -> "tuple[DeviceLamp, ...] | None":
+        """Returns the lamps; None where they follow from the readings by the usual thresholds."""
+        found = self._lamps_by_server(snapshot)
+        return found if found or self._here.usual_thresholds else self.lamps(snapshot)
+
     def _lamps_by_server(self, snapshot: Snapshot) -> "tuple[DeviceLamp, ...] | None":
         """A server that stops answering, or watches other devices, is not asked again."""
+        if self.told is not None and self.told.lamps is not None:
+            return self.told.lamps
         if not self._asked_for_alerts:
             self._asked_for_alerts = True
             if not self._here.own_thresholds and (server := self._here.watching_server()):

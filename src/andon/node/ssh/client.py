@@ -18,7 +18,7 @@ else:
 
 MOST_VALUES = 1_000_000  # in one answer
 TIMEOUT_SECONDS = 10.0
-STATUS = ("status", "--json", "--verdicts")
+STATUS = ("status", "--json", "--judged")
 LEASES = ("leases", "--json")
 _COMMANDS: dict[str, Sequence[str]] = {
     "/api/snapshot": STATUS,

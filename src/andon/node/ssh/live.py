@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from andon.alerts.rules.glance import lamps_now
 from andon.errors import AndonError, Unavailable
+from andon.explain.conditions.rulebook import Rulebook
 from andon.model.codec import Wrong, read
 from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp
@@ -18,7 +19,6 @@ from andon.node.ssh.client import STATUS, Said, SshHost
 from andon.sampling.rules.readings import checked_snapshot
 
 if TYPE_CHECKING:
-    from andon.explain.conditions.rulebook import Rulebook
     from andon.node.server import Notify
 
 T = TypeVar("T")
@@ -35,7 +35,8 @@ class SshLive(RemoteLive):
     ) -> None:
         super().__init__(host, rulebook, notify)
         self.host = host
-        self._known: Json = {}  # of the last status: what it says besides the snapshot
+        self._judged: Json | None = None  # of the last status: what it says besides the snapshot
+        self._last: Snapshot | None = None
         self._verdicts: tuple[DeviceVerdict, ...] | None = None
         self._stream: SshStream | None = None
 
@@ -50,18 +51,26 @@ class SshLive(RemoteLive):
             from andon.node.ssh.smi import snapshot_from_smi
 
             found, self._verdicts = snapshot_from_smi(status, self.host.name, time.time())
-            self._known = {}
-            return checked_snapshot(found)
-        self._known, self._verdicts = status if isinstance(status, dict) else {}, None
-        return self._snapshot(self._known)
+            self._judged, self._last = None, checked_snapshot(found)
+            return self._last
+        said = status if isinstance(status, dict) else {}
+        judged = said.get("judged")
+        self._judged, self._verdicts = judged if isinstance(judged, dict) else None, None
+        self._last = self._snapshot(said)
+        return self._last
 
     def verdicts(self) -> tuple[DeviceVerdict, ...]:
         """Those of the last status."""
-        if (unknown := self._known.get("verdicts_unknown")) is not None:
-            raise Unavailable(f"andon there: {str(unknown)[:200]}")
         if self._verdicts is None:
-            given = self._known.get("verdicts", [])
-            self._verdicts = self._part(tuple[DeviceVerdict, ...], given)
+            judged = {"verdicts": []} if self._judged is None else self._judged
+            if (unknown := judged.get("unknown")) is not None:
+                raise Unavailable(f"andon there: {str(unknown)[:200]}")
+            if (given := judged.get("verdicts")) is None:  # nothing is leased there
+                from andon.leases.rules.verdict import by_readings
+
+                self._verdicts = by_readings(self._last.devices if self._last else ())
+            else:
+                self._verdicts = self._part(tuple[DeviceVerdict, ...], given)
         return self._verdicts
 
     def free(self) -> int | None:
@@ -73,9 +82,11 @@ class SshLive(RemoteLive):
         return sum(one.kind is VerdictKind.FREE for one in found) if found else None
 
     def lamps(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...]:
-        if self._known.get("at") == snapshot.at and "lamps" in self._known:
-            return self._part(tuple[DeviceLamp, ...], self._known["lamps"])
-        return lamps_now(snapshot, self._rulebook())
+        if self._judged is None or self._last is not snapshot:
+            return lamps_now(snapshot, self._rulebook())
+        if (given := self._judged.get("lamps")) is None:  # by the usual thresholds
+            return lamps_now(snapshot, Rulebook())
+        return self._part(tuple[DeviceLamp, ...], given)
 
     def _part(self, kind: type[T], value: object) -> T:
         try:

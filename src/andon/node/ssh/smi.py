@@ -2,8 +2,7 @@
 
 from andon.drivers.nvidia_smi import cards, document
 from andon.errors import Unavailable
-from andon.leases.rules.capacity import Surroundings, capacities
-from andon.leases.rules.verdict import verdicts
+from andon.leases.rules.verdict import by_readings
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.verdict import DeviceVerdict
 
@@ -26,5 +25,4 @@ def snapshot_from_smi(
         for one in cards.readings(boards, memory, at)
         if one.uuid in devices
     )  # fmt: skip
-    snapshot = Snapshot(host, at, versions=found.versions, devices=statuses)
-    return snapshot, tuple(verdicts(capacities(statuses, Surroundings()), {}))
+    return Snapshot(host, at, versions=found.versions, devices=statuses), by_readings(statuses)

@@ -167,7 +167,8 @@ class Feed:
     def _without(self, error: AndonError) -> None:
         """Samples this node because its server does not answer; another machine's is retried."""
         if node_of(self._choices).url is None:
-            words = f"{error.reason}; reading the devices directly from now on"
+            # The line is cut where the terminal ends: what is done comes before the reason.
+            words = f"reading the devices directly from now on: {error.reason}"
             self.source.close()
             self.shared.alerts = None
             self.source = OwnSampler(settings_of(self._choices), self._interval)

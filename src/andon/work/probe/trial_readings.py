@@ -119,10 +119,10 @@ class MemoryReturn:
             return None
         until = time.monotonic() + self._wait_seconds
         while True:
-            left = self._left()
-            if left is None or time.monotonic() >= until:
+            left, rest_seconds = self._left(), until - time.monotonic()
+            if left is None or rest_seconds <= 0:
                 return left
-            time.sleep(LOOK_SECONDS)
+            time.sleep(min(LOOK_SECONDS, rest_seconds))
 
     def _left(self) -> str | None:
         now = self._used()

@@ -30,8 +30,7 @@ from andon.cli.options import (
 from andon.cli.show.alert_rules import render_rule, render_rules
 from andon.cli.show.alerts import render_alert, render_alerts
 from andon.cli.show.text import say
-from andon.cli.sources import node_of
-from andon.cli.status_table import NO_DEVICE
+from andon.cli.sources import NO_DEVICE, node_of
 from andon.cli.terminal import Terminal, notice
 from andon.errors import AndonError, Gone
 from andon.model.alert import Alert, Level, Phase

@@ -13,8 +13,7 @@ from andon.cli.options import chosen, duration, elsewhere, fresh_option, shared,
 from andon.cli.screen import in_color
 from andon.cli.show.text import say
 from andon.cli.show.why import answer, answer_to_json, render_why
-from andon.cli.sources import node_of, rulebook_of
-from andon.cli.status_table import exit_code
+from andon.cli.sources import exit_code, node_of, rulebook_of
 from andon.cli.terminal import Choices, Terminal, write
 from andon.model.device import Snapshot
 from andon.model.naming import device_named

@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from codecs import getincrementaldecoder
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -138,7 +139,7 @@ class _Output:
             return False
         return self._place > 0
 
-    def follow(self, choices: Choices) -> None:
+    def follow(self, choices: Choices, pause: Callable[[float], object] = time.sleep) -> None:
         """Prints the output until the job has ended; while it waits, prints why."""
         from andon.cli.show.waiting import LineInPlace
         from andon.jobs.queue import start_dispatcher
@@ -157,7 +158,7 @@ class _Output:
                     self.show_new()
                     return
                 start_dispatcher(self._queue.folder)
-                time.sleep(POLL_SECONDS)
+                pause(POLL_SECONDS)
         finally:
             line.clear()
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from andon.model.job.spec import Checkpoint, JobSpec
 
 MOST_RETRIES = 1000
-USUAL_SIGNS = ("/dev/nvidiactl", "/dev/dxg")
+USUAL_SIGNS = ("dev/nvidiactl", "dev/dxg")
 """Of a GPU; most machines have one of them."""
 JOB_FILES = (".toml", ".json", ".yaml", ".yml")
 
@@ -358,7 +358,9 @@ def _say(choices: Choices, number: str, made: "list[JobSpec] | None") -> None:
 
         terminal.say(say(f"{mark}job {number}{many}: {made[0].name}; andon logs {number} -f"))
         notice(log_out_line(), choices)
-    if made is not None and made[0].simulate is None and (why := _no_gpu(choices)) is not None:
+    if made is None or made[0].simulate is not None:
+        return
+    if (why := _no_gpu(lambda: sampled(choices))) is not None:
         notice(f"it waits: {why}; to use simulated GPUs: andon submit --simulate 4 …", choices)
 
 
@@ -391,20 +393,20 @@ def _is_there(name: str) -> bool:
     return any(os.access(path, os.X_OK) and not os.path.isdir(path) for path in paths)  # noqa: PTH112
 
 
-def _no_gpu(choices: Choices) -> str | None:
+def _no_gpu(sample: "Callable[[], Snapshot]", root: str = "/") -> str | None:
     """Returns why no job can start here; None if there is a GPU. The driver is asked only if no
     file shows a GPU: in WSL and in containers it may know some all the same."""
-    if any(map(os.path.exists, USUAL_SIGNS)):  # before the table of all vendors is imported
+    if any(os.path.exists(root + sign) for sign in USUAL_SIGNS):  # noqa: PTH110 - before the table of all vendors is imported
         return None
     from pathlib import Path
 
     from andon.drivers.shared.presence import signs
 
-    if signs(Path("/")):
+    if signs(Path(root)):
         return None
     from andon.leases.rules.eligibility import no_gpu
 
-    found = sampled(choices)
+    found = sample()
     return None if found.devices else no_gpu(found.faults).reason
 
 

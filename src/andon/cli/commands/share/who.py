@@ -24,8 +24,7 @@ from andon.cli.show.render import no_device, paragraph
 from andon.cli.show.table import TableColumn, TableRow, choose, draw
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.cli.show.waiting import queue_line
-from andon.cli.sources import node_of, settings_of
-from andon.cli.status_table import exit_code
+from andon.cli.sources import exit_code, node_of, settings_of
 from andon.cli.terminal import Terminal
 from andon.explain.conditions.node.drivers import has_none
 from andon.explain.evidence.blame import last_used

@@ -5,8 +5,8 @@ import click
 from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
 from andon.cli.show.facts import devices_to_json, render_devices
-from andon.cli.sources import node_of
-from andon.cli.status_table import exit_code, mask_of
+from andon.cli.sources import exit_code, node_of
+from andon.cli.status_table import mask_of
 from andon.cli.terminal import Terminal
 from andon.model.naming import narrowed
 

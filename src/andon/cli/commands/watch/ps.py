@@ -27,8 +27,7 @@ from andon.cli.show.process_table import (
     render_uses,
 )
 from andon.cli.show.render import paragraph, render_status
-from andon.cli.sources import node_of, settings_of
-from andon.cli.status_table import exit_code
+from andon.cli.sources import exit_code, node_of, settings_of
 from andon.cli.terminal import Terminal
 from andon.explain.evidence.blame import last_used
 from andon.model.device import COMMANDS_MISSING, NAMES_MISSING, Process, Snapshot

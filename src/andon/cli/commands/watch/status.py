@@ -9,7 +9,6 @@ from andon.cli.status_table import print_status
 @click.command()
 @with_devices()
 @click.option("--json", "as_json", is_flag=True, help="Print andon.snapshot/1: UTC, bytes.")
-@click.option("--verdicts", is_flag=True, help="With --json: also whether each device is free.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, one row per device.")
 @click.option("--only-visible", is_flag=True, help="Leave out devices hidden by a mask.")
 @click.option("--verbose", "-v", is_flag=True, help="Say why each missing value is missing.")
@@ -19,7 +18,6 @@ from andon.cli.status_table import print_status
 def status(
     devices: list[str],
     as_json: bool,
-    verdicts: bool,
     as_csv: bool,
     only_visible: bool,
     verbose: bool,
@@ -33,6 +31,4 @@ def status(
     """
     if as_json and as_csv:
         raise click.UsageError("--json and --csv cannot be combined")
-    if verdicts and not as_json:
-        raise click.UsageError("--verdicts needs --json")
-    return print_status(chosen(), devices, as_json, as_csv, only_visible, verbose, verdicts)
+    return print_status(chosen(), devices, as_json, as_csv, only_visible, verbose)

@@ -14,8 +14,7 @@ from andon.cli.screen import size
 from andon.cli.show import csv_rows
 from andon.cli.show.entries import only_visible as keep_visible
 from andon.cli.show.watch import LiveTable, Stream
-from andon.cli.sources import node_of, rulebook_of, settings_of
-from andon.cli.status_table import NO_DEVICE, exit_code
+from andon.cli.sources import NO_DEVICE, exit_code, node_of, rulebook_of, settings_of
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid
 from andon.model import wire

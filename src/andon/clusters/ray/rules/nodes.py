@@ -100,8 +100,9 @@ def impossible(nodes: Sequence[ClusterNode], gpus: int, model: str | None) -> st
 def idle_node(
     nodes: Sequence[ClusterNode], submission: Submission, uncounted: int
 ) -> ClusterNode | None:
-    """Returns the node with the most free GPUs if its GPUs are known to be idle; None leaves the
-    choice to Ray. `uncounted`: GPUs of jobs that may be on any node and that Ray may not count."""
+    """Returns the node with the fewest free GPUs that are enough and known to be idle, so that
+    larger ones stay whole; None leaves the choice to Ray. `uncounted`: GPUs of jobs that may be on
+    any node and that Ray may not count yet."""
     request = submission.job.request
     wanted = request.least * max(1, len(submission.indices)) + uncounted
     fit = [
@@ -110,7 +111,7 @@ def idle_node(
         and node.utilization_percent < BUSY_PERCENT
         and (not request.models or node.model == request.models[0])
     ]  # fmt: skip
-    return max(fit, key=lambda node: node.free, default=None)
+    return min(fit, key=lambda node: node.free, default=None)
 
 
 def just_sent(notes: Iterable[SubmissionNote], cluster: str, label: str) -> int:
