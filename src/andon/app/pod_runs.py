@@ -30,8 +30,14 @@ class PodRuns:
     """The pods of andon's jobs on this node. It is told each answer of the kubelet. A pod has ended
     when two answers in a row do not list it: a kubelet that restarts knows its pods one by one."""
 
-    def __init__(self, recording: RunRecording, latest: Callable[[], Snapshot]) -> None:
-        self._recording, self._latest = recording, latest
+    def __init__(
+        self,
+        recording: RunRecording,
+        latest: Callable[[], Snapshot],
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`changed` is called when a run began or ended."""
+        self._recording, self._latest, self._changed = recording, latest, changed
         self._running = dict[tuple[str, str], RunRecorder]()
         self._missing = dict[tuple[str, str], tuple[RunRecorder, float]]()
         self._over = set[tuple[str, str]]()
@@ -63,6 +69,7 @@ class PodRuns:
         while self._missing:
             _, (recorder, at) = self._missing.popitem()
             recorder.end(RunOutcome(RunState.ENDED, message=ENDED, at=at))
+            self._changed()
 
     def _begin(self, namespace: str, pod: str, holders: Sequence[PodHolder]) -> None:
         found = _POD.fullmatch(pod)
@@ -86,3 +93,4 @@ class PodRuns:
         begin = replace(begin, user=None, working_directory=None, pid_namespace="pod")
         why_none = None if uuids else UNSEEN
         self._running[namespace, pod] = self._recording.open(begin, None, why_none, path=path)
+        self._changed()

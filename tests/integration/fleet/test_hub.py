@@ -14,6 +14,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
+from andon.clusters.kubernetes.records import sampled_there
 from andon.fleet.rules.digest import Digest, encoded
 from andon.fleet.rules.heartbeat import (
     HeartbeatHeader,
@@ -28,8 +29,9 @@ from andon.history.rules.tiers import Tier
 from andon.model.alert_wire import notice_to_json
 from andon.model.device import Device
 from andon.model.job import JobState, JobView
+from andon.model.job.cluster import ClusterJob
 from andon.model.lease_list import LeaseList
-from andon.model.run.record import RunKind, RunRow, RunState
+from andon.model.run.record import RunDevice, RunKind, RunRow, RunState
 from andon.model.wire import snapshot_to_json
 from andon.testing.notices import HOT, notice, over
 from tests.integration.serving import Answer, Served, serving
@@ -373,10 +375,14 @@ def test_blocks_of_a_node_are_its_history(fleet: FleetUnderTest) -> None:
     assert fleet.get("/api/nodes/n17/history/devices").json() != found
 
 
-def test_runs_of_nodes_are_listed_and_searched_over_all(fleet: FleetUnderTest) -> None:
+def test_runs_of_nodes_are_listed_and_searched_over_all(
+    fleet: FleetUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     token = fleet.added("n24")
+    gpu = RunDevice("GPU-7", 7, "7", "H100", 80 << 30)
     row = RunRow("kqzvmtra", "finetune", RunKind.COMMAND, RunState.SUCCEEDED, "other", 1000.0,
-                 "/etc/passwd", "ada", 1060.0, 60.0, "python train.py --key s3cret")  # fmt: skip
+                 "/etc/passwd", "ada", 1060.0, 60.0, "python train.py --key s3cret",
+                 (gpu,))  # fmt: skip
     assert fleet.post("/api/past", packed_past(PastPart(runs=[row])), token).status == 200
     body = heartbeat_body(
         HeartbeatHeader("s", 1, time.time()),
@@ -395,6 +401,15 @@ def test_runs_of_nodes_are_listed_and_searched_over_all(fleet: FleetUnderTest) -
         refused = fleet.get(path)
         assert (refused.status, "is on n24" in refused.body) == (503, True), path
     reader = fleet.says("token", "add", "reader", "--role", "read").strip()
+    monkeypatch.setenv("ANDON_TOKEN", reader)  # of whoever writes the record of a cluster's job
+    ended = ClusterJob(
+        "default/x", "x", JobState.SUCCEEDED, "ada", 1.0, where="n24", started=1000.0
+    )
+    assert sampled_there(fleet.hub.url, ended, row.id) == ((gpu,), [], None)
+    none = "no andon agent on n24 recorded it"
+    assert sampled_there(fleet.hub.url, ended, "kqzvmtr") == ((), [], none)
+    gone = sampled_there(fleet.hub.url, replace(ended, where="n99"), row.id)
+    assert gone == ((), [], "no andon agent on n99 reports to the hub")
     seen = fleet.hub.ask("/api/runs", Authorization=f"Bearer {reader}")
     assert (row.id in seen.body, "s3cret" in seen.body) == (True, False)
     hidden = fleet.hub.ask("/api/runs?search=s3cret", Authorization=f"Bearer {reader}")

@@ -6,8 +6,10 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 from msgspec.structs import replace
 
@@ -20,7 +22,6 @@ from tests.support.homes import own_folders
 from tests.support.snapshots import farm, h200, work
 
 SECONDS = 120
-NO_RUN = {"error": {"reason": "there is no such run", "hint": ""}}
 
 
 class FakeHub:
@@ -36,10 +37,9 @@ class FakeHub:
                 pass
 
             def do_GET(self) -> None:
-                path = self.path.partition("?")[0]
-                known = outer.recorded or "/runs/" not in path
-                body = json.dumps(outer.answer(path) if known else NO_RUN).encode()
-                self.send_response(200 if known else 404)
+                path, _, query = self.path.partition("?")
+                body = json.dumps(outer.answer(path, dict(parse_qsl(query)))).encode()
+                self.send_response(200)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
@@ -48,15 +48,17 @@ class FakeHub:
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
 
-    def answer(self, path: str) -> object:
+    def answer(self, path: str, query: Mapping[str, str]) -> object:
         now = time.time()
         if path.endswith("/snapshot"):
             notebook = replace(work(9, "bob", "python", 2.0), container="k8s:team-a/notebook-7/c")
             many = 3 if "/g1/" in path else 0
             idle = [replace(h200(place), processes=(notebook,)) for place in range(many)]
             return snapshot_to_json(replace(farm(), devices=tuple(idle), at=now))
-        if "/runs/" in path:
-            return {"devices": to_json([RunDevice("GPU-7", 7, "7", "H100", 80 << 30)])}
+        if path.endswith("/runs"):
+            given = to_json([RunDevice("GPU-7", 7, "7", "H100", 80 << 30)])
+            run = {"id": query["search"], "devices": given}
+            return {"items": [{"id": "another", "devices": []}, *([run] * self.recorded)]}
         if path.endswith("/history"):
             buckets = [
                 Bucket(now - 9000, now - 7200, 5, 0, 10, 50),

@@ -74,7 +74,7 @@ def _keep(
     if path.exists():
         return
     make_private(path.parent)
-    devices, samples, why_none = _sampled(hub, job, label)
+    devices, samples, why_none = sampled_there(hub, job, label)
     assert job.started is not None
     begin = RunBegin(
         job.started, label, job.name[:200], RunKind.JOB, job.where or "", job.user, 0, None, None,
@@ -107,7 +107,7 @@ def _printed(spec: JobSpec, ended: float, output: Callable[[], str]) -> Sequence
     return printed_lines(found, patterns, ended)
 
 
-def _sampled(
+def sampled_there(
     hub: str, job: ClusterJob, label: str
 ) -> tuple[tuple[RunDevice, ...], list[RunSample], str | None]:
     """Returns the devices that the agent of its node recorded, what it read of them, and why there
@@ -118,11 +118,14 @@ def _sampled(
         if server is None:
             return (), [], NO_HUB
         there = server.of_node(node)
-        run = there.get(f"/api/runs/{label}")
-        devices = tuple(read(list[RunDevice], run.get("devices") or []))
+        listed = there.get("/api/runs", search=label).get("items") or []  # a hub has no records
+        runs = [one for one in listed if one.get("id") == label]
+        if not runs:
+            return (), [], f"no andon agent on {node} recorded it"
+        devices = tuple(read(list[RunDevice], runs[0].get("devices") or []))
         return devices, _samples(there, job, devices), None
     except Gone:
-        return (), [], f"no andon agent on {node} recorded it"
+        return (), [], f"no andon agent on {node} reports to the hub"
     except (AndonError, Wrong) as exc:
         return (), [], f"what the agent of {node} read is not known: {exc}"[:300]
 
@@ -133,8 +136,9 @@ def _samples(there: Server, job: ClusterJob, devices: Sequence[RunDevice]) -> li
     until = job.started + 1.0 if job.ended is None else max(job.ended, job.started + 1.0)
     for device in devices:
         for metric in METRICS:
-            for one in past.history(device.uuid, metric, job.started, until, POINTS):
-                if one.count:
-                    row = found.setdefault(min(one.until, until), {})
-                    row.setdefault(device.uuid, {"state": "ok"})[metric] = one.mean
+            with suppress(Gone):  # nothing was read of it
+                for one in past.history(device.uuid, metric, job.started, until, POINTS):
+                    if one.count:
+                        row = found.setdefault(min(one.until, until), {})
+                        row.setdefault(device.uuid, {"state": "ok"})[metric] = one.mean
     return [RunSample(at, found[at]) for at in sorted(found)]
