@@ -14,13 +14,18 @@ LEAST_SECONDS = 5.0  # called at every sample, measured less often
 class SelfMonitor:
     """Compares the oldest measurement of the window with the newest."""
 
-    def __init__(self, costs: Callable[[], Costs], store: Callable[[], StoreStats]) -> None:
-        self._costs, self._store = costs, store
+    def __init__(
+        self,
+        costs: Callable[[], Costs],
+        store: Callable[[], StoreStats],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._costs, self._store, self._clock = costs, store, clock
         self._measured: deque[SelfStats] = deque()
         self._found: tuple[OwnTrouble, ...] = ()
 
     def __call__(self) -> tuple[OwnTrouble, ...]:
-        now = time.monotonic()
+        now = self._clock()
         if not self._measured or now - self._measured[-1].at >= LEAST_SECONDS:
             self._measured.append(self._measure(now))
             while now - self._measured[0].at > WINDOW_SECONDS:

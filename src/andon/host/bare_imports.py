@@ -67,7 +67,7 @@ def _find_later(module: ModuleType, places: Mapping[str, str]) -> None:
 def _import_msgspec() -> None:
     wanted: dict[str, Contents] = {f"msgspec.{part}": {} for part in _PARTS}
     wanted |= {_SCHEMAS: dict.fromkeys(_SCHEMA_NAMES), "typing_extensions": None}
-    if _datetime is not None:  # written twice, until Python 3.13 imports only one of them
+    if _datetime is not None:  # before Python 3.12 a second one is loaded and dropped
         wanted["datetime"] = vars(_datetime)
     if sys.platform == "linux":  # its module uuid asks for nothing else
         wanted["platform"] = {"system": lambda: os.uname().sysname}

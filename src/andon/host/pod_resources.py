@@ -40,8 +40,11 @@ class PodDevices:
     """Asks the kubelet every 15 seconds and when a container begins, in a thread; who wants to know
     gets the last answer at once. While the kubelet is away nobody is named."""
 
-    def __init__(self, root: Path, every_seconds: float = EVERY_SECONDS) -> None:
-        self._path, self._logs, self._every = root / KUBELET_SOCKET, root / LOGS, every_seconds
+    def __init__(
+        self, root: Path, every_seconds: float = EVERY_SECONDS, look_seconds: float = LOOK_SECONDS
+    ) -> None:
+        self._path, self._logs = root / KUBELET_SOCKET, root / LOGS
+        self._every, self._look_seconds = every_seconds, look_seconds
         self._answer, self._found = b"", tuple[PodHolder, ...]()
         self._marked: tuple[object, list[Device]] = (None, [])
         self._places = dict[str, tuple[str, ...]]()
@@ -83,7 +86,7 @@ class PodDevices:
                 self._answer, self._found = b"", ()
             due = time.monotonic() + self._every
             while time.monotonic() < due and began == self._begun():
-                if self._over.wait(min(LOOK_SECONDS, self._every)):
+                if self._over.wait(min(self._look_seconds, self._every)):
                     return
 
     def _begun(self) -> float:

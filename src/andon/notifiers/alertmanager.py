@@ -5,7 +5,7 @@ import http.client
 import json
 import ssl
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -32,7 +32,13 @@ class Alertmanager:
 
     refresh_seconds = REFRESH_SECONDS
 
-    def __init__(self, settings: NotifierSettings, context: MessageContext) -> None:
+    def __init__(
+        self,
+        settings: NotifierSettings,
+        context: MessageContext,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._clock = clock
         try:
             parts = urlsplit(settings.url)
             port = parts.port
@@ -52,7 +58,7 @@ class Alertmanager:
         self._over: dict[Labels, tuple[dict[str, Any], float]] = {}
 
     def send(self, notices: Sequence[Notice], firing: Sequence[Alert]) -> None:
-        at = time.time()
+        at = self._clock()
         self._simulated = self._simulated or any(notice.simulated for notice in notices)
         present = {self._labels(a): self._present(a, at) for a in self._firing(notices, firing)}
         over = {**self._over, **self._ended(notices, present, at)}

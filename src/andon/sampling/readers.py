@@ -134,8 +134,9 @@ class Vendor:
         name: str,
         choices: Sequence[BackendChoice],
         deadline_seconds: float,
+        start_reader: Callable[[str, Mapping[str, object]], ReaderProcess] = ReaderProcess,
     ) -> None:
-        self.name = name
+        self.name, self._start_reader = name, start_reader
         self.roster = Roster(name, deadline_seconds)
         self.versions: Mapping[str, str] = {}
         self.costs = ReaderCosts()
@@ -332,7 +333,7 @@ class Vendor:
         choice = self._choices[self._chosen]
         self.roster.deadline_seconds = self._deadline_seconds * choice.deadlines
         try:
-            self._reader = ReaderProcess(choice.backend, choice.options)
+            self._reader = self._start_reader(choice.backend, choice.options)
         except AndonError as error:
             self._attempts = timing.failed(self._attempts, 0.0, now)
             self.fault = Fault(self.name, error.reason, error.hint, FaultCode.READER_ENDED)

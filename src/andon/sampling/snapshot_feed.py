@@ -106,8 +106,13 @@ OVERTAKEN_SECONDS = 5.0  # what the feed gets this long after the first has plac
 class PlacedFeed:
     """The snapshots of a feed. The first caller waits while the devices are read once more."""
 
-    def __init__(self, sampler: Sampler, feed: SnapshotFeed) -> None:
-        self._sampler, self._feed = sampler, feed
+    def __init__(
+        self,
+        sampler: Sampler,
+        feed: SnapshotFeed,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._sampler, self._feed, self._clock = sampler, feed, clock
         self._lock = threading.Lock()
         self._first: Snapshot | None = None
         self._first_at = 0.0  # on the monotonic clock: the wall clock may be set back
@@ -117,8 +122,8 @@ class PlacedFeed:
             if self._first is None:
                 self._sampler.ask_places()
                 self._first = self._sampler.once(with_host=False)
-                self._first_at = time.monotonic()
+                self._first_at = self._clock()
         found, age = self._feed.latest(), self._feed.age_seconds()
-        if age is not None and time.monotonic() - age >= self._first_at + OVERTAKEN_SECONDS:
+        if age is not None and self._clock() - age >= self._first_at + OVERTAKEN_SECONDS:
             return found
         return max(self._first, found, key=lambda snapshot: snapshot.at)

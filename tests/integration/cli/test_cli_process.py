@@ -10,6 +10,7 @@ import pytest
 
 from andon.cli.catalogue import COMMANDS
 from andon.cli.main import run
+from andon.units import human_bytes
 
 pytestmark = pytest.mark.cold  # it is about the start itself
 
@@ -193,11 +194,13 @@ def test_help_is_ascii_where_the_stream_knows_nothing_better() -> None:
 def test_a_seeded_past_is_there_and_says_that_it_is_simulated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("ANDON_HISTORY", str(tmp_path / "seeded.db"))
-    assert run(["seed", "--days", "12", "--devices", "1"]) == 0
-    assert "1 simulated device, 12 days" in capsys.readouterr().out
+    file, url = tmp_path / "a b.db", f"sqlite:{tmp_path}/a%20b.db"
+    assert run(["seed", "--days", "12", "--devices", "1", "--store", url]) == 0
+    size = human_bytes(sum(part.stat().st_size for part in tmp_path.glob(f"{file.name}*")))
+    assert f"{file}: 1 simulated device, 12 days, {size}, in" in capsys.readouterr().out
+    monkeypatch.setenv("ANDON_HISTORY", str(file))
     assert run(["seed", "--days", "12", "--devices", "1"]) == 6
-    capsys.readouterr()
+    assert f"{file} already exists" in capsys.readouterr().err
     assert run(["history", "--since", "12d", "--points", "12", "-m", "energy_joules"]) == 0
     assert "SIMULATED" in capsys.readouterr().out
     asked = ["--since", "11d", "-n", "100", "-m", "energy_joules,utilization_percent", "--json"]

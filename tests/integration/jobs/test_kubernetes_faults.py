@@ -352,7 +352,7 @@ def test_a_pod_that_someone_deleted_and_a_job_that_is_gone(played: Played) -> No
         played.cluster.reasons(job)
 
 
-def test_a_log_is_followed_across_pods(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_is_followed_across_pods(played: Played) -> None:
     job = played.submit()
     texts = {"a": b"one\n", "b": b"two\n"}
     for name in list(texts):
@@ -364,7 +364,7 @@ def test_a_log_is_followed_across_pods(played: Played, monkeypatch: pytest.Monke
         made = {"metadata": meta, "spec": spec, "status": status}
         found = played.objects.create("pods", made, "default")
         texts[found["metadata"]["uid"]] = texts[name]
-    monkeypatch.setattr(played.standin.kubelet, "output", lambda uid, follow: iter([texts[uid]]))
+    played.standin.kubelet.output = lambda uid, follow: iter([texts[uid]])  # type: ignore[method-assign]
     assert sorted(played.cluster.log(job, 0, 100).text.split()) == ["one", "two"]
     assert played.cluster.log(job, 4, 100).start == 4
 

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -46,9 +46,9 @@ class Running(Struct, frozen=True):
         told = [json.loads(body) for body in self.hook.heard]
         return [(a["status"], a["labels"]["rule"]) for one in told for a in one["alerts"]]
 
-    def notifier(self, path: str = "") -> Alertmanager:
+    def notifier(self, path: str = "", clock: Callable[[], float] = time.time) -> Alertmanager:
         url = f"http://127.0.0.1:{self.port}{path}"
-        return Alertmanager(NotifierSettings("am", "alertmanager", url=url), VOICE)
+        return Alertmanager(NotifierSettings("am", "alertmanager", url=url), VOICE, clock)
 
 
 @contextmanager
@@ -111,15 +111,13 @@ def test_what_fires_arrives_with_its_labels_and_words(running: Running) -> None:
     wait_until(lambda: running.passed_on() == [("firing", "thermal")], "what it passes on")
 
 
-def test_sent_again_it_is_the_same_alert_with_a_later_end(
-    running: Running, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    notifier = running.notifier()
+def test_sent_again_it_is_the_same_alert_with_a_later_end(running: Running) -> None:
+    passed = [0.0]
+    notifier = running.notifier(clock=lambda: time.time() + passed[0])
     notifier.send([notice()], [])
     (first,) = running.alerts()
     hotter = replace(HOT, value=95.0, message="GPU 3 is too hot: 95 °C (slows down at 89 °C)")
-    later = time.time() + sending.REFRESH_SECONDS
-    monkeypatch.setattr("andon.notifiers.alertmanager.time.time", lambda: later)
+    passed[0] = sending.REFRESH_SECONDS
     notifier.send([], [hotter])
     (again,) = running.alerts()
     assert again["fingerprint"] == first["fingerprint"], "another value is not another alert"
@@ -136,7 +134,8 @@ def resolved(alert: Alert) -> Alert:
 def test_what_is_resolved_ends_there_and_is_said_again_for_five_minutes(
     running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    notifier = running.notifier()
+    passed = [0.0]
+    notifier = running.notifier(clock=lambda: time.time() + passed[0])
     notifier.send([notice()], [])
     wait_until(lambda: ("firing", "thermal") in running.passed_on(), "the beginning")
     notifier.send([notice(resolved(HOT), NoticeKind.RESOLVED)], [])
@@ -145,8 +144,7 @@ def test_what_is_resolved_ends_there_and_is_said_again_for_five_minutes(
     posted: list[Any] = []
     monkeypatch.setattr(notifier, "_post", posted.append)
     begin = time.time()
-    for seconds in (60, 240, 301):
-        monkeypatch.setattr("andon.notifiers.alertmanager.time.time", lambda s=seconds: begin + s)
+    for passed[0] in (60, 240, 301):
         notifier.send([], [])
     assert [len(payload) for payload in posted] == [1, 1], "and then no more"
     assert posted[0][0]["endsAt"] <= sending._stamp(begin)

@@ -18,7 +18,7 @@ from andon.access.saved_sessions import (
 from andon.host.processes.kin import user_name
 from andon.web.transport.keys import KEPT, KEPT_EACH, SESSION_SECONDS, Keys
 from andon.web.transport.session_file import NAME, SessionFile
-from tests.support.limits import no_file_beyond
+from tests.support.disks import file_limit
 
 TOKEN = "t" * 43
 KEY = sessions_key(TOKEN)
@@ -159,7 +159,7 @@ def test_a_full_disk_keeps_nobody_from_signing_in(
     dora = signed_in(kept, DORA)
     assert kept._file is not None
     kept._file.save_soon([])  # whatever was pending is written
-    with no_file_beyond(0):
+    with file_limit(0):
         erik = signed_in(kept, ERIK)
         kept._file.close()
     assert (kept.grade(dora), kept.grade(erik)) == (ShownKey.SESSION, ShownKey.SESSION)

@@ -34,7 +34,6 @@ from andon.stores.memory import MemoryStore
 from andon.stores.sqlite import SqliteStore
 from andon.units import GIB, human_bytes
 from tests.support.history_parts import AT, tick
-from tests.support.replaced import answers
 
 Golden = Callable[[str, str], None]
 DEVICES = (Device("GPU-1", 0, "nvidia", "H200"), Device("GPU-2", 1, "sim", "L40S (simulated)"))
@@ -257,20 +256,6 @@ def test_one_file_has_many_names(
         monkeypatch.setenv("ANDON_HISTORY", name)
         assert run(["history", "--who", "--since", "12h", "--csv"]) == 0
         assert "ada" in capsys.readouterr().out
-
-
-def test_a_history_is_seeded_where_it_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "a b.db"
-    few = ["seed", "--days", "1", "--devices", "1", "--store", f"sqlite:{tmp_path}/a%20b.db"]
-    answers(monkeypatch, "andon.history.rules.seeding", "blocks", ())
-    assert run(few) == 0
-    assert f"{file}: 1 simulated device, 1 day, {human_bytes(files_of(file))}," in (
-        capsys.readouterr().out
-    )
-    assert run(few) == 6
-    assert f"{file} already exists" in capsys.readouterr().err
 
 
 def files_of(path: Path) -> int:

@@ -9,7 +9,7 @@ import pytest
 
 from andon.cli.outfile import LineFile, refusal
 from andon.errors import Conflict, Denied, Unavailable
-from tests.support.limits import no_file_beyond
+from tests.support.disks import file_limit
 
 
 def _file(path: Path, header: str = "") -> tuple[LineFile, list[str]]:
@@ -113,7 +113,7 @@ def test_a_full_disk_leaves_only_whole_lines_after_it_recovers(tmp_path: Path) -
     path = tmp_path / "gpu.jsonl"
     file, told = _file(path)
     file.open()
-    with no_file_beyond(3):
+    with file_limit(3):
         file.append('{"a":1}\n')
         file.append('{"a":2}\n')
     file.append('{"a":3}\n')

@@ -1,6 +1,5 @@
 """What andon does and says when Slurm refuses, is away, or ends jobs: its commands are played."""
 
-import errno
 import os
 import re
 import time
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from andon.clusters.slurm import SlurmCluster, cluster
+from andon.clusters.slurm import SlurmCluster
 from andon.clusters.slurm.rules.answers import JOB_FIELDS, PAST_FIELDS, SEPARATOR
 from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
 from andon.jobs.clusters.asking import NotSent
@@ -21,7 +20,6 @@ from andon.model.job.cluster import Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import JobSpec
 from andon.settings.clusters import ClusterSettings
-from tests.support.replaced import fails
 
 UP = "Slurmctld(primary) at head is UP\n"
 DOWN = "Slurmctld(primary) at head is DOWN\n"
@@ -69,17 +67,24 @@ class Played:
 
 
 @pytest.fixture
-def played(monkeypatch: pytest.MonkeyPatch) -> Played:
-    found = Played()
-    monkeypatch.setattr(cluster, "ask_command", found)
-    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
-    return found
+def played() -> Played:
+    return Played()
 
 
 @pytest.fixture
 def slurm(played: Played, tmp_path: Path) -> SlurmCluster:
-    settings = ClusterSettings("slurm", "slurm", 3.0, {"logs": str(tmp_path / "logs")})
-    return SlurmCluster(settings)
+    return opened(played, tmp_path / "logs")
+
+
+def opened(played: Played, logs: Path) -> SlurmCluster:
+    return SlurmCluster(ClusterSettings("slurm", "slurm", 3.0, {"logs": str(logs)}), played)
+
+
+def let_pass(logs: Path, seconds: float) -> None:
+    """As if every answer that was kept were so much older."""
+    for file in logs.glob(".[a-z]*"):
+        at = file.stat().st_mtime - seconds
+        os.utime(file, (at, at))
 
 
 def submission(label: str = "a1b2", options: tuple[str, ...] = (), **job: Any) -> Submission:
@@ -238,16 +243,12 @@ def test_a_label_that_was_answered_is_not_looked_for(slurm: SlurmCluster, played
     assert (played.count("sbatch"), played.count("squeue")) == (1, 0)
 
 
-def test_a_full_home_is_said_before_anything_is_submitted(
-    slurm: SlurmCluster, played: Played, monkeypatch: pytest.MonkeyPatch
+def test_a_home_that_cannot_be_written_is_said_before_anything_is_submitted(
+    played: Played, tmp_path: Path
 ) -> None:
-    fails(
-        monkeypatch,
-        os,
-        "open",
-        OSError(errno.ENOSPC, "No space left on device"),
-    )
-    with pytest.raises(NotSent, match="No space left on device"):
+    (tmp_path / "home").touch()
+    slurm = opened(played, tmp_path / "home" / "logs")
+    with pytest.raises(NotSent, match="cannot be written: "):
         slurm.submit(submission())
     assert played.count("sbatch") == 0
     assert slurm.jobs(0.0) == []  # the list needs no file
@@ -318,25 +319,22 @@ def test_a_drained_node_is_shown_with_its_reason(slurm: SlurmCluster, played: Pl
 
 
 def test_the_list_is_asked_for_once_in_five_seconds_whoever_asks(
-    slurm: SlurmCluster, played: Played, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    slurm: SlurmCluster, played: Played, tmp_path: Path
 ) -> None:
     played.answers["squeue"] = (0, row(), "")
-    again = SlurmCluster(
-        ClusterSettings("slurm", "slurm", 3.0, {"logs": str(tmp_path / "logs")})
-    )  # another command of the same user
+    again = opened(played, tmp_path / "logs")  # another command of the same user
     for one in (slurm, again):
         assert [job.id for job in one.jobs(0.0)] == ["4711"]
         one.log("4711", None, 1000)
         one.reasons("4711")
     assert played.count("squeue") == 1
-    now = time.time
-    monkeypatch.setattr("andon.jobs.clusters.kept.time.time", lambda: now() + 5.1)
+    let_pass(tmp_path / "logs", 5.1)
     slurm.jobs(0.0)
     assert played.count("squeue") == 2
 
 
 def test_when_jobs_of_others_must_end_is_asked_for_once_a_minute(
-    slurm: SlurmCluster, played: Played, monkeypatch: pytest.MonkeyPatch
+    slurm: SlurmCluster, played: Played, tmp_path: Path
 ) -> None:
     waits = row(State="PENDING", Reason="Resources", NodeList="", StartTime="N/A")
     end = time.time() + 3600
@@ -346,9 +344,8 @@ def test_when_jobs_of_others_must_end_is_asked_for_once_a_minute(
     played.answers["squeue -h -r -a --states=running"] = (0, runs, "")
     node = ("n1", "mixed", "gpu:1", "gpu:1", "none")
     played.answers["sinfo"] = (0, SEPARATOR.join(node) + SEPARATOR + "\n", "")
-    now = time.time
     for later, asked in ((0.0, 2), (6.0, 3), (61.0, 5)):
-        monkeypatch.setattr("andon.jobs.clusters.kept.time.time", lambda later=later: now() + later)
+        let_pass(tmp_path / "logs", later)
         (job,) = slurm.jobs(0.0)
         assert "; job 9 must end by " in (job.reason or "")
         assert played.count("squeue") == asked

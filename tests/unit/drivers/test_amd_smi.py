@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from andon.drivers.amd import Amd, smi
+from andon.drivers.amd import Amd
 from andon.drivers.amd.card import OTHERWISE
 from andon.drivers.amd.smi import Smi
 from andon.drivers.shared.sysfs import Tree
@@ -25,7 +25,7 @@ from andon.model.device import Card, Reading, Sample, State
 from tests.constructed import Machine
 from tests.constructed import amd as machines
 from tests.support.clocks import Clock
-from tests.support.replaced import answers, constants, fails
+from tests.support.replaced import answers
 
 FIRST, SECOND = machines.INSTINCT
 CALLS = (
@@ -92,7 +92,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Library:
 
 @pytest.fixture
 def opened(library: Library) -> Iterator[Smi]:
-    made = Smi(lambda: True)
+    made = Smi(lambda: True, wait_seconds=0.0)
     yield made
     made.close()
 
@@ -235,17 +235,18 @@ def test_the_reader_is_no_user_of_the_cards_that_its_library_opened(
 # What can go wrong.
 
 
-def without_package(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+def without_package(library: Library, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setitem(sys.modules, "amdsmi", None)  # how Python says: not installed
 
 
-def without_library(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+def without_library(library: Library, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     """7.0.2's wrapper prints that it found no libamd_smi.so, and ends in a KeyError."""
+    (folder / "amdsmi.py").write_text("print('Unable to find libamd_smi.so')\n{}['lib']\n")
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "amdsmi")
 
-    fails(monkeypatch, smi, "load", KeyError("libamd_smi.so"))
 
-
-def without_function(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+def without_function(library: Library, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     for name in CALLS[:4]:
         delattr(library, name)
 
@@ -255,9 +256,9 @@ def test_without_the_library_the_files_stand_and_the_reasons_stay(
     tmp_path: Path,
     library: Library,
     monkeypatch: pytest.MonkeyPatch,
-    trouble: Callable[[Library, pytest.MonkeyPatch], None],
+    trouble: Callable[[Library, pytest.MonkeyPatch, Path], None],
 ) -> None:
-    trouble(library, monkeypatch)
+    trouble(library, monkeypatch, tmp_path)
     check_the_files_stand(tmp_path)
 
 
@@ -314,10 +315,7 @@ def test_what_an_import_prints_is_not_printed(
     assert capsys.readouterr().out == ""
 
 
-def test_a_call_that_hangs_holds_up_no_other_card(
-    opened: Smi, library: Library, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    constants(monkeypatch, smi, WAIT_SECONDS=0.0)
+def test_a_call_that_hangs_holds_up_no_other_card(opened: Smi, library: Library) -> None:
     entered, finish = threading.Event(), threading.Event()
 
     def hang(handle: str) -> Any:
@@ -325,7 +323,7 @@ def test_a_call_that_hangs_holds_up_no_other_card(
         finish.wait(30.0)
         return {"market_name": "late"}
 
-    monkeypatch.setattr(library, "amdsmi_get_gpu_asic_info", hang)
+    library.__dict__["amdsmi_get_gpu_asic_info"] = hang
     stuck = threading.Thread(target=opened.market_name, args=(FIRST,))
     stuck.start()
     assert entered.wait(30.0)

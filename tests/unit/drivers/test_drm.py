@@ -14,7 +14,6 @@ from andon.model.device import ProcessKind
 from tests.constructed import Machine, host, stat
 from tests.constructed.amd import fdinfo
 from tests.constructed.opened import DENIED, Openings
-from tests.support.replaced import constants
 
 CARD = "0000:03:00.0"
 OTHER = "0000:04:00.0"
@@ -27,11 +26,19 @@ class Scene:
 
     root: Path
     openings: Openings
+    most_descriptors: int = drm.MOST_DESCRIPTORS
+    most_clients: int = drm.MOST_CLIENTS
 
     def __post_init__(self) -> None:
         self.tree = Tree(self.root, self.openings, self.openings.listing)
-        self.descriptors = Descriptors(self.tree)
-        self.usage = CardClients(self.tree, CARD, self.descriptors, lambda region: region == "vram")
+        self.descriptors = Descriptors(self.tree, self.most_descriptors)
+        self.usage = CardClients(
+            self.tree,
+            CARD,
+            self.descriptors,
+            lambda region: region == "vram",
+            self.most_clients,
+        )
 
     def says(self, pid: int, number: int, text: str) -> None:
         (self.root / f"proc/{pid}/fdinfo/{number}").write_text(text)
@@ -198,21 +205,18 @@ def test_a_kernel_that_tells_nothing_is_not_taken_for_an_idle_device(tmp_path: P
     assert there.look(1.0).blind_spot == drm.OLD_FDINFO
 
 
-def test_what_is_past_the_bounds_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    constants(monkeypatch, drm, MOST_DESCRIPTORS=2)
+def test_what_is_past_the_bounds_is_told(tmp_path: Path) -> None:
     files = dict.fromkeys(range(5), ("/dev/null", ""))
     machine = host()
     machine.process(50, "app", files)
-    there = scene(tmp_path, machine)
+    there = Scene(machine.build(tmp_path), Openings({}), most_descriptors=2)
     assert "beyond andon's limits" in (there.look(0.0).blind_spot or "")
 
 
-def test_more_openings_than_are_read_are_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    constants(monkeypatch, drm, MOST_CLIENTS=2)
+def test_more_openings_than_are_read_are_told(tmp_path: Path) -> None:
     openings = [(50, n, "/dev/dri/card0", fdinfo(CARD, n, 8, 0)) for n in range(3, 8)]
-    use = scene(tmp_path, with_clients(*openings)).look(0.0)
+    machine = with_clients(*openings)
+    use = Scene(machine.build(tmp_path), Openings({}), most_clients=2).look(0.0)
     assert use.blind_spot == "3 open files of this device beyond andon's limits"
 
 

@@ -1,5 +1,6 @@
 """PCIe and NVLink traffic over the stand-in: rates of counters that wrap, fail and are missing."""
 
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import pytest
@@ -11,7 +12,7 @@ from andon.host.rules.rates import FIRST, STARTED_AGAIN, WRAPPED
 from andon.model.device import Reading
 from tests.standin import StandIn, StandInMig, error, not_supported
 from tests.support.clocks import Clock
-from tests.support.replaced import calls_of
+from tests.support.counting import python_calls
 
 PCIE = ("pcie_received_bytes_per_second", "pcie_sent_bytes_per_second")
 NVLINK = ("nvlink_received_bytes_per_second", "nvlink_sent_bytes_per_second")
@@ -70,33 +71,35 @@ def test_a_rate_is_kept_until_it_is_due_and_says_when_it_was_read(
     assert rates(later, NVLINK) == (round(89 * 1024 / 5),) * 2
 
 
+def counted(read: Callable[[], object]) -> int:
+    """How often a reading asks for the counters."""
+    return python_calls(read)["counts"]
+
+
 def test_nobody_watches_so_it_is_read_late_and_seldom(
-    nvidia: Nvidia, standin: StandIn, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    nvidia: Nvidia, standin: StandIn, clock: Clock
 ) -> None:
     standin.change(0, fields={LINKS_RX: 0, LINKS_TX: 0})
-    watch, began = Watch(nvidia, clock), clock.now
-    read_at = calls_of(monkeypatch, nvml, "counts", lambda *_: round(clock.now - began))
+    watch, read_at = Watch(nvidia, clock), list[int]()
     first = watch.read(watched=False)
     assert {first.missing[name] for name in PCIE + NVLINK} == {NOT_YET}
-    for _ in range(130):
-        watch.read(after=1.0, watched=False)
-    assert sorted(set(read_at)) == [30, 31, 91]
-    del read_at[:]
+    for second in range(1, 131):
+        if counted(lambda: watch.read(after=1.0, watched=False)):
+            read_at.append(second)
+    assert read_at == [30, 31, 91]
     watch.read(after=1.0)
+    assert counted(lambda: watch.read(after=5.0)), "sooner if watched"
     assert rates(watch.read(after=5.0), NVLINK) == (0, 0)
-    assert read_at, "sooner if watched"
 
 
 def test_what_the_card_lacks_is_unknown_and_not_asked_for_again(
-    nvidia: Nvidia, standin: StandIn, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    nvidia: Nvidia, standin: StandIn, clock: Clock
 ) -> None:
     standin.change(0, pcie_tx_kb=None, pcie_rx_kb=None)
-    asked = calls_of(monkeypatch, nvml, "counts")
     watch = Watch(nvidia, clock)
-    for _ in range(3):
-        reading = watch.read(after=20.0)
+    assert [counted(lambda: watch.read(after=20.0)) for _ in range(3)] == [1, 0, 0]
+    reading = watch.read(after=20.0)
     assert {reading.missing[name] for name in PCIE + NVLINK} == {UNSUPPORTED}
-    assert len(asked) == 1
 
 
 def test_a_driver_without_field_values_leaves_them_unknown_for_good(
@@ -153,17 +156,16 @@ def test_the_stand_in_counts_with_32_bits_as_an_h200_does(
 class Link:
     """A link whose counters move with a clock of the driver's own."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self) -> None:
         self.now, self.total, self.rate = 0.0, 0, 0
         self.step, self.own = 0.001, 0
-        monkeypatch.setattr(nvml, "counts", self.counts)
-        self.traffic = Traffic()
+        self.traffic = Traffic(self.counts)
 
     def pass_time(self, seconds: float) -> None:
         self.now += seconds
         self.total += round(self.rate * seconds)
 
-    def counts(self, handle: object, fields: list[LinkField]) -> list[object]:
+    def counts(self, handle: object, fields: Sequence[LinkField]) -> list[LinkCount | nvml.Error]:
         return [
             nvml.Error(3) if field.id in (LINKS_RX, LINKS_TX) else
             LinkCount(self.total % (1 << 32), self.now)
@@ -181,8 +183,8 @@ class Link:
 
 
 @pytest.fixture
-def link(monkeypatch: pytest.MonkeyPatch) -> Link:
-    return Link(monkeypatch)
+def link() -> Link:
+    return Link()
 
 
 @pytest.mark.parametrize("rate", [5_000_000, 800_000_000, 13_000_000_000, 63_000_000_000])

@@ -14,8 +14,8 @@ from andon.exporter.receiver import Receiver as Address
 from andon.failures.rules.backoff import BackOff
 from andon.sampling.bus import Subscription
 from andon.settings.exports import OTLP, ExportSettings, SecretSource
+from tests.support.disks import file_limit
 from tests.support.full_snapshot import FULL
-from tests.support.limits import no_file_beyond
 from tests.support.receiving import Receiver, raw, receiving, status
 from tests.support.waiting import wait_for
 
@@ -162,7 +162,7 @@ def test_a_queue_that_cannot_be_written_is_replaced_by_memory(
     with receiving(status(503)) as receiver, exporting(tmp_path, receiver.port) as running:
         running.tick(1, 2)
         running.wait(waiting=2)
-        with no_file_beyond(max(one.stat().st_size for one in tmp_path.iterdir())):
+        with file_limit(max(one.stat().st_size for one in tmp_path.iterdir())):
             running.tick(*range(3, 3 + many))
             running.wait(waiting=2 + MOST_IN_MEMORY, dropped=5)
             assert running.export.health()["ok"] is False

@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 PARTS = ["inspect", "msgpack", "toml", "yaml"]
-SPARED = {"platform", "textwrap", "typing_extensions", "urllib.parse", "msgspec._json_schema"}
+SPARED = {
+    "datetime",
+    "platform",
+    "textwrap",
+    "typing_extensions",
+    "urllib.parse",
+    "msgspec._json_schema",
+}
 
 
 def printed(code: str, *, bare: bool = True, first: Path | None = None) -> str:
@@ -43,6 +50,8 @@ def test_every_other_part_is_there_when_it_is_used(part: str) -> None:
         "import msgspec; print(msgspec.toml.decode('a = 1'), msgspec.convert('12' * 16, __import__("
         "'uuid').UUID))",
         "import uuid; print(len(str(uuid.uuid4())), uuid._LINUX, uuid.UUID(int=1))",
+        "import datetime, msgspec; print(msgspec.json.decode(b'\"2026-01-02T03:04:05Z\"', type="
+        "datetime.datetime), datetime.timedelta(1), datetime.__name__)",
         "import platform; print(platform.system(), platform.python_version())",
         "from pathlib import Path; print(Path('/a b').absolute().as_uri())",
         "from urllib.parse import quote, urlsplit; print(quote('a b'), urlsplit('http://a/b'))",

@@ -12,13 +12,11 @@ import pytest
 
 from andon.model import wire
 from andon.model.device import Card, Device, Host, Reading, Sample, State
-from andon.sampling import readers
 from andon.sampling.readers import Messages, ReaderProcess, Vendor
 from andon.sampling.rules.masks import Visibility, visibility
 from andon.sampling.rules.roster import BackendChoice
 from andon.sampling.sampler import NodeIdentity, Sampler
 from andon.sampling.spawning import wait_readable
-from tests.support.replaced import answers
 
 CARDS = [Card("a", 0, "0000:01:00.0"), Card("b", 1, "0000:02:00.0")]
 GOOD = Device("GPU-a", 0, "nvidia", "H200", "0000:01:00.0")
@@ -44,9 +42,8 @@ class Silent:
 
 
 @pytest.fixture
-def vendor(monkeypatch: pytest.MonkeyPatch) -> Vendor:
-    answers(monkeypatch, readers, "ReaderProcess", Silent())
-    made = Vendor("nvidia", [BackendChoice("nvidia", {})], 1.0)
+def vendor() -> Vendor:
+    made = Vendor("nvidia", [BackendChoice("nvidia", {})], 1.0, cast("Any", lambda *_: Silent()))
     made.ask(1, False, 0.0)
     hear(made, OPENED)
     return made

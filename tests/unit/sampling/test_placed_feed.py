@@ -1,6 +1,5 @@
 """Snapshots that are kept: the latest with places, and those of the last minutes."""
 
-import time
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -23,17 +22,16 @@ from andon.settings.resolution import Settings
     ],
 )
 def test_the_later_one_is_shown_whatever_the_clock_is_set_to(
-    received_after: float, at: float, shown: str, monkeypatch: pytest.MonkeyPatch
+    received_after: float, at: float, shown: str
 ) -> None:
     now = [50.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     sampler = SimpleNamespace(
         ask_places=lambda: None, once=lambda with_host: Snapshot("first", 1000.0)
     )
     feed: Any = SimpleNamespace(
         latest=lambda: Snapshot("feed", at), age_seconds=lambda: now[0] - 50.0 - received_after
     )
-    placed = PlacedFeed(cast("Any", sampler), feed)
+    placed = PlacedFeed(cast("Any", sampler), feed, lambda: now[0])
     placed.latest()
     now[0] = 60.0
     assert placed.latest().node == shown

@@ -46,10 +46,9 @@ def test_several_of_the_sampler_are_one() -> None:
     assert ";" in found.reason
 
 
-def test_the_pulse_compares_now_with_minutes_ago(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pulse_compares_now_with_minutes_ago() -> None:
     now, costs = [0.0], [Costs()]
-    monkeypatch.setattr("andon.alerts.self_monitor.time.monotonic", lambda: now[0])
-    pulse = SelfMonitor(lambda: costs[0], StoreStats)
+    pulse = SelfMonitor(lambda: costs[0], StoreStats, lambda: now[0])
     assert pulse() == ()
     now[0], costs[0] = 60.0, Costs(snapshots=30, missed=30)
     assert [trouble.subject for trouble in pulse()] == ["sampler"]

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -21,7 +21,6 @@ from andon.host.system import System
 from andon.model import wire
 from andon.model.device import Host
 from andon.model.request import ReaderRequest
-from andon.sampling import readers
 from andon.sampling.bus import Bus
 from andon.sampling.readers import Vendor
 from andon.sampling.rules.masks import visibility
@@ -32,7 +31,6 @@ from andon.settings.resolution import Settings
 from tests.standin import StandIn, StandInProcess
 from tests.support.counting import opened_files, python_calls
 from tests.support.full_snapshot import FULL
-from tests.support.replaced import answers
 from tests.support.snapshots import farm
 
 
@@ -101,11 +99,8 @@ class Silent:
         pass
 
 
-def test_an_answer_takes_this_many_calls_in_the_sampler(
-    worker: CardWorker, line: Line, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answers(monkeypatch, readers, "ReaderProcess", Silent())
-    vendor = Vendor("nvidia", [BackendChoice("nvidia", {})], 1.0)
+def test_an_answer_takes_this_many_calls_in_the_sampler(worker: CardWorker, line: Line) -> None:
+    vendor = Vendor("nvidia", [BackendChoice("nvidia", {})], 1.0, cast("Any", lambda *_: Silent()))
     vendor.ask(1, False, 0.0)
     card = {"key": worker._card.key, "index": 0, "pci": worker._card.pci, "name": None}
     vendor.hear([{"hello": 1}, {"opened": [card], "versions": {}}], 1.0, 1.0)
@@ -141,14 +136,17 @@ def test_the_nodes_own_values_open_two_files_a_second_and_the_others_every_five(
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="NVIDIA's module is Linux's")
-def test_the_drivers_versions_load_two_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_drivers_versions_load_two_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Once these were twelve, in the second sample of every command: 80 ms."""
     mine = ("andon.host.rules.nvml_library", "andon.host.libraries", "andon.host.files")
     for name in [name for name in sys.modules if name.startswith(mine)]:
         monkeypatch.delitem(sys.modules, name)
-    answers(monkeypatch, driver_versions, "_modules", {"nvidia": "580.1"})
+    (tmp_path / "sys/module/nvidia").mkdir(parents=True)
+    (tmp_path / "sys/module/nvidia/version").write_text("580.1\n")
     before = set(sys.modules)
-    driver_versions.driver_versions(Path("/"))
+    assert driver_versions.driver_versions(tmp_path)
     found = {name for name in sys.modules.keys() - before if name.startswith("andon.")}
     assert found == set(mine)
 

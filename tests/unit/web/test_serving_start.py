@@ -8,7 +8,7 @@ import pytest
 from andon.host.state.server_file import LOCK, sole_server
 from andon.web.server import say_started
 from andon.web.transport.audit import Audit
-from tests.support.limits import no_file_beyond
+from tests.support.disks import file_limit
 
 
 def test_an_audit_log_that_cannot_be_written_stops_changes_and_not_the_server(
@@ -22,5 +22,5 @@ def test_an_audit_log_that_cannot_be_written_stops_changes_and_not_the_server(
 
 
 def test_a_lock_without_room_for_a_pid_is_a_lock(tmp_path: Path) -> None:
-    with no_file_beyond(0), sole_server(tmp_path):
+    with file_limit(0), sole_server(tmp_path):
         assert (tmp_path / LOCK).read_bytes() == b""

@@ -6,7 +6,7 @@ Slurm knows its jobs for some minutes after their end, then `sacct` does where t
 import os
 import signal
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -64,7 +64,10 @@ class SlurmCluster:
         r"slurmstepd\S*: error: \*\*\* (?:STEP|JOB) .*",
     )
 
-    def __init__(self, settings: ClusterSettings) -> None:
+    def __init__(
+        self, settings: ClusterSettings, run: Callable[..., tuple[int, str, str]] = ask_command
+    ) -> None:
+        self._run = run
         self._options, self._name = commands.read_options(settings), settings.name
         self._seconds = settings.timeout_seconds
         logs = self._options.logs
@@ -348,7 +351,7 @@ class SlurmCluster:
         may_fail: bool = False,
     ) -> str:
         try:
-            code, out, said = ask_command(
+            code, out, said = self._run(
                 command, self._seconds, script, _environment(variables or os.environ), outlives=True
             )
         except FileNotFoundError as exc:

@@ -30,8 +30,8 @@ class Smi:
     every card. So it is closed as soon as `may_open` returns False.
     """
 
-    def __init__(self, may_open: Callable[[], bool]) -> None:
-        self._may_open = may_open
+    def __init__(self, may_open: Callable[[], bool], wait_seconds: float = WAIT_SECONDS) -> None:
+        self._may_open, self._wait_seconds = may_open, wait_seconds
         self._lock = threading.Lock()
         self._is_hung = False  # a call hangs: an earlier wait timed out
         self._failed = False
@@ -72,7 +72,7 @@ class Smi:
     @contextlib.contextmanager
     def _turn(self) -> Iterator[bool]:
         """Makes one call at a time; a call that hangs must block only its own card."""
-        mine = self._lock.acquire(timeout=0 if self._is_hung else WAIT_SECONDS)
+        mine = self._lock.acquire(timeout=0 if self._is_hung else self._wait_seconds)
         self._is_hung = not mine
         try:
             yield mine

@@ -6,7 +6,7 @@ shows how often they wrapped since the last reading. The driver's own rates are 
 calls sleep.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from andon.drivers.nvidia import nvml
@@ -24,11 +24,16 @@ NO_MOMENT: Final = "the counter may have wrapped, and it is unknown how often"
 _DUE: Final = "traffic"
 _NONE: Final[Mapping[str, float]] = {}
 
+Counts = list[LinkCount | nvml.Error]
+
 
 class Traffic:
     """The rates of one card, each since the previous reading."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, counts: Callable[[Handle, Sequence[nvml.LinkField]], Counts] = nvml.counts
+    ) -> None:
+        self._counts = counts
         self.values: dict[str, int | None] = dict.fromkeys(TRAFFIC)
         self.missing: dict[str, str] = dict.fromkeys(TRAFFIC, NOT_YET)
         self.changes = 0
@@ -91,7 +96,7 @@ class Traffic:
     def _read(self, handle: Handle, fields: dict[str, nvml.LinkField]) -> dict[str, LinkCount]:
         """Returns the counters that the driver gives; one that it never gives is not read again."""
         try:
-            answers = nvml.counts(handle, list(fields.values()))
+            answers = self._counts(handle, list(fields.values()))
         except nvml.Error as error:
             answers = [error] * len(fields)
         found: dict[str, LinkCount] = {}

@@ -72,8 +72,8 @@ class Descriptors:
     second.
     """
 
-    def __init__(self, tree: Tree) -> None:
-        self._tree = tree
+    def __init__(self, tree: Tree, most: int = MOST_DESCRIPTORS) -> None:
+        self._tree, self._most = tree, most
         self._lock = threading.Lock()
         self._known: dict[int, tuple[Descriptor, ...] | None] = {}  # oldest search first
         self._looked: float | None = None
@@ -124,16 +124,16 @@ class Descriptors:
         """Returns the descriptors of one process; None if they are not accessible."""
         self._cut.discard(pid)
         try:
-            numbers = self._tree.listed(f"proc/{pid}/fd", MOST_DESCRIPTORS + 1)
+            numbers = self._tree.listed(f"proc/{pid}/fd", self._most + 1)
         except PermissionError:
             stat = self._tree.raw(f"proc/{pid}/stat").value
             return () if stat is None or is_kernel_thread(stat) else None
         except OSError:  # it has ended
             return ()
-        if len(numbers) > MOST_DESCRIPTORS:
+        if len(numbers) > self._most:
             self._cut.add(pid)
         folder = f"{self._tree.root}/proc/{pid}/fd"
-        return tuple(_on_devices(folder, pid, numbers[:MOST_DESCRIPTORS]))
+        return tuple(_on_devices(folder, pid, numbers[: self._most]))
 
 
 def _on_devices(folder: str, pid: int, numbers: Iterable[str]) -> Iterator[Descriptor]:
@@ -199,15 +199,17 @@ class CardClients:
         pci: str,
         descriptors: Descriptors,
         counts: Callable[[str], bool],
+        most: int = MOST_CLIENTS,
     ) -> None:
         self._tree, self._pci, self._descriptors, self._counts = tree, pci, descriptors, counts
+        self._most = most
         self._before: dict[tuple[str | None, int], DrmClient] = {}
         self._looked: float | None = None
 
     def read(self, nodes: Collection[str], now: float) -> CardUse:
         found = self._descriptors.read(now)
         ours = [one for one in found.descriptors if one.node in nodes]
-        owners = self._read(ours[:MOST_CLIENTS])
+        owners = self._read(ours[: self._most])
         seconds = 0.0 if self._looked is None else now - self._looked
         first, self._looked = self._looked is None, now
         before, self._before = self._before, {c.key: c for c, _ in owners}
@@ -216,7 +218,7 @@ class CardClients:
         return CardUse(
             users=tuple(self._users(owners, shares)),
             engines=None if first else fdinfo.together(shares.values()),
-            blind_spot=_blind_spot(found, len(ours), len(owners)),
+            blind_spot=_blind_spot(found, len(ours), len(owners), self._most),
         )
 
     def _read(self, descriptors: list[Descriptor]) -> list[tuple[DrmClient, int]]:
@@ -248,11 +250,11 @@ class CardClients:
         return sum(r.held_bytes for name, r in client.regions.items() if self._counts(name))
 
 
-def _blind_spot(found: DrmSearch, descriptors: int, clients: int) -> str | None:
+def _blind_spot(found: DrmSearch, descriptors: int, clients: int, most: int) -> str | None:
     if descriptors and not clients:
         return OLD_FDINFO
-    if descriptors > MOST_CLIENTS:
-        return f"{descriptors - MOST_CLIENTS} open files of this device beyond andon's limits"
+    if descriptors > most:
+        return f"{descriptors - most} open files of this device beyond andon's limits"
     return found.blind_spot
 
 
