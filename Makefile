@@ -23,13 +23,15 @@ test:
 frameworks: setup
 	@dev/frameworks
 
-# What takes too long for every change: all kills, every moment of the timelines, long fuzzing.
+# What takes too long for every change: all kills, every moment of the timelines, long fuzzing, a
+# hundred examples of each property.
 long: setup
 	@ANDON_STORM=full ANDON_EVERY_LOOK=1 ANDON_FUZZ_SECONDS=$${ANDON_FUZZ_SECONDS:-900} \
 	    $(BIN)/python -m pytest -q -s tests/integration/jobs/test_job_storm.py \
 	    tests/integration/jobs/test_kill_storm.py tests/unit/alerts/test_timelines.py tests/fuzz
 	@dev/parts --long
 	@$(BIN)/pip install --quiet --disable-pip-version-check kubernetes-validate
+	@$(BIN)/python -m pytest -q --hypothesis-profile=long tests/unit tests/contract
 	@$(BIN)/python -m pytest -q -m "long and not kubernetes" tests
 
 # Jobs on a real API server, scheduler and controller manager: built once, 15 minutes of CPU.

@@ -33,7 +33,7 @@ from andon.history.rules.tiers import Retention
 from andon.history.writer import Maintainer
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList
-from andon.model.wire import snapshot_to_json
+from andon.model.wire import bare_snapshot
 from andon.settings.store_url import parse_store_url
 from andon.stores.postgres_nodes import PostgresNodeStore
 from andon.stores.sqlite import SqliteStore
@@ -258,7 +258,7 @@ def made(nodes: int) -> Bodies:
     ticks = [tick_of(one) for one in played]
     return Bodies(
         digests,
-        deflated({"snapshot": snapshot_to_json(last)}),
+        deflated({"snapshot": bare_snapshot(last)}),
         packed_ticks(ticks[-int(EVERY_SECONDS) :]),
         packed_ticks(ticks[-AT_MOST_WAITING:]),
         _past(played),

@@ -34,7 +34,7 @@ from andon.explain.conditions.rulebook import Rulebook
 from andon.failures.listeners import Listeners
 from andon.failures.log import FailureLog
 from andon.host.clock import clocks
-from andon.leases.rules.broken_devices import reported_broken
+from andon.leases.rules.broken_devices import BROKEN_RULES, reported_broken
 from andon.leases.rules.occupants import BLANK, BookView
 from andon.model.alert import Alert, Notice, Phase, Silence
 from andon.model.alert_wire import alert_from_json, alert_to_json
@@ -137,7 +137,8 @@ class Watcher:
 
     def broken_devices(self) -> dict[str, str]:
         """Devices that must not be leased because of errors they reported."""
-        return reported_broken(self.alerts())
+        possible = any(one.rule in BROKEN_RULES for one in alerting.raised(self._state))
+        return reported_broken(self.alerts()) if possible else {}
 
     def past(self, query: Query | None = None) -> Sequence[Alert]:
         """Past and present episodes, newest first."""

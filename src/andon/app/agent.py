@@ -14,7 +14,7 @@ from andon.app.leases import open_lease_tracker, open_network_leases
 from andon.app.pod_runs import PodRuns
 from andon.app.runs import recording
 from andon.app.sampler import open_sampler
-from andon.app.uplink import hub_link, open_uplink, past_sender, report_sources
+from andon.app.uplink import REPORTED_SECONDS, hub_link, open_uplink, past_sender, report_sources
 from andon.host.pod_resources import PodDevices, can_ask_kubelet
 from andon.host.state import server_file
 from andon.host.state.node_folder import open_node_folder
@@ -62,11 +62,11 @@ def report_to(
         if leases is not None:
             stack.callback(leases.close)
         shown = open_network_leases(
-            settings, sampler, feed.latest, watcher, leases, bool(settings.simulate)
+            settings, sampler, feed.newest, watcher, leases, bool(settings.simulate)
         )
         if shown is not None:
             stack.callback(shown.close)
-        book = (lambda: None) if shown is None else shown.listed
+        book = (lambda: None) if shown is None else partial(shown.listed, REPORTED_SECONDS)
         sources = report_sources(watcher, book, UnfinishedJobs())
         past = past_sender(settings, folder, lambda: recorder.store, watcher)
         uplink = open_uplink(settings, sampler, link, sources, past, shown, on_sent)

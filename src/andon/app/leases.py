@@ -91,7 +91,9 @@ def open_network_leases(
         broken=watcher.broken_devices,
         ask_places=sampler.ask_places,
     )
-    found = NetworkLeases(availability, latest, follows=leases.why_not, open_book=open_book)
+    found = NetworkLeases(
+        availability, latest, follows=leases.why_not, open_book=open_book, watched=leases.opened
+    )
     leases.listen(found.changed)
     return found
 

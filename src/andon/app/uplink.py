@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from andon.sampling.sampler import Sampler
 
 DRAINED = "drained by the hub"
+REPORTED_SECONDS = 14.0
+"""How old a list of leases in a report may be, as long as no lease and no process has changed."""
 MOST_RUNS = 200
 """Looked at for the hub; they are sent while they go on and when they have ended."""
 TOKEN_FILE = "hub-token"  # noqa: S105 - its name

@@ -22,9 +22,8 @@ from andon.fleet.rules.digest import Digest, digest_of, encoded
 from andon.fleet.rules.heartbeat import HeartbeatHeader, deflated, heartbeat_body, packed_ticks
 from andon.fleet.rules.states import clock_trouble
 from andon.history.rules.series import NodeReadings, tick_of
-from andon.model.alert_wire import alert_to_json, notice_to_json, silence_to_json
 from andon.model.job.facts import JobView
-from andon.model.wire import Json, snapshot_to_json
+from andon.model.wire import Json, bare_snapshot
 from andon.version import __version__
 
 if TYPE_CHECKING:
@@ -169,12 +168,12 @@ class Uplink:
             len(handed),
         )
         document: dict[str, Any] = {
-            "snapshot": snapshot_to_json(snapshot),
+            "snapshot": bare_snapshot(snapshot),
             "leases": leases,
-            "alerts": [alert_to_json(one) for one in alerts],
-            "silences": [silence_to_json(one) for one in sources.silences()],
+            "alerts": alerts,
+            "silences": sources.silences(),
             "jobs": jobs,
-            "notices": [{"notice": notice_to_json(one.notice), "told": one.told} for one in handed],
+            "notices": handed,
         }
         return digest, deflated(document)
 

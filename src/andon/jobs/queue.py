@@ -46,6 +46,8 @@ class Queue:
 
     def views(self, only: Iterable[int] | None = None) -> "list[JobView]":
         """Returns the jobs as they are shown: all by number, or the given ones in their order."""
+        if not self.jobs:
+            return []
         from andon.jobs.rules.views import positions, views
 
         places = positions(self.jobs.order_keys(), self.statuses)

@@ -30,6 +30,7 @@ from andon.leases.releaser import overdue
 from andon.leases.rules.requests import LONGEST_WAIT_SECONDS
 from andon.leases.rules.rights import check_fence
 from andon.leases.rules.rows import lease_row
+from andon.leases.rules.verdict import in_use
 from andon.model.device import Snapshot
 from andon.model.lease import Claim, Cordon, DeviceRequest, Lease, LeaseKind, LeaseState, Owner
 from andon.model.lease_list import LeaseList, LeaseRow
@@ -66,16 +67,20 @@ class NetworkLeases:
         longest_wait_seconds: float = LONGEST_WAIT_SECONDS,
         follows: Callable[[], str | None] = lambda: None,
         open_book: Callable[..., Book] | None = None,
+        watched: Callable[[], object] = lambda: None,
     ) -> None:
-        """`follows` returns why the book cannot be read, or None."""
+        """`follows` returns why the book cannot be read, or None; `watched` another object when
+        a book has appeared, gone or been replaced, or None if nobody watches that."""
         self._open_book = open_book or Book
         self._availability, self._latest = availability, latest
         self._longest_wait_seconds, self._follows = longest_wait_seconds, follows
+        self._watched: Callable[[], object] = watched
+        self._seen: object = None
         self._env = os.environ if env is None else env
         self._lock, self._notifying = threading.Lock(), threading.Lock()
         self._book: Book | None = None
         self._kin = KnownKin()
-        self._listed: tuple[Snapshot, LeaseList] | None = None
+        self._listed: tuple[Snapshot, object, LeaseList] | None = None
         self._listeners: Listeners[[LeaseList]] = Listeners(
             FailureLog("andon.remote_leases", "a listener failed; the others continue")
         )
@@ -85,16 +90,22 @@ class NetworkLeases:
 
     # Reading.
 
-    def listed(self) -> LeaseList:
-        """Every lease; read once per snapshot for all callers."""
+    def listed(self, within_seconds: float = 0.0) -> LeaseList:
+        """Every lease; read once per snapshot for all callers. A list that is older by less than
+        `within_seconds` will do as long as the same leases are held and the same processes run."""
         snapshot = self._latest()
         silent = self._follows()
         if silent is not None:  # a file system that hangs would block the caller
             return LeaseList(snapshot.at, note=silent)
         with self._lock:
-            if self._listed is None or self._listed[0] is not snapshot:
-                self._listed = snapshot, self._read(snapshot)
-            return self._listed[1]
+            known = self._listed
+            if known is not None and known[0] is snapshot:
+                return known[2]
+            seen = in_use(snapshot.devices), self._availability.broken()
+            young = known is not None and 0 <= snapshot.at - known[0].at < within_seconds
+            if known is None or not young or known[1] != seen:
+                known = self._listed = snapshot, seen, self._read(snapshot)
+            return known[2]
 
     def changed(self) -> None:
         """Notifies the listeners with the whole list, if the book has changed."""
@@ -216,10 +227,14 @@ class NetworkLeases:
     def _current(self) -> Book:
         """Returns the same object while the same books exist, because it caches what it has
         read."""
+        seen = self._watched()
+        if self._book is not None and seen is not None and seen is self._seen:
+            return self._book
         places.refuse_bad_place(places.book_path(self._env))  # never touch one that may hang
         found = self._open_book(self._env, make=False)
         if self._book is None or self._book.paths != found.paths:
             self._book = found
+        self._seen = seen
         return self._book
 
     def _made(self) -> Book:

@@ -113,6 +113,10 @@ class LeaseTracker:
         found = self._why_not()
         return None if found is None else found.reason
 
+    def opened(self) -> object:
+        """Returns the same object as long as the same books are there; None while none is open."""
+        return self._book
+
     def health(self) -> dict[str, Any]:
         """Whether the book is readable, which one it is, its owner, and its number of leases."""
         found, row = self._why_not(), self._row

@@ -95,7 +95,10 @@ _SAMPLE_READ = tuple(name for name in SAMPLE_ORDER if name not in (*SHARES, "rea
 _sample_read = attrgetter(*_SAMPLE_READ)
 _DEVICE = names_of(Device, without=("place",))
 _state_read = attrgetter(*(f"device.{n}" if n in _DEVICE else n for n in STATE_ORDER))
+_BARE = tuple(name for name in STATUS_ORDER if name not in COMPUTED)
+_bare_read = attrgetter(*(f"device.{n}" if n in _DEVICE else n for n in _BARE))
 _HOST = names_of(Host)
+_process_read = attrgetter(*_PROCESS)
 _node_read, _host_read = attrgetter(*NODE_ORDER), attrgetter(*_HOST)  # for every frame
 
 _to_line, _from_line = msgspec.json.Encoder().encode, msgspec.json.Decoder().decode
@@ -214,10 +217,25 @@ def snapshot_to_json(snapshot: Snapshot) -> Json:
     }
 
 
-def node_to_json(snapshot: Snapshot) -> Json:
-    """The part of a snapshot about the node itself."""
+def bare_snapshot(snapshot: Snapshot) -> Json:
+    """The same for `struct_text`, in a third of the time: values instead of objects, and without
+    what is computed, which whoever reads it can do."""
+    names, devices = device_labels(snapshot.devices), list[Json]()
+    for status in snapshot.devices:
+        devices.append(dict(zip(_BARE, _bare_read(status), strict=True)))
+        devices[-1]["label"] = names[status.device.uuid]
+    return {**_bare_node(snapshot), "devices": devices, "faults": snapshot.faults}
+
+
+def _bare_node(snapshot: Snapshot) -> Json:
     values: Json = {"schema": SNAPSHOT}
     values.update(zip(NODE_ORDER, _node_read(snapshot), strict=True))
+    return values
+
+
+def node_to_json(snapshot: Snapshot) -> Json:
+    """The part of a snapshot about the node itself."""
+    values = _bare_node(snapshot)
     values["versions"] = dict(snapshot.versions)
     values["host"] = _host_to_json(snapshot.host)
     return values
@@ -285,7 +303,9 @@ def process_to_json(process: Process) -> Json:
     """Returns a process as JSON, with the name that people use for it, which is computed and never
     stored."""
     program = program_of(process.command, process.name)
-    return {**plain(process, _PROCESS), "program": program}
+    values: Json = dict(zip(_PROCESS, _process_read(process), strict=True))
+    values["program"] = program
+    return values
 
 
 def device_to_json(device: Device) -> Json:

@@ -48,6 +48,10 @@ class SnapshotFeed:
     def latest(self) -> Snapshot:
         """The last snapshot, for someone watching: expensive readings are taken from now on."""
         self.mark_watched()
+        return self.newest()
+
+    def newest(self) -> Snapshot:
+        """The last snapshot, for those who are no reason for expensive readings."""
         found = self.last
         if found is None:
             raise Unavailable("waiting for the first reading", hint="try again in a few seconds")

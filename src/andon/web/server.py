@@ -23,7 +23,7 @@ from andon.app.leases import (
 )
 from andon.app.runs import open_run_finder
 from andon.app.sampler import open_sampler
-from andon.app.uplink import hub_link, open_uplink, past_sender, report_sources
+from andon.app.uplink import REPORTED_SECONDS, hub_link, open_uplink, past_sender, report_sources
 from andon.errors import Conflict, Denied, Unavailable
 from andon.host.state import server_file
 from andon.host.state.node_folder import open_node_folder
@@ -124,7 +124,7 @@ def serve(
         stack.callback(watcher.close)
         watcher, nodes = _with_nodes(watcher, fleet, linked, sampler.node.name, stack)
         remote_leases = open_network_leases(
-            settings, sampler, feed.latest, watcher, leases, place.lends_simulated, open_book
+            settings, sampler, feed.newest, watcher, leases, place.lends_simulated, open_book
         )
         if remote_leases is not None:
             stack.callback(remote_leases.close)
@@ -139,10 +139,9 @@ def serve(
             )
         )
 
-        def book() -> "LeaseList | None":
-            return None if remote_leases is None else remote_leases.listed()
-
-        users = None if demo else open_shared_files(keys.signed_in, book)
+        book = partial(_listed, remote_leases)
+        recent_book = partial(_listed, remote_leases, REPORTED_SECONDS)
+        users = None if demo else open_shared_files(keys.signed_in, recent_book)
         if users is not None:
             stack.callback(users.close)
         files = users if demo is None else demo.users
@@ -171,7 +170,7 @@ def serve(
         state = _with_exports(state, sampler, folder, counts, stack)
         if link is not None:
             running = (lambda: ()) if jobs is None else jobs.unfinished
-            sources = report_sources(watcher, book, running)
+            sources = report_sources(watcher, recent_book, running)
             past = past_sender(settings, folder, history.store, watcher)
             uplink = open_uplink(settings, sampler, link, sources, past, remote_leases)
             state.parts["hub"] = uplink
@@ -195,6 +194,10 @@ def serve(
             lambda key: keys.grade(key).is_right or _reports(fleet, key),
             NODES_KEPT_SECONDS if fleet is not None else None,
         )
+
+
+def _listed(leases: "NetworkLeases | None", within_seconds: float = 0.0) -> "LeaseList | None":
+    return None if leases is None else leases.listed(within_seconds)
 
 
 def _checked(settings: Settings, place: ServeOptions) -> "tuple[HubLink | None, ProxyRules | None]":

@@ -247,7 +247,7 @@ def test_64_gpus_are_readable_together(browser: Browser, tmp_path: Path) -> None
         assert seen.complaints == []
 
 
-@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("devices", [2, pytest.param(1, marks=pytest.mark.long)])
 def test_a_board_of_few_shows_their_charts_processes_and_why(
     browser: Browser, tmp_path: Path, devices: int
 ) -> None:

@@ -52,6 +52,14 @@ def reader(readers_window: Window) -> Window:
     return readers_window
 
 
+@pytest.fixture(scope="module")
+def owners_window(browser: Browser, home: Served) -> Iterator[Window]:
+    """One that is signed in, for the tests that only look at what its owner sees."""
+    with opened(browser) as found:
+        sign_in(found.page, home)
+        yield found
+
+
 def board(page: Page, served: Served) -> None:
     page.goto(f"{served.url}/#/")
     expect(tiles(page)).to_have_count(DEVICES)
@@ -331,10 +339,9 @@ def column(page: Page, name: str) -> list[str]:
 
 
 def test_processes_are_called_as_people_call_them_and_open_to_the_whole_command(
-    seen: Window, home: Served
+    owners_window: Window, home: Served
 ) -> None:
-    page = seen.page
-    sign_in(page, home)
+    page = owners_window.page
     page.goto(f"{home.url}/#/processes")
     expect(page.locator("tr.opens").first).to_be_visible()
     assert {"train.py", "vllm serve"} <= set(column(page, "program"))
@@ -355,9 +362,10 @@ def test_processes_are_called_as_people_call_them_and_open_to_the_whole_command(
 
 @pytest.mark.parametrize(("by", "heading"), [("GPU", r"GPU \d+ \d+ process.*\sGiB"),
                                              ("user", r"\w+ \d+ process.*GPU.*\sGiB")])  # fmt: skip
-def test_processes_are_grouped_with_sums(seen: Window, home: Served, by: str, heading: str) -> None:
-    page = seen.page
-    sign_in(page, home)
+def test_processes_are_grouped_with_sums(
+    owners_window: Window, home: Served, by: str, heading: str
+) -> None:
+    page = owners_window.page
     page.goto(f"{home.url}/#/processes")
     page.get_by_role("group", name="group by").get_by_text(by, exact=True).click()
     expect(page).to_have_url(re.compile(f"group={by.lower()}"))

@@ -140,22 +140,13 @@ def _texts(path: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_no_text_names_a_file_that_the_package_does_not_have() -> None:
-    named = [
-        (path.name, text)
-        for path in SOURCE.rglob("*.py")
-        for text in _texts(path)
-        if re.search(r"\bdocs/\w+\.md", text)
-    ]
-    assert named == []
-
-
-@pytest.mark.slow
-def test_every_command_that_a_text_offers_exists() -> None:
+def test_no_text_names_a_file_that_the_package_lacks_or_a_command_that_does_not_exist() -> None:
+    """One test: to parse all modules takes seconds."""
+    texts = [(path.name, text) for path in SOURCE.rglob("*.py") for text in _texts(path)]
+    assert [found for found in texts if re.search(r"\bdocs/\w+\.md", found[1])] == []
     wrong = [
-        (path.name, word)
-        for path in SOURCE.rglob("*.py")
-        for text in _texts(path)
+        (name, word)
+        for name, text in texts
         for word in re.findall(r": andon ([a-z]+)(?=$|[;,)]| -| [A-Z])", text)
         if word not in {*COMMANDS, *ALIASES}
     ]

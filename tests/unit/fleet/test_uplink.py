@@ -1,9 +1,11 @@
 """Reports of a node while its hub answers, refuses and is away; and what a list of nodes shows."""
 
+import time
 from typing import Any
 
 import pytest
 
+from andon.alerts.rules.handover import HandedNotice, of_node
 from andon.cli.commands.fleet.nodes import describe, render_nodes
 from andon.errors import Denied, Unavailable
 from andon.failures.rules.backoff import BackOff
@@ -12,8 +14,14 @@ from andon.fleet.rules.digest import Digest
 from andon.fleet.rules.heartbeat import read_heartbeat, unpacked_ticks
 from andon.fleet.rules.states import NodeRow, NodeState
 from andon.fleet.uplink import ReportSources, Uplink
+from andon.model import wire, wire_in
+from andon.model.alert import Silence
+from andon.model.lease_list import LeaseList
 from andon.sampling.bus import Bus
+from andon.sampling.rules.readings import checked_snapshot
+from andon.testing.notices import HOT, notice
 from andon.web.fleet.keeper import found_in
+from andon.web.fleet.report import Report
 from tests.support.snapshots import farm
 from tests.support.waiting import wait_for
 
@@ -54,6 +62,24 @@ def test_readings_of_a_short_outage_come_with_the_next_heartbeat() -> None:
     assert list(unpacked_ticks(second.ticks)) == [], "what was acknowledged is not sent again"
     assert first.sequence < second.sequence
     assert drained == [True], "a mark is obeyed once"
+
+
+def test_a_report_is_read_as_it_was_sent() -> None:
+    bus, hub, sent = Bus(), Hub(), list[Digest]()
+    handed = HandedNotice(notice(HOT), True)
+    silence = Silence("s1", 2.0, by="ana")
+    sources = ReportSources(
+        lambda: LeaseList(5.0), lambda: (HOT,), lambda: (silence,), hand_over=lambda: (handed,)
+    )
+    uplink = Uplink(bus.subscribe(0.01, False, 8), hub, sources, "m", sent.append)
+    bus.publish(farm(), 1.0)
+    wait_for(lambda: sent, 20)
+    uplink.close()
+    report = Report(read_heartbeat(hub.taken[0], "node17", time.time())[0])
+    plainly = wire_in.snapshot_from_json(wire.snapshot_to_json(farm()))
+    assert report.snapshot == checked_snapshot(plainly)
+    assert (report.leases, report.alerts, report.silences) == (LeaseList(5.0), (HOT,), (silence,))
+    assert report.notices == (of_node(handed, "node17"),)
 
 
 ROWS = (

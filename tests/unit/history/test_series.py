@@ -58,6 +58,13 @@ DAY_MS = 24 * HOUR_MS
 # Ticks.
 
 
+def test_the_readings_of_a_snapshot_are_made_once_for_all_who_take_them() -> None:
+    one = snapshot(1.0)
+    assert tick_of(one) is tick_of(one)
+    assert tick_of(snapshot(1.0)) == tick_of(one)
+    assert tick_of(snapshot(2.0)) != tick_of(one)
+
+
 def test_a_tick_holds_what_was_read_and_nothing_else() -> None:
     seen = snapshot(5.0, utilization_percent=0, power_watts=71.234, throttle=("sw_power_cap",))
     assert tick_of(seen).readings == (

@@ -16,6 +16,7 @@ from andon.host.files import (
     replace_file,
 )
 from tests.support.disks import file_limit
+from tests.support.replaced import fails
 
 
 def test_a_regular_file_is_read_whole(tmp_path: Path) -> None:
@@ -114,3 +115,14 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
         replace_file(path, b"three")
     assert path.read_bytes() == b"two"
     assert [one.name for one in tmp_path.iterdir()] == ["file"]
+
+
+def test_what_did_not_reach_the_disk_replaces_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    replace_file(path, b"one")
+    fails(monkeypatch, os, "fsync", OSError(errno.EIO, "Input/output error"))
+    with pytest.raises(OSError, match="Input/output"):
+        replace_file(path, b"two")
+    assert path.read_bytes() == b"one"

@@ -66,6 +66,14 @@ def test_a_partition_keeps_its_label_where_others_are_left_out() -> None:
     assert wire.snapshot_to_json(read) == out
 
 
+@pytest.mark.parametrize("one", [FULL, PARTED, drawn.farm()])
+def test_a_bare_snapshot_is_read_as_the_same(one: Snapshot) -> None:
+    whole = wire_in.snapshot_from_json(wire.loads(wire.struct_text(wire.snapshot_to_json(one))))
+    assert (
+        wire_in.snapshot_from_json(wire.loads(wire.struct_text(wire.bare_snapshot(one)))) == whole
+    )
+
+
 def test_every_key_of_the_first_version_stays_in_its_place() -> None:
     """New ones may appear between them; none is removed."""
     out = wire.snapshot_to_json(FULL)

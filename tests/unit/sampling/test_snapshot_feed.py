@@ -51,6 +51,19 @@ def test_the_last_one_stays_when_the_session_ends() -> None:
     assert feed.dropped == 0
 
 
+def test_only_those_who_watch_make_readings_expensive() -> None:
+    bus = Bus()
+    feed = feed_of(bus)
+    with pytest.raises(Unavailable):
+        feed.newest()
+    bus.publish(farm(), 1.0)
+    assert feed.newest() is feed.last
+    assert not bus.is_watched
+    assert feed.latest() is feed.last
+    assert bus.is_watched
+    feed.close()
+
+
 def test_as_many_as_wanted_are_kept_and_every_one_is_heard() -> None:
     bus, heard = Bus(), list[Snapshot]()
     shown = ticks(5)

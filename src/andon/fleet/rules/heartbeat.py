@@ -106,10 +106,10 @@ def packed_ticks(ticks: Sequence[NodeReadings]) -> bytes:
     groups = list[dict[str, Any]]()
     for tick in ticks:
         names = [device for device, _, _ in tick.readings]
-        metrics = [list(some) for _, some, _ in tick.readings]
+        metrics = [some for _, some, _ in tick.readings]
         if not groups or (groups[-1]["devices"], groups[-1]["metrics"]) != (names, metrics):
             groups.append({"devices": names, "metrics": metrics, "ticks": []})
-        values = [list(some) for _, _, some in tick.readings]
+        values = [some for _, _, some in tick.readings]
         groups[-1]["ticks"].append({"at": tick.at, "values": values})
     return deflated({"groups": groups})
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from andon.model.alert import Alert, Level, Phase
 
-RULES = frozenset({"xid", "ecc"})
+BROKEN_RULES = frozenset({"xid", "ecc"})
 
 
 def reported_broken(alerts: Iterable[Alert]) -> dict[str, str]:
@@ -16,7 +16,7 @@ def reported_broken(alerts: Iterable[Alert]) -> dict[str, str]:
 def _means_broken(alert: Alert) -> bool:
     """Whether an alert excludes its device: a program's own error, or an old one, does not."""
     critical = alert.level is Level.CRITICAL and alert.state is Phase.FIRING
-    return critical and alert.rule in RULES and alert.subject != "node"
+    return critical and alert.rule in BROKEN_RULES and alert.subject != "node"
 
 
 def _words(alert: Alert) -> str:

@@ -127,7 +127,7 @@ def occupancy(
     used = {lease.id: 0 for lease in leases}
     unmeasured, strangers = set(), []
     for process in status.processes:
-        lease = nearest(process, leases, kin, here)
+        lease = nearest(process, leases, kin, here) if leases else None
         if lease is not None:
             used[lease.id] += process.memory_bytes or 0
             if process.memory_bytes is None:

@@ -35,8 +35,11 @@ _KINDS = {
 
 def need_of_any(capacities: Sequence[DeviceCapacity]) -> Need:
     """Returns the need of `ANY` among these devices, even if none is eligible."""
-    found = obstacles_of([capacity.status for capacity in capacities], ANY, {})
-    return Need(frozenset(uuid for uuid, why in found.items() if why is None))
+    return _need_of_any(obstacles_of([capacity.status for capacity in capacities], ANY, {}))
+
+
+def _need_of_any(never: Mapping[str, Obstacle | None]) -> Need:
+    return Need(frozenset(uuid for uuid, why in never.items() if why is None))
 
 
 def all_masked(capacities: Sequence[DeviceCapacity], doubt: str) -> dict[str, Obstacle]:
@@ -50,7 +53,7 @@ def verdicts(
     """The verdict on each device for a request of one whole device; `taken` is reserved."""
     statuses = [capacity.status for capacity in capacities]
     labels, never = device_labels(statuses), obstacles_of(statuses, ANY, {})
-    need = need_of_any(capacities)
+    need = _need_of_any(never)
     return tuple(
         verdict(
             one.status.device,
@@ -64,6 +67,20 @@ def verdicts(
 def by_readings(statuses: Sequence[DeviceStatus]) -> tuple[DeviceVerdict, ...]:
     """Returns the verdicts where nothing is leased, queued or cordoned."""
     return verdicts(capacities_of(statuses, Surroundings()), {})
+
+
+def in_use(statuses: Sequence[DeviceStatus]) -> tuple[object, ...]:
+    """Returns which devices answer and what runs on them: while that stays, few verdicts change."""
+    return tuple(
+        (
+            one.device.uuid,
+            one.state,
+            one.visible,
+            one.sample is not None and bool(one.sample.utilization_percent),
+            tuple([process.pid for process in one.processes]),
+        )
+        for one in statuses
+    )
 
 
 def verdicts_for(

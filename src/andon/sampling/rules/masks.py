@@ -86,6 +86,8 @@ def visibility(devices: Sequence[Device], env: Mapping[str, str]) -> Visibility:
 
 def doubt_about(statuses: Sequence[DeviceStatus], env: Mapping[str, str]) -> str | None:
     """Returns why it is not certain which devices this process may use; None if it is."""
+    if not any(name in env for name in MASKS):
+        return None
     seen = visibility([status.device for status in statuses], env)
     if seen.certain:
         return None
