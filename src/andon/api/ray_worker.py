@@ -127,6 +127,7 @@ class RayWorker:
         self._calls = 0
         self._seen: Snapshot | None = None
         self._seen_at = 0.0
+        self._masked: Snapshot | None = None
         self._book: Book | None = None
         self._told = set[str]()
         settings = library.shared().settings
@@ -159,12 +160,16 @@ class RayWorker:
         """Returns the devices as they were a moment ago, with this call's mask."""
         if self._seen is None or time.monotonic() - self._seen_at > FRESH_SECONDS:
             self._seen, self._seen_at = library.shared().once(with_host=False), time.monotonic()
-        return seen_with(self._seen, os.environ)
+            self._masked = None
+        if self._masked is None:
+            self._masked = seen_with(self._seen, os.environ)
+        return self._masked
 
     def _taken(self, call: RayCall, name: str, refuse_busy: bool) -> CallPlace:
         if not call.ids:
             nothing = Snapshot(node=node_name(), at=time.time(), boot=boot_id())
             return CallPlace(Placement(environment={}, snapshot=nothing), "Ray", NO_GPU)
+        self._masked = None  # its mask is another than that of the last call
         if refuse_busy:
             self._seen = None
         snapshot = self._sample()

@@ -298,11 +298,13 @@ class ClusterContract:
         return cluster.submit(self._submission(script, **more))
 
     def _fill(self, cluster: Cluster) -> list[str]:
-        """Gives every free GPU to a job; returns those."""
+        """Gives every free GPU to a job; returns those. The largest node first, one after the
+        other: a small job on a large node would leave no room for the next."""
         free = [node.free for node in cluster.nodes() if node.usable and node.free]
-        jobs = [self._submit(cluster, LONG, gpus=count) for count in free]
-        for job in jobs:
-            self._running(cluster, job)
+        jobs = list[str]()
+        for count in sorted(free, reverse=True):
+            jobs.append(self._submit(cluster, LONG, gpus=count))
+            self._running(cluster, jobs[-1])
         return jobs
 
     def _job(self, cluster: Cluster, job: str) -> ClusterJob:
