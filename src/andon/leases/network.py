@@ -41,6 +41,7 @@ log = logging.getLogger("andon.remote_leases")
 MOST_LENT = 64  # each has its own process
 HANDOVER_SECONDS = 10.0
 _TAKE = "andon lease --gpus 1 --for 2h"
+CLOCK_TICK_SECONDS = 0.02  # times of files are older than the clock by up to this
 RELEASE_SECONDS = 5.0  # a caller waits no longer; the holder has been asked anyway
 
 Listener = Callable[[LeaseList], None]
@@ -51,6 +52,15 @@ class RemoteLease(Struct, frozen=True):
 
     row: LeaseRow
     environment: Mapping[str, str]
+
+
+class _Listed(Struct, frozen=True):
+    """A list, what it was made from, and when its book was read."""
+
+    snapshot: Snapshot
+    used: object
+    leases: LeaseList
+    read_at: float
 
 
 class NetworkLeases:
@@ -80,7 +90,7 @@ class NetworkLeases:
         self._lock, self._notifying = threading.Lock(), threading.Lock()
         self._book: Book | None = None
         self._kin = KnownKin()
-        self._listed: tuple[Snapshot, object, LeaseList] | None = None
+        self._listed: _Listed | None = None
         self._listeners: Listeners[[LeaseList]] = Listeners(
             FailureLog("andon.remote_leases", "a listener failed; the others continue")
         )
@@ -91,21 +101,29 @@ class NetworkLeases:
     # Reading.
 
     def listed(self, within_seconds: float = 0.0) -> LeaseList:
-        """Every lease; read once per snapshot for all callers. A list that is older by less than
-        `within_seconds` will do as long as the same leases are held and the same processes run."""
+        """Every lease; read once per snapshot and change for all callers. A list that is older by
+        less than `within_seconds` will do as long as the same processes run, and the tracker has
+        told of no change."""
         snapshot = self._latest()
         silent = self._follows()
         if silent is not None:  # a file system that hangs would block the caller
             return LeaseList(snapshot.at, note=silent)
         with self._lock:
             known = self._listed
-            if known is not None and known[0] is snapshot:
-                return known[2]
-            seen = in_use(snapshot.devices), self._availability.broken()
-            young = known is not None and 0 <= snapshot.at - known[0].at < within_seconds
-            if known is None or not young or known[1] != seen:
-                known = self._listed = snapshot, seen, self._read(snapshot)
-            return known[2]
+            if known is None or not self._will_do(known, snapshot, within_seconds):
+                read_at = time.time() - CLOCK_TICK_SECONDS
+                known = _Listed(snapshot, self._used(snapshot), self._read(snapshot), read_at)
+                self._listed = known
+            return known.leases
+
+    def _will_do(self, known: _Listed, snapshot: Snapshot, within_seconds: float) -> bool:
+        if within_seconds == 0:  # whoever has just leased may ask before the tracker tells of it
+            return known.snapshot is snapshot and not places.has_changed(self._env, known.read_at)
+        young = 0 <= snapshot.at - known.snapshot.at < within_seconds
+        return known.snapshot is snapshot or (young and known.used == self._used(snapshot))
+
+    def _used(self, snapshot: Snapshot) -> object:
+        return in_use(snapshot.devices), self._availability.broken()
 
     def changed(self) -> None:
         """Notifies the listeners with the whole list, if the book has changed."""

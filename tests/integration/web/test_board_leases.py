@@ -203,6 +203,7 @@ def test_no_command_is_shown_to_a_person_who_may_not_use_it(seen: Window, home: 
     expect(rows(page)).to_contain_text(lent["id"])
     expect(rows(page).get_by_text("andon release")).to_have_count(0)
     expect(rows(page).get_by_text("andon lease extend")).to_have_count(0)
+    page.unroute_all(behavior="ignoreErrors")  # one that is being answered ends with the page
 
 
 def test_extending_moves_the_end_and_shows_the_command(owner: Window, home: Served) -> None:

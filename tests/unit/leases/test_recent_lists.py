@@ -1,5 +1,6 @@
 """Who reports leases every few seconds takes a list that others made, while nothing changed."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 
 from andon.leases.availability import Availability
 from andon.leases.book.lease_book import Book
-from andon.leases.book.places import VARIABLE
+from andon.leases.book.places import MODES, VARIABLE
 from andon.leases.network import NetworkLeases
 from andon.leases.rules.verdict import in_use
 from andon.model.device import DeviceStatus, Process, Snapshot, State
@@ -73,6 +74,20 @@ def test_a_list_is_made_again_for_other_processes_devices_and_leases_and_in_time
 )  # fmt: skip
 def test_what_counts_as_a_change(other: DeviceStatus, same: bool) -> None:
     assert (in_use([IDLE]) == in_use([other])) is same
+
+
+def test_whoever_has_just_leased_finds_it_in_the_list(node: Node, tmp_path: Path) -> None:
+    Book({VARIABLE: str(tmp_path / "book")})
+    for part in MODES:
+        os.utime(tmp_path / "book" / part, (1.0, 1.0))
+    for _ in range(2):
+        node.leases.listed()
+    assert node.books == 1, "nothing has changed"
+    os.utime(tmp_path / "book/leases")
+    node.leases.listed(10.0)
+    assert node.books == 1, "who reports is told by the tracker"
+    node.leases.listed()
+    assert node.books == 2
 
 
 def test_the_book_is_opened_again_when_another_is_there_or_nobody_watches_that(

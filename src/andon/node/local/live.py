@@ -86,9 +86,11 @@ class LocalLive:
         return self._here.parts.with_driver_versions(snapshot, self._here.settings)
 
     def lamps(self, snapshot: Snapshot) -> "tuple[DeviceLamp, ...]":
+        if found := self._lamps_by_server(snapshot):
+            return found
         from andon.alerts.rules.glance import lamps_now
 
-        return self._lamps_by_server(snapshot) or lamps_now(snapshot, self._here.rulebook)
+        return lamps_now(snapshot, self._here.rulebook)
 
     def lamps_beyond_readings(self, snapshot: Snapshot) -> "tuple[DeviceLamp, ...] | None":
         """Returns the lamps; None where they follow from the readings by the usual thresholds."""
