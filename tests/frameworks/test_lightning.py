@@ -18,6 +18,7 @@ from lightning.pytorch.loggers import CSVLogger, MLFlowLogger, TensorBoardLogger
 from andon.callbacks.lightning import GpuMonitorCallback
 from tests.frameworks.conftest import Lines
 from tests.frameworks.trackers import mlflow_values, tensorboard_values, wandb_values
+from tests.support.waiting import wait_for
 
 SENT = {"throttle_share", "energy_joules", "waiting_share", "alerts_firing"}
 MONITORED = {"memory_peak_bytes", "utilization_percent"}
@@ -112,6 +113,7 @@ def test_a_fit_is_recorded_and_told_to_the_trackers(
     assert everything <= set(metrics)
     assert params["andon/run"] == begin["id"]
     loggers[2].experiment.finish()
+    wait_for(lambda: wandb_values(state)[0])  # its own process writes, and may be late
     history, config = wandb_values(state)
     assert {name for name in history if name.startswith("andon/")} == {
         f"andon/{name}" for name in SENT

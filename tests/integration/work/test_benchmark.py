@@ -18,6 +18,7 @@ from andon.work.rules.load import LoadFigures, LoadOrder, RequestResult, percent
 from tests.integration.conftest import andon
 from tests.support.homes import own_folders
 from tests.support.model_servers import ModelServer, model_server
+from tests.support.surroundings import fresh_library
 from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(120)
@@ -41,6 +42,7 @@ def _own_folders(
     for name, value in own_folders(tmp_path).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("ANDON_SIMULATE", "2")
+    fresh_library(monkeypatch)  # that of another test may have no devices
     yield
     server.manner, server.usage, server.models = "well", True, None
 
