@@ -272,7 +272,7 @@ const Foot = memo(function Foot({ here }: { here: boolean }) {
 function useKeys(field: React.RefObject<HTMLInputElement | null>, onHelp: () => void, onFind: (text: string) => void, finding: boolean): void {
   useEffect(() => {
     const pressed = (event: KeyboardEvent) => {
-      const typing = (event.target as HTMLElement).closest?.("input, textarea, select, dialog");
+      const typing = (event.target as HTMLElement).closest?.("input, textarea, select, dialog[open]");
       if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
       const page = KEYS[event.key];
       if (finding) event.key.length === 1 && onFind(event.key); // typed before the palette is there

@@ -22,7 +22,7 @@ export function Acts({ job, user }: { job: Job; user: string }) {
   useEffect(() => {
     const pressed = (event: KeyboardEvent) => {
       const one = actsOf(job).find((act) => act.key === event.key);
-      const typing = (event.target as HTMLElement).closest?.("input, textarea, select, dialog");
+      const typing = (event.target as HTMLElement).closest?.("input, textarea, select, dialog[open]");
       if (!one || typing || event.ctrlKey || event.metaKey || event.altKey) return;
       event.preventDefault();
       setAsking(one);
