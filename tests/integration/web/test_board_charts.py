@@ -146,6 +146,7 @@ def test_a_drag_selects_what_it_covers(reader: Window, home: Served) -> None:
     assert abs(until - (1794770000 - 450)) <= 15
 
 
+@pytest.mark.long
 def test_two_fingers_zoom_and_one_reads(browser: Browser, home: Served) -> None:
     size = {"width": 390, "height": 844}
     with opened(browser, viewport=size, has_touch=True, is_mobile=True) as seen:
@@ -228,6 +229,7 @@ def test_all_gpus_stand_on_one_page_by_a_reading(reader: Window, home: Served) -
     assert reader.complaints == []
 
 
+@pytest.mark.long
 def test_64_gpus_are_readable_together(browser: Browser, tmp_path: Path) -> None:
     size = {"width": 1920, "height": 1080}
     with (
@@ -266,6 +268,7 @@ def test_a_board_of_few_shows_their_charts_processes_and_why(
         assert seen.complaints == []
 
 
+@pytest.mark.long
 def test_a_share_of_time_is_the_same_share_at_every_range(seen: Window, tmp_path: Path) -> None:
     """12 of every 21 readings were slowed down: 57 % of the time, however long that is."""
     uuid, end = specimens(1)[0].uuid, int(time.time()) // 630 * 630 - 6300

@@ -50,6 +50,7 @@ def test_a_tour_of_five_sentences_is_shown_once(browser: Browser, demo: Demo) ->
         expect(tour).to_have_count(0)
 
 
+@pytest.mark.long
 def test_every_page_has_content_and_says_that_it_is_simulated(browser: Browser, demo: Demo) -> None:
     with opened(browser) as seen:
         for place, text in PAGES.items():
@@ -64,6 +65,7 @@ def test_every_page_has_content_and_says_that_it_is_simulated(browser: Browser, 
         assert row["y"] < mark["y"] < row["y"] + row["height"], "it stands in its row"
 
 
+@pytest.mark.long
 def test_a_newcomer_finds_ten_answers_after_at_most_two_steps_each(
     browser: Browser, demo: Demo
 ) -> None:

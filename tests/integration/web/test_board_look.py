@@ -164,6 +164,7 @@ def test_the_wall_is_dark_and_survives_its_server(seen: Window, tmp_path: Path) 
         assert page.evaluate(GROUND) == light, "the theme that was chosen is kept"
 
 
+@pytest.mark.long
 def test_one_gpu_has_large_numbers_and_none_one_card(seen: Window, tmp_path: Path) -> None:
     page = seen.page
     with serving(tmp_path / "one", "--no-history", simulate=1) as served:

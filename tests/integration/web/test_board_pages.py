@@ -198,6 +198,7 @@ def test_a_mouse_that_rests_where_a_tile_appears_opens_no_card(
     expect(page.get_by_role("tooltip")).to_have_count(0)
 
 
+@pytest.mark.long
 def test_the_lines_of_all_tiles_have_the_same_scale(seen: Window, tmp_path: Path) -> None:
     """One with a reason has as much room for its line as one without."""
     with serving(tmp_path, "--no-history", simulate=4) as served:
@@ -437,6 +438,7 @@ def test_a_command_is_copied(browser: Browser, home: Served) -> None:
         assert copied == f"andon open --url {home.url}"  # its port is not the usual one
 
 
+@pytest.mark.long
 def test_64_devices_fit_on_one_screen(seen: Window, tmp_path: Path) -> None:
     with serving(tmp_path, "--no-history", simulate=64) as served:
         seen.page.set_viewport_size({"width": 1440, "height": 900})

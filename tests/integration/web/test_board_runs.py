@@ -131,6 +131,7 @@ def test_a_run_that_goes_on_has_its_numbers_beside_others_too(
         expect(row).to_contain_text("90.0")
 
 
+@pytest.mark.long
 def test_long_names_leave_the_other_columns_in_view(
     browser: Browser, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -195,6 +196,7 @@ def test_a_run_has_its_box_its_table_and_four_charts_with_events(
     assert seen.complaints == []
 
 
+@pytest.mark.long
 def test_a_chart_is_read_and_zoomed_and_back_undoes_it(seen: Window, home: Served) -> None:
     page = seen.page
     page.goto(f"{home.url}/#/runs/aaaaaaaa")

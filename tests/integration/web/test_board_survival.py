@@ -66,6 +66,7 @@ def faults(seen: Window) -> list[str]:
     return [one for one in seen.complaints if not away.search(one)]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_everything_is_clicked_while_the_server_is_dead_and_recovers(
     seen: Window, tmp_path: Path
