@@ -1,6 +1,7 @@
 """Which machine this is, by name, by boot, and for a home folder that several machines share."""
 
 import os
+from functools import cache
 from pathlib import Path
 
 from andon.host.files import read_regular
@@ -24,8 +25,17 @@ def node_name() -> str:
     return printable(name or "localhost")
 
 
-def boot_id(root: Path = Path("/")) -> str | None:
+def boot_id(root: Path | None = None) -> str | None:
     """The kernel's id of this boot; None if the system has none."""
+    return _this_boot() if root is None else _boot_below(root)
+
+
+@cache
+def _this_boot() -> str | None:
+    return _boot_below(Path("/"))
+
+
+def _boot_below(root: Path) -> str | None:
     try:
         return (root / "proc/sys/kernel/random/boot_id").read_text("utf-8").strip() or None
     except (OSError, ValueError):

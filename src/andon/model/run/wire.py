@@ -24,8 +24,8 @@ from andon.model.run.record import (
     RunSample,
 )
 from andon.model.run.use import spread_from_json, use_from_json
-from andon.model.shapes import to_json
-from andon.model.wire import Json, dumps
+from andon.model.shapes import plain, to_json
+from andon.model.wire import Json, struct_text
 
 RUNS_SCHEMA = "andon.runs/1"
 EVENTS: dict[type, str] = {
@@ -47,12 +47,12 @@ def line_to_text(line: RunLine) -> str:
     head: Json = {"event": EVENTS[kind]}
     if kind is RunBegin:
         head["schema"] = RUN_SCHEMA
-    found = {**head, **to_json(line)}
+    found = {**head, **plain(line, kind.__struct_fields__)}
     if found.get("begun_before") is False:
         del found["begun_before"]  # a map has many items, and few that a killed one had begun
     if isinstance(line, RunSample) and line.progress is None:
         del found["progress"]
-    return dumps(found) + "\n"
+    return struct_text(found) + "\n"
 
 
 def line_from_json(value: Json) -> RunLine:
