@@ -87,10 +87,7 @@ class RayDashboard:
         if len(content) > MOST_BYTES:
             raise Unavailable(f"Ray's answer is larger than {MOST_BYTES >> 20} MiB")
         if answer.status >= 300:
-            error = self._refused(answer.status, content)
-            if answer.status == 400 and body is not None:
-                raise Invalid(error.reason.replace("answers 400", "refuses it", 1))
-            raise error
+            raise self._refused(answer.status, content, given is not None)
         try:
             return wire.loads(b'{"value":' + content + b"}", MOST_VALUES)["value"]
         except (Invalid, KeyError) as exc:
@@ -129,7 +126,8 @@ class RayDashboard:
     def _stranger(self) -> Unavailable:
         return Unavailable(f"{self._place().netloc} does not answer as Ray's dashboard", hint=HOW)
 
-    def _refused(self, status: int, content: bytes) -> AndonError:
+    def _refused(self, status: int, content: bytes, sent: bool = False) -> AndonError:
+        """Returns why Ray did not do what it was asked; `sent`: it got a request to judge."""
         lines = [line for line in content.decode(errors="replace").splitlines() if line.strip()]
         words = plain(lines[-1], LONGEST_WORDS) if lines else f"status {status}"
         if status in (401, 403):
@@ -137,6 +135,8 @@ class RayDashboard:
                 f"Ray {'refuses this' if _token() else 'wants a'} token: {words}",
                 hint="RAY_AUTH_TOKEN, RAY_AUTH_TOKEN_PATH or ~/.ray/auth_token has it",
             )
+        if status == 400 and sent:
+            return Invalid(f"Ray refuses it: {words}")
         if status == 404 and "does not exist" in words:
             return Gone(words)
         if status in (301, 302, 307, 308, 404, 405):
