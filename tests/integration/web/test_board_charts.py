@@ -29,20 +29,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield served
 
 
-@pytest.fixture(scope="module")
-def readers_window(browser: Browser) -> Iterator[Window]:
-    with opened(browser) as found:
-        yield found
-
-
-@pytest.fixture
-def reader(readers_window: Window) -> Window:
-    """One window for the tests that only read `home`: its page is loaded once for all of them."""
-    readers_window.page.mouse.move(5, 5)
-    readers_window.complaints.clear()
-    return readers_window
-
-
 def device(page: Page, served: Served, query: str = "?seconds=300") -> None:
     page.goto(f"{served.url}/#/")
     expect(tiles(page)).to_have_count(DEVICES)

@@ -17,7 +17,7 @@ from andon.settings.store_url import parse_store_url
 from andon.stores.postgres_kind import PostgresKind
 from andon.version import __version__
 from tests.integration.board import opened, sign_in, violations, violations_in_both_themes
-from tests.integration.browser import Window, chromium
+from tests.integration.browser import Window
 from tests.integration.serving import Served, serving
 from tests.support.homes import own_folders
 from tests.support.postgres import server
@@ -29,12 +29,6 @@ LATER = 3600.0
 """Reports of this many seconds ahead stay new while the tests run."""
 
 JSON = {"Content_Type": "application/json"}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
 
 
 def digest(number: int) -> Digest:
