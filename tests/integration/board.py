@@ -158,3 +158,11 @@ def uuids(page: Page) -> list[str]:
         "all => all.map(one => one.dataset.uuid)"
     )
     return found
+
+
+def chart_heights(page: Page) -> list[float]:
+    """Of the tiles, in pixels: those of a few GPUs must be high enough to read."""
+    found: list[float] = page.locator(".tile .sparkline").evaluate_all(
+        "all => all.map(one => one.getBoundingClientRect().height)"
+    )
+    return found

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
 from tests.integration.board import (
     GROUND,
     USUAL_SIZE,
+    chart_heights,
     downwards,
     drawn,
     opened,
@@ -68,6 +69,9 @@ def test_every_device_has_a_lamp_with_a_shape_and_a_word(reader: Window, home: S
     expect(reader.page.locator("li.tile .word", has_text="free").first).to_be_visible()
     words = reader.page.locator("li.tile .word").all_inner_texts()
     assert len(words) == DEVICES
+    heights = chart_heights(reader.page)
+    assert len(heights) >= DEVICES - 2
+    assert min(heights) >= 50, heights
     assert "lost" in words
     assert any(word.startswith("in use by ") for word in words)
     expect(reader.page.get_by_role("link", name=re.compile("^GPU 2, lost"))).to_be_visible()
