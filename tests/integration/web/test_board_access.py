@@ -79,6 +79,7 @@ def test_the_owner_signs_a_phone_in_once_with_a_code_from_the_board(
         phone.page.goto(address)
         expect(phone.page.get_by_text(f"signed in as {ME}")).to_be_visible()
         phone.page.get_by_role("button", name="sign out").click()
+        expect(phone.page.get_by_text("not signed in", exact=True)).to_be_visible()
         phone.page.goto(address)
         expect(phone.page.get_by_text("the link has expired or was already used")).to_be_visible()
     page.clock.install()
