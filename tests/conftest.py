@@ -57,8 +57,8 @@ OUTSIDE = (
 _alone = [False]  # whether the test under way may neither start a process nor leave this machine
 
 
-def _audited(event: str, arguments: tuple[object, ...]) -> None:
-    if not _alone[0]:
+def _audited(event: str, arguments: tuple[object, ...], alone: list[bool] = _alone) -> None:
+    if not alone[0]:  # an argument, because at the exit of Python a module is emptied
         return
     if event in STARTS:
         raise AssertionError(f"{event}: mark the test with @pytest.mark.process")
