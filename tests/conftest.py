@@ -162,12 +162,12 @@ def pytest_unconfigure() -> None:
 
 # Thousands of collected tests are not garbage, and need not be looked through for it.
 gc.disable()
+gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
-    gc.set_threshold(20_000, 20, 20)
 
 
 # What a shell starts in the background ignores Ctrl-C, and under nohup a hangup; so would every
