@@ -85,23 +85,6 @@ class _Report:
         self._lines.close()
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--portion", help="a file of the modules that are taken of the named folders")
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leaves out what is in no portion. For each module that is named pytest looks through the
-    whole folder once more, and for each file at all that `--ignore` names: seconds in all."""
-    if collection_path.suffix != ".py" or (file := config.getoption("portion")) is None:
-        return None
-    return True if str(collection_path) not in _portion(file) else None
-
-
-@functools.cache
-def _portion(file: str) -> frozenset[str]:
-    return frozenset(f"{REPOSITORY}/{line}" for line in Path(file).read_text().splitlines())
-
-
 def pytest_configure(config: pytest.Config) -> None:
     if file := os.environ.get("TEST_REPORT"):
         config.pluginmanager.register(_Report(Path(file)))
