@@ -57,8 +57,8 @@ OUTSIDE = (
 _alone = [False]  # whether the test under way may neither start a process nor leave this machine
 
 
-def _audited(event: str, arguments: tuple[object, ...]) -> None:
-    if not _alone[0]:
+def _audited(event: str, arguments: tuple[object, ...], alone: list[bool] = _alone) -> None:
+    if not alone[0]:  # an argument, because at the exit of Python a module is emptied
         return
     if event in STARTS:
         raise AssertionError(f"{event}: mark the test with @pytest.mark.process")
@@ -162,12 +162,12 @@ def pytest_unconfigure() -> None:
 
 # Thousands of collected tests are not garbage, and need not be looked through for it.
 gc.disable()
+gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
-    gc.set_threshold(20_000, 20, 20)
 
 
 # What a shell starts in the background ignores Ctrl-C, and under nohup a hangup; so would every
