@@ -8,6 +8,9 @@ from msgspec import Struct
 from andon.model.codec import shown
 
 LONGEST_LINE = 4096
+_CREATED = ("silence", "node", "token")
+_SEVERAL = ("drain", "move")
+"""Actions for several things that are done: the path says which."""
 _OUTCOMES = {403: "refused", 401: "refused"}
 
 
@@ -59,7 +62,7 @@ def _row(said: Mapping[str, object]) -> AuditRow:
         at=float(str(said["at"])),
         user=_text(said.get("user")),
         uid=_whole(said.get("uid")),
-        action=str(said.get("action") or said.get("method")) if requested else event,
+        action=_action(said) if requested else event,
         subject=_subject(said),
         result={"requested": "unfinished", "refused": "refused"}.get(event, "done"),
         status=None,
@@ -86,11 +89,17 @@ def _finished(row: AuditRow, said: Mapping[str, object]) -> AuditRow:
 
 
 def _made(said: Mapping[str, object]) -> str | None:
-    """Returns what a request without a name in its path has created: a silence, jobs."""
+    """Returns what a request without a name in its path has created: a silence, jobs, a node."""
     jobs = said.get("jobs")
     if isinstance(jobs, list):
         return ", ".join(str(number) for number in jobs if type(number) is int) or None
-    return _text(said.get("silence"))
+    return next((text for one in _CREATED if (text := _text(said.get(one)))), None)
+
+
+def _action(said: Mapping[str, object]) -> str:
+    found = str(said.get("action") or said.get("method"))
+    parts = str(said.get("path") or "").split("/")
+    return parts[-1] if found in _SEVERAL and len(parts) > 4 else found
 
 
 def _subject(said: Mapping[str, object]) -> str | None:

@@ -159,6 +159,8 @@ def run_load(
         finished(result)
         if came:
             raise KeyboardInterrupt
+        if run is None and not found.done:
+            record.end(SystemExit(1))  # a failure for those who compare runs; callers get figures
     return result
 
 

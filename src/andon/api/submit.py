@@ -132,6 +132,7 @@ def submit(
             RequestOptions(gpus, memory, model=model).request(),
             name=name or str(getattr(function, "__name__", "call")),
             environment=module_environment(),
+            simulate=settings.simulate or None,
             for_seconds=None if seconds is None else seconds_of(seconds),
         )
         if cluster is not None:

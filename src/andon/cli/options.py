@@ -13,6 +13,7 @@ from andon.units import has_unit, parse_seconds
 F = TypeVar("F", bound=Callable[..., Any])
 MOST = 1_000_000
 MOST_SIMULATED = 512  # the limit in the settings, which --help must not import
+LONGEST_NAME = 63  # of a node or a token at a hub
 DEVICE_OPTION = ("--device", "--devices", "-d")
 DEVICE_FORMS = "index, 3:0, UUID or its prefix"
 
@@ -27,6 +28,13 @@ def whole(given: str | int, most: int = MOST) -> int:
 
 def simulated(text: str) -> int:
     return whole(text, MOST_SIMULATED)
+
+
+def name_in_fleet(text: str) -> str:
+    """The name of a node or a token: it becomes a part of a path, which others would change."""
+    if 0 < len(text) <= LONGEST_NAME and "/" not in text and text.strip("."):
+        return text
+    raise click.BadParameter(f"{text[:60]!r} is not a name: letters, digits, - . and _")
 
 
 def _help(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
@@ -108,7 +116,14 @@ def _complete_host(context: click.Context, parameter: click.Parameter, typed: st
 _ELSEWHERE: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (("--url",), {"metavar": "URL", "help": "Ask an andon server instead of this node."}),
     (("--token-file",), {"metavar": "FILE", "help": "File with the token; or set ANDON_TOKEN."}),
-    (("--node", "node_name"), {"metavar": "NAME", "help": "With the --url of a hub: this node."}),
+    (
+        ("--node", "node_name"),
+        {
+            "type": name_in_fleet,
+            "metavar": "NAME",
+            "help": "With the --url of a hub: this node.",
+        },
+    ),
 )
 _SSH: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
     (

@@ -157,10 +157,11 @@ def check_certificate(place: ServeOptions) -> None:
     except (OSError, ValueError) as exc:
         files = f"{place.certificate}" + (f" with {place.key}" if place.key else "")
         reason = getattr(exc, "reason", None) or exc.strerror if isinstance(exc, OSError) else exc
-        raise Invalid(
-            f"the certificate {files} cannot be used: {reason or exc}",
-            hint="use a matching pair of PEM files, the key without a password",
-        ) from exc
+        hint = "use a matching pair of PEM files, the key without a password"
+        if place.key is None and isinstance(exc, ssl.SSLError):  # which says only "PEM lib"
+            reason, hint = "it, or the key in it, is not PEM", "name the key: --tls-key FILE"
+        text = f"the certificate {files} cannot be used: {reason or exc}"
+        raise Invalid(text, hint=hint) from exc
 
 
 def pin_of(place: ServeOptions) -> str | None:

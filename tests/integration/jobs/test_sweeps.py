@@ -105,6 +105,7 @@ def test_a_group_is_a_job_word(swept: Sweep) -> None:
     assert len(shown["jobs"]) == 6
     assert andon("jobs", "wait", "tune").code == 1  # the worst of them
     assert len(andon("jobs", "--group", "tune", "--json").json()["jobs"]) == 6
+    assert andon("jobs", "--group", "none").out.startswith("no such jobs;")
     logs = andon("logs", "tune").out
     assert logs.count("==> job") == 6
     assert "==> job 1 lr=0.1 seed=1 <==" in logs

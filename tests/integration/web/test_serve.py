@@ -128,6 +128,7 @@ def test_what_makes_no_sense_is_told_before_anything_starts(
     assert done.code == 2
     assert "hint:" in done.err
     assert "Traceback" not in done.err
+    assert ("--tls-key FILE" in done.err) == (options == ("--tls-cert", "/etc/passwd"))
 
 
 def test_an_address_of_another_machine_is_unavailable(tmp_path: Path) -> None:

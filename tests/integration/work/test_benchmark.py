@@ -98,7 +98,8 @@ def test_a_server_that_is_not_there_and_one_that_is_late(server: ModelServer) ->
     load = DrivenLoad(
         LoadOrder("http://127.0.0.1:9/v1/completions", "m", ("a",), concurrency=1, requests=2)
     )
-    assert load.run().errors == {"refused": 2}
+    found = load.run()
+    assert (found.errors, found.example) == ({"refused": 2}, "Connection refused")
     server.first_seconds = 5.0
     try:
         assert driven(server, requests=2, timeout_seconds=0.3)[0].errors == {"timeout": 2}
@@ -187,6 +188,13 @@ def test_an_unknown_model_and_no_server_end_with_an_error(server: ModelServer) -
     said = andon("benchmark", server.url, "--model", "m", "--concurrency", "1", "--requests", "2")
     assert said.code == 5
     assert "2 404" in said.out
+    (run,) = json.loads(andon("runs", "--json").out)["runs"]
+    assert run["state"] == "failed"  # it must not count where runs are compared
+    server.asked.clear()
+    given = ("--model", "m", "--concurrency", "1", "--requests", "2", "--baseline", "none")
+    refused = andon("benchmark", server.url, *given)
+    assert (refused.code, "there is no baseline 'none'" in refused.err) == (5, True)
+    assert not server.asked
 
 
 def test_ctrl_c_keeps_the_figures_so_far(server: ModelServer, tmp_path: Path) -> None:

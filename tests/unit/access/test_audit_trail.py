@@ -44,6 +44,8 @@ def test_what_a_request_has_made_is_its_subject() -> None:
         ("silence", "/api/silences", {"silence": "94bf thermal@GPU-3"}, "94bf thermal@GPU-3"),
         ("submit", "/api/jobs", {"jobs": [12, 13]}, "12, 13"),
         ("submit", "/api/jobs", {"jobs": "12"}, None),
+        ("manage_nodes", "/api/nodes", {"node": "n17"}, "n17"),
+        ("manage_tokens", "/api/tokens", {"token": "ci", "role": "read"}, "ci"),
         ("silence", "/api/silences", {"silence": 5}, None),
     )
     for action, path, noted, subject in made:
@@ -51,6 +53,19 @@ def test_what_a_request_has_made_is_its_subject() -> None:
         done = {"at": 1.1, "event": "done", "id": "a", "status": 200, **noted}
         (row,) = audit_rows([json.dumps(asked), json.dumps(done)])
         assert row.subject == subject
+
+
+def test_what_was_done_is_named_where_an_action_covers_several() -> None:
+    asked = (
+        ("drain", "/api/nodes/n17/resume", "resume"),
+        ("drain", "/api/nodes/n17/drain", "drain"),
+        ("move", "/api/jobs/12/hold", "hold"),
+        ("extend", "/api/leases/zz/renew", "extend"),
+    )
+    for action, path, named in asked:
+        line = {"at": 1.0, "event": "requested", "id": "a", "action": action, "path": path}
+        (row,) = audit_rows([json.dumps(line)])
+        assert (row.action, row.subject) == (named, path.split("/")[3])
 
 
 @given(st.lists(st.text() | st.sampled_from(TEXT) | st.builds(lambda s, n: s[:n],

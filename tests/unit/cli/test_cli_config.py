@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from andon.cli.commands.jobs.clusters import simulated
 from andon.cli.main import run
+from andon.cli.terminal import Choices
 from andon.settings.resolution import describe
 
 
@@ -142,3 +144,14 @@ def test_the_password_of_a_store_is_never_printed(
     out, err = capsys.readouterr()
     assert out or err
     assert "hunter2" not in out + err
+
+
+def test_jobs_are_for_the_simulated_devices_of_the_variable_and_of_the_file(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert simulated(Choices()) is None
+    file.write_text("[simulation]\ndevices = 3\n")
+    assert simulated(Choices()) == 3
+    monkeypatch.setenv("ANDON_SIMULATE", "4")
+    assert simulated(Choices()) == 4
+    assert simulated(Choices(simulate=2)) == 2

@@ -79,6 +79,15 @@ def test_an_unknown_word_is_no_device(capsys: pytest.CaptureFixture[str]) -> Non
     assert "did you mean: andon status?" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["", "../x", "..", "x" * 64])
+@pytest.mark.parametrize("typed", ["nodes add", "nodes remove", "token remove", "status --node"])
+def test_a_name_that_would_change_a_path_is_sent_to_no_hub(
+    typed: str, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*typed.split(), name, "--url", "http://127.0.0.1:9"]) == 2
+    assert "is not a name" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("alias", ALIASES)
 def test_an_alias_is_its_command_and_not_another_line_of_help(alias: str) -> None:
     assert command(alias) is command(ALIASES[alias])

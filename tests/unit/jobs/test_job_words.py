@@ -10,7 +10,7 @@ from andon.app.job_messages import job_notice
 from andon.cli.commands.jobs import group, logs
 from andon.cli.commands.jobs.common import going_on
 from andon.cli.main import run
-from andon.cli.show.jobs import expected_words, render_jobs, why
+from andon.cli.show.jobs import expected_words, render_job, render_jobs, why
 from andon.cli.terminal import Choices
 from andon.jobs import acts
 from andon.jobs.folder import CANCELLED, CLAIM, open_jobs_folder
@@ -63,6 +63,15 @@ def test_a_job_that_waits_says_why_and_when_it_will_probably_start() -> None:
     assert expected_words(view, AT).endswith(", from 6 runs")
     assert view.environment == {"A": "1", "API_KEY": "…"}
     assert "abc" not in view.command
+
+
+def test_a_short_job_took_as_long_in_its_lines_as_in_the_list() -> None:
+    facts = JobFacts(SPEC)
+    view = replace(
+        view_of(facts, job_statuses([facts], AT)[12]), state=JobState.SUCCEEDED, seconds=0.007
+    )
+    assert "7 ms" in "".join(line.plain for line in render_jobs([view], AT, 100))
+    assert "  took      7 ms" in [line.plain for line in render_job(view, AT)]
 
 
 def test_the_time_of_a_job_that_ended_without_starting_does_not_grow() -> None:

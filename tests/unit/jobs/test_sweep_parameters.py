@@ -9,6 +9,7 @@ from andon.api.server_trial import contained_command
 from andon.errors import Invalid
 from andon.jobs.file import read_job_file, specs_of
 from andon.jobs.rules.file import jobs_in
+from andon.jobs.rules.metrics import parse_metric
 from andon.jobs.rules.parameters import (
     Axes,
     Parameters,
@@ -49,12 +50,18 @@ def test_values_are_lists_ranges_or_the_lines_of_a_file(
     "text",
     [
         "lr", "=1", "a b=1", "lr=", "lr=1,,2", "lr=1,1", "seed=5..1", "lr=0.1..0.5",
-        "lr=0.1..0.5/1", "p=@empty", "lr=..5", f"x={'a' * 201}", "x=a\x1b[2J", "seed=1..20000",
+        "lr=0.1..0.5/1", "lr=0.1..1.0/-3", "lr=0..1/x", "lr=nan..1/3", "lr=0..INF",
+        "p=@empty", "lr=..5", f"x={'a' * 201}", "x=a\x1b[2J", "seed=1..20000",
     ],
 )  # fmt: skip
 def test_what_is_not_a_parameter_is_refused(text: str) -> None:
     with pytest.raises(Invalid):
         parse_parameter(text, read)
+
+
+def test_a_mistake_in_a_pattern_is_named_by_its_place_in_what_was_typed() -> None:
+    with pytest.raises(Invalid, match="at position 1"):
+        parse_metric("loss=([")
 
 
 def test_combinations_are_a_grid_or_pairs_or_a_sample() -> None:

@@ -10,7 +10,7 @@ from andon.jobs.rules.views import count_text
 from andon.model.job import JobState, JobView
 from andon.model.job.spec import JobSpec
 from andon.model.redaction import is_secret_name, redact
-from andon.units import human_bytes, human_seconds
+from andon.units import human_bytes, human_seconds, measured_seconds
 
 # The list of jobs as a table, and one job in lines.
 
@@ -133,7 +133,7 @@ def _facts(view: JobView, now: float) -> list[tuple[str, str]]:
     asked = f"{view.gpus} GPU{'' if view.gpus == '1' else 's'}" if view.gpus else ""
     if view.memory_bytes is not None:
         asked += f" with {human_bytes(view.memory_bytes)}"
-    took = "" if view.seconds is None else human_seconds(view.seconds)
+    took = "" if view.seconds is None else measured_seconds(view.seconds)
     code = "" if view.exit_code is None else f"exit code {view.exit_code}"
     others = ", ".join(str(number) for number in (*view.after, *view.after_any))
     return [

@@ -64,7 +64,8 @@ def read_heartbeat(body: bytes, node: str, at: float) -> tuple[Heartbeat, Digest
         raise Invalid(f"not a valid heartbeat: {wrong}") from wrong
     digest = decoded(parts[1])
     if digest.node != node:
-        raise Invalid(f"this token is of the node {node}, not of {digest.node[:60]}")
+        other = f"this token is of the node {node}, not of {digest.node[:60]}"
+        raise Invalid(f"{other}; a machine with another host name has ANDON_NODE={node}")
     beat = Heartbeat(
         node, header.session, header.sequence, at, header.sent, parts[1], parts[2], parts[3],
         digest.notices > 0,

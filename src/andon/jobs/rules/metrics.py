@@ -31,6 +31,7 @@ def parse_metric(text: str) -> tuple[str, str]:
     if not equals or not pattern or _NAME.fullmatch(name) is None:
         hint = r"use --metric 'loss=([\d.]+)'"
         raise Invalid(f"{text[:60]!r} is not NAME=REGEX", hint=hint)
+    compiled(name, pattern)  # as it was typed: a mistake is named by its place there
     if pattern.startswith("("):
         pattern = rf"(?<![\w.-]){re.escape(name)}\s*[=:]?\s*{pattern}"
     compiled(name, pattern)

@@ -29,7 +29,8 @@ SHELL = ("/bin/sh", "-c")
 PARALLEL = frozenset({"tp", "pp", "dp", "cp", "dcp"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}", re.ASCII)
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-_RANGE = re.compile(rf"((?:{_NUMBER})?)\.\.({_NUMBER})(?:/(\d{{1,5}}))?", re.ASCII)
+_END = rf"(?:{_NUMBER}|[+-]?(?:nan|inf))"
+_RANGE = re.compile(rf"((?:{_END})?)\.\.({_END})(?:/([^/]*))?", re.ASCII | re.IGNORECASE)
 _UNKNOWN = re.compile(rf"(?<!\$){NAMED.pattern}")
 _HINT = "use lr=0.1,0.01 or seed=1..5 or lr=0.1..1.0/4 or prompt=@FILE"
 
@@ -79,17 +80,16 @@ def checked_values(name: str, values: Sequence[Value]) -> tuple[Value, ...]:
 
 
 def _in_range(name: str, text: str, first: str, last: str, count: str | None) -> tuple[Value, ...]:
-    low, high = scalar(first), scalar(last)
-    if count is None and not (isinstance(low, int) and isinstance(high, int)):
-        raise Invalid(f"{name}={text}: how many values?", hint=f"write {text}/4 for 4 of them")
     start, end = float(first or "nan"), float(last)
     if not start <= end or not isfinite(end - start):
         raise Invalid(f"{name}={text} is not a range", hint="the smaller number comes first: 1..5")
     if count is None:
+        if not (isinstance(scalar(first), int) and isinstance(scalar(last), int)):
+            raise Invalid(f"{name}={text}: how many values?", hint=f"write {text}/4 for 4 of them")
         if end - start >= MOST_VALUES:
             raise Invalid(f"{name}={text} has more than {MOST_VALUES:,} values")
         return tuple(range(int(start), int(end) + 1))
-    steps = int(count)
+    steps = int(count) if re.fullmatch(r"[0-9]{1,5}", count) else 0
     if steps < 2 or start == end:
         raise Invalid(f"{name}={text} needs at least 2 values", hint="0.1..1.0/4 has 4")
     made = [scalar(f"{start + (end - start) * i / (steps - 1):.10g}") for i in range(steps)]

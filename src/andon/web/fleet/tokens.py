@@ -58,5 +58,5 @@ class NamedTokens:
     def remove(self, name: str) -> None:
         """Ends a token, at other hubs within seconds."""
         if not self._pasts().remove_token(name):
-            raise Gone(f"there is no token {name[:60]!r}", hint="list them: andon token list")
+            raise Gone(f"there is no token {name[:60]!r}", hint="list them: andon token")
         self.refresh()

@@ -3,6 +3,7 @@ each that ended."""
 
 import asyncio
 import gc
+import os
 import signal
 import sys
 import time
@@ -131,7 +132,10 @@ class LoadClient:
             slow = connection is not None and connection.has_begun
             result = self._failed(planned, sent, SLOW if slow else TIMEOUT)
         except OSError as error:
-            result = self._failed(planned, sent, REFUSED, error.strerror or str(error))
+            said = error.strerror or str(error)
+            if isinstance(error, ConnectionError) and error.errno:
+                said = os.strerror(error.errno)  # without asyncio's words and addresses
+            result = self._failed(planned, sent, REFUSED, said)
         finally:
             if sys.exc_info()[0] is not None and connection is not None:
                 connection.close()

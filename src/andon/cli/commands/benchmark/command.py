@@ -73,6 +73,10 @@ def benchmark(url: str | None, **asked: Any) -> int:
         raise click.UsageError("name the --model")
     if choices.simulate is not None:
         os.environ["ANDON_SIMULATE"] = str(choices.simulate)
+    if asked["baseline"] is not None:
+        from andon.cli.commands.runs.baseline import refuse_unknown
+
+        refuse_unknown(asked["baseline"])  # before a load that nothing could be compared with
     from andon.api.benchmark import devices_of, order_of, run_load
 
     orders = [order_of(url, {**_spec(asked), **one}) for one in _loads(asked)]

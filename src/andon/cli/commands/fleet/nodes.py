@@ -8,7 +8,7 @@ import click
 
 from andon.cli.commands.command_group import SuggestingGroup
 from andon.cli.json_text import as_json_text
-from andon.cli.options import at_server, chosen, shared
+from andon.cli.options import at_server, chosen, name_in_fleet, shared
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.cli.terminal import Choices, Terminal, notice
@@ -28,7 +28,7 @@ from andon.units import human_seconds
 
 SCHEMA = "andon.nodes/1"
 NOT_READ, MOST_MODELS = "n/a", 2
-_NAME = click.argument("name")
+_NAME = click.argument("name", metavar="NAME", type=name_in_fleet)
 
 
 @click.group(cls=SuggestingGroup, invoke_without_command=True)

@@ -8,7 +8,7 @@ import click
 from andon.cli.commands.command_group import SuggestingGroup
 from andon.cli.commands.fleet.nodes import hub_of
 from andon.cli.json_text import as_json_text
-from andon.cli.options import at_server, chosen, shared
+from andon.cli.options import at_server, chosen, name_in_fleet, shared
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import say
 from andon.cli.terminal import Terminal, notice
@@ -18,7 +18,7 @@ from andon.model.codec import read_valid
 from andon.units import human_seconds
 
 ROLES = ("read", "operate", "admin")
-_NAME = click.argument("name")
+_NAME = click.argument("name", metavar="NAME", type=name_in_fleet)
 
 
 @click.group(cls=SuggestingGroup, invoke_without_command=True)

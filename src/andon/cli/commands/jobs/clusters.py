@@ -73,6 +73,15 @@ def target_of(choices: Choices, asked: dict[str, Any]) -> "OpenCluster | None":
     return cluster_named(_settings(choices), on)
 
 
+def simulated(choices: Choices) -> int | None:
+    """The number of simulated devices, of the option, the variable or the file; None: real ones."""
+    if choices.simulate is not None:
+        return choices.simulate
+    if os.environ.get("ANDON_SIMULATE") or config_mentions(choices.config, b"simulation"):
+        return _settings(choices).simulate or None
+    return None
+
+
 def clusters_of(choices: Choices) -> "list[OpenCluster]":
     """The clusters; settings are read only if the file may have some, or one was used."""
     from andon.jobs.folder import CLUSTER_PAGES, SUBMISSIONS, jobs_path

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from andon.cli.commands.jobs.clusters import target_of
+from andon.cli.commands.jobs.clusters import simulated, target_of
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import Invalid
 
@@ -33,7 +33,7 @@ def submit_file(
     for job in every:
         refuse_many(len(job.each), asked["yes"])
         refuse_slow(job.metrics)
-    base, simulate = Path(path).resolve().parent, choices.simulate
+    base, simulate = Path(path).resolve().parent, simulated(choices)
     targets = [target_of(choices, {"on": job.on or None, "engine_options": ()}) for job in every]
     jobs = [job for job, target in zip(every, targets, strict=True) if target is None]
     pairs = zip(every, targets, strict=True)

@@ -100,7 +100,8 @@ def jobs(
     if as_json:
         _show_json(terminal, [*views, *there.views], queue.paused, there)
         return 0
-    _show(queue.paused, [*views, *there.views], left, terminal, there.notes)
+    narrowed = state is not None or group is not None
+    _show(queue.paused, [*views, *there.views], left, terminal, there.notes, narrowed)
     if follow:
         _follow(choices, queue, terminal, there, group)
     return 0
@@ -138,7 +139,8 @@ def _of_server(
 
         terminal.show(as_json_text(views_to_json(views, found.paused), terminal.live))
     else:
-        _show(found.paused, views, 0, terminal, found.notes)
+        narrowed = state is not None or group is not None
+        _show(found.paused, views, 0, terminal, found.notes, narrowed)
     return 0
 
 
@@ -194,7 +196,7 @@ def _show_machine(
     if as_json:
         _show_json(terminal, views, queue.paused, there, queue=everyone.queue_to_json(book))
         return 0
-    _show(queue.paused, views, 0, terminal, there.notes)
+    _show(queue.paused, views, 0, terminal, there.notes, state is not None)
     terminal.say(*everyone.queue_lines(book, terminal.width))
     return 0
 
@@ -215,12 +217,19 @@ def _shown(queue: "Queue", everything: bool, state: str | None) -> tuple[list[in
 
 
 def _show(
-    paused: bool, views: "Sequence[JobView]", left: int, terminal: Terminal, notes: "Sequence[str]"
+    paused: bool,
+    views: "Sequence[JobView]",
+    left: int,
+    terminal: Terminal,
+    notes: "Sequence[str]",
+    narrowed: bool,
 ) -> None:
     from andon.cli.show.jobs import render_jobs
 
     if not views:
-        terminal.say(say("no jobs; andon submit -- COMMAND queues one", "dim"))
+        none = "no such jobs; andon jobs --all lists all of them"
+        none = none if narrowed else "no jobs; andon submit -- COMMAND queues one"
+        terminal.say(say(none, "dim"))
     else:
         terminal.say(*render_jobs(views, time.time(), terminal.width))
     for note in notes:

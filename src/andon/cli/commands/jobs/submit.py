@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from andon.cli.commands.completing import complete_command
-from andon.cli.commands.jobs.clusters import on_options, per_gpu_option, target_of
+from andon.cli.commands.jobs.clusters import on_options, per_gpu_option, simulated, target_of
 from andon.cli.commands.share.container_options import (
     contained,
     container_from,
@@ -260,7 +260,7 @@ def _spec(
         request_to_take(asked, choices),
         commit=commit,
         name=(asked["name"] or "")[:200],
-        simulate=choices.simulate,
+        simulate=simulated(choices),
         for_seconds=asked["length"],
         bind=asked["bind"],
         grace_seconds=asked["grace"],

@@ -112,6 +112,12 @@ def check(name: str, runs: tuple[str, ...], percent: float, as_json: bool) -> in
     return compare_with(name, runs, percent, as_json)
 
 
+def refuse_unknown(name: str) -> None:
+    """Raises Gone if there is no such baseline."""
+    with finding() as finder:
+        _named(finder.index, name)
+
+
 def compare_with(
     name: str, runs: tuple[str, ...], percent: float = 5.0, as_json: bool = False
 ) -> int:

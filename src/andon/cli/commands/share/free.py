@@ -43,7 +43,7 @@ def free(as_json: bool, **asked: Any) -> int:
 
     With --gpus 2 the first line answers yes or no. This does not reserve anything: another user
     may take them before you do. A hub answers for all its nodes, best first. The exit code is 0
-    if the request can be met, 1 if not, and 3 if no GPU can be read.
+    if the request can be met, 1 if not now, and 3 if this machine never can or no GPU can be read.
     """
     choices, request = chosen(), request_from(asked)
     _refuse_nothing(request)
