@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from andon.cli.commands.jobs.following import say_why_it_waits
+from andon.cli.terminal import Choices
 from andon.errors import Gone, Invalid, Unavailable
 from andon.failures.retrying import Clocks
 from andon.jobs.clusters import asking, notes, pages
@@ -238,3 +240,30 @@ def test_a_cluster_that_has_answered_was_used(fake: FakeCluster) -> None:
     assert not pages.was_used("lab")
     pages.pages_now([opened(fake)])
     assert pages.was_used("lab")
+
+
+class Looks(threading.Event):
+    """Time passes for the cluster at each look; the job's client has not ended."""
+
+    def __init__(self, fake: FakeCluster) -> None:
+        super().__init__()
+        self._fake, self.count = fake, 0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.count += 1
+        self._fake.advance(0 if self.count < 4 else 20)
+        assert self.count < 10
+        return False
+
+
+def test_a_job_at_this_terminal_says_once_why_it_waits_until_it_starts(
+    fake: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake.submit(submission(label="first"))
+    job = fake.submit(submission(label="mine"))
+    looks = Looks(fake)
+    say_why_it_waits(Choices(), opened(fake), "mine", looks)
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 1, said
+    assert said[0].startswith(f"andon: job lab:{job} waits: needs 1 GPU")
+    assert looks.count == 4
