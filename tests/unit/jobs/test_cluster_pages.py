@@ -1,5 +1,6 @@
 """Clusters are asked with limits, their answers are kept, and submissions leave notes."""
 
+import errno
 import threading
 import time
 from collections.abc import Iterator
@@ -129,6 +130,19 @@ def test_a_damaged_file_is_not_used(fake: FakeCluster, text: str) -> None:
     (found,) = pages.pages_now([opened(fake)])
     assert found.at is not None
     assert pages.kept_page("lab") == found
+
+
+def test_a_note_that_cannot_be_written_is_no_submission(
+    fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*given: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(notes, "write_whole", full)
+    with pytest.raises(NotSent) as refused:
+        submit_there(opened(fake), submission())
+    assert "not known" not in refused.value.reason
+    assert fake.jobs(0.0) == []
 
 
 def test_a_submission_leaves_a_note_with_its_id(fake: FakeCluster) -> None:
