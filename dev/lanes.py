@@ -1,16 +1,13 @@
-"""Runs all tests in parallel lanes, each of which takes portions of the modules until all are done.
+"""Runs all tests in parallel lanes, which take module after module until all are done.
 
-Every module is found by its name, and the longest portions are taken first, so that no lane idles
-at the end. More lanes than cores: integration tests wait for two thirds of their time, while units
-compute. One lane takes the portions from the other end, so that units run beside those that wait.
-What fails beside the others is run again alone, and named: it passes only if it passes then. So is
-a portion that did not end by itself. The last line is the sum over all lanes.
+dev/pytest_lanes.py says how. What fails beside the others is run again alone, and named: it passes
+only if it passes then. So is a module that did not end by itself. The last line is the sum over
+all lanes.
 """
 
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,24 +15,20 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = str(ROOT / ".venv/bin/python")
-LANES = ("1", "2", "3", "4", "5")
+LANES = 5
 MOST_AGAIN = 30  # more failures than these are no coincidence
-LONGEST_SECONDS = 1200.0  # until a portion is ended
+LONGEST_SECONDS = 3600.0  # until pytest is ended; each test has a timeout of its own
 PATIENCE_SECONDS = 30.0  # from Ctrl-C until it is killed
 SLOWEST_TESTS, LONGEST_MODULES = 10, 24
 ENDED_BY_ITSELF = (0, 1, 5)  # all passed, some failed, none was there
 
-# Every portion starts pytest and the interpreters from which it forks commands, which takes three
-# seconds of CPU: the first portions are long, and the last ones short.
-SHORTEST_PORTION_SECONDS = 60.0
-ROUNDS = 1.5  # how many portions as long as the next one each lane could still take
 # Hints for the order alone, as a run prints them; what is not listed is guessed by its size.
 SECONDS: dict[str, float] = {
     "integration/tui/test_top.py": 110, "integration/fleet/test_hub.py": 96,
@@ -74,12 +67,9 @@ def modules(named: Sequence[str]) -> list[str]:
     return sorted(name for name in names if not name.startswith("tests/frameworks/"))
 
 
-def arguments(tests: Sequence[str], list_file: Path) -> list[str]:
-    """What pytest is given: for several modules their folders, and the list of those it takes."""
-    if len(tests) < 3 or any("::" in test for test in tests):
-        return list(tests)
-    list_file.write_text("\n".join(tests), encoding="utf-8")
-    return [f"--portion={list_file}", *{"/".join(Path(test).parts[:2]): None for test in tests}]
+def arguments(found: Sequence[str]) -> list[str]:
+    """Returns what pytest is given to collect: the folders of all modules."""
+    return list({"/".join(Path(module).parts[:2]): None for module in found})
 
 
 def guess_seconds(module: str) -> float:
@@ -89,24 +79,6 @@ def guess_seconds(module: str) -> float:
         return LEFT_OUT_SECONDS
     guess = len(text.splitlines()) / LINES_A_SECOND.get(suite, 60.0)
     return SECONDS.get(module.removeprefix("tests/"), guess)
-
-
-def portions(found: Iterable[str]) -> list[list[str]]:
-    """Modules of one suite each, the longest first; the later a portion, the shorter it is."""
-    suites: dict[str, list[tuple[float, str]]] = {}
-    for module in found:
-        suites.setdefault(module.split("/")[1], []).append((guess_seconds(module), module))
-    left = sum(seconds for suite in suites.values() for seconds, _ in suite)
-    made: list[list[str]] = []
-    for suite in sorted(suites.values(), key=lambda one: -sum(seconds for seconds, _ in one)):
-        room = 0.0
-        for seconds, module in sorted(suite, reverse=True):
-            if seconds > room:
-                made.append([])
-                room = max(SHORTEST_PORTION_SECONDS, left / (ROUNDS * len(LANES)))
-            made[-1].append(module)
-            room, left = room - seconds, left - seconds
-    return made
 
 
 @dataclass
@@ -120,6 +92,11 @@ class Results:
         """Later results replace earlier ones of the same test."""
         self.outcomes |= later.outcomes
         self.seconds |= later.seconds
+
+    def unended(self) -> list[str]:
+        """Returns the modules of tests that were collected, and of which nothing came."""
+        tests = self.seconds.keys() - self.outcomes.keys()
+        return sorted({test.partition("::")[0] for test in tests})
 
     def failed(self) -> list[str]:
         return [test for test, outcome in self.outcomes.items() if outcome == "failed"]
@@ -144,7 +121,7 @@ def read_results(report: Path) -> Results:
 
 
 class Runner:
-    """Starts pytest for any lane, keeps all results, and ends what it started."""
+    """Starts pytest, keeps all results, and ends what it started."""
 
     def __init__(self, folder: Path, options: Sequence[str] = ()) -> None:
         self._folder, self._options, self._started = folder, options, 0
@@ -154,28 +131,28 @@ class Runner:
         self.results = Results()
         self.cpu_seconds = 0.0
 
-    def run(self, lane: str, tests: list[str]) -> bool:
-        """Run these with live output; whether pytest ended by itself."""
-        began = time.monotonic()
-        process, folder = self._start(tests)
+    def run(self, *arguments: str) -> bool:
+        """Run these with live output; whether pytest ended by itself. In a thread, because a main
+        thread that only waits is the one that Ctrl-C interrupts."""
+        ended: list[bool] = []
+        thread = threading.Thread(target=lambda: ended.append(self._run(arguments)))
+        thread.start()
+        thread.join()
+        return ended == [True]
+
+    def _run(self, arguments: Sequence[str]) -> bool:
+        process, folder = self._start(arguments)
         if process is None:
             return True
-        say(lane, f"begins {short(tests)}")
-        reader = threading.Thread(target=self._repeat, args=(lane, process), daemon=True)
-        reader.start()
         limit = threading.Timer(LONGEST_SECONDS, self._end, [{process.pid}])
         limit.start()
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         limit.cancel()
-        reader.join(5.0)  # a process that was left behind may still hold the other end
         code, cpu_seconds = self._reap(process)
         came = read_results(Path(f"{folder}.report"))
         with self._lock:
             self.results.add(came)
             self.cpu_seconds += cpu_seconds
-        took = time.monotonic() - began
-        say(lane, f"{came.summary()} in {took:.0f} s, CPU {cpu_seconds:.0f} s: {short(tests)}")
-        shutil.rmtree(folder, ignore_errors=True)
         return code in ENDED_BY_ITSELF or self._stopped
 
     def stop(self) -> None:
@@ -185,29 +162,22 @@ class Runner:
             running = set(self._running)
         self._end(running)
 
-    def _start(self, tests: list[str]) -> tuple[subprocess.Popen[str] | None, Path]:
+    def _start(self, arguments: Sequence[str]) -> tuple[subprocess.Popen[bytes] | None, Path]:
         with self._lock:
             self._started += 1
             folder = self._folder / str(self._started)
             if self._stopped:
                 return None, folder
             process = subprocess.Popen(
-                [PYTHON, "-m", "pytest", f"--basetemp={folder}", *self._options,
-                 *arguments(tests, Path(f"{folder}.modules"))],
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                text=True, errors="replace", cwd=ROOT,
+                [PYTHON, "-m", "pytest", f"--basetemp={folder}", *self._options, *arguments],
+                stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, cwd=ROOT,
                 env={**os.environ, "TEST_REPORT": f"{folder}.report"},
                 start_new_session=True,  # a group to end, and no terminal that a test could take
             )  # fmt: skip
             self._running.add(process.pid)
             return process, folder
 
-    def _repeat(self, lane: str, process: subprocess.Popen[str]) -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            say(lane, line.rstrip("\n"))
-
-    def _reap(self, process: subprocess.Popen[str]) -> tuple[int, float]:
+    def _reap(self, process: subprocess.Popen[bytes]) -> tuple[int, float]:
         """Until it is reaped its number is no other process's."""
         with self._lock:
             self._running.discard(process.pid)
@@ -240,51 +210,21 @@ def _signal_group(pid: int, number: signal.Signals) -> None:
         return
 
 
-def say(lane: str, text: str) -> None:
-    sys.stdout.write(f"{lane} | {text}\n")
-    sys.stdout.flush()
-
-
-def short(tests: list[str]) -> str:
-    more = f" and {len(tests) - 1} more" if len(tests) > 1 else ""
-    return f"{tests[0]}{more}"
-
-
-def in_lanes(runner: Runner, waiting: Sequence[list[str]], names: Sequence[str]) -> list[list[str]]:
-    """Run all portions; those that did not end by themselves. A main thread that only waits is
-    the one that Ctrl-C interrupts."""
-    left, unended = list(waiting), list[list[str]]()
-
-    def work(lane: str) -> None:
-        next_place = -1 if lane == LANES[-1] else 0
-        while True:
-            try:
-                portion = left.pop(next_place)
-            except IndexError:
-                return
-            if not runner.run(lane, portion):
-                unended.append(portion)
-
-    lanes = [threading.Thread(target=work, args=(name,)) for name in names]
-    for lane in lanes:
-        lane.start()
-    for lane in lanes:
-        lane.join()
-    return unended
-
-
-def again(runner: Runner, unended: list[list[str]]) -> bool:
+def again(runner: Runner, ended: bool) -> bool:
     """Run alone what failed beside the others or did not end; whether it is all well now."""
-    alone = {module for portion in unended for module in portion}
-    failed = [test for test in runner.results.failed() if test.partition("::")[0] not in alone]
-    if len(failed) > MOST_AGAIN:
-        print(f"{len(failed)} tests failed: too many to run them again")
+    unended, failed = runner.results.unended(), runner.results.failed()
+    if not ended and not unended:
+        print("pytest did not end by itself")
         return False
-    for tests in ([failed] if failed else []) + unended:
+    failed = [test for test in failed if test.partition("::")[0] not in unended]
+    if len(failed) + len(unended) > MOST_AGAIN:
+        print(f"{len(failed)} tests failed and {len(unended)} modules did not end: too many")
+        return False
+    for tests in filter(None, (failed, *([module] for module in unended))):
         why = "Failed beside the other lanes" if tests is failed else "Did not end by itself"
         print(f"{why}, now run alone:", *tests, sep="\n    ", flush=True)
-        if in_lanes(runner, [tests], ["alone"]):
-            print(f"It did not end by itself when it ran alone: {short(tests)}")
+        if not runner.run(*tests):
+            print("It did not end by itself when it ran alone either")
             return False
     return not runner.results.failed()
 
@@ -313,17 +253,18 @@ def main(named: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="andon-test.", ignore_cleanup_errors=True) as folder:
         runner = Runner(Path(folder), () if named else ("-m", "not long and not ray"))
         try:
-            unended = in_lanes(runner, portions(modules(named)), LANES)
+            collected = named or arguments(modules([]))
+            ended = runner.run("-p", "dev.pytest_lanes", f"--lanes={LANES}", *collected)
             lanes_seconds = time.monotonic() - began
             show_lengths(runner.results)
-            is_well = again(runner, unended) if unended or runner.results.failed() else True
+            is_well = again(runner, ended)
         except KeyboardInterrupt:
             runner.stop()
             print("interrupted: what was running is ended")
             return 130
     for test in runner.results.failed():
         print(f"FAILED {test}")
-    print(f"{len(LANES)} lanes: {minutes(lanes_seconds)}, CPU {minutes(runner.cpu_seconds)}")
+    print(f"{LANES} lanes: {minutes(lanes_seconds)}, CPU {minutes(runner.cpu_seconds)}")
     print(f"{runner.results.summary()} in {time.monotonic() - began:.2f}s")
     return 0 if is_well and runner.results.outcomes else 1
 

@@ -57,8 +57,8 @@ OUTSIDE = (
 _alone = [False]  # whether the test under way may neither start a process nor leave this machine
 
 
-def _audited(event: str, arguments: tuple[object, ...]) -> None:
-    if not _alone[0]:
+def _audited(event: str, arguments: tuple[object, ...], alone: list[bool] = _alone) -> None:
+    if not alone[0]:  # an argument, because at the exit of Python a module is emptied
         return
     if event in STARTS:
         raise AssertionError(f"{event}: mark the test with @pytest.mark.process")
@@ -83,23 +83,6 @@ class _Report:
 
     def pytest_unconfigure(self) -> None:
         self._lines.close()
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--portion", help="a file of the modules that are taken of the named folders")
-
-
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leaves out what is in no portion. For each module that is named pytest looks through the
-    whole folder once more, and for each file at all that `--ignore` names: seconds in all."""
-    if collection_path.suffix != ".py" or (file := config.getoption("portion")) is None:
-        return None
-    return True if str(collection_path) not in _portion(file) else None
-
-
-@functools.cache
-def _portion(file: str) -> frozenset[str]:
-    return frozenset(f"{REPOSITORY}/{line}" for line in Path(file).read_text().splitlines())
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -162,12 +145,12 @@ def pytest_unconfigure() -> None:
 
 # Thousands of collected tests are not garbage, and need not be looked through for it.
 gc.disable()
+gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_collection_finish() -> None:
     gc.freeze()
     gc.enable()
-    gc.set_threshold(20_000, 20, 20)
 
 
 # What a shell starts in the background ignores Ctrl-C, and under nohup a hangup; so would every

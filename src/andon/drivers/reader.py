@@ -38,11 +38,11 @@ from andon.model.device import (
 )
 from andon.model.place import NO_PLACE, DevicePlace, place_to_json
 from andon.model.request import UNDECIDED, ReaderRequest, RunAccount
-from andon.ports import Accounting, Announcing, Backend, Linking, ProcessSource
 from andon.registry import BACKENDS, load
 
 if TYPE_CHECKING:
     from andon.model.event import Event
+    from andon.ports import Backend, ProcessSource
 
 READER = "andon.reader/1"
 FOUND_WITHOUT_SITE = frozenset({"nvidia", "nvidia_smi", "replay", "sim"})
@@ -100,9 +100,9 @@ class CardWorker:
 
     def __init__(
         self,
-        backend: Backend,
+        backend: "Backend",
         card: Card,
-        names: Callable[[], ProcessSource],
+        names: "Callable[[], ProcessSource]",
         outbox: LineBuffer,
         leave: "Leave",
         root: Path,
@@ -167,6 +167,8 @@ class CardWorker:
         return out | {"readings": self._attributed(readings)}
 
     def _account(self, wanted: RunAccount) -> wire.Json:
+        from andon.ports import Accounting
+
         if not isinstance(self._backend, Accounting):
             return {}
         rings = self._backend.account(self._card, energy=wanted is RunAccount.ENERGY)
@@ -186,6 +188,7 @@ class CardWorker:
             return device
         if device.uuid not in self._places:
             from andon.host.topology import read_place
+            from andon.ports import Linking
 
             found = read_place(self._root, device.pci)
             if isinstance(self._backend, Linking):
@@ -204,8 +207,8 @@ class CardWorker:
     def _named(self, processes: list[Process]) -> tuple[Process, ...]:
         """Names processes; the process table is only created once there is a process to name."""
         if self._names is None:
-            if not processes:
-                return ()
+            if all(one.name and one.user for one in processes):
+                return tuple(processes)
             self._names = self._make_names()
         return self._names.attribute(processes)
 
@@ -235,8 +238,8 @@ class Reader:
 
     def __init__(
         self,
-        backend: Backend,
-        names: Callable[[], ProcessSource],
+        backend: "Backend",
+        names: "Callable[[], ProcessSource]",
         outbox: LineBuffer,
         requests: IO[bytes],
         aside: Aside[Any, Any],
@@ -400,7 +403,7 @@ class _Names:
         self._learn: Callable[[Any], Any] | None = None
         self.aside: Aside[Any, Any] = Aside(self._answer, "names")
 
-    def table(self) -> ProcessSource:
+    def table(self) -> "ProcessSource":
         from andon.host.processes.facts import ProcessTable
 
         return ProcessTable(self._root, aside=self.aside)
@@ -451,8 +454,8 @@ def main(arguments: list[str]) -> None:
         backend: Backend = _loaded(name)(**options)
     except AndonError as error:
         leave(name, error)
-    if isinstance(backend, Announcing):
-        backend.announce(lambda events: _announce(outbox, events))
+    if announce := getattr(backend, "announce", None):  # as in ports.Announcing
+        announce(lambda events: _announce(outbox, events))
     names = _Names(root)
     reader = Reader(backend, names.table, outbox, sys.stdin.buffer, names.aside, leave, root)
     threading.Thread(target=_watch_parent, name="parent", daemon=True).start()

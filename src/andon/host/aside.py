@@ -9,7 +9,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable
 from contextlib import suppress
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 MOST_QUESTIONS = 4096
 MOST_THREADS = 4
@@ -21,7 +23,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class LookupResult(NamedTuple, Generic[V]):
+class LookupResult(Struct, Generic[V], frozen=True):
     """An answer, or none yet; `fresh` if the caller has not waited for the question yet."""
 
     answer: V | None

@@ -8,6 +8,7 @@ part is imported by whoever first asks for it, as if it had been there all the t
 
 import os
 import sys
+import typing
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
@@ -64,6 +65,30 @@ def _find_later(module: ModuleType, places: Mapping[str, str]) -> None:
     vars(module)["__getattr__"] = found
 
 
+@contextmanager
+def _unchecked_names() -> Iterator[None]:
+    """msgspec tries a class of typing once, which loads the types of all syntax trees."""
+    usual = typing.ForwardRef
+    typing.ForwardRef = lambda *_, **__: None  # type: ignore[assignment, misc]
+    try:
+        yield
+    finally:
+        typing.ForwardRef = usual  # type: ignore[misc]
+
+
+def _evaluate_quickly(utils: Any) -> None:
+    """Makes msgspec evaluate an annotation that is text as Python does, without those types."""
+    usual = utils._eval_type
+
+    def evaluated(kind: Any, names: dict[str, Any], module: dict[str, Any]) -> Any:
+        if isinstance(kind, str):
+            kind = eval(kind, module, names)  # noqa: S307 - of a class, not of anyone's input
+        return usual(kind, names, module)  # a name may still stand in quotes in it
+
+    if callable(utils._forward_ref):
+        utils._forward_ref, utils._eval_type = str, evaluated
+
+
 def _import_msgspec() -> None:
     wanted: dict[str, Contents] = {f"msgspec.{part}": {} for part in _PARTS}
     wanted |= {_SCHEMAS: dict.fromkeys(_SCHEMA_NAMES), "typing_extensions": None}
@@ -71,8 +96,9 @@ def _import_msgspec() -> None:
         wanted["datetime"] = vars(_datetime)
     if sys.platform == "linux":  # its module uuid asks for nothing else
         wanted["platform"] = {"system": lambda: os.uname().sysname}
-    with stand_ins(wanted):
+    with stand_ins(wanted), _unchecked_names():
         import msgspec
+    _evaluate_quickly(msgspec._utils)
     _find_later(msgspec, {part: f"msgspec.{part}" for part in _PARTS})
     _find_later(msgspec.json, dict.fromkeys(_SCHEMA_NAMES, _SCHEMAS))
 

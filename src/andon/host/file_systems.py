@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -28,16 +27,6 @@ class Mount(Struct, frozen=True):
     kind: str
 
 
-class MountPoint(Protocol):
-    """A mount as far as it matters here."""
-
-    @property
-    def folder(self) -> str: ...
-
-    @property
-    def kind(self) -> str: ...
-
-
 def parse_mounts(text: str) -> list[Mount]:
     """The lines of /proc/<pid>/mounts; a space in a path is written \\040."""
     rows = (line.split(" ") for line in text.splitlines())
@@ -53,7 +42,7 @@ def _unescaped(text: str) -> str:
 @lru_cache(maxsize=8)  # mounts seldom change
 def network_system(path: Path, mounts: str) -> str | None:
     """The network file system that a folder is on; None for a local one."""
-    kind = kind_of(path, parse_mounts(mounts))
+    kind = kind_of(path, [(one.folder, one.kind) for one in parse_mounts(mounts)])
     return kind if is_network(kind) else None
 
 
@@ -62,15 +51,15 @@ def is_network(kind: str) -> bool:
     return kind in NETWORK_SYSTEMS or kind.partition(".")[0] == "fuse"
 
 
-def kind_of(path: Path, mounts: Sequence[MountPoint]) -> str:
-    """Returns the file system of a path: that of the longest matching mount point; of several
-    there, the last one is visible."""
+def kind_of(path: Path, mounts: Sequence[tuple[str, str]]) -> str:
+    """Returns the file system of a path, given folders and kinds: that of the longest matching
+    mount point; of several there, the last one is visible."""
     whole = f"{path}/"
-    under = [m for m in mounts if whole.startswith(m.folder.rstrip("/") + "/")]
-    if not under:
-        return ""
-    longest = max(len(mount.folder) for mount in under)
-    return next(m.kind for m in reversed(under) if len(m.folder) == longest)
+    under = [
+        (folder, kind) for folder, kind in mounts if whole.startswith(f"{folder.rstrip('/')}/")
+    ]
+    longest = max((len(folder) for folder, _ in under), default=0)
+    return next((kind for folder, kind in reversed(under) if len(folder) == longest), "")
 
 
 def read_mounts() -> str:

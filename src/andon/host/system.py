@@ -10,7 +10,9 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from andon.host.file_systems import Mount as Mount
 from andon.host.file_systems import parse_mounts as parse_mounts
@@ -55,21 +57,11 @@ LEAST_CPU_SECONDS = 0.05  # of all processors: in fewer ticks a share says nothi
 T = TypeVar("T")
 
 
-class CpuTimes(NamedTuple):
+class CpuTimes(Struct, frozen=True):
     """CPU seconds so far."""
 
     idle: float
     total: float
-
-
-class _Source(Protocol):
-    def cpu(self) -> CpuTimes: ...
-    def memory(self) -> tuple[int, int]: ...  # used, total
-    def load(self) -> float: ...
-    def disks(self) -> tuple[Disk, ...]: ...
-    def network(self) -> tuple[Network, ...]: ...
-    def disk_counts(self) -> Counts: ...
-    def memory_pressure(self) -> float: ...
 
 
 Drivers = Callable[[], tuple[DriverVersions, ...]]
@@ -85,7 +77,7 @@ class System:
         drivers: Drivers | None = None,
     ) -> None:
         linux = sys.platform.startswith("linux")
-        self._source: _Source = _Proc(root) if linux else _Psutil()
+        self._source: _Proc | _Psutil = _Proc(root) if linux else _Psutil()
         self._clock = clock
         self._cpu: CpuTimes | None = None
         self._busy: float | None = None

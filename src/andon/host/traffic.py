@@ -4,7 +4,6 @@ Only hardware is counted: traffic through a partition, a RAID, a bridge or a tun
 disk or a card.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -17,9 +16,9 @@ NO_DISK = "no disk is listed here"
 NO_CARD = "no network card is listed here"
 DISK = ("disk_read_bytes_per_second", "disk_written_bytes_per_second")
 NETWORK = ("network_received_bytes_per_second", "network_sent_bytes_per_second")
-_DISK_NAME = re.compile(
-    r"(sd|hd|vd|xvd|dasd)[a-z]+|nvme\d+n\d+|mmcblk\d+|pmem\d+|disk\d+|PhysicalDrive\d+"
-)
+_LETTERED = ("sd", "hd", "vd", "xvd", "dasd")  # sda, xvdb; with a number it is a partition
+_NUMBERED = ("mmcblk", "pmem", "disk", "PhysicalDrive")
+_NVME = ("nvme", True, "n")  # nvme0n1; nvme0n1p1 is a partition
 _CONTAINER_ENDS = ("veth", "cali", "lxc")  # one per container, with a new name each time
 _VIRTUAL = (
     "br-", "bond", "bridge", "cni", "docker", "dummy", "flannel", "gre", "ifb", "ip6tnl", "kube",
@@ -85,7 +84,11 @@ class Hardware:
 
 def is_disk(name: str) -> bool:
     """Whether a name is that of a whole disk."""
-    return _DISK_NAME.fullmatch(name) is not None
+    kind = name.rstrip("0123456789")
+    if kind != name:
+        return kind in _NUMBERED or (kind[:4], kind[4:-1].isdecimal(), kind[-1:]) == _NVME
+    rest = next((name[len(one) :] for one in _LETTERED if name.startswith(one)), "")
+    return rest.isalpha() and rest.islower()
 
 
 def is_card(name: str) -> bool:

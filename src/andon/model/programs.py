@@ -4,9 +4,12 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-_INTERPRETER = (
-    r"(?:python|pypy)[\d.]*[dt]?|(?:ba|da|z|k)?sh|perl[\d.]*|ruby[\d.]*|node|julia|Rscript|java"
-)
+_PYTHONS = ("python", "pypy")
+_INTERPRETERS = frozenset(
+    (*_PYTHONS, "sh", "bash", "dash", "zsh", "ksh", "perl", "ruby", "node", "julia", "Rscript",
+     "java")
+)  # fmt: skip
+_VERSION = "0123456789."
 _LAUNCHERS = frozenset(
     ("torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "srun", "horovodrun", "uv",
      "poetry", "conda", "pipenv", "env", "nohup", "nice", "time", "sudo", "numactl", "setsid",
@@ -40,7 +43,7 @@ def short_command(command: str | None) -> str | None:
     if not words:
         return None
     first, place = _base(words[0]), 1
-    if not re.fullmatch(_INTERPRETER, first):
+    if not _is_interpreter(first):
         return " ".join([first, *words[1:]])
     while place < len(words) and words[place].startswith("-") and words[place] != "-c":
         if words[place] in ("-m", "-jar"):
@@ -52,9 +55,15 @@ def short_command(command: str | None) -> str | None:
     return " ".join([_base(rest[0]), *rest[1:]])
 
 
+def _is_interpreter(name: str) -> bool:
+    """Whether this is an interpreter, with or without a version: `python3.13t`."""
+    plain = name.rstrip(_VERSION)
+    return plain in _INTERPRETERS or plain.rstrip("dt").rstrip(_VERSION) in _PYTHONS
+
+
 def _meant(words: Sequence[str]) -> str | None:
     first = _base(words[0])
-    if re.fullmatch(_INTERPRETER, first):
+    if _is_interpreter(first):
         return _interpreted(first, words[1:])
     if first in _LAUNCHERS:
         return _launched(words[1:])
@@ -90,7 +99,7 @@ def _launched(words: Sequence[str]) -> str | None:
     """Returns the first script, module or interpreter behind a launcher and its options."""
     for place, word in enumerate(words):
         base = _base(word)
-        if re.fullmatch(_SCRIPT, base) or re.fullmatch(_INTERPRETER, base) or base in _LAUNCHERS:
+        if re.fullmatch(_SCRIPT, base) or _is_interpreter(base) or base in _LAUNCHERS:
             return _meant(words[place:])
         if word in ("-m", "--module") and place + 1 < len(words):
             return _module(words[place + 1], words[place + 2 :])

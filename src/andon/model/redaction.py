@@ -68,39 +68,47 @@ _OWNERS_OF_A_PASS = {
     "proxy", "redis", "root", "smtp", "ssh", "user",
 }  # fmt: skip
 _QUERY_WORDS = {"auth", "code", "key", "sig", "signature", "token"}
-_STEM = re.compile("auth|bearer|code|cook|cred|key|pass|pwd|secret|sig|token", re.IGNORECASE)
+_STEMS = (
+    "auth", "bearer", "code", "cook", "cred", "key", "pass", "pwd", "secret", "sig", "token",
+)  # fmt: skip
 """Part of every secret name; this alone rules out most names."""
+_FORMS = (
+    "sk-", "hf_", "gho_", "ghp_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "xox", "akia",
+    "asia", "aiza", "npm_", "pypi-", "-----begin", "eyj", "slack",
+)  # fmt: skip
+_MARKS = (":", "?", "&", *_STEMS, *_FORMS)
+"""Part of everything that is hidden, in small letters; this alone rules out most arguments."""
 
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_FLAG = re.compile(r"--?[A-Za-z][\w.-]+")
-_ASSIGNMENT = re.compile(r"((?:--?|\+{1,2})?[A-Za-z_][\w.-]*)=(.+)")
+# Patterns are compiled when they are used: most command lines need few of them.
+
+_WORD = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+"
+_FLAG = r"--?[A-Za-z][\w.-]+"
+_ASSIGNMENT = r"((?:--?|\+{1,2})?[A-Za-z_][\w.-]*)=(.+)"
 _HEADER = (
     r"(?:proxy-)?authorization|(?:set-)?cookie"
     r"|x-(?=[\w-]{3,46}+\s*:)[\w-]{0,40}(?:token|key|secret)"
     r"|api-key|private-token"
 )
-_WHOLE_HEADER = re.compile(rf"((?:-H)?(?:{_HEADER})\s*:)\s*\S.*", re.IGNORECASE)
-_INNER_HEADER = re.compile(
-    rf"(\b(?:{_HEADER})\s*:)\s*(?!\*\*\*(?:\s|$))[^\s\"'][^\"']*", re.IGNORECASE
-)
-_JSON = re.compile(r"""(["'])([\w.-]+)\1\s*:\s*(?=["'])""")
-_QUERY = re.compile(r"[?&]([\w.-]+)=")
-_NAMED = re.compile(r"(?<![\w?&.-])(?:(-{1,2}[A-Za-z][\w.-]+)\s+|(-{0,2}[A-Za-z_][\w.-]*)=)")
-_QUOTED_OR_RUN = re.compile(r""""[^"]*"?|'[^']*'?|\S+""")
-_QUERY_VALUE = re.compile(r"""[^&\s#"']*""")
-_URL_USER = re.compile(r"://[^\s:/@?#]*:(?![0-9]{1,5}(?:[/?#]|$))")
-_URL_REST = re.compile(r"[^\s\"']*")
-_URL_TOKEN = re.compile(r"://[^\s:/@?#]{20,}@")
-_SLACK = re.compile(r"(hooks\.slack\.com/)[\w/]+")
-_BEARER = re.compile(r"\b(bearer\s+)[\w.~+/=-]{8,}", re.IGNORECASE)
-_KNOWN = re.compile(
+_WHOLE_HEADER = rf"(?i)((?:-H)?(?:{_HEADER})\s*:)\s*\S.*"
+_INNER_HEADER = rf"(?i)(\b(?:{_HEADER})\s*:)\s*(?!\*\*\*(?:\s|$))[^\s\"'][^\"']*"
+_JSON = r"""(["'])([\w.-]+)\1\s*:\s*(?=["'])"""
+_QUERY = r"[?&]([\w.-]+)="
+_NAMED = r"(?<![\w?&.-])(?:(-{1,2}[A-Za-z][\w.-]+)\s+|(-{0,2}[A-Za-z_][\w.-]*)=)"
+_QUOTED_OR_RUN = r""""[^"]*"?|'[^']*'?|\S+"""
+_QUERY_VALUE = r"""[^&\s#"']*"""
+_URL_USER = r"://[^\s:/@?#]*:(?![0-9]{1,5}(?:[/?#]|$))"
+_URL_REST = r"[^\s\"']*"
+_URL_LOGIN = r"://[^\s:/@?#]{20,}@"
+_SLACK = r"(hooks\.slack\.com/)[\w/]+"
+_BEARER = r"(?i)\b(bearer\s+)[\w.~+/=-]{8,}"
+_KNOWN = (
     r"(?<![A-Za-z0-9_])(?:"
     r"sk-[\w-]{16,}|hf_[A-Za-z0-9]{16,}|gh[opsur]_[A-Za-z0-9]{16,}|github_pat_\w{16,}"
     r"|glpat-[\w-]{16,}|xox[a-z]-[\w-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{12,}|AIza[\w-]{30,}"
     r"|npm_[A-Za-z0-9]{30,}|pypi-[\w-]{30,}|-----BEGIN [A-Z ]*PRIVATE KEY-----.*)"
 )
 # The second part is optional: otherwise every `eyJ` within would be scanned again.
-_WEB_TOKEN = re.compile(r"(?<![A-Za-z0-9_])eyJ[\w-]{5,}(\.[\w-]{5,}(?:\.[\w-]*)?)?")
+_JWT = r"(?<![A-Za-z0-9_])eyJ[\w-]{5,}(\.[\w-]{5,}(?:\.[\w-]*)?)?"
 
 
 def redact(arguments: Sequence[str], room: int = READ_CHARACTERS) -> str:
@@ -117,8 +125,11 @@ def redact(arguments: Sequence[str], room: int = READ_CHARACTERS) -> str:
         if not whole:
             shown.append(CUT)
             break
-        is_flag = _FLAG.fullmatch(argument) is not None
-        hide_next = argument in short_options or (is_flag and is_secret_name(argument))
+        hide_next = argument in short_options or (
+            argument.startswith("-")
+            and is_secret_name(argument)
+            and re.fullmatch(_FLAG, argument) is not None
+        )
         room = max(0, room - len(text) - 1)
     line = " ".join(shown)
     return line if len(line) <= MAX_CHARACTERS else line[: MAX_CHARACTERS - 1] + CUT
@@ -131,9 +142,9 @@ def redact_text(text: str) -> str:
 
 def is_secret_name(name: str) -> bool:
     """Whether a value with this name must be hidden: `DB_PASSWORD`, `--api-key`, `authToken`."""
-    if _STEM.search(name) is None:
+    if not _has(name, _STEMS):
         return False
-    words = [word.lower() for word in _WORD.findall(name)]
+    words = [word.lower() for word in re.findall(_WORD, name)]
     if not words or words[0] in _SWITCHES:
         return False
     last, before = words[-1], words[-2] if len(words) > 1 else ""
@@ -151,6 +162,11 @@ def is_secret_name(name: str) -> bool:
     )
 
 
+def _has(text: str, marks: Sequence[str]) -> bool:
+    small = text.lower()
+    return any(mark in small for mark in marks)
+
+
 def _short_options(arguments: Sequence[str]) -> frozenset[str]:
     """Returns the options of the programs anywhere in the line, because of `sudo` and `env`."""
     options: set[str] = set()
@@ -161,9 +177,11 @@ def _short_options(arguments: Sequence[str]) -> frozenset[str]:
 
 def _argument(text: str, short_options: frozenset[str], depth: int = 0) -> str:
     """Redacts one whole argument: everything after a secret name in it is hidden."""
-    if header := _WHOLE_HEADER.fullmatch(text):
+    if not short_options and not _has(text, _MARKS):
+        return text
+    if header := re.fullmatch(_WHOLE_HEADER, text):
         return f"{header[1]} {HIDDEN}"
-    assigned = _ASSIGNMENT.fullmatch(text)
+    assigned = re.fullmatch(_ASSIGNMENT, text)
     if assigned and depth < _MAX_DEPTH:
         name, value = assigned[1], assigned[2]
         secret = name in short_options or is_secret_name(name)
@@ -175,24 +193,24 @@ def _argument(text: str, short_options: frozenset[str], depth: int = 0) -> str:
 
 def _inside(text: str) -> str:
     """Hides secrets within a longer text, such as a script given to `sh -c`."""
-    text = _INNER_HEADER.sub(rf"\1 {HIDDEN}", text)
+    text = re.sub(_INNER_HEADER, rf"\1 {HIDDEN}", text)
     text = _hide_values(text, _JSON, _QUOTED_OR_RUN, lambda m: is_secret_name(m[2]))
     text = _hide_values(text, _QUERY, _QUERY_VALUE, lambda m: _is_secret_parameter(m[1]))
     text = _hide_values(text, _NAMED, _QUOTED_OR_RUN, lambda m: is_secret_name(m[1] or m[2]))
     text = _hide_passwords(text)
-    text = _URL_TOKEN.sub(f"://{HIDDEN}@", text)
-    text = _SLACK.sub(rf"\1{HIDDEN}", text)
-    text = _BEARER.sub(rf"\1{HIDDEN}", text)
-    text = _WEB_TOKEN.sub(lambda m: HIDDEN if m[1] else m[0], text)
-    return _KNOWN.sub(HIDDEN, text)
+    text = re.sub(_URL_LOGIN, f"://{HIDDEN}@", text)
+    text = re.sub(_SLACK, rf"\1{HIDDEN}", text)
+    text = re.sub(_BEARER, rf"\1{HIDDEN}", text)
+    text = re.sub(_JWT, lambda m: HIDDEN if m[1] else m[0], text)
+    return re.sub(_KNOWN, HIDDEN, text)
 
 
 def _hide_passwords(text: str) -> str:
     """Hide the text between a URL's user and its last `@`, which is where a password ends."""
     parts: list[str] = []
     done = rest_ends = last_at = 0
-    for user in _URL_USER.finditer(text):
-        if user.end() > rest_ends and (rest := _URL_REST.match(text, user.end())):
+    for user in re.finditer(_URL_USER, text):
+        if user.end() > rest_ends and (rest := re.compile(_URL_REST).match(text, user.end())):
             rest_ends, last_at = rest.end(), text.rfind("@", *rest.span())
         if done <= user.start() and user.end() <= last_at:
             parts += [text[done : user.end()], HIDDEN]
@@ -201,25 +219,25 @@ def _hide_passwords(text: str) -> str:
 
 
 def _is_secret_parameter(name: str) -> bool:
-    if _STEM.search(name) is None:
+    if not _has(name, _STEMS):
         return False
-    words = _WORD.findall(name)
+    words = re.findall(_WORD, name)
     return is_secret_name(name) or (bool(words) and words[-1].lower() in _QUERY_WORDS)
 
 
 def _hide_values(
     text: str,
-    names: re.Pattern[str],
-    values: re.Pattern[str],
+    names: str,
+    values: str,
     is_secret: Callable[[re.Match[str]], bool],
 ) -> str:
     """Replace the value after each secret name; a name is never taken as another's value."""
     parts: list[str] = []
     done = 0
-    for name in names.finditer(text):
+    for name in re.finditer(names, text):
         if name.start() < done or not is_secret(name):
             continue
-        value = values.match(text, name.end())
+        value = re.compile(values).match(text, name.end())
         if value and value[0]:
             parts += [text[done : name.end()], HIDDEN]
             done = value.end()

@@ -1,7 +1,9 @@
 """Requests to a reader process, and the one kind of answer that is not part of a snapshot."""
 
 from enum import IntEnum
-from typing import NamedTuple, Self
+from typing import Self
+
+from msgspec import Struct
 
 UNDECIDED = "-"
 """Used instead of a backend's name: the reader gets the name on its standard input."""
@@ -15,7 +17,7 @@ class RunAccount(IntEnum):
     ENERGY = 2  # that, and the energy counters: at begin and end
 
 
-class ReaderRequest(NamedTuple):
+class ReaderRequest(Struct, frozen=True):
     """A line from the parent. A few plain bytes, because it is read once a second."""
 
     tick: int
@@ -24,7 +26,7 @@ class ReaderRequest(NamedTuple):
     places: bool = False  # also where each device is in the machine; each card says so once
 
     def encoded(self) -> bytes:
-        return b"%d %d %d %d\n" % self
+        return b"%d %d %d %d\n" % (self.tick, self.watched, self.account, self.places)
 
     @classmethod
     def decoded(cls, line: bytes) -> Self:

@@ -4,9 +4,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
+from msgspec import Struct
 from msgspec.json import decode
 from msgspec.structs import asdict
 
@@ -37,7 +38,7 @@ sample_values = attrgetter(*SAMPLE_VALUES)
 """The values of a sample, in the order of its fields."""
 
 
-class ComputedShare(NamedTuple):
+class ComputedShare(Struct, frozen=True):
     """A share that the JSON adds to a sample."""
 
     member: Member

@@ -14,7 +14,6 @@ from andon.errors import Invalid
 from andon.failures.log import FailureLog
 from andon.model.device import SAMPLER, Device, DeviceStatus, Fault, Host, Snapshot
 from andon.model.request import Ring, RunAccount
-from andon.ports import EventSource, HostSource
 from andon.sampling.bus import Bus, Subscription
 from andon.sampling.readers import LONGEST_REASON, REPORT_HINT, Vendor
 from andon.sampling.rules.masks import Visibility
@@ -24,6 +23,7 @@ from andon.sampling.spawning import wait_readable
 if TYPE_CHECKING:
     from andon.events.rules.reports import Reports
     from andon.model.event import Event
+    from andon.ports import EventSource, HostSource
 
 FIRST_SAMPLE_SECONDS = 0.1  # CPU use is a difference: two readings closer than this say nothing,
 FIRST_SAMPLE_CPU_SECONDS = 0.5  # unless many processors counted fifty ticks of 10 ms together
@@ -67,12 +67,12 @@ class Sampler:
     def __init__(
         self,
         vendors: Mapping[str, Sequence[BackendChoice]],
-        host: HostSource,
+        host: "HostSource",
         node: NodeIdentity,
         visibility: Callable[[Sequence[Device]], Visibility],
         deadline_seconds: float = 1.0,
         standing_faults: Sequence[Fault] = (),
-        kernel_log: EventSource | None = None,
+        kernel_log: "EventSource | None" = None,
     ) -> None:
         self._vendors = [
             Vendor(name, choices, deadline_seconds) for name, choices in vendors.items()

@@ -3,7 +3,6 @@
 import math
 import os
 import select
-import signal
 import sys
 import time
 from collections.abc import Collection
@@ -18,6 +17,7 @@ if TYPE_CHECKING:  # a reader that is forked goes without it
     import subprocess
 
 PASSES_DESCRIPTORS = os.name == "posix"
+SIGKILL = 9  # as in `signal`, whose enumerations take longer to make than a reader to end
 POLL_SECONDS = 0.002
 
 
@@ -83,7 +83,7 @@ class ForkedProcess:
 
     def kill(self) -> None:
         if self.poll() is None:
-            os.kill(self.pid, signal.SIGKILL)
+            os.kill(self.pid, SIGKILL)
 
     def wait(self, timeout: float = math.inf) -> int:
         """Returns its exit code; polls where the kernel has nothing to wait for."""
@@ -145,7 +145,10 @@ def start_ahead(fork: bool = False) -> None:
     If it is never needed it ends with this process, because its standard input is closed.
     """
     if fork:
-        import andon.drivers.reader  # noqa: F401 - once for both of them
+        from andon.drivers.reader import SIMULATES  # once for both of them
+
+        if os.environ.get(SIMULATES):
+            import andon.drivers.sim.backend  # noqa: F401 - likewise
     try:
         _ahead.append(Spawned(UNDECIDED, fork=fork and hasattr(os, "fork")))
     except OSError:

@@ -31,6 +31,7 @@ from tests.conftest import need
 from tests.integration.parts import need_root, wait_until
 from tests.support.disks import fill, mount
 from tests.support.ssh_hosts import SSHD, SshHosts, andon, command_line, running_ssh, silent_port
+from tests.support.tmux import Tmux
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sshd is started as on Linux")
 
@@ -299,21 +300,59 @@ def test_what_changes_something_is_to_be_typed_there(
     assert running_ssh(hosts) == []
 
 
-def test_watch_keeps_one_connection_and_makes_a_lost_one_again(hosts: SshHosts) -> None:
-    def connections() -> int:
-        return (hosts.folder / "log-lab2").read_text().count("Accepted publickey")
+def connections(hosts: SshHosts, name: str) -> int:
+    """How many were made to a host so far."""
+    return (hosts.folder / f"log-{name}").read_text().count("Accepted publickey")
 
-    before = connections()
+
+def test_watch_keeps_one_connection_and_makes_a_lost_one_again(hosts: SshHosts) -> None:
+    before = connections(hosts, "lab2")
     words = ("watch", "--ssh", "lab2", "-i", "500ms", "-n", "4", "--format", "jsonl")
     with hosts.begun(*words) as watching:
         assert watching.stdout is not None
         lines = [watching.stdout.readline() for _ in range(2)]
-        assert connections() - before == 1
+        assert connections(hosts, "lab2") - before == 1
         hosts.cut("lab2")
         lines += watching.stdout.readlines()
         assert watching.wait(60) == 0
     assert [json.loads(line)["node"] for line in lines] == ["lab2"] * 4
-    assert connections() - before == 2
+    assert connections(hosts, "lab2") - before == 2
+    assert running_ssh(hosts) == []
+
+
+def test_top_shows_a_host_live_and_goes_on_after_a_lost_connection(
+    hosts: SshHosts, tmp_path: Path
+) -> None:
+    need("tmux")
+    with Tmux(tmp_path, 110, 30, hosts.surroundings()) as window:
+        window.type(f"{sys.executable} -m andon.cli top --ssh lab2 -i 500ms", "Enter")
+        wait_until(lambda: "lab2 · All 4 GPUs" in window.screen(), "its GPUs")
+        before = connections(hosts, "lab2")
+        hosts.cut("lab2")
+        wait_until(lambda: connections(hosts, "lab2") > before, "the next connection")
+        clock = window.screen().split("\n")[0].split()[-1]
+        wait_until(lambda: clock not in window.screen().split("\n")[0], "the next reading")
+        assert "lab2 · All 4 GPUs" in window.screen()
+        window.type("q")
+        wait_until(lambda: "rc 0 $" in window.screen(), "its end")
+    wait_until(lambda: running_ssh(hosts) == [], "its ssh to end")
+
+
+@pytest.mark.long
+def test_of_two_hundred_hosts_the_dead_keep_no_other_from_answering(hosts: SshHosts) -> None:
+    dead, alive = [f"dead{n}" for n in range(150)], [f"live{n}" for n in range(50)]
+    many = hosts.add("many", andon="smi")
+    with silent_port() as port:
+        for name in dead:
+            hosts.alias(name, port)
+        for name in alive:
+            hosts.alias(name, many)
+        found = asked(hosts, ",".join((*dead, *alive)), "--timeout", "100")
+    assert found["code"] == 1
+    assert all(found[name]["answered"] for name in alive)
+    assert {found[name]["reason"].partition(" (")[0] for name in dead} == {
+        "connection timed out after 5 s"
+    }
     assert running_ssh(hosts) == []
 
 

@@ -367,11 +367,7 @@ def test_a_network_file_system_is_not_touched(tmp_path: Path) -> None:
 
 
 def test_the_longest_mount_decides() -> None:
-    mounts = [
-        MountOptions("/", "ext4", ()),
-        MountOptions("/home", "xfs", ()),
-        MountOptions("/home/a", "nfs", ()),
-    ]
+    mounts = [("/", "ext4"), ("/home", "xfs"), ("/home/a", "nfs")]
     assert kind_of(Path("/home/a/x"), mounts) == "nfs"
     assert kind_of(Path("/home/ab"), mounts) == "xfs"
     assert kind_of(Path("/homes"), mounts) == "ext4"

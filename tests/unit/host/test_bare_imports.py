@@ -52,6 +52,9 @@ def test_every_other_part_is_there_when_it_is_used(part: str) -> None:
         "import uuid; print(len(str(uuid.uuid4())), uuid._LINUX, uuid.UUID(int=1))",
         "import datetime, msgspec; print(msgspec.json.decode(b'\"2026-01-02T03:04:05Z\"', type="
         "datetime.datetime), datetime.timedelta(1), datetime.__name__)",
+        "import msgspec\nclass A(msgspec.Struct):\n  one: 'int | None'\n  all: \"list['A']\"\n"
+        'print(msgspec.json.decode(b\'{"one": 1, "all": [{"one": 2, "all": []}]}\', type=A))',
+        "import typing\nclass A:\n  one: 'int'\nprint(typing.get_type_hints(A))",
         "import platform; print(platform.system(), platform.python_version())",
         "from pathlib import Path; print(Path('/a b').absolute().as_uri())",
         "from urllib.parse import quote, urlsplit; print(quote('a b'), urlsplit('http://a/b'))",

@@ -1,7 +1,8 @@
-"""The far side of `--ssh`: runs the commands that are named on standard input, and prints what each
-of them printed as a line of JSON."""
+"""The far side of `--ssh`: runs the commands that a variable names, and prints what each of them
+printed as a line of JSON."""
 
 import io
+import os
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 
@@ -11,6 +12,7 @@ from andon.version import __version__
 
 ASKED = "asked"
 """`andon asked`: for an andon elsewhere, not for people."""
+QUESTION = "_ANDON_ASKED"
 READING = frozenset(
     ("status", "leases", "alerts", "jobs", "devices", "history", "runs", "watch", "doctor")
 )
@@ -22,11 +24,11 @@ def answer() -> int:
     from andon.cli.entry import run_command
 
     try:
-        asked = wire.loads(sys.stdin.readline(MOST_BYTES))
+        asked = wire.loads(os.environ.pop(QUESTION, ""))
         commands = [list(map(str, one)) for one in (asked.get("ask") or [asked["follow"]])]
         if any(not one or one[0] not in READING for one in commands):
             raise Invalid("only commands that read are answered")
-    except (Invalid, KeyError, TypeError) as wrong:
+    except (Invalid, AttributeError, KeyError, TypeError) as wrong:
         sys.stderr.write(f"andon: what was asked cannot be answered: {wrong}\n")
         return Invalid.exit_code
     sys.stdout.write(wire.struct_text({"andon": __version__}) + "\n")

@@ -88,7 +88,7 @@ def parse_membership(content: bytes, user: str) -> tuple[str, ...]:
 
 def read_folder(path: Path, mounts: list[MountOptions]) -> Folder:
     """Whether a folder is writable, and its free space; a network file system is not touched."""
-    kind = kind_of(path, mounts)
+    kind = kind_of(path, [(one.folder, one.kind) for one in mounts])
     if is_network(kind):
         return Folder(str(path), kind=kind, remote=True)
     nearest = next((p for p in (path, *path.parents) if p.exists()), None)

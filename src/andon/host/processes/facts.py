@@ -290,11 +290,12 @@ class ProcessTable:
             known, waited = self._learner.learn(pid, stamp, self._timeout_seconds)
             self._timeout_seconds -= waited
         else:
-            known, answered, fresh = self._aside.ask((pid, stamp))
-            if not answered:
+            found = self._aside.ask((pid, stamp))
+            if not found.answered:
                 self._late.add(pid)
-                self.expecting = self.expecting or fresh
+                self.expecting = self.expecting or found.fresh
                 return before if before is not None and _same_process(before.stamp, stamp) else None
+            known = found.answer
         if (
             known is None or self._source.stamp(pid) != stamp
         ):  # it ended: part may be of another process

@@ -20,13 +20,18 @@ IFS= read -r place
 IFS= read -r request
 case $place in "~/"*) place=$HOME/${place#"~/"} ;; esac
 found=
-for one in "$place" "$(command -v andon)" "$HOME/.local/bin/andon" "$HOME/.venv/bin/andon" \
-    /opt/andon/bin/andon; do
-    if [ -f "$one" ] && [ -x "$one" ]; then found=$one; break; fi
-done
+if [ -f "$place" ] && [ -x "$place" ]; then
+    found=$place
+elif command -v andon >/dev/null 2>&1; then
+    found=andon
+else
+    for one in "$HOME/.local/bin/andon" "$HOME/.venv/bin/andon" /opt/andon/bin/andon; do
+        if [ -f "$one" ] && [ -x "$one" ]; then found=$one; break; fi
+    done
+fi
 if [ -n "$found" ]; then
-    printf '%s andon %s\n' NONCE "$found"
-    printf '%s\n' "$request" | "$found" asked &
+    printf '%s andon\n' NONCE
+    _ANDON_ASKED=$request "$found" asked </dev/null &
 elif command -v nvidia-smi >/dev/null 2>&1; then
     printf '%s nvidia-smi\n' NONCE
     nvidia-smi -q -x </dev/null &
@@ -51,7 +56,8 @@ exit 0
 """
 """Constant but for the nonce. What is asked comes after the first marker, as two more lines: a
 shell may have read ahead before it. When its input ends, whoever asked is gone, and so is the
-work. It writes no file, not even that of a here-document."""
+work. It writes no file, not even that of a here-document, and starts no process that it can do
+without: they cost more than what is asked. So andon gets the question as a variable."""
 
 
 def connect_seconds(seconds: float) -> int:

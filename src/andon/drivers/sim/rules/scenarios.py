@@ -92,18 +92,18 @@ class ScenarioPlan(Struct, frozen=True):
 
 
 _NUMBER = r"\d+(?:\.\d+)?"
-_SCRIPT = re.compile(
+_SCRIPT = (
     rf"(?P<kind>[a-z]+)(?::(?P<device>\d+))?"
     rf"(?:@(?P<since>{_NUMBER})(?:\.\.(?P<until>{_NUMBER}))?)?(?:=(?P<value>\S+))?"
 )
 _WHOLE = (ScriptedFault.CRASH, ScriptedFault.UNAVAILABLE)
 _MOMENTS = (ScriptedFault.CRASH, ScriptedFault.XID)
 _VALUES = {
-    ScriptedFault.SLOW: (re.compile(_NUMBER), "seconds, e.g. slow:1=0.3"),
-    ScriptedFault.ECC: (re.compile(r"[1-9]\d*"), "a count, e.g. ecc:4@15=1"),
-    ScriptedFault.XID: (re.compile(r"[1-9]\d{0,2}"), "an Xid number, e.g. xid:1@30=79"),
+    ScriptedFault.SLOW: (_NUMBER, "seconds, e.g. slow:1=0.3"),
+    ScriptedFault.ECC: (r"[1-9]\d*", "a count, e.g. ecc:4@15=1"),
+    ScriptedFault.XID: (r"[1-9]\d{0,2}", "an Xid number, e.g. xid:1@30=79"),
     ScriptedFault.UNSUPPORTED: (
-        re.compile("|".join((*SAMPLE_VALUES, "processes"))),
+        "|".join((*SAMPLE_VALUES, "processes")),
         "a reading, e.g. unsupported:0=fan_percent",
     ),
 }
@@ -159,7 +159,7 @@ def _plain(name: str) -> str:
 def _scripts(texts: Iterable[str], count: int, mistakes: list[str]) -> tuple[Script, ...]:
     found = []
     for text in texts:
-        match = _SCRIPT.fullmatch(text.strip())
+        match = re.fullmatch(_SCRIPT, text.strip())
         if match is None or match["kind"] not in list(ScriptedFault):
             mistakes.append(
                 f"{text!r}: not one of {', '.join(ScriptedFault)} with its device and time"
@@ -202,6 +202,6 @@ def _doubts(script: Script, match: re.Match[str], count: int) -> Iterable[str]:
 
 
 def _value_doubts(script: Script) -> Iterable[str]:
-    form, example = _VALUES.get(script.trouble, (re.compile(""), "nothing"))
-    if not form.fullmatch(script.value):
+    form, example = _VALUES.get(script.trouble, ("", "nothing"))
+    if not re.fullmatch(form, script.value):
         yield f"its value is {script.value!r}, but should be {example}"
