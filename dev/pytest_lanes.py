@@ -3,8 +3,8 @@ takes module after module until none is left, the longest first.
 
 To collect all tests takes as long as to run hundreds of them, and so do the interpreters from which
 a process of tests forks commands. More lanes than cores: integration tests wait for two thirds of
-their time, while units compute. So the last lane begins with the units. A lane's output is printed
-with its number.
+their time, while units compute. So the last lane begins with the units, and two with the tests in a
+browser, which stays open from module to module. A lane's output is printed with its number.
 """
 
 import faulthandler
@@ -25,6 +25,8 @@ from dev.lanes import ROOT, guess_seconds
 
 NUMBER_BYTES = 2  # of a module, in the pipe from which the lanes take them
 COMPUTING = ("unit", "contract")
+ORDER = ("browsing", "waiting", "computing")  # kinds of modules, as most lanes take them
+BROWSERS = 2  # so many lanes begin with a browser
 LOGS = "logging-plugin"  # of pytest: it goes through hundreds of loggers six times a test
 PATIENCE_SECONDS = 5.0  # a process that a lane left behind may hold its output
 LONGEST_SECONDS = 600.0  # of units without timeouts, until a lane prints where it hangs, and exits
@@ -43,15 +45,17 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         return None
     _note_collected(session.items)
     modules = _by_length(session.items)
-    waiting = _queue(n for n, one in enumerate(modules) if not _computes(one))
-    computing = _queue(n for n, one in enumerate(modules) if _computes(one))
+    queues = {
+        kind: _queue(n for n, one in enumerate(modules) if _kind(one) == kind) for kind in ORDER
+    }
     last = min(config.option.lanes, len(modules))
     outputs: dict[int, int] = {}  # of each lane, by its process
     for lane in range(1, last + 1):
         reads, writes = os.pipe()
         if (pid := os.fork()) == 0:
             folder = _begin(config, lane, writes)
-            numbers = _numbers(*((computing, waiting) if lane == last else (waiting, computing)))
+            order = ORDER[::-1] if lane == last else ORDER[lane > BROWSERS :] + ORDER[:1]
+            numbers = _numbers(*(queues[kind] for kind in order))
             items = (item for number in numbers for item in modules[number])
             _run_lean(items, config.pluginmanager) if config.option.lean else _run(items, folder)
             return True
@@ -80,8 +84,11 @@ def _by_length(items: list[pytest.Item]) -> list[list[pytest.Item]]:
     return [modules[path] for path in sorted(modules, key=guesses.__getitem__, reverse=True)]
 
 
-def _computes(module: list[pytest.Item]) -> bool:
-    return module[0].nodeid.split("/")[1] in COMPUTING
+def _kind(module: list[pytest.Item]) -> str:
+    if module[0].nodeid.split("/")[1] in COMPUTING:
+        return "computing"
+    browses = any("browser" in getattr(item, "fixturenames", ()) for item in module)
+    return "browsing" if browses else "waiting"
 
 
 def _queue(numbers: Iterable[int]) -> int:
