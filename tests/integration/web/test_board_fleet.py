@@ -110,7 +110,8 @@ def test_the_fleet_is_the_first_page_and_says_what_needs_someone(
     assert page.locator("tr.node").count() < 60, "only rows in sight are drawn"
     page.goto(f"{hub.url}/#/fleet?q=n021")
     expect(page.locator("tr.node")).to_contain_text(f"healthy: andon 0.0.9, the hub {__version__}")
-    page.goto(hub.url)
+    page.goto(f"{hub.url}/#/fleet")
+    expect(first).to_contain_text("n007")
     assert violations_in_both_themes(page) == []
 
 
