@@ -18,6 +18,8 @@ class AndonError(Exception):
         super().__init__(reason)
         self.reason = reason
         self.hint = hint
+        if hint:
+            self.add_note(f"hint: {hint}")  # which tracebacks of people's programs show
         self.mistakes = mistakes
         self.cause = cause
 

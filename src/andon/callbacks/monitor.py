@@ -9,6 +9,7 @@ with andon.GpuMonitorCallback().with_thermal_threshold(80).on_alert(print_it) as
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -107,6 +108,8 @@ class GpuMonitorCallback(LoopHook):
 
         from andon.api.compat.alerts import AndonSystem
 
+        if not 0 < float(celsius) < inf:  # nothing is ever as hot as NaN
+            raise Invalid(f"{celsius!r} is not a threshold", hint="degrees Celsius, such as 80")
         self._config = replace(self._config, thermal_threshold=float(celsius))
         self._system = AndonSystem(self._config)
         return self

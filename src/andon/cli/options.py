@@ -140,7 +140,7 @@ _SSH: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
         ("--timeout",),
         {
             "metavar": "SECONDS",
-            "type": lambda text: duration(text),
+            "type": lambda text: above_zero(text),
             "help": "For all hosts together [default: 10].",
         },
     ),
@@ -276,10 +276,16 @@ def duration(text: str) -> float:
         raise click.BadParameter(str(exc)) from exc
 
 
-def lasting(text: str) -> float:
-    """Parses a duration greater than 0 that has a unit: 2 could mean seconds or hours."""
+def above_zero(text: str) -> float:
+    """Parses a duration greater than 0."""
     if (seconds := duration(text)) <= 0:
         raise click.BadParameter("duration must be greater than 0")
+    return seconds
+
+
+def lasting(text: str) -> float:
+    """Parses a duration greater than 0 that has a unit: 2 could mean seconds or hours."""
+    seconds = above_zero(text)
     if not has_unit(text):
         number = text.strip()
         raise click.BadParameter(f"{number[:40]!r} has no unit: use {number[:40]}h or 90s")

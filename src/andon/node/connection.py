@@ -123,5 +123,8 @@ def plain_words(exc: BaseException) -> str:
         return f"its certificate is refused: {certificate}"
     if isinstance(exc, TimeoutError):
         return "it did not answer in time"
-    plain = isinstance(exc, OSError) and type(exc).__module__ == "builtins" and exc.strerror
+    if getattr(exc, "reason", None) == "WRONG_VERSION_NUMBER":
+        return "it does not speak HTTPS"
+    known = type(exc).__module__ in ("builtins", "socket")
+    plain = isinstance(exc, OSError) and known and exc.strerror
     return str(plain or str(exc) or type(exc).__name__)

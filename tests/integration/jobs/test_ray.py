@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from urllib.parse import SplitResult
 
 import pytest
 
 from andon.cli.show.jobs import render_jobs
 from andon.clusters.ray import RayCluster
+from andon.clusters.ray.dashboard import RayDashboard
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
 from andon.jobs.rules.cluster_views import view_of
 from andon.model.job import JobState
@@ -47,6 +49,22 @@ def ray(tmp_path: Path) -> Iterator[StandInRay]:
 
 def opened(address: str, seconds: float = 20.0) -> RayCluster:
     return RayCluster(ClusterSettings("ray", "ray", seconds, {"address": address}))
+
+
+def test_what_ray_calls_auto_is_the_dashboard_of_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    def connect(self: RayDashboard, place: SplitResult, until: float) -> None:
+        asked.append(place.netloc)
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr(RayDashboard, "_connect", connect)
+    monkeypatch.setenv("RAY_ADDRESS", "auto")
+    with pytest.raises(Unavailable, match="Connection refused"):
+        opened("").nodes()
+    assert asked == ["127.0.0.1"]
 
 
 class TestRay(ClusterContract):

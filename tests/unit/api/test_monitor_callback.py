@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable
+from traceback import format_exception
 from types import SimpleNamespace
 from typing import Any
 
@@ -121,8 +122,12 @@ def test_a_callback_that_fails_stops_nothing(caplog: pytest.LogCaptureFixture) -
 
 
 def test_an_action_that_is_none_is_refused() -> None:
-    with pytest.raises(Invalid):
+    with pytest.raises(Invalid) as raised:
         andon.GpuMonitorCallback(action="explode")  # type: ignore[arg-type]
+    assert 'hint: "pause" or "stop"' in "".join(format_exception(raised.value))
+    for celsius in (float("nan"), float("inf"), 0, -5):
+        with pytest.raises(Invalid, match="is not a threshold"):
+            andon.GpuMonitorCallback(thermal_threshold=celsius)
 
 
 def test_a_run_that_cannot_be_watched_is_ended() -> None:

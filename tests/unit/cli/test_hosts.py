@@ -269,6 +269,7 @@ REFUSED = (
     (["status", "--ssh", "-oProxyCommand=touch x"], "is not a host: it begins with -"),
     (["status", "--ssh", "@none"], "there is no group @none"),
     (["top", "--ssh", "a,b"], "andon top shows one host"),
+    (["free", "--ssh", "a", "--timeout", "0"], "duration must be greater than 0"),
     (["status", "--hosts-file", "/nonexistent/hosts"], "No such file or directory"),
     (["status", "--hosts-file", sys.executable], "is not a list of hosts: it is not text"),
 )

@@ -1,5 +1,6 @@
 """Clusters are asked with limits, their answers are kept, and submissions leave notes."""
 
+import errno
 import threading
 import time
 from collections.abc import Iterator
@@ -8,6 +9,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from andon.cli.commands.jobs.following import say_why_it_waits
+from andon.cli.terminal import Choices
 from andon.errors import Gone, Invalid, Unavailable
 from andon.failures.retrying import Clocks
 from andon.jobs.clusters import asking, notes, pages
@@ -129,6 +132,19 @@ def test_a_damaged_file_is_not_used(fake: FakeCluster, text: str) -> None:
     assert pages.kept_page("lab") == found
 
 
+def test_a_note_that_cannot_be_written_is_no_submission(
+    fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*given: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(notes, "write_whole", full)
+    with pytest.raises(NotSent) as refused:
+        submit_there(opened(fake), submission())
+    assert "not known" not in refused.value.reason
+    assert fake.jobs(0.0) == []
+
+
 def test_a_submission_leaves_a_note_with_its_id(fake: FakeCluster) -> None:
     wanted = submission()
     assert notes.submit_once("lab", fake, wanted) == "4711"
@@ -238,3 +254,30 @@ def test_a_cluster_that_has_answered_was_used(fake: FakeCluster) -> None:
     assert not pages.was_used("lab")
     pages.pages_now([opened(fake)])
     assert pages.was_used("lab")
+
+
+class Looks(threading.Event):
+    """Time passes for the cluster at each look; the job's client has not ended."""
+
+    def __init__(self, fake: FakeCluster) -> None:
+        super().__init__()
+        self._fake, self.count = fake, 0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.count += 1
+        self._fake.advance(0 if self.count < 4 else 20)
+        assert self.count < 10
+        return False
+
+
+def test_a_job_at_this_terminal_says_once_why_it_waits_until_it_starts(
+    fake: FakeCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake.submit(submission(label="first"))
+    job = fake.submit(submission(label="mine"))
+    looks = Looks(fake)
+    say_why_it_waits(Choices(), opened(fake), "mine", looks)
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 1, said
+    assert said[0].startswith(f"andon: job lab:{job} waits: needs 1 GPU")
+    assert looks.count == 4

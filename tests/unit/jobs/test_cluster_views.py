@@ -82,6 +82,11 @@ def test_a_cluster_that_is_away_keeps_its_jobs_and_has_a_line() -> None:
     line = "lab: no answer for 5 s (connection refused); its jobs are not known"
     assert page_line(never, AT + 5, "") == line
     assert away.answered([], None, AT + 50).failing_since is None
+    unasked = good.failed("connection refused", AT + 600)
+    line = "lab: no answer for 5 s (connection refused); its jobs are as of 12:03"
+    assert page_line(unasked, AT + 605, "12:03") == line
+    line = "lab: connection refused; its jobs are as of 12:03"
+    assert page_line(unasked, AT + 600, "12:03") == line
 
 
 @pytest.mark.parametrize(

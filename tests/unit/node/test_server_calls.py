@@ -1,6 +1,8 @@
 """The token goes to a server that proved itself, on the connection on which it did."""
 
 import re
+import socket
+import ssl
 from collections.abc import Iterator
 
 import pytest
@@ -17,7 +19,7 @@ from andon.node.calls import (
     Trust,
     call,
 )
-from andon.node.connection import FAILURES
+from andon.node.connection import FAILURES, plain_words
 from tests.support.hostile_server import SLOW, hostile_server
 from tests.support.proving import TOKEN, Proving, proving
 from tests.support.sources import sources
@@ -189,3 +191,12 @@ def test_an_answer_beyond_its_bound_is_refused(server: Proving) -> None:
     answer = call(Target(server.url), asked, CallLimits(5.0, 1001))
     assert (answer.status, answer.body) == (200, b"")
     assert b"".join(pieces) == server.body
+
+
+def test_a_failure_is_said_without_numbers_and_files_of_python() -> None:
+    name = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+    assert plain_words(name) == "Name or service not known"
+    assert plain_words(ConnectionRefusedError(111, "Connection refused")) == "Connection refused"
+    plain = ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)")
+    plain.reason = "WRONG_VERSION_NUMBER"
+    assert plain_words(plain) == "it does not speak HTTPS"

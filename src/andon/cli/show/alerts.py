@@ -31,7 +31,7 @@ MOST_PARTIES = 3
 GATHERED_FROM = 3
 SHORT_COMMAND, LONG_COMMAND = 60, 400
 UNBROKEN = "\u00a0"  # keeps words on one line; printed as a plain space
-FINE = "No active alerts."
+FINE = "No active alerts"
 
 
 def render_alerts(page: AlertOverview, width: int, color: bool, ended: bool = True) -> str:

@@ -43,7 +43,7 @@ def _columns(
     place: tuple[TableColumn[JobView], ...] = (TableColumn("GPU", _devices, rank=1),)
     if mixed:
         place = (
-            TableColumn("WHERE", _where, rank=1, elastic=8),
+            TableColumn("WHERE", _where, rank=1, elastic=10),
             TableColumn("GPUS", lambda view: say(view.gpus or UNKNOWN), rank=1),
         )
     return (

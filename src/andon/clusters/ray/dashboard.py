@@ -102,6 +102,7 @@ class RayDashboard:
         given = self._given or next((os.environ[n] for n in VARIABLES if os.environ.get(n)), "")
         if not given:
             raise Invalid("the address of Ray's dashboard is not known", hint=HOW)
+        given = "127.0.0.1" if given == "auto" else given  # as Ray says it: of this machine
         place = urlsplit(given if "://" in given else f"http://{given}")
         with suppress(ValueError):
             plainly = given.isprintable() and not {" ", "@", "?", "\\"} & set(given)

@@ -47,13 +47,13 @@ def submit_once(name: str, cluster: Cluster, submission: Submission) -> str:
             "no andon runs inside its jobs, which --metric and --stop-when need",
             hint="let the program log its figures: andon.run().log(loss=…)",
         )
-    folder = _made()
-    note = folder / (submission.label + NOTE)
-    again = note.exists()
     try:
-        write_whole(folder, note.name, _text(name, submission))
-    except OSError as exc:
-        raise unwritable(folder, exc) from exc
+        folder = _made()
+        note = folder / (submission.label + NOTE)
+        again = note.exists()
+        _write_note(folder, note.name, _text(name, submission))
+    except Unavailable as error:
+        raise NotSent(error.reason, error.hint) from error
     try:
         found = cluster.submit(submission)
     except AndonError as error:
@@ -101,6 +101,13 @@ def _made() -> Path:
     except OSError as exc:
         raise unwritable(folder, exc) from exc
     return folder
+
+
+def _write_note(folder: Path, name: str, text: str) -> None:
+    try:
+        write_whole(folder, name, text)
+    except OSError as exc:
+        raise unwritable(folder, exc) from exc
 
 
 def _names(folder: Path) -> Iterator[tuple[str, float]]:

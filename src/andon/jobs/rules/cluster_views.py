@@ -6,6 +6,7 @@ from functools import lru_cache
 from msgspec import Struct
 from msgspec.structs import replace
 
+from andon.jobs.rules.polling import UNWATCHED_SECONDS
 from andon.jobs.rules.views import count_text, shown_params
 from andon.model.codec import Name, Text, Time
 from andon.model.job import JobState, JobView
@@ -48,9 +49,13 @@ def page_line(page: ClusterPage, now: float, clock: str) -> str | None:
         if page.invalid is None:
             return None
         return f"{page.name}: not all its jobs are shown, because {page.invalid}"
-    since = page.failing_since if page.at is None else page.at
-    lasted = human_seconds(max(0.0, now - (now if since is None else since)))
     known = "its jobs are not known" if page.at is None else f"its jobs are as of {clock}"
+    since = now if page.failing_since is None else page.failing_since
+    if page.at is not None and since - page.at <= UNWATCHED_SECONDS:
+        since = page.at  # else nobody asked for so long that it may have been there
+    elif now - since < 1.0:
+        return f"{page.name}: {page.trouble}; {known}"
+    lasted = human_seconds(now - since)
     silent = page.trouble.removesuffix(_SILENT)
     if silent != page.trouble:
         return f"{page.name}: {silent} has not answered for {lasted}; {known}"

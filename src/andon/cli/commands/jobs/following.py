@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 import time
 from contextlib import suppress
 from functools import partial
@@ -21,6 +22,7 @@ from andon.work.dropped_lines import without_lines
 
 LOG_BYTES = 1 << 20
 LOG_POLL_SECONDS = 1.0
+FIRST_LOOK_SECONDS = 2.0  # most jobs at a terminal have started by then
 
 
 def logs_there(choices: Choices, cluster: OpenCluster, job: str, lines: int, follow: bool) -> int:
@@ -106,6 +108,24 @@ class _WaitingJob(LineInPlace):
             self.show(f"job {view.label} {waited}{why}", (view.state, view.reason))
 
 
+def say_why_it_waits(
+    choices: Choices, cluster: OpenCluster, label: str, over: threading.Event
+) -> None:
+    """Says why a job at this terminal has not started, once for each reason: what runs it there is
+    silent until it has."""
+    said, pause = "", FIRST_LOOK_SECONDS
+    while not over.wait(pause):
+        pause = FRESH_SECONDS
+        with suppress(AndonError):
+            jobs = cluster.ask(lambda there: list(there.jobs(time.time())))
+            job = next((one for one in jobs if one.label == label), None)
+            if job is not None and (job.started is not None or job.state.is_settled):
+                return
+            if job is not None and job.reason and job.reason != said and not over.is_set():
+                said = job.reason
+                notice(f"job {named(cluster.name, job.id)} waits: {said}", choices)
+
+
 def run_there(choices: Choices, cluster: OpenCluster, submission: Submission) -> int:
     """Runs a job and returns its exit code: at this terminal if the cluster can do that, else it
     is submitted and its output followed; Ctrl-C cancels it."""
@@ -117,9 +137,14 @@ def run_there(choices: Choices, cluster: OpenCluster, submission: Submission) ->
         command = cluster.ask(lambda _: opened.foreground(submission))
         grace = settings_of(choices).work_grace_seconds
         send = partial(opened.signal, submission)
+        over, asked = threading.Event(), (choices, cluster, submission.label)
         with without_lines(opened.own_lines) as errors:
             client = Launcher(command, os.environ, grace, elsewhere=send, errors=errors)
-            return client.run(lambda: None, notice).code
+            threading.Thread(target=say_why_it_waits, args=(*asked, over), daemon=True).start()
+            try:
+                return client.run(lambda: None, notice).code
+            finally:
+                over.set()
     label = submit_there(cluster, submission)
     job = label.removeprefix(f"{cluster.name}:")
     notice(f"running as {label}", choices)
