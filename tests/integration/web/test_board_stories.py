@@ -40,8 +40,8 @@ class Stage:
 
     def tell(self, story: Story) -> None:
         self.story = story
-        self.page.goto("about:blank")
-        self.page.goto(f"{ORIGIN}/")
+        self.page.goto(f"{ORIGIN}/#/")
+        self.page.reload()
 
     def asked(self, path: str) -> httpx.Response:
         """In a thread of its own: Playwright has an event loop in this one."""
