@@ -60,10 +60,11 @@ def readers_window(browser: Browser) -> Iterator[Window]:
 
 
 @pytest.fixture
-def reader(readers_window: Window) -> Window:
+def reader(readers_window: Window) -> Iterator[Window]:
     """One window for the tests of a module that never sign in, or sign out again: a page is loaded
     once for all of them, and each goes where it looks."""
-    return as_new(readers_window)
+    yield as_new(readers_window)
+    rest(readers_window)
 
 
 @pytest.fixture(scope="module")
@@ -75,9 +76,10 @@ def owners_window(browser: Browser, home: Served) -> Iterator[Window]:
 
 
 @pytest.fixture
-def owner(owners_window: Window) -> Window:
+def owner(owners_window: Window) -> Iterator[Window]:
     """The same for the tests that look at what the owner of the server sees."""
-    return as_new(owners_window)
+    yield as_new(owners_window)
+    rest(owners_window)
 
 
 def as_new(window: Window) -> Window:
@@ -89,3 +91,8 @@ def as_new(window: Window) -> Window:
     window.page.evaluate("document.activeElement?.blur()")
     window.complaints.clear()
     return window
+
+
+def rest(window: Window) -> None:
+    """To a page that draws nothing: a board that nobody looks at would draw every second."""
+    window.page.evaluate("location.hash = '#/nowhere'")

