@@ -28,7 +28,8 @@ frameworks: setup
 long: setup
 	@ANDON_STORM=full ANDON_EVERY_LOOK=1 ANDON_FUZZ_SECONDS=$${ANDON_FUZZ_SECONDS:-900} \
 	    $(BIN)/python -m pytest -q -s tests/integration/jobs/test_job_storm.py \
-	    tests/integration/jobs/test_kill_storm.py tests/unit/alerts/test_timelines.py tests/fuzz
+	    tests/integration/jobs/test_kill_storm.py tests/integration/leases/test_lease_invariants.py \
+	    tests/unit/alerts/test_timelines.py tests/fuzz
 	@dev/parts --long
 	@$(BIN)/pip install --quiet --disable-pip-version-check kubernetes-validate
 	@$(BIN)/python -m pytest -q --hypothesis-profile=long tests/unit tests/contract

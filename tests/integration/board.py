@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
 
 from tests.conftest import REPOSITORY
 from tests.integration.browser import PATIENCE_MS, Window
@@ -19,14 +19,17 @@ from tests.support.waiting import wait_for
 
 AXE = REPOSITORY / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
 COLOUR_RULES = ("color-contrast", "link-in-text-block")
+RUN_AXE = """async (part, options) =>
+  (await axe.run(part, {resultTypes: ["violations"], ...options})).violations"""
 GROUND = "getComputedStyle(document.documentElement).backgroundColor"
+USUAL_SIZE = ViewportSize(width=1280, height=800)
 expect.set_options(timeout=PATIENCE_MS)
 
 
 @contextmanager
 def opened(browser: Browser, **options: Any) -> Iterator[Window]:
     """A window in a profile of its own."""
-    usual = {"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce"}
+    usual = {"viewport": USUAL_SIZE, "reduced_motion": "reduce"}
     context = browser.new_context(**{**usual, **options})
     context.set_default_timeout(PATIENCE_MS)
     found = Window(context.new_page())
@@ -71,8 +74,14 @@ def link(served: Served) -> str:
     return done.out.strip()
 
 
+def code(served: Served) -> str:
+    """What is in such a link: the same request without a command."""
+    found: str = served.ask("/api/links", "POST", **served.bearer).json()["code"]
+    return found
+
+
 def sign_in(page: Page, served: Served) -> None:
-    page.goto(link(served))
+    page.goto(f"{served.url}/#code={code(served)}")
     expect(page.get_by_text("signed in")).to_be_visible()
 
 
@@ -82,16 +91,17 @@ def holds(page: Page, function: str, argument: object = None) -> None:
     wait_for(lambda: page.evaluate(function, argument))
 
 
-def violations(page: Page, *only: str) -> list[str]:
-    """What axe finds wrong with the page as it is, or by the rules named; one line each. While
-    something fades in, its colours are not yet those that stay: what is found counts if it is
-    found again."""
+def violations(where: Page | Locator, *only: str) -> list[str]:
+    """What axe finds wrong with the page as it is (or with a part of it, which takes less), or by
+    the rules named; one line each. While something fades in, its colours are not yet those that
+    stay: what is found counts if it is found again."""
+    page = where.page if isinstance(where, Locator) else where
+    whole = page.locator(":root") if where is page else where
     if page.evaluate("typeof axe === 'undefined'"):
         page.evaluate(AXE.read_text(encoding="utf-8"))
     found: list[dict[str, Any]] = []
     for _ in range(3):
-        run = "options => axe.run(document, {resultTypes: ['violations'], ...options})"
-        found = page.evaluate(run, {"runOnly": list(only)} if only else {})["violations"]
+        found = whole.evaluate(RUN_AXE, {"runOnly": list(only)} if only else {})
         if not found:
             break
         holds(page, "() => document.getAnimations().every(one => one.playState !== 'running')")
@@ -101,12 +111,13 @@ def violations(page: Page, *only: str) -> list[str]:
     ]
 
 
-def violations_in_both_themes(page: Page) -> list[str]:
+def violations_in_both_themes(where: Page | Locator) -> list[str]:
     """The same for a page in the light theme, and what its colours do in the dark one."""
-    light, found = page.evaluate(GROUND), violations(page)
+    page = where.page if isinstance(where, Locator) else where
+    light, found = page.evaluate(GROUND), violations(where)
     page.emulate_media(color_scheme="dark")
     holds(page, f"light => {GROUND} !== light", light)
-    found += [f"dark: {one}" for one in violations(page, *COLOUR_RULES)]
+    found += [f"dark: {one}" for one in violations(where, *COLOUR_RULES)]
     page.emulate_media(color_scheme="light")
     holds(page, f"light => {GROUND} === light", light)
     return found
@@ -145,5 +156,13 @@ def tiles(page: Page) -> Any:
 def uuids(page: Page) -> list[str]:
     found: list[str] = page.locator("a[data-uuid]").evaluate_all(
         "all => all.map(one => one.dataset.uuid)"
+    )
+    return found
+
+
+def chart_heights(page: Page) -> list[float]:
+    """Of the tiles, in pixels: those of a few GPUs must be high enough to read."""
+    found: list[float] = page.locator(".tile .sparkline").evaluate_all(
+        "all => all.map(one => one.getBoundingClientRect().height)"
     )
     return found

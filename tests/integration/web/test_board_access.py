@@ -10,7 +10,6 @@ from playwright.sync_api import Browser, expect
 from andon.host.processes.kin import user_name
 from tests.integration.board import (
     drawn,
-    link,
     opened,
     sign_in,
     tiles,
@@ -34,9 +33,9 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def test_who_may_not_see_is_told_how_to_sign_in_on_every_page(
-    seen: Window, outside: Served
+    reader: Window, outside: Served
 ) -> None:
-    page, url = seen.page, f"http://127.0.0.1:{outside.port}"
+    page, url = reader.page, f"http://127.0.0.1:{outside.port}"
     for route in ROUTES:
         page.goto(f"{url}/{route}")
         drawn(page)
@@ -49,8 +48,8 @@ def test_who_may_not_see_is_told_how_to_sign_in_on_every_page(
     assert violations(page) == []  # what is shown instead is the same page on every route
 
 
-def test_one_who_signs_in_sees_the_page_that_was_asked_for(seen: Window, outside: Served) -> None:
-    page, url = seen.page, f"http://127.0.0.1:{outside.port}"
+def test_one_who_signs_in_sees_the_page_that_was_asked_for(reader: Window, outside: Served) -> None:
+    page, url = reader.page, f"http://127.0.0.1:{outside.port}"
     page.goto(f"{url}/#/processes")
     expect(page.get_by_role("heading", name="Sign in to see this node")).to_be_visible()
     done = andon(outside.state, "open", "--print", "--url", url)
@@ -75,13 +74,14 @@ def test_the_owner_signs_a_phone_in_once_with_a_code_from_the_board(
     address = sheet.get_by_label("sign-in link").input_value()
     assert address.startswith(f"{url}/#code=")
     assert address.partition("=")[2] not in " ".join(seen.requests), "no log has it"
-    assert violations_in_both_themes(page) == []
+    assert violations_in_both_themes(sheet) == []
     with opened(browser) as phone:
         phone.page.goto(address)
         expect(phone.page.get_by_text(f"signed in as {ME}")).to_be_visible()
-    with opened(browser) as other:
-        other.page.goto(address)
-        expect(other.page.get_by_text("the link has expired or was already used")).to_be_visible()
+        phone.page.get_by_role("button", name="sign out").click()
+        expect(phone.page.get_by_text("not signed in", exact=True)).to_be_visible()
+        phone.page.goto(address)
+        expect(phone.page.get_by_text("the link has expired or was already used")).to_be_visible()
     page.clock.install()
     page.clock.fast_forward(150_000)
     expect(sheet).to_contain_text("The link has expired.")
@@ -104,21 +104,3 @@ def test_a_session_outlives_the_server_and_the_tab_need_not_sign_in_again(
         seen.page.reload()
         expect(seen.page.get_by_text("your session has ended")).to_be_visible()
         expect(seen.page.get_by_text(f"andon open --url http://127.0.0.1:{port}")).to_be_visible()
-
-
-def test_a_used_link_says_so_in_a_notice_that_can_be_closed(
-    browser: Browser, seen: Window, tmp_path: Path
-) -> None:
-    with serving(tmp_path, "--no-history") as served:
-        address = link(served)
-        with opened(browser) as first:
-            first.page.goto(address)
-            expect(first.page.get_by_text("signed in as")).to_be_visible()
-        seen.page.goto(address)
-        notice = seen.page.locator("section.notice.bad")
-        expect(notice).to_contain_text("the link has expired or was already used")
-        expect(notice.get_by_role("link", name="how to sign in")).to_be_visible()
-        notice.get_by_role("button", name="close this notice").click()
-        expect(notice).to_be_hidden()
-        seen.page.get_by_role("link", name="Processes").click()
-        expect(notice).to_be_hidden()

@@ -29,20 +29,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield served
 
 
-@pytest.fixture(scope="module")
-def readers_window(browser: Browser) -> Iterator[Window]:
-    with opened(browser) as found:
-        yield found
-
-
-@pytest.fixture
-def reader(readers_window: Window) -> Window:
-    """One window for the tests that only read `home`: its page is loaded once for all of them."""
-    readers_window.page.mouse.move(5, 5)
-    readers_window.complaints.clear()
-    return readers_window
-
-
 def device(page: Page, served: Served, query: str = "?seconds=300") -> None:
     page.goto(f"{served.url}/#/")
     expect(tiles(page)).to_have_count(DEVICES)
@@ -249,25 +235,6 @@ def test_64_gpus_are_readable_together(browser: Browser, tmp_path: Path) -> None
         assert seen.complaints == []
 
 
-@pytest.mark.parametrize("devices", [2, pytest.param(1, marks=pytest.mark.long)])
-def test_a_board_of_few_shows_their_charts_processes_and_why(
-    browser: Browser, tmp_path: Path, devices: int
-) -> None:
-    with serving(tmp_path, simulate=devices) as served, opened(browser) as seen:
-        page = seen.page
-        page.goto(served.url)
-        expect(tiles(page)).to_have_count(devices)
-        expect(page.locator("canvas")).to_have_count(4 * devices)
-        for title in ("Why", "Processes now"):
-            expect(page.get_by_role("heading", name=title, exact=True)).to_have_count(devices)
-        drag(page, 0.2, 0.8)
-        expect(page).to_have_url(re.compile(r"#/\?seconds=\d+&until="))
-        page.go_back()
-        expect(page).not_to_have_url(re.compile("until="))
-        assert violations(page) == []
-        assert seen.complaints == []
-
-
 @pytest.mark.long
 def test_a_share_of_time_is_the_same_share_at_every_range(seen: Window, tmp_path: Path) -> None:
     """12 of every 21 readings were slowed down: 57 % of the time, however long that is."""
@@ -308,11 +275,38 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served,
         yield served, end
 
 
+def test_a_board_of_few_shows_their_charts_processes_and_why(
+    reader: Window, recorded: tuple[Served, int]
+) -> None:
+    assert_few(reader, recorded[0], devices=2)
+
+
+@pytest.mark.long
+def test_so_does_that_of_one(seen: Window, tmp_path: Path) -> None:
+    with serving(tmp_path, simulate=1) as served:
+        assert_few(seen, served, devices=1)
+
+
+def assert_few(seen: Window, served: Served, devices: int) -> None:
+    page = seen.page
+    page.goto(served.url)
+    expect(tiles(page)).to_have_count(devices)
+    expect(page.locator("canvas")).to_have_count(4 * devices)
+    for title in ("Why", "Processes now"):
+        expect(page.get_by_role("heading", name=title, exact=True)).to_have_count(devices)
+    drag(page, 0.2, 0.8)
+    expect(page).to_have_url(re.compile(r"#/\?seconds=\d+&until="))
+    page.go_back()
+    expect(page).not_to_have_url(re.compile("until="))
+    assert violations(page) == []
+    assert seen.complaints == []
+
+
 def test_a_chart_says_why_it_has_a_gap_and_what_was_yesterday(
-    seen: Window, recorded: tuple[Served, int]
+    reader: Window, recorded: tuple[Served, int]
 ) -> None:
     served, end = recorded
-    page = seen.page
+    page = reader.page
     page.goto(f"{served.url}/#/charts?seconds={HOUR}&until={end}")
     gaps = page.locator("figure.small .gap")
     expect(gaps).to_have_count(2)
@@ -332,17 +326,19 @@ def test_a_chart_says_why_it_has_a_gap_and_what_was_yesterday(
     expect(page.locator("figure.small .ghost[d^=M]")).to_have_count(1)
     page.go_back()
     expect(page.locator("figure.small")).to_have_count(2)
-    assert seen.complaints == []
+    assert reader.complaints == []
 
 
 def test_what_is_shown_is_saved_as_values_and_as_a_picture(
-    seen: Window, recorded: tuple[Served, int]
+    reader: Window, recorded: tuple[Served, int]
 ) -> None:
     served, end = recorded
-    page = seen.page
-    for place in ("charts", f"device/{quote(specimens(2)[0].uuid)}"):
-        page.goto("about:blank")
+    page = reader.page
+    for place, title in (
+        ("charts", "All GPUs"), (f"device/{quote(specimens(2)[0].uuid)}", "GPU 0"),
+    ):  # fmt: skip
         page.goto(f"{served.url}/#/{place}?seconds={HOUR}&until={end}")
+        expect(page.get_by_role("heading", level=1)).to_contain_text(title)
         figure = page.locator("figure.small, figure.chart").first
         expect(figure).to_have_attribute("aria-label", re.compile(r"80\s%"))
         with page.expect_download() as csv:
@@ -356,14 +352,14 @@ def test_what_is_shown_is_saved_as_values_and_as_a_picture(
         content = picture.value.path().read_bytes()
         assert content.startswith(b"\x89PNG")
         assert len(content) > 10_000, "an empty one is smaller"
-    assert seen.complaints == []
+    assert reader.complaints == []
 
 
 def test_an_alert_is_marked_on_the_axis_and_leads_to_its_page(
-    seen: Window, recorded: tuple[Served, int]
+    reader: Window, recorded: tuple[Served, int]
 ) -> None:
     served, end = recorded
-    page, uuid = seen.page, specimens(2)[0].uuid
+    page, uuid = reader.page, specimens(2)[0].uuid
 
     def with_alert(route: Route) -> None:
         alert = {"id": "a1", "rule": "thermal", "subject": uuid, "level": "critical"}
@@ -373,6 +369,7 @@ def test_an_alert_is_marked_on_the_axis_and_leads_to_its_page(
 
     page.route("**/api/alerts?since=*", with_alert)
     page.goto(f"{served.url}/#/device/{quote(uuid)}?seconds={HOUR}&until={end}")
+    page.reload()  # what was asked before is not asked again
     marks = page.get_by_role("list", name="what happened").get_by_role("link")
     expect(marks).to_have_count(2)
     expect(marks.first).to_have_attribute("aria-label", re.compile("alert: GPU 0 is too hot"))

@@ -8,6 +8,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.conftest import REPOSITORY
 from tests.integration.board import opened, tiles, violations_in_both_themes
+from tests.integration.browser import Window
 from tests.integration.demo import Demo, running_demo
 from tests.integration.newcomer import MOST_STEPS, QUESTIONS, answer_to, take
 
@@ -30,24 +31,23 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
         yield made
 
 
-def test_a_tour_of_five_sentences_is_shown_once(browser: Browser, demo: Demo) -> None:
-    with opened(browser) as seen:
-        page = seen.page
-        page.goto(demo.url)
-        expect(tiles(page)).to_have_count(8)
-        tour = page.get_by_role("complementary", name="a short tour")
-        expect(tour).to_contain_text("1 of 5")
-        assert violations_in_both_themes(page) == []
-        for number in range(2, 6):
-            tour.get_by_role("button", name="Next").click()
-            expect(tour).to_contain_text(f"{number} of 5")
-        assert "#/alerts" in page.url
-        tour.get_by_role("button", name="Back").focus()
-        page.keyboard.press("Escape")
-        expect(tour).to_have_count(0)
-        page.reload()
-        expect(page.get_by_text("SIMULATED").first).to_be_visible()
-        expect(tour).to_have_count(0)
+def test_a_tour_of_five_sentences_is_shown_once(reader: Window, demo: Demo) -> None:
+    page = reader.page
+    page.goto(demo.url)
+    expect(tiles(page)).to_have_count(8)
+    tour = page.get_by_role("complementary", name="a short tour")
+    expect(tour).to_contain_text("1 of 5")
+    assert violations_in_both_themes(page) == []
+    for number in range(2, 6):
+        tour.get_by_role("button", name="Next").click()
+        expect(tour).to_contain_text(f"{number} of 5")
+    assert "#/alerts" in page.url
+    tour.get_by_role("button", name="Back").focus()
+    page.keyboard.press("Escape")
+    expect(tour).to_have_count(0)
+    page.reload()
+    expect(page.get_by_text("SIMULATED").first).to_be_visible()
+    expect(tour).to_have_count(0)
 
 
 @pytest.mark.long
@@ -83,23 +83,21 @@ def test_a_newcomer_finds_ten_answers_after_at_most_two_steps_each(
             expect(answer_to(seen.page, question)).to_be_visible()
 
 
-def test_a_view_is_shared_by_its_address(browser: Browser, demo: Demo) -> None:
-    with opened(browser) as seen:
-        page = seen.page
-        page.add_init_script("localStorage.setItem('andon.tour', 'seen')")
-        page.goto(f"{demo.url}/#/charts?seconds=86400")
-        page.get_by_role("button", name="share this view").click()
-        sheet = page.get_by_role("dialog", name="Share this view")
-        expect(sheet.get_by_label("address of this view")).to_have_value(page.url)
-        expect(sheet).to_contain_text("no phone reaches it")
-        assert violations_in_both_themes(page) == []
-        sheet.get_by_role("button", name="Close").click()
-        expect(sheet).to_have_count(0)
+def test_a_view_is_shared_by_its_address(reader: Window, demo: Demo) -> None:
+    page = reader.page
+    page.add_init_script("localStorage.setItem('andon.tour', 'seen')")
+    page.goto(f"{demo.url}/#/charts?seconds=86400")
+    page.get_by_role("button", name="share this view").click()
+    sheet = page.get_by_role("dialog", name="Share this view")
+    expect(sheet.get_by_label("address of this view")).to_have_value(page.url)
+    expect(sheet).to_contain_text("no phone reaches it")
+    assert violations_in_both_themes(sheet) == []
+    sheet.get_by_role("button", name="Close").click()
+    expect(sheet).to_have_count(0)
 
 
-def test_the_link_that_was_printed_signs_a_visitor_in(browser: Browser, demo: Demo) -> None:
-    with opened(browser) as seen:
-        seen.page.goto(demo.url)
-        expect(seen.page.locator("footer")).to_contain_text("the link that andon demo printed")
-        seen.page.goto(demo.link)
-        expect(seen.page.locator("footer")).to_contain_text("signed in as erik")
+def test_the_link_that_was_printed_signs_a_visitor_in(reader: Window, demo: Demo) -> None:
+    reader.page.goto(f"{demo.url}/#/")
+    expect(reader.page.locator("footer")).to_contain_text("the link that andon demo printed")
+    reader.page.goto(demo.link)
+    expect(reader.page.locator("footer")).to_contain_text("signed in as erik")

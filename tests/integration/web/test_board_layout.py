@@ -1,19 +1,20 @@
 """How the board is laid out: a headline that moves nothing, whole words, and a phone."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import ViewportSize, expect
 
-from tests.integration.board import opened, sideways, tiles, uuids
+from tests.integration.board import drawn, sideways, tiles, uuids
+from tests.integration.browser import Window
 from tests.integration.serving import Served, serving
 
 pytestmark = pytest.mark.timeout(150)
 
 DEVICES = 64
 SIZES = {1280: 800, 390: 844}
+PHONE = ViewportSize(width=390, height=844)
 LONG = "GPU 3 is lost: it has fallen off the bus 26 min ago. On it: root, caroline, dora. " * 4
 CUT = """all => all.flatMap(tile => [...tile.querySelectorAll(".face *")]
   .filter(one => [...one.childNodes].some(node => node.nodeType === 3 && node.data.trim()))
@@ -50,110 +51,92 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.mark.parametrize("width", SIZES)
 def test_no_word_is_cut_on_64_tiles_and_the_headline_has_one_height_whatever_it_says(
-    browser: Browser, home: Served, width: int
+    reader: Window, home: Served, width: int
 ) -> None:
-    with opened(browser, viewport={"width": width, "height": SIZES[width]}) as seen:
-        page = seen.page
-        page.goto(home.url)
-        expect(tiles(page)).to_have_count(DEVICES)
-        expect(page.locator("li.tile.red")).to_have_count(1, timeout=90_000)
-        assert tiles(page).evaluate_all(CUT) == []
-        plain, long = page.evaluate(PLACES, ["All 64 GPUs are fine", LONG])
-        assert plain == long
+    page = reader.page
+    page.set_viewport_size({"width": width, "height": SIZES[width]})
+    page.goto(f"{home.url}/#/")
+    expect(tiles(page)).to_have_count(DEVICES)
+    expect(page.locator("li.tile.red")).to_have_count(1, timeout=90_000)
+    drawn(page)
+    assert tiles(page).evaluate_all(CUT) == []
+    plain, long = page.evaluate(PLACES, ["All 64 GPUs are fine", LONG])
+    assert plain == long
 
 
-@pytest.mark.parametrize("width", [768, 1024, 1090])
-def test_nothing_sticks_out_between_a_phone_and_a_wide_screen(
-    browser: Browser, home: Served, width: int
-) -> None:
-    with opened(browser, viewport={"width": width, "height": 800}) as seen:
-        page = seen.page
-        page.goto(home.url)
-        expect(tiles(page)).to_have_count(DEVICES)
-        wide = {}
-        for name in PAGES:
-            page.goto(f"{home.url}/#/{name}")
-            expect(page.locator("main").get_by_role("heading", level=1)).to_be_visible()
+def test_nothing_sticks_out_between_a_phone_and_a_wide_screen(reader: Window, home: Served) -> None:
+    page = reader.page
+    wide = {}
+    for name in PAGES:
+        page.goto(f"{home.url}/#/{name}")
+        expect(page.locator("main").get_by_role("heading", level=1)).to_be_visible()
+        for width in (768, 1024, 1090):
+            page.set_viewport_size({"width": width, "height": 800})
+            drawn(page)
             if found := max(0, sideways(page)):
-                wide[name] = found
-        assert wide == {}
+                wide[name, width] = found
+    assert wide == {}
 
 
-@pytest.mark.parametrize("devices", [4, 8])
-def test_the_charts_of_a_few_gpus_are_high_enough_to_read(
-    browser: Browser, tmp_path: Path, devices: int
-) -> None:
-    """Four tiles in a low window had 9 pixels for their charts below large words."""
-    with (
-        serving(tmp_path, "--no-history", simulate=devices) as served,
-        opened(browser, viewport={"width": 1280, "height": 800}) as seen,
-    ):
-        seen.page.goto(served.url)
-        expect(seen.page.locator(".tile .sparkline")).to_have_count(devices)
-        heights = seen.page.locator(".tile .sparkline").evaluate_all(
-            "all => all.map(one => one.getBoundingClientRect().height)"
-        )
-        assert min(heights) >= 50, heights
+def test_on_a_phone_the_first_line_has_the_search_too(reader: Window, home: Served) -> None:
+    page = reader.page
+    page.set_viewport_size(PHONE)
+    page.goto(f"{home.url}/#/")
+    expect(page.get_by_text("SIMULATED", exact=True)).to_be_visible()
+    mark = page.get_by_role("link", name="andon board").bounding_box()
+    search = page.get_by_role("searchbox").bounding_box()
+    assert mark is not None
+    assert search is not None
+    assert search["y"] < mark["y"] + mark["height"]
 
 
-def test_on_a_phone_the_first_line_has_the_search_too(browser: Browser, home: Served) -> None:
-    with opened(browser, viewport={"width": 390, "height": 844}) as seen:
-        page = seen.page
-        page.goto(home.url)
-        expect(page.get_by_text("SIMULATED", exact=True)).to_be_visible()
-        mark = page.get_by_role("link", name="andon board").bounding_box()
-        search = page.get_by_role("searchbox").bounding_box()
-        assert mark is not None
-        assert search is not None
-        assert search["y"] < mark["y"] + mark["height"]
+def test_what_a_card_and_the_help_say_stays_in_its_place(reader: Window, home: Served) -> None:
+    page = reader.page
+    page.goto(f"{home.url}/#/")
+    expect(tiles(page)).to_have_count(DEVICES)
+    tiles(page).nth(4).locator("a").hover()  # the widest values: 62.2 / 79.6 GiB
+    card = page.locator(".card")
+    expect(card).to_contain_text("GPU 4")
+    assert card.evaluate("one => one.scrollWidth - one.clientWidth") <= 0
+    page.keyboard.press("?")
+    rows = page.get_by_role("dialog").locator(".keys div")
+    assert rows.evaluate_all(OVERLAPPING) == []
+    page.keyboard.press("Escape")
 
 
-def test_what_a_card_and_the_help_say_stays_in_its_place(browser: Browser, home: Served) -> None:
-    with opened(browser) as seen:
-        page = seen.page
-        page.goto(home.url)
-        expect(tiles(page)).to_have_count(DEVICES)
-        tiles(page).nth(4).locator("a").hover()  # the widest values: 62.2 / 79.6 GiB
-        card = page.locator(".card")
-        expect(card).to_contain_text("GPU 4")
-        assert card.evaluate("one => one.scrollWidth - one.clientWidth") <= 0
-        page.keyboard.press("?")
-        rows = page.get_by_role("dialog").locator(".keys div")
-        assert rows.evaluate_all(OVERLAPPING) == []
+def test_on_paper_there_is_the_page_alone(reader: Window, home: Served) -> None:
+    page = reader.page
+    page.emulate_media(color_scheme="dark")
+    page.goto(f"{home.url}/#/processes")
+    row = page.get_by_role("region", name="processes").get_by_text("Xorg").first
+    expect(row).to_be_visible()
+    page.emulate_media(media="print")
+    expect(page.get_by_role("searchbox")).to_be_hidden()
+    expect(page.locator('[aria-label="group by"]')).to_be_hidden()
+    expect(page.locator("footer")).to_be_hidden()
+    expect(row).to_be_visible()
+    ground = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    assert ground == "rgb(255, 255, 255)"  # ink on white paper
+    page.emulate_media(media="screen", color_scheme="light")
 
 
-def test_on_paper_there_is_the_page_alone(browser: Browser, home: Served) -> None:
-    with opened(browser, color_scheme="dark") as seen:
-        page = seen.page
-        page.goto(f"{home.url}/#/processes")
-        row = page.get_by_role("region", name="processes").get_by_text("Xorg").first
-        expect(row).to_be_visible()
-        page.emulate_media(media="print")
-        expect(page.get_by_role("searchbox")).to_be_hidden()
-        expect(page.locator('[aria-label="group by"]')).to_be_hidden()
-        expect(page.locator("footer")).to_be_hidden()
-        expect(row).to_be_visible()
-        ground = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
-        assert ground == "rgb(255, 255, 255)"  # ink on white paper
-
-
-def test_on_a_phone_what_matters_comes_first(browser: Browser, home: Served) -> None:
-    with opened(browser, viewport={"width": 390, "height": 844}) as seen:
-        page = seen.page
-        page.goto(home.url)
-        expect(page.locator("li.tile.red")).to_contain_text("lost", timeout=90_000)
-        page.goto(f"{home.url}/#/device/{quote(uuids(page)[0])}")
-        why, chart = page.get_by_role("heading", name="Why"), page.locator("figure.chart").first
-        expect(chart).to_be_visible()
-        places = [one.bounding_box() for one in (why, chart)]
-        assert places[0] is not None
-        assert places[1] is not None
-        assert places[0]["y"] < places[1]["y"]
-        page.get_by_role("link", name="Health").click()
-        expect(page).to_have_url(f"{home.url}/#/health")
-        assert sideways(page) <= 0
-        page.goto(f"{home.url}/#/alerts")
-        page.get_by_text("Alert rules and what to do about each").click()
-        rule = page.locator("details.rule").filter(has_text="thermal · threshold").first
-        rule.locator("summary").click()
-        expect(rule).to_contain_text("Check the cooling")
+def test_on_a_phone_what_matters_comes_first(reader: Window, home: Served) -> None:
+    page = reader.page
+    page.set_viewport_size(PHONE)
+    page.goto(f"{home.url}/#/")
+    expect(page.locator("li.tile.red")).to_contain_text("lost", timeout=90_000)
+    page.goto(f"{home.url}/#/device/{quote(uuids(page)[0])}")
+    why, chart = page.get_by_role("heading", name="Why"), page.locator("figure.chart").first
+    expect(chart).to_be_visible()
+    places = [one.bounding_box() for one in (why, chart)]
+    assert places[0] is not None
+    assert places[1] is not None
+    assert places[0]["y"] < places[1]["y"]
+    page.get_by_role("link", name="Health").click()
+    expect(page).to_have_url(f"{home.url}/#/health")
+    assert sideways(page) <= 0
+    page.goto(f"{home.url}/#/alerts")
+    page.get_by_text("Alert rules and what to do about each").click()
+    rule = page.locator("details.rule").filter(has_text="thermal · threshold").first
+    rule.locator("summary").click()
+    expect(rule).to_contain_text("Check the cooling")

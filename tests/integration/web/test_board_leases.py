@@ -13,12 +13,11 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, Route, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from andon.leases.book.lease_book import Book
 from andon.units import GIB
 from tests.integration.board import (
-    opened,
     serving_node,
     sideways,
     sign_in,
@@ -82,20 +81,19 @@ def book(
     wait_for(lambda: not any(home.ask("/api/leases").json()[name] for name in LISTED))
 
 
-@pytest.fixture(scope="module")
-def owners_window(browser: Browser, home: Served) -> Iterator[Window]:
-    with opened(browser) as found:
-        sign_in(found.page, home)
-        yield found
+@pytest.fixture
+def reader(reader: Window, home: Served) -> Window:
+    """On the page of leases, where those of the test before are gone."""
+    show(reader.page, home)
+    expect(rows(reader.page)).to_have_count(0)
+    return reader
 
 
 @pytest.fixture
-def owner(owners_window: Window, home: Served) -> Window:
-    """One window, signed in once, for the tests that leave nothing behind in their page. It is on
-    the page of leases; what an earlier test complained about is not repeated."""
-    show(owners_window.page, home)
-    owners_window.complaints.clear()
-    return owners_window
+def owner(owner: Window, home: Served) -> Window:
+    show(owner.page, home)
+    expect(rows(owner.page)).to_have_count(0)
+    return owner
 
 
 def leases(served: Served) -> list[dict[str, Any]]:
@@ -126,14 +124,14 @@ def rows(page: Page) -> Locator:
     return page.locator("li.lease")
 
 
-def test_where_nobody_holds_one_the_page_teaches(seen: Window, home: Served) -> None:
-    seen.page.goto(home.url)
-    seen.page.get_by_role("link", name="Leases").click()
-    expect(seen.page.get_by_role("heading", name="No leases")).to_be_visible()
+def test_where_nobody_holds_one_the_page_teaches(reader: Window, home: Served) -> None:
+    reader.page.goto(f"{home.url}/#/")
+    reader.page.get_by_role("link", name="Leases").click()
+    expect(reader.page.get_by_role("heading", name="No leases")).to_be_visible()
     for text in ("andon run -- python train.py", "andon lease --gpus 1 --for 2h"):
-        expect(seen.page.get_by_role("button", name=f"copy: {text}")).to_be_visible()
-    assert violations_in_both_themes(seen.page) == []
-    assert seen.complaints == []
+        expect(reader.page.get_by_role("button", name=f"copy: {text}")).to_be_visible()
+    assert violations(reader.page.get_by_role("main")) == []
+    assert reader.complaints == []
 
 
 def test_a_book_that_cannot_be_read_is_no_empty_list(seen: Window, tmp_path: Path) -> None:
@@ -146,7 +144,7 @@ def test_a_book_that_cannot_be_read_is_no_empty_list(seen: Window, tmp_path: Pat
         expect(seen.page.get_by_text("The lease book cannot be read")).to_be_visible()
         expect(seen.page.get_by_role("main")).to_contain_text("is under a home directory")
         expect(seen.page.get_by_role("heading", name="No leases")).to_have_count(0)
-        assert violations(seen.page) == []
+        assert violations(seen.page.get_by_role("main")) == []
 
 
 def test_a_lease_says_who_what_and_until_when(owner: Window, home: Served) -> None:
@@ -169,13 +167,13 @@ def test_a_lease_says_who_what_and_until_when(owner: Window, home: Served) -> No
         expect(other).to_contain_text("of 2.0 GiB reserved")
         expect(other).to_contain_text("its command ends")
         expect(other.get_by_role("button", name="Extend", exact=True)).to_have_count(0)
-        assert violations_in_both_themes(owner.page) == []
+        assert violations_in_both_themes(owner.page.get_by_role("main")) == []
         assert owner.complaints == []
 
 
-def test_a_stranger_reads_and_changes_nothing(seen: Window, home: Served) -> None:
+def test_a_stranger_reads_and_changes_nothing(reader: Window, home: Served) -> None:
     lent = lend(home)
-    page = seen.page
+    page = reader.page
     show(page, home)
     expect(rows(page)).to_contain_text(lent["id"])
     expect(page.get_by_role("main").get_by_role("link", name="Sign in")).to_be_visible()
@@ -185,9 +183,9 @@ def test_a_stranger_reads_and_changes_nothing(seen: Window, home: Served) -> Non
     assert "nightly" not in page.content()
 
 
-def test_no_command_is_shown_to_a_person_who_may_not_use_it(seen: Window, home: Served) -> None:
+def test_no_command_is_shown_to_a_person_who_may_not_use_it(reader: Window, home: Served) -> None:
     lent = lend(home)
-    page = seen.page
+    page = reader.page
 
     def as_dora(route: Route) -> None:
         if route.request.method != "GET":  # the exchange of the code
@@ -203,7 +201,9 @@ def test_no_command_is_shown_to_a_person_who_may_not_use_it(seen: Window, home: 
     expect(rows(page)).to_contain_text(lent["id"])
     expect(rows(page).get_by_text("andon release")).to_have_count(0)
     expect(rows(page).get_by_text("andon lease extend")).to_have_count(0)
-    page.unroute_all(behavior="ignoreErrors")  # one that is being answered ends with the page
+    page.unroute_all(behavior="ignoreErrors")  # one that is being answered is not waited for
+    page.get_by_role("button", name="sign out").click()
+    expect(page.get_by_text("read-only: run")).to_be_visible()
 
 
 def test_extending_moves_the_end_and_shows_the_command(owner: Window, home: Served) -> None:
@@ -230,7 +230,7 @@ def test_releasing_asks_first_and_then_ends_the_work(owner: Window, home: Served
         dialog = page.get_by_role("dialog", name=re.compile("^Release .*'s lease"))
         expect(dialog).to_contain_text("This will stop")
         expect(dialog.get_by_role("button", name="Cancel")).to_be_focused()
-        assert violations(page) == []
+        assert violations(dialog) == []
         page.keyboard.press("Escape")
         expect(dialog).to_be_hidden()
         assert is_alive(pid)
@@ -252,18 +252,16 @@ def test_releasing_asks_first_and_then_ends_the_work(owner: Window, home: Served
 
 
 def test_of_two_who_release_the_same_the_second_sees_that_it_is_over(
-    seen: Window, home: Served
+    owner: Window, home: Served
 ) -> None:
     lent = lend(home)
-    page = seen.page
+    page = owner.page
     path = f"/api/leases/{lent['id']}?fence={lent['fence']}"
 
     def late(route: Route) -> None:
         assert home.ask(path, "DELETE", **home.bearer).status == 200
         route.continue_()
 
-    sign_in(page, home)
-    show(page, home)
     page.route(f"**{path}", late)
     rows(page).get_by_role("button", name="Give back", exact=True).click()
     with page.expect_response(f"**{path}") as answer:
@@ -297,23 +295,23 @@ def test_what_others_do_is_seen_without_asking(seen: Window, home: Served) -> No
     expect(page.get_by_role("heading", name="No leases")).to_be_visible()
 
 
-def test_nothing_is_asked_while_the_page_is_not_shown(seen: Window, home: Served) -> None:
-    page = seen.page
+def test_nothing_is_asked_while_the_page_is_not_shown(reader: Window, home: Served) -> None:
+    page = reader.page
     show(page, home)
     expect(page.get_by_role("heading", name="No leases")).to_be_visible()
     page.get_by_role("link", name="Board", exact=True).click()
     expect(tiles(page)).to_have_count(DEVICES)
-    asked = [url for url in seen.requests if url.endswith("/api/leases")]
+    asked = [url for url in reader.requests if url.endswith("/api/leases")]
     with page.expect_request("**/api/board"):
         lend(home)
     with page.expect_request("**/api/board", timeout=60_000):
         pass
-    assert [url for url in seen.requests if url.endswith("/api/leases")] == asked
+    assert [url for url in reader.requests if url.endswith("/api/leases")] == asked
 
 
-def test_who_waits_and_what_is_cordoned_is_listed(seen: Window, home: Served) -> None:
+def test_who_waits_and_what_is_cordoned_is_listed(reader: Window, home: Served) -> None:
     everything = ("--gpus", str(DEVICES - 1))
-    page = seen.page
+    page = reader.page
     assert andon("cordon", *SIMULATED, "2", "--reason", "new fan").code == 0
     with ExitStack() as stack:
         process = stack.enter_context(running("run", *SIMULATED, *everything, *WORK))
@@ -330,7 +328,7 @@ def test_who_waits_and_what_is_cordoned_is_listed(seen: Window, home: Served) ->
         expect(cordoned).to_contain_text("new fan")
         command = re.compile("copy: andon uncordon 2")
         expect(cordoned.get_by_role("button", name=command)).to_be_visible()
-        assert violations(page) == []
+        assert violations(page.get_by_role("main")) == []
 
 
 def test_an_orphan_and_what_cannot_be_read_are_marked(
@@ -357,20 +355,18 @@ def test_an_orphan_and_what_cannot_be_read_are_marked(
             unreadable = page.locator("li.lease.unreadable")
             expect(unreadable.locator("svg.lamp.red")).to_have_count(1)
             expect(unreadable.locator(".state")).to_have_text("unreadable")
-            assert violations(page) == []
+            assert violations(page.get_by_role("main")) == []
         os.killpg(pid, signal.SIGKILL)
     assert owner.complaints == []
 
 
-def test_nothing_sticks_out_on_a_phone(browser: Browser, home: Served, book: Path) -> None:
+def test_nothing_sticks_out_on_a_phone(owner: Window, home: Served, book: Path) -> None:
     lend(home, command="python train.py " + "--very-long-option " * 15)
     assert len(str(book)) > PHONE_COLUMNS
-    with opened(browser, viewport={"width": 390, "height": 844}) as seen:
-        sign_in(seen.page, home)
-        show(seen.page, home)
-        expect(rows(seen.page)).to_have_count(1)
-        assert sideways(seen.page) <= 0
-        assert violations(seen.page) == []
+    owner.page.set_viewport_size({"width": 390, "height": 844})
+    expect(rows(owner.page)).to_have_count(1)
+    assert sideways(owner.page) <= 0
+    assert violations(owner.page) == []
 
 
 def test_the_board_says_who_holds_a_device(owner: Window, home: Served) -> None:
@@ -384,7 +380,7 @@ def test_the_board_says_who_holds_a_device(owner: Window, home: Served) -> None:
     expect(held.locator(".who")).to_have_text(re.compile(r"^until \d\d:\d\d · no processes$"))
     held.hover()
     expect(page.get_by_role("tooltip")).to_contain_text(lent["id"])
-    assert violations(page) == []
+    assert violations(page.get_by_role("main")) == []
     page.goto(f"{home.url}/#/device/{quote(uuids(page)[1])}")
     panel = page.locator("section.panel", has=page.get_by_role("heading", name="Held by"))
     expect(panel).to_contain_text(lent["user"])
@@ -405,7 +401,7 @@ def test_a_free_one_is_taken_for_somebody_and_given_back(owner: Window, home: Se
     dialog.get_by_label("for how long").select_option("4 h")
     dialog.get_by_label("for whom").fill("dora")
     dialog.get_by_label("what for").fill("evaluation")
-    assert violations(page) == []
+    assert violations(dialog) == []
     dialog.get_by_role("button", name="Take for 4 h").click()
     expect(page.get_by_role("dialog", name="Taken")).to_contain_text("GPU 1 is reserved for dora")
     page.get_by_role("button", name="Close").click()
@@ -444,11 +440,11 @@ def test_what_is_taken_by_another_meanwhile_is_said(owner: Window, home: Served)
     assert len(leases(home)) == 1
 
 
-def test_the_board_filters_and_finds_what_is_free(seen: Window, home: Served) -> None:
-    page = seen.page
+def test_the_board_filters_and_finds_what_is_free(reader: Window, home: Served) -> None:
+    page = reader.page
     lend(home, devices=["1"])
     assert andon("cordon", *SIMULATED, "2", "--reason", "new fan").code == 0
-    page.goto(home.url)
+    page.goto(f"{home.url}/#/")
     free = page.get_by_role("button", name="free 1")
     expect(free).to_be_visible()
     expect(page.locator("li.tile .cordon")).to_have_count(1)
@@ -463,7 +459,7 @@ def test_the_board_filters_and_finds_what_is_free(seen: Window, home: Served) ->
     expect(page.get_by_text("1 of 3 match")).to_be_visible()
     field.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text("GPU 2")
-    assert seen.complaints == []
+    assert reader.complaints == []
 
 
 def test_a_process_says_which_lease_it_works_under(

@@ -35,18 +35,18 @@ KEPT = """() => new Promise(done => {
 
 
 def test_values_change_by_themselves_and_nothing_else_is_drawn_again(
-    seen: Window, home: Served
+    reader: Window, home: Served
 ) -> None:
     """A board does not flicker: between ticks only the values that changed are touched."""
-    seen.page.goto(home.url)
-    expect(tiles(seen.page)).to_have_count(4)
-    expect(seen.page.locator("footer .link")).to_have_text("live")
-    asked = sum("/api/snapshot" in url for url in seen.requests)
-    before = seen.page.locator(".tiles").inner_text()
-    expect(seen.page.locator(".tiles")).not_to_have_text(before, use_inner_text=True)
-    assert seen.page.evaluate(KEPT) == [True, 0]
-    assert sum("/api/snapshot" in url for url in seen.requests) == asked, "pushed, not polled"
-    assert seen.complaints == []
+    reader.page.goto(f"{home.url}/#/")
+    expect(tiles(reader.page)).to_have_count(4)
+    expect(reader.page.locator("footer .link")).to_have_text("live")
+    asked = sum("/api/snapshot" in url for url in reader.requests)
+    before = reader.page.locator(".tiles").inner_text()
+    expect(reader.page.locator(".tiles")).not_to_have_text(before, use_inner_text=True)
+    assert reader.page.evaluate(KEPT) == [True, 0]
+    assert sum("/api/snapshot" in url for url in reader.requests) == asked, "pushed, not polled"
+    assert reader.complaints == []
 
 
 def test_it_says_that_the_server_is_away_and_goes_on_without_a_reload(
@@ -71,34 +71,33 @@ def test_it_says_that_the_server_is_away_and_goes_on_without_a_reload(
         expect(seen.page.get_by_text("signed in as")).to_be_visible()  # it survived the kill
 
 
-def test_a_server_that_samples_no_more_is_not_shown_as_live(seen: Window, tmp_path: Path) -> None:
-    with serving(tmp_path, "--no-history", simulate=2) as served:
-        seen.page.goto(served.url)
-        expect(tiles(seen.page)).to_have_count(2)
-        served.process.send_signal(signal.SIGSTOP)
-        try:
-            expect(seen.page.get_by_role("status")).to_contain_text("no new data is arriving")
-            expect(seen.page.locator("footer .link")).to_have_text("stale")
-        finally:
-            served.process.send_signal(signal.SIGCONT)
-        expect(seen.page.locator("footer .link")).to_have_text("live")
+def test_a_server_that_samples_no_more_is_not_shown_as_live(reader: Window, home: Served) -> None:
+    reader.page.goto(f"{home.url}/#/")
+    expect(tiles(reader.page)).to_have_count(4)
+    home.process.send_signal(signal.SIGSTOP)
+    try:
+        expect(reader.page.get_by_role("status")).to_contain_text("no new data is arriving")
+        expect(reader.page.locator("footer .link")).to_have_text("stale")
+    finally:
+        home.process.send_signal(signal.SIGCONT)
+    expect(reader.page.locator("footer .link")).to_have_text("live")
 
 
-def test_a_bad_link_says_so_and_shows_what_anyone_may_see(seen: Window, home: Served) -> None:
-    seen.page.goto(f"{home.url}/#code=made-up")
-    expect(seen.page.get_by_text("This sign-in link no longer works")).to_be_visible()
-    expect(tiles(seen.page)).to_have_count(4)
-    expect(seen.page.get_by_text("read-only: run")).to_be_visible()
-    assert seen.page.evaluate("sessionStorage.length") == 0
+def test_a_bad_link_says_so_and_shows_what_anyone_may_see(reader: Window, home: Served) -> None:
+    reader.page.goto(f"{home.url}/#code=made-up")
+    expect(reader.page.get_by_text("This sign-in link no longer works")).to_be_visible()
+    expect(tiles(reader.page)).to_have_count(4)
+    expect(reader.page.get_by_text("read-only: run")).to_be_visible()
+    assert reader.page.evaluate("sessionStorage.length") == 0
 
 
-def test_a_wrong_secret_is_dropped_at_once(seen: Window, home: Served) -> None:
-    seen.page.goto(f"{home.url}/healthz")
-    seen.page.evaluate("sessionStorage.setItem('andon.secret', 'wrong')")
-    seen.page.goto(home.url)
-    expect(seen.page.get_by_text("your session has ended")).to_be_visible()
-    expect(tiles(seen.page)).to_have_count(4)
-    expect(seen.page.locator("footer .link")).to_have_text("live")
+def test_a_wrong_secret_is_dropped_at_once(reader: Window, home: Served) -> None:
+    reader.page.goto(f"{home.url}/healthz")
+    reader.page.evaluate("sessionStorage.setItem('andon.secret', 'wrong')")
+    reader.page.goto(home.url)
+    expect(reader.page.get_by_text("your session has ended")).to_be_visible()
+    expect(tiles(reader.page)).to_have_count(4)
+    expect(reader.page.locator("footer .link")).to_have_text("live")
 
 
 def test_no_gpu_is_a_page_that_teaches(seen: Window, tmp_path: Path) -> None:
@@ -111,45 +110,38 @@ def test_no_gpu_is_a_page_that_teaches(seen: Window, tmp_path: Path) -> None:
         expect(seen.page.get_by_text("No GPU processes")).to_be_visible()
 
 
-def test_a_hung_device_is_grey_and_the_others_live(
-    seen: Window, node: StandIn, kernel: Path, tmp_path: Path
-) -> None:
-    with serving_node(tmp_path / "state", "--no-history") as served:
-        seen.page.goto(served.url)
-        expect(seen.page.locator("li.tile.green")).to_have_count(8)
-        node.set_faults(hung(device=3))
-        expect(seen.page.locator("li.tile.grey")).to_have_count(1)
-        expect(seen.page.locator("li.tile.green")).to_have_count(7)
-        expect(seen.page.get_by_role("heading", level=1)).to_contain_text("GPU 3")
-        expect(
-            seen.page.get_by_role("link", name=re.compile("GPU 3.*driver call stuck"))
-        ).to_be_visible()
-        node.set_faults()
-        expect(seen.page.locator("li.tile.green")).to_have_count(8)
-
-
-def test_a_dead_store_leaves_the_live_values_and_says_why(
+def test_a_hung_device_is_grey_and_a_dead_store_leaves_the_live_values(
     seen: Window, node: StandIn, kernel: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "history.db").mkdir()  # a folder is no database
+    page = seen.page
     with serving_node(tmp_path / "state", ANDON_HISTORY=str(tmp_path / "history.db")) as served:
-        seen.page.goto(served.url)
-        expect(tiles(seen.page)).to_have_count(8)
-        seen.page.goto(f"{served.url}/#/device/{uuids(seen.page)[0]}")
-        expect(seen.page.get_by_text("History cannot be read")).to_be_visible()
-        expect(seen.page.locator("canvas")).to_have_count(7)  # of an H200 without NVLink
-        expect(seen.page.get_by_role("figure", name=re.compile(r"^Utilisation.*mean"))
+        page.goto(served.url)
+        expect(page.locator("li.tile.green")).to_have_count(8)
+        node.set_faults(hung(device=3))
+        expect(page.locator("li.tile.grey")).to_have_count(1)
+        expect(page.locator("li.tile.green")).to_have_count(7)
+        expect(page.get_by_role("heading", level=1)).to_contain_text("GPU 3")
+        expect(
+            page.get_by_role("link", name=re.compile("GPU 3.*driver call stuck"))
+        ).to_be_visible()
+        node.set_faults()
+        expect(page.locator("li.tile.green")).to_have_count(8)
+        page.goto(f"{served.url}/#/device/{uuids(page)[0]}")
+        expect(page.get_by_text("History cannot be read")).to_be_visible()
+        expect(page.locator("canvas")).to_have_count(7)  # of an H200 without NVLink
+        expect(page.get_by_role("figure", name=re.compile(r"^Utilisation.*mean"))
                ).to_be_visible()  # fmt: skip
-        seen.page.goto(f"{served.url}/#/health")
-        expect(seen.page.get_by_role("heading", level=1)).to_contain_text("History")
-        expect(seen.page.get_by_text("charts will have a gap")).to_be_visible()
+        page.goto(f"{served.url}/#/health")
+        expect(page.get_by_role("heading", level=1)).to_contain_text("History")
+        expect(page.get_by_text("charts will have a gap")).to_be_visible()
 
 
-def test_history_from_before_the_page_was_opened_is_drawn(seen: Window, home: Served) -> None:
-    seen.page.goto(home.url)
-    expect(tiles(seen.page)).to_have_count(4)
-    device = uuids(seen.page)[0]
-    with seen.page.expect_response("**/charts?*") as answer:
-        seen.page.goto(f"{home.url}/#/device/{device}")
+def test_history_from_before_the_page_was_opened_is_drawn(reader: Window, home: Served) -> None:
+    reader.page.goto(f"{home.url}/#/")
+    expect(tiles(reader.page)).to_have_count(4)
+    device = uuids(reader.page)[0]
+    with reader.page.expect_response("**/charts?*") as answer:
+        reader.page.goto(f"{home.url}/#/device/{device}")
     assert answer.value.status == 200
-    assert seen.complaints == []
+    assert reader.complaints == []

@@ -10,6 +10,8 @@ from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
 
 from tests.integration.board import (
     GROUND,
+    USUAL_SIZE,
+    chart_heights,
     downwards,
     drawn,
     opened,
@@ -24,6 +26,7 @@ from tests.integration.browser import Window
 from tests.integration.serving import Served, serving
 
 DEVICES = 8
+PHONE = ViewportSize(width=390, height=844)
 PAGES = (
     "", "charts", "processes", "alerts", "leases", "runs", "estimate", "health", "fleet", "nowhere",
     "user/alice", "process/1",
@@ -36,28 +39,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     state = tmp_path_factory.mktemp("home")
     with serving(state, simulate=DEVICES, ANDON_SIMULATE_FAULTS=faults) as served:
         yield served
-
-
-@pytest.fixture(scope="module")
-def readers_window(browser: Browser) -> Iterator[Window]:
-    with opened(browser) as found:
-        yield found
-
-
-@pytest.fixture
-def reader(readers_window: Window) -> Window:
-    """One window for the tests that only look and never sign in: a page is loaded once for all of
-    them, and each goes where it looks. What an earlier test complained about is not repeated."""
-    readers_window.complaints.clear()
-    return readers_window
-
-
-@pytest.fixture(scope="module")
-def owners_window(browser: Browser, home: Served) -> Iterator[Window]:
-    """One that is signed in, for the tests that only look at what its owner sees."""
-    with opened(browser) as found:
-        sign_in(found.page, home)
-        yield found
 
 
 def board(page: Page, served: Served) -> None:
@@ -88,6 +69,9 @@ def test_every_device_has_a_lamp_with_a_shape_and_a_word(reader: Window, home: S
     expect(reader.page.locator("li.tile .word", has_text="free").first).to_be_visible()
     words = reader.page.locator("li.tile .word").all_inner_texts()
     assert len(words) == DEVICES
+    heights = chart_heights(reader.page)
+    assert len(heights) >= DEVICES - 2
+    assert min(heights) >= 50, heights
     assert "lost" in words
     assert any(word.startswith("in use by ") for word in words)
     expect(reader.page.get_by_role("link", name=re.compile("^GPU 2, lost"))).to_be_visible()
@@ -100,50 +84,31 @@ def test_the_headline_answers_in_words(reader: Window, home: Served) -> None:
     expect(reader.page).to_have_title(re.compile(r"SIMULATED · GPU 2 .* · andon"))
 
 
-def test_everything_says_that_it_is_simulated(reader: Window, home: Served) -> None:
-    for name in PAGES:
-        reader.page.goto(f"{home.url}/#/{name}")
-        expect(reader.page.get_by_text("SIMULATED", exact=True)).to_be_visible()
-
-
-def test_no_request_leaves_the_machine_and_nothing_complains(seen: Window, home: Served) -> None:
-    board(seen.page, home)
-    device = uuids(seen.page)[0]
-    for name in (*PAGES, f"device/{quote(device)}"):
-        seen.page.goto(f"{home.url}/#/{name}")
-        expect(seen.page.get_by_role("main")).not_to_be_empty()
-    asked = [url.replace("ws:", "http:") for url in seen.requests]
-    assert len(asked) > 8
-    assert [url for url in asked if not url.startswith(f"{home.url}/")] == []
-    assert seen.complaints == []
-
-
-def test_axe_finds_nothing_on_any_page_in_both_themes(reader: Window, home: Served) -> None:
-    board(reader.page, home)
+def test_every_page_in_both_themes_and_on_a_phone(reader: Window, home: Served) -> None:
+    """Axe finds nothing, nothing sticks out, all of them say that it is simulated, and none asks
+    anybody but this server."""
+    page = reader.page
+    board(page, home)
     wrong = {}
-    for name in (*PAGES, f"device/{quote(uuids(reader.page)[0])}"):
-        go_to(reader.page, home, name)
-        if found := violations_in_both_themes(reader.page):
+    for name in (*PAGES, f"device/{quote(uuids(page)[0])}"):
+        go_to(page, home, name)
+        expect(page.get_by_text("SIMULATED", exact=True)).to_be_visible()
+        found = violations_in_both_themes(page)
+        page.set_viewport_size(PHONE)
+        if (pixels := sideways(page)) > 0:
+            found.append(f"{pixels} pixels too wide on a phone")
+        page.set_viewport_size(USUAL_SIZE)
+        if found:
             wrong[name] = found
     assert wrong == {}
+    page.set_viewport_size(PHONE)
+    page.get_by_role("button", name="help").click()
+    assert violations(page.get_by_role("dialog")) == []
+    page.keyboard.press("Escape")
+    asked = [url.replace("ws:", "http:") for url in reader.requests]
+    assert len(asked) > 8
+    assert [url for url in asked if not url.startswith(f"{home.url}/")] == []
     assert reader.complaints == []
-
-
-def test_on_a_phone_nothing_sticks_out_and_axe_finds_nothing_in_the_help(
-    browser: Browser, home: Served
-) -> None:
-    with opened(browser, viewport={"width": 390, "height": 844}) as seen:
-        board(seen.page, home)
-        device = quote(uuids(seen.page)[0])
-        wide = {}
-        for name in (*PAGES, f"device/{device}"):
-            go_to(seen.page, home, name)
-            if found := max(0, sideways(seen.page)):
-                wide[name] = found
-        assert wide == {}
-        seen.page.get_by_role("button", name="help").click()
-        expect(seen.page.get_by_role("dialog")).to_be_visible()
-        assert violations(seen.page) == []
 
 
 WATCHED = """() => {
@@ -164,9 +129,9 @@ COVERED = """card => {
 
 
 def test_a_card_tells_more_after_a_moment_and_never_over_a_lit_tile(
-    seen: Window, home: Served
+    reader: Window, home: Served
 ) -> None:
-    page = seen.page
+    page = reader.page
     board(page, home)
     expect(page.locator("li.tile.red").first).to_be_visible()
     card = page.get_by_role("tooltip")
@@ -309,23 +274,20 @@ def test_charts_move_and_change_their_range(reader: Window, home: Served) -> Non
 
 
 def test_processes_sort_and_hide_command_lines_without_the_token(
-    seen: Window, home: Served
+    reader: Window, home: Served
 ) -> None:
-    seen.page.goto(f"{home.url}/#/processes")
-    rows = seen.page.locator("tbody tr")
+    reader.page.goto(f"{home.url}/#/processes")
+    rows = reader.page.locator("tbody tr")
     expect(rows.first).to_be_visible()
-    assert "--config" not in seen.page.content()
-    assert "train.py" not in seen.page.content()
-    assert "command" not in column_names(seen.page)
-    seen.page.get_by_role("button", name="pid").click()
-    expect(seen.page.get_by_role("columnheader", name="pid")).to_have_attribute(
+    assert "--config" not in reader.page.content()
+    assert "train.py" not in reader.page.content()
+    assert "command" not in column_names(reader.page)
+    reader.page.get_by_role("button", name="pid").click()
+    expect(reader.page.get_by_role("columnheader", name="pid")).to_have_attribute(
         "aria-sort", "descending"
     )
-    pids = [int(text) for text in column(seen.page, "pid")]
+    pids = [int(text) for text in column(reader.page, "pid")]
     assert pids == sorted(pids, reverse=True)
-    sign_in(seen.page, home)
-    seen.page.goto(f"{home.url}/#/processes")
-    expect(seen.page.get_by_text("python train.py").first).to_be_visible()
 
 
 def column_names(page: Page) -> list[str]:
@@ -340,11 +302,11 @@ def column(page: Page, name: str) -> list[str]:
 
 
 def test_processes_are_called_as_people_call_them_and_open_to_the_whole_command(
-    owners_window: Window, home: Served
+    owner: Window, home: Served
 ) -> None:
-    page = owners_window.page
+    page = owner.page
     page.goto(f"{home.url}/#/processes")
-    expect(page.locator("tr.opens").first).to_be_visible()
+    expect(page.get_by_text("python train.py").first).to_be_visible()
     assert {"train.py", "vllm serve"} <= set(column(page, "program"))
     assert not {"lease", "container or job"} & set(column_names(page)), "columns of dashes"
     page.get_by_role("button", name="program").click()
@@ -361,19 +323,17 @@ def test_processes_are_called_as_people_call_them_and_open_to_the_whole_command(
     expect(page.locator("tr.whole code")).to_have_text(page.locator("td.rest").first.inner_text())
 
 
-@pytest.mark.parametrize(("by", "heading"), [("GPU", r"GPU \d+ \d+ process.*\sGiB"),
-                                             ("user", r"\w+ \d+ process.*GPU.*\sGiB")])  # fmt: skip
-def test_processes_are_grouped_with_sums(
-    owners_window: Window, home: Served, by: str, heading: str
-) -> None:
-    page = owners_window.page
+def test_processes_are_grouped_with_sums(owner: Window, home: Served) -> None:
+    page = owner.page
     page.goto(f"{home.url}/#/processes")
-    page.get_by_role("group", name="group by").get_by_text(by, exact=True).click()
-    expect(page).to_have_url(re.compile(f"group={by.lower()}"))
-    expect(page.locator("tr.group").first).to_have_text(re.compile(heading))
-    groups, rows = page.locator("tr.group").count(), page.locator("tr.opens").count()
-    assert 1 < groups <= rows
-    assert violations(page) == []
+    for by, heading in (("GPU", r"GPU \d+ \d+ process.*\sGiB"),
+                        ("user", r"\w+ \d+ process.*GPU.*\sGiB")):  # fmt: skip
+        page.get_by_role("group", name="group by").get_by_text(by, exact=True).click()
+        expect(page).to_have_url(re.compile(f"group={by.lower()}"))
+        expect(page.locator("tr.group").first).to_have_text(re.compile(heading))
+        groups, rows = page.locator("tr.group").count(), page.locator("tr.opens").count()
+        assert 1 < groups <= rows
+    assert violations(page.get_by_role("main")) == []
 
 
 def test_one_node_is_not_listed_and_health_is_told_in_words(reader: Window, home: Served) -> None:
@@ -413,29 +373,31 @@ def test_the_theme_is_the_systems_until_one_is_chosen(browser: Browser, home: Se
         assert seen.page.evaluate(GROUND) == light
 
 
-def test_without_the_token_it_is_read_only_and_says_what_to_run(seen: Window, home: Served) -> None:
-    board(seen.page, home)
-    expect(seen.page.get_by_text("read-only: run")).to_be_visible()
+def test_without_the_token_it_is_read_only_and_says_what_to_run(
+    reader: Window, home: Served
+) -> None:
+    page = reader.page
+    board(page, home)
+    expect(page.get_by_text("read-only: run")).to_be_visible()
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="copy: andon open").click()
+    expect(page.get_by_text("copied")).to_be_visible()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied == f"andon open --url {home.url}"  # its port is not the usual one
     for place in ("", "processes", "leases", "alerts", "runs", "jobs"):
-        seen.page.goto(f"{home.url}/#/{place}")
-        expect(seen.page.get_by_role("button", name="copy: andon open")).to_have_count(1)
-    seen.page.set_viewport_size({"width": 390, "height": 844})
-    expect(seen.page.get_by_role("button", name="copy: andon open")).to_be_hidden()
-    seen.page.get_by_role("link", name="sign in from a phone or elsewhere").click()
-    expect(seen.page.get_by_role("button", name="--qr")).to_be_visible()
-    assert violations(seen.page) == []
-    sign_in(seen.page, home)
-    expect(seen.page.get_by_text("read-only: run")).to_be_hidden()
-    assert "code" not in seen.page.url
-
-
-def test_a_command_is_copied(browser: Browser, home: Served) -> None:
-    with opened(browser, permissions=["clipboard-read", "clipboard-write"]) as seen:
-        board(seen.page, home)
-        seen.page.get_by_role("button", name="copy: andon open").click()
-        expect(seen.page.get_by_text("copied")).to_be_visible()
-        copied = seen.page.evaluate("navigator.clipboard.readText()")
-        assert copied == f"andon open --url {home.url}"  # its port is not the usual one
+        page.goto(f"{home.url}/#/{place}")
+        expect(page.get_by_role("button", name="copy: andon open")).to_have_count(1)
+    page.set_viewport_size(PHONE)
+    expect(page.get_by_role("button", name="copy: andon open")).to_be_hidden()
+    page.get_by_role("link", name="sign in from a phone or elsewhere").click()
+    expect(page.get_by_role("button", name="--qr")).to_be_visible()
+    assert violations(page) == []
+    sign_in(page, home)
+    expect(page.get_by_text("read-only: run")).to_be_hidden()
+    assert "code" not in page.url
+    page.set_viewport_size(USUAL_SIZE)
+    page.get_by_role("button", name="sign out").click()
+    expect(page.get_by_text("read-only: run")).to_be_visible()
 
 
 @pytest.mark.long

@@ -30,8 +30,10 @@ def user_of_the_server_process(home: Served) -> str:
     return next(str(one["user"]) for one in processes if "vllm" in (one["program"] or ""))
 
 
-def test_a_process_has_a_page_with_its_memory_and_use_over_time(seen: Window, home: Served) -> None:
-    page = seen.page
+def test_a_process_has_a_page_with_its_memory_and_use_over_time(
+    reader: Window, home: Served
+) -> None:
+    page = reader.page
     page.goto(f"{home.url}/#/processes")
     row = page.get_by_role("row").filter(has=page.get_by_role("cell", name="vllm")).first
     user = row.get_by_role("cell").nth(2).inner_text()
@@ -42,15 +44,15 @@ def test_a_process_has_a_page_with_its_memory_and_use_over_time(seen: Window, ho
     expect(page.get_by_role("slider", name="Its memory: instant")).to_be_visible()
     expect(page.locator("canvas")).to_have_count(4)
     expect(page.get_by_text(re.compile("used it meanwhile|shared meanwhile with"))).to_be_visible()
-    assert violations_in_both_themes(page) == []
+    assert violations_in_both_themes(page.get_by_role("main")) == []
     page.get_by_role("link", name=user, exact=True).first.click()
     expect(page.get_by_role("heading", level=1)).to_have_text(user)
     page.goto(f"{home.url}/#/process/1-5")
     expect(page.get_by_text("Process 1 is not known")).to_be_visible()
 
 
-def test_a_user_has_a_page_and_what_is_not_known_says_why(seen: Window, home: Served) -> None:
-    page, user = seen.page, user_of_the_server_process(home)
+def test_a_user_has_a_page_and_what_is_not_known_says_why(reader: Window, home: Served) -> None:
+    page, user = reader.page, user_of_the_server_process(home)
 
     def week(route: Route) -> None:
         route.fulfill(json={**WEEK, "items": [{"user": user, **SHARE}]})
@@ -63,7 +65,7 @@ def test_a_user_has_a_page_and_what_is_not_known_says_why(seen: Window, home: Se
     expect(sums.locator("dd").nth(2)).to_have_text("not known")
     expect(page.locator(".days li")).to_have_text(re.compile(r"2\.0\sh energy not known"))
     expect(page.get_by_role("region", name="GPUs now").get_by_role("link").first).to_be_visible()
-    assert violations_in_both_themes(page) == []
+    assert violations_in_both_themes(page.get_by_role("main")) == []
     page.goto(f"{home.url}/#/user/nobody-here")
     expect(page.get_by_text("No GPU use of theirs is recorded")).to_be_visible()
     expect(page.get_by_text("No process of theirs is on a GPU")).to_be_visible()

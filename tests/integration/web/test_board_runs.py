@@ -12,7 +12,6 @@ from tests.integration.board import (
     drawn,
     opened,
     sideways,
-    sign_in,
     violations,
     violations_in_both_themes,
 )
@@ -30,18 +29,18 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture(scope="module")
-def first_seen(browser: Browser, empty: Served) -> Iterator[Window]:
-    """The list as it was before there were runs, left open."""
-    with opened(browser) as seen:
-        seen.page.goto(f"{empty.url}/#/runs")
-        # A server of root shows nobody that nothing exists who has not signed in.
-        nothing = re.compile("No runs yet|Your runs are shown when you have signed in")
-        expect(seen.page.get_by_role("heading", name=nothing)).to_be_visible()
-        yield seen
+def readers_window(readers_window: Window, empty: Served) -> Window:
+    """On the list as it was before there were runs, left open."""
+    page = readers_window.page
+    page.goto(f"{empty.url}/#/runs")
+    # A server of root shows nobody that nothing exists who has not signed in.
+    nothing = re.compile("No runs yet|Your runs are shown when you have signed in")
+    expect(page.get_by_role("heading", name=nothing)).to_be_visible()
+    return readers_window
 
 
 @pytest.fixture(scope="module")
-def folder(empty: Served, first_seen: Window) -> Path:
+def folder(empty: Served, readers_window: Window) -> Path:
     folder = empty.state / "andon" / "runs"
     sweep = WrittenRun(folder, "aaaaaaaa", "train.py", ago=9000, tags=("baseline",), group="sweep")
     sweep.sample(*range(0, 1200, 10))
@@ -62,23 +61,23 @@ def folder(empty: Served, first_seen: Window) -> Path:
     return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def home(empty: Served, folder: Path) -> Served:
     return empty
 
 
-def test_runs_appear_in_an_open_list(first_seen: Window, home: Served) -> None:
-    rows = first_seen.page.locator("table tbody tr")
+def test_runs_appear_in_an_open_list(reader: Window, home: Served) -> None:
+    rows = reader.page.locator("table tbody tr")
     expect(rows).to_have_count(5)
     expect(rows.first).to_contain_text("host.py")
-    expect(first_seen.page.get_by_text("andon run --name first")).to_have_count(0)
-    assert first_seen.complaints == []
+    expect(reader.page.get_by_text("andon run --name first")).to_have_count(0)
+    assert reader.complaints == []
 
 
 def test_the_list_says_what_each_run_had_and_whose_runs_these_are(
-    seen: Window, home: Served
+    reader: Window, owner: Window, home: Served
 ) -> None:
-    page = seen.page
+    page = reader.page
     page.goto(f"{home.url}/#/runs")
     gpus = page.locator('td[data-name="GPUs"]')
     expect(gpus).to_have_text(["no GPU", "1 × H200", "1 × A100-SXM4", "1 × H200", "2 × H200"])
@@ -86,14 +85,12 @@ def test_the_list_says_what_each_run_had_and_whose_runs_these_are(
     expect(page.get_by_text("not sampled")).to_have_count(1)
     expect(page.get_by_text(re.compile("^The runs of .* who runs this server"))).to_be_visible()
     expect(page.get_by_text("--key of-root")).to_have_count(0)
-    sign_in(page, home)
-    page.goto(f"{home.url}/#/runs")
-    expect(page.get_by_text("--key of-root").first).to_be_attached()
+    owner.page.goto(f"{home.url}/#/runs")
+    expect(owner.page.get_by_text("--key of-root").first).to_be_attached()
 
 
-def test_columns_filter_sort_and_scatter_are_in_the_address(seen: Window, home: Served) -> None:
-    page = seen.page
-    sign_in(page, home)
+def test_columns_filter_sort_and_scatter_are_in_the_address(owner: Window, home: Served) -> None:
+    page = owner.page
     page.goto(f"{home.url}/#/runs")
     rows = page.locator("tbody tr")
     expect(rows).to_have_count(5)
@@ -108,27 +105,11 @@ def test_columns_filter_sort_and_scatter_are_in_the_address(seen: Window, home: 
     expect(page.get_by_role("columnheader", name="energy")).to_have_count(0)
     page.get_by_role("button", name="scatter").click()
     expect(page.locator("a.dot")).not_to_have_count(0)
-    assert violations(page) == []
+    assert violations(page.get_by_role("main")) == []
     page.reload()
     expect(rows).to_have_count(kept)
     expect(page.get_by_role("columnheader", name="energy")).to_have_count(0)
     expect(page.locator("a.dot").first).to_be_visible()
-
-
-def test_a_run_that_goes_on_has_its_numbers_beside_others_too(
-    browser: Browser, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    state = tmp_path_factory.mktemp("going")
-    with serving(state, "--no-history", simulate=1) as served, opened(browser) as seen:
-        folder = state / "andon" / "runs"
-        for run, name in (("gggggggg", "going.py"), ("hhhhhhhh", "other.py")):
-            WrittenRun(folder, run, name, ago=60).sample(0, 5, 10)
-        page = seen.page
-        page.goto(f"{served.url}/#/runs/gggggggg,hhhhhhhh")
-        row = page.get_by_role("row").filter(has_text="going.py")
-        expect(row).to_contain_text("running")
-        expect(row).to_contain_text(re.compile(r"\d+\s%"))
-        expect(row).to_contain_text("90.0")
 
 
 @pytest.mark.long
@@ -156,9 +137,9 @@ def test_long_names_leave_the_other_columns_in_view(
 
 
 def test_the_list_is_searched_and_filtered_and_the_address_keeps_it(
-    seen: Window, home: Served
+    reader: Window, home: Served
 ) -> None:
-    page = seen.page
+    page = reader.page
     page.goto(f"{home.url}/#/runs")
     rows = page.locator("table tbody tr")
     expect(rows).to_have_count(5)
@@ -177,9 +158,9 @@ def test_the_list_is_searched_and_filtered_and_the_address_keeps_it(
 
 
 def test_a_run_has_its_box_its_table_and_four_charts_with_events(
-    seen: Window, home: Served
+    reader: Window, home: Served
 ) -> None:
-    page = seen.page
+    page = reader.page
     page.goto(f"{home.url}/#/runs")
     page.locator("tr", has_text="aaaaaaaa").get_by_role("link").click()
     expect(page.get_by_role("heading", level=1, name="train.py")).to_be_visible()
@@ -193,12 +174,12 @@ def test_a_run_has_its_box_its_table_and_four_charts_with_events(
     expect(page.locator("figure.chart")).to_have_count(4)
     expect(page.locator("figure.chart canvas")).to_have_count(4)
     expect(page.locator(".happened li")).to_have_count(2)
-    assert seen.complaints == []
+    assert reader.complaints == []
 
 
 @pytest.mark.long
-def test_a_chart_is_read_and_zoomed_and_back_undoes_it(seen: Window, home: Served) -> None:
-    page = seen.page
+def test_a_chart_is_read_and_zoomed_and_back_undoes_it(reader: Window, home: Served) -> None:
+    page = reader.page
     page.goto(f"{home.url}/#/runs/aaaaaaaa")
     surface = page.get_by_role("slider", name=re.compile("^Utilisation"))
     box = surface.bounding_box()
@@ -218,8 +199,8 @@ def test_a_chart_is_read_and_zoomed_and_back_undoes_it(seen: Window, home: Serve
     expect(page.get_by_text("0:00 to 20:00 after the start")).to_be_visible()
 
 
-def test_without_samples_the_page_says_why(seen: Window, home: Served) -> None:
-    page = seen.page
+def test_without_samples_the_page_says_why(reader: Window, home: Served) -> None:
+    page = reader.page
     page.goto(f"{home.url}/#/runs/dddddddd")
     expect(page.get_by_role("heading", name="No charts")).to_be_visible()
     expect(page.get_by_text("it ended before its devices were read").last).to_be_visible()
@@ -232,9 +213,9 @@ def test_without_samples_the_page_says_why(seen: Window, home: Served) -> None:
 
 
 def test_runs_are_laid_over_each_other_by_the_time_since_their_start(
-    seen: Window, home: Served
+    reader: Window, home: Served
 ) -> None:
-    page = seen.page
+    page = reader.page
     page.goto(f"{home.url}/#/runs")
     page.get_by_label("overlay train.py aaaaaaaa").check()
     expect(page.get_by_role("button", name="Overlay 1 runs")).to_be_disabled()
@@ -248,26 +229,26 @@ def test_runs_are_laid_over_each_other_by_the_time_since_their_start(
     expect(page.get_by_text("0:00 to 20:00 after the start")).to_be_visible()
 
 
-def test_the_record_is_downloaded_after_signing_in(seen: Window, home: Served) -> None:
-    page = seen.page
-    page.goto(f"{home.url}/#/runs/aaaaaaaa")
-    expect(page.get_by_text(re.compile("^Command, folders"))).to_be_visible()
-    expect(page.get_by_role("button", name="Download record")).to_have_count(0)
-    sign_in(page, home)
-    page.goto(f"{home.url}/#/runs/aaaaaaaa")
-    with page.expect_download() as saved:
-        page.get_by_role("button", name="Download record").click()
+def test_the_record_is_downloaded_after_signing_in(
+    reader: Window, owner: Window, home: Served
+) -> None:
+    for page in (reader.page, owner.page):
+        page.goto(f"{home.url}/#/runs/aaaaaaaa")
+    expect(reader.page.get_by_text(re.compile("^Command, folders"))).to_be_visible()
+    expect(reader.page.get_by_role("button", name="Download record")).to_have_count(0)
+    with owner.page.expect_download() as saved:
+        owner.page.get_by_role("button", name="Download record").click()
     assert saved.value.suggested_filename == "train.py_aaaaaaaa.jsonl"
     written = (home.state / "andon" / "runs" / "train.py_aaaaaaaa.jsonl").read_bytes()
     assert Path(saved.value.path()).read_bytes() == written
 
 
 def test_a_run_that_goes_on_is_drawn_as_it_goes_and_ends(
-    seen: Window, home: Served, folder: Path
+    reader: Window, home: Served, folder: Path
 ) -> None:
     run = WrittenRun(folder, "ffffffff", "live.py", gpus=1, ago=30)
     run.sample(1, 2)
-    page = seen.page
+    page = reader.page
     page.goto(f"{home.url}/#/runs/ffffffff")
     samples = page.locator(".run-box div", has_text="samples").locator("dd")
     expect(samples).to_have_text("2")
@@ -278,7 +259,19 @@ def test_a_run_that_goes_on_is_drawn_as_it_goes_and_ends(
     run.end(30)
     expect(page.get_by_text("succeeded")).to_be_visible()
     expect(page.locator(".run-box")).to_contain_text("30 s")
-    assert seen.complaints == []
+    assert reader.complaints == []
+
+
+def test_a_run_that_goes_on_has_its_numbers_beside_others_too(
+    reader: Window, home: Served, folder: Path
+) -> None:
+    for run, name in (("gggggggg", "going.py"), ("hhhhhhhh", "other.py")):
+        WrittenRun(folder, run, name, ago=60).sample(0, 5, 10)
+    reader.page.goto(f"{home.url}/#/runs/gggggggg,hhhhhhhh")
+    row = reader.page.get_by_role("row").filter(has_text="going.py")
+    expect(row).to_contain_text("running")
+    expect(row).to_contain_text(re.compile(r"\d+\s%"))
+    expect(row).to_contain_text("90.0")
 
 
 def test_the_pages_open_while_the_server_is_away(seen: Window, home: Served) -> None:
@@ -292,21 +285,22 @@ def test_the_pages_open_while_the_server_is_away(seen: Window, home: Served) -> 
     expect(page.get_by_role("heading", level=1, name="Runs")).to_be_visible()
 
 
-@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
-def test_axe_finds_nothing_and_nothing_is_cut(
-    browser: Browser, home: Served, size: ViewportSize
-) -> None:
-    with opened(browser, viewport=size) as seen:
-        page = seen.page
-        wrong = {}
-        for name in ("", "/aaaaaaaa", "/dddddddd", "/aaaaaaaa,bbbbbbbb"):
-            page.goto(f"{home.url}/#/runs{name}")
+def test_axe_finds_nothing_and_nothing_is_cut(reader: Window, home: Served) -> None:
+    page = reader.page
+    wrong = {}
+    for name in ("", "/aaaaaaaa", "/dddddddd", "/aaaaaaaa,bbbbbbbb"):
+        page.goto(f"{home.url}/#/runs{name}")
+        drawn(page)
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        expect(page.locator("table").first).to_be_visible()
+        found = violations_in_both_themes(page)
+        for size in (PHONE, WIDE):
+            page.set_viewport_size(size)
             drawn(page)
-            expect(page.get_by_role("heading", level=1)).to_be_visible()
-            expect(page.locator("table").first).to_be_visible()
-            found = violations_in_both_themes(page) if size is WIDE else violations(page)
-            if sideways(page) > 0:
-                found.append(f"{sideways(page)} pixels too wide")
-            if found:
-                wrong[name] = found
-        assert wrong == {}
+            if (pixels := sideways(page)) > 0:
+                found.append(f"{pixels} pixels too wide for {size}")
+            if size is PHONE:
+                found += violations(page.get_by_role("main"))
+        if found:
+            wrong[name] = found
+    assert wrong == {}

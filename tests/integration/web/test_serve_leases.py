@@ -22,6 +22,7 @@ from tests.integration.conftest import andon, is_alive
 from tests.integration.leasing import FOREVER, end_of, line, running
 from tests.integration.lending import Counter, children, lending
 from tests.integration.serving import READY_SECONDS
+from tests.support.homes import own_folders
 from tests.support.waiting import wait_for
 from tests.support.web_parts import end_holders
 
@@ -35,10 +36,24 @@ def _here(own_places: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     end_holders(Book())
 
 
+@pytest.fixture(scope="module")
+def lender(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Counter, Path]]:
+    folder = tmp_path_factory.mktemp("lender")
+    with lending(folder) as found:
+        yield found, folder
+
+
 @pytest.fixture
-def counter(tmp_path: Path) -> Iterator[Counter]:
-    with lending(tmp_path) as found:
-        yield found
+def counter(lender: tuple[Counter, Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter]:
+    """One server for the tests that leave it as it was: each finds its book empty."""
+    found, folder = lender
+    for name, value in own_folders(folder).items():
+        monkeypatch.setenv(name, value)
+    yield found
+    end_holders(found.book)
+    for left in found.book.path.glob("leases/*.lease"):
+        left.unlink(missing_ok=True)
+    wait_for(lambda: not (found.listed()["leases"] or found.listed()["waiting"]))
 
 
 def test_a_lease_is_lent_listed_renewed_and_given_back(counter: Counter) -> None:

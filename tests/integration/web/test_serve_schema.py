@@ -21,7 +21,6 @@ from tests.support.sharing_parts import gpu
 from tests.support.web_parts import BEARER, Hand, Parts, at_home, end_holders
 
 BOUNDED = settings(
-    max_examples=4,
     deadline=None,
     derandomize=True,
     database=None,
@@ -29,9 +28,10 @@ BOUNDED = settings(
 )
 
 
+@pytest.mark.parametrize("examples", [2, pytest.param(20, marks=pytest.mark.long)])
 @pytest.mark.parametrize("mode", list(GenerationMode))
 def test_no_request_that_the_schema_allows_or_forbids_breaks_the_server(
-    tmp_path: Path, mode: GenerationMode, book_folder: Path
+    tmp_path: Path, mode: GenerationMode, examples: int, book_folder: Path
 ) -> None:
     sampler = Hand(drawn.farm())
     recorder = Recorder(lambda: open_store(Settings(history_store="memory:")), sampler.subscribe(1))
@@ -40,7 +40,7 @@ def test_no_request_that_the_schema_allows_or_forbids_breaks_the_server(
     parts.sampler.give(free)  # what a lease's look sees; the routes may still say the first
     schema = schemathesis.openapi.from_asgi("/openapi.json", at_home(parts.app))
     try:
-        asked = {operation.label for operation in _operations(schema) if _answers(operation, mode)}
+        asked = {one.label for one in _operations(schema) if _answers(one, mode, examples)}
     finally:
         end_holders(Book(parts.env))
         parts.close()
@@ -55,10 +55,10 @@ def _operations(schema: Any) -> list[Any]:
     return [found.ok() for found in schema.get_all_operations()]
 
 
-def _answers(operation: Any, mode: GenerationMode) -> bool:
+def _answers(operation: Any, mode: GenerationMode, examples: int) -> bool:
     """Whether there was anything to ask; a route without parameters has no wrong ones."""
 
-    @BOUNDED
+    @settings(BOUNDED, max_examples=examples)
     @given(operation.as_strategy(generation_mode=mode))
     def ask(case: Any) -> None:
         answer = case.call(headers=BEARER)

@@ -172,21 +172,21 @@ def test_where_all_are_at_work_the_next_is_told_so_and_comes_in_later(few: Serve
 
 
 def test_dear_questions_delay_only_each_other(tmp_path: Path) -> None:
-    """A hundred charts over a week at once: the board and the alerts are asked meanwhile."""
+    """Forty charts over a week at once: the board and the alerts are asked meanwhile."""
     history = tmp_path / "history.db"
     devices = seeding.specimens(1)
     store = SqliteStore(history)
     blocks = seeding.blocks(devices, time.time(), 3.0, Retention())
     store.load([behaviour.describe(one) for one in devices], blocks)
     store.close()
-    with serving(tmp_path, ANDON_HISTORY=str(history)) as served, ThreadPoolExecutor(100) as pool:
+    with serving(tmp_path, ANDON_HISTORY=str(history)) as served, ThreadPoolExecutor(40) as pool:
         since = time.time() - 7 * 86_400
 
         def chart(number: int) -> Answer:
             span = f"since={since + number}&points=2000"
             return served.ask(f"/api/devices/0/charts?{span}")
 
-        dear = [pool.submit(chart, number) for number in range(100)]
+        dear = [pool.submit(chart, number) for number in range(40)]
         meanwhile = 0
         while not all(one.done() for one in dear):
             for path in ("/api/board", "/api/alerts", "/api/leases", "/api/devices/0/why"):

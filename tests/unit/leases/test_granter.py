@@ -243,7 +243,7 @@ def test_dead_leases_of_ours_are_swept_unless_their_work_may_live(book: Book) ->
 def test_what_makes_no_sense_is_refused_at_once_and_leaves_nothing(
     book: Book, snapshot: Snapshot, asked: object, error: type[AndonError], words: str
 ) -> None:
-    asking = Granter(book, Availability(lambda: snapshot))
+    asking = Granter(book, Availability(lambda: replace(snapshot, at=time.time())))
     with pytest.raises(error, match=words):
         asking.grant(asked, LeaseTerms(), 30.0)  # type: ignore[arg-type]
     assert book.entries() == []
