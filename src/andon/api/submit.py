@@ -7,7 +7,7 @@ from typing import Any
 
 from andon.api import watch as library
 from andon.app.clusters import cluster_named
-from andon.errors import AndonError, Gone, Invalid, TimedOut
+from andon.errors import AndonError, Gone, Invalid, TimedOut, Unavailable
 from andon.failures.rules.backoff import doubled_seconds
 from andon.host.interpreter import module_environment, process_command
 from andon.jobs import acts, queue
@@ -16,6 +16,7 @@ from andon.jobs.clusters.submitting import jobs_there, submission_of, submit_the
 from andon.jobs.folder import own_jobs_folder
 from andon.jobs.rules.polling import FRESH_SECONDS
 from andon.jobs.submitting import here_spec
+from andon.leases.availability import unasked_simulation
 from andon.leases.rules.requests import Count, Names, RequestOptions, Size
 from andon.model.job import JobState
 from andon.settings.clusters import HERE
@@ -124,6 +125,8 @@ def submit(
     """
     settings = library.shared().settings
     cluster = cluster_named(settings, on or settings.jobs_on or HERE)
+    if cluster is None and settings.simulate:
+        raise Unavailable(unasked_simulation().reason, hint="unset ANDON_SIMULATE")
     folder = new_call_folder()
     write_call(folder, function, args, kwargs or {})
     try:
@@ -132,7 +135,6 @@ def submit(
             RequestOptions(gpus, memory, model=model).request(),
             name=name or str(getattr(function, "__name__", "call")),
             environment=module_environment(),
-            simulate=settings.simulate or None,
             for_seconds=None if seconds is None else seconds_of(seconds),
         )
         if cluster is not None:

@@ -14,7 +14,7 @@ from andon.jobs.queue import Queue
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase
 from andon.model.job import JobState, JobView
 from andon.settings.resolution import Settings
-from andon.units import human_seconds
+from andon.units import counted, human_seconds
 
 
 def send_job_message(settings: Settings, folder: JobsFolder, numbers: Sequence[int]) -> None:
@@ -61,7 +61,7 @@ def group_notice(views: Sequence[JobView], at: float, node: str) -> Notice:
         state=Phase.FIRING,
         since=at,
         where=f"group {group}",
-        message=f"{len(views)} jobs of group {group} have ended: {ended}",
+        message=f"{counted(len(views), 'job')} of group {group} ended: {ended}",
         advice=f"andon runs compare --group {quote(group)}",
     )
     return Notice(f"{alert.id}:end", NoticeKind.FIRING, alert, at, node, first.simulated)

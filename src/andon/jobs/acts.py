@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from andon.errors import Conflict, Denied, Invalid, Unavailable
 from andon.host.processes.kin import group_members, started_ticks, user_name
-from andon.jobs.folder import AGAIN, CANCELLED, HELD, ORDER, JobsFolder
+from andon.jobs.folder import AGAIN, CANCELLED, CLAIM, HELD, ORDER, JobsFolder
 from andon.jobs.rules.order import place_before, place_first, place_last, waiting_in_order
 from andon.jobs.rules.states import JobStatus, is_running
 from andon.jobs.scan import Scanner, group_lives
@@ -158,11 +158,17 @@ def left_over(facts: JobFacts) -> tuple[int, ...]:
 
 def hold(folder: JobsFolder, facts: JobFacts, status: JobStatus) -> None:
     if status.state is JobState.RUNNING:
-        raise Conflict(
-            f"job {facts.spec.label} is running", hint=f"andon jobs requeue {facts.spec.label}"
-        )
+        raise _running(facts)
     _refuse_settled(facts, status, "held")
     folder.small(facts.spec.number, HELD, f"{time.time()}")
+    if (folder.attempt(facts.spec.number, status.attempt) / CLAIM).exists():
+        folder.drop(facts.spec.number, HELD)
+        raise _running(facts)  # it was being started
+
+
+def _running(facts: JobFacts) -> Conflict:
+    label = facts.spec.label
+    return Conflict(f"job {label} is running", hint=f"andon jobs requeue {label}")
 
 
 def resume(folder: JobsFolder, facts: JobFacts) -> None:

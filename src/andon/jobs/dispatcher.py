@@ -17,7 +17,7 @@ from andon.host.processes.kin import here
 from andon.jobs.acts import cancel
 from andon.jobs.adopting import ContainerAdopter
 from andon.jobs.attempts import AttemptRecorder, Notifications
-from andon.jobs.folder import EXPIRED, JobsFolder
+from andon.jobs.folder import EXPIRED, HELD, JobsFolder
 from andon.jobs.launching import DispatcherSettings, Supervisor, SupervisorPool, task_for
 from andon.jobs.publishing import HoldupWriter
 from andon.jobs.rules.order import in_order
@@ -43,6 +43,7 @@ BACKOFF_SECONDS, MOST_BACKOFF_SECONDS = 10.0, 160.0
 ROOM_BYTES = 64 * 1024  # more on a disk that was full: a job may start again
 FULL_WORDS = tuple(map(os.strerror, (errno.ENOSPC, errno.EDQUOT)))
 ANSWER_SECONDS = 30.0  # for a supervisor to claim its attempt
+JUST_HELD = "it has just been held"
 IN_TURN = "other users wait too: your jobs start one at a time"
 FAILING = frozenset((JobState.FAILED, JobState.TIMED_OUT, JobState.LOST))
 
@@ -296,6 +297,9 @@ class Dispatcher:
             found.why[later.number] = BlockReason(IN_TURN)
         self._pool.prepare(len(starts))
         for start in starts:
+            if (self._folder.job(start.number) / HELD).exists():  # since the plan was made
+                found.why[start.number] = BlockReason(JUST_HELD)
+                continue
             supervisor = self._pool.take()
             got = taker.take(jobs[start.number], found, start.uuids, supervisor)
             if isinstance(got, BlockReason):

@@ -97,6 +97,14 @@ class TurnMemory:
                 draft.unlink(missing_ok=True)
 
 
+def unasked_simulation() -> Unavailable:
+    """Returns why a variable or a setting alone does not give work simulated devices."""
+    return Unavailable(
+        "simulated devices are leased only with --simulate",
+        hint="add --simulate to the command, or simulated=True in Python",
+    )
+
+
 class AvailabilityView(Struct, frozen=True):
     """The devices at one instant, and how their processes are related."""
 
@@ -195,10 +203,7 @@ class Availability(Struct, frozen=True):
         if "replay" in snapshot.versions:
             raise Unavailable("the devices of a recorded file cannot be leased")
         if snapshot.simulated and not self.simulated:
-            raise Unavailable(
-                "simulated devices are leased only with --simulate",
-                hint="add --simulate to the command, or simulated=True in Python",
-            )
+            raise unasked_simulation()
         self._refuse_doubt(snapshot)
 
     def offer(

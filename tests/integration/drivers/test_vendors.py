@@ -119,7 +119,8 @@ def test_a_driver_that_comes_back_is_read_by_its_library_again(
         until(sampler, lambda s: len(s.devices) == 8 and not s.faults)
 
 
-def test_a_recording_is_played_and_says_so(tmp_path: Path) -> None:
+def test_a_recording_is_played_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANDON_DEADLINE", "30s")  # a device that is late is recorded as late
     record = tmp_path / "look.jsonl"
     assert (
         andon("watch", "--simulate", "3", "-n", "2", "-i", "0.1", "-q", "--out", str(record)).code

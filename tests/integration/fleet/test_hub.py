@@ -431,7 +431,7 @@ def test_a_silent_node_is_stale_and_its_devices_are_not_read(fleet: FleetUnderTe
     server().sql(moved, server().schema("hub"))
     wait_for(lambda: "stale: silent 1" in fleet.says("nodes"), 20)
     states = fleet.get("/api/nodes/n21/devices").json()["items"]
-    assert {one["state"] for one in states} == {"stale"}
+    assert {(one["state"], one["since"]) for one in states} == {("stale", snapshot["at"])}
     assert "n21 is stale" in states[0]["reason"]
     assert _job_states(fleet) == [("running", None)]
     server().sql(moved, server().schema("hub"))

@@ -16,6 +16,7 @@ from andon.host.processes.kin import started_ticks
 from andon.jobs.acts import signal_group
 from andon.jobs.folder import JobsFolder
 from andon.jobs.queue import Queue, submit, wake
+from andon.jobs.scan import group_lives
 from andon.jobs.submitting import here_spec
 from andon.model.job import JobState
 from andon.model.lease import DeviceRequest
@@ -254,6 +255,12 @@ def test_jobs_that_cannot_be_started_keep_no_other_from_starting(
         assert "could not be started" in (Queue(folder).views([1])[0].reason or "")
 
 
+def commands_run(folder: JobsFolder) -> bool:
+    """Whether the command of the first job has been started: a moment later than the job runs."""
+    last = Queue(folder).jobs[1].last
+    return last is not None and group_lives(last.claim)
+
+
 def test_a_job_whose_supervisor_has_not_ended_is_not_called_cancelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,7 +268,7 @@ def test_a_job_whose_supervisor_has_not_ended_is_not_called_cancelled(
     with cleaned(settle(monkeypatch, tmp_path)) as folder:
         command = ("sleep", "600")
         submit([here_spec(command, DeviceRequest(), simulate=1, git=False, grace_seconds=0.0)])
-        wait_for(lambda: state_of(folder, 1) is JobState.RUNNING, LONG)
+        wait_for(lambda: commands_run(folder), LONG)
         last = Queue(folder).jobs[1].last
         assert last is not None
         os.kill(last.claim.pid, signal.SIGSTOP)

@@ -168,8 +168,8 @@ def test_a_watch_whose_version_expired_is_begun_again_by_a_list(played: Played) 
 def test_too_many_requests_are_waited_for_within_the_limit(played: Played) -> None:
     with played.api.fault(busy=1):
         assert played.cluster.jobs(0.0) == []
-    with played.api.fault(busy=99), pytest.raises(Unavailable) as caught:
-        played.within(1.2).jobs(0.0)
+    with played.api.fault(busy=99, again_after=3), pytest.raises(Unavailable) as caught:
+        played.within(5.0).jobs(0.0)
     assert "too many requests" in caught.value.reason
 
 
@@ -180,10 +180,10 @@ def test_a_minute_of_429_leaves_the_last_list_and_the_next_question_works(
     job = played.submit()
     opened = OpenCluster("k8s", 3.0, lambda: played.cluster)
     assert [one.id for one in pages_now([opened])[0].jobs] == [job]
-    with played.api.fault(busy=10_000):
+    with played.api.fault(busy=10_000, again_after=5):
         answers(monkeypatch, pages, "is_fresh", False)
-        played.cluster = played.within(0.9)  # less than it is told to wait for
-        (page,) = pages_now([OpenCluster("k8s", 0.9, lambda: played.cluster)])
+        played.cluster = played.within(4.0)  # less than it is told to wait for
+        (page,) = pages_now([OpenCluster("k8s", 4.0, lambda: played.cluster)])
         assert [one.id for one in page.jobs] == [job]
         assert "too many requests" in (page.trouble or "")
         with pytest.raises(Unavailable):  # and nothing is sent

@@ -26,6 +26,8 @@ class Faults:
     """By a part of the path: code, reason and message."""
     busy = 0
     """So many requests are answered by 429."""
+    again_after = 1
+    """So many seconds are to be waited for then."""
     cut_after = 0
     """A watch ends in the middle of the line after so many events."""
     expire_pages = 0
@@ -261,7 +263,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         if again:
-            self.send_header("Retry-After", "1")
+            self.send_header("Retry-After", str(self.api.faults.again_after))
         self.end_headers()
         self.wfile.write(body)
 

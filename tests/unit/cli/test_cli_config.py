@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from andon.cli.commands.jobs.clusters import simulated
+from andon.cli.commands.jobs.clusters import refuse_unasked
 from andon.cli.main import run
 from andon.cli.terminal import Choices
 from andon.settings.resolution import describe
+from tests.support.homes import own_folders
 
 
 @pytest.fixture
@@ -146,12 +147,24 @@ def test_the_password_of_a_store_is_never_printed(
     assert "hunter2" not in out + err
 
 
-def test_jobs_are_for_the_simulated_devices_of_the_variable_and_of_the_file(
-    file: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_variable_or_a_file_alone_queues_nothing_for_real_or_simulated_devices(
+    file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert simulated(Choices()) is None
+    (tmp_path / "job.toml").write_text('command = ["true"]\n')
+    for name, value in own_folders(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    refuse_unasked(Choices())
     file.write_text("[simulation]\ndevices = 3\n")
-    assert simulated(Choices()) == 3
+    for words in (["--", "true"], ["--param", "a=1,2", "--", "echo", "{a}"]):
+        assert run(["submit", "--dry-run", *words]) == 3
+    assert run(["submit", "--dry-run", str(tmp_path / "job.toml")]) == 3
+    refuse_unasked(Choices(simulate=2))
+    refuse_unasked(Choices(), [2, 4])  # as its job file says
+    file.write_text("")
     monkeypatch.setenv("ANDON_SIMULATE", "4")
-    assert simulated(Choices()) == 4
-    assert simulated(Choices(simulate=2)) == 2
+    assert run(["submit", "--dry-run", "--", "true"]) == 3
+    said = capsys.readouterr().err
+    assert said.count("simulated devices are leased only with --simulate") == 4

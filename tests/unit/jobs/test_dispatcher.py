@@ -13,13 +13,15 @@ from typing import Any
 import pytest
 
 from andon.app.dispatcher import _dispatch
-from andon.errors import Unavailable
+from andon.errors import Conflict, Unavailable
+from andon.jobs import acts
 from andon.jobs import dispatcher as dispatching
 from andon.jobs.dispatcher import Dispatcher, Kind
-from andon.jobs.folder import CLAIM, END, JobsFolder
+from andon.jobs.folder import CLAIM, END, HELD, JobsFolder
 from andon.jobs.launching import DispatcherSettings, Supervisor
 from andon.jobs.queue import Queue
 from andon.jobs.rules.dispatch import DispatchPlan, PlannedStart
+from andon.jobs.rules.states import JobStatus
 from andon.jobs.starting import lock_dispatcher
 from andon.jobs.taking import BlockReason, DeviceTaker, DispatchRound
 from andon.model.device import Snapshot
@@ -212,14 +214,51 @@ def test_a_job_that_could_start_but_for_the_turn_of_others_says_so(tmp_path: Pat
     one = Dispatcher(folder, SETTINGS, lambda kind: turns, print)
     one.step()
     one.close()
-
-    def reaped() -> bool:
-        one._pool.reap()
-        return not one._pool._leaving
-
-    wait_for(reaped)
+    wait_for(lambda: _reaped(one))
     reasons = {number: found.reason for number, found in folder.holdups().items()}
     assert reasons == {1: "taken meanwhile", 2: dispatching.IN_TURN}
+
+
+def _reaped(one: Dispatcher) -> bool:
+    one._pool.reap()
+    return not one._pool._leaving
+
+
+class HeldMeanwhile(Turns):
+    """Its jobs are held while the devices are read."""
+
+    def __init__(self, folder: JobsFolder) -> None:
+        self._folder = folder
+
+    def look(self, jobs: list[JobFacts]) -> DispatchRound:
+        for one in jobs:
+            acts.hold(self._folder, one, JobStatus(JobState.WAITING, 1))
+        return super().look(jobs)
+
+    def take(self, *asked: object) -> BlockReason:
+        raise AssertionError("a held job is started")
+
+
+@pytest.mark.process
+def test_a_job_that_is_held_while_it_is_about_to_start_does_not_start(tmp_path: Path) -> None:
+    folder = JobsFolder(tmp_path)
+    folder.submit([JobSpec(0, "x", ("true",), "/", DeviceRequest(), AT)])
+    taker: Any = HeldMeanwhile(folder)
+    one = Dispatcher(folder, SETTINGS, lambda kind: taker, print)
+    one.step()
+    one.close()
+    wait_for(lambda: _reaped(one))
+    [view] = Queue(folder).views([1])
+    assert view.state is JobState.HELD
+
+
+def test_a_job_that_began_while_it_was_held_is_not_said_to_be_held(tmp_path: Path) -> None:
+    folder = JobsFolder(tmp_path)
+    number = ended_job(folder)
+    facts = JobFacts(folder.spec(number))
+    with pytest.raises(Conflict, match="is running"):
+        acts.hold(folder, facts, JobStatus(JobState.WAITING, 1))
+    assert not (folder.job(number) / HELD).exists()
 
 
 class Vain(Turns):

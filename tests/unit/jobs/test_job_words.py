@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from andon.app.job_messages import job_notice
+from andon.cli.commands.explain.why_job import _lines
 from andon.cli.commands.jobs import group, logs
 from andon.cli.commands.jobs.common import going_on
 from andon.cli.main import run
@@ -24,6 +25,7 @@ from andon.model.alert import Level
 from andon.model.job import AttemptClaim, Holdup, JobFacts, JobNote, JobSpec, JobState
 from andon.model.job.facts import claim_to_json, dumps
 from andon.model.lease import DeviceRequest
+from andon.model.lease_list import WaitingRow
 from andon.units import command_name
 from andon.work.preparing import defaults, free_port
 from tests.support.rows import rows
@@ -127,6 +129,24 @@ def test_the_list_has_waiting_jobs_by_their_places(
         places = [line.split()[1] for line in lines if line.split()[0].isdecimal()]
         assert places == ["n2", "n1", "n0"][: len(places)], words
     assert group._shown(Queue(folder), True, None) == ([3, 2, 1], 0)
+
+
+def test_the_output_of_a_group_that_waits_is_not_just_empty(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = open_jobs_folder()
+    folder.submit([replace(SPEC, name="tune", group="tune") for _ in range(2)])
+    folder.pause()
+    assert run(["logs", "tune"]) == 0
+    said = capsys.readouterr()
+    assert (said.out, "none of these 2 jobs has printed" in said.err) == ("", True)
+
+
+def test_one_job_behind_is_not_jobs() -> None:
+    facts = JobFacts(SPEC)
+    view = view_of(facts, job_statuses([facts], AT)[12])
+    lines = [one.plain for one in _lines(view, [], (WaitingRow(1, "bob", 1, None, AT, 0, 1),))]
+    assert lines[-1] == "  queue 1: bob, 1 GPU, 1 more job behind it"
 
 
 def test_a_word_that_means_no_job_keeps_no_other_from_being_cancelled(

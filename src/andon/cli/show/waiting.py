@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from andon.cli.screen import size
 from andon.cli.show.text import say
 from andon.cli.terminal import Choices, notice, write
-from andon.units import human_bytes, human_seconds
+from andon.units import counted, human_bytes, human_seconds
 
 if TYPE_CHECKING:
     from andon.leases.availability import Candidates
@@ -116,7 +116,7 @@ def _place(progress: "Progress") -> str:
         return place
     last = ahead[-1]
     count = last.need.least
-    jobs = f", {last.jobs_behind} more jobs" if last.jobs_behind else ""
+    jobs = f", {counted(last.jobs_behind, 'more job')}" if last.jobs_behind else ""
     named = f"{last.owner.user} ({count} GPU{'' if count == 1 else 's'}{jobs})"
     if progress.queued:
         return f"{place} behind {named}"

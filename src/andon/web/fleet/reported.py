@@ -312,10 +312,8 @@ def _refuse(_document: dict[str, Any]) -> Sequence[int]:
 def _silent(snapshot: Snapshot, row: NodeRow) -> Snapshot:
     """Returns the snapshot as of a node that does not report: its devices are not read."""
     state = State.LOST if row.state is NodeState.LOST else State.STALE
-    devices = tuple(
-        replace(one, state=state, reason=_gone(row), processes=()) for one in snapshot.devices
-    )
-    return replace(snapshot, devices=devices)
+    now = {"state": state, "since": snapshot.at, "reason": _gone(row), "processes": ()}
+    return replace(snapshot, devices=tuple(replace(one, **now) for one in snapshot.devices))
 
 
 def seen_jobs(jobs: Sequence[JobView], row: NodeRow) -> list[JobView]:

@@ -7,6 +7,7 @@ from andon.cli.show.text import Text, say
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import AndonError
 from andon.model.job import JobState
+from andon.units import counted
 
 if TYPE_CHECKING:
     from andon.jobs.queue import Queue
@@ -75,7 +76,7 @@ def _lines(view: "JobView", ahead: "list[JobView]", others: "tuple[WaitingRow, .
         more = f" and {len(ahead) - MOST_AHEAD} more" if len(ahead) > MOST_AHEAD else ""
         lines.append(say(f"  your jobs ahead: {named}{more}"))
     for row in others[:MOST_AHEAD]:
-        jobs = f", {row.jobs_behind} more jobs behind it" if row.jobs_behind else ""
+        jobs = f", {counted(row.jobs_behind, 'more job')} behind it" if row.jobs_behind else ""
         used = "" if row.gpu_hours is None else f", {row.gpu_hours:g} recent GPU hours"
         many = "s" * (row.gpus != 1)
         lines.append(say(f"  queue {row.position}: {row.user}, {row.gpus} GPU{many}{jobs}{used}"))

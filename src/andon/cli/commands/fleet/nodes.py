@@ -24,7 +24,7 @@ from andon.fleet.rules.states import (
 )
 from andon.model.shapes import to_json
 from andon.node.server import Server, connect, own_server
-from andon.units import human_seconds
+from andon.units import counted, human_seconds
 
 SCHEMA = "andon.nodes/1"
 NOT_READ, MOST_MODELS = "n/a", 2
@@ -64,7 +64,9 @@ def nodes(on: str | None, words: str, as_json: bool) -> int:
     if not found.nodes:
         terminal.say(say("no node reports here yet: andon nodes add NAME --url URL", "dim"))
     elif not shown:
-        terminal.say(say(f"none of {len(found.nodes)} nodes has all of these words", "dim"))
+        terminal.say(
+            say(f"of {counted(len(found.nodes), 'node')}, none has all of these words", "dim")
+        )
     for line in render_nodes(shown, terminal.width, found.version):
         terminal.say(line)
     return 0

@@ -73,13 +73,16 @@ def target_of(choices: Choices, asked: dict[str, Any]) -> "OpenCluster | None":
     return cluster_named(_settings(choices), on)
 
 
-def simulated(choices: Choices) -> int | None:
-    """The number of simulated devices, of the option, the variable or the file; None: real ones."""
-    if choices.simulate is not None:
-        return choices.simulate
-    if os.environ.get("ANDON_SIMULATE") or config_mentions(choices.config, b"simulation"):
-        return _settings(choices).simulate or None
-    return None
+def refuse_unasked(choices: Choices, named: Sequence[int | None] = (None,)) -> None:
+    """Refuses jobs here while the variable or the file names simulated devices and neither the
+    command nor the job does: it would wait for real ones, which no other command shows."""
+    if choices.simulate is not None or None not in named:
+        return
+    may_be_set = os.environ.get("ANDON_SIMULATE") or config_mentions(choices.config, b"simulation")
+    if may_be_set and _settings(choices).simulate:
+        from andon.leases.availability import unasked_simulation
+
+        raise unasked_simulation()
 
 
 def clusters_of(choices: Choices) -> "list[OpenCluster]":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from andon.cli.commands.jobs.clusters import simulated, target_of
+from andon.cli.commands.jobs.clusters import refuse_unasked, target_of
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import Invalid
 
@@ -33,12 +33,13 @@ def submit_file(
     for job in every:
         refuse_many(len(job.each), asked["yes"])
         refuse_slow(job.metrics)
-    base, simulate = Path(path).resolve().parent, simulated(choices)
+    base, simulate = Path(path).resolve().parent, choices.simulate
     targets = [target_of(choices, {"on": job.on or None, "engine_options": ()}) for job in every]
     jobs = [job for job, target in zip(every, targets, strict=True) if target is None]
     pairs = zip(every, targets, strict=True)
     there = _Elsewhere(base, [(job, target) for job, target in pairs if target is not None])
     there.check(jobs)
+    refuse_unasked(choices, [job.simulate for job in jobs])
     sample = cache(lambda: sampled(choices))
     checked = [possible(choices, specs_of(job, base, {}, _known, simulate), sample) for job in jobs]
     _check_images(jobs)

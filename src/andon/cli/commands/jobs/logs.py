@@ -18,6 +18,7 @@ from andon.cli.terminal import Choices, notice, write
 from andon.errors import Gone, Invalid
 from andon.host.files import open_regular
 from andon.model.job import JobState
+from andon.units import counted
 
 if TYPE_CHECKING:
     from andon.cli.show.waiting import LineInPlace
@@ -105,6 +106,8 @@ def _logs_of_group(
     if follow:
         wait_settled(queue, numbers, each=show)
         show()
+    elif not shown:
+        notice(f"none of these {counted(len(numbers), 'job')} has printed anything yet", choices)
     return 0
 
 

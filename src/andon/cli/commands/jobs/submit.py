@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from andon.cli.commands.completing import complete_command
-from andon.cli.commands.jobs.clusters import on_options, per_gpu_option, simulated, target_of
+from andon.cli.commands.jobs.clusters import on_options, per_gpu_option, refuse_unasked, target_of
 from andon.cli.commands.share.container_options import (
     contained,
     container_from,
@@ -226,6 +226,7 @@ def _submit_there(
 def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) -> "list[JobSpec]":
     if choices.replay is not None:
         raise Invalid("the devices of a recorded file cannot be used by jobs")
+    refuse_unasked(choices)
     indices, limit = _array(asked["array"])
     after, after_any = _numbers(asked["after"]), _numbers(asked["after_any"])
     image = container_from(asked)
@@ -260,7 +261,7 @@ def _spec(
         request_to_take(asked, choices),
         commit=commit,
         name=(asked["name"] or "")[:200],
-        simulate=simulated(choices),
+        simulate=choices.simulate,
         for_seconds=asked["length"],
         bind=asked["bind"],
         grace_seconds=asked["grace"],
