@@ -42,6 +42,12 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
             kept.end()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """After Ctrl-C no test is torn down with the next one in sight."""
+    kept.end()
+
+
 @pytest.fixture(scope="module")
 def browser() -> Browser:
     return kept.browser()
