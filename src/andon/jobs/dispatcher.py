@@ -24,7 +24,7 @@ from andon.jobs.rules.order import in_order
 from andon.jobs.rules.states import JobStatus, has_work
 from andon.jobs.rules.waiting import insufficient, waited_seconds
 from andon.jobs.scan import Scanner, StatusCache
-from andon.jobs.taking import BlockReason, DeviceTaker, DispatchRound
+from andon.jobs.taking import MOST_TICKETS, BlockReason, DeviceTaker, DispatchRound
 from andon.leases.book.hold import LeaseHold
 from andon.leases.placement import Grant
 from andon.model.job import JobFacts, JobNote, JobSpec, JobState, NotifyWhen
@@ -292,20 +292,24 @@ class Dispatcher:
     def _start_planned(
         self, taker: DeviceTaker, found: DispatchRound, jobs: Mapping[int, JobFacts]
     ) -> None:
-        starts = found.plan.starts[: 1 if found.others else None]
+        starts, took_turn = found.plan.starts[: MOST_TICKETS if found.others else None], False
         for later in found.plan.starts[len(starts) :]:
             found.why[later.number] = BlockReason(IN_TURN)
-        self._pool.prepare(len(starts))
+        self._pool.prepare(min(1, len(starts)) if found.others else len(starts))
         for start in starts:
+            if took_turn and found.others:
+                found.why[start.number] = BlockReason(IN_TURN)
+                continue
             if (self._folder.job(start.number) / HELD).exists():  # since the plan was made
                 found.why[start.number] = BlockReason(JUST_HELD)
                 continue
             supervisor = self._pool.take()
             got = taker.take(jobs[start.number], found, start.uuids, supervisor)
-            if isinstance(got, BlockReason):
+            if isinstance(got, BlockReason):  # another of ours may be further ahead in the queue
                 found.why[start.number] = got
                 self._pool.give(supervisor)
             else:
+                took_turn = True
                 try:
                     if found.others:  # before it starts: it may end at once, and they would pass us
                         taker.stand_in_line(jobs, found)

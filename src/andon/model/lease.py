@@ -143,7 +143,8 @@ class Ticket(Struct, frozen=True):
     jobs_behind: Annotated[int, Meta(ge=0, le=MOST_BEHIND)] | None = (
         None  # of a dispatcher: jobs that wait for their turn after it
     )
-    asked: float | None = None  # when it was made, as its owner says; None where it never moved
+    asked: float | None = None  # when it was made, as its owner says
+    moved: bool = False  # to the end, by its owner
 
 
 class Cordon(Struct, frozen=True):

@@ -28,8 +28,8 @@ from tests.integration.serving import Served, serving
 DEVICES = 8
 PHONE = ViewportSize(width=390, height=844)
 PAGES = (
-    "", "charts", "processes", "alerts", "leases", "runs", "estimate", "health", "fleet", "nowhere",
-    "user/alice", "process/1",
+    "", "charts", "processes", "alerts", "leases", "jobs", "runs", "estimate", "health", "fleet",
+    "nowhere", "user/alice", "process/1",
 )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from andon.jobs.queue import Queue
 from andon.jobs.rules.dispatch import DispatchPlan, PlannedStart
 from andon.jobs.rules.states import JobStatus
 from andon.jobs.starting import lock_dispatcher
-from andon.jobs.taking import BlockReason, DeviceTaker, DispatchRound
+from andon.jobs.taking import MOST_TICKETS, BlockReason, DeviceTaker, DispatchRound
 from andon.model.device import Snapshot
 from andon.model.job import (
     AttemptClaim,
@@ -186,7 +186,7 @@ def test_settings_that_cannot_be_read_are_why_a_job_waits(
 
 
 class Turns:
-    """Devices for two jobs while other users wait: the first does not get its own after all."""
+    """Devices for many jobs while other users wait; none gets its own after all."""
 
     sampler = None
 
@@ -208,15 +208,17 @@ class Turns:
 
 @pytest.mark.process
 def test_a_job_that_could_start_but_for_the_turn_of_others_says_so(tmp_path: Path) -> None:
+    """Each that may have a ticket is tried: the first of the plan need not be the first in line."""
     folder = JobsFolder(tmp_path)
-    folder.submit(JobSpec(0, "x", ("true",), "/", DeviceRequest(), AT) for _ in range(2))
+    folder.submit(JobSpec(0, "x", ("true",), "/", DeviceRequest(), AT) for _ in range(6))
     turns: Any = Turns()
     one = Dispatcher(folder, SETTINGS, lambda kind: turns, print)
     one.step()
     one.close()
     wait_for(lambda: _reaped(one))
     reasons = {number: found.reason for number, found in folder.holdups().items()}
-    assert reasons == {1: "taken meanwhile", 2: dispatching.IN_TURN}
+    tried = dict.fromkeys(range(1, MOST_TICKETS + 1), "taken meanwhile")
+    assert reasons == {**tried, 5: dispatching.IN_TURN, 6: dispatching.IN_TURN}
 
 
 def _reaped(one: Dispatcher) -> bool:

@@ -94,6 +94,16 @@ def test_at_most_four_tickets_of_a_dispatcher_are_in_line() -> None:
     assert len(in_front_of(ordered, many[6], 50.0)) == MOST_OF_DISPATCHER
 
 
+def test_tickets_that_were_made_or_moved_in_one_tick_keep_their_order() -> None:
+    """Their names are drawn: a job behind would be in front by chance."""
+    made = [of("alice", 1, name, 5.0, behind=2 - n) for n, name in enumerate(("z", "m", "a"))]
+    assert line(*made, B1) == "z b1 m a"
+    moved = [replace(t, since=30.0, asked=5.0 + n) for n, t in enumerate((made[0], made[2]))]
+    assert line(*moved, B1) == "b1 z a"
+    alike = [replace(one, jobs_behind=0) for one in moved]
+    assert line(*alike, B1) == "b1 z a"
+
+
 USERS = st.integers(1, 4)
 ARRIVALS = st.lists(st.tuples(USERS, st.floats(0, 50_000), st.integers(-2, 2)), max_size=25)
 
@@ -156,7 +166,9 @@ class OneDevice:
         self.clock += 1
         moved = {one.id for one in giving_way(line, able[0], ["GPU-0"])}
         self.line = [
-            replace(one, since=self.clock, asked=one.asked or one.since) if one.id in moved else one
+            replace(one, since=self.clock, asked=one.asked or one.since, moved=True)
+            if one.id in moved
+            else one
             for one in self.line
             if one.id != able[0].id
         ]

@@ -63,11 +63,11 @@ def ticket_in(found: BookFile) -> Ticket | None:
         return None
     # Only the kernel's time counts; what the ticket says could be any.
     moved = found.changed - found.modified > COARSE_SECONDS
-    asked = max(0.0, found.modified) if moved else None
+    asked = max(0.0, found.modified)
     owner = _owned(ticket.owner, found.uid)
     if is_unknown(found.uid):  # users whom this namespace cannot tell apart do not count as one
         owner = replace(owner, uid=NOT_HERE - ticket.owner.uid)
-    return replace(ticket, owner=owner, since=found.changed, asked=asked)
+    return replace(ticket, owner=owner, since=found.changed, asked=asked, moved=moved)
 
 
 def cordon_in(found: BookFile, owner: int) -> Cordon | None:
