@@ -12,7 +12,7 @@ run: setup-to-run
 unit: setup
 	@dev/unit
 
-# Everything: 12 minutes on two cores. It says first what it installs and where.
+# Everything: 10 minutes on two cores. It says first what it installs and where.
 test:
 	@dev/parts --say
 	@$(MAKE) --no-print-directory setup
@@ -33,7 +33,7 @@ long: setup
 	@dev/parts --long
 	@$(BIN)/pip install --quiet --disable-pip-version-check kubernetes-validate
 	@$(BIN)/python -m pytest -q --hypothesis-profile=long tests/unit tests/contract
-	@$(BIN)/python -m pytest -q -m "long and not kubernetes" tests
+	@$(BIN)/python -m pytest -q -p dev.pytest_lanes --lanes=4 -m "long and not kubernetes" tests
 
 # Jobs on a real API server, scheduler and controller manager: built once, 15 minutes of CPU.
 kubernetes: setup
