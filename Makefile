@@ -32,7 +32,8 @@ long: setup
 	    tests/unit/alerts/test_timelines.py tests/fuzz
 	@dev/parts --long
 	@$(BIN)/pip install --quiet --disable-pip-version-check kubernetes-validate
-	@$(BIN)/python -m pytest -q --hypothesis-profile=long tests/unit tests/contract
+	@$(BIN)/python -m pytest -q -p dev.pytest_lanes --lanes=3 --hypothesis-profile=long tests/unit \
+	    tests/contract
 	@$(BIN)/python -m pytest -q -p dev.pytest_lanes --lanes=4 -m "long and not kubernetes" tests
 
 # Jobs on a real API server, scheduler and controller manager: built once, 15 minutes of CPU.

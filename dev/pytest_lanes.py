@@ -7,6 +7,7 @@ their time, while units compute. So the last lane begins with the units, and two
 browser, which stays open from module to module. A lane's output is printed with its number.
 """
 
+import atexit
 import faulthandler
 import fcntl
 import json
@@ -115,7 +116,10 @@ def _begin(config: pytest.Config, lane: int, output: int) -> Path:
     os.close(output)
     capture.start_global_capturing()
     capture.suspend_global_capture()
-    folder = Path(f"{config.option.basetemp}.{lane}")
+    given = config.option.basetemp
+    folder = Path(f"{given}.{lane}" if given else tempfile.mkdtemp(prefix="andon-lane."))
+    if not given:
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
     config._tmp_path_factory._given_basetemp = folder  # type: ignore[attr-defined]
     return folder
 

@@ -58,9 +58,7 @@ def parse_store_url(text: str) -> StoreUrl:
     if text == ":memory:":
         return StoreUrl("memory", "")
     found = _SCHEME.fullmatch(text)
-    if found is None:
-        return url_of_file(text)
-    url = StoreUrl(found[1].lower(), found[2])
+    url = url_of_file(text) if found is None else StoreUrl(found[1].lower(), found[2])
     _CHECKS.get(url.scheme, _check_other)(url)
     return url
 

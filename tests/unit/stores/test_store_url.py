@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from andon.errors import Invalid
@@ -159,6 +159,8 @@ def outcome(act: Callable[[], object]) -> object:
         return refused
 
 
+@example("/")
+@example("//")
 @given(st.text(max_size=60))
 def test_any_text_is_a_store_or_refused(text: str) -> None:
     found = outcome(lambda: parse_store_url(text))
