@@ -74,7 +74,7 @@ _STEMS = (
 """Part of every secret name; this alone rules out most names."""
 _FORMS = (
     "sk-", "hf_", "gho_", "ghp_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "xox", "akia",
-    "asia", "aiza", "npm_", "pypi-", "-----begin", "eyj", "slack",
+    "asia", "aiza", "npm_", "pypi-", "eyj", "slack",
 )  # fmt: skip
 _MARKS = (":", "?", "&", *_STEMS, *_FORMS)
 """Part of everything that is hidden, in small letters; this alone rules out most arguments."""

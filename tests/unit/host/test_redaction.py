@@ -209,6 +209,17 @@ def test_a_redacted_line_stays_as_it_is(arguments: list[str]) -> None:
     assert redact(line.split(" ")) == line
 
 
+FORMS = (
+    "sk-", "hf_", "gho_", "ghp_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "xoxb-", "AKIA",
+    "ASIA", "AIza", "npm_", "pypi-", "hooks.slack.com/", "-----BEGIN PRIVATE KEY-----",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_secret_of_each_form_is_hidden_where_nothing_else_marks_it(form: str) -> None:
+    assert "Q" * 32 not in redact(["x", form + "Q" * 32])
+
+
 def test_control_characters_become_visible() -> None:
     assert (
         redact(["a\nb", "\x1b[31m", "\x00", "\u202e", "\udc80"])

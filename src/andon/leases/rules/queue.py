@@ -200,8 +200,8 @@ def _claimed(
 def _arrival(ticket: Ticket, at: float, usage: RecentUsage) -> tuple[int, bool, float, str]:
     """Returns a sort key of a ticket's arrival, from the kernel. A time in the future is from
     before the clock was set back, so it comes before all others."""
-    late = ticket.moved
-    delay = usage.longest_delay_seconds if late else usage.delay_seconds(ticket.owner.uid)
+    own = usage.delay_seconds(ticket.owner.uid)
+    delay = usage.longest_delay_seconds if ticket.moved else own
     return -ticket.priority, _is_past(ticket, at), ticket.since + delay, ticket.id
 
 
