@@ -1,0 +1,194 @@
+"""What a hub will answer for its whole fleet: these tests wait for the orders that build it."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+import socketio
+from msgspec import Struct
+from msgspec.structs import replace
+
+from andon.fleet.rules.digest import Digest, FreeDevices, encoded
+from andon.fleet.rules.heartbeat import HeartbeatHeader, deflated, heartbeat_body
+from andon.model.alert_wire import alert_to_json
+from andon.model.lease_list import LeaseList
+from andon.model.wire import snapshot_to_json
+from andon.testing.notices import HOT
+from tests.integration.fleet.reporting import added
+from tests.integration.serving import Served, serving
+from tests.support.homes import own_folders
+from tests.support.orders import waits_for
+from tests.support.postgres import server
+from tests.support.snapshots import farm, uuid
+from tests.support.waiting import wait_for
+
+pytestmark = pytest.mark.process
+
+ONE_NODE, HUB = "one node", "the hub answers for its fleet"
+TOO_HOT = replace(HOT, subject=uuid(2), device=2)
+
+
+class Fleet(Struct, frozen=True):
+    """A hub with the node n17, one of whose GPUs has a critical alert, and the silent n18."""
+
+    hub: Served
+    folder: Path
+
+    def andon(self, *words: str) -> subprocess.CompletedProcess[str]:
+        surroundings = {**os.environ, **own_folders(self.folder / "cli"), "COLUMNS": "140"}
+        surroundings |= {"ANDON_TOKEN": self.hub.token}
+        command = [sys.executable, "-m", "andon.cli", *words, "--url", self.hub.url]
+        return subprocess.run(
+            command, capture_output=True, text=True, env=surroundings, timeout=60, check=False
+        )
+
+    def report(self, name: str, token: str, sequence: int) -> None:
+        """One heartbeat of a node with the farm's devices, of which GPU 2 has an alert."""
+        seen = snapshot_to_json(replace(farm(), node=name, at=time.time(), simulated=True))
+        parts = {
+            "snapshot": seen,
+            "leases": LeaseList(time.time()),
+            "alerts": [alert_to_json(TOO_HOT)],
+        }
+        digest = Digest(
+            name, name, "1.0", gpus=8, models={"H200": 8}, simulated=True, allocated=0,
+            alerts={"critical": 1}, free=(FreeDevices("H200", ("1",), (140_000,)),),
+        )  # fmt: skip
+        header = HeartbeatHeader("s", sequence, time.time())
+        body = heartbeat_body(header, encoded(digest), deflated(parts), b"")
+        self._post(body, token)
+
+    def _post(self, body: bytes, token: str) -> None:
+        connection = HTTPConnection("127.0.0.1", self.hub.port, timeout=30)
+        connection.request("POST", "/api/heartbeat", body, {"Authorization": f"Bearer {token}"})
+        answer = connection.getresponse()
+        found = answer.read()
+        connection.close()
+        assert answer.status == 200, found
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    folder = tmp_path_factory.mktemp("lists")
+    url = server().schema("lists")
+    with serving(folder / "hub", "--store", url, simulate=None, ANDON_NODE="hub",
+                 ANDON_LEASE_DIR=str(folder / "book")) as hub:  # fmt: skip
+        made = Fleet(hub, folder)
+        tokens = {name: added(hub, name) for name in ("n17", "n18")}
+        for name, token in tokens.items():
+            made.report(name, token, 1)
+        asked = "SELECT id FROM node WHERE name = 'n18'"
+        moved = f"UPDATE fleet_node SET heard = heard - 3600 WHERE node = ({asked})"
+        server().sql(moved, url)
+        wait_for(lambda: _row(made, "n18")["state"] != "healthy", 30)
+        made.report("n17", tokens["n17"], 2)
+        yield made
+
+
+@waits_for(ONE_NODE)
+def test_a_silent_node_has_no_lost_devices(fleet: Fleet) -> None:
+    shown = fleet.andon("status", "--node", "n18").stdout
+    assert "silent" in shown
+    assert "lost for 0 s" not in shown
+    states = json.loads(fleet.andon("status", "--node", "n18", "--json").stdout)["devices"]
+    assert all(one["state"] != "lost" for one in states[:2])
+
+
+@waits_for(HUB)
+@pytest.mark.parametrize("words", ["status", "ps", "who", "alerts"])
+def test_a_list_over_the_fleet_names_the_node(fleet: Fleet, words: str) -> None:
+    done = fleet.andon(words)
+    assert (done.returncode, "n17" in done.stdout) == (0, True), done.stderr
+
+
+@waits_for(HUB)
+def test_a_gpu_of_a_node_is_explained_by_its_name(fleet: Fleet) -> None:
+    done = fleet.andon("why", "n17:2")
+    assert done.returncode == 0, done.stderr
+
+
+@waits_for(ONE_NODE)
+def test_a_request_that_no_node_can_ever_meet_is_unavailable(fleet: Fleet) -> None:
+    assert fleet.andon("free", "--gpus", "99").returncode == 3
+
+
+@waits_for(ONE_NODE)
+def test_one_job_is_shown_of_a_server(fleet: Fleet) -> None:
+    done = fleet.andon("jobs", "show", "105")
+    assert "No such option" not in done.stderr
+
+
+@waits_for(ONE_NODE)
+def test_the_reason_of_a_job_is_asked_of_a_server(fleet: Fleet) -> None:
+    done = fleet.andon("why", "--job", "105")
+    assert "leave out the GPU" not in done.stderr
+
+
+@waits_for(ONE_NODE)
+def test_the_list_of_nodes_has_their_temperature(fleet: Fleet) -> None:
+    assert _row(fleet, "n17").get("temperature_celsius") is not None
+
+
+@waits_for(HUB)
+def test_live_events_of_nodes_can_be_subscribed_to(fleet: Fleet) -> None:
+    client = socketio.Client(reconnection=False)
+    client.connect(fleet.hub.url, auth={"token": fleet.hub.token})
+    try:
+        answer = client.call("subscribe", "nodes", timeout=10)
+    finally:
+        client.disconnect()
+    assert "error" not in json.dumps(answer), answer
+
+
+@waits_for(ONE_NODE)
+def test_a_simulated_node_is_marked_and_found(fleet: Fleet) -> None:
+    assert "SIMULATED" in fleet.andon("nodes").stdout
+    assert "n17" in fleet.andon("nodes", "--filter", "simulated").stdout
+
+
+@waits_for(HUB)
+def test_an_agent_goes_on_to_the_next_hub(fleet: Fleet) -> None:
+    surroundings = {
+        **os.environ, **own_folders(fleet.folder / "n19"), "ANDON_NODE": "n19",
+        "ANDON_HUB_TOKEN": added(fleet.hub, "n19"),
+    }  # fmt: skip
+    hubs = f"http://127.0.0.1:9,{fleet.hub.url}"
+    command = [sys.executable, "-m", "andon.cli", "agent", "--hub", hubs, "--simulate", "1"]
+    agent = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=surroundings)
+    try:
+        assert agent.stdout is not None
+        assert agent.stdout.readline().startswith("Heartbeat sent")
+    finally:
+        agent.terminate()
+        agent.communicate(timeout=30)
+
+
+@waits_for(HUB)
+def test_the_metrics_of_a_hub_name_its_nodes(fleet: Fleet) -> None:
+    assert 'node="n17"' in fleet.hub.ask("/metrics", **fleet.hub.bearer).body
+
+
+@waits_for(ONE_NODE)
+def test_a_hint_about_another_machine_can_be_typed_as_it_is(fleet: Fleet) -> None:
+    shown = fleet.andon("status", "--node", "n17")
+    (hint,) = (line for line in (shown.stdout + shown.stderr).splitlines() if "andon why" in line)
+    assert "--node n17" in hint
+
+
+@waits_for(HUB)
+def test_free_devices_of_a_fleet_have_a_model_and_memory(fleet: Fleet) -> None:
+    shown = fleet.andon("free", "--gpus", "1").stdout
+    assert "H200" in shown
+    assert "GiB" in shown
+
+
+def _row(fleet: Fleet, name: str) -> dict[str, object]:
+    listed = json.loads(fleet.andon("nodes", "--json").stdout)["nodes"]
+    found: dict[str, object] = next(one for one in listed if one["name"] == name)
+    return found
