@@ -11,7 +11,9 @@ from tests.integration.board import opened, tiles, violations_in_both_themes
 from tests.integration.browser import Window
 from tests.integration.demo import Demo, running_demo
 from tests.integration.newcomer import MOST_STEPS, QUESTIONS, answer_to, take
+from tests.support.orders import waits_for
 
+PATIENCE_MS = 5000
 PAGES = {
     "": "reserved but idle",
     "charts": "All GPUs",
@@ -101,3 +103,25 @@ def test_the_link_that_was_printed_signs_a_visitor_in(reader: Window, demo: Demo
     expect(reader.page.locator("footer")).to_contain_text("the link that andon demo printed")
     reader.page.goto(demo.link)
     expect(reader.page.locator("footer")).to_contain_text("signed in as erik")
+
+
+@waits_for("the fleet at a glance")
+def test_a_stranger_is_not_offered_to_cancel_a_job(reader: Window, demo: Demo) -> None:
+    page = reader.page
+    page.goto(f"{demo.url}/#/jobs")
+    expect(page.locator("main").get_by_text("pretrain.py").first).to_be_visible()
+    page.locator("main tbody a").first.click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Job ")
+    assert page.get_by_role("button", name="Cancel").count() == 0
+
+
+@waits_for("the fleet at a glance")
+def test_a_new_tab_is_signed_in_as_the_first_one(browser: Browser, demo: Demo) -> None:
+    with opened(browser) as seen:
+        seen.page.goto(demo.link)
+        expect(seen.page.get_by_text("signed in")).to_be_visible()
+        with seen.page.context.expect_page() as coming:
+            seen.page.get_by_role("link", name="Alerts").first.click(modifiers=["Control"])
+        tab = coming.value
+        expect(tab.get_by_role("heading", level=1)).to_be_visible()
+        expect(tab.get_by_text("signed in")).to_be_visible(timeout=PATIENCE_MS)

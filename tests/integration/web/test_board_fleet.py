@@ -20,6 +20,7 @@ from tests.integration.board import opened, sign_in, violations, violations_in_b
 from tests.integration.browser import Window
 from tests.integration.serving import Served, serving
 from tests.support.homes import own_folders
+from tests.support.orders import waits_for
 from tests.support.postgres import server
 
 pytestmark = pytest.mark.process
@@ -29,6 +30,7 @@ LATER = 3600.0
 """Reports of this many seconds ahead stay new while the tests run."""
 
 JSON = {"Content_Type": "application/json"}
+PATIENCE_MS = 5000
 
 
 def digest(number: int) -> Digest:
@@ -196,3 +198,11 @@ def test_on_a_phone_and_while_the_hub_is_away(window: Window, hub: Served) -> No
 def test_nothing_went_wrong_in_the_browser(window: Window, hub: Served) -> None:
     assert window.complaints == []
     assert window.strangers(hub.url) == []
+
+
+@waits_for("the hub answers for its fleet")
+def test_an_unknown_node_is_a_page_that_says_so(window: Window, hub: Served) -> None:
+    page = window.page
+    page.goto(f"{hub.url}/?node=n999#/")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("n999")
+    expect(page.get_by_role("contentinfo")).not_to_contain_text("connecting", timeout=PATIENCE_MS)

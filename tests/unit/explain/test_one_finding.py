@@ -1,0 +1,39 @@
+"""What one vocabulary will say alike everywhere: these tests wait for the order that makes it."""
+
+from msgspec.structs import replace
+
+from andon.alerts.rules.listing import counts, entries, worst
+from andon.cli.show.probe import RESULTS
+from andon.cli.show.runs.listing import STATE_WORDS
+from andon.explain.conditions.condition import AlertFacts
+from andon.explain.conditions.heat.thermal import SLOWED, STEADY, sentence
+from andon.explain.conditions.judgement import HOLDS, Judgement
+from andon.model.alert import Acknowledgement
+from andon.model.probe import TrialState
+from andon.model.run.record import RunState
+from andon.testing.notices import AT, HOT
+from tests.support.orders import waits_for
+
+FINDING = "one finding"
+
+
+@waits_for(FINDING)
+def test_one_alert_has_one_name() -> None:
+    said = {
+        sentence(AlertFacts("GPU 2", Judgement((HOLDS,), 91, 80.0, 89, about))).partition(":")[0]
+        for about in (STEADY, SLOWED)
+    }
+    assert said == {"GPU 2 is too hot"}
+
+
+@waits_for(FINDING)
+def test_a_lack_of_gpu_memory_has_one_name() -> None:
+    run = STATE_WORDS[RunState.DEVICE_OUT_OF_MEMORY]
+    assert RESULTS[TrialState.DEVICE_OUT_OF_MEMORY][0] == run
+
+
+@waits_for(FINDING)
+def test_the_worst_level_is_one_that_is_counted() -> None:
+    seen = replace(HOT, acknowledged=Acknowledgement(by="root", at=AT))
+    critical = counts(entries([seen]))[0]
+    assert (worst([seen]) == "critical") == bool(critical)
