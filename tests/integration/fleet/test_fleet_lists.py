@@ -188,6 +188,18 @@ def test_free_devices_of_a_fleet_have_a_model_and_memory(fleet: Fleet) -> None:
     assert "GiB" in shown
 
 
+@waits_for(ONE_NODE)
+def test_hubs_of_one_database_list_the_same_machines(fleet: Fleet) -> None:
+    url, book = server().schema("lists"), str(fleet.folder / "book2")
+    with serving(fleet.folder / "hub2", "--store", url, simulate=1, ANDON_NODE="hub2",
+                 ANDON_LEASE_DIR=book) as second:  # fmt: skip
+        found = [
+            {one["name"] for one in hub.ask("/api/nodes", **hub.bearer).json()["nodes"]}
+            for hub in (fleet.hub, second)
+        ]
+    assert found[0] == found[1]
+
+
 def _row(fleet: Fleet, name: str) -> dict[str, object]:
     listed = json.loads(fleet.andon("nodes", "--json").stdout)["nodes"]
     found: dict[str, object] = next(one for one in listed if one["name"] == name)

@@ -30,6 +30,7 @@ from andon.testing.node_contract import NodeContract
 from tests.conftest import need
 from tests.integration.parts import need_root, wait_until
 from tests.support.disks import fill, mount
+from tests.support.orders import waits_for
 from tests.support.ssh_hosts import SSHD, SshHosts, andon, command_line, running_ssh, silent_port
 from tests.support.tmux import Tmux
 
@@ -473,3 +474,19 @@ class TestSsh(NodeContract):
         made = SshNode(Remembering("lab2", seconds=60.0), lambda: app.rulebook(settings))
         yield made
         made.close()
+
+
+@waits_for("one node")
+def test_every_command_counts_the_same_free_devices(hosts: SshHosts) -> None:
+    there = ("--ssh", "lab1", "--timeout", "40")
+    counted = {
+        words: andon(hosts, *words, *there).stdout.splitlines()[-1].rpartition(", ")[2]
+        for words in (("status",), ("why", "--seconds", "0"))
+    }
+    assert set(counted.values()) == {"1 GPU free"}, counted
+
+
+@waits_for("one node")
+def test_more_devices_than_any_host_has_are_unavailable(hosts: SshHosts) -> None:
+    many = andon(hosts, "free", "--gpus", "99", "--ssh", "lab1", "--timeout", "40")
+    assert many.returncode == 3, many.stdout

@@ -21,6 +21,7 @@ from andon.web.transport import turns
 from andon.web.transport.headers import Receive, Scope, Send
 from andon.web.transport.places import SEAT, Places, Seat
 from andon.web.transport.turns import RequestTurns
+from tests.support.orders import waits_for
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -477,3 +478,14 @@ def test_a_librarys_plain_error_gets_our_shape(
     assert dict(start["headers"])[b"content-type"] == b"application/json"
     assert len(start["headers"]) == 2
     assert json.loads(sent["body"])["error"]["reason"] == reason
+
+
+@waits_for("one node")
+def test_nodes_that_were_let_in_leave_room_for_who_comes_next() -> None:
+    places, ended = Places(most=10), list[str]()
+    for _ in range(10):
+        seat = places.arrive(lambda: ended.append("a node"), 0.0)
+        seat.work(trusted=True, live=False)
+        seat.rest()
+    places.arrive(lambda: ended.append("who comes next"), 1.0)
+    assert ended == []
