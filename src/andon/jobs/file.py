@@ -18,6 +18,7 @@ from andon.errors import Invalid, Unavailable
 from andon.host.clock import offset
 from andon.host.files import expanded, read_regular
 from andon.host.interpreter import module_environment, process_command
+from andon.host.rules.variables import without_own_secrets
 from andon.jobs.rules.file import is_job_word, jobs_in
 from andon.jobs.rules.file_keys import FileJob
 from andon.jobs.rules.file_lines import KeyPath, Lines, json_lines, toml_lines
@@ -168,7 +169,7 @@ def specs_of(
         job.request,
         name=job.name,
         folder=str(place.resolve()),
-        environment={**os.environ, **job.environment},
+        environment={**without_own_secrets(os.environ), **job.environment},
         simulate=job.simulate if simulate is None else simulate,
         for_seconds=job.for_seconds,
         bind=job.bind,

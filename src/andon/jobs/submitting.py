@@ -9,6 +9,7 @@ from typing import Any
 from andon.errors import Invalid
 from andon.host.clock import boot_seconds
 from andon.host.files import read
+from andon.host.rules.variables import without_own_secrets
 from andon.host.users import user_name
 from andon.jobs.git_commit import GitCommitLookup
 from andon.model.codec import Wrong
@@ -50,7 +51,7 @@ def here_spec(
         raise Invalid("a job needs at least one GPU", hint="request 1 GPU or more")
     place = folder or _current_folder()
     asked = GitCommitLookup(place) if git and commit is None else commit
-    given = os.environ if environment is None else environment
+    given = without_own_secrets(os.environ) if environment is None else environment
     variables = {one: value for one, value in given.items() if one}  # nothing could pass on others
     spec = JobSpec(
         number=0,
