@@ -127,20 +127,17 @@ class PastSender:
 
 
 def note_trouble(folder: Path, hub: str, trouble: AndonError | None) -> None:
-    """Writes for doctor why a hub does not take reports; removes it once it does."""
+    """Writes for doctor why a hub does not take reports; None if it does."""
+    said = ("", "", "") if trouble is None else (hub, trouble.reason, trouble.hint)
     with suppress(OSError):
-        if trouble is None:
-            (folder / TROUBLE_FILE).unlink(missing_ok=True)
-            return
-        said = {"hub": hub, "reason": trouble.reason, "hint": trouble.hint}
-        replace_file(folder / TROUBLE_FILE, dumps(said).encode())
+        replace_file(folder / TROUBLE_FILE, dumps({"trouble": said}).encode())
 
 
 def read_trouble(folder: Path) -> tuple[str, str, str]:
     """Returns which hub does not take reports, the reason and a hint; empty while it does."""
-    with suppress(OSError, AndonError, KeyError):
-        said = loads(read_regular(folder / TROUBLE_FILE))
-        return str(said["hub"]), str(said["reason"]), str(said["hint"])
+    with suppress(OSError, AndonError, KeyError, TypeError, ValueError):
+        hub, reason, hint = map(str, loads(read_regular(folder / TROUBLE_FILE))["trouble"])
+        return hub, reason, hint
     return "", "", ""
 
 

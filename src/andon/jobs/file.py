@@ -18,7 +18,6 @@ from andon.errors import Invalid, Unavailable
 from andon.host.clock import offset
 from andon.host.files import expanded, read_regular
 from andon.host.interpreter import module_environment, process_command
-from andon.host.rules.variables import without_own_secrets
 from andon.jobs.rules.file import is_job_word, jobs_in
 from andon.jobs.rules.file_keys import FileJob
 from andon.jobs.rules.file_lines import KeyPath, Lines, json_lines, toml_lines
@@ -27,7 +26,7 @@ from andon.jobs.rules.older_file import is_older, older_jobs_in
 from andon.jobs.submitting import here_spec
 from andon.model.execution import ContainerOptions
 from andon.model.job import JobFacts
-from andon.model.job.spec import ArrayPlace, JobSpec
+from andon.model.job.spec import ArrayPlace, JobSpec, without_own_secrets
 from andon.settings.moments import parse_moment
 from andon.work.containers.rules.options import options_to_json
 

@@ -9,7 +9,6 @@ from typing import Any
 from andon.errors import Invalid
 from andon.host.clock import boot_seconds
 from andon.host.files import read
-from andon.host.rules.variables import without_own_secrets
 from andon.host.users import user_name
 from andon.jobs.git_commit import GitCommitLookup
 from andon.model.codec import Wrong
@@ -21,6 +20,7 @@ from andon.model.job.spec import (
     loads,
     spec_from_json,
     spec_to_json,
+    without_own_secrets,
 )
 from andon.units import command_name
 

@@ -14,9 +14,9 @@ from typing import IO
 
 from andon.alerts.rules.messages import MessageContext, without_secrets
 from andon.errors import Denied, Gone, Invalid, Unavailable
-from andon.host.rules.variables import without_own_secrets
 from andon.model import alert_wire
 from andon.model.alert import Alert, Notice
+from andon.model.job.spec import without_own_secrets
 from andon.model.redaction import redact
 from andon.settings.alerts import NotifierSettings
 

@@ -155,6 +155,12 @@ def test_other_addresses_need_it_for_reading_too() -> None:
 
 
 @rows("host", ["evil.com", "node18", "node17.evil.com"])
+def test_a_key_that_cannot_be_checked_now_is_not_called_wrong() -> None:
+    asked = replace(LOCAL, path="/api/nodes", key=ShownKey.UNCHECKED)
+    assert [status(asked, rules) for rules in (HOME, OUTSIDE)] == [503, 503]
+    assert status(replace(asked, path="/healthz"), OUTSIDE) == 200
+
+
 @rows("key", list(ShownKey))
 def test_other_addresses_check_the_name_too(host: str, key: ShownKey) -> None:
     assert status(replace(LOCAL, hosts=(host,), key=key), OUTSIDE) == 403

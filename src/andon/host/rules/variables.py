@@ -1,4 +1,4 @@
-"""Which variables of an environment may be shown with their values, and which are passed on."""
+"""Which variables of a process's environment may be shown with their values."""
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
@@ -12,13 +12,7 @@ SHOWN = (
     "MASTER_PORT", "PATH", "PWD", "HOME", "USER", "VIRTUAL_ENV", "CONDA_DEFAULT_ENV", "LANG",
 )  # fmt: skip
 """Names, or patterns of names, whose values say how a program uses a device and hold no secret."""
-OWN_SECRETS = frozenset({"ANDON_TOKEN", "ANDON_HUB_TOKEN", "BENCHMARK_API_KEY"})
 LONGEST_VALUE = 400
-
-
-def without_own_secrets(variables: Mapping[str, str]) -> dict[str, str]:
-    """Returns what work that starts later or elsewhere gets of the submitter's environment."""
-    return {name: value for name, value in variables.items() if name not in OWN_SECRETS}
 
 
 def shown_environment(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.errors import AndonError, Conflict, Gone, Invalid
+from andon.errors import Conflict, Gone, Invalid
 from andon.fleet.rules.digest import Digest, decoded
 from andon.fleet.rules.nodes import FleetNode, Heartbeat
 from andon.fleet.rules.states import LOST_SECONDS, NodeRow, clock_trouble, row_of
@@ -51,10 +51,8 @@ class Hub:
         self.refused: Counter[str] = Counter()
         """How many requests of nodes were refused, by kind."""
         self._lock = threading.Lock()
-        self._read, self._nodes = float("-inf"), dict[str, FleetNode]()
+        self.read_at, self._nodes = float("-inf"), dict[str, FleetNode]()
         self._by_token: dict[str, FleetNode] = {}
-        self.is_read = False
-        """Whether the last look at the database succeeded; else an unknown token may be good."""
         self._digests: dict[str, tuple[bytes, Digest | None]] = {}
         self._heard: dict[str, _Heard] = {}
 
@@ -68,14 +66,10 @@ class Hub:
     def nodes(self, fresh_seconds: float = FRESH_SECONDS) -> dict[str, FleetNode]:
         """Returns all nodes by name."""
         with self._lock:
-            if time.monotonic() - self._read > fresh_seconds:
-                try:
-                    self._nodes = {node.name: node for node in self.store.nodes()}
-                except AndonError:
-                    self.is_read = False
-                    raise
+            if time.monotonic() - self.read_at > fresh_seconds:
+                self._nodes = {node.name: node for node in self.store.nodes()}
                 self._by_token = {node.token_hash: node for node in self._nodes.values()}
-                self._read, self.is_read = time.monotonic(), True
+                self.read_at = time.monotonic()
             return self._nodes
 
     def node(self, name: str) -> FleetNode:

@@ -95,7 +95,7 @@ class Ingest:
             with suppress(AndonError):
                 await self._in_thread(lambda: self._hub.nodes(0.0))
             node = self._hub.reporter(token)
-        if node is None and token and not self._hub.is_read:
+        if node is None and token and self._hub.read_at < self._looked:  # it may be good
             self._count(scope, "store", "the tokens of nodes cannot be read")
             raise Unavailable("the hub cannot check tokens now", hint="its log says why")
         if node is None:

@@ -132,7 +132,7 @@ def run_there(choices: Choices, cluster: OpenCluster, submission: Submission) ->
     opened = cluster.open()
     if isinstance(opened, Foreground):
         from andon.cli.sources import settings_of
-        from andon.host.rules.variables import without_own_secrets
+        from andon.model.job.spec import without_own_secrets
         from andon.work.launcher import Launcher
 
         command = cluster.ask(lambda _: opened.foreground(submission))
