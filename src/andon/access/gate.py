@@ -49,6 +49,7 @@ class ShownKey(StrEnum):
 
     NONE = "none"
     WRONG = "wrong"
+    UNCHECKED = "unchecked"  # a hub cannot read its tokens now
     CODE = "code"  # a one-time code, to be exchanged for a session
     SESSION = "session"
     TOKEN = "token"  # noqa: S105 (the name of a kind, not a secret)
@@ -57,7 +58,7 @@ class ShownKey(StrEnum):
 
     @property
     def is_right(self) -> bool:
-        return self not in (ShownKey.NONE, ShownKey.WRONG, ShownKey.CODE)
+        return self not in (ShownKey.NONE, ShownKey.WRONG, ShownKey.UNCHECKED, ShownKey.CODE)
 
 
 class Rules(Struct, frozen=True):
@@ -94,6 +95,7 @@ class Refusal(Struct, frozen=True):
 
 
 FULL = Refusal(503, "all connections of this server are in use", "try again in a few seconds")
+UNCHECKED = Refusal(503, "this hub cannot check tokens now", "try again in a few seconds")
 FULL_SECONDS = 10.0
 """For Retry-After."""
 
@@ -183,6 +185,8 @@ def _check_key(call: AccessRequest, rules: Rules) -> Refusal | None:
         )
     if call.key.is_right or is_open(call):
         return None
+    if call.key is ShownKey.UNCHECKED:
+        return UNCHECKED
     if changes(call):
         return Refusal(401, "changes need the token", _HOW_TO_SIGN_IN)
     if may_read(call, rules):

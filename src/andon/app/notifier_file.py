@@ -13,13 +13,11 @@ from msgspec.structs import replace
 from andon.app.alerts import open_notifiers
 from andon.app.settings import read_config
 from andon.errors import Conflict, Denied, Invalid
-from andon.host.files import PRIVATE_FILE, make_private, replace_file
-from andon.host.state.user_folder import config_path, users_file
+from andon.host.files import PRIVATE_FILE, PRIVATE_FOLDER, SYSTEM_FOLDER, make_private, replace_file
+from andon.host.state.user_folder import SYSTEM_FILE, config_path, users_file
 from andon.settings.alerts import NotifierSettings, read_notifiers
 from andon.settings.notifier_kinds import free_name, notifier_lines, with_lines
 from andon.settings.resolution import Settings, resolve
-
-SYSTEM_FILE = Path("/etc/andon/andon.toml")
 
 
 class AddedNotifier(Struct, frozen=True):
@@ -87,7 +85,8 @@ def _notifiers(path: Path, text: str) -> tuple[NotifierSettings, ...] | None:
 def _locked(folder: Path) -> Iterator[None]:
     """One writer at a time: the file is read, extended and replaced."""
     try:
-        make_private(folder)
+        system = folder.is_relative_to(SYSTEM_FILE.parents[1])  # others look for the policy in it
+        make_private(folder, SYSTEM_FOLDER if system else PRIVATE_FOLDER)
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as exc:
         raise _denied(folder, exc) from exc

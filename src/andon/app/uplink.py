@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from andon.app.runs import open_run_finder
-from andon.errors import AndonError, Denied, Invalid
-from andon.fleet.link import HubLink
-from andon.fleet.sending import PastSender
-from andon.fleet.uplink import ReportSources, Uplink, check
+from andon.errors import AndonError, Invalid
+from andon.fleet.link import HubLink, no_token
+from andon.fleet.sending import PastSender, note_trouble
+from andon.fleet.uplink import ReportSources, Uplink, is_refused
 from andon.host.files import read_regular, replace_file
 from andon.host.machine_id import node_key
 from andon.host.state.node_folder import open_node_folder
@@ -42,26 +42,31 @@ PIN_FILE, PIN_VARIABLE = "hub-pin", "ANDON_HUB_PIN"
 _PIN = re.compile(r"sha256:[0-9a-f]{64}")
 
 
-def hub_link(settings: Settings, url: str) -> HubLink:
+def hub_link(settings: Settings, url: str, waits: bool = False) -> HubLink:
     """Returns a link with this node's token, and the fingerprint of the hub's certificate where it
-    has one of its own making. Those of the environment are kept for the next start. Raises Denied
-    where there is no token, and what the hub refuses."""
+    has one of its own making. Those of the environment are kept for the next start unless the hub
+    refuses them, which is no reason to end: the token may be added later, or replaced in its file,
+    which is read again. Raises Denied where there is no token, unless it is waited for as well."""
     folder = open_node_folder()
     file = folder / TOKEN_FILE
     given = os.environ.get(TOKEN_VARIABLE, "").strip()
     pin = _pin(folder, new_token=bool(given))
     url = base_url(url)
-    try:
-        token = given or read_token(file)
-    except AndonError as exc:
-        hint = f"andon nodes add NAME --url {url} prints the line to paste here, with its token"
-        raise Denied("this node has no token of a hub", hint=hint) from exc
-    link = HubLink(url, token, pin=pin, unencrypted=settings.hub_unencrypted)
-    check(link)
-    if given:
+    token = given or _renewed(file)
+    if not (token or waits):
+        raise no_token(url)
+    link = HubLink(url, token or "", pin=pin, unencrypted=settings.hub_unencrypted,
+                   renew=partial(_renewed, file))  # fmt: skip
+    if given and not is_refused(link):
         replace_file(file, given.encode() + b"\n")
         replace_file(folder / PIN_FILE, (pin or "").encode() + b"\n")
     return link
+
+
+def _renewed(file: Path) -> str | None:
+    with suppress(AndonError):
+        return read_token(file)
+    return None
 
 
 def _pin(folder: Path, new_token: bool) -> str | None:
@@ -120,7 +125,12 @@ def open_uplink(
     """Reports what the sampler reads, and what the store has packed. While the hub marks this
     node as drained, its devices are cordoned, if this user may."""
     session = sampler.subscribe(settings.interval_seconds, size=16)
-    return Uplink(session, link, sources, node_key(), on_sent, partial(_mark, leases), past)
+    trouble = partial(note_trouble, open_node_folder(), link.url)
+    trouble(None)  # of an earlier process
+    return Uplink(
+        session, link, sources, node_key(), on_sent, partial(_mark, leases), past,
+        on_trouble=trouble,
+    )  # fmt: skip
 
 
 def _mark(leases: "NetworkLeases | None", drained: bool) -> None:

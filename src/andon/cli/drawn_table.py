@@ -60,8 +60,8 @@ def _is_plain() -> bool:
         if name.startswith("ANDON_") and name not in COMPARED:
             return False
     own = os.environ.get("XDG_CONFIG_HOME") or _home(".config")
-    files = (f"{own}/andon/andon.toml", "/etc/andon/andon.toml")
-    return own.startswith("/") and not any(os.access(path, os.F_OK) for path in files)
+    files = ((f"{own}/andon/andon.toml", os.F_OK), ("/etc/andon/andon.toml", os.R_OK))
+    return own.startswith("/") and not any(os.access(*file) for file in files)
 
 
 def _drawn(bare: bool, timeout_seconds: float) -> tuple[int, str] | None:

@@ -1,5 +1,6 @@
 """One connection from a node to its hub, which is kept between requests."""
 
+from collections.abc import Callable
 from http.client import HTTPException
 from urllib.parse import urlsplit
 
@@ -32,20 +33,25 @@ class HubLink:
         limits: CallLimits = LIMITS,
         pin: str | None = None,
         unencrypted: bool = False,
+        renew: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """`pin` is the fingerprint of the hub's certificate, if no authority signed it. Raises
-        Denied where the token could be read on its way, unless that is meant."""
+        """`pin` is the fingerprint of the hub's certificate, if no authority signed it; `renew`
+        returns a token in place of none or a refused one. Raises Denied where the token could be
+        read on its way, unless that is meant."""
         self.url = base_url(url)
         place = urlsplit(self.url)
         if place.scheme == "http" and not (unencrypted or is_here(place.hostname or "")):
             raise Denied(f"{self.url} would get this node's token unencrypted", hint=ENCRYPT)
-        self._token, self._limits, self._pin = token, limits, pin
+        self._token, self._limits, self._pin, self._renew = token, limits, pin, renew
         self._kept: TimedConnection | None = None
 
     def send(self, path: str, body: bytes) -> Json:
         """Returns the hub's answer. Raises Denied or Invalid for what it refuses, and Unavailable
         if it does not answer: then the same may be sent again."""
         deadline = self._limits.deadline
+        self._token = self._token or self._renew() or ""
+        if not self._token:
+            raise no_token(self.url)
         try:
             status, content, again, is_hub = self._posted(path, body, deadline)
         except FAILURES as exc:
@@ -63,6 +69,8 @@ class HubLink:
             raise Unavailable(f"{self.url} is not an andon hub") from exc
         if status in (401, 403, 404, 405) and not is_hub:
             raise Invalid(f"{self.url} is not a hub", hint=NOT_A_HUB)
+        if status in (401, 403):
+            self._token = self._renew() or self._token
         raise _REFUSED.get(status, Unavailable)(f"{self.url}: {reason}", hint=hint)
 
     def close(self) -> None:
@@ -105,6 +113,11 @@ class HubLink:
         answer = connection.getresponse()
         content = answer.read(self._limits.most_bytes)
         return answer.status, content, answer.getheader(HUB_HEADER) is not None
+
+
+def no_token(url: str) -> Denied:
+    hint = f"andon nodes add NAME --url {url} prints the line to paste here, with its token"
+    return Denied("this node has no token of a hub", hint=hint)
 
 
 def is_here(host: str) -> bool:

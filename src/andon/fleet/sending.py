@@ -30,7 +30,7 @@ LOOK_SECONDS = 60.0
 MOST_WINDOWS, MOST_BYTES = 12, 500_000
 """Of one request; while there is more, one is sent after each heartbeat: live data go first."""
 OVERLAP_SECONDS = 60.0
-MARKS_FILE = "hub-sent.json"
+MARKS_FILE, TROUBLE_FILE = "hub-sent.json", "hub-trouble.json"
 
 
 class SentMarks(Struct):
@@ -124,6 +124,21 @@ class PastSender:
         with suppress(OSError):
             content = dumps({"hub": marks.hub, "tiers": marks.tiers, "at": marks.at})
             replace_file(self._file, content.encode())
+
+
+def note_trouble(folder: Path, hub: str, trouble: AndonError | None) -> None:
+    """Writes for doctor why a hub does not take reports; None if it does."""
+    said = ("", "", "") if trouble is None else (hub, trouble.reason, trouble.hint)
+    with suppress(OSError):
+        replace_file(folder / TROUBLE_FILE, dumps({"trouble": said}).encode())
+
+
+def read_trouble(folder: Path) -> tuple[str, str, str]:
+    """Returns which hub does not take reports, the reason and a hint; empty while it does."""
+    with suppress(OSError, AndonError, KeyError, TypeError, ValueError):
+        hub, reason, hint = map(str, loads(read_regular(folder / TROUBLE_FILE))["trouble"])
+        return hub, reason, hint
+    return "", "", ""
 
 
 def read_marks(folder: Path) -> SentMarks:

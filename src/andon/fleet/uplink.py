@@ -78,13 +78,14 @@ class Uplink:
         afterwards: Callable[[HubLink, float], None] = lambda link, offset: None,
         every_seconds: float = EVERY_SECONDS,
         back_off: BackOff = BACK_OFF,
+        on_trouble: Callable[[AndonError | None], None] = lambda _: None,
     ) -> None:
         """`on_sent` is called for each heartbeat that was acknowledged, `on_drained` when the hub
         marks this node or ends that, `afterwards` to send what is not urgent; it gets how much the
-        hub's clock is ahead."""
+        hub's clock is ahead. `on_trouble` gets why reports are not taken, when that changes."""
         self._session, self._link, self._sources, self._machine = session, link, sources, machine
         self._on_sent, self._on_drained, self._afterwards = on_sent, on_drained, afterwards
-        self._every_seconds = every_seconds
+        self._every_seconds, self._on_trouble = every_seconds, on_trouble
         self._number, self._run_id = 0, secrets.token_hex(8)
         self._latest: Snapshot | None = None
         self._new: deque[Snapshot] = deque(maxlen=MOST_TICKS)
@@ -93,7 +94,7 @@ class Uplink:
         self._clock: str | None = None
         self._over = threading.Event()
         self._failures = FailureLog("andon.uplink", "reporting to the hub failed; it goes on")
-        self._retrying = Retrying(log.warning, TEXTS, self._translated, back_off)
+        self._retrying = Retrying(self._changed, TEXTS, self._translated, back_off)
         session.on_close(self._over.set)
         self._thread = threading.Thread(target=self._run, name="uplink", daemon=True)
         self._thread.start()
@@ -131,6 +132,10 @@ class Uplink:
                 spread = random.uniform(0.8, 1.2)  # noqa: S311
                 late = max(self._retrying.due - time.monotonic(), self._every_seconds)
                 due = time.monotonic() + spread * late
+
+    def _changed(self, words: str) -> None:
+        log.warning(words)
+        self._on_trouble(self._retrying.trouble)
 
     def _beat(self) -> None:
         snapshot, ticks = self._latest, list(self._ticks)
@@ -198,8 +203,10 @@ class Uplink:
         return Unavailable(f"reporting failed: {error}")
 
 
-def check(link: HubLink) -> None:
-    """Raises what a hub refuses before anything is started, such as a wrong token. One that is
-    away is waited for."""
-    with suppress(Unavailable):
+def is_refused(link: HubLink) -> bool:
+    """Whether a hub answers that this node may not report."""
+    try:
         link.send(HEARTBEAT, b"")
+    except AndonError as exc:
+        return not isinstance(exc, Unavailable)
+    return False

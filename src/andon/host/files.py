@@ -134,12 +134,12 @@ def is_regular(path: str | Path) -> bool:
         return False
 
 
-# Creates folders and files that only their owner can access, with any umask.
+# Creates folders and files, with any umask: a user's are private, the system's readable.
 
-PRIVATE_FOLDER = 0o700
+PRIVATE_FOLDER, SYSTEM_FOLDER = 0o700, 0o755
 
 
-def make_private(folder: Path) -> None:
+def make_private(folder: Path, mode: int = PRIVATE_FOLDER) -> None:
     """Create a folder and its missing parents; raises OSError on failure.
 
     A parent that anyone may write to would let anyone replace the folder.
@@ -147,14 +147,14 @@ def make_private(folder: Path) -> None:
     if folder.is_dir():
         return
     if folder.parent != folder:
-        make_private(folder.parent)
+        make_private(folder.parent, mode)
     try:
-        folder.mkdir(mode=PRIVATE_FOLDER)
+        folder.mkdir(mode=mode)
     except FileExistsError:
         if not folder.is_dir():
             raise
     else:  # a umask may also remove the owner's own permissions
-        folder.chmod(PRIVATE_FOLDER)
+        folder.chmod(mode)
 
 
 def make_private_file(path: Path) -> None:

@@ -26,7 +26,7 @@ from andon.jobs.rules.older_file import is_older, older_jobs_in
 from andon.jobs.submitting import here_spec
 from andon.model.execution import ContainerOptions
 from andon.model.job import JobFacts
-from andon.model.job.spec import ArrayPlace, JobSpec
+from andon.model.job.spec import ArrayPlace, JobSpec, without_own_secrets
 from andon.settings.moments import parse_moment
 from andon.work.containers.rules.options import options_to_json
 
@@ -168,7 +168,7 @@ def specs_of(
         job.request,
         name=job.name,
         folder=str(place.resolve()),
-        environment={**os.environ, **job.environment},
+        environment={**without_own_secrets(os.environ), **job.environment},
         simulate=job.simulate if simulate is None else simulate,
         for_seconds=job.for_seconds,
         bind=job.bind,

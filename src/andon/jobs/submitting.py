@@ -20,6 +20,7 @@ from andon.model.job.spec import (
     loads,
     spec_from_json,
     spec_to_json,
+    without_own_secrets,
 )
 from andon.units import command_name
 
@@ -50,7 +51,7 @@ def here_spec(
         raise Invalid("a job needs at least one GPU", hint="request 1 GPU or more")
     place = folder or _current_folder()
     asked = GitCommitLookup(place) if git and commit is None else commit
-    given = os.environ if environment is None else environment
+    given = without_own_secrets(os.environ) if environment is None else environment
     variables = {one: value for one, value in given.items() if one}  # nothing could pass on others
     spec = JobSpec(
         number=0,

@@ -27,7 +27,7 @@ def read_policy(path: Path = PATH, root: int = ROOT) -> "Policy":
     except FileNotFoundError:
         return NO_POLICY
     except OSError as exc:
-        raise Unavailable(
+        raise closed(path) or Unavailable(
             f"the limits in {path} cannot be read: {exc.strerror}",
             hint=f"sudo chown root: {path} && sudo chmod 644 {path}",
         ) from exc
@@ -48,9 +48,22 @@ def policy_state() -> "tuple[Policy, AndonError | None]":
     from andon.leases.rules.policy import NO_POLICY
 
     try:
-        return read_policy(), None
+        return read_policy(), closed(PATH)
     except AndonError as error:
         return NO_POLICY, error
+
+
+def closed(path: Path) -> Unavailable | None:
+    """Returns the error about a folder that root closed to others; only its mode is asked for."""
+    folder = path.parent
+    mode = stat.S_IMODE(folder.stat().st_mode) if folder.is_dir() else 0o755
+    if mode & 0o011:
+        return None
+    return Unavailable(
+        f"only root may enter {folder} ({mode:04o}): others cannot know their limits in "
+        f"{path.name}, so no device is granted to them",
+        hint=f"sudo chmod 755 {folder}",
+    )
 
 
 def _content(path: Path, root: int) -> bytes:

@@ -178,6 +178,8 @@ def _doubt(connection: TimedConnection, target: Target, token: Token) -> str | N
         connection.request("GET", _path(target, question), headers=_ACCEPT)
         answer = connection.getresponse()
         content = answer.read(PROOF_BYTES)
+        if answer.status == Unavailable.http_status:
+            raise Unavailable(f"{target.url} cannot check tokens now", hint="try again soon")
         if answer.status != 200:
             return f"it answered {answer.status} when asked to prove that it knows the token"
         said = json.loads(content) if answer.isclosed() else None

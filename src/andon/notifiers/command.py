@@ -16,13 +16,13 @@ from andon.alerts.rules.messages import MessageContext, without_secrets
 from andon.errors import Denied, Gone, Invalid, Unavailable
 from andon.model import alert_wire
 from andon.model.alert import Alert, Notice
+from andon.model.job.spec import without_own_secrets
 from andon.model.redaction import redact
 from andon.settings.alerts import NotifierSettings
 
 SCHEMA = "andon.notice/1"
 GRACE_SECONDS = 1.0
 STDERR_BYTES = 400
-WITHHELD = ("ANDON_TOKEN",)  # a notifier command does not need it
 
 
 class CommandNotifier:
@@ -70,7 +70,7 @@ class CommandNotifier:
             stop_group(process)
 
     def _start(self, file: IO[bytes]) -> subprocess.Popen[bytes]:
-        environment = {name: value for name, value in os.environ.items() if name not in WITHHELD}
+        environment = without_own_secrets(os.environ)  # a notifier command does not need them
         with self._lock:
             if self._closed:
                 raise Unavailable("andon is shutting down")

@@ -207,7 +207,7 @@ def _checked(settings: Settings, place: ServeOptions) -> "tuple[HubLink | None, 
         store_kind(store_url(settings))  # raises Invalid for one that does not exist
     check_certificate(place)
     proxy = proxy_rules(settings.server_proxy, settings.server_proxy_roles)
-    return None if place.hub is None else hub_link(settings, place.hub), proxy
+    return None if place.hub is None else hub_link(settings, place.hub, waits=True), proxy
 
 
 def _fleet(settings: Settings, place: ServeOptions, keys: Keys, stack: ExitStack) -> "Fleet | None":
@@ -226,6 +226,7 @@ def _fleet(settings: Settings, place: ServeOptions, keys: Keys, stack: ExitStack
         hub.nodes()
         fleet.tokens.refresh()
     keys.named, keys.named_hash = fleet.tokens.identify, fleet.tokens.hashed
+    keys.named_are_read = lambda: fleet.tokens.is_read
     stack.callback(fleet.close)
     return fleet
 

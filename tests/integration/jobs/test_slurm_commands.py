@@ -109,6 +109,17 @@ except TypeError as error:
 """
 
 
+def test_tokens_of_andon_stay_on_the_login_node(login: Login) -> None:
+    secrets = ("ANDON_TOKEN", "ANDON_HUB_TOKEN", "BENCHMARK_API_KEY")
+    login.variables.update(dict.fromkeys(secrets, "hush"), OTHER="mine")
+    shows = ("--", "sh", "-c", "env | grep -e hush -e OTHER")
+    printed = login.andon("run", "--on", "slurm", *shows)
+    job = login.submit(*shows)
+    login.andon("jobs", "wait", job)
+    printed += login.andon("logs", job)
+    assert printed == "OTHER=mine\n" * 2
+
+
 def test_functions_and_processes_for_each_gpu(login: Login) -> None:
     (login.folder / "train.py").write_text(TRAIN)
     (login.folder / "submit.py").write_text(SUBMIT)

@@ -297,3 +297,9 @@ def test_a_header_of_a_proxy_is_known(header: str) -> None:
 )  # fmt: skip
 def test_a_header_of_a_client_is_none(header: str) -> None:
     assert not is_proxy_header(header)
+
+
+def test_a_key_that_cannot_be_checked_now_is_not_called_wrong() -> None:
+    asked = replace(LOCAL, path="/api/nodes", key=ShownKey.UNCHECKED)
+    assert [status(asked, rules) for rules in (HOME, OUTSIDE)] == [503, 503]
+    assert status(replace(asked, path="/healthz"), OUTSIDE) == 200

@@ -7,6 +7,8 @@ import pytest
 
 from andon.doctor.inspection.reporting import read_reporting
 from andon.doctor.rules.facts import OutgoingReports, Reporting
+from andon.errors import Denied
+from andon.fleet.sending import note_trouble
 from andon.host.spool import Spool
 from andon.host.state.server_file import sole_server
 from andon.settings.exports import ExportSettings
@@ -42,6 +44,16 @@ def test_the_hub_and_its_last_acknowledgement(tmp_path: Path) -> None:
     (seen,) = read_reporting(tmp_path).links
     assert (seen.place, seen.acknowledged, seen.since) == ("https://hub:1", 1000.0, 1000.0)
     assert seen.start == "andon agent --hub https://hub:1"
+
+
+def test_a_hub_that_never_took_anything_is_named_with_its_refusal(tmp_path: Path) -> None:
+    refused = Denied("https://hub:1: no node of this hub has this token", hint="andon nodes add")
+    note_trouble(tmp_path, "https://hub:1", refused)
+    (seen,) = read_reporting(tmp_path).links
+    assert (seen.place, seen.acknowledged) == ("https://hub:1", None)
+    assert seen.trouble == (refused.reason, refused.hint)
+    note_trouble(tmp_path, "https://hub:1", None)
+    assert read_reporting(tmp_path) == Reporting()
 
 
 @pytest.mark.parametrize("pid", ["", "nonsense", "999999999"])

@@ -59,6 +59,24 @@ def test_a_variable_without_a_name_is_left_out() -> None:
     subprocess.run([sys.executable, "-c", asked], env=odd, check=True)
 
 
+SECRETS = ("ANDON_TOKEN", "ANDON_HUB_TOKEN", "BENCHMARK_API_KEY")
+
+
+@pytest.mark.process  # git
+def test_tokens_of_andon_stay_with_the_submitter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in SECRETS:
+        monkeypatch.setenv(name, "hush")
+    monkeypatch.setenv("OTHER", "mine")
+    spec = here_spec(("true",), ONE, git=False)
+    job = FileJob("x", ("true",), environment={"BENCHMARK_API_KEY": "meant"})
+    (of_file,) = specs_of(job, tmp_path, {}, dict)
+    assert "hush" not in {*spec.environment.values(), *of_file.environment.values()}
+    assert spec.environment["OTHER"] == "mine"
+    assert of_file.environment["BENCHMARK_API_KEY"] == "meant", "what a job file names is given"
+
+
 def test_the_folder_of_nobody_is_refused(tmp_path: Path) -> None:
     job = FileJob("a", ("true",), "~no-such-user/x", ONE)
     with pytest.raises(Invalid, match="is not a folder"):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from andon.access.roles import ALL_SEEING, BLIND, Identity, Role, Sight
-from andon.errors import Denied, Gone, Invalid
+from andon.errors import Denied, Gone, Invalid, Unavailable
 from andon.jobs.clusters.asking import OpenCluster
 from andon.jobs.clusters.poller import ClusterPoller
 from andon.jobs.folder import JobsFolder
@@ -80,6 +80,8 @@ def test_a_cluster_that_is_away_is_said_and_its_jobs_stay(served: Served) -> Non
     assert [job.label for job in page.jobs] == ["lab:4711", "1"]
     assert page.clusters[0].trouble == "connection refused"
     assert served.jobs.details(ALL_SEEING, "lab:4711").name == "train-ada"
+    with pytest.raises(Unavailable, match="lab does not answer now"):  # it may have it
+        served.jobs.details(ALL_SEEING, "lab:4799")
 
 
 def test_one_who_may_not_see_commands_sees_that_a_job_exists(served: Served) -> None:

@@ -279,8 +279,9 @@ class SlurmCluster:
         form = answers.with_separators(answers.NODE_FIELDS)
         return answers.parse_nodes(self._ask("sinfo", "-h", "-N", "-a", f"--Format={form}"))
 
-    def _past(self, since: float, everyone: bool) -> list[ClusterJob]:
-        """Returns the jobs that `sacct` knows; none where it does not answer, or keeps none."""
+    def _past(self, since: float, everyone: bool, needed: bool = False) -> list[ClusterJob]:
+        """Returns the jobs that `sacct` knows; none where it keeps none, or does not answer and is
+        not needed."""
         who = ("--allusers",) if everyone else (f"--user={self._user}",)
         begin = _local(max(since, 0.0))
         form = ",".join(answers.PAST_FIELDS)
@@ -289,7 +290,9 @@ class SlurmCluster:
                 "sacct", "-X", "-n", "-P", f"--delimiter={SEPARATOR}", *who,
                 f"--starttime={begin}", "--endtime=now", f"--format={form}",
             )  # fmt: skip
-        except AndonError:  # accounts that are away cost no list
+        except AndonError as exc:  # accounts that are away cost no list
+            if needed and isinstance(exc, Unavailable):
+                raise
             return []
         return answers.parse_past(out)
 
@@ -313,10 +316,11 @@ class SlurmCluster:
         return found or self._ended_or_gone(job)
 
     def _ended_or_gone(self, job: str) -> ClusterJob:
-        for one in self._past(time.time() - 86_400.0, everyone=True):
+        note = note_of(self._logs, job)
+        for one in self._past(time.time() - 86_400.0, everyone=True, needed=note is None):
             if job in (one.id, one.array):
                 return one
-        if (note := note_of(self._logs, job)) is not None:
+        if note is not None:
             return recorded_job(note)
         raise Gone(
             f"Slurm knows no job {job[:60]}", hint="it forgets jobs some time after they end"

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from andon.doctor.rules.facts import OutgoingReports, Reporting
-from andon.fleet.sending import read_marks
+from andon.fleet.sending import read_marks, read_trouble
 from andon.host.files import read_text
 from andon.host.processes.kin import uid_of
 from andon.host.spool import look_into
@@ -21,12 +21,12 @@ def read_reporting(folder: Path, exports: Sequence[ExportSettings] = ()) -> Repo
 
 def _hub(folder: Path) -> list[OutgoingReports]:
     """The hub that this node last reported to. Up to when it has everything is its mark."""
-    marks = read_marks(folder)
-    if not marks.hub:
+    marks, (failing, *trouble) = read_marks(folder), read_trouble(folder)
+    if not (hub := failing or marks.hub):
         return []
-    start = f"andon agent --hub {marks.hub}"
-    last = marks.at or None
-    return [OutgoingReports("the hub", marks.hub, start, last, since=last)]
+    start = f"andon agent --hub {hub}"
+    last = (marks.at or None) if hub == marks.hub else None
+    return [OutgoingReports("the hub", hub, start, last, since=last, trouble=tuple(trouble))]
 
 
 def _export(folder: Path, one: ExportSettings) -> OutgoingReports:

@@ -252,6 +252,7 @@ class OutgoingReports(Struct, frozen=True):
     waiting: int = 0  # requests in its queue on disk
     size_bytes: int = 0
     dropped: int = 0
+    trouble: tuple[str, ...] = ("", "")  # why nothing is taken now, and what to do
 
 
 class Reporting(Struct, frozen=True):

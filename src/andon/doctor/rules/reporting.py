@@ -24,6 +24,9 @@ def _judged(link: OutgoingReports, sends: bool, now: float) -> Finding:
     if not sends:
         words += "; no server or agent of yours runs here"
         return warning(Check.REPORTS_STOPPED, words, link.start, **place)
+    if link.trouble[0]:
+        words += f"; {link.trouble[0]}"
+        return hinted(warning(Check.REPORTS_WAIT, words, "", **place), link.trouble[1])
     if link.since is None or now - link.since < LATE_SECONDS:
         return ok(Check.REPORTS, words, **place)
     hint = "is it running there? the log of your server or agent has the reason"

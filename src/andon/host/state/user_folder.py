@@ -171,17 +171,19 @@ def _uid() -> int:
 # The configuration file; apart from the settings, which most commands need not read.
 
 LONGEST_CONFIG_BYTES = 1 << 20
+SYSTEM_FILE = Path("/etc/andon/andon.toml")
 
 
 def config_path(explicit: str | None = None) -> Path | None:
-    """The configuration file in use: named, the user's, the system's, or none."""
+    """The configuration file in use: named, the user's, the system's if this user may read it (it
+    may have secrets of root's server), or none."""
     named = explicit or os.environ.get("ANDON_CONFIG")
     if named:
         return expanded(named)
-    for path in (users_file(), Path("/etc/andon/andon.toml")):
-        if is_regular(path) and foreign_owner(path) is None:
-            return path
-    return None
+    if is_regular(own := users_file()) and foreign_owner(own) is None:
+        return own
+    usable = is_regular(SYSTEM_FILE) and foreign_owner(SYSTEM_FILE) is None
+    return SYSTEM_FILE if usable and os.access(SYSTEM_FILE, os.R_OK) else None
 
 
 def users_file() -> Path:

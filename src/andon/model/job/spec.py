@@ -20,6 +20,7 @@ MOST_SECONDS = 100 * 366 * 86_400.0
 MOST_WORDS = 65_536
 MOST_VARIABLES = 16_384
 LONGEST_WORD = 2 * 1024 * 1024
+OWN_SECRETS = frozenset({"ANDON_TOKEN", "ANDON_HUB_TOKEN", "BENCHMARK_API_KEY"})
 JobNumber = Annotated[int, Meta(ge=1, le=MOST_JOBS)]
 JobNumbers = Annotated[tuple[JobNumber, ...], Meta(max_length=MOST_ARRAY)]
 Elements = Annotated[int, Meta(ge=0, le=MOST_ARRAY)]
@@ -130,6 +131,11 @@ def loads(text: bytes | str) -> dict[str, Any]:
     if type(value) is not dict:
         raise Wrong("", f"is {shown(value)}, not a table")
     return value
+
+
+def without_own_secrets(variables: Mapping[str, str]) -> dict[str, str]:
+    """Returns what work that starts later or elsewhere gets of the submitter's environment."""
+    return {name: value for name, value in variables.items() if name not in OWN_SECRETS}
 
 
 def spec_to_json(spec: JobSpec) -> dict[str, Any]:

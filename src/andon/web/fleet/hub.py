@@ -51,7 +51,7 @@ class Hub:
         self.refused: Counter[str] = Counter()
         """How many requests of nodes were refused, by kind."""
         self._lock = threading.Lock()
-        self._read, self._nodes = float("-inf"), dict[str, FleetNode]()
+        self.read_at, self._nodes = float("-inf"), dict[str, FleetNode]()
         self._by_token: dict[str, FleetNode] = {}
         self._digests: dict[str, tuple[bytes, Digest | None]] = {}
         self._heard: dict[str, _Heard] = {}
@@ -66,10 +66,10 @@ class Hub:
     def nodes(self, fresh_seconds: float = FRESH_SECONDS) -> dict[str, FleetNode]:
         """Returns all nodes by name."""
         with self._lock:
-            if time.monotonic() - self._read > fresh_seconds:
+            if time.monotonic() - self.read_at > fresh_seconds:
                 self._nodes = {node.name: node for node in self.store.nodes()}
                 self._by_token = {node.token_hash: node for node in self._nodes.values()}
-                self._read = time.monotonic()
+                self.read_at = time.monotonic()
             return self._nodes
 
     def node(self, name: str) -> FleetNode:

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TypeVar
 
 from andon.errors import AndonError, Invalid, Unavailable
@@ -14,7 +15,7 @@ from andon.fleet.link import HEARTBEAT, HUB_HEADER, PAST
 from andon.fleet.rules.heartbeat import MOST_BODY_BYTES, NEWER, read_heartbeat
 from andon.fleet.rules.nodes import FleetNode, Heartbeat
 from andon.model import wire
-from andon.web.answers.problems import problem, problem_of
+from andon.web.answers.problems import problem
 from andon.web.fleet.hub import Hub
 from andon.web.transport.auth import shown_key
 from andon.web.transport.headers import NO_STORE, App, Receive, Scope, Send, texts
@@ -30,6 +31,7 @@ would wait longer is asked to come again, and reports meanwhile."""
 LOOK_SECONDS = 2.0
 """How often an unknown token makes the hub look for new nodes."""
 PATHS = frozenset({HEARTBEAT, PAST})
+AGAIN = (b"retry-after", b"5")
 Pending = tuple[Heartbeat, "asyncio.Future[bool]"]
 T = TypeVar("T")
 TakePast = Callable[[FleetNode, bytes], None]
@@ -70,13 +72,14 @@ class Ingest:
         except Refused as refused:
             self._count(scope, refused.kind, refused.reason)
             status, answer = refused.status, problem(refused.status, refused.reason, refused.hint)
-        except AndonError as error:
-            status, answer = error.http_status, problem_of(error)
+        except AndonError as error:  # of the hub or its store, whatever it is: not of the node
+            status, answer = 503, problem(503, error.reason, error.hint)
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(answer)).encode()),
             (HUB_HEADER.lower().encode(), b"1"),
             NO_STORE,
+            *([AGAIN] if status == 503 else []),
         ]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": answer})
@@ -89,8 +92,12 @@ class Ingest:
         node = None if not token else self._hub.reporter(token)
         if node is None and token and time.monotonic() - self._looked > LOOK_SECONDS:
             self._looked = time.monotonic()  # it may have been added just now, at another hub
-            await self._in_thread(lambda: self._hub.nodes(0.0))
+            with suppress(AndonError):
+                await self._in_thread(lambda: self._hub.nodes(0.0))
             node = self._hub.reporter(token)
+        if node is None and token and self._hub.read_at < self._looked:  # it may be good
+            self._count(scope, "store", "the tokens of nodes cannot be read")
+            raise Unavailable("the hub cannot check tokens now", hint="its log says why")
         if node is None:
             hint = "andon nodes add NAME prints the token of a node"
             raise Refused(401, "token", "no node of this hub has this token", hint)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from andon.access.proxies import RANKED
 from andon.access.roles import Identity, Role
 from andon.access.server_proof import hint_of
-from andon.errors import Conflict, Gone, Invalid
+from andon.errors import AndonError, Conflict, Gone, Invalid
 from andon.fleet.rules.nodes import NamedToken
 from andon.ports import NodePasts
 from andon.web.fleet.hub import NAME
@@ -20,6 +20,8 @@ class NamedTokens:
     def __init__(self, pasts: Callable[[], NodePasts]) -> None:
         self._pasts = pasts
         self._known: dict[bytes, Identity] = {}
+        self.is_read = False
+        """Whether the last look at the database succeeded; else an unknown token may be good."""
 
     def identify(self, digest: bytes) -> Identity | None:
         """Returns whose token has this hash. Its name is none of an account."""
@@ -31,12 +33,17 @@ class NamedTokens:
 
     def refresh(self) -> Sequence[NamedToken]:
         """Reads them again, as other hubs change them, too."""
-        found = self._pasts().tokens()
+        try:
+            found = self._pasts().tokens()
+        except AndonError:
+            self.is_read = False
+            raise
         self._known = {
             bytes.fromhex(one.hash): Identity(Role(one.role), user=f"token {one.name}")
             for one in found
             if one.role in RANKED
         }
+        self.is_read = True
         return found
 
     def add(self, name: str, role: str) -> str:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 
 from andon.access.roles import Sight
-from andon.errors import Denied, Gone, Invalid
+from andon.errors import Denied, Gone, Invalid, Unavailable
 from andon.jobs.clusters.asking import OpenCluster
 from andon.jobs.clusters.pages import listed
 from andon.jobs.clusters.poller import ClusterPoller
@@ -39,6 +39,9 @@ class ServerClusters:
         for view in self.views(None):
             if view.label == label:
                 return view
+        for one in self.states():
+            if one.failing_since is not None and label.startswith(f"{one.name}:"):
+                raise Unavailable(f"{one.name} does not answer now", hint="ask again later")
         raise Gone(f"there is no job {label[:80]}", hint="to list them: andon jobs --all")
 
     def log(self, sight: Sight, label: str, start: int | None) -> JobLog:

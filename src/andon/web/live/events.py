@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from socketio.exceptions import ConnectionRefusedError as Refused
 
-from andon.access.gate import LIVE, ShownKey
+from andon.access.gate import LIVE, UNCHECKED, ShownKey
 from andon.access.lockout import Lockout
 from andon.access.roles import ANONYMOUS, Sight, sight_of
 from andon.errors import AndonError
@@ -303,6 +303,8 @@ class Live:
             key is ShownKey.SESSION and self._transport.tie(visitor, secret or "")
         ):
             self._visitors.trust(visitor, who)
+        elif key is ShownKey.UNCHECKED:
+            raise Refused(UNCHECKED.reason)
         elif key is not ShownKey.NONE:
             self._refuse_key(visitor.address)
 

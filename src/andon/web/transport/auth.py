@@ -149,7 +149,8 @@ class Gate:
             self._lockout.failed(call.peer, self._config.clock())
         elif refusal.status == 403 and call.key.is_right and changes(call):
             await self._note_refusal(call)
-        await refuse(scope, receive, send, refusal)
+        waiting = FULL_SECONDS if refusal.status == 503 else 0.0
+        await refuse(scope, receive, send, refusal, waiting)
 
     def _call(self, scope: Scope) -> AccessRequest:
         headers: list[tuple[bytes, bytes]] = scope["headers"]

@@ -13,11 +13,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from andon.access import server_proof
-from andon.access.gate import ShownKey
+from andon.access.gate import UNCHECKED, ShownKey
 from andon.access.roles import Identity, Role
 from andon.access.saved_sessions import SavedSession
 from andon.access.server_proof import Statement, token_hash
-from andon.errors import Denied
+from andon.errors import Denied, Unavailable
 from andon.failures.listeners import Listeners
 from andon.failures.log import FailureLog
 from andon.host.processes.kin import account_name, user_name
@@ -83,6 +83,8 @@ class Keys:
         """Whose token of a hub has this hash."""
         self.named_hash: Callable[[str], bytes | None] = lambda hint: None
         """The hash of the token of a hub that is meant."""
+        self.named_are_read: Callable[[], bool] = lambda: True
+        """Whether those of a hub are known; else an unknown token may be one of them."""
         self._codes: OrderedDict[bytes, _Issued] = OrderedDict()
         self._sessions: OrderedDict[bytes, _Issued] = OrderedDict()
         self._lock = threading.Lock()
@@ -110,12 +112,16 @@ class Keys:
         if found is not None:
             return ShownKey.SESSION, found.who
         named = self.named(digest)
-        return (ShownKey.WRONG, self._guest) if named is None else (ShownKey.NAMED, named)
+        if named is not None:
+            return ShownKey.NAMED, named
+        return ShownKey.WRONG if self.named_are_read() else ShownKey.UNCHECKED, self._guest
 
     def prove(self, nonce: bytes, place: str, hint: str = "") -> Statement:
         """Prove to a client that has not sent the token yet that this server knows it; `hint` says
-        which one if it is not the owner's."""
+        which one if it is not the owner's. Raises Unavailable if that is not known now."""
         hashed = self.named_hash(hint) or self._token
+        if hint and server_proof.hint_of(hashed) != hint and not self.named_are_read():
+            raise Unavailable(UNCHECKED.reason, hint=UNCHECKED.hint)
         return server_proof.prove(server_proof.proof_key(hashed), nonce, place)
 
     def new_code(

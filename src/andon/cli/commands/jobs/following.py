@@ -132,6 +132,7 @@ def run_there(choices: Choices, cluster: OpenCluster, submission: Submission) ->
     opened = cluster.open()
     if isinstance(opened, Foreground):
         from andon.cli.sources import settings_of
+        from andon.model.job.spec import without_own_secrets
         from andon.work.launcher import Launcher
 
         command = cluster.ask(lambda _: opened.foreground(submission))
@@ -139,7 +140,8 @@ def run_there(choices: Choices, cluster: OpenCluster, submission: Submission) ->
         send = partial(opened.signal, submission)
         over, asked = threading.Event(), (choices, cluster, submission.label)
         with without_lines(opened.own_lines) as errors:
-            client = Launcher(command, os.environ, grace, elsewhere=send, errors=errors)
+            passed = without_own_secrets(os.environ)
+            client = Launcher(command, passed, grace, elsewhere=send, errors=errors)
             threading.Thread(target=say_why_it_waits, args=(*asked, over), daemon=True).start()
             try:
                 return client.run(lambda: None, notice).code

@@ -14,6 +14,8 @@ from andon.cli.show.text import Text, say
 from andon.cli.sources import resolved_of
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Unavailable
+from andon.host.files import is_regular
+from andon.host.state.user_folder import SYSTEM_FILE
 from andon.settings.resolution import Resolved, SettingRow, describe
 
 SCHEMA = "andon.settings/1"
@@ -53,6 +55,8 @@ def check(file: str | None) -> int:
     total = len(describe())
     differ = f"{len(changed)} of {total} settings differ from their defaults"
     where = "no config file" if path is None else f"{path}: OK"
+    if path is None and is_regular(SYSTEM_FILE):
+        where = f"{SYSTEM_FILE} is not read: only its owner may"
     if path is not None and resolved.settings.alerts_notifiers and _open_to_others(path):
         notice(f"{path} contains notifier addresses; others can read it: chmod 600", choices)
     if not choices.quiet:

@@ -46,6 +46,7 @@ def setup(slurm: bool, write: bool) -> int:
         raise click.UsageError("--write is for --slurm")
     if os.getuid() != 0:
         raise Denied("only root can create the machine's lease book", hint="sudo andon setup")
+    from andon.host.files import replace_file
     from andon.leases.book import places
 
     terminal = Terminal.of(chosen())
@@ -57,7 +58,7 @@ def setup(slurm: bool, write: bool) -> int:
                 terminal.say(say(text))
     if TMPFILES.parent.is_dir():
         try:
-            TMPFILES.write_text(RULES)
+            replace_file(TMPFILES, RULES.encode(), 0o644)
         except OSError as exc:
             raise Unavailable(f"{TMPFILES}: {exc.strerror}") from exc
         terminal.say(say(f"{TMPFILES} creates it again after a reboot"))
