@@ -4,6 +4,7 @@ A dispatcher, a server or a holder may run for weeks, and starts others by their
 found after an upgrade, wherever their code is by then. So a name here is never changed.
 """
 
+import os
 import sys
 from importlib import import_module
 from importlib.machinery import ModuleSpec
@@ -55,7 +56,22 @@ def old_module_spec(module: str) -> ModuleSpec | None:
     return None
 
 
+def take_path() -> None:
+    """Imports from where our starter does and in its order, but the standard library first, so that
+    no file of a program hides a module of Python. The environment becomes the user's again."""
+    given = os.environ.pop("ANDON_PYTHONPATH", "").split(os.pathsep)  # andon's folder is first
+    if given == [""]:
+        return  # started by hand, or by an older version
+    before, _, last = os.environ.get("PYTHONPATH", "").rpartition(os.pathsep)
+    if last == given[0]:
+        del os.environ["PYTHONPATH"]
+        os.environ.update({"PYTHONPATH": before} if before else {})
+    own = (one for one in sys.path if one not in given and os.path.isabs(one))  # noqa: PTH117
+    sys.path[:] = dict.fromkeys((*own, *given))
+
+
 def main() -> None:
+    take_path()
     sys.exit(import_module(PROCESSES[sys.argv[1]]).main(sys.argv[2:]))
 
 

@@ -86,6 +86,8 @@ def devices_of(url: str, named: Collection[int | str] | None) -> DevicesUnderTes
         snapshot = library.shared().once(with_host=False)
     except AndonError as error:
         return DevicesUnderTest((), error.reason)
+    if not snapshot.devices and snapshot.faults:
+        return DevicesUnderTest((), snapshot.faults[0].reason)
     if named is not None:
         return DevicesUnderTest(_named(snapshot, named))
     parts = urlsplit(url)
@@ -302,4 +304,5 @@ def result_json(found: BenchmarkResult) -> dict[str, Any]:
         "cost": found.cost,
         "gpu_monitoring": found.gpu_monitoring,
         "gpu_monitoring_reason": found.reason,
+        "faults": get_gpu_monitor().faults(),
     }

@@ -366,6 +366,8 @@ def _chosen(snapshot: Snapshot, wanted: Collection[int | str] | None) -> list[st
     present = [status.device for status in snapshot.devices]
     if wanted is None:
         return [status.device.uuid for status in snapshot.devices if status.visible]
+    if not present and snapshot.faults:
+        return []  # nothing can be read: the record says why
     unknown = [one for one in wanted if not any(one in (d.uuid, d.index) for d in present)]
     if unknown:
         raise Invalid(f"there is no device {unknown[0]!r}", hint="andon status lists them")

@@ -14,6 +14,7 @@ from andon.app import load_settings, open_sampler
 from andon.model.device import Snapshot
 from andon.model.request import Ring, RunAccount
 from andon.sampling.bus import Subscription
+from andon.sampling.rules.unread import why_none_is_read
 from andon.sampling.sampler import Costs, Sampler
 from andon.settings.resolution import Settings
 
@@ -30,6 +31,7 @@ class Shared:
         self._sampler: Sampler | None = None
         self._sessions = 0
         self._used = 0.0
+        self._warned = False
 
     def once(
         self,
@@ -88,8 +90,15 @@ class Shared:
         if self._sampler is None:
             self._sampler = open_sampler(self.settings, masks_may_change=True)
             self._sampler.on_long_wait = log.info
+            self._sampler.on_snapshot = self._warn
             threading.Thread(target=self._linger, name="andon linger", daemon=True).start()
         return self._sampler
+
+    def _warn(self, snapshot: Snapshot) -> None:
+        """Logs once that no GPU is read although one may be there."""
+        if not self._warned and (fault := why_none_is_read(snapshot)):
+            self._warned = True
+            log.warning("andon reads no GPU: %s · %s", fault.reason, fault.hint)
 
     def _left(self) -> None:
         with self._lock:

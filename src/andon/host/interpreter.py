@@ -1,49 +1,77 @@
-"""Commands that start andon's own Python processes, without the current folder on the path."""
+"""Commands that start andon's own Python processes, which import from where this one does."""
 
+import errno
 import os
 import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 _MODULE = "andon.process"
+_TRY = "import andon.process as p; p.take_path(); import msgspec"
+TRY_SECONDS = 20.0
+_NAME = f"python{sys.version_info[0]}.{sys.version_info[1]}"
 
 
-def process_command(name: str, *arguments: str) -> list[str]:
+def process_command(name: str, *arguments: str, site: bool = True) -> list[str]:
     """Returns the command of a process of `andon.process`. Without -P, Python would import from
-    the current folder first."""
-    return [sys.executable, "-P", "-m", _MODULE, name, *arguments]
+    the current folder first. `site` runs the start-up files of every installed package, which may
+    take longer than the rest: a process that a person waits for goes without."""
+    return [interpreter(), "-P", *(() if site else ("-S",)), "-m", _MODULE, name, *arguments]
 
 
-def quick_process_command(name: str, *arguments: str) -> list[str]:
-    """Returns the command of a process without site, which runs the start-up files of every
-    installed package: on some machines they take longer than the rest. For a process that a
-    person waits for."""
-    return [sys.executable, "-P", "-S", "-m", _MODULE, name, *arguments]
+def isolated_command(*words: str) -> list[str]:
+    """The command of a script, or of -c, that imports only the standard library, without site."""
+    return [interpreter(), "-I", "-S", *words]
 
 
-def script_command(script: Path, *arguments: str) -> list[str]:
-    """The command of a script that imports only the standard library: isolated, without site."""
-    return [sys.executable, "-I", "-S", str(script), *arguments]
+def interpreter() -> str:
+    """Returns the Python for andon's processes: this one. A program that embeds it, or names
+    another one, gets the first that runs; FileNotFoundError if none does."""
+    # A program that is frozen, or embeds Python, would start itself.
+    own = () if hasattr(sys, "frozen") else (sys.executable, getattr(sys, "_base_executable", None))
+    known = [one for one in own if one and Path(one).name.startswith(("python", "pypy"))]
+    found = known[0] if known and _is_this(known[0]) else _first_that_runs(*known)
+    if found is None:
+        raise FileNotFoundError(errno.ENOENT, f"no {_NAME} was found that can load andon")
+    return found
 
 
-def code_command(code: str, *arguments: str) -> list[str]:
-    """The command of a few lines that import only the standard library: isolated, without site."""
-    return [sys.executable, "-I", "-S", "-c", code, *arguments]
+def module_environment(given: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Returns the environment for a process of `andon.process`: it finds andon by PYTHONPATH, and
+    imports from where we do except the current folder, whose files nobody chose to run."""
+    try:
+        current = Path.cwd()
+    except OSError:  # it was removed
+        current = Path("/")
+    library, here = Path(os.__file__).parent, Path(__file__).parents[2]
+    left_out = (current, library, library / "lib-dynload")  # each Python has its own library
+    found = [path for one in sys.path if (path := current / os.fsdecode(one)) not in left_out]
+    first = [given["PYTHONPATH"], here] if given.get("PYTHONPATH") else [here]
+    added = {"PYTHONPATH": first, "ANDON_PYTHONPATH": [here, *found]}
+    return {**given, **{name: os.pathsep.join(map(str, path)) for name, path in added.items()}}
 
 
-def own_python(script: Path) -> tuple[str, str]:
-    """Returns our Python and a script of ours, for machines that share both."""
-    return sys.executable, str(script)
+def _is_this(python: str) -> bool:
+    try:
+        return Path(python).samefile("/proc/self/exe")
+    except OSError:  # there is no such file, or no /proc
+        return not os.path.lexists("/proc/self/exe")
 
 
-def module_environment() -> dict[str, str]:
-    """Our environment, with the folder that andon was imported from added at the end."""
-    here = str(Path(__file__).parents[2])
-    known = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": f"{known}{os.pathsep}{here}" if known else here}
+@cache
+def _first_that_runs(*known: str) -> str | None:
+    """Returns the first Python that imports what a reader needs from where we do."""
+    import subprocess
+    from shutil import which
 
-
-def quick_environment() -> dict[str, str]:
-    """The environment for `quick_process_command`: names the folders that site would have found."""
-    found = module_environment()
-    installed = (one for one in sys.path if one.endswith(("site-packages", "dist-packages")))
-    return {**found, "PYTHONPATH": os.pathsep.join((found["PYTHONPATH"], *installed))}
+    beside = [f"{one}/bin/{_NAME}" for one in (sys.exec_prefix, sys.base_exec_prefix)]
+    for one in filter(None, (*known, *beside, *map(which, (_NAME, "python3", "python")))):
+        with suppress(OSError, subprocess.SubprocessError):
+            subprocess.run(
+                [one, "-P", "-S", "-c", _TRY], env=module_environment(), cwd="/", check=True,
+                stdin=subprocess.DEVNULL, capture_output=True, timeout=TRY_SECONDS,
+            )  # fmt: skip
+            return one
+    return None

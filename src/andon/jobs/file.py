@@ -218,8 +218,7 @@ def _trial(job: FileJob, spec: JobSpec) -> JobSpec:
         simulate=spec.simulate,
     )
     words = process_command("server-trial", msgspec.json.encode(trial).decode())
-    path = module_environment()["PYTHONPATH"]
-    environment = {**spec.environment, "PYTHONPATH": path}
+    environment = module_environment(spec.environment)
     return replace(spec, argv=tuple(words), group=trial.group, environment=environment)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.host.interpreter import code_command, module_environment, process_command
+from andon.host.interpreter import isolated_command, module_environment, process_command
 from andon.host.processes.kin import myself, started_ticks
 from andon.host.system import node_name
 from andon.jobs.folder import BELL, LOCK, LOG, JobsFolder
@@ -59,7 +59,7 @@ class Supervisor:
 
     def __init__(self) -> None:
         self._channel, theirs = socket.socketpair()
-        command = code_command(SUPERVISE, str(STANDALONE))
+        command = isolated_command("-c", SUPERVISE, str(STANDALONE))
         try:
             self._process = subprocess.Popen(
                 [*scope_prefix(f"andon-job-{os.urandom(6).hex()}"), *command],
@@ -246,8 +246,7 @@ def container_command(spec: JobSpec, begun: AttemptRun, attempt: str) -> list[st
 
 def client_environment(spec: JobSpec, begun: AttemptRun) -> dict[str, str]:
     """Returns what the engine's client needs: the submitter's variables, and the path of andon."""
-    path = module_environment()["PYTHONPATH"]
-    return {**spec.environment, "PYTHONPATH": path, **_told(spec, begun)}
+    return {**module_environment(spec.environment), **_told(spec, begun)}
 
 
 def job_environment(spec: JobSpec, begun: AttemptRun) -> dict[str, str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from andon.host.interpreter import script_command
+from andon.host.interpreter import isolated_command
 from andon.host.state.user_folder import runs_folder
 from andon.sampling.spawning import wait_for
 from andon.standalone import STANDALONE
@@ -54,7 +54,7 @@ class LinePipe:
             script, path = STANDALONE / "scribe.py", self.path.absolute()
             usual = ["usual"] if path.parent == runs_folder() else []
             self._process = subprocess.Popen(
-                script_command(script, str(path), *usual),
+                isolated_command(str(script), str(path), *usual),
                 stdin=lines,
                 stdout=answers,
                 stderr=subprocess.DEVNULL,

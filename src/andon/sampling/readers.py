@@ -28,7 +28,7 @@ Messages = list[wire.Json]
 """Messages that arrived together; an empty list means the reader ended."""
 
 STUCK_HINT = "a driver call hangs in the kernel: see `sudo dmesg`; a reboot may be needed to end it"
-BROKEN_HINT = "the reader runs as `python -m andon.process reader`; check that this works here"
+BROKEN_HINT = "the reader is `python -m andon.process reader` of sys.executable; check it here"
 LONGEST_REASON = 500
 REPORT_HINT = "please report this with the output of `andon doctor`"
 NAMES_SECONDS = 0.6  # slightly longer than the reader itself waits for process names
@@ -47,7 +47,7 @@ class ReaderProcess:
         try:
             self._spawned = take(backend, encoded(options))
         except OSError as exc:
-            raise Unavailable(f"the reader could not be started: {exc}") from exc
+            raise Unavailable(f"the reader could not be started: {exc}", BROKEN_HINT) from exc
         self._process = self._spawned.process
         self._rest = b""
 

@@ -101,6 +101,7 @@ class Sampler:
         self._places = self._asked_ahead = False
         self.on_long_wait: Callable[[str], None] | None = None
         """Called once with what a first reading waits for, if it takes more than two seconds."""
+        self.on_snapshot: Callable[[Snapshot], None] = lambda snapshot: None
 
     # For callers.
 
@@ -227,6 +228,7 @@ class Sampler:
         try:
             snapshot = self._tick(expensive_fields, read_host)
             self._latest = snapshot.devices
+            self.on_snapshot(snapshot)
         except Exception as exc:  # noqa: BLE001 - logged, reported as a fault, and retried
             self._failures.add(exc)
             snapshot = self._of_a_failure(f"this reading failed: {exc!r}"[:LONGEST_REASON])

@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
-from andon.host.interpreter import quick_environment, quick_process_command
+from andon.host.interpreter import module_environment, process_command
 from andon.model.request import UNDECIDED
 
 if TYPE_CHECKING:  # a reader that is forked goes without it
@@ -102,7 +102,7 @@ def _executed(
 ) -> "subprocess.Popen[bytes]":
     import subprocess
 
-    command = quick_process_command("reader", *arguments)
+    command = process_command("reader", *arguments, site=False)
     if PASSES_DESCRIPTORS:
         command.append(str(nudges))
     # In its own session: Ctrl-C at a terminal is for the command, not for the reader.
@@ -111,7 +111,7 @@ def _executed(
         stdin=requests,
         stdout=answers,
         stderr=errors,
-        env=quick_environment(),
+        env=module_environment(),
         start_new_session=True,
         pass_fds=(nudges,) if PASSES_DESCRIPTORS else (),
     )

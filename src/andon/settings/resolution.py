@@ -36,6 +36,7 @@ OTHERS = frozenset(
         "ANDON_LEASE_DIR",
         "ANDON_LEASE_HOLDER",
         PORT_VARIABLE,
+        "ANDON_PYTHONPATH",
         "ANDON_RECORD",
         "ANDON_RUN",
         "ANDON_TOKEN",

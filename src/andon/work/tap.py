@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-from andon.host.interpreter import script_command
+from andon.host.interpreter import isolated_command
 from andon.model.job.progress import WorkProgress
 from andon.sampling.spawning import wait_for
 from andon.standalone import STANDALONE
@@ -28,7 +28,7 @@ class Tap:
         passed = [asked, answer, *([] if self._shown is None else [self._shown])]
         tee = STANDALONE / "tee.py"
         self._process = subprocess.Popen(
-            script_command(tee, *map(str, passed)),
+            isolated_command(str(tee), *map(str, passed)),
             stdin=source,
             stdout=subprocess.DEVNULL,
             pass_fds=passed,

@@ -119,7 +119,7 @@ def test_a_session_sums_up_in_the_documented_shape() -> None:
     monitor.start_monitoring(0.1)
     summary = monitor.stop_monitoring()
     assert summary is not None
-    assert set(summary) == {"monitoring_duration_seconds", "sample_count", "gpu_stats"}
+    assert set(summary) == {"monitoring_duration_seconds", "sample_count", "gpu_stats", "faults"}
     assert summary["sample_count"] >= 1, "however short it was"
     assert set(summary["gpu_stats"]) == {"0", "1", "2", "3"}
     stats = summary["gpu_stats"]["0"]

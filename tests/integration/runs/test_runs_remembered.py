@@ -11,9 +11,11 @@ import pytest
 
 from andon.app import run_indexing
 from andon.app.runs import open_run_finder, runs_folder
+from andon.runs import opening
 from andon.runs.opening import remember
 from andon.runs.rules.matching import RunQuery
 from tests.support.noticed import noticed
+from tests.support.replaced import fails
 from tests.support.run_records import begin, end, write_record
 from tests.support.waiting import wait_for
 
@@ -47,7 +49,7 @@ def test_what_never_becomes_a_record_is_given_up(tmp_path: Path) -> None:
 
 
 def test_nothing_to_start_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
+    fails(monkeypatch, opening, "process_command", FileNotFoundError("no Python was found"))
     remember(tmp_path / "a.jsonl")
 
 

@@ -13,6 +13,7 @@ from andon.sampling import spawning
 from andon.sampling.spawning import Spawned, start_ahead
 from tests.integration.conftest import andon
 from tests.standin import StandIn
+from tests.support.replaced import fails
 
 pytestmark = pytest.mark.cold  # it is about the start itself
 
@@ -55,7 +56,7 @@ def test_one_that_nobody_needs_ends_with_its_parent(ahead: Spawned) -> None:
 
 
 def test_where_none_can_be_started_ahead_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.executable", "/nonexistent/python")
+    fails(monkeypatch, spawning, "process_command", FileNotFoundError("no Python was found"))
     start_ahead()
     assert spawning._ahead == []
 

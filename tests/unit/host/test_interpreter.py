@@ -1,6 +1,7 @@
 """Processes and folders of our own: one way to start Python, one way to make a private folder."""
 
 import ast
+import json
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from andon.host.files import make_private
-from andon.host.interpreter import process_command, quick_environment, script_command
+from andon.host.interpreter import isolated_command, module_environment, process_command
 from andon.standalone.scribe import open_new
 from tests.support.sources import sources
 
@@ -48,12 +49,41 @@ def test_every_python_of_ours_ignores_the_current_folder(tmp_path: Path) -> None
     script.write_text("import subprocess")
     for name in ("subprocess", "json", "code"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit(66)")
-    for command in (process_command("function", "0", "1"), script_command(script)):
+    for command in (process_command("function", "0", "1"), isolated_command(str(script))):
         done = subprocess.run(command, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True)
         assert done.returncode == 0, done.stderr
         assert {"-P", "-I"} & set(command)
     bare = subprocess.run([sys.executable, "-m", "json.tool"], cwd=tmp_path, check=False)
     assert bare.returncode != 0  # so the test above can fail
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("theirs", [None, "/of/the/user", "/of/the/user:/and/another"])
+def test_a_process_of_ours_imports_as_its_starter_and_leaves_the_environment_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, theirs: str | None
+) -> None:
+    code = """
+import os, sys
+from andon.process import take_path
+take_path()
+import json, types
+print(json.dumps([sys.path, types.__file__, os.environ.get("PYTHONPATH")]))
+"""
+    (tmp_path / "added").mkdir()
+    (tmp_path / "added" / "types.py").write_text("raise SystemExit(66)")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)  # the current folder, as for `python -m`
+    monkeypatch.syspath_prepend("added")
+    base = {"PYTHONPATH": theirs} if theirs is not None else {}
+    environment = module_environment(base)
+    command = [sys.executable, "-P", "-S", "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    path, types, left = json.loads(done.stdout or "[[], 0, 0]")
+    assert types == os.path.join(os.path.dirname(os.__file__), "types.py"), done.stderr  # noqa: PTH118, PTH120
+    assert str(tmp_path / "added") in path
+    assert not {"", ".", str(tmp_path), "added"} & set(path)
+    assert path.index(os.path.dirname(os.__file__)) < path.index(str(tmp_path / "added"))  # noqa: PTH120
+    assert left == theirs
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o002, 0o022, 0o077, 0o277, 0o777])
@@ -95,11 +125,14 @@ def test_a_reader_starts_without_site_and_uses_it_for_libraries_of_others(
     backend: str, uses_site: bool
 ) -> None:
     code = f"""
-import sys, msgspec
+import sys
+from andon.process import take_path
+take_path()
+import msgspec
 from andon.drivers.reader import _loaded
 _loaded({backend!r})
 print("site" in sys.modules)
 """
     command = [sys.executable, "-P", "-S", "-c", code]
-    done = subprocess.run(command, env=quick_environment(), capture_output=True, text=True)
+    done = subprocess.run(command, env=module_environment(), capture_output=True, text=True)
     assert done.stdout.split() == [str(uses_site)], done.stderr

@@ -36,6 +36,7 @@ def test_a_summary_has_exactly_this_shape() -> None:
                 "power_draw_w": {"min": 100.0, "max": 300.0, "mean": 200.0},
             }
         },
+        "faults": [],
     }
 
 
@@ -58,6 +59,10 @@ def test_a_device_that_did_not_answer_adds_nothing() -> None:
     summary.add(replace(stuck, devices=(old,)))
     result = summary.result(4.0)
     assert result["sample_count"] == 4
+    assert [(one["source"], one["code"]) for one in result["faults"]] == [
+        ("GPU 0", State.STALE),
+        ("mock", ""),
+    ], "each once, as it was last"
     assert result["gpu_stats"]["0"]["utilization"] == {
         "min": 80,
         "max": 80,
@@ -79,7 +84,7 @@ def test_every_partition_is_measured_beside_its_board() -> None:
 
 
 def test_nothing_measured_is_an_empty_summary() -> None:
-    empty = {"monitoring_duration_seconds": 0.0, "sample_count": 0, "gpu_stats": {}}
+    empty = {"monitoring_duration_seconds": 0.0, "sample_count": 0, "gpu_stats": {}, "faults": []}
     assert Summary().result(0.0) == empty
 
 

@@ -19,6 +19,7 @@ from andon.model import wire
 from andon.model.device import Device, DeviceStatus, Snapshot
 from andon.runs.rules.tallies import RunSummary, Summary
 from andon.sampling.follower import Follower
+from andon.sampling.rules.unread import faults_of
 from andon.units import MIB
 
 
@@ -41,6 +42,7 @@ class GPUSnapshot(Struct, frozen=True):
 
     timestamp: datetime
     gpus: list[GPUInfo]
+    faults: list[wire.Json] = []
 
 
 class MonitoringSession:
@@ -93,7 +95,11 @@ class GPUMonitor:
         gpus = [gpu_info(status) for status in _boards(snapshot)]
         if not gpus:
             return None
-        return GPUSnapshot(datetime.fromtimestamp(snapshot.at, UTC), gpus)
+        return GPUSnapshot(datetime.fromtimestamp(snapshot.at, UTC), gpus, faults_of(snapshot))
+
+    def faults(self) -> list[wire.Json]:
+        """Why a vendor or a device cannot be read, as of the last query; empty if nothing fails."""
+        return faults_of(self._snapshot(use_cache=True))
 
     def get_available_gpus(
         self, min_memory_mb: float | None = None, max_utilization: float = 50

@@ -37,7 +37,7 @@ from andon.clusters.ray.rules.nodes import (
 from andon.clusters.ray.rules.requests import JobsAndon, submission_id
 from andon.errors import AndonError, Conflict, Gone, Unavailable
 from andon.host.files import make_private, read_regular
-from andon.host.interpreter import own_python
+from andon.host.interpreter import interpreter
 from andon.host.state.user_folder import SERVER_FILE, node_path, runs_folder, state_folder
 from andon.jobs.clusters.asking import NotSent
 from andon.jobs.clusters.notes import recent_notes
@@ -285,8 +285,8 @@ class RayCluster:
             raise Conflict(why, hint=hint)
 
     def _body(self, submission: Submission, node: str | None, index: int | None) -> wire.Json:
-        python, script = own_python(STANDALONE / "cluster_start.py")
-        installed = JobsAndon(python, script, __version__)
+        script = str(STANDALONE / "cluster_start.py")
+        installed = JobsAndon(interpreter(), script, __version__)
         task = self._task(submission)
         return requests.request_of(submission, self._options, task, installed, node, index)
 

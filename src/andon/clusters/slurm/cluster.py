@@ -18,7 +18,7 @@ from andon.clusters.slurm.rules.commands import SameAndon
 from andon.clusters.slurm.rules.refusals import over_limit, refusal
 from andon.errors import AndonError, Gone, Invalid, Unavailable
 from andon.host.files import make_private
-from andon.host.interpreter import own_python
+from andon.host.interpreter import interpreter
 from andon.host.processes.child_output import ask_command
 from andon.host.state.user_folder import runs_folder, state_folder
 from andon.host.users import user_name
@@ -372,8 +372,8 @@ class SlurmCluster:
 
 
 def _installation() -> SameAndon:
-    found = own_python(STANDALONE / "cluster_start.py")
-    return SameAndon(*found, __version__, os.uname().machine)
+    script = str(STANDALONE / "cluster_start.py")
+    return SameAndon(interpreter(), script, __version__, os.uname().machine)
 
 
 def _meant(jobs: Sequence[SlurmJob], job: str) -> list[SlurmJob]:

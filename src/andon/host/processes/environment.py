@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from andon.errors import AndonError, Denied, Gone, Unavailable
-from andon.host.interpreter import code_command
+from andon.host.interpreter import isolated_command
 
 TIMEOUT_SECONDS = 1.0
 MOST_BYTES = 256 * 1024
@@ -29,7 +29,7 @@ def read_environment(pid: int, root: Path = Path("/")) -> dict[str, str]:
 
 
 def _read(path: Path) -> bytes:
-    command = code_command(_READ, str(path), str(MOST_BYTES))
+    command = isolated_command("-c", _READ, str(path), str(MOST_BYTES))
     reading = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )

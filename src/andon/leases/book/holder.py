@@ -7,6 +7,7 @@ lease's file is removed, it writes it into the book again.
 """
 
 import json
+import os
 import select
 import signal
 import socket
@@ -125,8 +126,8 @@ class HolderProcess:
 def _plain_environment() -> dict[str, str]:
     """Returns what the process needs of the server's environment, and nothing else: its user can
     read it."""
-    known = module_environment()
-    return {name: known[name] for name in ("PATH", "PYTHONPATH", VARIABLE) if name in known}
+    known = os.environ
+    return module_environment({name: known[name] for name in ("PATH", VARIABLE) if name in known})
 
 
 def main(arguments: Sequence[str]) -> int:

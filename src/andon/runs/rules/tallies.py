@@ -5,8 +5,10 @@ from typing import TypedDict
 
 from msgspec import Struct, field
 
+from andon.model import wire
 from andon.model.device import DeviceStatus, Sample, Snapshot
 from andon.model.naming import device_labels
+from andon.sampling.rules.unread import faults_of
 from andon.units import MIB
 
 
@@ -41,6 +43,7 @@ class RunSummary(TypedDict):
     monitoring_duration_seconds: float
     sample_count: int
     gpu_stats: dict[str, GpuStats]
+    faults: list[wire.Json]
 
 
 class RunTally(Struct):
@@ -107,10 +110,12 @@ class Summary:
     def __init__(self) -> None:
         self.sample_count = 0
         self._devices: dict[str, _DeviceTallies] = {}
+        self._faults: dict[str, wire.Json] = {}
 
     def add(self, snapshot: Snapshot) -> None:
-        """Count a snapshot; a device that did not answer adds nothing to its tallies."""
+        """Count a snapshot; a device that did not answer adds a fault, and nothing to tallies."""
         self.sample_count += 1
+        self._faults |= {fault["source"]: fault for fault in faults_of(snapshot)}
         labels = device_labels(snapshot.devices)
         for status in snapshot.devices:
             if status.sample is None or not status.answered:
@@ -126,4 +131,5 @@ class Summary:
             "monitoring_duration_seconds": duration_seconds,
             "sample_count": self.sample_count,
             "gpu_stats": {device.label: device.result() for device in tallies},
+            "faults": list(self._faults.values()),
         }

@@ -36,7 +36,7 @@ def usage_words(where: str, seconds: float, devices: Sequence[Mapping[str, Any]]
 def end_words(begin: RunBegin, end: RunEnd, recorded: bool) -> str:
     """Returns what a run used, and the command that shows more of it, if something was recorded."""
     where = title(", ".join(device.label for device in begin.devices))
-    used = f"{measured_seconds(end.duration_seconds)} without a GPU"
+    used = f"{measured_seconds(end.duration_seconds)} without a GPU{_why(end)}"
     if begin.devices:
         used = usage_words(where, end.duration_seconds, list(end.summary.values()))
     return f"{used}; {report_words(begin.name, begin.id)}" if recorded else used
@@ -49,7 +49,8 @@ def loop_words(begin: RunBegin, end: RunEnd, waiting_share: float | None) -> str
     busy = _known(one["utilization_percent"]["mean"] for one in devices)
     joules = _known(one["energy_joules"] for one in devices)
     throttled = _known(one["throttle_share"] for one in devices)
-    parts = [f"run {begin.id}", f"{len(begin.devices)} GPU{'s' * (len(begin.devices) != 1)}"]
+    count = f"{len(begin.devices)} GPU{'s' * (len(begin.devices) != 1)}"
+    parts = [f"run {begin.id}", count if begin.devices else f"{count}{_why(end)}"]
     parts.append(measured_seconds(end.duration_seconds))
     if busy:
         parts.append(f"{fixed(sum(busy) / len(busy))} % busy")
@@ -78,7 +79,12 @@ def cell_words(begin: RunBegin, end: RunEnd) -> list[str]:
         if used.get("energy_joules") is not None:
             parts.append(human_joules(used["energy_joules"], used.get("energy_source") == POWER))
         lines.append(" · ".join(parts))
-    return lines or [f"{took} without a GPU"]
+    return lines or [f"{took} without a GPU{_why(end)}"]
+
+
+def _why(end: RunEnd) -> str:
+    """Returns why nothing was sampled, in parentheses."""
+    return f" ({end.no_samples_reason})" if end.no_samples_reason else ""
 
 
 def _main_cause(devices: Sequence[Mapping[str, Any]]) -> str:

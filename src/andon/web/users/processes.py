@@ -41,8 +41,7 @@ def start_reader(account: UserAccount) -> "subprocess.Popen[bytes]":
     """Starts a reader, which is root until it has imported what it needs, and then becomes the
     user."""
     groups = ",".join(map(str, account.groups))
-    known = module_environment()
-    env = {name: known[name] for name in ("PATH", "PYTHONPATH", "LANG") if name in known}
+    plain = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
     return subprocess.Popen(
         process_command(
             "user-reader", str(account.uid), str(account.gid), groups, account.name, account.home
@@ -52,7 +51,7 @@ def start_reader(account: UserAccount) -> "subprocess.Popen[bytes]":
         stderr=subprocess.DEVNULL,
         start_new_session=True,
         cwd="/",
-        env=env | {"HOME": account.home},
+        env=module_environment(plain | {"HOME": account.home}),
         bufsize=0,
     )
 
