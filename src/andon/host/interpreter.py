@@ -4,6 +4,8 @@ import os
 import sys
 from pathlib import Path
 
+from andon.host.files import expanded
+
 _MODULE = "andon.process"
 
 
@@ -36,10 +38,13 @@ def own_python(script: Path) -> tuple[str, str]:
 
 
 def module_environment() -> dict[str, str]:
-    """Our environment, with the folder that andon was imported from added at the end."""
-    here = str(Path(__file__).parents[2])
-    known = os.environ.get("PYTHONPATH")
-    return {**os.environ, "PYTHONPATH": f"{known}{os.pathsep}{here}" if known else here}
+    """Our environment, with the folder that andon was imported from added at the end. Some of our
+    processes work in other folders: the path of the configuration is made whole."""
+    here, found = str(Path(__file__).parents[2]), dict(os.environ)
+    if named := found.get("ANDON_CONFIG"):
+        found["ANDON_CONFIG"] = str(expanded(named).absolute())
+    known = found.get("PYTHONPATH")
+    return {**found, "PYTHONPATH": f"{known}{os.pathsep}{here}" if known else here}
 
 
 def quick_environment() -> dict[str, str]:

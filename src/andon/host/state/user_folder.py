@@ -173,10 +173,10 @@ def _uid() -> int:
 LONGEST_CONFIG_BYTES = 1 << 20
 
 
-def config_path(explicit: str | None = None) -> Path | None:
-    """The configuration file in use: named, the user's, the system's, or none."""
-    named = explicit or os.environ.get("ANDON_CONFIG")
-    if named:
+def config_path() -> Path | None:
+    """The configuration file in use: named by ANDON_CONFIG, which --config sets, so that every
+    process that is started reads the same; else the user's, the system's, or none."""
+    if named := os.environ.get("ANDON_CONFIG"):
         return expanded(named)
     for path in (users_file(), Path("/etc/andon/andon.toml")):
         if is_regular(path) and foreign_owner(path) is None:
@@ -200,10 +200,10 @@ def foreign_owner(path: Path) -> int | None:
     return owner if hasattr(os, "geteuid") and os.geteuid() == 0 != owner else None
 
 
-def config_mentions(explicit: str | None, word: bytes) -> bool:
+def config_mentions(word: bytes) -> bool:
     """Whether this word is in the file: only then is it worth reading the settings. Also true for
     a file that cannot be read, because the settings explain that."""
-    path = config_path(explicit)
+    path = config_path()
     if path is None or str(path) == os.devnull:
         return False
     try:
