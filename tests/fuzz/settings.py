@@ -119,8 +119,9 @@ def _plain(chance: Chance) -> str:
 def _load(path: str, content: bytes) -> None:
     """Settings, or a mistake with a reason; nothing else, and not after a while."""
     began, refused = time.monotonic(), "nothing"
+    os.environ["ANDON_CONFIG"] = path
     try:
-        load_settings({}, path)
+        load_settings({})
     except AndonError as error:
         refused = error.reason
     except Exception as exc:

@@ -18,7 +18,7 @@ class ModelServer:
         self.tokens, self.first_seconds, self.gap_seconds = tokens, first_seconds, gap_seconds
         self.manner = "well"
         self.usage = True
-        self.models: set[str] | None = None
+        self.models: set[str] | None = None  # all, under the name of "m"
         self.asked: list[dict[str, object]] = []
         self.keys: list[str] = []
         self.served: list[float] = []  # how long each answer took, by this server's clock
@@ -50,6 +50,11 @@ class ModelServer:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         began = time.perf_counter()
         fields = dict(line.split(": ", 1) for line in head.split("\r\n")[1:] if ": " in line)
+        if head.startswith("GET /v1/models "):
+            self.keys.append(fields.get("Authorization", ""))
+            names = [{"id": one} for one in sorted(self.models or {"m"})]
+            await self._whole(writer, b"200 OK", json.dumps({"data": names}).encode())
+            return True
         asked = json.loads(await reader.readexactly(int(fields["Content-Length"])))
         self.asked.append(asked)
         self.keys.append(fields.get("Authorization", ""))

@@ -12,15 +12,17 @@ from msgspec import Struct
 
 from andon.api import watch as library
 from andon.api.compat.monitor import get_gpu_monitor
-from andon.api.run import RecordedRun
+from andon.api.run import RecordedRun, chosen_devices, why_no_device
+from andon.api.served_model import only_model
 from andon.errors import AndonError, Invalid
 from andon.host.port_listeners import listening_pids
 from andon.host.processes.procfs import ancestry
-from andon.model.device import Snapshot
 from andon.model.run.record import ItemState, RunKind
 from andon.model.shapes import to_json
 from andon.runs.rules.reports.report import JOULES_PER_KWH
+from andon.runs.rules.reports.sweep import parse_limit
 from andon.work.load.driver import DrivenLoad
+from andon.work.rules.genai_bench import each_load
 from andon.work.rules.load import (
     MOST_LINES,
     MOST_RATE,
@@ -86,10 +88,11 @@ def devices_of(url: str, named: Collection[int | str] | None) -> DevicesUnderTes
         snapshot = library.shared().once(with_host=False)
     except AndonError as error:
         return DevicesUnderTest((), error.reason)
-    if not snapshot.devices and snapshot.faults:
-        return DevicesUnderTest((), snapshot.faults[0].reason)
+    if not snapshot.devices:
+        return DevicesUnderTest((), why_no_device(snapshot))
     if named is not None:
-        return DevicesUnderTest(_named(snapshot, named))
+        words = [int(one) if str(one).isdecimal() else one for one in named]
+        return DevicesUnderTest(tuple(chosen_devices(snapshot, words)))
     parts = urlsplit(url)
     if parts.hostname not in LOCAL:
         return DevicesUnderTest((), FAR)
@@ -105,14 +108,6 @@ def devices_of(url: str, named: Collection[int | str] | None) -> DevicesUnderTes
     if not uuids:
         return DevicesUnderTest((), "the server's process is on no device: use --devices")
     return DevicesUnderTest(tuple(uuids))
-
-
-def _named(snapshot: Snapshot, named: Collection[int | str]) -> tuple[str, ...]:
-    known = {str(s.device.index): s.device.uuid for s in snapshot.devices}
-    known |= {s.device.uuid: s.device.uuid for s in snapshot.devices}
-    if wrong := [one for one in named if str(one) not in known]:
-        raise Invalid(f"there is no device {str(wrong[0])[:40]!r}", hint="andon status lists them")
-    return tuple(dict.fromkeys(known[str(one)] for one in named))
 
 
 def run_load(
@@ -236,9 +231,11 @@ def _result(
 
 
 def order_of(url: str, spec: Mapping[str, Any]) -> LoadOrder:
-    """Returns what is asked of the clients; raises Invalid for a mistake in the specification."""
-    model = spec.get("model")
-    if not isinstance(model, str) or not model:
+    """Returns what is asked of the clients; raises Invalid for a mistake in the specification. A
+    model that is not named is the server's only one."""
+    key = str(spec.get("key", ""))
+    model = spec.get("model") or only_model(url, key)
+    if not isinstance(model, str):
         raise Invalid("the benchmark names no model", hint='write "model": "NAME"')
     rate, at_once = spec.get("rate"), spec.get("concurrency")
     if (rate is None) == (at_once is None):
@@ -266,7 +263,8 @@ def order_of(url: str, spec: Mapping[str, Any]) -> LoadOrder:
         bool(spec.get("stream", True)),
         positive(str(spec.get("timeout", 600)), 1e6, "a duration"),
         seed,
-        str(spec.get("key", "")),
+        key,
+        {limit.name: limit.seconds for limit in map(parse_limit, spec.get("slo") or ())},
     )
 
 
@@ -277,17 +275,19 @@ def run_benchmark_job(
 ) -> dict[str, Any]:
     """Drives a load at a server that answers like OpenAI's and returns what it showed.
 
-    `benchmark_spec` has `model`, `rate` (requests a second) or `concurrency`, `seconds` or
-    `requests`, and if wanted `input_tokens`, `output_tokens`, `prompts`, `stream`, `timeout`,
-    `warm_up`, `seed`, `key`, `name`. `gpu_monitoring` in the answer is what
-    `GPUMonitor.stop_monitoring` returns of the devices, or None where nothing can be read;
-    the benchmark runs all the same.
+    `benchmark_spec` has `model` (if the server has several), `rate` (requests a second) or
+    `concurrency`, `seconds` or `requests`, and if wanted `input_tokens`, `output_tokens`,
+    `prompts`, `stream`, `timeout`, `warm_up`, `seed`, `key`, `slo`, `name`; genai-bench's words
+    are known, too. With a list of rates the answer is the last load's, and `loads` has them all.
+    `gpu_monitoring` in the answer is what `GPUMonitor.stop_monitoring` returns of the devices, or
+    None where nothing can be read; the benchmark runs all the same.
     """
-    order = order_of(endpoint_url, benchmark_spec)
+    orders = [order_of(endpoint_url, one) for one in each_load(benchmark_spec)]
     devices = devices_of(endpoint_url, gpu_indices)
     name = str(benchmark_spec.get("name", "benchmark"))
-    found = run_load(order, devices, name=name, clients=int(benchmark_spec.get("clients", 1)))
-    return result_json(found)
+    clients = int(benchmark_spec.get("clients", 1))
+    found = [result_json(run_load(one, devices, name=name, clients=clients)) for one in orders]
+    return found[0] if len(found) == 1 else {**found[-1], "loads": found}
 
 
 def result_json(found: BenchmarkResult) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from andon.leases.book.holder import HolderProcess
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms, Progress
 from andon.leases.placement import Grant, Placement
+from andon.leases.rules.capacity import DeviceCapacity
 from andon.leases.rules.choice import rank
 from andon.leases.rules.environment import LEASE_VARIABLE
 from andon.leases.rules.requests import DEFAULT_LEASE_SECONDS, LeaseOptions, checked
@@ -296,16 +297,18 @@ def candidates(request: DeviceRequest) -> Candidates:
     return _own_availability().offer(Book(make=False), request)
 
 
-def available(memory_bytes: int | None, max_utilization: float) -> list[Device]:
+def available(
+    memory_bytes: int | None, max_utilization: float, even_if_used: bool
+) -> list[DeviceCapacity]:
     """Every device that a request for one would get now, best first."""
     seen = replace(_own_availability(), max_utilization_percent=max_utilization)
+    request = checked(DeviceRequest(1, 1, memory_bytes, even_if_used=even_if_used))
     try:
-        found = seen.offer(Book(make=False), checked(DeviceRequest(1, 1, memory_bytes)))
+        found = seen.offer(Book(make=False), request)
     except Unavailable:
         return []  # no device here can meet it
     free = {verdict.uuid for verdict in found.verdicts if verdict.kind is VerdictKind.FREE}
-    ranked = sorted((one for one in found.capacities if one.uuid in free), key=rank())
-    return [one.status.device for one in ranked]
+    return sorted((one for one in found.capacities if one.uuid in free), key=rank())
 
 
 def _own_availability() -> Availability:

@@ -193,7 +193,7 @@ class RecordedRun:
     def _open(self, snapshot: Snapshot) -> RunRecorder:
         variables = {**os.environ, **self._variables}
         place = place_of(variables)
-        uuids = _chosen(snapshot, self._devices)
+        uuids = chosen_devices(snapshot, self._devices)
         skipped = place.sampled_by_another(len(uuids))
         begin = new_run(
             self._kind, self._name, snapshot, uuids,
@@ -205,7 +205,7 @@ class RecordedRun:
             **({} if self._group is None else {"group": self._group}),
         )  # fmt: skip
         shared = library.shared()
-        why = skipped or self._unsampled or (None if uuids else _why_no_device(snapshot))
+        why = skipped or self._unsampled or (None if uuids else why_no_device(snapshot))
         found = recording(shared.settings, shared, log.warning, self._folder)
         return found.open(begin, functools.partial(find_facts, None), why)
 
@@ -361,15 +361,14 @@ def run(
     return RecordedRun(name, params, tags, devices, telemetry_dir, quiet=quiet)
 
 
-def _chosen(snapshot: Snapshot, wanted: Collection[int | str] | None) -> list[str]:
-    """Returns the uuids of the named devices, else of the visible ones."""
+def chosen_devices(snapshot: Snapshot, wanted: Collection[int | str] | None) -> list[str]:
+    """Returns the uuids of the named devices, else of the visible ones. Where there is none at
+    all, a program goes on without readings: only a wrong name is an error."""
     present = [status.device for status in snapshot.devices]
     if wanted is None:
         return [status.device.uuid for status in snapshot.devices if status.visible]
-    if not present and snapshot.faults:
-        return []  # nothing can be read: the record says why
     unknown = [one for one in wanted if not any(one in (d.uuid, d.index) for d in present)]
-    if unknown:
+    if unknown and present:
         raise Invalid(f"there is no device {unknown[0]!r}", hint="andon status lists them")
     return [device.uuid for device in present if device.uuid in wanted or device.index in wanted]
 
@@ -383,7 +382,7 @@ def _candidates(
     return run_candidates(seen, *weights)
 
 
-def _why_no_device(snapshot: Snapshot) -> str:
+def why_no_device(snapshot: Snapshot) -> str:
     if snapshot.devices:
         return "no device is visible to this process"
     faults = [fault.reason for fault in snapshot.faults]

@@ -25,7 +25,7 @@ from andon.jobs.launching import INDEX_VARIABLE, JOB_VARIABLE, DispatcherSetting
 from andon.jobs.rules.views import MOST_REASONS
 from andon.jobs.scan import Scanner
 from andon.jobs.starting import lock_dispatcher
-from andon.jobs.taking import DeviceTaker
+from andon.jobs.taking import DeviceTaker, job_book
 from andon.leases.rules.environment import LEASE_VARIABLE
 from andon.model.job import Holdup
 from andon.model.job.facts import dumps
@@ -102,19 +102,19 @@ def _say_why_not(folder: JobsFolder, error: AndonError) -> int:
 
 def open_taker(settings: Settings, kind: Kind) -> DeviceTaker:
     """Returns a device taker with a sampler of its own: for real devices, or simulated ones."""
-    used = replace(settings, simulate=0, replay="")
-    if kind is not None:
-        scenario = kind[1] or settings.simulate_scenario
-        used = replace(used, simulate=kind[0], simulate_scenario=scenario)
+    simulate, scenario, book = kind
+    used = replace(settings, simulate=simulate or 0, replay="")
+    used = replace(used, simulate_scenario=scenario or settings.simulate_scenario)
     sampler = open_sampler(used)
     availability = open_availability(
         used,
         lambda: sampler.once(with_host=False),
-        simulated=kind is not None,
+        simulated=simulate is not None,
         ask_places=sampler.ask_places,
     )
     recorded = recording(settings, sampler, direct=True)
-    return DeviceTaker(sampler, availability, recorded, settings.work_grace_seconds)
+    grace = settings.work_grace_seconds
+    return DeviceTaker(sampler, availability, recorded, grace, job_book(book))
 
 
 def _notify(settings: Settings, folder: JobsFolder, numbers: Sequence[int]) -> None:

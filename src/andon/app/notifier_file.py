@@ -28,11 +28,9 @@ class AddedNotifier(Struct, frozen=True):
     lines: str
 
 
-def add_notifier(
-    kind: str, values: Mapping[str, Any], name: str | None = None, config: str | None = None
-) -> AddedNotifier:
+def add_notifier(kind: str, values: Mapping[str, Any], name: str | None = None) -> AddedNotifier:
     """Appends a notifier to the configuration file in use; an existing one stays as it is."""
-    path = (config_path(config) or _new_file()).resolve()
+    path = (config_path() or _new_file()).resolve()
     with _locked(path.parent):
         text = read_config(path) if path.exists() else ""
         before = resolve((str(path), text), {}, {}).settings.alerts_notifiers

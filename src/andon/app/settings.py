@@ -15,14 +15,12 @@ from andon.settings.resolution import Resolved, Settings, resolve
 LONGEST_SHOWN = 200  # characters of a path in a message
 
 
-def load_settings(
-    flags: Mapping[str, object], config: str | None = None, strict: bool = False
-) -> Resolved:
+def load_settings(flags: Mapping[str, object], strict: bool = False) -> Resolved:
     """Loads the settings: flags, then ANDON_* variables, then the file, then the defaults."""
-    path = config_path(config)
+    path = config_path()
     file = None if path is None else (str(path), read_config(path))
     resolved = resolve(file, os.environ, flags, strict)
-    if config or os.environ.get("ANDON_CONFIG") or (ignored := _ignored()) is None:
+    if os.environ.get("ANDON_CONFIG") or (ignored := _ignored()) is None:
         return resolved
     return replace(resolved, warnings=(*resolved.warnings, ignored))
 
@@ -39,7 +37,7 @@ def _ignored() -> str | None:
     return f"{shown} is not read: it belongs to {user_name(owner)}; to use it: --config {shown}"
 
 
-def check_settings(flags: Mapping[str, object], config: str | None = None) -> Resolved:
+def check_settings(flags: Mapping[str, object]) -> Resolved:
     """Like `load_settings`, with notifiers, store and clusters; reports every mistake at once."""
     from andon.app.alerts import open_notifiers
     from andon.app.clusters import check_clusters
@@ -47,9 +45,9 @@ def check_settings(flags: Mapping[str, object], config: str | None = None) -> Re
     from andon.settings.alerts import addresses
 
     try:
-        resolved = load_settings(flags, config, strict=True)
+        resolved = load_settings(flags, strict=True)
     except Invalid as exc:
-        path = config_path(config)
+        path = config_path()
         named = addresses(read_config(path)) if path is not None and is_regular(path) else ()
         try:
             open_notifiers(Settings(alerts_notifiers=named))
@@ -74,5 +72,5 @@ def read_config(path: Path) -> str:
         reason = exc.strerror if isinstance(exc, OSError) else "not UTF-8 text"
         raise Invalid(
             f"{str(path)[:LONGEST_SHOWN]} cannot be read: {reason}",
-            hint="check the file, or unset ANDON_CONFIG",
+            hint="check the file, and --config or ANDON_CONFIG",
         ) from exc

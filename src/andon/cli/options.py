@@ -1,8 +1,10 @@
 """The options that several commands share."""
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -15,6 +17,7 @@ MOST = 1_000_000
 MOST_SIMULATED = 512  # the limit in the settings, which --help must not import
 LONGEST_NAME = 63  # of a node or a token at a hub
 DEVICE_OPTION = ("--device", "--devices", "-d")
+JOB_FILES = (".toml", ".json", ".jsonc", ".yaml", ".yml")
 DEVICE_FORMS = "index, 3:0, UUID or its prefix"
 
 
@@ -35,6 +38,19 @@ def name_in_fleet(text: str) -> str:
     if 0 < len(text) <= LONGEST_NAME and "/" not in text and text.strip("."):
         return text
     raise click.BadParameter(f"{text[:60]!r} is not a name: letters, digits, - . and _")
+
+
+def use_config(path: str) -> None:
+    set_variable("ANDON_CONFIG", str(Path(os.path.expanduser(path)).absolute()))  # noqa: PTH111
+
+
+def set_variable(name: str, value: str) -> None:
+    """Sets a variable for this command and all that it starts; a notebook's process goes on."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    click.get_current_context().find_root().call_on_close(
+        lambda: os.environ.pop(name) if before is None else os.environ.update({name: before})
+    )
 
 
 def _help(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
@@ -91,7 +107,10 @@ def chosen(context: click.Context | None = None) -> Choices:
 
 def _remember(context: click.Context, parameter: click.Parameter, value: object) -> None:
     choices = chosen(context)
-    if value not in (None, ()) and parameter.name is not None:  # () of an option given earlier
+    if parameter.name == "config":
+        if value is not None:
+            use_config(str(value))
+    elif value not in (None, ()) and parameter.name is not None:  # () of an option given earlier
         setattr(choices, parameter.name, value)
     if choices.simulate is not None and choices.replay is not None:
         raise click.UsageError("--simulate and --replay cannot be combined", context)

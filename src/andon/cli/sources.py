@@ -44,7 +44,7 @@ def resolved_of(choices: Choices) -> "Resolved":
     """The settings in force, each with its origin; warnings are printed once."""
     from andon import app
 
-    resolved = choices.resolved or app.load_settings(choices.flags(), choices.config)
+    resolved = choices.resolved or app.load_settings(choices.flags())
     choices.color = choices.color or resolved.settings.color
     if not choices.warned:
         choices.warned = True

@@ -24,7 +24,6 @@ class Choices(Struct):
 
     simulate: int | None = None
     replay: str | None = None
-    config: str | None = None
     color: str | None = None
     quiet: bool = False
     interval_seconds: float | None = None

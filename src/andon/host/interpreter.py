@@ -8,6 +8,8 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from andon.host.files import expanded
+
 _MODULE = "andon.process"
 _TRY = "import andon.process as p; p.take_path(); import msgspec"
 TRY_SECONDS = 20.0
@@ -40,7 +42,8 @@ def interpreter() -> str:
 
 def module_environment(given: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Returns the environment for a process of `andon.process`: it finds andon by PYTHONPATH, and
-    imports from where we do except the current folder, whose files nobody chose to run."""
+    imports from where we do except the current folder, whose files nobody chose to run. It may
+    work in another folder: the path of the configuration is made whole."""
     try:
         current = Path.cwd()
     except OSError:  # it was removed
@@ -50,7 +53,10 @@ def module_environment(given: Mapping[str, str] = os.environ) -> dict[str, str]:
     found = [path for one in sys.path if (path := current / os.fsdecode(one)) not in left_out]
     first = [given["PYTHONPATH"], here] if given.get("PYTHONPATH") else [here]
     added = {"PYTHONPATH": first, "ANDON_PYTHONPATH": [here, *found]}
-    return {**given, **{name: os.pathsep.join(map(str, path)) for name, path in added.items()}}
+    paths = {name: os.pathsep.join(map(str, path)) for name, path in added.items()}
+    if named := given.get("ANDON_CONFIG"):
+        paths["ANDON_CONFIG"] = str(current / expanded(named))
+    return {**given, **paths}
 
 
 def _is_this(python: str) -> bool:

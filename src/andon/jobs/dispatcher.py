@@ -47,8 +47,9 @@ JUST_HELD = "it has just been held"
 IN_TURN = "other users wait too: your jobs start one at a time"
 FAILING = frozenset((JobState.FAILED, JobState.TIMED_OUT, JobState.LOST))
 
-Kind = tuple[int, str] | None
-"""Real devices (None), or so many simulated ones with a scenario: each has its own sampler."""
+Kind = tuple[int | None, str, str | None]
+"""Real devices (None) or so many simulated ones, their scenario, and the lease book: each has a
+sampler of its own."""
 
 
 class _Starting(Struct, frozen=True):
@@ -76,7 +77,7 @@ class _BackOff(Struct, frozen=True):
 
 
 def kind_of(spec: JobSpec) -> Kind:
-    return None if spec.simulate is None else (spec.simulate, spec.scenario)
+    return spec.simulate, "" if spec.simulate is None else spec.scenario, spec.book
 
 
 class Dispatcher:

@@ -20,7 +20,7 @@ from andon.host.files import expanded, read_regular
 from andon.host.interpreter import module_environment, process_command
 from andon.jobs.rules.file import is_job_word, jobs_in
 from andon.jobs.rules.file_keys import FileJob
-from andon.jobs.rules.file_lines import KeyPath, Lines, json_lines, toml_lines
+from andon.jobs.rules.file_lines import KeyPath, Lines, json_lines, toml_lines, without_comments
 from andon.jobs.rules.naming import meant, parse_array
 from andon.jobs.rules.older_file import is_older, older_jobs_in
 from andon.jobs.submitting import here_spec
@@ -61,8 +61,9 @@ def _parsed(path: str, text: str) -> tuple[Any, Lines]:
     try:
         if suffix == ".toml":
             return tomllib.loads(text), toml_lines(text)
-        if suffix == ".json":
-            return json.loads(text), json_lines(text)
+        if suffix in (".json", ".jsonc"):
+            plain = without_comments(text)
+            return json.loads(plain), json_lines(plain)
     except json.JSONDecodeError as exc:
         raise Invalid(f"{path}:{exc.lineno}: not valid JSON: {exc.msg}") from exc
     except (ValueError, RecursionError) as exc:

@@ -66,6 +66,7 @@ def here_spec(
         shown=tuple(one for one in SHOWN if one in variables),
         masks=_masks(variables),
         scenario=variables.get("ANDON_SIMULATE_SCENARIO", ""),
+        book=variables.get("ANDON_LEASE_DIR", ""),
         boot=_boot(),
         submitted_boot_seconds=boot_seconds(),
         **more,

@@ -23,6 +23,7 @@ from andon.leases.availability import (
     Candidates,
 )
 from andon.leases.book.lease_book import Book
+from andon.leases.book.places import VARIABLE
 from andon.leases.granter import GrantAttempt, Granter, LeaseTerms, Progress
 from andon.leases.placement import Grant
 from andon.leases.refusal import device_lines, hint_of, is_hopeless, refusal
@@ -58,6 +59,11 @@ class BlockReason(Struct, frozen=True):
     details: tuple[str, ...] = ()
 
 
+def job_book(named: str | None) -> Book:
+    """Returns the book that the submission of a job named; the dispatcher's own may be another."""
+    return Book(None if named is None else {VARIABLE: named})
+
+
 class DispatchRound(Struct):
     """One reading of the devices, and its result."""
 
@@ -78,11 +84,12 @@ class DeviceTaker:
         availability: Availability,
         recording: RunRecording,
         grace_seconds: float,
+        book: Book,
     ) -> None:
         self.sampler, self.availability, self.recording = sampler, availability, recording
         self._grace_seconds = grace_seconds
         self._placed = False
-        self._book = Book()
+        self._book = book
         self._granter = Granter(self._book, availability)
         self._tickets: dict[int, GrantAttempt] = {}
         self._turns: Mapping[Place, float] = {}

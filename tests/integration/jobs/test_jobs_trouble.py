@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,10 @@ COVERED = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
 
 def state_of(folder: JobsFolder, number: int) -> JobState:
     return Queue(folder).statuses[number].state
+
+
+def is_running(folder: JobsFolder, number: int) -> bool:
+    return state_of(folder, number) is JobState.RUNNING
 
 
 def where_a_file_differs(
@@ -95,6 +100,22 @@ def test_a_job_that_fills_the_disk_can_be_cancelled(
         state = state_of(folder, 1)
         (disk / "filler").unlink()
         assert (cancelled.code, state) == (0, JobState.CANCELLED)
+
+
+def test_each_job_takes_its_lease_from_the_book_that_its_submission_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The dispatcher was started by the first of them, with another book, or with none."""
+    with cleaned(settle(monkeypatch, tmp_path)) as folder:
+        for number, name in enumerate(("first", "second"), 1):
+            monkeypatch.setenv("ANDON_LEASE_DIR", str(tmp_path / name))
+            submit([here_spec(("sleep", "600"), DeviceRequest(), simulate=1, git=False)])
+            wake(folder)
+            wait_for(partial(is_running, folder, number), LONG)
+        leases = [
+            list((tmp_path / name / "leases").glob("*.lease")) for name in ("first", "second")
+        ]
+        assert list(map(len, leases)) == [1, 1]
 
 
 def test_a_clock_that_jumps_a_day_ends_and_starts_nothing(

@@ -62,13 +62,15 @@ def test_a_command_line_a_task_and_other_gpus_are_understood(client: Caller) -> 
         asked(client, command=line, on_gpus="4xH100"),
         asked(client, command=line.split(), options={"tp": 8}, on_gpus="4xH100"),
         asked(client, task=task, on_gpus="4xH100"),
+        asked(client, task_name="t", **task, on_gpus="4xH100"),  # as the library takes it
         asked(client, model="llama-3-70b", options={"tp": 2, "context": 8192}, on_gpus="4xH100"),
     ]
     for value in answers:
         check(value, ANSWERS["post", PATH])
         assert value["verdict"] == "yes: it fits on 2 x H100"
         assert (value["elsewhere"], len(value["fits"])) == (True, 4)
-    first, _, tasked, plain = answers
+    first, _, tasked, whole, plain = answers
+    assert whole == tasked
     assert first["run"].endswith(f"-- env {line}")
     assert first["understood"].startswith("understood: vllm, model meta-llama/Llama-3.1-70B, tp 2")
     assert tasked["understood"] == "understood: model llama-3-70b; not used: temperature"
@@ -117,6 +119,7 @@ BAD: list[object] = [
     {"command": "vllm serve 'm-8b"}, {"command": "vllm serve /etc/m-8b"}, {"command": []},
     {"command": "vllm serve m-8b --config /etc/passwd"}, {"task": []}, {"task": {}},
     {"task": {"model": "../m-8b"}}, {"task": {"model": "m-8b", "parameters": [1]}},
+    {"model": {}}, {"model": {"id_or_path": "../m-8b"}}, {"model": {"name": "m-8b"}, "options": 1},
     {"task": {"model": "m-8b"}, "command": "vllm serve m-8b"}, {"command": "x " * 5000},
     {"model": "m-8b", "on_gpus": "4xZebra"}, {"model": "m-8b", "on_gpus": "9" * 500},
 ]  # fmt: skip

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import andon as package
+from andon.errors import Invalid
 from andon.work.load.driver import DrivenLoad
 from andon.work.rules.load import LoadFigures, LoadOrder, RequestResult, percentiles, route_of
 from tests.integration.conftest import andon
@@ -170,6 +171,71 @@ def test_another_client_is_run_and_its_result_read(
     assert (load["dispatch"], load["lag_seconds"], load["joules_per_token"]) == (None,) * 3
     wrong = andon(*given, "--rate", "2", "--output-tokens", "5")
     assert (wrong.code, "genai-bench does not drive an open load" in wrong.err) == (2, True)
+
+
+def test_the_only_model_of_a_server_is_meant_and_several_are_named(server: ModelServer) -> None:
+    given = ("benchmark", server.url, "--concurrency", "1", "--requests", "1")
+    said = andon(*given)
+    assert (said.code, "the only model of the server: m" in said.err) == (0, True), said.err
+    assert server.asked[-1]["model"] == "m"
+    spec = {"concurrency": 1, "requests": 1, "key": "k"}
+    assert package.run_benchmark_job(server.url, spec)["done"] == 1
+    assert server.keys[-2:] == ["Bearer k"] * 2
+    server.models = {"big", "small"}
+    several = andon(*given)
+    assert (several.code, "the server has 2 models: big, small" in several.err) == (2, True)
+    nobody = andon("benchmark", "http://127.0.0.1:9/v1", "--concurrency", "1", "--requests", "1")
+    assert (nobody.code, "/v1/models: Connection refused" in nobody.err) == (3, True), nobody.err
+
+
+def test_the_tables_have_the_times_that_other_tools_print_and_goodput(server: ModelServer) -> None:
+    given = ("benchmark", server.url, "--model", "m", "--concurrency", "1", "--requests", "3")
+    said = andon(*given, "--slo", "first-token=10s", "--slo", "per-token=1ms")
+    assert said.code == 0, said.err
+    assert "GOODPUT/s" in said.out
+    for words in ("mean p50 p90 p95 p99 max", "first token", "per token", "between tokens"):
+        assert words in " ".join(said.out.split())
+    kept = andon(*given, "--slo", "end-to-end=60s", "--json").json()["loads"][0]
+    assert kept["goodput_per_second"] == pytest.approx(kept["requests_per_second"])
+    assert {"mean", "p95"} < kept["per_token"].keys()
+    assert "GOODPUT" not in andon(*given).out
+    wrong = andon(*given, "--slo", "first=1")
+    assert (wrong.code, "'first=1' is not a limit" in wrong.err) == (2, True)
+
+
+def test_a_specification_in_genai_benchs_words_is_driven(server: ModelServer) -> None:
+    spec = {
+        "task": "text-to-text", "model_name": "m", "traffic_scenarios": ["D(16,5)"],
+        "num_concurrency": [1, 2], "max_requests_per_iteration": 2, "max_time_per_iteration": 1,
+    }  # fmt: skip
+    found = package.run_benchmark_job(server.url, spec)
+    assert [one["label"] for one in found["loads"]] == ["1 at once", "2 at once"]
+    assert (found["label"], found["done"]) == ("2 at once", 2)
+    assert server.asked[-1]["max_tokens"] == 5
+
+
+def test_without_a_gpu_the_load_and_a_run_of_named_devices_go_on(
+    server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"SIMULATE": "0", "BACKENDS": "amd", "ROOT": str(tmp_path)}.items():
+        monkeypatch.setenv(f"ANDON_{name}", value)
+    fresh_library(monkeypatch)
+    spec = {"model": "m", "concurrency": 1, "requests": 1}
+    found = package.run_benchmark_job(server.url, spec, gpu_indices=[2])
+    assert (found["done"], found["gpu_monitoring"]) == (1, None)
+    assert found["gpu_monitoring_reason"] == "no device uses the amdgpu driver"
+    with package.run("train", devices=[2], quiet=True) as run:
+        run.log(loss=1.0)
+    said = andon("benchmark", server.url, "--model", "m", "--concurrency", "1", "--requests", "1",
+                 "--devices", "2")  # fmt: skip
+    assert (said.code, "no readings of devices: no device uses" in said.err) == (0, True)
+
+
+def test_a_device_that_is_not_among_those_here_is_refused(server: ModelServer) -> None:
+    server.asked.clear()
+    with pytest.raises(Invalid, match="there is no device 7"):
+        package.run_benchmark_job(server.url, {"model": "m", "concurrency": 1, "requests": 1}, [7])
+    assert not server.asked
 
 
 def test_the_kept_function_returns_the_kept_keys(server: ModelServer) -> None:

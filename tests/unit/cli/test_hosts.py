@@ -251,10 +251,10 @@ def test_the_shell_completes_groups_and_configured_hosts(
     (tmp_path / ".ssh/config").write_text("Host lab1 lab2 *.example\nHost other\n")
     (tmp_path / "andon.toml").write_text('[ssh.groups]\nlab = ["lab1"]\n')
     context = click.Context(cli)
-    context.obj = Choices(config=str(tmp_path / "andon.toml"))
+    monkeypatch.setenv("ANDON_CONFIG", str(tmp_path / "andon.toml"))
     assert asked.known_hosts(context, "") == ["@lab", "lab1", "lab2", "other"]
     assert asked.known_hosts(context, "other,la") == ["other,lab1", "other,lab2"]
-    context.obj = Choices(ssh=("@lab", "x"), config=str(tmp_path / "andon.toml"))
+    context.obj = Choices(ssh=("@lab", "x"))
     assert asked.named_hosts(context.obj) == ["lab1", "x"]
 
 
@@ -288,9 +288,10 @@ def test_a_wrong_command_line_is_refused_before_anything_starts(
     assert reason in capsys.readouterr().err
 
 
-def test_a_file_of_hosts_is_read(tmp_path: Path) -> None:
+def test_a_file_of_hosts_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANDON_CONFIG", os.devnull)
     (tmp_path / "hosts").write_text("lab1 # old\nlab[02-03]\n")
-    choices = Choices(hosts_file=str(tmp_path / "hosts"), ssh=("x",), config=os.devnull)
+    choices = Choices(hosts_file=str(tmp_path / "hosts"), ssh=("x",))
     assert asked.named_hosts(choices) == ["x", "lab1", "lab02", "lab03"]
 
 

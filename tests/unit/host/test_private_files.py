@@ -78,11 +78,14 @@ def test_a_path_that_no_file_can_have_is_not_one(tmp_path: Path) -> None:
     assert not is_regular(tmp_path)
 
 
-def test_settings_in_a_pipe_are_refused_at_once(tmp_path: Path) -> None:
+def test_settings_in_a_pipe_are_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pipe = tmp_path / "andon.toml"
     os.mkfifo(pipe)
+    monkeypatch.setenv("ANDON_CONFIG", str(pipe))
     with pytest.raises(Invalid) as told:
-        app.load_settings({}, str(pipe))
+        app.load_settings({})
     assert "not a regular file" in told.value.reason
 
 

@@ -98,6 +98,26 @@ def test_json_and_yaml_say_the_same(tmp_path: Path) -> None:
     assert read_job_file(written(tmp_path, "job.yaml", json.dumps(document))) == of_toml
 
 
+@pytest.mark.parametrize("name", ["task.json", "TASK.jsonc"])
+def test_json_may_have_comments_and_mistakes_keep_their_lines(tmp_path: Path, name: str) -> None:
+    text = """// a sweep
+{
+  "model": {"id_or_path": "llama-3-70b"},  // by its name
+  /* "base_runtime": "vllm",
+     later */
+  "parameters": {"tp-size": [1, 2], "url": "http://a//b /* c */"}
+}"""
+    assert is_job_file(name)
+    first, second = read_job_file(written(tmp_path, name, text))
+    assert (first.request.least, second.request.least) == (1, 2)
+    assert "http://a//b /* c */" in first.command
+    with pytest.raises(Invalid) as wrong:
+        read_job_file(written(tmp_path, name, text.replace('"tp-size": [1, 2]', '"tp-size": []')))
+    assert ":6: parameters.tp-size" in wrong.value.reason
+    with pytest.raises(Invalid, match=r":6: not valid JSON"):
+        read_job_file(written(tmp_path, name, text.replace('c */"}', 'c */",}')))
+
+
 def test_a_text_is_run_by_a_shell_and_jobs_share_what_is_outside(tmp_path: Path) -> None:
     text = """
 gpus = 2

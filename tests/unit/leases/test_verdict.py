@@ -275,6 +275,22 @@ def test_a_busier_device_is_listed_only_if_the_caller_allows_it(show: Show) -> N
     assert GPUMonitor().get_available_gpus(max_utilization=10) == [7]
 
 
+def test_devices_in_use_are_listed_if_the_caller_says_so_and_never_busier_ones(show: Show) -> None:
+    """A notebook that does nothing is a use, too: it may go on at any moment."""
+    used = (Process(NOBODY, user="bob", memory_bytes=300 << 20),)
+    busy = [gpu(i, 0.3, at, processes=used) for i, at in ((5, 20), (6, 70), (8, 0))]
+    show((*busy, gpu(7)))
+    monitor = GPUMonitor()
+    assert monitor.get_available_gpus() == [7]
+    assert monitor.get_available_gpus(even_if_used=True) == [7, 8, 5]
+    assert monitor.get_available_gpus(max_utilization=10, even_if_used=True) == [7, 8]
+    assert not selection.check_gpu_availability(4)[0]
+    assert selection.check_gpu_availability(4, even_if_used=True)[0]
+    assert not selection.wait_for_gpu_availability(4, timeout_seconds=0)[0]
+    assert selection.wait_for_gpu_availability(4, timeout_seconds=0, even_if_used=True)[0]
+    assert sorted(selection.select_gpus_for_task(4, 1, even_if_used=True)) == [5, 6, 7, 8]
+
+
 def test_our_own_lease_counts_as_available(show: Show, book: Book) -> None:
     mine = LeaseTerms(work=Work(os.getpid(), 0))
     for terms, listed in ((mine, True), (LeaseTerms(work=Work(1, 0)), False)):

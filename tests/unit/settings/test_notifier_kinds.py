@@ -193,24 +193,30 @@ def test_a_file_that_does_not_exist_is_made_and_a_link_is_kept(
         ("\xff", "not UTF-8"),
     ],
 )
-def test_a_file_that_cannot_be_extended_stays_as_it_is(text: str, words: str) -> None:
+def test_a_file_that_cannot_be_extended_stays_as_it_is(
+    text: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "andon.toml"
         file.write_bytes(text.encode("latin-1"))
         before = file.read_bytes()
+        monkeypatch.setenv("ANDON_CONFIG", str(file))
         with pytest.raises(Invalid) as caught:
-            add_notifier("slack", {"url": HOOK}, config=str(file))
+            add_notifier("slack", {"url": HOOK})
         assert words in " ".join((caught.value.reason, *caught.value.mistakes))
         assert file.read_bytes() == before
 
 
-def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     occupied = tmp_path / "file"
     occupied.write_text("")
+    monkeypatch.setenv("ANDON_CONFIG", str(occupied / "andon.toml"))
     with pytest.raises(Denied, match="cannot be written: "):
-        add_notifier("slack", {"url": HOOK}, config=str(occupied / "andon.toml"))
+        add_notifier("slack", {"url": HOOK})
 
 
 def test_the_command_writes_shows_and_tries(

@@ -47,13 +47,9 @@ def test_root_reads_its_own_settings_and_says_so_of_others(
     assert [str(file) in warning for warning in found.warnings] == [True] * (not is_read)
 
 
-@pytest.mark.parametrize("by_variable", [False, True])
-def test_a_file_that_is_named_is_meant(
-    file: Path, monkeypatch: pytest.MonkeyPatch, by_variable: bool
-) -> None:
+def test_a_file_that_is_named_is_meant(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     as_if(monkeypatch, caller=0, owner=1234)
-    if by_variable:
-        monkeypatch.setenv("ANDON_CONFIG", str(file))
-    found = settings.load_settings({}, None if by_variable else str(file))
+    monkeypatch.setenv("ANDON_CONFIG", str(file))
+    found = settings.load_settings({})
     assert found.settings.interval_seconds == 3.0
     assert found.warnings == ()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from andon.errors import Invalid, Unavailable
-from andon.work.rules.genai_bench import command_of, figures, results_in
+from andon.work.rules.genai_bench import command_of, each_load, figures, results_in
 from andon.work.rules.load import LoadOrder
 
 FILES = Path(__file__).parents[2] / "recorded" / "genai-bench"
@@ -58,3 +58,26 @@ def test_its_command_has_no_key_and_minutes() -> None:
 def test_what_it_cannot_drive_is_refused(more: dict[str, Any]) -> None:
     with pytest.raises(Invalid, match="genai-bench does not drive"):
         command_of(order(**more), "tok", 16, "/tmp/x")
+
+
+def test_a_specification_in_its_words_is_a_load_for_each_value() -> None:
+    spec = {
+        "task": "text-to-text", "model_name": "m", "model_tokenizer": "org/m",
+        "traffic_scenarios": ["D(100,50)", "D(8, 4)"], "num_concurrency": [1, 4],
+        "max_time_per_iteration": 2, "max_requests_per_iteration": 50, "additional_params": {},
+    }  # fmt: skip
+    rest = {"model": "m", "seconds": 120.0, "requests": 50}
+    assert each_load(spec) == [
+        {**rest, "input_tokens": given, "output_tokens": wanted, "concurrency": at_once}
+        for given, wanted in ((100, 50), (8, 4))
+        for at_once in (1, 4)
+    ]
+    own = {"model": "m", "rate": 4, "seconds": 60, "slo": "first-token=500ms"}
+    assert each_load(own) == [{**own, "slo": ("first-token=500ms",)}]
+    mistakes: tuple[dict[str, Any], ...] = (
+        {"task": "text-to-embeddings"}, {"traffic_scenarios": ["N(480,240)/(300,150)"]},
+        {"num_concurrency": []}, {"max_time_per_run": -1},
+    )  # fmt: skip
+    for wrong in mistakes:
+        with pytest.raises(Invalid):
+            each_load({**spec, **wrong})

@@ -49,10 +49,24 @@ def test_poisson_arrivals_have_the_mean_of_the_rate_and_a_number_ends_them() -> 
     assert counts == [3, 2, 2]
 
 
+def test_a_constant_rate_sends_as_many_requests_as_fit() -> None:
+    """Added up, 75 times 0.2 s is less than 15 s, and one more would be sent."""
+    wrong = []
+    for rate, seconds in ((5, 15), (10, 1), (3, 10), (0.3, 10), (7, 60), (100, 3.3), (0.1, 30)):
+        for shares in (1, 3):
+            asked = [order(rate=float(rate), constant=True, seconds=float(seconds), share=share,
+                           shares=shares) for share in range(shares)]  # fmt: skip
+            sent = sum(len(list(arrivals(one, chances))) for one in asked)
+            if sent != round(rate * seconds):
+                wrong.append((rate, seconds, shares, sent))
+    assert wrong == []
+
+
 def test_percentiles_come_from_all_values() -> None:
     found = percentiles(float(value) for value in range(101))
     assert found is not None
     assert (found.p50, found.p90, found.p99, found.max, found.count) == (50, 90, 99, 100, 101)
+    assert (found.mean, found.p95) == (50, 95)
     assert percentiles(()) is None
 
 
@@ -63,7 +77,7 @@ def test_figures_count_errors_by_kind_and_only_answers_in_times() -> None:
         RequestResult(0.6, 0.0, error="timeout"),
         RequestResult(0.7, 0.0, error="429", detail="no"),
     ]
-    found = figures_of("2/s", results, [ClientEnd((0.0, 0.02), 3.0, 30)])
+    found = figures_of(order(rate=2.0), results, [ClientEnd((0.0, 0.02), 3.0, 30)])
     assert (found.sent, found.done, found.tokens) == (4, 2, 30)
     assert found.errors == {"timeout": 1, "429": 1}
     assert found.tokens_per_second == pytest.approx(10.0)
@@ -73,8 +87,30 @@ def test_figures_count_errors_by_kind_and_only_answers_in_times() -> None:
     values = values_of_load(found)
     assert values["end_to_end_max"] == 1.5
     assert values["errors"] == 2
-    killed = figures_of("2/s", results, [])  # its client said nothing at its end
+    killed = figures_of(order(rate=2.0), results, [])  # its client said nothing at its end
     assert killed.seconds == pytest.approx(2.0)
+
+
+def test_goodput_counts_requests_that_keep_every_limit() -> None:
+    results = [
+        RequestResult(0.0, 0.0, 0.1, 1.0, 10, True, (0.1, 0.1)),
+        RequestResult(0.0, 0.0, 0.3, 1.5, 25, True, (0.05,)),
+        RequestResult(0.0, 0.0, None, 0.2, 1, True),  # a whole answer: no first token is known
+        RequestResult(0.0, 0.0, error="timeout"),
+    ]
+    ends = [ClientEnd((), 2.0)]
+    found = figures_of(order(rate=2.0), results, ends)
+    assert found.per_token is not None
+    assert found.per_token.p50 == pytest.approx(0.075)  # without the first token
+    assert found.per_token.count == 2
+    assert found.goodput_per_second is None
+    for limits, good in (
+        ({"first_token": 0.2}, 1), ({"per_token": 0.07}, 2), ({"between_tokens": 0.07}, 2),
+        ({"end_to_end": 1.2}, 2), ({"first_token": 0.4, "per_token": 0.07}, 1),
+    ):  # fmt: skip
+        kept = figures_of(order(rate=2.0, limits=limits), results, ends)
+        assert kept.goodput_per_second == good / 2.0, limits
+        assert values_of_load(kept)["goodput_per_second"] == good / 2.0
 
 
 def test_routes_and_numbers_are_checked() -> None:

@@ -102,15 +102,20 @@ class GPUMonitor:
         return faults_of(self._snapshot(use_cache=True))
 
     def get_available_gpus(
-        self, min_memory_mb: float | None = None, max_utilization: float = 50
+        self,
+        min_memory_mb: float | None = None,
+        max_utilization: float = 50,
+        *,
+        even_if_used: bool = False,
     ) -> list[int]:
         """Indices of the devices that `andon free` calls free, best first; reserves nothing.
 
         Each is available by itself: the balance rule of a group does not apply here. Our own leases
-        count as available. A device that is busier than `max_utilization` is in use.
+        count as available. A device that is busier than `max_utilization` is in use, and so is one
+        with a process that has no lease, unless `even_if_used`.
         """
         wanted = None if not min_memory_mb else int(min_memory_mb * MIB)
-        found = _available(wanted, max_utilization)
+        found = _available(wanted, max_utilization, even_if_used)
         return [device.index for device in found if device.parent is None]
 
     def get_gpu_info(self, gpu_index: int) -> GPUInfo | None:
@@ -212,15 +217,18 @@ def gpu_info(status: DeviceStatus) -> GPUInfo:
     )
 
 
-def _available(memory_bytes: int | None, max_utilization: float) -> list[Device]:
+def _available(memory_bytes: int | None, max_utilization: float, used: bool) -> list[Device]:
     """Returns the available devices; on Windows, which has no leases, by the readings alone."""
-    if sys.platform != "win32":
+    if sys.platform == "win32":
+        statuses = library.snapshot().devices
+        found = available_by_readings(statuses, memory_bytes, max_utilization, used)
+    else:
         from andon.api.lease import available
 
-        return available(memory_bytes, max_utilization)
-    statuses = library.snapshot().devices
-    found = available_by_readings(statuses, memory_bytes, max_utilization)
-    return [one.status.device for one in found]
+        found = available(memory_bytes, max_utilization, used)
+    busy = ((one, one.utilization_percent) for one in found)  # not judged of devices in use
+    calm = (one for one, at in busy if not used or (at is not None and at <= max_utilization))
+    return [one.status.device for one in calm]
 
 
 def _boards(snapshot: Snapshot) -> list[DeviceStatus]:

@@ -15,15 +15,20 @@ log = logging.getLogger("andon.selection")
 
 
 def check_gpu_availability(
-    required_gpus: int, min_memory_mb: float | None = None, *, balanced: bool = True
+    required_gpus: int,
+    min_memory_mb: float | None = None,
+    *,
+    balanced: bool = True,
+    even_if_used: bool = False,
 ) -> tuple[bool, str]:
     """Whether this many devices are available now, and which, or why not.
 
     They must have similar free memory (the smallest at least 80 % of the largest), as for every
-    request; `balanced=False` allows any.
+    request; `balanced=False` allows any. `even_if_used` allows devices with processes that have no
+    lease, as for the other two functions.
     """
     try:
-        return _check(_request(required_gpus, min_memory_mb, balanced))
+        return _check(_request(required_gpus, min_memory_mb, balanced, even_if_used))
     except AndonError as error:
         return False, _words(error)
 
@@ -35,6 +40,7 @@ def wait_for_gpu_availability(
     check_interval: float = 30,
     *,
     balanced: bool = True,
+    even_if_used: bool = False,
 ) -> tuple[bool, str]:
     """Poll until they are available or the timeout is over; every check is logged.
 
@@ -43,7 +49,7 @@ def wait_for_gpu_availability(
     """
     end = time.monotonic() + timeout_seconds
     try:
-        request = _request(required_gpus, min_memory_mb, balanced)
+        request = _request(required_gpus, min_memory_mb, balanced, even_if_used)
         while True:
             is_free, words = _check(request)
             log.info("%d GPUs requested: %s", required_gpus, words)
@@ -57,7 +63,11 @@ def wait_for_gpu_availability(
 
 
 def select_gpus_for_task(
-    required_gpus: int, min_memory_mb: float = 8000, *, balanced: bool = True
+    required_gpus: int,
+    min_memory_mb: float = 8000,
+    *,
+    balanced: bool = True,
+    even_if_used: bool = False,
 ) -> list[int]:
     """The indices of the best devices now, best first; RuntimeError says why there are none.
 
@@ -65,7 +75,7 @@ def select_gpus_for_task(
     free memory (the smallest at least 80 % of the largest); `balanced=False` allows any.
     """
     try:
-        request = _request(required_gpus, min_memory_mb, balanced)
+        request = _request(required_gpus, min_memory_mb, balanced, even_if_used)
         found = leasing.candidates(request)
         if not found.choice.chosen:
             raise refusal(found, request, None)
@@ -86,11 +96,14 @@ def _check(request: DeviceRequest) -> tuple[bool, str]:
     return False, _words(why)
 
 
-def _request(required_gpus: int, min_memory_mb: float | None, balanced: bool) -> DeviceRequest:
+def _request(
+    required_gpus: int, min_memory_mb: float | None, balanced: bool, used: bool
+) -> DeviceRequest:
     if isinstance(required_gpus, bool) or required_gpus < 1:
         raise Invalid(f"{required_gpus!r} is not a number of GPUs")
     size = None if not min_memory_mb else int(min_memory_mb * MIB)
-    return checked(DeviceRequest(required_gpus, required_gpus, size, balanced=balanced))
+    count = required_gpus
+    return checked(DeviceRequest(count, count, size, balanced=balanced, even_if_used=used))
 
 
 def _indices(found: Candidates) -> list[int]:

@@ -174,11 +174,11 @@ LONGEST_CONFIG_BYTES = 1 << 20
 SYSTEM_FILE = Path("/etc/andon/andon.toml")
 
 
-def config_path(explicit: str | None = None) -> Path | None:
-    """The configuration file in use: named, the user's, the system's if this user may read it (it
-    may have secrets of root's server), or none."""
-    named = explicit or os.environ.get("ANDON_CONFIG")
-    if named:
+def config_path() -> Path | None:
+    """The configuration file in use: named by ANDON_CONFIG, which --config sets, so that every
+    process that is started reads the same; else the user's, the system's if
+    this user may read it (it may have secrets of root's server), or none."""
+    if named := os.environ.get("ANDON_CONFIG"):
         return expanded(named)
     if is_regular(own := users_file()) and foreign_owner(own) is None:
         return own
@@ -202,10 +202,10 @@ def foreign_owner(path: Path) -> int | None:
     return owner if hasattr(os, "geteuid") and os.geteuid() == 0 != owner else None
 
 
-def config_mentions(explicit: str | None, word: bytes) -> bool:
+def config_mentions(word: bytes) -> bool:
     """Whether this word is in the file: only then is it worth reading the settings. Also true for
     a file that cannot be read, because the settings explain that."""
-    path = config_path(explicit)
+    path = config_path()
     if path is None or str(path) == os.devnull:
         return False
     try:

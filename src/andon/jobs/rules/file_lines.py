@@ -12,6 +12,8 @@ _KEY = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[\w-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*
 _PART = re.compile(r""""([^"]*)"|'([^']*)'|([\w-]+)""")
 _MARK = re.compile(r'"(?:[^"\\\n]|\\.)*"|[{}\[\],:]|\n|[^\s{}\[\],:"]+', re.DOTALL)
 
+_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+
 
 def shown_path(path: KeyPath) -> str:
     """Returns `job[2].memory`, counted from 1."""
@@ -45,6 +47,11 @@ def toml_lines(text: str) -> Lines:
         elif key := _KEY.match(line):
             found.setdefault((*base, *_parts(key[1])), number)
     return found
+
+
+def without_comments(text: str) -> str:
+    """Returns JSON without its comments (`//` and `/* */`); everything else keeps its line."""
+    return _COMMENT.sub(lambda m: m[0] if m[0][0] == '"' else "\n" * m[0].count("\n"), text)
 
 
 def json_lines(text: str) -> Lines:

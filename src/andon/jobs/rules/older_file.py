@@ -175,7 +175,10 @@ def _image(document: Mapping[str, Any], mistakes: Mistakes) -> str:
     if mode == "local":
         return str(image)
     if mode != "docker":
-        mistakes.add(("deployment_mode",), f"{str(mode)[:40]!r} is neither docker nor local")
+        words = f"{str(mode)[:40]!r} is neither docker nor local"
+        if mode == "ome":
+            words += "; for KServe: andon submit --on k8s --kind inferenceservice -- COMMAND"
+        mistakes.add(("deployment_mode",), words)
         return ""
     tag = document.get("runtime_image_tag")
     if not image and isinstance(tag, str) and tag:

@@ -6,7 +6,9 @@ from typing import Any
 from msgspec import Struct, field
 
 from andon.errors import Invalid
+from andon.runs.rules.reports.sweep import parse_limit
 from andon.units import has_unit, parse_seconds
+from andon.work.rules.genai_bench import each_load
 from andon.work.rules.load import route_of
 
 HEALTH = "http://127.0.0.1:{port}/health"
@@ -18,6 +20,7 @@ LOAD_KEYS = frozenset(
     (
         "model", "rate", "concurrency", "constant", "seconds", "requests", "warm_up",
         "input_tokens", "output_tokens", "prompts", "chat", "stream", "timeout", "seed", "clients",
+        "slo",
     )
 )  # fmt: skip
 
@@ -72,17 +75,19 @@ def loads_of(value: Any) -> tuple[Mapping[str, Any], ...]:
     """Parses the tables `load`: a rate or concurrency with a list is a load for each value."""
     if not isinstance(value, list) or not value or not all(isinstance(v, Mapping) for v in value):
         raise ValueError("not a list of loads: write [[load]]")
-    out: list[Mapping[str, Any]] = []
-    for load in value:
+    try:
+        out = [one for load in value for one in each_load(load)]
+        for limit in (limit for load in out for limit in load.get("slo", ())):
+            parse_limit(limit)
+    except Invalid as wrong:
+        raise ValueError(wrong.reason) from wrong
+    for load in out:
         if unknown := sorted(set(load) - LOAD_KEYS):
             raise ValueError(f"there is no key {unknown[0]!r} of a load")
-        given = [name for name in ("rate", "concurrency") if name in load]
-        if len(given) != 1 or ("seconds" in load) == ("requests" in load) or "model" not in load:
-            raise ValueError(
-                "a load needs model, one of rate and concurrency, one of seconds and requests"
-            )
-        values = load[given[0]] if isinstance(load[given[0]], list) else [load[given[0]]]
-        out += [{**load, given[0]: one} for one in values]
+        if (load.get("rate") is None) == (load.get("concurrency") is None) or not (
+            {"seconds", "requests"} & load.keys()
+        ):
+            raise ValueError("a load needs one of rate and concurrency, and seconds or requests")
     if len(out) > MOST_LOADS:
         raise ValueError(f"{len(out)} loads; at most {MOST_LOADS}")
     return tuple(out)

@@ -95,6 +95,7 @@ def available_by_readings(
     statuses: Sequence[DeviceStatus],
     memory_bytes: int | None = None,
     max_utilization: float = MAX_UTILIZATION_PERCENT,
+    even_if_used: bool = False,
     weights: Weights = EVEN,
 ) -> list[DeviceCapacity]:
     """Returns the devices that are available by readings alone, best first."""
@@ -103,7 +104,8 @@ def available_by_readings(
     request = DeviceRequest(memory_bytes=memory_bytes)
     never = obstacles_of(statuses, request, {})
     eligible = frozenset(uuid for uuid, why in never.items() if why is None)
-    return available(found, Need(eligible, memory_bytes=memory_bytes))
+    need = Need(eligible, memory_bytes=memory_bytes, even_if_used=even_if_used)
+    return available(found, need)
 
 
 def verdict(device: Device, label: str, found: Obstacle | None) -> DeviceVerdict:

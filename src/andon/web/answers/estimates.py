@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from andon.errors import Invalid
 from andon.estimate.rules.command_line import in_words, is_container, own_command, understood
@@ -31,7 +31,7 @@ _BY_NAME = "send its config.json as config, or a name such as llama-3-8b"
 
 class EstimateRequest(BaseModel):
     """A model by name, by the JSON of its config.json or a safetensors header, by a server's
-    command line, or by the configuration of a task."""
+    command line, or by the configuration of a task, which may also be the whole request."""
 
     model_config = ConfigDict(extra="forbid")
     model: Annotated[str | None, Field(max_length=300, description="a name, never a path")] = None
@@ -56,6 +56,14 @@ class EstimateRequest(BaseModel):
     options: Annotated[
         dict[str, Any], Field(description="by any of their names, such as tp", max_length=64)
     ] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _whole_task(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or not isinstance(value.get("model"), dict):
+            return value
+        own = {name: value[name] for name in ("on_gpus", "options") if name in value}
+        return {"task": {name: one for name, one in value.items() if name not in own}, **own}
 
 
 class EstimateQuestion(NamedTuple):

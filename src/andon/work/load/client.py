@@ -1,8 +1,11 @@
 """A connection to a server that streams its answers: HTTP/1.1 without a library, for speed."""
 
 import asyncio
+import socket
 import ssl
-from time import perf_counter
+import struct
+from contextlib import suppress
+from time import perf_counter, time
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -38,6 +41,7 @@ class _Chunk(Struct):
 
 
 _decode = msgspec.json.Decoder(_Chunk).decode
+SO_TIMESTAMPNS, STAMP = 35, struct.Struct("@qq")  # of Linux; Python has no name for it
 
 
 class Failed(Exception):
@@ -53,6 +57,7 @@ class StreamedAnswer:
 
     def __init__(self) -> None:
         self.times: list[float] = []
+        self.ended = 0.0
         self.tokens: int | None = None
         self.is_done = False
 
@@ -74,10 +79,26 @@ class StreamedAnswer:
                 break
 
 
+class StampedSocket(socket.socket):
+    """A socket that knows when the kernel received what was read last: this process may have been
+    busy since then, or have had no core."""
+
+    arrived: float | None = None  # as perf_counter counts; None if the kernel does not say
+
+    def recv(self, size: int, flags: int = 0) -> bytes:
+        data, notes, _, _ = self.recvmsg(size, 64, flags)
+        for _, kind, stamp in notes:
+            if kind == SO_TIMESTAMPNS:
+                seconds, nanoseconds = STAMP.unpack(stamp)
+                self.arrived = perf_counter() - max(0.0, time() - seconds - nanoseconds / 1e9)
+        return data
+
+
 class ServerConnection(asyncio.Protocol):
     """One connection, with one request at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, reads: StampedSocket) -> None:
+        self._reads, self._now = reads, 0.0
         self._transport: asyncio.Transport | None = None
         self._answer = StreamedAnswer()
         self._future: asyncio.Future[StreamedAnswer] | None = None
@@ -122,8 +143,9 @@ class ServerConnection(asyncio.Protocol):
         if self._future is None or self._future.done():
             self.close()  # a server that speaks unasked
             return
+        self._now = self._reads.arrived or perf_counter()
         try:
-            self._take(data, perf_counter())
+            self._take(data)
         except Failed as failed:
             self._fail(failed)
 
@@ -147,16 +169,17 @@ class ServerConnection(asyncio.Protocol):
             if self._status != 200:
                 raise Failed(str(self._status), self._body[:200].decode(errors="replace"))
             if not self._stream:
-                self._answer.take(self._body, perf_counter())
+                self._answer.take(self._body, self._now)
         except Failed as failed:
             self._fail(failed)
             return
+        self._answer.ended = self._now
         if self._close:
             self.close()
         if self._future is not None and not self._future.done():
             self._future.set_result(self._answer)
 
-    def _take(self, data: bytes, now: float) -> None:
+    def _take(self, data: bytes) -> None:
         if not self._head_done:
             self._buffer += data
             end = self._buffer.find(b"\r\n\r\n")
@@ -168,11 +191,11 @@ class ServerConnection(asyncio.Protocol):
             self._read_head(self._buffer[:end])
             self._buffer = b""
         if self._chunked:
-            self._take_chunked(data, now)
+            self._take_chunked(data)
             return
         if self._length is not None:
             self._length -= len(data)
-        self._payload(data, now)
+        self._payload(data)
         if self._length is not None and self._length <= 0:
             self._finish()
 
@@ -194,7 +217,7 @@ class ServerConnection(asyncio.Protocol):
         if self._length == 0:
             self._finish()
 
-    def _take_chunked(self, data: bytes, now: float) -> None:
+    def _take_chunked(self, data: bytes) -> None:
         """Takes the pieces of a chunked body; most come whole."""
         if self._buffer:
             data = self._buffer + data
@@ -213,15 +236,15 @@ class ServerConnection(asyncio.Protocol):
             end = line + 2 + size
             if len(data) < end + 2:
                 break
-            self._payload(data[line + 2 : end], now)
+            self._payload(data[line + 2 : end])
             start = end + 2
         self._buffer = data[start:]
         if len(self._buffer) > MOST_BODY:
             raise Failed(NONSENSE, "an answer without end")
 
-    def _payload(self, data: bytes, now: float) -> None:
+    def _payload(self, data: bytes) -> None:
         if self._stream and not self._body and data.count(b"\n") == 2 and data.endswith(b"\n\n"):
-            self._line(data[:-2], now)  # one whole event, as most are
+            self._line(data[:-2])  # one whole event, as most are
             return
         self._body += data
         if not self._stream:
@@ -233,16 +256,16 @@ class ServerConnection(asyncio.Protocol):
         *events, self._body = self._body.split(b"\n\n")
         for event in events:
             for line in event.split(b"\n"):
-                self._line(line, now)
+                self._line(line)
 
-    def _line(self, line: bytes, now: float) -> None:
+    def _line(self, line: bytes) -> None:
         """Takes one line of an event."""
         if line.startswith(b"data:"):
             text = line[5:].strip()
             if text == b"[DONE]":
                 self._answer.is_done = True
             elif len(self._answer.times) < MOST_GAPS:
-                self._answer.take(text, now)
+                self._answer.take(text, self._now)
 
 
 class LoadTarget:
@@ -269,10 +292,19 @@ class LoadTarget:
             found = self._free.pop()
             if found.is_open:
                 return found
-        loop, parts = asyncio.get_running_loop(), self._parts
-        port = parts.port or (443 if self._tls else 80)
+        loop, host = asyncio.get_running_loop(), self._parts.hostname or ""
+        port = self._parts.port or (443 if self._tls else 80)
+        plain, _ = await loop.create_connection(asyncio.Protocol, host, port)
+        reads = StampedSocket(fileno=plain.get_extra_info("socket").dup().detach())
+        plain.abort()  # its descriptor, not the connection
+        reads.setblocking(False)
+        with suppress(OSError):
+            reads.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         _, made = await loop.create_connection(
-            ServerConnection, parts.hostname or "", port, ssl=self._tls
+            lambda: ServerConnection(reads),
+            sock=reads,
+            ssl=self._tls,
+            server_hostname=host if self._tls else None,
         )
         return made
 

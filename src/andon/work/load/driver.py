@@ -72,4 +72,4 @@ class DrivenLoad:
                 process.send_signal(signal.SIGINT)
 
     def figures(self) -> LoadFigures:
-        return figures_of(self._order.label, self.results, self.ends)
+        return figures_of(self._order, self.results, self.ends)

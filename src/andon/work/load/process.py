@@ -147,7 +147,7 @@ class LoadClient:
                 await asyncio.sleep(0.05)  # a closed load on no server would be a busy loop
 
     def _result(self, planned: float, sent: float, answer: StreamedAnswer) -> RequestResult:
-        end, times = time.perf_counter(), answer.times
+        times = answer.times
         tokens = len(times) if answer.tokens is None else answer.tokens
         if not tokens and not times:
             return self._failed(planned, sent, NONSENSE, "an answer without text")
@@ -157,7 +157,7 @@ class LoadClient:
             self._wall + planned - self._began,
             round(sent - planned, 6),
             round(times[0] - planned, 6) if times and self._order.stream else None,
-            round(end - planned, 6),
+            round(answer.ended - planned, 6),
             tokens,
             answer.tokens is not None,
             gaps,

@@ -1,8 +1,9 @@
-"""genai-bench as the client of a load: its command, and its result file as ours."""
+"""genai-bench as the client of a load: its command, its result file, and its words as ours."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from math import ceil
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
@@ -17,9 +18,20 @@ from andon.work.rules.load import (
     LoadOrder,
     RequestResult,
     figures_of,
+    positive,
 )
 
 ROUTE = f"/v1{CHAT}"
+TASK = "text-to-text"
+OURS = {
+    "model_name": "model", "api_model_name": "model", "num_concurrency": "concurrency",
+    "max_requests_per_iteration": "requests", "max_requests_per_run": "requests", "api_key": "key",
+    "max_time_per_iteration": "minutes", "max_time_per_run": "minutes",
+    "traffic_scenario": "traffic_scenarios",
+}  # fmt: skip
+"""Our name of each of its words."""
+UNUSED = frozenset({"model_tokenizer", "api_backend", "additional_params", "iteration_type"})
+_LENGTHS = re.compile(r"D\((\d+), ?(\d+)\)")
 Seconds = Annotated[float, Meta(ge=0.0)]
 
 
@@ -54,7 +66,7 @@ def command_of(order: LoadOrder, tokenizer: str, input_tokens: int, folder: str)
             raise Invalid(f"genai-bench does not drive {what}")
     minutes = 10_000 if order.seconds is None else max(1, ceil(order.seconds / 60))
     return [
-        "genai-bench", "benchmark", "--api-backend=openai", "--task=text-to-text",
+        "genai-bench", "benchmark", "--api-backend=openai", f"--task={TASK}",
         "--api-key=none",  # it must have one here, and uses that of its environment
         f"--api-base={order.url.removesuffix(ROUTE)}", f"--api-model-name={order.model}",
         f"--model-tokenizer={tokenizer}", f"--num-concurrency={order.concurrency}",
@@ -64,6 +76,35 @@ def command_of(order: LoadOrder, tokenizer: str, input_tokens: int, folder: str)
         f"--experiment-base-dir={folder}", "--experiment-folder-name=result",
         f"--log-dir={folder}", "--metrics-time-unit=s",
     ]  # fmt: skip
+
+
+def each_load(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Returns the loads of a specification, one for each value of a list; raises Invalid."""
+    known = {OURS.get(word, word): one for word, one in spec.items() if word not in UNUSED}
+    if known.pop("task", TASK) != TASK:
+        raise Invalid(f"a load has the task {TASK}")
+    if "minutes" in known:
+        known["seconds"] = 60 * positive(str(known.pop("minutes")), 1e5, "a number of minutes")
+    scenarios = known.pop("traffic_scenarios", None)
+    lengths = [{}] if scenarios is None else [_lengths(str(one)) for one in _each(scenarios)]
+    varied = "concurrency" if "concurrency" in known else "rate"
+    values = _each(known.pop(varied, None))
+    if not lengths or not values:
+        raise Invalid("a list of loads is empty")
+    if "slo" in known:
+        known["slo"] = tuple(map(str, _each(known["slo"])))
+    return [{**known, **one, varied: value} for one in lengths for value in values]
+
+
+def _each(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+def _lengths(scenario: str) -> dict[str, int]:
+    found = _LENGTHS.fullmatch(scenario.strip())
+    if found is None:
+        raise Invalid(f"{scenario[:40]!r} is not a scenario of fixed lengths", hint="D(128,64)")
+    return {"input_tokens": int(found[1]), "output_tokens": int(found[2])}
 
 
 def results_in(content: bytes, began: float) -> tuple[list[RequestResult], ClientEnd]:
@@ -93,4 +134,4 @@ def figures(
     order: LoadOrder, results: Sequence[RequestResult], ends: list[ClientEnd]
 ) -> LoadFigures:
     """Returns the figures; how late it sent its requests is not known."""
-    return replace(figures_of(order.label, results, ends), dispatch=None)
+    return replace(figures_of(order, results, ends), dispatch=None)

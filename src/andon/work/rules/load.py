@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from math import isfinite, log
+from math import fsum, inf, isfinite, log
 from urllib.parse import urlsplit
 
 from msgspec import Struct, field
@@ -17,6 +17,13 @@ MOST_CONCURRENCY = 10_000
 MOST_REQUESTS = 10_000_000
 MOST_LINES = 100_000
 """Requests of a load that have a line of their own in the record."""
+TIMES = {
+    "first_token": "first token (TTFT)",
+    "per_token": "per token (TPOT)",
+    "between_tokens": "between tokens (ITL)",
+    "end_to_end": "end to end",
+}
+STATISTICS = ("mean", "p50", "p90", "p95", "p99", "max")
 REFUSED, TIMEOUT, BROKE, NONSENSE, SLOW = "refused", "timeout", "broke off", "nonsense", "slow"
 WORDS = (
     "the", "of", "and", "to", "in", "is", "was", "for", "on", "that", "by", "with", "from", "at",
@@ -43,6 +50,7 @@ class LoadOrder(Struct, frozen=True):
     timeout_seconds: float = 600.0
     seed: int = 0
     key: str = ""
+    limits: Mapping[str, float] = field(default_factory=dict)  # seconds, by the name of a time
     share: int = 0  # which client this is
     shares: int = 1
 
@@ -65,6 +73,20 @@ class RequestResult(Struct, frozen=True, array_like=True):
     error: str | None = None  # its kind
     detail: str = ""
 
+    @property
+    def per_token(self) -> float | None:
+        """The mean time of a token after the first (TPOT)."""
+        if self.first is None or self.total is None or self.tokens < 2:
+            return None
+        return (self.total - self.first) / (self.tokens - 1)
+
+    def keeps(self, limits: Mapping[str, float]) -> bool:
+        """Whether it succeeded within these limits, each of its gaps too."""
+        first = inf if self.first is None else self.first
+        known = (first, self.per_token or 0.0, max(self.gaps, default=0.0), self.total or 0.0)
+        times = dict(zip(TIMES, known, strict=True))
+        return self.error is None and all(times[one] <= most for one, most in limits.items())
+
 
 class ClientEnd(Struct, frozen=True):
     """The last line of a client."""
@@ -80,6 +102,8 @@ class Percentiles(Struct, frozen=True):
     p99: float
     max: float
     count: int
+    p95: float
+    mean: float
 
 
 class LoadFigures(Struct, frozen=True):
@@ -101,6 +125,8 @@ class LoadFigures(Struct, frozen=True):
     tokens_by_usage: bool = False  # else chunks were counted
     lag_seconds: float | None = None  # None: not measured
     chunks_per_second: float = 0.0
+    per_token: Percentiles | None = None  # the mean time of a token after the first (TPOT)
+    goodput_per_second: float | None = None  # requests that kept the limits; None without any
 
     @property
     def client_bound(self) -> bool:
@@ -112,8 +138,8 @@ def percentiles(values: Iterable[float]) -> Percentiles | None:
     known = sorted(values)
     if not known:
         return None
-    p50, p90, p99 = (percentile(known, share) for share in (0.5, 0.9, 0.99))
-    return Percentiles(p50, p90, p99, known[-1], len(known))
+    p50, p90, p95, p99 = (percentile(known, share) for share in (0.5, 0.9, 0.95, 0.99))
+    return Percentiles(p50, p90, p99, known[-1], len(known), p95, fsum(known) / len(known))
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
@@ -124,15 +150,16 @@ def percentile(ordered: Sequence[float], share: float) -> float:
 
 
 def figures_of(
-    label: str, results: Sequence[RequestResult], ends: Sequence[ClientEnd]
+    order: LoadOrder, results: Sequence[RequestResult], ends: Sequence[ClientEnd]
 ) -> LoadFigures:
     done = [one for one in results if one.error is None]
     failed = [one for one in results if one.error is not None]
     seconds = max((one.seconds for one in ends), default=0.0) or _lasted(results)
     tokens = sum(one.tokens for one in done)
     lags = sorted(lag for end in ends for lag in end.lag)
+    good = sum(one.keeps(order.limits) for one in results)
     return LoadFigures(
-        label=label,
+        label=order.label,
         seconds=seconds,
         sent=len(results),
         done=len(done),
@@ -148,6 +175,8 @@ def figures_of(
         tokens_by_usage=bool(done) and all(one.by_usage for one in done),
         lag_seconds=percentile(lags, 0.99) if lags else None,
         chunks_per_second=sum(end.chunks for end in ends) / seconds if seconds else 0.0,
+        per_token=percentiles(one.per_token for one in done if one.per_token is not None),
+        goodput_per_second=good / seconds if order.limits and seconds else None,
     )
 
 
@@ -168,10 +197,12 @@ def values_of_load(found: LoadFigures) -> dict[str, float]:
     }
     if found.lag_seconds is not None:
         out["client_lag_seconds"] = found.lag_seconds
-    for name in ("first_token", "between_tokens", "end_to_end", "dispatch"):
+    if found.goodput_per_second is not None:
+        out["goodput_per_second"] = found.goodput_per_second
+    for name in (*TIMES, "dispatch"):
         one: Percentiles | None = getattr(found, name)
         if one is not None:
-            out |= {f"{name}_{p}": getattr(one, p) for p in ("p50", "p90", "p99", "max")}
+            out |= {f"{name}_{p}": getattr(one, p) for p in STATISTICS}
     return out
 
 
@@ -182,18 +213,17 @@ def arrivals(order: LoadOrder, chance: Callable[[], float]) -> Iterator[float]:
     """When each request of an open load is due, in seconds since the load began; `chance` returns
     numbers from 0 to 1."""
     assert order.rate is not None
-    rate = order.rate / order.shares
-    at, count = order.share / order.rate if order.constant else 0.0, 0
+    at, count = 0.0, 0
     most = None if order.requests is None else _own_share(order.requests, order)
     while most is None or count < most:
-        if not order.constant:
-            at += -log(1.0 - chance()) / rate
+        if order.constant:  # not added up: 75 times 0.2 s is less than 15 s then
+            at = (order.share + count * order.shares) / order.rate
+        else:
+            at += -log(1.0 - chance()) * order.shares / order.rate
         if order.seconds is not None and at >= order.seconds:
             return
         yield at
         count += 1
-        if order.constant:
-            at += 1.0 / rate
 
 
 def _own_share(count: int, order: LoadOrder) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from andon.cli.options import chosen, duration, shared, whole
+from andon.cli.options import JOB_FILES, chosen, duration, set_variable, shared, whole
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Denied, Gone, Invalid
 
@@ -24,7 +24,7 @@ SCHEMA = "andon.benchmark/1"
 
 @click.command()
 @click.argument("url", metavar="URL|FILE", required=False)
-@click.option("--model", metavar="NAME", help="The model to ask for.")
+@click.option("--model", metavar="NAME", help="The model to ask for [the only one].")
 @click.option("--rate", metavar="N,…", help="Requests a second, whatever the server does.")
 @click.option("--concurrency", metavar="N,…", help="Requests at a time instead.")
 @click.option("--constant", is_flag=True, help="Evenly spaced requests; else a Poisson process.")
@@ -50,6 +50,7 @@ SCHEMA = "andon.benchmark/1"
 )
 @click.option("--tool", type=click.Choice(["genai-bench"]), help="Another client [andon's own].")
 @click.option("--tokenizer", metavar="NAME", help="With --tool: name or folder [the model's].")
+@click.option("--slo", multiple=True, metavar="NAME=TIME", help="Goodput: first-token=500ms.")
 @click.option("--devices", metavar="DEVICE,…", help="Devices of the server [found by its port].")
 @click.option("--name", default="benchmark", metavar="NAME", help="Name of the runs.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Tag the runs.")
@@ -67,19 +68,22 @@ def benchmark(url: str | None, **asked: Any) -> int:
     choices = chosen()
     if asked["resume"] is not None:
         return _resumed(choices, asked["resume"])
-    if url is None or (url.endswith((".toml", ".json", ".yaml", ".yml")) and "://" not in url):
+    if url is None or (url.lower().endswith(JOB_FILES) and "://" not in url):
         return _of_file(choices, url)
-    if asked["model"] is None:
-        raise click.UsageError("name the --model")
     if choices.simulate is not None:
-        os.environ["ANDON_SIMULATE"] = str(choices.simulate)
+        set_variable("ANDON_SIMULATE", str(choices.simulate))
     if asked["baseline"] is not None:
         from andon.cli.commands.runs.baseline import refuse_unknown
 
         refuse_unknown(asked["baseline"])  # before a load that nothing could be compared with
     from andon.api.benchmark import devices_of, order_of, run_load
+    from andon.api.served_model import only_model
 
-    orders = [order_of(url, {**_spec(asked), **one}) for one in _loads(asked)]
+    loads = _loads(asked)
+    if asked["model"] is None:
+        asked["model"] = only_model(url, loads[0]["key"])
+        notice(f"the only model of the server: {asked['model']}", choices)
+    orders = [order_of(url, {**one, "model": asked["model"]}) for one in loads]
     tool = _tool(asked, orders)
     words = None if asked["devices"] is None else asked["devices"].split(",")
     devices = devices_of(url, words)
@@ -179,11 +183,13 @@ def plain(value: float | str) -> float | str:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _loads(asked: dict[str, Any]) -> list[dict[str, str]]:
+def _loads(asked: dict[str, Any]) -> list[dict[str, Any]]:
+    from andon.work.rules.genai_bench import each_load
+
     if (asked["rate"] is None) == (asked["concurrency"] is None):
         raise click.UsageError("use --rate or --concurrency")
     name = "concurrency" if asked["rate"] is None else "rate"
-    loads = [{name: word.strip()} for word in asked[name].split(",")]
+    loads = each_load({**_spec(asked), name: asked[name].split(",")})
     if len(loads) > MOST_LOADS:
         raise Invalid(f"{len(loads)} loads; at most {MOST_LOADS}")
     return loads
@@ -204,6 +210,7 @@ def _spec(asked: dict[str, Any]) -> dict[str, Any]:
         "timeout": asked["timeout"] or 600.0,
         "seed": asked["seed"],
         "key": _key(asked["key_file"]),
+        "slo": asked["slo"],
     }
 
 

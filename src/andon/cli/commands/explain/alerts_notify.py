@@ -83,7 +83,7 @@ def add(
         "minimum_level": minimum_level,
     }
     values = {key: value for key, value in given.items() if value not in (None, {})}
-    added = add_notifier(kind, values, name, choices.config)
+    added = add_notifier(kind, values, name)
     terminal = Terminal.of(choices)
     if added.lines:
         terminal.show(f"{added.path}:\n\n{added.lines}\n")

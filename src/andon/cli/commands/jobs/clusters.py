@@ -78,7 +78,7 @@ def refuse_unasked(choices: Choices, named: Sequence[int | None] = (None,)) -> N
     command nor the job does: it would wait for real ones, which no other command shows."""
     if choices.simulate is not None or None not in named:
         return
-    may_be_set = os.environ.get("ANDON_SIMULATE") or config_mentions(choices.config, b"simulation")
+    may_be_set = os.environ.get("ANDON_SIMULATE") or config_mentions(b"simulation")
     if may_be_set and _settings(choices).simulate:
         from andon.leases.availability import unasked_simulation
 
@@ -90,7 +90,7 @@ def clusters_of(choices: Choices) -> "list[OpenCluster]":
     from andon.jobs.folder import CLUSTER_PAGES, SUBMISSIONS, jobs_path
 
     used = any((jobs_path() / name).is_dir() for name in (CLUSTER_PAGES, SUBMISSIONS))
-    if not used and not config_mentions(choices.config, b"clusters"):
+    if not used and not config_mentions(b"clusters"):
         return []
     from andon.app.clusters import configured_clusters
 
@@ -98,13 +98,13 @@ def clusters_of(choices: Choices) -> "list[OpenCluster]":
 
 
 def _may_be_set(choices: Choices) -> bool:
-    return bool(os.environ.get(VARIABLE)) or config_mentions(choices.config, b"clusters")
+    return bool(os.environ.get(VARIABLE)) or config_mentions(b"clusters")
 
 
 def _settings(choices: Choices) -> "Settings":
     from andon.app.settings import load_settings
 
-    return load_settings(choices.flags(), choices.config).settings
+    return load_settings(choices.flags()).settings
 
 
 def apart(

@@ -21,7 +21,7 @@ from andon.cli.device_request import (
     request_options,
     request_to_take,
 )
-from andon.cli.options import chosen, duration, lasting, shared, whole
+from andon.cli.options import JOB_FILES, chosen, duration, lasting, shared, whole
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 MOST_RETRIES = 1000
 USUAL_SIGNS = ("dev/nvidiactl", "dev/dxg")
 """Of a GPU; most machines have one of them."""
-JOB_FILES = (".toml", ".json", ".yaml", ".yml")
 
 
 def is_job_file(word: str) -> bool:

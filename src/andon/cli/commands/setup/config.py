@@ -6,13 +6,13 @@ import click
 
 from andon.cli.commands.command_group import SuggestingGroup
 from andon.cli.json_text import as_json_text
-from andon.cli.options import chosen, shared
+from andon.cli.options import chosen, shared, use_config
 from andon.cli.show.render import paragraph
 from andon.cli.show.table import TableColumn, draw
 from andon.cli.show.table import TableRow as Line
 from andon.cli.show.text import Text, say
 from andon.cli.sources import resolved_of
-from andon.cli.terminal import Choices, Terminal, notice
+from andon.cli.terminal import Terminal, notice
 from andon.errors import Unavailable
 from andon.host.files import is_regular
 from andon.host.state.user_folder import SYSTEM_FILE
@@ -47,11 +47,13 @@ def check(file: str | None) -> int:
     """Report every mistake in the settings at once; exit code 2 if there is one."""
     from andon import app
 
-    choices = _with(file)
-    resolved = app.check_settings(choices.flags(), choices.config)
+    choices = chosen()
+    if file is not None:
+        use_config(file)
+    resolved = app.check_settings(choices.flags())
     choices.color = choices.color or resolved.settings.color
     changed = [n for n, o in resolved.origin.items() if o != "default"]
-    path = app.config_path(choices.config)
+    path = app.config_path()
     total = len(describe())
     differ = f"{len(changed)} of {total} settings differ from their defaults"
     where = "no config file" if path is None else f"{path}: OK"
@@ -86,7 +88,7 @@ def path() -> int:
     """Print the path of the file in force; exit code 3 if there is none."""
     from andon import app
 
-    found = app.config_path(chosen().config)
+    found = app.config_path()
     if found is None:
         raise Unavailable(
             "there is no configuration file; none is required",
@@ -102,12 +104,6 @@ def _open_to_others(path: Path) -> bool:
         return bool(path.stat().st_mode & 0o044)
     except OSError:
         return False
-
-
-def _with(file: str | None) -> Choices:
-    choices = chosen()
-    choices.config = file or choices.config
-    return choices
 
 
 def _reference(terminal: Terminal) -> None:

@@ -187,7 +187,7 @@ def own_of(choices: Choices, settings: "Settings", mistakes: tuple[str, ...]) ->
     from andon.doctor.rules.facts import Installation
     from andon.leases.book.places import book_path
 
-    terminal, path = Terminal.of(choices), app.config_path(choices.config)
+    terminal, path = Terminal.of(choices), app.config_path()
     return Installation(
         version=__version__,
         python=platform.python_version(),

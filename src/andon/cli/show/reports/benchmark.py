@@ -1,20 +1,21 @@
 """The loads of a benchmark as a table."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from andon.cli.show.reports.figures import three
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.units import fixed
-from andon.work.rules.load import CLIENT_BOUND_SECONDS, Percentiles
+from andon.work.rules.load import CLIENT_BOUND_SECONDS, STATISTICS, TIMES, Percentiles
 
 if TYPE_CHECKING:
     from andon.api.benchmark import BenchmarkResult
 
 
 def render_benchmark(results: "Sequence[BenchmarkResult]", width: int) -> Iterator[Text]:
-    """One row for each load; then what has to be known about it."""
+    """One row for each load, then its times, then what has to be known about it."""
     columns: Sequence[TableColumn[BenchmarkResult]] = (
         TableColumn(
             "RATE" if "/s" in results[0].measured.label else "LOAD",
@@ -29,14 +30,24 @@ def render_benchmark(results: "Sequence[BenchmarkResult]", width: int) -> Iterat
         TableColumn("END TO END p50/p99", lambda one: _times(one.measured.end_to_end), right=True),
         TableColumn("SENT LATE p99", lambda one: _late(one.measured.dispatch), rank=3, right=True),
         TableColumn("OUT tok/s", _tokens, right=True),
+        TableColumn("GOODPUT/s", lambda one: _number(one.measured.goodput_per_second), right=True),
         TableColumn("PER GPU", lambda one: _number(one.per_device), rank=2, right=True),
         TableColumn("GPU", lambda one: _percent(one.utilization_percent), rank=1, right=True),
         TableColumn("J/token", lambda one: _number(one.joules_per_token), rank=1, right=True),
         TableColumn("COST", lambda one: _number(one.cost), rank=4, right=True),
         TableColumn("ERRORS", _errors, elastic=8),
     )
-    shown = [one for one in columns if one.title != "COST" or results[0].cost is not None]
+    unset = {"COST": results[0].cost, "GOODPUT/s": results[0].measured.goodput_per_second}
+    shown = [one for one in columns if one.title not in unset or unset[one.title] is not None]
     yield from draw(shown, [TableRow(one) for one in results], width)
+    rows = [
+        TableRow((one.measured.label, title, found))
+        for one in results
+        for name, title in TIMES.items()
+        if (found := getattr(one.measured, name)) is not None
+    ]
+    if rows:
+        yield from (say(""), *draw(TIME_COLUMNS, rows, width))
     for one in results:
         if one.measured.client_bound:
             lag = fixed(1000 * (one.measured.lag_seconds or 0.0))
@@ -50,6 +61,18 @@ def render_benchmark(results: "Sequence[BenchmarkResult]", width: int) -> Iterat
     runs = " ".join(one.run for one in results if one.run is not None)
     if runs:
         yield say(f"runs: {runs}", "dim")
+
+
+def _time(share: str, row: tuple[str, str, Percentiles]) -> Text:
+    value = getattr(row[2], share)
+    return say(f"{three(1000 * value)} ms" if row[2].p99 < 0.1 else f"{three(value)} s")
+
+
+TIME_COLUMNS: Sequence[TableColumn[tuple[str, str, Percentiles]]] = (
+    TableColumn("LOAD", lambda row: say(row[0]), lead=True),
+    TableColumn("TIME", lambda row: say(row[1])),
+    *(TableColumn(n, partial(_time, n), int(n == "p90"), right=True) for n in STATISTICS),
+)
 
 
 def _times(found: Percentiles | None) -> Text:

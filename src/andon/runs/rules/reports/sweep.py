@@ -86,14 +86,13 @@ class Limit(Struct, frozen=True):
     text: str
 
     def is_kept(self, row: SweepRow) -> bool:
-        found = row.values.get(self.name)
+        found = row.values.get(f"{LOGGED}{self.name}_p99")
         return found is not None and found.mean <= self.seconds
 
 
 def parse_limit(text: str) -> Limit:
-    """Parses the value of --slo: first-token, between-tokens or end-to-end, and a time."""
+    """Parses the value of --slo: one of `TIMED`, and a time."""
     name, _, time = text.partition("=")
-    key = f"{LOGGED}{name.strip().replace('-', '_')}_p99"
     try:
         seconds = float(time.strip()[:-2]) / 1000 if time.strip().endswith("ms") else None
         seconds = parse_seconds(time.strip()) if seconds is None else seconds
@@ -101,7 +100,7 @@ def parse_limit(text: str) -> Limit:
         seconds = 0.0
     if name.strip() not in TIMED or not seconds > 0:
         raise Invalid(f"{text[:60]!r} is not a limit", hint="use --slo first-token=500ms")
-    return Limit(key, seconds, text)
+    return Limit(name.strip().replace("-", "_"), seconds, text)
 
 
 def best_rows(table: SweepTable, limits: Sequence[Limit] = ()) -> list[SweepBest]:
@@ -150,7 +149,7 @@ BESTS = (
     SweepMeasure(f"{LOGGED}first_token_p99", False),
     SweepMeasure(f"{LOGGED}joules_per_token", False),
 )
-TIMED = ("first-token", "between-tokens", "end-to-end")
+TIMED = ("first-token", "per-token", "between-tokens", "end-to-end")
 
 
 def sweep_table(

@@ -1,0 +1,22 @@
+"""The client of a load: when what it reads has arrived."""
+
+import select
+import socket
+from time import perf_counter
+
+from andon.work.load.client import SO_TIMESTAMPNS, StampedSocket
+
+
+def test_an_answer_has_arrived_when_the_kernel_received_it_not_when_it_is_read() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, StampedSocket() as reads:
+        reads.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        reads.connect(server.getsockname())
+        theirs, _ = server.accept()
+        with theirs:
+            before = perf_counter()
+            theirs.send(b"word")
+            select.select([reads], [], [])
+            received = perf_counter()
+            assert reads.recv(100) == b"word"
+            assert reads.arrived is not None
+            assert before - 1.0 < reads.arrived <= received
