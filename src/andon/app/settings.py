@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from andon.errors import Invalid
-from andon.host.files import is_regular, read_regular
+from andon.host.files import expanded, is_regular, read_regular
 from andon.host.state.user_folder import LONGEST_CONFIG_BYTES, foreign_owner, users_file
 from andon.host.state.user_folder import config_path as config_path
 from andon.settings.resolution import Resolved, Settings, resolve
@@ -72,7 +72,8 @@ def read_config(path: Path) -> str:
         return read_regular(path, LONGEST_CONFIG_BYTES, follow=True).decode()
     except (OSError, ValueError) as exc:
         reason = exc.strerror if isinstance(exc, OSError) else "not UTF-8 text"
+        is_variable = expanded(os.environ.get("ANDON_CONFIG") or ".") == path
         raise Invalid(
             f"{str(path)[:LONGEST_SHOWN]} cannot be read: {reason}",
-            hint="check the file, or unset ANDON_CONFIG",
+            hint="check the file, or unset ANDON_CONFIG" if is_variable else "check the file",
         ) from exc
