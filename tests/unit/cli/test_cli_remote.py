@@ -201,4 +201,4 @@ def test_a_server_with_or_without_tls_is_reached_by_its_own_scheme() -> None:
     plain = ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number")
     plain.reason = "WRONG_VERSION_NUMBER"
     assert reach_hint(plain) == "use http:// instead of https://"
-    assert reach_hint(RemoteDisconnected()).startswith("use https:// if it has a certificate")
+    assert reach_hint(RemoteDisconnected("")).startswith("use https:// if it has a certificate")

@@ -104,7 +104,8 @@ class Lab:
         cpu = round(4.0 + 8.0 * works + 5.0 * draw(int(at)), 1)
         return Host(
             cpu_percent=cpu, memory_used_bytes=(48 + 31 * works) * GIB,
-            memory_total_bytes=1008 * GIB, load_1m=round(1.92 * cpu, 2), disk=(Disk("/", 611 * GIB, 1760 * GIB),),
+            memory_total_bytes=1008 * GIB, load_1m=round(1.92 * cpu, 2),
+            disk=(Disk("/", 611 * GIB, 1760 * GIB),),
             missing=dict.fromkeys(HOST_VALUES[4:], NOT_SIMULATED),
         )  # fmt: skip
 
