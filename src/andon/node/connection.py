@@ -4,6 +4,7 @@ import socket
 import ssl
 import time
 from http.client import HTTPConnection, HTTPException
+from http.client import RemoteDisconnected as RemoteDisconnected  # by TLS, without TLS
 from typing import Any
 
 OTHER_CERTIFICATE = "it has another certificate than the one that was pinned"

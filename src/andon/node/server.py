@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable
 from copy import copy
-from http.client import RemoteDisconnected
 from typing import Self
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -24,7 +23,7 @@ from andon.node.calls import (
     Trust,
     call,
 )
-from andon.node.connection import FAILURES, NO_TLS, plain_words
+from andon.node.connection import FAILURES, NO_TLS, RemoteDisconnected, plain_words
 from andon.settings.table import USUAL_PORT
 from andon.version import __version__
 
@@ -180,7 +179,7 @@ def reach_hint(exc: BaseException) -> str:
     code = getattr(exc, "verify_code", None)  # of ssl.SSLCertVerificationError
     if getattr(exc, "reason", None) == NO_TLS:
         return "use http:// instead of https://"
-    if isinstance(exc, RemoteDisconnected):  # as a server with TLS does to a request without
+    if isinstance(exc, RemoteDisconnected):
         return "use https:// if it has a certificate; else check that andon serve is running there"
     if code is None:
         return "check that andon serve is running there"

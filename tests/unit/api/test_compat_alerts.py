@@ -143,4 +143,3 @@ def test_every_alert_has_the_level_of_its_rule() -> None:
         )
     ]  # fmt: skip
     assert levels == ["warning", "critical", "info", "info", "info"]
-    assert ThermalThrottling(0, 96, 98).level == "warning", "below its own threshold"

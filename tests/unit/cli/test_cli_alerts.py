@@ -215,9 +215,8 @@ def test_a_silence_is_removed_by_its_id_or_by_the_name_of_its_alert(
     assert run(["alerts", "silence", "--rule", "thermal", "--for", "2h"], node) == 0
     capsys.readouterr()
     assert run(["alerts", "unsilence", name], node) == 5
-    wider = node.alerts.page().silences[0].id
-    assert f"andon alerts unsilence {wider}, which silences more" in capsys.readouterr().err
-    assert run(["alerts", "unsilence", wider], node) == 0
+    assert "andon alerts lists them by their ids" in capsys.readouterr().err
+    assert run(["alerts", "unsilence", node.alerts.page().silences[0].id], node) == 0
 
 
 # What follows.

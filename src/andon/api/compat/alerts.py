@@ -47,8 +47,7 @@ class ThermalThrottling(Struct, frozen=True):
 
     @property
     def level(self) -> Level:
-        is_critical = self.temp >= max(self.threshold, DEFAULTS.thermal_critical_celsius)
-        return Level.CRITICAL if is_critical else Level.WARNING
+        return Level.CRITICAL if self.temp >= DEFAULTS.thermal_critical_celsius else Level.WARNING
 
     def severity(self) -> int:
         return _between(60, 60 + 4 * (self.temp - self.threshold), 100)

@@ -147,13 +147,9 @@ def say(text: str, style: str = "") -> Text:
 
 
 def with_mark(lines: Sequence[Text], mark: str, width: int) -> list[Text]:
-    """Returns the lines with a mark, such as SIMULATED, at the right of the first; it is not cut
-    off."""
-    if not mark:
-        return list(lines)
-    room = width - display_width(mark) - 2
-    first = lines[0].fit(room).pad(room) + say("  ") + say(mark, "bold reverse")
-    return [first, *lines[1:]]
+    """Returns the lines with a mark, such as SIMULATED, at the right of the first, never cut."""
+    room, shown = width - display_width(mark) - 2, say("  ") + say(mark, "bold reverse")
+    return [lines[0].fit(room).pad(room) + shown, *lines[1:]] if mark else list(lines)
 
 
 def join(parts: list[Text], between: str = "") -> Text:

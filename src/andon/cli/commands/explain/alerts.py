@@ -260,10 +260,7 @@ def silence(
 @at_server
 @shared
 def unsilence(silence: str) -> int:
-    """Remove a silence; what it held back is sent at the next sample.
-
-    ID is what andon alerts lists; the name of an alert means the silences of that alert alone.
-    """
+    """Remove a silence by its ID or its alert; held notices are sent."""
     source = _kept()
     for one in _silences_of(source.page(), silence) if "@" in silence else [silence]:
         source.unsilence(one)
@@ -359,17 +356,13 @@ def resolved(page: AlertOverview, name: str) -> Alert:
 
 
 def _silences_of(page: AlertOverview, name: str) -> list[str]:
-    """Returns the silences of one alert; one that covers more is named, not removed."""
+    """Returns the silences of one alert; one that covers more stays."""
     alert = resolved(page, name)
     meant = (alert.rule, alert.subject)
     found = [one.id for one in page.silences if (one.rule, one.subject) == meant]
-    if found:
-        return found
-    for one in page.silences:
-        if one.rule in (None, alert.rule) and one.subject in (None, alert.subject):
-            hint = f"andon alerts unsilence {one.id}, which silences more"
-            raise Gone(f"no silence is only for {name}", hint=hint)
-    raise Gone(f"{name} is not silenced", hint="andon alerts lists the silences")
+    if not found:
+        raise Gone(f"no silence is only for {name}", hint="andon alerts lists them by their ids")
+    return found
 
 
 def _in_order(alerts: tuple[Alert, ...]) -> list[Alert]:

@@ -63,12 +63,10 @@ def logs(job: str, follow: bool, lines: int | None, attempt: int | None) -> int:
     found, code = meant_jobs(queue, [job])
     if code:
         return code
-    number, *others = (facts.spec.number for facts in found)
-    if others:
-        return _logs_of_many(
-            choices, queue, [number, *others], LINES if lines is None else lines, follow
-        )
-    begun = [one.number for one in found[0].attempts]
+    numbers = [facts.spec.number for facts in found]
+    if len(numbers) > 1:
+        return _logs_of_many(choices, queue, numbers, LINES if lines is None else lines, follow)
+    number, begun = numbers[0], [one.number for one in found[0].attempts]
     if attempt is not None and attempt not in begun:
         raise Gone(f"job {job} has no attempt {attempt}", hint=f"it has {len(begun)}")
     if not begun and not follow:

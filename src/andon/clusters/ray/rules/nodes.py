@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from andon.model.job.cluster import ClusterNode, Submission, SubmissionNote
 from andon.model.utilisation import ZERO_READING
-from andon.units import counted, human_seconds
+from andon.units import human_seconds
 
 BUSY_PERCENT: Final = 5.0
 """Below this a GPU is idle."""
@@ -93,8 +93,7 @@ def impossible(nodes: Sequence[ClusterNode], gpus: int, model: str | None) -> st
             return f"no Ray node has the model {model}: {known}"
     largest = max(usable, key=lambda node: node.gpus)
     if gpus > largest.gpus:
-        most = f"the largest has {largest.gpus} ({largest.name})"
-        return f"no Ray node has {counted(gpus, 'GPU')}: {most}"
+        return f"no Ray node has {gpus} GPUs: the largest has {largest.gpus} ({largest.name})"
     return None
 
 

@@ -175,10 +175,6 @@ def _worked(specimen: Specimen, cycle: int, seconds: float) -> float:
     return sum(phase.load * part for phase, part in _elapsed(_phases(specimen, cycle), seconds))
 
 
-def power_watts(specimen: Specimen, at: float) -> float:
-    return _watts(specimen, locate(specimen, at))
-
-
 def _watts(specimen: Specimen, moment: CyclePosition) -> float:
     phase = moment.phase
     turn = 2 * math.pi * _swings(phase) * moment.seconds / phase.seconds
@@ -186,7 +182,7 @@ def _watts(specimen: Specimen, moment: CyclePosition) -> float:
 
 
 def energy_joules(specimen: Specimen, at: float) -> float:
-    """The integral of `power_watts` since the counter began."""
+    """The integral of the power since the counter began."""
     return _energy(specimen, locate(specimen, at), at)
 
 
@@ -279,9 +275,8 @@ def sample(specimen: Specimen, at: float, seconds: float = 0.0) -> Sample:
     """All readings of such a device; `missing` says which ones this model lacks. With `seconds`
     its load and power are the means of the seconds that follow, as a summary has them."""
     model, moment = specimen.model, locate(specimen, at)
-    load, watts, joules = (
-        _busy(specimen, moment, at), _watts(specimen, moment), _energy(specimen, moment, at),
-    )  # fmt: skip
+    load, watts = _busy(specimen, moment, at), _watts(specimen, moment)
+    joules = _energy(specimen, moment, at)
     if seconds:
         load = _mean_busy(specimen, moment, at, seconds)
         watts = (energy_joules(specimen, at + seconds) - joules) / seconds
