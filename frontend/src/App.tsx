@@ -258,7 +258,7 @@ const Foot = memo(function Foot({ here }: { here: boolean }) {
           </>
         ) : (
           <>
-            {sessionEnded() && "your session has ended · "}{demo ? "a demo: to change things, open the link that andon demo printed" : here ? "not signed in" : <>read-only: <span className="at-home">run <Command text={openCommand()} /> or </span><a href="#/sign-in">sign in from a phone or elsewhere</a></>}
+            {sessionEnded() && "your session has ended · "}{demo ? <>a demo: to change things, run <Command text={openCommand()} /> or open the link that andon demo printed</> : here ? "not signed in" : <>read-only: <span className="at-home">run <Command text={openCommand()} /> or </span><a href="#/sign-in">sign in from a phone or elsewhere</a></>}
           </>
         )}
       </span>

@@ -36,6 +36,14 @@ test("the address chooses columns and their order of fields; without it the usua
   assert.ok(!chosenFields(null, FIELDS).some((one) => one.id === "param:opt"));
 });
 
+test("what few runs logged is no column of all runs, unless it is chosen", () => {
+  const runs = [...RUNS, run({ id: "d", last_values: { between_tokens_max: 0.1, tokens_per_second: 9 } })];
+  const shown = (cols: string | null, of: RunEntry[]) => chosenFields(cols, fieldsOf(of)).map((one) => one.id).filter((id) => id.startsWith("value:"));
+  assert.deepEqual(shown(null, runs), ["value:loss"]);
+  assert.deepEqual(shown("value:tokens_per_second", runs), ["value:tokens_per_second"]);
+  assert.deepEqual(shown(null, runs.slice(3)), ["value:between_tokens_max", "value:tokens_per_second"]);
+});
+
 test("a group is drawn by the parameters in which its runs differ, then by what came of them", () => {
   const group = [0.1, 0.01].flatMap((lr) => [1, 2].map((seed) => run({ id: `${lr} ${seed}`, params: { lr, seed, opt: "sgd", job: String(seed) }, last_values: { loss: lr + seed } })));
   const fields = fieldsOf(group);

@@ -26,6 +26,7 @@ test("the sums count what can be acted on", () => {
   assert.equal(sum.utilization, (50 * 8 + 0 + 100 * 4) / 20, "of nodes that report");
   assert.deepEqual(sum.shows, { sick: { nodes: 1, number: 1 }, free: { nodes: 2, number: 4 }, idle: { nodes: 1, number: 2 }, silent: { nodes: 1, number: 1 } });
   assert.equal(totals([node("n4", SILENT)]).utilization, null);
+  assert.equal(totals([node("n5", { ...SILENT, state: "new", reason: "it has not reported yet" })]).shows.silent.nodes, 0, "a node that was only added is not silent");
   assert.equal(freeOf(ROWS[2] as never), 0, "a drained node gives nothing");
 });
 

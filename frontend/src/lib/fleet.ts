@@ -20,7 +20,7 @@ const HAS: Record<Show, (row: NodeRow) => number> = {
   sick: (row) => Number(row.state === "sick"),
   free: freeOf,
   idle: (row) => row.idle,
-  silent: (row) => Number(!isHeard(row)),
+  silent: (row) => Number(!isHeard(row) && row.state !== "new"),
 };
 
 export interface Sum {

@@ -91,7 +91,7 @@ export const OWN_WORDS: Record<string, { index: string; clock: string }> = {
 /** What people call a reading whose name would not do. */
 export const LABELS: Record<string, string> = {
   "utilization_percent": "utilisation",
-  "memory_utilization_percent": "memory utilization",
+  "memory_utilization_percent": "memory utilisation",
   "memory_used_bytes": "memory",
   "memory_free_bytes": "memory free",
   "memory_reserved_bytes": "memory reserved",

@@ -159,7 +159,9 @@ function Facts({ device }: { device: Device }) {
   const later = setup.ecc_pending === null || setup.ecc_pending === setup.ecc ? "" : `, ${mode(setup.ecc_pending)} after a reboot`;
   const link = (generation: number | null | undefined, width: number | null | undefined) =>
     known(generation) && known(width) ? `gen ${generation} ×${width}` : DASH;
-  const facts: [string, string][] = [
+  const otherwise = device.vendor === "sim" ? "not simulated" : "not reported by the driver";
+  const why = (field: string) => device.missing[field] ?? setup.missing[field] ?? (device.state === "ok" ? otherwise : device.reason ?? otherwise);
+  const facts: [string, string, string?][] = [ // a label, a value, and the field that says why there is none
     ["UUID", device.uuid],
     ["PCI", device.pci ?? DASH],
     ["vendor", device.vendor],
@@ -168,20 +170,20 @@ function Facts({ device }: { device: Device }) {
     ["slowdown temperature", withUnit(limits.slowdown_celsius, "°C")],
     ["default power limit", withUnit(limits.power_default_watts, "W")],
     [`max ${own.clock}`, withUnit(limits.sm_clock_mhz, "MHz")],
-    ["PCIe link", link(sample?.pcie_generation, sample?.pcie_width)],
+    ["PCIe link", link(sample?.pcie_generation, sample?.pcie_width), "pcie_generation"],
     ["max PCIe link", link(limits.pcie_generation, limits.pcie_width)],
     ["slot's PCIe link", link(limits.pcie_slot_generation, limits.pcie_slot_width)],
-    ["persistence mode", mode(setup.persistence)],
-    ["ECC", mode(setup.ecc) + later],
-    ["uncorrected ECC errors", known(sample?.ecc_uncorrected) ? String(sample?.ecc_uncorrected) : DASH],
-    ["energy since the driver was loaded", known(sample?.energy_joules) ? `${(sample.energy_joules / 3.6e6).toFixed(2)} kWh` : DASH],
+    ["persistence mode", mode(setup.persistence), "persistence"],
+    ["ECC", mode(setup.ecc) + later, "ecc"],
+    ["uncorrected ECC errors", known(sample?.ecc_uncorrected) ? String(sample?.ecc_uncorrected) : DASH, "ecc_uncorrected"],
+    ["energy since the driver was loaded", known(sample?.energy_joules) ? `${(sample.energy_joules / 3.6e6).toFixed(2)} kWh` : DASH, "energy_joules"],
   ];
   return (
     <section className="panel">
       <h2>Facts</h2>
       <dl className="facts">
-        {facts.map(([name, value]) => (
-          <div key={name}><dt>{name}</dt><dd>{value}</dd></div>
+        {facts.map(([name, value, field]) => (
+          <div key={name}><dt>{name}</dt><dd>{value}{value === DASH && <span className="dim"> {why(field ?? "")}</span>}</dd></div>
         ))}
       </dl>
     </section>

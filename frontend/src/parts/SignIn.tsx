@@ -10,7 +10,7 @@ export function SignInLink({ to }: { to: string }) {
 }
 
 export function SignInWays() {
-  if (useFeatures()["demo"] === true) return <p>This is a demo: the link that <code>andon demo</code> printed signs you in as erik, one of its people. It works once.</p>;
+  if (useFeatures()["demo"] === true) return <p>This is a demo: <Command text={openCommand()} /> in a terminal of the account that started it signs you in as erik, one of its people. So does the link that <code>andon demo</code> printed, once.</p>;
   return (
     <dl className="ways">
       <dt>In a browser on the server's machine</dt>

@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -21,23 +22,29 @@ from andon.sampling.sampler import NodeIdentity, Sampler
 from andon.sampling.spawning import decide_ahead
 from andon.settings.resolution import Settings
 
+if TYPE_CHECKING:
+    from andon.ports import HostSource
+
 SMI_DEADLINES = 5.0  # the command takes up to a second for eight devices
 
 
 def open_sampler(
-    settings: Settings, masks_may_change: bool = False, origin: float | None = None
+    settings: Settings,
+    masks_may_change: bool = False,
+    origin: float | None = None,
+    host: "HostSource | None" = None,
 ) -> Sampler:
     """A sampler for what the settings name: this node, a simulation or a recording.
 
     In another program, the variables that hide devices may change at any time. `origin` is second
-    zero of a simulation; by default now.
+    zero of a simulation, by default now; `host` gives a simulated machine's own values.
     """
     if settings.replay:
         return _replay(settings)
     root = Path(settings.root)
     return Sampler(
         vendors=_vendors(settings, root, origin),
-        host=System(root, drivers=None if settings.simulate else partial(_drivers, root)),
+        host=host or System(root, drivers=None if settings.simulate else partial(_drivers, root)),
         node=NodeIdentity(settings.node or node_name(), boot_id(root)),
         visibility=_VisibleHere(masks_may_change),
         deadline_seconds=settings.deadline_seconds,

@@ -1,6 +1,5 @@
 """`andon run --nsys`: Nsight Systems around the command, and where its report goes."""
 
-import os
 import shutil
 import time
 from collections.abc import Sequence
@@ -41,8 +40,8 @@ def profiled(
 
 
 def _check_counters() -> None:
-    from andon.doctor.inspection.machine import counters_restricted
+    from andon.doctor.inspection.machine import counters_restricted, may_profile
     from andon.doctor.rules.driver import COUNTERS_FOR_ROOT
 
-    if os.geteuid() != 0 and counters_restricted():
-        raise Denied(COUNTERS_FOR_ROOT, hint="andon doctor says how to open them")
+    if counters_restricted() and not may_profile():
+        raise Denied(COUNTERS_FOR_ROOT, hint="andon doctor says what to do")

@@ -278,6 +278,7 @@ SAMPLE_VALUES = Sample.__struct_fields__[1:-1]
 
 _LABELS = {
     "utilization_percent": "utilisation",
+    "memory_utilization_percent": "memory utilisation",
     "memory_used_bytes": "memory",
     "sm_clock_mhz": "SM clock",
     "pcie_generation": "PCIe",

@@ -4,9 +4,11 @@ import socket
 import ssl
 import time
 from http.client import HTTPConnection, HTTPException
+from http.client import RemoteDisconnected as RemoteDisconnected  # by TLS, without TLS
 from typing import Any
 
 OTHER_CERTIFICATE = "it has another certificate than the one that was pinned"
+NO_TLS = "WRONG_VERSION_NUMBER"  # what OpenSSL calls an answer in plain text
 MOST_ADDRESSES = 8  # of one name; each is tried until the time is over
 FAILURES = (OSError, HTTPException, ValueError)
 """What a request can raise besides andon's errors, when no answer arrived."""
@@ -123,7 +125,7 @@ def plain_words(exc: BaseException) -> str:
         return f"its certificate is refused: {certificate}"
     if isinstance(exc, TimeoutError):
         return "it did not answer in time"
-    if getattr(exc, "reason", None) == "WRONG_VERSION_NUMBER":
+    if getattr(exc, "reason", None) == NO_TLS:
         return "it does not speak HTTPS"
     known = type(exc).__module__ in ("builtins", "socket")
     plain = isinstance(exc, OSError) and known and exc.strerror

@@ -23,7 +23,7 @@ from andon.node.calls import (
     Trust,
     call,
 )
-from andon.node.connection import FAILURES, plain_words
+from andon.node.connection import FAILURES, NO_TLS, RemoteDisconnected, plain_words
 from andon.settings.table import USUAL_PORT
 from andon.version import __version__
 
@@ -177,6 +177,10 @@ class Server:
 def reach_hint(exc: BaseException) -> str:
     """What to do about a server that cannot be reached."""
     code = getattr(exc, "verify_code", None)  # of ssl.SSLCertVerificationError
+    if getattr(exc, "reason", None) == NO_TLS:
+        return "use http:// instead of https://"
+    if isinstance(exc, RemoteDisconnected):
+        return "use https:// if it has a certificate; else check that andon serve is running there"
     if code is None:
         return "check that andon serve is running there"
     if code in UNKNOWN_AUTHORITY:

@@ -18,6 +18,7 @@ MOST_PORT = 65_535
 _ADDRESS = re.compile(r"[^@\s,<>\"]{1,100}@[^@\s,<>\"]{1,200}")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 _SECRET = re.compile(r"[0-9A-Za-z_-]{8,100}")
+_OWN_HOOK = re.compile(r"/hooks/([0-9A-Za-z]{8,100})/?$")
 _HOST = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z.-]{0,250}[0-9A-Za-z])?|\[[0-9A-Fa-f:.]{2,45}\]")
 
 Values = Mapping[str, Any]
@@ -91,9 +92,9 @@ SECRETS = frozenset({"url", "command", "headers", "user", "password", "routing_k
 
 def _slack_check(values: Values) -> str | None:
     url = str(values.get("url", HOOK))
-    if url.startswith((HOOK, "slack://")):
+    if url.startswith((HOOK, "slack://")) or (_is_http(url) and _OWN_HOOK.search(url)):
         return None
-    return f"url: Slack's incoming webhooks begin with {HOOK}"
+    return f"url: Slack's incoming webhooks begin with {HOOK}, Mattermost's end in /hooks/KEY"
 
 
 def _http_check(values: Values) -> str | None:
@@ -119,6 +120,15 @@ def _is_http(url: str) -> bool:
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
+
+
+def _slack(values: Values) -> str:
+    """Returns the address; Mattermost takes what Slack does, and Apprise has a scheme for it."""
+    url: str = values["url"]
+    own = None if url.startswith((HOOK, "slack://")) else _OWN_HOOK.search(url)
+    if own is None:
+        return url
+    return f"{url[: own.start()].replace('http', 'mmost', 1)}/{own[1]}"
 
 
 def _webhook(values: Values) -> str:
@@ -154,7 +164,7 @@ def _pagerduty(values: Values) -> str:
 
 
 KINDS: Mapping[str, NotifierKind] = {
-    "slack": NotifierKind(("url",), check=_slack_check),
+    "slack": NotifierKind(("url",), (), _slack, _slack_check),
     "email": NotifierKind(
         ("to",), ("from", "host", "port", "user", "password", "encryption"), _email, _email_check
     ),

@@ -167,9 +167,9 @@ def _read(field: Field, raw: object) -> object:
         raise ValueError(f"{_quoted(raw)} is not one of {', '.join(field.choices)}")
     if isinstance(value, int | float):
         if field.low is not None and value < field.low:
-            raise ValueError(f"{_quoted(raw)} is less than {field.low:g}")
+            raise ValueError(f"{_quoted(raw)} is less than {field.low:.15g}")
         if field.high is not None and value > field.high:
-            raise ValueError(f"{_quoted(raw)} is more than {field.high:g}")
+            raise ValueError(f"{_quoted(raw)} is more than {field.high:.15g}")
     return value
 
 
@@ -327,7 +327,7 @@ def _allowed(field: Field) -> str:
         return ", ".join(field.choices)
     if field.low is None or field.high is None:
         return field.kind.words
-    return f"{field.kind.words}, {field.low:g} to {field.high:g}"
+    return f"{field.kind.words}, {field.low:.15g} to {field.high:.15g}"
 
 
 def _quoted(value: object) -> str:
@@ -340,7 +340,7 @@ def _quoted(value: object) -> str:
         return "a section"
     if isinstance(value, str):
         return f'"{_plain(value)}"'
-    return f"{value:g}" if isinstance(value, float) else str(value)[:80]
+    return f"{value:.15g}" if isinstance(value, float) else str(value)[:80]
 
 
 def _plain(text: str) -> str:

@@ -98,7 +98,7 @@ def serve(
         loopback = is_loopback(address)
         say_started(audit, address, port)
         origin = None if demo is None else demo.lab.origin
-        sampler = stack.enter_context(open_sampler(settings, origin=origin))
+        sampler = stack.enter_context(open_sampler(settings, origin=origin, host=demo))
         feed = _feed(sampler, settings)
         stack.callback(feed.close)
         feed.wait_for_first(settings.deadline_seconds + FIRST_SNAPSHOT_SECONDS)
@@ -135,7 +135,7 @@ def serve(
             local_socket(
                 lambda: LookSocket(port, keys.owner.uid or 0, feed, watcher, remote_leases, draw),
                 "commands read the devices themselves",
-                settings.server_sign_in,
+                settings.server_sign_in and demo is None,
             )
         )
 

@@ -102,7 +102,8 @@ def test_a_job_is_submitted_listed_explained_followed_and_cancelled(lab: Lab) ->
     assert "use fewer GPUs" in lab.fine("jobs", "show", "lab:4712_0")
     waits = lab.andon("logs", "lab:4712_0")
     assert "job lab:4712_0 has not started: it is waiting: needs 2 GPUs" in waits.stderr
-    assert lab.andon("logs", "lab:4712").returncode == 2
+    titles = "==> job lab:4712_0 <==\n==> job lab:4712_1 <==\n"
+    assert lab.fine("logs", "lab:4712") == titles  # of an array all of it
     assert lab.fine("logs", "lab:4711") == "hello\n"
     assert "n1    2 H100          1     1" in lab.fine("nodes", "--on", "lab")
     done = lab.andon("cancel", "lab:4712", "lab:99")

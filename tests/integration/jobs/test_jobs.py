@@ -358,6 +358,10 @@ def test_the_commands_of_a_person(folder: JobsFolder) -> None:
     assert "would queue 10 jobs: train.py" in dry.out
     assert "abc" not in dry.out
     assert len(Queue(folder).jobs) == 2
+    array = (*sub, "--wait", "--array", "0-1", "--", "sh", "-c", "echo $ANDON_ARRAY_INDEX")
+    number = andon(*array).out.split()[0].partition("_")[0]
+    titled = "".join(f"==> job {number}_{index} <==\n{index}\n" for index in range(2))
+    assert andon("logs", number).out == titled, "of an array all of it"
 
 
 def test_a_job_that_can_never_start_here_does_not_block_the_other_kind(folder: JobsFolder) -> None:

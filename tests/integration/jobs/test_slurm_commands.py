@@ -46,6 +46,7 @@ def test_one_command_for_here_and_there(login: Login) -> None:
     assert re.search(short, andon("why", more))
     printed = re.compile("element 3 on GPU [0-3]\n")
     wait_until(lambda: printed.fullmatch(andon("logs", f"{array}_3")), "its output")
+    assert re.search(f"==> job {array}_3 <==\nelement 3 on", andon("logs", array))
     nodes = [line.split()[:5] for line in andon("nodes", "--on", "slurm").splitlines()[1:]]
     assert [node[0] for node in nodes] == ["n1", "n2"]
     assert sorted(node[1:] for node in nodes) == [["4", "a100", "2", "2"], ["4", "a100", "4", "0"]]

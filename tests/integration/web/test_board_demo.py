@@ -100,7 +100,7 @@ def test_a_view_is_shared_by_its_address(reader: Window, demo: Demo) -> None:
 
 def test_the_link_that_was_printed_signs_a_visitor_in(reader: Window, demo: Demo) -> None:
     reader.page.goto(f"{demo.url}/#/")
-    expect(reader.page.locator("footer")).to_contain_text("the link that andon demo printed")
+    expect(reader.page.locator("footer")).to_contain_text("andon open --url")
     reader.page.goto(demo.link)
     expect(reader.page.locator("footer")).to_contain_text("signed in as erik")
 

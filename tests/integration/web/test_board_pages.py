@@ -258,6 +258,9 @@ def test_a_device_has_charts_reasons_processes_and_facts(reader: Window, home: S
     expect(missing).to_be_visible()
     energy = reader.page.locator("dl.facts > div").filter(has_text="energy since the driver was")
     expect(energy).to_have_text(re.compile(r"^energy since the driver was loaded\d+\.\d\d\skWh$"))
+    for fact in ("PCI", "slot's PCIe link", "persistence mode", "ECC"):
+        row = reader.page.locator("dl.facts > div").filter(has_text=re.compile(f"^{fact}–"))
+        expect(row).to_have_text(f"{fact}– not simulated")
 
 
 def test_charts_move_and_change_their_range(reader: Window, home: Served) -> None:

@@ -9,6 +9,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from andon.units import GIB
 from tests.integration.conftest import andon
 from tests.integration.demo import END_SECONDS, Demo, running_demo
 
@@ -79,6 +80,30 @@ def test_devices_leases_and_alerts_are_those_of_the_lab(demo: Demo) -> None:
     rules = {alert["rule"]: alert for alert in demo.get("/api/alerts")["alerts"]}
     assert {"thermal", "idle_lease", "device_lost", "throttle_power"} <= rules.keys()
     assert rules["throttle_power"]["silenced_until"] is not None
+
+
+def test_the_values_of_the_machine_are_the_lab_s(demo: Demo) -> None:
+    host = demo.get("/api/snapshot")["host"]
+    assert host["memory_total_bytes"] == 1008 * GIB
+    assert [disk["mount"] for disk in host["disk"]] == ["/"]
+    assert (host["network"], host["network_sent_bytes_per_second"]) == ([], None)
+    assert host["missing"]["network_sent_bytes_per_second"] == "not simulated"
+
+
+def test_no_process_of_this_machine_is_named(demo: Demo) -> None:
+    alerts = demo.get("/api/alerts")["alerts"]
+    named = [one["pid"] for alert in alerts for one in alert["affected"]]
+    named += [row["pid"] for row in demo.get("/api/leases")["leases"]]
+    assert named
+    assert all(pid > 2**22 for pid in named), "above the largest pid of any machine"
+
+
+def test_the_account_that_started_it_signs_in_at_any_time(demo: Demo) -> None:
+    done = andon("open", "--print", "--url", demo.url)
+    assert (done.code, "signed in as erik" in done.err) == (0, True)
+    code = done.out.strip().partition("#code=")[2]
+    secret = demo.post("/api/session", {"code": code})["secret"]
+    assert demo.post("/api/links", secret=secret)["code"], "as the owner"
 
 
 def test_a_day_is_drawn_at_once(demo: Demo) -> None:

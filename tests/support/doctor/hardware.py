@@ -230,12 +230,21 @@ def versions() -> Iterator[Case]:
     for name in ("libnvidia-ml.so.1", "libnvidia-ml.so", "libnvidia-ml.so.1.0", "x"):
         nameless = replace(LIBRARY, target=f"/usr/lib/{name}")
         yield case(f"{name} tells no version", replace(server(), libraries=(nameless,)))
-    for restricted in (True, False, None):
+    for restricted, says in (
+        (True, "for root only: use Nsight with sudo"),
+        (False, "open to all users: Nsight can be used"),
+        (None, "whether Nsight can profile here is not known"),
+    ):
+        made = kernel(server(), counters_restricted=restricted)
+        yield case(f"counters {restricted}", made, says=says)
+        unversioned = kernel(made, nvidia_version=None)
         yield case(
-            f"counters {restricted}",
-            kernel(server(), counters_restricted=restricted),
-            says="" if restricted is None else "profiling counters",
+            f"counters {restricted}, a driver that hides its version", unversioned, says=says
         )
+    able = replace(server(), user=replace(server().user, profiles=True))
+    yield case("counters for root, and a capability", able, says="alice may use Nsight")
+    boxed = box(server(), inside="docker")
+    yield case("counters for root, in a container", boxed, says="--cap-add=SYS_ADMIN")
 
 
 # Device files and groups.

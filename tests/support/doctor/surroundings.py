@@ -58,7 +58,17 @@ def containers() -> Iterator[Case]:
     )
     yield case(
         "no Docker, no toolkit",
+        box(server(), tools=(), docker_installed=False, docker_runtime=False, docker_socket=""),
+    )
+    yield case(
+        "an engine that is only seen by its socket, no toolkit",
         box(server(), tools=(), docker_installed=False, docker_runtime=False),
+        (C.TOOLKIT_MISSING, WARN),
+    )
+    yield case(
+        "no toolkit, and a driver that does not tell its version",
+        kernel(box(server(), tools=(), docker_runtime=False), nvidia_version=None),
+        (C.TOOLKIT_MISSING, WARN),
     )
     alone = box(server(), tools=("/usr/bin/nvidia-ctk",), docker_runtime=False)
     yield case(

@@ -132,3 +132,14 @@ def test_the_message_names_device_value_threshold_and_what_to_do(
     alert: andon.GpuIdle, words: tuple[str, ...]
 ) -> None:
     assert [word for word in words if word not in alert.message()] == []
+
+
+def test_every_alert_has_the_level_of_its_rule() -> None:
+    levels = [
+        alert.level
+        for alert in (
+            ThermalThrottling(0, 94, 80), ThermalThrottling(0, 95, 80), MemoryPressure(0, 99, 90),
+            PowerLimit(0, 100, 95), GpuIdle(0, 900),
+        )
+    ]  # fmt: skip
+    assert levels == ["warning", "critical", "info", "info", "info"]

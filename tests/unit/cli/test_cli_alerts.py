@@ -204,6 +204,21 @@ def test_a_name_means_the_present_and_not_the_past() -> None:
     assert resolved(page(past), "thermal@2") == past
 
 
+def test_a_silence_is_removed_by_its_id_or_by_the_name_of_its_alert(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    node = FakeNode(office(), alerts=[alert_pages.hot()])
+    name = "thermal@2"
+    assert run(["alerts", "silence", name, "2h"], node) == 0
+    assert run(["alerts", "unsilence", name], node) == 0
+    assert node.alerts.page().silences == ()
+    assert run(["alerts", "silence", "--rule", "thermal", "--for", "2h"], node) == 0
+    capsys.readouterr()
+    assert run(["alerts", "unsilence", name], node) == 5
+    assert "andon alerts lists them by their ids" in capsys.readouterr().err
+    assert run(["alerts", "unsilence", node.alerts.page().silences[0].id], node) == 0
+
+
 # What follows.
 
 

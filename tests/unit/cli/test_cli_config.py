@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -168,3 +169,27 @@ def test_a_variable_or_a_file_alone_queues_nothing_for_real_or_simulated_devices
     assert run(["submit", "--dry-run", "--", "true"]) == 3
     said = capsys.readouterr().err
     assert said.count("simulated devices are leased only with --simulate") == 4
+
+
+def test_a_large_number_is_shown_whole(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["config", "show"]) == 0
+    assert run(["config"]) == 0
+    shown = capsys.readouterr().out
+    assert "1073741824 " in shown
+    assert "a whole number, 16 to 1000000)" in shown
+    assert re.findall(r"\de\+\d", shown) == []
+    file.write_text("[history]\nmax_megabytes = 2000000\n")
+    assert run(["config", "check"]) == 2
+    assert "more than 1000000" in capsys.readouterr().err
+
+
+def test_the_hint_for_a_missing_file_names_both_ways_to_name_it(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = str(file.with_name("nope"))
+    assert run(["config", "check", "--config", gone]) == 2
+    by_option = capsys.readouterr().err
+    monkeypatch.setenv("ANDON_CONFIG", gone)
+    assert run(["config", "check"]) == 2
+    assert "check the file, and --config or ANDON_CONFIG" in " ".join(by_option.split())
+    assert capsys.readouterr().err == by_option

@@ -50,7 +50,9 @@ def test_simulated_processes_say_so() -> None:
         devices=(replace(golden.simulated().devices[0], processes=(golden.work(7, "a", "b", 1),)),),
     )
     found = uses(snapshot, {})
-    assert "SIMULATED" in render_uses(found, 80, color=False, mark="SIMULATED").splitlines()[0]
+    title = render_uses(found, 80, color=False, mark="SIMULATED").splitlines()[0]
+    assert title.startswith("GPU ")  # the mark has no line of its own
+    assert title.endswith("  SIMULATED")
     assert next(csv.DictReader(io.StringIO(uses_to_csv(snapshot, found))))["vendor"] == "sim"
 
 

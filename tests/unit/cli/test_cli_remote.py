@@ -3,6 +3,7 @@
 import os
 import ssl
 from collections.abc import Iterator
+from http.client import RemoteDisconnected
 from pathlib import Path
 from typing import Any
 
@@ -194,3 +195,10 @@ def test_a_refused_certificate_has_a_hint_of_its_own(code: int, hint: str) -> No
     error.verify_code = code
     assert hint in reach_hint(error)
     assert reach_hint(ConnectionRefusedError()) == "check that andon serve is running there"
+
+
+def test_a_server_with_or_without_tls_is_reached_by_its_own_scheme() -> None:
+    plain = ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number")
+    plain.reason = "WRONG_VERSION_NUMBER"
+    assert reach_hint(plain) == "use http:// instead of https://"
+    assert reach_hint(RemoteDisconnected("")).startswith("use https:// if it has a certificate")

@@ -6,10 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from andon.cli.main import run
 from andon.cli.show.findings import render_findings
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import Text, display_width, harmless, say, without_unicode
+from andon.cli.show.text import Text, display_width, harmless, say, with_mark, without_unicode
 from andon.doctor.rules.findings import Check, failure, ok, unknown
+from andon.testing.fake_node import FakeNode
+from tests.support import snapshots as golden
 
 
 @pytest.mark.parametrize(
@@ -123,3 +126,21 @@ def test_findings_break_between_words_on_a_narrow_screen(width: int) -> None:
     told = " ".join(" ".join(lines).split())
     assert words in told
     assert "fix: sudo apt install driver && sudo reboot now" in told
+
+
+@pytest.mark.parametrize("width", [12, 20, 80])
+def test_a_mark_stands_in_the_first_line_and_is_never_cut(width: int) -> None:
+    lines = [text.plain for text in with_mark([say("1 of 8 free: GPU 5"), say("x")], "SIM", width)]
+    assert lines[0].endswith("  SIM")
+    assert display_width(lines[0]) <= width
+    assert (lines[1:], with_mark([say("x")], "", width)) == (["x"], [say("x")])
+
+
+@pytest.mark.parametrize("words", [["free"], ["ps"], ["who"], ["devices", "--topology"]])
+def test_no_line_of_an_output_is_just_a_mark(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(words, FakeNode(golden.simulated()))
+    lines = capsys.readouterr().out.splitlines()
+    assert "SIMULATED" in lines[0]
+    assert "SIMULATED" not in [line.strip() for line in lines]

@@ -11,7 +11,7 @@ from andon.cli.main import run
 from andon.cli.show.text import display_width
 from andon.cli.show.why import answer, answer_to_json, render_why
 from andon.explain.evidence.measures import MEASURES
-from andon.model.device import DeviceStatus, Snapshot
+from andon.model.device import SAMPLE_VALUES, DeviceStatus, Snapshot, reading_label
 from andon.model.lamp import Lamp
 from andon.testing.fake_node import FakeNode
 from tests.support import snapshots as golden
@@ -204,3 +204,9 @@ def test_simulated_devices_say_so(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_every_measure_says_what_it_measures() -> None:
     assert all(measure.__doc__ for measure in MEASURES.values())
+
+
+def test_one_spelling_of_utilisation_is_shown() -> None:
+    names = [reading_label(name) for name in SAMPLE_VALUES]
+    assert "memory utilisation" in names
+    assert [name for name in names if "utilization" in name] == []

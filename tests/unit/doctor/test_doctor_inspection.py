@@ -389,3 +389,21 @@ def test_the_book_tells_its_owner_and_its_mode(tmp_path: Path) -> None:
 @pytest.mark.process
 def test_the_clock_is_asked_of_the_kernel() -> None:
     assert machine.is_synchronised() in (True, False, None)
+
+
+def test_restricted_counters_are_used_by_capability_and_not_by_a_root_without_it(
+    tmp_path: Path,
+) -> None:
+    everyone, mapped = "0 0 4294967295", "0 100000 65536"
+    for capabilities, users, may in (
+        ("000001ffffffffff", everyone, True),
+        ("0000000000200000", everyone, True),  # CAP_SYS_ADMIN
+        ("0000004000000000", everyone, True),  # CAP_PERFMON
+        ("00000000a80425fb", everyone, False),  # root in a container of Docker
+        ("0000000000000000", everyone, False),
+        ("000001ffffffffff", mapped, False),  # of a user namespace
+    ):
+        write(tmp_path / "proc/self/status", f"Uid:\t0\nCapEff:\t{capabilities}\nCapBnd:\t0\n")
+        write(tmp_path / "proc/self/uid_map", f"         {users}\n")
+        assert machine.may_profile(tmp_path) is may, (capabilities, users)
+    assert machine.may_profile(tmp_path / "none") is False

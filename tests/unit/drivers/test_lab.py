@@ -17,9 +17,11 @@ from andon.drivers.sim.rules.lab import (
     SERVING,
     Lab,
     LabOutcome,
+    LabWork,
 )
-from andon.errors import Gone
+from andon.errors import Gone, Unavailable
 from andon.history.rules.seeding import specimens
+from andon.model.device import HOST_VALUES
 
 NOW = 1_790_000_000.0
 DAY_SECONDS = 86_400.0
@@ -116,3 +118,50 @@ def test_the_backend_reads_what_the_lab_says() -> None:
         (read,) = sim.read(card, NOW, watched=True)
         expected = behaviour.processes(made.device(card.index, NOW), NOW)
         assert read.processes == expected
+
+
+def busy_percent(made: Lab, work: LabWork, seconds: float = 0.0, each: int = 5) -> float:
+    gpu, times = work.gpus[0], range(int(work.began), int(work.ended), each)
+    found = [behaviour.sample(made.device(gpu, t), t, seconds).utilization_percent for t in times]
+    return sum(one or 0 for one in found) / len(found)
+
+
+def test_a_seed_gives_one_value_of_a_run_whenever_the_lab_is_opened() -> None:
+    found = []
+    for origin in (NOW, NOW + 5_003.0, NOW + 86_417.0):
+        made = Lab(1, origin, specimens(8, 1, "lab"))
+        found.append([
+            round(busy_percent(made, work, 300.0, 300))
+            for work in made.works if origin - 6 * 3600 < work.began < work.ended < origin
+        ])  # fmt: skip
+    assert found[0] == found[1] == found[2]
+
+
+def test_the_mean_of_some_seconds_is_that_of_the_readings_in_them() -> None:
+    made = lab()
+    works = {work.workload: work for work in made.works if work.ended < NOW and work.is_job}
+    assert len(works) > 3
+    for work in works.values():
+        assert abs(busy_percent(made, work, 360.0, 360) - busy_percent(made, work)) < 3
+
+
+def test_the_machine_of_the_lab_has_values_of_its_own() -> None:
+    made = lab()
+    host = made.host(NOW)
+    assert host == lab.__wrapped__().host(NOW)
+    assert host.cpu_percent is not None
+    assert 0 < host.cpu_percent < 100
+    assert 0 < (host.memory_used_bytes or 0) < (host.memory_total_bytes or 0)
+    for name in HOST_VALUES:
+        assert (getattr(host, name) is None) == (name in host.missing)
+
+
+def test_a_simulated_fault_says_what_to_do_and_that_it_is_simulated() -> None:
+    for fault in ("lost:0@0", "unavailable@0"):
+        sim = Simulation(1, 1, "idle", faults=[fault], origin=NOW)
+        with pytest.raises((Gone, Unavailable)) as caught:
+            sim.read(sim.open()[0], NOW + 2, watched=False)
+        advice, _, rest = caught.value.hint.partition(" (")
+        assert "simulated" not in advice
+        assert advice.startswith(("find the cause", "load the driver"))
+        assert f"simulated by {fault}: nothing is broken" in rest

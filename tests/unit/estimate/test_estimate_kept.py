@@ -18,8 +18,10 @@ def task(model: object, **parameters: Any) -> dict[str, Any]:
 def test_the_known_example(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "andon.estimates"):
         assert andon.estimate_gpu_requirements(EXAMPLE) == (4, 20000)
+        assert andon.estimate_gpu_requirements(task("llama-3-70b")) == (1, 20000)
     assert [r.getMessage() for r in caplog.records if r.levelno == logging.INFO] == [
-        "Estimated requirements for llama-3-70b: 4 GPUs with 20000 MB each"
+        "Estimated requirements for llama-3-70b: 4 GPUs with 20000 MB each",
+        "Estimated requirements for llama-3-70b: 1 GPU with 20000 MB",
     ]
 
 

@@ -147,6 +147,12 @@ def test_a_handled_alert_keeps_its_lamp_and_calls_nobody(
     assert not lamp.is_troubled
 
 
+def test_the_headline_of_a_handled_device_that_has_cooled_down_says_that_it_was_hot() -> None:
+    words = "GPU 3 was too hot (91 °C); now 40 °C, clears in 44 s"
+    hot = replace(alert("thermal"), message=words, clears_in_seconds=44.0, **SEEN)
+    assert shown(EIGHT, hot).headline == f"7 of 8 GPUs are fine; {words} (acknowledged by ana)"
+
+
 @pytest.mark.parametrize("how", [SILENCED, SEEN])
 def test_what_nobody_handles_leads(how: dict[str, Any]) -> None:
     """A silenced alert led, and GPU 0, hung for 8 min, was "1 more needs attention"."""

@@ -1,5 +1,8 @@
 """The day of a simulated lab in a store: charts of any length have no holes."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from andon.drivers.sim.rules import behaviour
@@ -7,6 +10,8 @@ from andon.drivers.sim.rules.lab import LOST, LOST_SECONDS, Lab
 from andon.history.rules import lab as day
 from andon.history.rules.seeding import specimens
 from andon.stores.memory import MemoryStore
+from andon.web.lab.jobs import is_recorded, run_id
+from andon.web.lab.runs import LabRuns
 
 NOWS = [
     1_790_000_000.0,
@@ -61,3 +66,22 @@ def test_uses_are_those_of_the_works(filled: tuple[Lab, MemoryStore]) -> None:
     names = {use.name for use in found}
     assert {"finetune.py", "pretrain.py", "vllm serve"} <= names
     assert all((use.peak_memory_bytes or 0) > 2**30 for use in found)
+
+
+def test_history_and_record_agree_on_how_busy_a_run_was(
+    filled: tuple[Lab, MemoryStore], tmp_path: Path
+) -> None:
+    lab, store = filled
+    now = lab.origin
+    LabRuns(lab, tmp_path).write(now)
+    works = [w for w in lab.works if w.ended < now and w.ended - w.began > 2400 and w.is_job]
+    recorded = [work for work in works if is_recorded(lab, work)]
+    assert len(recorded) > 10
+    for work in recorded:
+        (path,) = tmp_path.glob(f"*_{run_id(work)}.jsonl")
+        uuid = lab.devices[work.gpus[0]].uuid
+        ended = json.loads(path.read_text().splitlines()[-1])
+        mean = ended["summary"][uuid]["utilization_percent"]["mean"]
+        (chart,) = store.history(uuid, "utilization_percent", work.began + 360, work.ended - 360, 1)
+        assert chart.mean is not None
+        assert abs(mean - chart.mean) < 4, work

@@ -25,5 +25,10 @@ def test_what_the_page_types_can_be_typed(line: str) -> None:
             command.make_context(name, ["--simulate", "2", *words]).close()
 
 
+def test_slack_is_set_up_by_the_command_that_sets_it_up() -> None:
+    (row,) = [line for line in PAGE.splitlines() if line.startswith("| be notified")]
+    assert "`andon alerts notify add slack URL`" in row
+
+
 def test_the_page_shows_most_of_the_commands() -> None:
     assert len({line.split()[0] for line in SHOWN}) >= 13

@@ -60,6 +60,9 @@ KEY = "0123456789abcdef0123456789abcdef"
             "mailtos://m:4465?smtp=m&from=a%40x.org&to=a%40x.org&mode=ssl&format=text",
         ),
         ("pagerduty", {"routing_key": KEY}, f"pagerduty://{KEY}@{KEY}"),
+        ("slack", {"url": f"https://chat.x.org:8443/team/hooks/{KEY}"},
+         f"mmosts://chat.x.org:8443/team/{KEY}"),
+        ("slack", {"url": f"http://localhost:8065/hooks/{KEY}/"}, f"mmost://localhost:8065/{KEY}"),
     ],
 )  # fmt: skip
 def test_a_kind_takes_its_own_keys_and_apprise_understands_the_address(
@@ -87,7 +90,8 @@ def test_apprise_reads_a_webhooks_headers_and_parameters_back() -> None:
     [
         ("slack", {}, ["url is missing"]),
         ("slack", {"url": "https://example.org/x"},
-         ["url: Slack's incoming webhooks begin with https://hooks.slack.com/services/"]),
+         ["url: Slack's incoming webhooks begin with https://hooks.slack.com/services/, "
+          "Mattermost's end in /hooks/KEY"]),
         ("slack", {"url": HOOK, "to": ["a@b.c"], "command": ["x"]},
          ["slack takes no to (it takes url)", "slack takes no command (it takes url)"]),
         ("webhook", {"url": "ftp://h"},

@@ -12,6 +12,8 @@ export interface RunField {
   /** In a column, where the points stand below each other. */
   cell?: (value: number) => string;
   number: boolean;
+  /** Logged by no more than half of the runs that logged something. */
+  rare?: boolean;
   /** Of which its axis has round numbers: seconds of hours, joules of kWh. */
   bases?: number[];
 }
@@ -51,7 +53,8 @@ const FIRST = new Set(["state", "GPUs", "user", "began", "duration", "util", "pe
 export function fieldsOf(runs: RunEntry[]): RunField[] {
   const own = OWN.filter((field) => runs.some((run) => field.of(run) !== null));
   const names = (of: (run: RunEntry) => object | null) => [...new Set(runs.flatMap((run) => Object.keys(of(run) ?? {})))].sort();
-  const values = names((run) => run.last_values).map((name) => ({ ...amount(`value:${name}`, (run) => run.last_values[name] ?? null, digits, name), cell: alike(runs.flatMap((run) => run.last_values[name] ?? [])) }));
+  const logging = runs.filter((run) => Object.keys(run.last_values).length > 0);
+  const values = names((run) => run.last_values).map((name) => ({ rare: 2 * logging.filter((run) => name in run.last_values).length <= logging.length, ...amount(`value:${name}`, (run) => run.last_values[name] ?? null, digits, name), cell: alike(runs.flatMap((run) => run.last_values[name] ?? [])) }));
   const params = names((run) => run.params).map((name): RunField => {
     const of = (run: RunEntry) => plainly(run.params?.[name]);
     const isNumber = runs.every((run) => typeof (of(run) ?? 0) === "number");
@@ -107,11 +110,11 @@ export function axisOf(runs: RunEntry[], field: RunField): Axis {
   return { field, at, low: words[0] ?? "", high: words.at(-1) ?? "" };
 }
 
-/** Those of the address; else the usual ones, and the first values that runs logged; of a group its parameters first. */
+/** Those of the address; else the usual ones, and the first values that most runs logged; of a group its parameters first. */
 export function chosenFields(text: string | null, fields: RunField[], varied: RunField[] = []): RunField[] {
   if (text !== null) return text.split(",").flatMap((id) => fields.find((field) => field.id === id) ?? []);
   if (varied.length) return [...varied, ...fields.filter((field) => field.id.startsWith("value:")).slice(0, 4), ...fields.filter((field) => OF_A_GROUP.has(field.id))];
-  const logged = fields.filter((field) => field.id.startsWith("value:")).slice(0, 2);
+  const logged = fields.filter((field) => field.id.startsWith("value:") && !field.rare).slice(0, 2);
   return fields.filter((field) => FIRST.has(field.id) || logged.includes(field));
 }
 

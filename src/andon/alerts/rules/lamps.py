@@ -8,6 +8,7 @@ from msgspec import Struct
 from andon.alerts.rules.listing import (
     covered,
     handled_words,
+    is_clearing,
     is_handled,
     is_listed,
     is_soon,
@@ -256,7 +257,7 @@ def _of_handled(
     if fine == len(devices):
         start = f"{_calm_headline(devices)}; "
     rule = BY_NAME[first.rule]
-    known = first.subject in numbers and rule.headline
+    known = first.subject in numbers and rule.headline and not is_clearing(first)
     what = f"{title(numbers[first.subject])} {rule.headline}" if known else first.message
     more = len(alerts) - 1
     tail = f"; {more} more {'is' if more == 1 else 'are'} handled" if more else ""

@@ -6,11 +6,12 @@ check now and then.
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Protocol, Self
+from typing import ClassVar, Protocol, Self
 
 from msgspec import Struct
 
 from andon.explain.conditions.catalogue import DEFAULTS
+from andon.model.alert import Level
 from andon.model.utilisation import ZERO_READING
 from andon.units import human_seconds
 
@@ -44,6 +45,10 @@ class ThermalThrottling(Struct, frozen=True):
     temp: float
     threshold: float
 
+    @property
+    def level(self) -> Level:
+        return Level.CRITICAL if self.temp >= DEFAULTS.thermal_critical_celsius else Level.WARNING
+
     def severity(self) -> int:
         return _between(60, 60 + 4 * (self.temp - self.threshold), 100)
 
@@ -57,6 +62,7 @@ class ThermalThrottling(Struct, frozen=True):
 class MemoryPressure(Struct, frozen=True):
     """Nearly full. Severity 30 at the threshold, 50 when there is nothing left."""
 
+    level: ClassVar[Level] = Level.INFO
     device: int
     used_percent: float
     threshold: float
@@ -74,6 +80,7 @@ class MemoryPressure(Struct, frozen=True):
 class PowerLimit(Struct, frozen=True):
     """At its power limit. Severity 20 at the threshold, 30 at the limit."""
 
+    level: ClassVar[Level] = Level.INFO
     device: int
     power_percent: float
     threshold: float
@@ -91,6 +98,7 @@ class PowerLimit(Struct, frozen=True):
 class GpuIdle(Struct, frozen=True):
     """Nothing has run on it for this long. Severity 10: every other alert comes first."""
 
+    level: ClassVar[Level] = Level.INFO
     device: int
     duration_secs: float
 

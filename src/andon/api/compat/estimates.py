@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from andon.estimate.rules.task_need import task_need
+from andon.units import counted
 
 log = logging.getLogger("andon.estimates")
 
@@ -20,9 +21,10 @@ def estimate_gpu_requirements(task_config: Mapping[str, Any]) -> tuple[int, int]
     for note in need.notes:
         log.warning("%s", note)
     log.info(
-        "Estimated requirements for %s: %d GPUs with %d MB each",
+        "Estimated requirements for %s: %s with %d MB%s",
         need.model or "-",
-        need.gpus,
+        counted(need.gpus, "GPU"),
         need.memory_mib,
+        " each" if need.gpus > 1 else "",
     )
     return need.gpus, need.memory_mib

@@ -9,7 +9,7 @@ from andon.leases.availability import Candidates
 from andon.leases.refusal import is_hopeless, refusal
 from andon.leases.rules.requests import checked
 from andon.model.lease import DeviceRequest
-from andon.units import MIB
+from andon.units import MIB, counted
 
 log = logging.getLogger("andon.selection")
 
@@ -52,13 +52,13 @@ def wait_for_gpu_availability(
         request = _request(required_gpus, min_memory_mb, balanced, even_if_used)
         while True:
             is_free, words = _check(request)
-            log.info("%d GPUs requested: %s", required_gpus, words)
+            log.info("%s requested: %s", counted(required_gpus, "GPU"), words)
             left = end - time.monotonic()
             if is_free or left <= 0:
                 return is_free, words
             time.sleep(min(check_interval, left))
     except AndonError as error:
-        log.info("%d GPUs requested: %s", required_gpus, _words(error))
+        log.info("%s requested: %s", counted(required_gpus, "GPU"), _words(error))
         return False, _words(error)
 
 

@@ -6,7 +6,7 @@ from andon.cli.show import cells
 from andon.cli.show.entries import short_model
 from andon.cli.show.render import paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import Text, say
+from andon.cli.show.text import Text, say, with_mark
 from andon.estimate.rules.engines import TITLES
 from andon.estimate.rules.estimating import Estimate, verdict_words
 from andon.estimate.rules.fits import GpuFit, SmallestSize
@@ -23,10 +23,8 @@ def render_estimate(
     found: Estimate, understood: str | None, unreal: str | None, width: int, color: bool
 ) -> str:
     """The answer first, then the numbers, the GPUs, and the command to type."""
-    lines = [say(f" {unreal} ", "bold reverse")] if unreal else []
-    if understood:
-        lines += paragraph(understood, width, "dim")
-    lines += paragraph(_title(found), width, "bold")
+    lines = paragraph(understood, width, "dim") if understood else []
+    lines += with_mark(paragraph(_title(found), width, "bold"), unreal or "", width)
     lines += _answer(found, width)
     if found.need is not None or found.learned is not None:
         lines += _numbers(found)

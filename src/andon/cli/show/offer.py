@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from andon.cli.show import cells
 from andon.cli.show.entries import short_model
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import Text, say
+from andon.cli.show.text import Text, say, with_mark
 from andon.leases.refusal import clock
 from andon.leases.rules.offer import Offer, OfferRow
 from andon.model.naming import range_of
@@ -18,9 +18,10 @@ NOT_REQUESTED = "not_requested"  # the obstacle of a device that was not asked a
 
 def render_offer(found: Offer, asks: bool, width: int, color: bool) -> str:
     """The answer in the first line, then a table; `asks`: for more than any one GPU."""
-    lines = [say(" SIMULATED ", "bold reverse")] if found.simulated else []
     rows = [row for row in found.rows if row.verdict.code != NOT_REQUESTED]
-    lines.append(_answer(found) if asks else _count(rows))
+    lines = with_mark(
+        [_answer(found) if asks else _count(rows)], "SIMULATED" if found.simulated else "", width
+    )
     lines += draw(_columns(found.at), [TableRow(row) for row in rows], width)
     return "".join(line.fit(width).paint(color) + "\n" for line in lines)
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from andon.cli.show.cells import percent, unknown
 from andon.cli.show.render import paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import Text, say
+from andon.cli.show.text import Text, say, with_mark
 from andon.model.probe import ProbeResult, Trial, TrialState
 from andon.units import fixed, human_bytes, measured_seconds
 from andon.work.rules.probe import limited_by
@@ -38,11 +38,9 @@ def trial_line(trial: Trial, total_bytes: int | None) -> str:
 
 def render_probe(probe: ProbeResult, where: str, width: int, color: bool) -> str:
     """The chart and the answer; `where` names the devices."""
-    mark = [say(f"  {SIMULATED}", "bold reverse")] if probe.simulated else []
     title = say(where, "bold") + say(f"  {probe.model} · {probe.command}")
-    for one in mark:
-        title = title + one
-    lines = [title.fit(width), Text(), *_chart(probe, width), Text()]
+    lines = with_mark([title], SIMULATED if probe.simulated else "", width)
+    lines += [Text(), *_chart(probe, width), Text()]
     for line in answer_lines(probe):
         lines += [line] if line.width <= width else paragraph(line.plain, width)
     return "".join(line.paint(color) + "\n" for line in lines)

@@ -8,7 +8,7 @@ from msgspec import Struct
 from andon.cli.show import cells
 from andon.cli.show.process_rows import ProcessRow
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import Text, join, say
+from andon.cli.show.text import Text, join, say, with_mark
 from andon.host.rules.attribution import is_session
 from andon.model.device import Process, ProcessKind
 from andon.model.naming import label_order
@@ -158,9 +158,7 @@ def _render(rows: list[ProcessLine], width: int, color: bool, mark: str, empty: 
     if rows:
         styled = [TableRow(row, style=None if row.use else "dim") for row in rows]
         lines = draw(_columns(rows), styled, width)
-    if mark:
-        lines.insert(0, say(f" {mark} ", "bold reverse"))
-    return "".join(line.paint(color) + "\n" for line in lines)
+    return "".join(line.paint(color) + "\n" for line in with_mark(lines, mark, width))
 
 
 def _columns(rows: list[ProcessLine]) -> list[TableColumn[ProcessLine]]:

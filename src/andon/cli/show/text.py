@@ -1,6 +1,7 @@
 """Styled text that knows its width on a screen, in any script."""
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 from msgspec import Struct
@@ -143,6 +144,12 @@ class Text(Struct, frozen=True):
 def say(text: str, style: str = "") -> Text:
     """A text in one style, made harmless."""
     return Text(((harmless(text), style),) if text else ())
+
+
+def with_mark(lines: Sequence[Text], mark: str, width: int) -> list[Text]:
+    """Returns the lines with a mark, such as SIMULATED, at the right of the first, never cut."""
+    room, shown = width - display_width(mark) - 2, say("  ") + say(mark, "bold reverse")
+    return [lines[0].fit(room).pad(room) + shown, *lines[1:]] if mark else list(lines)
 
 
 def join(parts: list[Text], between: str = "") -> Text:

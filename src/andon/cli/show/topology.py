@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from andon.cli.show.entries import unreal
-from andon.cli.show.text import Text, say
+from andon.cli.show.text import Text, say, with_mark
 from andon.model.device import Device, Snapshot
 from andon.model.links import DeviceLink, LinkKind, all_links, boards_of, linked_groups
 from andon.model.naming import device_labels, title
@@ -41,10 +41,8 @@ def render_topology(snapshot: Snapshot, width: int, color: bool) -> str:
     """The matrix, what its codes mean, the groups, and why something is unknown."""
     devices, labels = boards_of(snapshot), device_labels(snapshot.devices)
     links = all_links(devices)
-    heading = say(snapshot.node, "bold")
-    if mark := unreal(snapshot):
-        heading = heading + say(f"  {mark}", "bold reverse")
-    lines = [heading, Text(), *_matrix(devices, links, labels, width), Text()]
+    lines = with_mark([say(snapshot.node, "bold")], unreal(snapshot), width)
+    lines += [Text(), *_matrix(devices, links, labels, width), Text()]
     shown = {link.kind for link in links.values()}
     lines += [say(text, "dim") for kind, text in LEGEND.items() if kind in shown]
     lines += [Text()] if shown else []

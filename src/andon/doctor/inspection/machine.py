@@ -14,6 +14,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from andon.doctor.inspection import access as access
 from andon.doctor.rules.facts import (
     Clock,
@@ -123,7 +125,7 @@ def inspect(root: Path, own: Path = Path("/"), env: Mapping[str, str] = os.envir
         cards=read_cards(root),
         libraries=find_libraries(own, env),
         nodes=access.read_nodes(own),
-        user=access.read_user(own, env),
+        user=replace(access.read_user(own, env), profiles=may_profile()),
         containers=read_containers(own, env, read_mounts(own)),
         proc=access.read_proc(mounts),
         clock=Clock(time.time(), is_synchronised()),
@@ -190,6 +192,14 @@ def parse_counters(text: str) -> bool | None:
     """Whether only root may use the profiling counters; None if the driver does not say."""
     found = re.search(r"^RmProfilingAdminOnly:\s*(\d+)", text, re.MULTILINE)
     return None if found is None else found[1] != "0"
+
+
+def may_profile(root: Path = Path("/")) -> bool:
+    """Whether CAP_SYS_ADMIN or, from driver 565 on, CAP_PERFMON lets it use restricted counters."""
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)", read_text(root / "proc/self/status"), re.MULTILINE)
+    # The driver does not accept those of a user namespace.
+    is_first = read_text(root / "proc/self/uid_map").split() == ["0", "0", "4294967295"]
+    return is_first and found is not None and bool(int(found[1], 16) & (1 << 21 | 1 << 38))
 
 
 def parse_distribution(text: str) -> tuple[str, ...]:

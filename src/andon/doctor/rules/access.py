@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from andon.doctor.rules.facts import DeviceFile, MachineFacts
-from andon.doctor.rules.findings import Check, Finding, failure, ok, warning
+from andon.doctor.rules.findings import Check, Finding, failure, ok, unknown, warning
 
 _NUMBERED = re.compile(r"/dev/nvidia\d+")
 _MAKE = "sudo nvidia-modprobe -u -c=0"
@@ -87,7 +87,7 @@ def judge_containers(facts: MachineFacts) -> Iterator[Finding]:
         yield from _inside(facts)
     else:
         yield ok(Check.NO_CONTAINER, "this is not a container")
-        if facts.kernel.nvidia_version is not None:
+        if facts.kernel.nvidia_version is not None or facts.answers("nvidia"):
             yield from _host(facts)
     yield from _docker(facts)
     if facts.containers.cgroup:
@@ -103,6 +103,9 @@ def judge_containers(facts: MachineFacts) -> Iterator[Finding]:
 def _inside(facts: MachineFacts) -> Iterator[Finding]:
     kind = facts.containers.inside
     yield ok(Check.IN_CONTAINER, f"this is a container ({kind})", kind=kind)
+    if facts.containers.docker_installed and facts.answers("nvidia"):
+        words = "whether Docker gives its containers GPUs depends on where its engine runs"
+        yield unknown(Check.TOOLKIT_MISSING, f"{words}: try docker run --gpus all IMAGE nvidia-smi")
     given = any(node.path.startswith("/dev/nvidia") for node in facts.nodes)
     if given or facts.anything_answers:
         return
@@ -121,7 +124,7 @@ def _host(facts: MachineFacts) -> Iterator[Finding]:
     box = facts.containers
     names = {path.rpartition("/")[2] for path in box.tools}
     wired = bool(names & {_HOOKS[0]}) or box.docker_runtime or bool(box.specifications)
-    if not names and box.docker_installed:
+    if not names and (box.docker_installed or box.docker_socket):
         words = "Docker is installed without NVIDIA's container toolkit: --gpus will fail"
         yield warning(Check.TOOLKIT_MISSING, words, _TOOLKIT)
     elif names and not wired:
@@ -150,7 +153,7 @@ def _ways(facts: MachineFacts) -> str:
 def _specifications(facts: MachineFacts) -> Iterator[Finding]:
     running = facts.kernel.nvidia_version
     for spec in facts.containers.specifications:
-        if spec.versions and running not in spec.versions:
+        if spec.versions and running is not None and running not in spec.versions:
             words = f"{spec.path} is for driver {spec.versions[0]}, but {running} is running"
             fix = f"sudo nvidia-ctk cdi generate --output={spec.path}"
             yield warning(Check.CDI_OUTDATED, words, fix, path=spec.path)

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 
 from andon.doctor.rules.facts import MachineFacts, PciCard
-from andon.doctor.rules.findings import Check, Finding, failure, ok, warning
+from andon.doctor.rules.findings import Check, Finding, failure, ok, unknown, warning
 from andon.host.rules.nvml_library import Library, loaders_choice, version_of
 from andon.model.vendors import GIVEN_AWAY, NVIDIA, VENDORS, VendorRow, titles
 
 _PCI = "lspci -nn | grep -i -e vga -e 3d -e display -e accelerator"
 WSL_FOLDER = "/usr/lib/wsl/lib"
 
-COUNTERS_FOR_ROOT = "profiling counters are for root only (only Nsight needs them)"
+COUNTERS_FOR_ROOT = "profiling counters are for root only"
 
 
 def judge(facts: MachineFacts) -> Iterator[Finding]:
@@ -24,6 +24,8 @@ def judge(facts: MachineFacts) -> Iterator[Finding]:
     if facts.kernel.nvidia_version is not None:
         yield from _versions(facts)
         yield from _nvidia_modes(facts)
+    if facts.kernel.nvidia_version is not None or facts.answers("nvidia"):
+        yield _counters(facts)
 
 
 def install_command(vendor: VendorRow, distribution: tuple[str, ...]) -> str:
@@ -145,14 +147,20 @@ def _nvidia_modes(facts: MachineFacts) -> Iterator[Finding]:
     else:
         yield from _persistence(facts)
     yield from _ecc(facts)
-    if kernel.counters_restricted:
-        yield ok(
-            Check.COUNTERS_RESTRICTED,
-            COUNTERS_FOR_ROOT,
-            restricted=True,
-        )
-    elif kernel.counters_restricted is not None:
-        yield ok(Check.COUNTERS_OPEN, "profiling counters are open to all users", restricted=False)
+
+
+def _counters(facts: MachineFacts) -> Finding:
+    """Says whether this user may profile with Nsight."""
+    restricted = facts.kernel.counters_restricted
+    if restricted is None:
+        words = "whether Nsight can profile here is not known: the driver's parameters are hidden"
+        return unknown(Check.COUNTERS_RESTRICTED, words)
+    if not restricted:
+        words = "profiling counters are open to all users: Nsight can be used"
+        return ok(Check.COUNTERS_OPEN, words, restricted=False)
+    way = "in a container with --cap-add=SYS_ADMIN" if facts.containers.inside else "with sudo"
+    words = f"{facts.user.name} may use Nsight" if facts.user.profiles else f"use Nsight {way}"
+    return ok(Check.COUNTERS_RESTRICTED, f"{COUNTERS_FOR_ROOT}: {words}", restricted=True)
 
 
 def _persistence(facts: MachineFacts) -> Iterator[Finding]:

@@ -130,6 +130,7 @@ class CallingUser(Struct, frozen=True):
     uid: int = 1000
     groups: tuple[str, ...] = ()
     listed_groups: tuple[str, ...] = ()
+    profiles: bool = False  # has a capability for counters that are restricted
 
 
 class Specification(Struct, frozen=True):

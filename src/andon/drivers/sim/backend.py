@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from andon.drivers.sim.rules.lab import Lab
     from andon.model.event import Event
 
+_ADVICE = {
+    ScriptedFault.LOST: "find the cause in the kernel log (sudo dmesg), then reset it or reboot",
+    ScriptedFault.UNAVAILABLE: "load the driver (sudo modprobe nvidia), or install it",
+}
 DESCRIBED_SECONDS = 60.0  # a reader that starts later need not describe a lost device again
 
 
@@ -181,4 +185,5 @@ def _with_errors(sample: Sample, count: int) -> Sample:
 
 
 def _scripted(script: Script) -> str:
-    return f"nothing is broken: this is a simulated fault ({script.text})"
+    """Returns what one would do about such a fault, and that there is none."""
+    return f"{_ADVICE[script.trouble]} (simulated by {script.text}: nothing is broken)"

@@ -15,7 +15,6 @@ from andon.model.programs import program_of
 MINUTE = 60_000
 ROW, PARTS = 2 * MINUTE, 3  # a row of the past, and how many of them come from one reading
 STEP = PARTS * ROW
-BUSIER_SECONDS = 15.0
 RAW_MS = 120 * MINUTE
 PACES = ((6 * MINUTE, 6_000, 3), (32 * MINUTE, 20_000, 4), (RAW_MS * 2, MINUTE, 6))
 """Up to which age a reading is made every so many milliseconds, and in how many parts."""
@@ -35,7 +34,7 @@ def blocks(lab: Lab, now: float) -> Iterator[StoredBlock]:
     first = window(Tier.MINUTE, now_ms - int(DAY_SECONDS * 1000))
     for start in range(first, rolled, WINDOW_MS[Tier.MINUTE]):
         times = range(start, start + WINDOW_MS[Tier.MINUTE], STEP)
-        made = _columns((reading(lab, at / 1000, BUSIER_SECONDS) for at in times), start)
+        made = _columns((reading(lab, at / 1000, STEP / 1000) for at in times), start)
         yield from ((*key, Tier.MINUTE, start, _minutes(*column)) for key, column in made.items())
     for start in range(window(Tier.RAW, now_ms - RAW_MS), packed, WINDOW_MS[Tier.RAW]):
         made = _columns(_between(lab, start, start + WINDOW_MS[Tier.RAW], now_ms), start)
@@ -60,20 +59,18 @@ def uses(lab: Lab, now: float) -> list[UsageInterval]:
     ]  # fmt: skip
 
 
-def reading(lab: Lab, at: float, within: float = 0.0) -> NodeReadings:
-    """Returns what the GPUs of the lab read at an instant; a lost one reads nothing. Of a GPU that
-    is busier a moment later, that is read: a minute's mean has no dips of seconds."""
-    found = []
-    for index in (d.index for d in lab.devices if not lab.is_lost(d.index, at)):
-        device = lab.device(index, at)
-        instants = (at, at + within) if within else (at,)
-        then = max(instants, key=lambda t: behaviour.locate(device, t).phase.load)
-        found.append(status_of(device, then))
+def reading(lab: Lab, at: float, seconds: float) -> NodeReadings:
+    """Returns what the GPUs of the lab read over some seconds; a lost one reads nothing."""
+    found = [
+        status_of(lab.device(one.index, at), at, seconds)
+        for one in lab.devices if not lab.is_lost(one.index, at)
+    ]  # fmt: skip
     return tick_of(Snapshot("simulated", at, True, devices=tuple(found)))
 
 
 def _peak_bytes(lab: Lab, work: LabWork, gpu: int) -> int:
-    on = behaviour.processes(lab.device(gpu, work.ended - 30.0), work.ended - 30.0)
+    times = (work.ended - 30.0, work.ended - 60.0)  # a program that leaks may be starting again
+    on = [one for at in times for one in behaviour.processes(lab.device(gpu, at), at)]
     return max((process.memory_bytes or 0 for process in on), default=0)
 
 
@@ -98,10 +95,11 @@ def _split(points: list[tuple[int, int]]) -> tuple[list[int], list[int]]:
 
 def _between(lab: Lab, begin: int, end: int, now: int) -> Iterator[NodeReadings]:
     """Yields readings as often as a chart of their age needs them; most are interpolated."""
-    at, first = begin, reading(lab, begin / 1000)
+    at, first = begin, None
     while at < end:
         step, parts = next(found for age, *found in PACES if now - at <= age)
-        after = reading(lab, (at + step) / 1000)
+        first = first or reading(lab, at / 1000, step / 1000)
+        after = reading(lab, (at + step) / 1000, step / 1000)
         for part in range(parts):
             if at + step * part // parts < end:
                 yield _mixed(first, after, part / parts)

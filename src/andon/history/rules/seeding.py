@@ -101,8 +101,8 @@ def _longer(known: UsageInterval | None, use: UsageInterval) -> UsageInterval:
     )
 
 
-def status_of(specimen: Specimen, at: float) -> DeviceStatus:
-    sample = behaviour.sample(specimen, at)
+def status_of(specimen: Specimen, at: float, seconds: float = 0.0) -> DeviceStatus:
+    sample = behaviour.sample(specimen, at, seconds)
     if specimen.model.lacks:
         sample = replace(sample, **dict.fromkeys(specimen.model.lacks))
     return DeviceStatus(behaviour.describe(specimen), State.OK, at, sample=sample)

@@ -1,6 +1,5 @@
 """The lease book of a simulated lab: the leases and tickets of its people, and those taken here."""
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -39,7 +38,7 @@ class LabBook(Book):
             Waiting(
                 Ticket(
                     id=f"t{work.number}",
-                    owner=_owner(work),
+                    owner=_owner(self._lab, work),
                     need=Need(large, len(work.gpus), len(work.gpus)),
                     priority=0,
                     since=work.submitted,
@@ -82,7 +81,7 @@ def entry_of(lab: Lab, work: LabWork) -> BookEntry:
     lease = Lease(
         id=lease_id(work),
         shares=tuple(Share(lab.devices[gpu].uuid, gpu) for gpu in work.gpus),
-        owner=_owner(work),
+        owner=_owner(lab, work),
         kind=LeaseKind.COMMAND,
         since=work.began,
         since_ticks=0,
@@ -99,6 +98,6 @@ def lease_id(work: LabWork) -> str:
     return f"{work.user[:3]}{work.number:03}"
 
 
-def _owner(work: LabWork) -> Owner:
+def _owner(lab: Lab, work: LabWork) -> Owner:
     uid = FIRST_UID + sum(work.user.encode())
-    return Owner(uid, work.user, os.getpid(), 0, 0, pid_namespace=here().pid_namespace)
+    return Owner(uid, work.user, lab.pid(work), 0, 0, pid_namespace=here().pid_namespace)

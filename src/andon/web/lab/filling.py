@@ -35,7 +35,7 @@ from andon.host.system import boot_id
 from andon.leases.book.lease_book import Book
 from andon.leases.rules.occupants import BLANK, page_of
 from andon.model.alert import Alert, Phase, Silence
-from andon.model.device import DeviceStatus, Snapshot, State
+from andon.model.device import DeviceStatus, Host, Snapshot, State
 from andon.model.lease import Cordon
 from andon.runs.index import RunFinder
 from andon.web.lab.book import LabBook, entry_of, open_book
@@ -63,6 +63,10 @@ class OpenLab(Struct, frozen=True):
     jobs: LabJobs
     users: LabUsers
     runs: LabRuns
+
+    def read(self) -> Host:
+        """Returns the values of the lab's machine: those of this one are not shown as its own."""
+        return self.lab.host(time.time())
 
     def open_finder(self) -> RunFinder:
         return LabFinder(open_run_index(), runs_folder())

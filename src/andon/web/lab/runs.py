@@ -105,11 +105,11 @@ class _Record:
             step = (until - work.began) / number
             times = [work.began + 2 + step * n for n in range(number)] if step > 1 else []
         else:
-            times = [until]
+            times, step = [until], until - self._until
         self._until = until
         for at in times:
             lines += [
-                self._sample(at),
+                self._sample(at, step),
                 RunLogged(at, values_of(work, at), progress_of(work, at).step),
             ]
         for line in lines:
@@ -141,15 +141,15 @@ class _Record:
             tags=("nightly",) if work.group is None else (),
         )  # fmt: skip
 
-    def _sample(self, at: float) -> RunSample:
+    def _sample(self, at: float, seconds: float) -> RunSample:
         read = {}
         for gpu in self._work.gpus:
             device = self._lab.device(gpu, at)
-            sample = behaviour.sample(device, at)
+            sample = behaviour.sample(device, at, seconds)
             read[device.uuid] = {"state": "ok"} | {
                 name: getattr(sample, name) for name in SAMPLED if name not in device.model.lacks
             }
-        return RunSample(at, read, cpu_percent=20 + 50 * behaviour.draw(int(at)),
+        return RunSample(at, read, cpu_percent=self._lab.host(at).cpu_percent,
                          progress=progress_of(self._work, at))  # fmt: skip
 
     def _end(self) -> RunEnd:

@@ -256,12 +256,14 @@ def silence(
 
 
 @alerts.command()
-@click.argument("silence_id", metavar="ID", shell_complete=_silence_ids)
+@click.argument("silence", metavar="ID|ALERT", shell_complete=_silence_ids)
 @at_server
 @shared
-def unsilence(silence_id: str) -> int:
-    """Remove a silence; what it held back is sent at the next sample."""
-    _kept().unsilence(silence_id)
+def unsilence(silence: str) -> int:
+    """Remove a silence by its ID or its alert; held notices are sent."""
+    source = _kept()
+    for one in _silences_of(source.page(), silence) if "@" in silence else [silence]:
+        source.unsilence(one)
     notice("silence removed", chosen())
     return 0
 
@@ -351,6 +353,16 @@ def resolved(page: AlertOverview, name: str) -> Alert:
     known = ", ".join([names[alert.id] for alert in worst_first][:8]) or "none"
     reason = f"{name!r} matches several alerts" if near else f"there is no alert {name!r}"
     raise Gone(reason, hint=f"alerts: {known}")
+
+
+def _silences_of(page: AlertOverview, name: str) -> list[str]:
+    """Returns the silences of one alert; one that covers more stays."""
+    alert = resolved(page, name)
+    meant = (alert.rule, alert.subject)
+    found = [one.id for one in page.silences if (one.rule, one.subject) == meant]
+    if not found:
+        raise Gone(f"no silence is only for {name}", hint="andon alerts lists them by their ids")
+    return found
 
 
 def _in_order(alerts: tuple[Alert, ...]) -> list[Alert]:

@@ -30,9 +30,13 @@ def logs_there(choices: Choices, cluster: OpenCluster, job: str, lines: int, fol
     try:
         part = _log(cluster, job, None if lines else 0)
     except Gone:
-        elements = jobs_there(cluster, [job])
-        hint = f"name one of them: {named(cluster.name, elements[0].id)}"
-        raise Invalid(f"{named(cluster.name, job)} is an array", hint=hint) from None
+        elements = [one.id for one in jobs_there(cluster, [job])]
+        if job in elements:
+            raise
+        for one in elements:
+            write(sys.stdout, f"==> job {named(cluster.name, one)} <==\n")
+            logs_there(choices, cluster, one, lines, follow)
+        return 0
     if lines:
         kept = part.text.splitlines(keepends=True)[-lines:]
         part = ClusterLog(part.start, part.end, "".join(kept), part.ended)

@@ -12,7 +12,7 @@ import click
 
 from andon.cli.commands.completing import complete_job
 from andon.cli.commands.jobs.clusters import one_apart
-from andon.cli.commands.jobs.common import JOB_FORMS, one_job, open_queue
+from andon.cli.commands.jobs.common import JOB_FORMS, meant_jobs, open_queue
 from andon.cli.options import MOST, chosen, shared
 from andon.cli.terminal import Choices, notice, write
 from andon.errors import Gone, Invalid
@@ -60,10 +60,13 @@ def logs(job: str, follow: bool, lines: int | None, attempt: int | None) -> int:
             raise Invalid("--attempt is for jobs on this machine")
         return logs_there(choices, *there, LINES if lines is None else lines, follow)
     queue = open_queue(choices)
-    if group := [n for n, facts in sorted(queue.jobs.items()) if facts.spec.group == job]:
-        return _logs_of_group(choices, queue, group, LINES if lines is None else lines, follow)
-    number = one_job(queue, job)
-    begun = [one.number for one in queue.jobs[number].attempts]
+    found, code = meant_jobs(queue, [job])
+    if code:
+        return code
+    numbers = [facts.spec.number for facts in found]
+    if len(numbers) > 1:
+        return _logs_of_many(choices, queue, numbers, LINES if lines is None else lines, follow)
+    number, begun = numbers[0], [one.number for one in found[0].attempts]
     if attempt is not None and attempt not in begun:
         raise Gone(f"job {job} has no attempt {attempt}", hint=f"it has {len(begun)}")
     if not begun and not follow:
@@ -81,7 +84,7 @@ def logs(job: str, follow: bool, lines: int | None, attempt: int | None) -> int:
     return 0
 
 
-def _logs_of_group(
+def _logs_of_many(
     choices: Choices, queue: "Queue", numbers: list[int], lines: int, follow: bool
 ) -> int:
     """Prints the output of each job under a line with its parameters; then what comes, until all
@@ -94,9 +97,10 @@ def _logs_of_group(
     def show() -> None:
         for number, output in outputs.items():
             if shown[-1:] != [number] and output.has_new():
-                params = queue.jobs[number].spec.params if number in queue.jobs else {}
-                told = " ".join(f"{name}={value}" for name, value in params.items())
-                write(sys.stdout, f"==> job {number} {told} <==\n")
+                spec = queue.jobs[number].spec if number in queue.jobs else None
+                params = () if spec is None else (f"{n}={v}" for n, v in spec.params.items())
+                title = " ".join((str(number) if spec is None else spec.label, *params))
+                write(sys.stdout, f"==> job {title} <==\n")
                 shown.append(number)
             output.show_new()
 

@@ -197,7 +197,7 @@ def _shown(resolved: Resolved, row: SettingRow) -> str:
         return ", ".join(map(str, value))
     if isinstance(value, bool):
         return "true" if value else "false"  # as in the file
-    return '""' if value == "" else f"{value:g}" if isinstance(value, float) else str(value)
+    return '""' if value == "" else f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
 def settings_to_json(resolved: Resolved) -> dict[str, object]:

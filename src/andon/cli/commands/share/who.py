@@ -22,7 +22,7 @@ from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devi
 from andon.cli.show.entries import unreal
 from andon.cli.show.render import no_device, paragraph
 from andon.cli.show.table import TableColumn, TableRow, choose, draw
-from andon.cli.show.text import UNKNOWN, Text, say
+from andon.cli.show.text import UNKNOWN, Text, say, with_mark
 from andon.cli.show.waiting import queue_line
 from andon.cli.sources import exit_code, node_of, settings_of
 from andon.cli.terminal import Terminal
@@ -141,9 +141,8 @@ def who(
         told = WhoReport(shown, since, past, rows, notes, unknown)
         deliver(_report(told, form, terminal, plain=out is not None), out, terminal)
         return code
-    if unreal(snapshot):
-        terminal.say(say(f" {unreal(snapshot)} ", "bold reverse"))
-    for text in _lines(rows, unknown, terminal.width, mixed):
+    lines = _lines(rows, unknown, terminal.width, mixed)
+    for text in with_mark(lines, unreal(snapshot), terminal.width):
         terminal.say(text)
     for place in leases.waiting:
         terminal.say(say(queue_line(place, leases.at), "dim"))

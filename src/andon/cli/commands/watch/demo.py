@@ -66,7 +66,6 @@ def _serve(folder: Path, port: int, seed: int, opens: bool) -> None:
         simulate_seed=seed,
         history_store=str(folder / "lab.db"),
         node=NODE,
-        server_sign_in=False,
         runs_price_per_kwh=0.30,
         runs_currency="EUR",
     )
@@ -78,6 +77,7 @@ def _serve(folder: Path, port: int, seed: int, opens: bool) -> None:
         terminal.say(say("serving ") + say(started.url, "bold") + say(about, "dim"))
         if not chosen().quiet:
             terminal.say(say("  to change things in it, sign in once   ", "dim") + say(link))
+            terminal.say(say(f"  or at any time   andon open --url {started.url}", "dim"))
         if opens:
             webbrowser.open(link)
         lab.runs.start()

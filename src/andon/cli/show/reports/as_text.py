@@ -13,7 +13,7 @@ from andon.cli.show.reports.document import (
     Sentences,
 )
 from andon.cli.show.table import TableColumn, TableRow, draw
-from andon.cli.show.text import Text, display_width, say
+from andon.cli.show.text import Text, display_width, say, with_mark
 from andon.history.rules.sparkline import sparkline
 
 MOST_SPARKS = 60
@@ -21,8 +21,7 @@ MOST_SPARKS = 60
 
 def document_text(document: Document, width: int, color: bool) -> str:
     lines = [say(document.title, "bold").fit(width), say(document.subtitle, "dim").fit(width)]
-    if document.warning:
-        lines.insert(0, say(f" {document.warning} ", "bold reverse"))
+    lines = with_mark(lines, document.warning or "", width)
     for section in document.sections:
         lines += [Text(), say(section.title, "bold")]
         for block in section.blocks:

@@ -92,7 +92,7 @@ def _happening(line: Happening) -> Text:
         case RunItem():
             return at + _item(line)
         case RunLogged():
-            step = "" if line.step is None else f"step {line.step:g}  "
+            step = "" if line.step is None else f"step {line.step:.15g}  "
             return at + say(step) + say(_pairs({n: number(v) for n, v in line.values.items()}))
         case RunAlert():
             style = "red" if line.level == "critical" else "yellow"

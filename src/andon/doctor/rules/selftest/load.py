@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from andon.doctor.rules.findings import Finding, failure, ok, unknown
 from andon.doctor.rules.selftest.trials import DOCTOR, SelftestTrial
-from andon.model.device import DeviceStatus, Sample, Snapshot, State
+from andon.model.device import DeviceStatus, Sample, Snapshot, State, reading_label
 from andon.model.naming import titles
 from andon.units import GIB
 
@@ -75,7 +75,7 @@ def _rise(
     calm: list[Sample],
     busy: list[Sample],
 ) -> Finding:
-    shown = field.rpartition("_")[0].replace("_", " ").replace("sm ", "SM ")
+    shown = reading_label(field)
     low, high = _most(calm, field), _most(busy, field)
     if low is None or high is None:
         return unknown(trial, f"{shown}: not reported by the device")

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from andon.doctor.rules.findings import Finding, failure, ok, unknown
 from andon.doctor.rules.selftest.trials import DOCTOR, REPORT, SHOWN, History, SelftestTrial
-from andon.model.device import MemoryKind, Sample
+from andon.model.device import MemoryKind, Sample, reading_label
 from andon.sampling.rules.readings import IMPOSSIBLE, MEMORY_MISSING, SHARES_MISSING
 from andon.units import counted
 
@@ -61,16 +61,15 @@ def _within(values: Sequence[float], low: float, high: float, name: str, unit: s
 def _shares(history: History) -> TrialResult:
     wrong: list[str] = []
     for name in _SHARES:
-        shown = name.removesuffix("_percent").replace("_", " ")
-        wrong += _within(_values(history.samples, name), 0, 100, shown, "%")
+        wrong += _within(_values(history.samples, name), 0, 100, reading_label(name), "%")
     return TrialResult(tuple(wrong), tuple(_values(history.samples, "utilization_percent")))
 
 
 def _temperature(history: History) -> TrialResult:
     wrong: list[str] = []
     for name in ("temperature_celsius", "memory_temperature_celsius"):
-        shown = name.removesuffix("_celsius").replace("_", " ")
-        wrong += _within(_values(history.samples, name), 1, HOTTEST_CELSIUS - 1, shown, "°C")
+        found = _values(history.samples, name)
+        wrong += _within(found, 1, HOTTEST_CELSIUS - 1, reading_label(name), "°C")
     return TrialResult(tuple(wrong), tuple(_values(history.samples, "temperature_celsius")))
 
 

@@ -136,7 +136,8 @@ def describe(specimen: Specimen) -> Device:
 def locate(specimen: Specimen, at: float) -> CyclePosition:
     """The position of an instant; devices are out of phase with each other."""
     period = specimen.profile.period_seconds
-    shifted = at + _constant(specimen.seed, 1) * period
+    begun = 0.0 if specimen.stint is None else specimen.stint.since
+    shifted = at - begun + _constant(specimen.seed, 1) * period
     cycle = math.floor(shifted / period)
     into = shifted - cycle * period
     began = at - into
@@ -161,8 +162,17 @@ def _busy(specimen: Specimen, moment: CyclePosition, at: float) -> int:
     return min(100, max(1, round(100 * load + noise)))
 
 
-def power_watts(specimen: Specimen, at: float) -> float:
-    return _watts(specimen, locate(specimen, at))
+def _mean_busy(specimen: Specimen, moment: CyclePosition, at: float, seconds: float) -> int:
+    """Returns the mean utilisation of the seconds that follow; each cycle works as much."""
+    after = locate(specimen, at + seconds)
+    each = _worked(specimen, moment.cycle, specimen.profile.period_seconds)
+    parts = _worked(specimen, after.cycle, at + seconds - after.began)
+    parts -= _worked(specimen, moment.cycle, at - moment.began)
+    return round(100 * ((after.cycle - moment.cycle) * each + parts) / seconds)
+
+
+def _worked(specimen: Specimen, cycle: int, seconds: float) -> float:
+    return sum(phase.load * part for phase, part in _elapsed(_phases(specimen, cycle), seconds))
 
 
 def _watts(specimen: Specimen, moment: CyclePosition) -> float:
@@ -172,7 +182,7 @@ def _watts(specimen: Specimen, moment: CyclePosition) -> float:
 
 
 def energy_joules(specimen: Specimen, at: float) -> float:
-    """The integral of `power_watts` since the counter began."""
+    """The integral of the power since the counter began."""
     return _energy(specimen, locate(specimen, at), at)
 
 
@@ -261,10 +271,15 @@ def _process_of(
         )
 
 
-def sample(specimen: Specimen, at: float) -> Sample:
-    """All readings of such a device; `missing` says which ones this model lacks."""
+def sample(specimen: Specimen, at: float, seconds: float = 0.0) -> Sample:
+    """All readings of such a device; `missing` says which ones this model lacks. With `seconds`
+    its load and power are the means of the seconds that follow, as a summary has them."""
     model, moment = specimen.model, locate(specimen, at)
-    load = _busy(specimen, moment, at)
+    load, watts = _busy(specimen, moment, at), _watts(specimen, moment)
+    joules = _energy(specimen, moment, at)
+    if seconds:
+        load = _mean_busy(specimen, moment, at, seconds)
+        watts = (energy_joules(specimen, at + seconds) - joules) / seconds
     heat = _celsius(specimen, moment, at)
     throttle = _throttle(specimen, load, heat)
     held = _processes(specimen, moment, at, load)
@@ -280,9 +295,9 @@ def sample(specimen: Specimen, at: float) -> Sample:
         memory_reserved_bytes=model.reserved_bytes,
         temperature_celsius=round(heat),
         memory_temperature_celsius=round(heat + 3 + bandwidth / 10),
-        power_watts=round(_watts(specimen, moment), 3),
+        power_watts=round(watts, 3),
         power_limit_watts=specimen.limit_watts,
-        energy_joules=_energy(specimen, moment, at),
+        energy_joules=joules,
         fan_percent=_fan_percent(model, heat),
         sm_clock_mhz=_sm_clock_mhz(model, moment.phase, load, throttle),
         memory_clock_mhz=405 if asleep else model.memory_clock_mhz,

@@ -14,8 +14,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from andon.drivers.sim.rules import behaviour
-from andon.drivers.sim.rules.behaviour import Specimen, Stint, draw
+from andon.drivers.sim.rules.behaviour import NOT_SIMULATED, Specimen, Stint, draw
 from andon.drivers.sim.rules.workloads import Workload
+from andon.model.device import HOST_VALUES, Disk, Host
+from andon.units import GIB
 
 HOUR_SECONDS = 3600.0
 PAST_HOURS, FUTURE_HOURS = 26.0, 48.0
@@ -95,6 +97,17 @@ class Lab:
 
     def running(self, at: float) -> Iterator[LabWork]:
         return (work for work in self.works if work.began <= at < work.ended)
+
+    def host(self, at: float) -> Host:
+        """Returns the values of the lab's machine: it has more to do the more works run."""
+        works = len(list(self.running(at)))
+        cpu = round(4.0 + 8.0 * works + 5.0 * draw(int(at)), 1)
+        return Host(
+            cpu_percent=cpu, memory_used_bytes=(48 + 31 * works) * GIB,
+            memory_total_bytes=1008 * GIB, load_1m=round(1.92 * cpu, 2),
+            disk=(Disk("/", 611 * GIB, 1760 * GIB),),
+            missing=dict.fromkeys(HOST_VALUES[4:], NOT_SIMULATED),
+        )  # fmt: skip
 
     def pid(self, work: LabWork) -> int:
         """Returns the pid of a work's process on its first GPU."""

@@ -142,7 +142,7 @@ def _numbers(figures: Thresholds) -> Mapping[str, float | str]:
 def _shown(t: PromTerms, fires: str) -> str:
     spare, least = t.m("gpu_memory_unattributed_bytes"), t.figures.unattributed_percent
     share = f"100 * {spare} / {t.m('gpu_memory_total_bytes')}"
-    large = f"{share} >= {least - HALF:g} and {spare} >= {t.figures.unattributed_bytes:g}"
+    large = f"{share} >= {least - HALF:g} and {spare} >= {t.figures.unattributed_bytes:.15g}"
     counted = f"sum by ({DEVICE}) ({t.m('gpu_processes')})"
     overhead = f"{spare} <= on ({DEVICE}) {CONTEXT_BYTES} * {counted}"
     near = f"{share} > {CLEAR_SHARE * least:g} and {fires}"
