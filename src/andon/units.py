@@ -227,6 +227,29 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text.translate(_SPACES))
 
 
+def whole_number(text: str, digits: int = 18) -> int | None:
+    """A whole number that another program printed; None for more digits and anything else."""
+    return int(text) if len(text) <= digits and text.isascii() and text.isdecimal() else None
+
+
+def shell_line(*words: object) -> str:
+    """A command to paste into a shell, of words that anyone may have chosen: each is quoted, and
+    one that a terminal would act on makes it a comment."""
+    from shlex import join
+
+    texts = [str(word) for word in words]
+    if all(text.isprintable() for text in texts):
+        return join(texts)
+    return "# a name in this command has control characters: it cannot be pasted"
+
+
+def ssh_line(host: str, *words: str) -> str:
+    """A command to paste that runs another on a host: its shell reads those words once more."""
+    from shlex import quote
+
+    return shell_line("ssh", "-t", host, *map(quote, words))
+
+
 def valid_text(word: str) -> str:
     """Returns text that can be encoded: a path or a value may have bytes that are none."""
     return word.encode(errors="replace").decode()

@@ -40,6 +40,8 @@ class PlayedCall:
     def answer(self) -> bytes:
         if self.host == "b":
             raise Unavailable("no such name", cause="ssh")
+        if self.host == "odd":
+            raise ValueError("Exceeds the limit (4300 digits) for integer string conversion")
         line = b'\n{"code": 0, "out": {"name": "%s"}}' % self.host.encode()
         return b'{"andon": "1"}' + line * self._count
 
@@ -113,6 +115,20 @@ def test_answers_come_back_in_the_order_of_the_hosts() -> None:
         [("a", [["first"]]), ("a", [["second"]]), ("b", [["first"]]), ("c", [["first"]]),
          ("c", [["second"]])]
     )  # fmt: skip
+
+
+def test_a_host_whose_answer_nobody_thought_of_costs_its_own_row() -> None:
+    def call() -> int:
+        if chosen().url == "ssh:worse":
+            ask("first")
+            raise KeyError("devices")
+        write(sys.stdout, ask("first"))
+        return 0
+
+    found = asking(call).all(["a", "odd", "worse", "c"], lambda *_: None)
+    assert [one.text for one in found] == ["['a']", "", "", "['c']"]
+    assert [one.answered for one in found] == [True, False, False, True]
+    assert (found[1].reason or "").startswith("its answer cannot be read: ValueError: Exceeds")
 
 
 def test_when_the_time_is_over_the_rest_is_told() -> None:
@@ -318,3 +334,17 @@ def test_a_host_that_sleeps_is_shown_with_its_age() -> None:
     assert not watched.look()
     shown = watched.answer(100, 20, farm().at + 90.0).text
     assert shown.splitlines()[-1] == "no answer for 1 min 30 s: connection refused"
+
+
+class OddLamps(Silent):
+    """A host whose lamps are of another version."""
+
+    def lamps(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...]:
+        raise Unavailable("runs andon 99")
+
+
+def test_a_host_whose_lamps_are_odd_keeps_a_watch_of_others_alive() -> None:
+    node: Any = OddLamps(farm())
+    watched = Watched("lab1", node, LiveTable(False, Rulebook()))
+    assert watched.look()
+    assert watched.answer(100, 20, farm().at).reason == "runs andon 99"

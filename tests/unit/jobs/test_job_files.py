@@ -306,7 +306,7 @@ def test_the_examples_of_the_page_are_job_files(tmp_path: Path) -> None:
     assert [len(jobs) for jobs in found.values()] == [1, 2, 1, 6]
     assert found[0][0].environment == {"WANDB_MODE": "offline"}
     assert (found[1][1].after, found[1][1].request.least) == (("prepare",), 4)
-    words = " ".join(found[2][0].command)
+    words = " ".join(found[3][0].command)
     assert words in " ".join(PAGE.split()), "the first of the six commands stands on the page"
 
 

@@ -99,7 +99,7 @@ def test_values_reach_the_command_as_they_are() -> None:
 def test_a_value_in_the_shell_text_of_a_file_is_a_word_behind_it(tmp_path: Path) -> None:
     file = {"command": 'echo "got {x}" {n}', "parameters": {"x": ["$(touch HIT)"], "n": [1]}}
     (tmp_path / "job.json").write_text(json.dumps(file))
-    (job,) = read_job_file(tmp_path / "job.json")
+    (job,) = read_job_file(str(tmp_path / "job.json"))
     text = 'andon_1=${1}; shift 1; echo "got ${andon_1}" 1'
     assert job.each[0].command == ("/bin/sh", "-c", text, "/bin/sh", "$(touch HIT)")
 

@@ -24,6 +24,7 @@ from andon.errors import AndonError, Invalid, Unavailable
 from andon.node.ssh import SshNode
 from andon.node.ssh.calls import LOOK_SECONDS, PATIENT_SECONDS, SshCalls
 from andon.node.ssh.client import TIMEOUT_SECONDS, Commands, SshHost, Unanswered
+from andon.node.ssh.failures import UNEXPECTED, unexpected
 from andon.node.ssh.names import configured_hosts, hosts_of, listed_hosts
 
 MOST_FILE_BYTES = 4 << 20
@@ -238,8 +239,9 @@ class Asking:
         except Unanswered as question:
             self._begin(host, question.commands, calls)
             return None
-        except AndonError as exc:
-            code, error = exc.exit_code, exc
+        except UNEXPECTED as exc:
+            error = unexpected(exc)
+            code = error.exit_code
         ssh, took = host.ssh, time.monotonic() - host.began
         return HostAnswer(ssh.name, error, text.getvalue(), code, took, ssh.by, node.live.free())
 

@@ -124,8 +124,8 @@ class SshHost(Server):
         assert self._kept is not None
         try:
             self._kept.append(self._answers(call, count))
-        except AndonError as exc:
-            self._kept.append(exc)
+        except failures.UNEXPECTED as exc:
+            self._kept.append(failures.unexpected(exc))
 
     def begin(self, calls: SshCalls, commands: Commands) -> SshCall:
         """Begins to ask, among others."""

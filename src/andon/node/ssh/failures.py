@@ -27,6 +27,10 @@ _KNOWN: Sequence[tuple[Sequence[str], str, str]] = (
 _KINDS: Mapping[int, type[AndonError]] = {
     kind.exit_code: kind for kind in (Denied, Gone, Invalid, Conflict, Unavailable)
 }
+UNEXPECTED = (
+    AndonError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError
+)  # fmt: skip
+"""What an answer may cause that nobody thought of: it costs this host alone."""
 NO_ANDON = "pip install andon there, or set ssh.andon to its path"
 _NO_ANDON = {
     **{one.name: f"its {one.title} GPUs need andon there" for one in VENDORS},
@@ -72,6 +76,14 @@ def failed_there(code: int, said: str) -> AndonError:
     if kind is not None:  # it can answer, but not this
         return kind(reason, hint=hint)
     return Unavailable(f"andon there fails: {reason}", hint=hint, cause="ssh")
+
+
+def unexpected(exc: Exception) -> AndonError:
+    """The failure of one host, as it is shown."""
+    if isinstance(exc, AndonError):
+        return exc
+    words = plain(f"{type(exc).__name__}: {exc}", LONGEST_WORDS)
+    return Unavailable(f"its answer cannot be read: {words}", hint="report it", cause="ssh")
 
 
 def _with(words: str, text: str) -> str:

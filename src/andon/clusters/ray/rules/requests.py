@@ -13,6 +13,7 @@ from andon.model.job.spec import dumps
 from andon.model.redaction import redact
 from andon.model.shapes import to_json
 from andon.settings.clusters import ClusterSettings
+from andon.units import whole_number
 
 PREFIX: Final = "andon-"
 """Before the label of a submission, in the id that Ray keeps."""
@@ -68,7 +69,7 @@ def label_of(job: str) -> tuple[str | None, int | None]:
     if not job.startswith(PREFIX):
         return None, None
     label, _, index = job.removeprefix(PREFIX).partition("_")
-    return label, int(index) if index.isdecimal() else None
+    return label, whole_number(index, 9)
 
 
 def refuse_unknown(submission: Submission) -> None:
