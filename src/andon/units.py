@@ -232,22 +232,18 @@ def whole_number(text: str, digits: int = 18) -> int | None:
     return int(text) if len(text) <= digits and text.isascii() and text.isdecimal() else None
 
 
-def shell_line(*words: object) -> str:
-    """A command to paste into a shell, of words that anyone may have chosen: each is quoted, and
-    one that a terminal would act on makes it a comment."""
-    from shlex import join
-
-    texts = [str(word) for word in words]
-    if all(text.isprintable() for text in texts):
-        return join(texts)
-    return "# a name in this command has control characters: it cannot be pasted"
-
-
-def ssh_line(host: str, *words: str) -> str:
-    """A command to paste that runs another on a host: its shell reads those words once more."""
+def sh(word: object) -> str:
+    """A word for a command that is pasted into a shell, whoever chose it: quoted; one that a
+    terminal would act on is replaced by a name that nothing has."""
     from shlex import quote
 
-    return shell_line("ssh", "-t", host, *map(quote, words))
+    text = str(word)
+    return quote(text if text.isprintable() else "(a name with control characters)")
+
+
+def shell_line(*words: object) -> str:
+    """A command of such words. On a host (`ssh`, its name, a line) they are read twice."""
+    return " ".join(map(sh, words))
 
 
 def valid_text(word: str) -> str:

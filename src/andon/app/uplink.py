@@ -19,6 +19,7 @@ from andon.host.state.node_folder import open_node_folder
 from andon.host.state.user_folder import read_token
 from andon.node.server import base_url
 from andon.settings.resolution import Settings
+from andon.units import sh
 
 if TYPE_CHECKING:
     from andon.alerts.watcher import Watcher
@@ -54,7 +55,7 @@ def hub_link(settings: Settings, url: str) -> HubLink:
     try:
         token = given or read_token(file)
     except AndonError as exc:
-        hint = f"andon nodes add NAME --url {url} prints the line to paste here, with its token"
+        hint = f"andon nodes add NAME --url {sh(url)} prints the line to paste here, with its token"
         raise Denied("this node has no token of a hub", hint=hint) from exc
     link = HubLink(url, token, pin=pin, unencrypted=settings.hub_unencrypted)
     check(link)

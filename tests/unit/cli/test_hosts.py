@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -253,10 +254,30 @@ def test_a_host_that_only_cannot_do_what_was_asked_has_answered() -> None:
     assert summary([gone, HostAnswer("b", Unavailable("x"))]) == "1 of 2 hosts answered"
 
 
-def test_the_line_to_type_there_is_quoted_for_the_shell() -> None:
-    found = there(["run", "--timeout=3", "--ssh", "lab1,lab2", "--", "sh", "-c", "a b", "--ssh"])
-    assert found.hint == "ssh -t lab1 andon run -- sh -c 'a b' --ssh"
-    assert there(["submit", "--ssh=a b"]).hint == "ssh -t 'a b' andon submit"
+@pytest.mark.process
+def test_the_line_to_type_there_is_quoted_for_both_shells(tmp_path: Path) -> None:
+    """An ssh that runs what it gets in a shell, as a host does."""
+    words = ["run", "--", "sh", "-c", "a 'b' $(touch HIT) \"$HOME\"", ";", "", "--ssh"]
+    given = there([*words[:1], "--timeout=3", "--ssh", "lab$(>HIT),lab2", *words[1:]])
+    parts = {"ssh": 'shift; echo "$1"; shift; sh -c "$*"', "andon": 'printf "%s\\n" "$@"'}
+    for name, text in parts.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["/bin/sh", "-c", given.hint or ""], env={"PATH": path}, cwd=tmp_path, text=True,
+        capture_output=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.split("\n") == ["lab$(>HIT)", *words, ""]
+    assert not (tmp_path / "HIT").exists()
+
+
+def test_the_line_to_type_there_is_short_where_it_may_be() -> None:
+    found = there(["run", "--ssh", "lab1,lab2", "--gpus", "2", "--", "train"])
+    assert found.hint == "ssh -t lab1 andon run --gpus 2 -- train"
+    assert there(["--ssh", "$(a)", "status", "-v"]).hint == "andon status --ssh '$(a)' -v"
+    with pytest.raises(Invalid, match="is not a host"):
+        there(["submit", "--ssh=-oProxyCommand=x"])
 
 
 def test_the_shell_completes_groups_and_configured_hosts(

@@ -59,7 +59,7 @@ def touch_note(note: RunNote) -> None:
 def note_of(folder: Path, job: str) -> RunNote | None:
     """Returns a job's note; None if it has none, or none that can be read."""
     with suppress(OSError, Wrong):
-        value = loads(read_regular(folder / (job + SUFFIX), _NOTE_BYTES))
+        value = {} if "/" in job else loads(read_regular(folder / (job + SUFFIX), _NOTE_BYTES))
         if value.get("schema") == SCHEMA:
             return read(RunNote, value)
     return None

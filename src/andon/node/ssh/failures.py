@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.model.vendors import VENDORS
-from andon.units import plain
+from andon.units import plain, sh
 
 ANDON, SMI = "andon", "nvidia-smi"
 """Who answers on a host."""
@@ -40,15 +40,15 @@ _NO_ANDON = {
 
 def not_connected(host: str, code: int, out: bytes, said: bytes, seconds: float) -> Unavailable:
     """The failure of an ssh that ended before the script began."""
-    text = said.decode(errors="replace")
+    text, named = said.decode(errors="replace"), sh(host)
     for signs, words, hint in _KNOWN:
         if any(sign in text for sign in signs):
             reason = _with(words.format(seconds=seconds), text)
-            return Unavailable(reason, hint=hint.format(host=host), cause="ssh")
+            return Unavailable(reason, hint=hint.format(host=named), cause="ssh")
     if code == 255:
-        return Unavailable(_with("ssh failed", text), hint=f"try ssh {host}", cause="ssh")
+        return Unavailable(_with("ssh failed", text), hint=f"try ssh {named}", cause="ssh")
     shown = text if text.strip() else out.decode(errors="replace")
-    return Unavailable(_with("no shell there", shown), hint=f"try ssh {host}", cause="ssh")
+    return Unavailable(_with("no shell there", shown), hint=f"try ssh {named}", cause="ssh")
 
 
 def lost_midway(said: bytes) -> Unavailable:
