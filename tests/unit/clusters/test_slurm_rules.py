@@ -37,9 +37,9 @@ def asked(**request: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("odd", ["1?singleton", "1,after:2", "1:2", "", "x", "-1", "1_", "١"])
 def test_an_id_that_is_more_than_an_id_is_not_passed_on(odd: str) -> None:
-    for name in ("after", "after_any"):
+    for one in (submission(after=(odd,)), submission(after_any=(odd,))):
         with pytest.raises(Invalid, match="is no id of a job of Slurm"):
-            arguments(submission(**{name: (odd,)}))
+            arguments(one)
 
 
 def arguments(one: Submission, **options: Any) -> list[str]:

@@ -9,21 +9,19 @@ from andon.errors import Invalid
 NAMED = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_-]*)\}")
 _SHELL, _RUNS = re.compile(r"(?:.*/)?(?:ba|da|a|k|z)?sh"), re.compile(r"-[a-z]*c")
 _INERT = re.compile(r"[A-Za-z0-9@%+=:,./_-]+")  # no shell reads anything into these
-_SINGLE, _DOUBLE, _DOCUMENT, _SUM = "'", '"', "<<", "(("
+_DOCUMENT, _SUM = "<<", "(("
 _INSIDE = r"\\.|`|\$\(\(?|" + NAMED.pattern
 _COMMAND = (
     r"(?<![^\s;&|()])#[^\n]*|<<<|<<(?P<tabs>-?)[ \t]*(?P<quote>['\"\\]?)(?P<end>[\w.-]+)['\"]?"
     r"|['\"()\n]|"
 )
 _NEXT = {
-    kind: re.compile(pattern, re.DOTALL)
-    for kind, pattern in {
-        "": _COMMAND + _INSIDE, _SINGLE: "'|" + NAMED.pattern,
-        _DOUBLE: '"|' + _INSIDE, _DOCUMENT: _INSIDE,
-    }.items()
+    "": re.compile(_COMMAND + _INSIDE, re.DOTALL), "'": re.compile("'|" + NAMED.pattern),
+    '"': re.compile('"|' + _INSIDE, re.DOTALL), _DOCUMENT: re.compile(_INSIDE, re.DOTALL),
 }  # fmt: skip
 """What changes how a value must be written, by where it stands."""
-_WRITTEN = {_SINGLE: "'\"%s\"'", _DOUBLE: "%s", _DOCUMENT: "%s"}
+_ENTERS = {"'": "'", '"': '"', "`": "`", "(": "(", "$(": "("}
+_WRITTEN = {"'": "'\"%s\"'", '"': "%s", _DOCUMENT: "%s"}
 
 
 def filled(word: str, known: Mapping[str, str]) -> str:
@@ -60,13 +58,14 @@ class _ShellText:
             out += [text[place : found.start()], self._value(name, inside) if name else sign]
             place = found.end()
             if sign == "\n":
-                for head, begin in documents:
-                    place = self._document(text, place, out, head, begin)
-                documents.clear()
+                while documents:
+                    place = self._document(text, place, out, *documents.pop(0))
             elif sign[:2] == "<<" and found["end"] and inside[-1] != _SUM:
                 documents.append((len(out) - 1, found))
+            elif (sign == inside[-1] != "(") or (sign == ")" and inside[-1][:1] == "("):
+                inside.pop()
             else:
-                _turn(sign, inside)
+                inside += [_SUM, _SUM] if sign == "$((" else _ENTERS.get(sign, "")
         return "".join([*out, text[place:]])
 
     def _document(
@@ -75,7 +74,8 @@ class _ShellText:
         """Fills a here-document; one that the shell would not look into becomes one that it does,
         with the same text. Returns where it ends."""
         tabs = r"\t*" if begin["tabs"] else ""
-        end = re.compile(rf"^{tabs}{re.escape(begin['end'])}$", re.MULTILINE).search(text, place)
+        ending = rf"^{tabs}{re.escape(begin['end'])}$"
+        end = re.compile(ending, re.MULTILINE).search(text, place)
         body = text[place : end.start() if end else len(text)]
         if begin["quote"] and NAMED.search(body):
             out[head] = f"<<{begin['tabs']}{begin['end']}"
@@ -84,23 +84,10 @@ class _ShellText:
         return end.end() if end else len(text)
 
     def _value(self, name: str, inside: Sequence[str]) -> str:
-        if name not in self._known:
-            return f"{{{name}}}"
-        value = self._known[name]
-        if _INERT.fullmatch(value) and _DOCUMENT not in inside:  # which such a value could end
-            return value
+        value = self._known.get(name, f"{{{name}}}")
+        if name not in self._known or (_INERT.fullmatch(value) and _DOCUMENT not in inside):
+            return value  # in a here-document such a value could be its end
         if _SUM in inside:  # some shells run what is in a text there
             raise Invalid(f"{{{name}}} within $((…)) is not a number: {value[:40]!r}")
         number = self.used.setdefault(name, len(self.used) + 1)
         return _WRITTEN.get(inside[-1], '"%s"') % f"${{andon_{number}}}"
-
-
-def _turn(sign: str, inside: list[str]) -> None:
-    """Enters or leaves quotes or parentheses."""
-    ends = sign == inside[-1] and sign != "("
-    if ends or (sign == ")" and inside[-1] in ("(", _SUM)):
-        inside.pop()
-    elif sign in (_SINGLE, _DOUBLE, "`", "(", "$("):
-        inside.append(sign[-1])
-    elif sign == "$((":
-        inside += [_SUM, _SUM]

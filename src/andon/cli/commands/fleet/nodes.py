@@ -99,11 +99,10 @@ def add(name: str) -> int:
     server = hub_of(choices)
     made = new_token(server, "/api/nodes", {"name": name})
     notice(f"paste this on {name}; the token is shown only now:", choices)
-    words = [f"ANDON_HUB_TOKEN={made.token}"]
+    words = [f"ANDON_HUB_TOKEN={made.token}", "andon", "agent", "--hub", server.url]
     if made.pin:  # no authority knows its certificate
-        words.append(f"ANDON_HUB_PIN={made.pin}")
-    line = shell_line(*words, "andon", "agent", "--hub", server.url)
-    Terminal.of(choices).show(line + "\n")
+        words.insert(1, f"ANDON_HUB_PIN={made.pin}")
+    Terminal.of(choices).show(shell_line(*words) + "\n")
     return 0
 
 

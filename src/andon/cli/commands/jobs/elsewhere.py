@@ -33,11 +33,9 @@ def say_submitted(
         terminal.show(f"{label}\n")
         return
     count = len(submission.indices)
-    many, then = (
-        (f" ({counted(count, 'job')})", "andon jobs")
-        if count
-        else ("", f"andon logs {sh(label)} -f")
-    )
+    many, then = f" ({counted(count, 'job')})", "andon jobs"
+    if not count:
+        many, then = "", f"andon logs {sh(label)} -f"
     terminal.say(say(f"job {label}{many}: {submission.job.name}; {then}"))
 
 
