@@ -227,6 +227,25 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text.translate(_SPACES))
 
 
+def whole_number(text: str, digits: int = 18) -> int | None:
+    """A whole number that another program printed; None for more digits and anything else."""
+    return int(text) if len(text) <= digits and text.isascii() and text.isdecimal() else None
+
+
+def sh(word: object) -> str:
+    """A word for a command that is pasted into a shell, whoever chose it: quoted; one that a
+    terminal would act on is replaced by a name that nothing has."""
+    from shlex import quote
+
+    text = str(word)
+    return quote(text if text.isprintable() else "(a name with control characters)")
+
+
+def shell_line(*words: object) -> str:
+    """A command of such words. On a host (`ssh`, its name, a line) they are read twice."""
+    return " ".join(map(sh, words))
+
+
 def valid_text(word: str) -> str:
     """Returns text that can be encoded: a path or a value may have bytes that are none."""
     return word.encode(errors="replace").decode()

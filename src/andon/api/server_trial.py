@@ -32,7 +32,7 @@ from andon.work.containers.rules.options import options_to_json
 from andon.work.containers.task import clean_command, task_command
 from andon.work.preparing import free_port
 from andon.work.probe.trial_readings import MemoryReturn
-from andon.work.rules.map.template import filled
+from andon.work.rules.shell_text import filled
 
 POLL_SECONDS = 0.2
 ANSWER_LIMITS = CallLimits(timeout_seconds=5.0, most_bytes=1 << 20)  # of one health check

@@ -3,7 +3,6 @@
 import time
 from collections import Counter
 from collections.abc import Sequence
-from shlex import quote
 
 from andon.alerts.rules.messages import JOB_RULE
 from andon.app.alerts import open_notifiers
@@ -14,7 +13,7 @@ from andon.jobs.queue import Queue
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase
 from andon.model.job import JobState, JobView
 from andon.settings.resolution import Settings
-from andon.units import counted, human_seconds
+from andon.units import counted, human_seconds, sh
 
 
 def send_job_message(settings: Settings, folder: JobsFolder, numbers: Sequence[int]) -> None:
@@ -62,7 +61,7 @@ def group_notice(views: Sequence[JobView], at: float, node: str) -> Notice:
         since=at,
         where=f"group {group}",
         message=f"{counted(len(views), 'job')} of group {group} ended: {ended}",
-        advice=f"andon runs compare --group {quote(group)}",
+        advice=f"andon runs compare --group {sh(group)}",
     )
     return Notice(f"{alert.id}:end", NoticeKind.FIRING, alert, at, node, first.simulated)
 

@@ -11,6 +11,7 @@ from andon.host.files import is_regular, read_regular
 from andon.host.state.user_folder import LONGEST_CONFIG_BYTES, foreign_owner, users_file
 from andon.host.state.user_folder import config_path as config_path
 from andon.settings.resolution import Resolved, Settings, resolve
+from andon.units import sh
 
 LONGEST_SHOWN = 200  # characters of a path in a message
 
@@ -34,7 +35,7 @@ def _ignored() -> str | None:
     from andon.host.users import user_name  # rarely needed
 
     shown = str(path)[:LONGEST_SHOWN]
-    return f"{shown} is not read: it belongs to {user_name(owner)}; to use it: --config {shown}"
+    return f"{shown} is not read: it belongs to {user_name(owner)}; to use it: --config {sh(path)}"
 
 
 def check_settings(flags: Mapping[str, object]) -> Resolved:

@@ -27,6 +27,7 @@ from andon.node.sign_in import (
     request_code,
 )
 from andon.node.usual_server import usual_url
+from andon.units import sh
 
 PROBE_SECONDS = 1.0
 NO_SERVER = "no andon server is running here"
@@ -84,7 +85,7 @@ def _place(url: str | None) -> tuple[str, bool]:
         if not is_trusted_user(uid):
             raise Denied(
                 f"the server at {usual} is run by {names_of(users)}, and you did not name it",
-                hint=f"if you trust it: andon open --url {usual}",
+                hint=f"if you trust it: andon open --url {sh(usual)}",
             )
     return usual, False
 
@@ -94,7 +95,7 @@ def _elsewhere() -> str | None:
     found = other_servers()
     if not found:
         return None
-    listed = ", ".join(f"{user}'s: andon open --url {url}" for url, user in found)
+    listed = ", ".join(f"{user}'s: andon open --url {sh(url)}" for url, user in found)
     return f"there are others on this machine, {listed}"
 
 

@@ -13,6 +13,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 from andon.errors import AndonError, Conflict, Denied, Unavailable
+from andon.units import sh
 
 HEADER_BYTES = 64 * 1024  # more than any header of ours
 
@@ -131,7 +132,7 @@ class LineFile:
 def refusal(path: Path, error: OSError) -> AndonError:
     """Returns why the file cannot be opened."""
     if isinstance(error, FileNotFoundError):
-        hint = f"mkdir -p {path.parent}"
+        hint = f"mkdir -p {sh(path.parent)}"
         return Unavailable(f"{path}: its directory does not exist", hint=hint)
     if isinstance(error, PermissionError):
         return Denied(f"{path}: no permission to write")

@@ -29,6 +29,7 @@ from andon.model.execution import (
     WorkEnd,
     WorkOrder,
 )
+from andon.units import sh
 from andon.work.containers.notes import drop_note, is_recent, noted, write_note
 from andon.work.containers.rules.arguments import (
     EngineFacts,
@@ -105,7 +106,7 @@ class DockerEngine:
         if options.pull is PullPolicy.NEVER:
             raise Gone(
                 f"there is no image {options.image!r} on this machine",
-                hint=f"fetch it: {self.name} pull {options.image}; or use --pull missing",
+                hint=f"fetch it: {self.name} pull {sh(options.image)}; or use --pull missing",
             )
         command = [self.name, "pull", "--", options.image]
         if subprocess.run(command, stdout=sys.stderr.fileno(), check=False).returncode:

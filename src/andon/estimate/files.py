@@ -7,7 +7,6 @@ import errno
 import json
 import os
 import re
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -33,6 +32,7 @@ from andon.estimate.rules.safetensors import (
 )
 from andon.estimate.rules.shape import EstimateConfidence, FactSource, ModelFacts
 from andon.host.files import expanded, open_regular, read_regular
+from andon.units import sh
 
 CONFIG, INDEX = "config.json", "model.safetensors.index.json"
 ADAPTER = "adapter_config.json"
@@ -134,7 +134,7 @@ def _adapter(path: Path) -> AndonError:
     base = said[:80] if isinstance(said, str) and said.isprintable() else ""
     return Invalid(
         f"{path.parent} is an adapter{' of ' * bool(base)}{base}, and not the model itself",
-        hint=f"andon estimate {shlex.quote(base) if base else 'MODEL'}; "
+        hint=f"andon estimate {sh(base) if base[:1] not in ('', '-') else 'MODEL'}; "
         "the adapter takes little beside it",
     )
 

@@ -10,6 +10,7 @@ from andon.model.wire import Json, loads
 from andon.node.calls import CallLimits
 from andon.node.connection import FAILURES, TimedConnection, plain_words
 from andon.node.server import base_url, reach_hint
+from andon.units import sh
 
 LIMITS = CallLimits(timeout_seconds=10.0, most_bytes=1 << 16)
 HEARTBEAT, PAST = "/api/heartbeat", "/api/past"
@@ -116,7 +117,7 @@ class HubLink:
 
 
 def no_token(url: str) -> Denied:
-    hint = f"andon nodes add NAME --url {url} prints the line to paste here, with its token"
+    hint = f"andon nodes add NAME --url {sh(url)} prints the line to paste here, with its token"
     return Denied("this node has no token of a hub", hint=hint)
 
 

@@ -9,6 +9,7 @@ from andon.errors import AndonError, Invalid, Unavailable
 from andon.host.files import read_regular
 from andon.host.users import is_unknown, machine_uid, user_name
 from andon.leases.rules.policy_path import POLICY_PATH
+from andon.units import sh
 
 if TYPE_CHECKING:
     from andon.leases.rules.policy import Policy, UserLimits
@@ -29,7 +30,7 @@ def read_policy(path: Path = PATH, root: int = ROOT) -> "Policy":
     except OSError as exc:
         raise closed(path) or Unavailable(
             f"the limits in {path} cannot be read: {exc.strerror}",
-            hint=f"sudo chown root: {path} && sudo chmod 644 {path}",
+            hint=f"sudo chown root: {sh(path)} && sudo chmod 644 {sh(path)}",
         ) from exc
     try:
         return policy_from(content.decode(), str(path))
@@ -72,7 +73,7 @@ def _content(path: Path, root: int) -> bytes:
         if not _is_roots(facts, root):
             raise Unavailable(
                 f"{one} can be changed by users other than root, so no device is granted",
-                hint=f"sudo chown root: {one} && sudo chmod go-w {one}",
+                hint=f"sudo chown root: {sh(one)} && sudo chmod go-w {sh(one)}",
             )
     return read_regular(path, LARGEST_BYTES)
 

@@ -43,7 +43,7 @@ SNAPSHOT = "andon.snapshot/1"
 """The schema of a snapshot's JSON."""
 SHARE_NAMES = ("memory_percent", "power_percent")
 """What the JSON of a sample adds to its values: it is computed."""
-MOST_REASONS = 64
+MOST_REASONS, MOST_DEVICES = 64, 4096
 Reasons = Annotated[tuple[Name, ...], Meta(max_length=MOST_REASONS)]
 
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from andon.errors import Invalid
 from andon.model.codec import MOST_ITEMS, Amount, Json, Name, Percent, Text, Wrong, read, rounded
 from andon.model.device import (
+    MOST_DEVICES,
     SAMPLE_VALUES,
     SHARE_NAMES,
     SNAPSHOT,
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from andon.model.request import Ring
 
 T = TypeVar("T")
-MOST_DEVICES = 4096
 _THROTTLE = SAMPLE_VALUES.index("throttle")
 
 

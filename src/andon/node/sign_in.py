@@ -39,6 +39,7 @@ from andon.node.calls import (
     call_as,
 )
 from andon.node.connection import FAILURES, left
+from andon.units import sh
 
 if TYPE_CHECKING:
     import _socket
@@ -92,7 +93,7 @@ def request_code(url: str, limits: CallLimits) -> tuple[SignInAnswer, int]:
     if found is None:
         raise Unavailable(f"{url} did not answer the sign-in", hint="upgrade the older andon")
     if (doubt := answer_doubt(found, peer.port)) is not None:
-        raise Denied(f"{url} is not trusted: {doubt}", hint=f"andon open --url {found.url}")
+        raise Denied(f"{url} is not trusted: {doubt}", hint=f"andon open --url {sh(found.url)}")
     if not found.code:
         raise Denied(f"{found.url}: {found.reason}", hint=found.hint)
     return found, uid

@@ -5,6 +5,7 @@ import re
 import psycopg
 
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
+from andon.units import sh
 
 BUSY = ("55P03", "40001", "40P01")  # a lock that was not to be had, or had by both
 _NO_DATABASE = re.compile(r'database "([^"]*)" does not exist')
@@ -35,9 +36,9 @@ def _unconnected(text: str, place: str) -> AndonError:
     """Returns the error for a connection that failed: libpq gives no code then."""
     if found := _NO_DATABASE.search(text):
         name = found[1]
-        return Unavailable(f'{place}: there is no database "{name}"', hint=f"createdb {name}")
+        return Unavailable(f'{place}: there is no database "{name}"', hint=f"createdb {sh(name)}")
     if found := _NO_ROLE.search(text):
-        hint = "name another: postgresql://ROLE@HOST/DATABASE; or: createuser " + found[1]
+        hint = "name another: postgresql://ROLE@HOST/DATABASE; or: createuser " + sh(found[1])
         return Denied(f"{place}: {text}", hint=hint)
     if "no password supplied" in text or "authentication failed" in text:
         return Denied(f"{place}: {text}", hint=_PASSWORDS)

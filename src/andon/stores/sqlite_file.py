@@ -15,6 +15,7 @@ from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailabl
 from andon.host import file_systems
 from andon.host.files import make_private, make_private_file
 from andon.stores.statements import migrations
+from andon.units import sh
 
 
 class FileKind(Struct, frozen=True):
@@ -58,7 +59,7 @@ def translated(error: sqlite3.Error, path: Path) -> AndonError:
     if shut or kind in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
         return Denied(f"{path} cannot be written", hint="check its owner and the file system")
     if kind in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return Conflict(f"{path} is locked by another process", hint=f"fuser {path}")
+        return Conflict(f"{path} is locked by another process", hint=f"fuser {sh(path)}")
     if kind in _DAMAGED:
         return Unavailable(f"{path} is damaged: {error}")
     if str(error).startswith("no such "):  # a table or a column

@@ -15,6 +15,7 @@ from andon.leases.placement import Placement
 from andon.model.device import Device
 from andon.model.place import cpu_words
 from andon.model.run.record import RunEvent
+from andon.units import sh
 from andon.work.rules.binding import CpuBinding, binding
 
 # Whether a command can be started at all, checked before anything is claimed for it.
@@ -42,7 +43,7 @@ def find(command: Sequence[str]) -> str:
         raise CannotStart(f"{name or repr(name)}: command not found", NOT_FOUND, hint=_meant(name))
     if os.path.isdir(path):  # noqa: PTH112
         raise CannotStart(f"{name}: is a directory", NOT_EXECUTABLE)
-    raise CannotStart(f"{name}: not executable", NOT_EXECUTABLE, hint=f"chmod +x {name}")
+    raise CannotStart(f"{name}: not executable", NOT_EXECUTABLE, hint=f"chmod +x {sh(name)}")
 
 
 def _meant(name: str) -> str:
@@ -50,7 +51,7 @@ def _meant(name: str) -> str:
     if name.replace(":", "").isdecimal():
         return f"to name a GPU: -d {name}"
     if _VARIABLE.match(name):
-        return f"to set a variable: env {name} COMMAND"
+        return f"to set a variable: env {sh(name)} COMMAND"
     return "write its words without quotes, or: sh -c 'LINE'" if " " in name else ""
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -40,6 +41,8 @@ class PlayedCall:
     def answer(self) -> bytes:
         if self.host == "b":
             raise Unavailable("no such name", cause="ssh")
+        if self.host == "odd":
+            raise ValueError("Exceeds the limit (4300 digits) for integer string conversion")
         line = b'\n{"code": 0, "out": {"name": "%s"}}' % self.host.encode()
         return b'{"andon": "1"}' + line * self._count
 
@@ -113,6 +116,20 @@ def test_answers_come_back_in_the_order_of_the_hosts() -> None:
         [("a", [["first"]]), ("a", [["second"]]), ("b", [["first"]]), ("c", [["first"]]),
          ("c", [["second"]])]
     )  # fmt: skip
+
+
+def test_a_host_whose_answer_nobody_thought_of_costs_its_own_row() -> None:
+    def call() -> int:
+        if chosen().url == "ssh:worse":
+            ask("first")
+            raise KeyError("devices")
+        write(sys.stdout, ask("first"))
+        return 0
+
+    found = asking(call).all(["a", "odd", "worse", "c"], lambda *_: None)
+    assert [one.text for one in found] == ["['a']", "", "", "['c']"]
+    assert [one.answered for one in found] == [True, False, False, True]
+    assert (found[1].reason or "").startswith("its answer cannot be read: ValueError: Exceeds")
 
 
 def test_when_the_time_is_over_the_rest_is_told() -> None:
@@ -237,10 +254,30 @@ def test_a_host_that_only_cannot_do_what_was_asked_has_answered() -> None:
     assert summary([gone, HostAnswer("b", Unavailable("x"))]) == "1 of 2 hosts answered"
 
 
-def test_the_line_to_type_there_is_quoted_for_the_shell() -> None:
-    found = there(["run", "--timeout=3", "--ssh", "lab1,lab2", "--", "sh", "-c", "a b", "--ssh"])
-    assert found.hint == "ssh -t lab1 andon run -- sh -c 'a b' --ssh"
-    assert there(["submit", "--ssh=a b"]).hint == "ssh -t 'a b' andon submit"
+@pytest.mark.process
+def test_the_line_to_type_there_is_quoted_for_both_shells(tmp_path: Path) -> None:
+    """An ssh that runs what it gets in a shell, as a host does."""
+    words = ["run", "--", "sh", "-c", "a 'b' $(touch HIT) \"$HOME\"", ";", "", "--ssh"]
+    given = there([*words[:1], "--timeout=3", "--ssh", "lab$(>HIT),lab2", *words[1:]])
+    parts = {"ssh": 'shift; echo "$1"; shift; sh -c "$*"', "andon": 'printf "%s\\n" "$@"'}
+    for name, text in parts.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["/bin/sh", "-c", given.hint or ""], env={"PATH": path}, cwd=tmp_path, text=True,
+        capture_output=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.split("\n") == ["lab$(>HIT)", *words, ""]
+    assert not (tmp_path / "HIT").exists()
+
+
+def test_the_line_to_type_there_is_short_where_it_may_be() -> None:
+    found = there(["run", "--ssh", "lab1,lab2", "--gpus", "2", "--", "train"])
+    assert found.hint == "ssh -t lab1 andon run --gpus 2 -- train"
+    assert there(["--ssh", "$(a)", "status", "-v"]).hint == "andon status --ssh '$(a)' -v"
+    with pytest.raises(Invalid, match="is not a host"):
+        there(["submit", "--ssh=-oProxyCommand=x"])
 
 
 def test_the_shell_completes_groups_and_configured_hosts(
@@ -319,3 +356,17 @@ def test_a_host_that_sleeps_is_shown_with_its_age() -> None:
     assert not watched.look()
     shown = watched.answer(100, 20, farm().at + 90.0).text
     assert shown.splitlines()[-1] == "no answer for 1 min 30 s: connection refused"
+
+
+class OddLamps(Silent):
+    """A host whose lamps are of another version."""
+
+    def lamps(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...]:
+        raise Unavailable("runs andon 99")
+
+
+def test_a_host_whose_lamps_are_odd_keeps_a_watch_of_others_alive() -> None:
+    node: Any = OddLamps(farm())
+    watched = Watched("lab1", node, LiveTable(False, Rulebook()))
+    assert watched.look()
+    assert watched.answer(100, 20, farm().at).reason == "runs andon 99"

@@ -1,6 +1,7 @@
 """Manifests of submissions, states of Jobs and pods in words, and refusals, as tables."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -61,6 +62,24 @@ def test_a_job_is_created_asleep_with_its_labels_and_nothing_of_our_own() -> Non
     ours = {"affinity", "nodeName", "nodeSelector", "priorityClassName", "tolerations"}
     assert not ours & set(pod)
     assert made.started(found)["spec"]["parallelism"] == 1
+
+
+def expanded(text: str, known: dict[str, str]) -> str:
+    """As a kubelet does it: two `$` are one, and `$(NAME)` is a value if there is one."""
+    pattern = r"\$(?:\$|\(([^)]*)\))"
+    return re.sub(
+        pattern, lambda m: "$" if m[0] == "$$" else known.get(m[1], m[0]), text, flags=re.S
+    )
+
+
+def test_a_container_gets_every_word_as_it_is() -> None:
+    words = ("sh", "-c", 'echo $(HOME) $$ "$(date)" $x $(', "$$(HOME)", "$")
+    options = replace(OPTIONS, env=("A=$(HOME)$$",))
+    sent = replace(SENT, job=replace(SENT.job, argv=words))
+    (container,) = manifest(sent, options)["spec"]["template"]["spec"]["containers"]
+    known = {"HOME": "/root", "date": "never"}
+    assert tuple(expanded(word, known) for word in container["command"]) == words
+    assert [expanded(one["value"], known) for one in container["env"]] == ["$(HOME)$$"]
 
 
 def test_the_best_nodes_are_a_preference_and_no_demand() -> None:

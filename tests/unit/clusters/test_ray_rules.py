@@ -130,6 +130,14 @@ def test_jobs_of_other_tools_are_listed_without_a_label() -> None:
     assert (job.id, job.label, job.gpus, job.user) == ("02000000", None, None, "unknown")
 
 
+@pytest.mark.parametrize(
+    "name", ["andon-a/../../b", "andon-", "andon-a b", "andon-a_x", f"andon-a_{'9' * 5000}"]
+)
+def test_only_ids_as_andon_makes_them_are_its_own(name: str) -> None:
+    assert requests.label_of(name) == (None, None)
+    assert requests.label_of("andon-k3_12") == ("k3", 12)
+
+
 def submission(**more: Any) -> Submission:
     own = set(JobSpec.__struct_fields__) - set(Submission.__struct_fields__)
     fields = {name: more.pop(name) for name in list(more) if name in own}

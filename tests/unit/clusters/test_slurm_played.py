@@ -351,6 +351,25 @@ def test_when_jobs_of_others_must_end_is_asked_for_once_a_minute(
         assert played.count("squeue") == asked
 
 
+@pytest.mark.parametrize("odd", ["--user=anna", "4711;4712", "../4711", "9" * 400])
+def test_an_id_that_is_none_reaches_no_command(
+    slurm: SlurmCluster, played: Played, odd: str
+) -> None:
+    played.answers["squeue"] = (0, row(JobID=odd), "")
+    with pytest.raises(Gone):
+        slurm.cancel([odd])
+    assert not played.count("scancel")
+
+
+def test_a_job_whose_numbers_are_too_long_costs_no_list(
+    slurm: SlurmCluster, played: Played
+) -> None:
+    huge = "9" * 5000
+    odd = row(ArrayTaskID=huge, StartTime=huge, exit_code=huge, TimeLimit=huge)
+    played.answers["squeue"] = (0, odd + row(JobID="4712"), "")
+    assert "4712" in [job.id for job in slurm.jobs(0.0)]
+
+
 def test_what_this_user_changed_is_seen_at_once(slurm: SlurmCluster, played: Played) -> None:
     assert slurm.jobs(0.0) == []
     slurm.submit(submission())

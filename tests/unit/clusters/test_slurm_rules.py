@@ -35,6 +35,13 @@ def asked(**request: Any) -> dict[str, Any]:
     return {"request": DeviceRequest(**request)}
 
 
+@pytest.mark.parametrize("odd", ["1?singleton", "1,after:2", "1:2", "", "x", "-1", "1_", "١"])
+def test_an_id_that_is_more_than_an_id_is_not_passed_on(odd: str) -> None:
+    for one in (submission(after=(odd,)), submission(after_any=(odd,))):
+        with pytest.raises(Invalid, match="is no id of a job of Slurm"):
+            arguments(one)
+
+
 def arguments(one: Submission, **options: Any) -> list[str]:
     return commands.sbatch_arguments(one, SlurmOptions(**options), "/logs", None)
 

@@ -10,6 +10,7 @@ from andon.drivers.nvidia_smi.report import SmiReport, parse_list, parse_unreach
 from andon.drivers.nvidia_smi.texts import Unknown
 from andon.errors import Denied, Unavailable
 from andon.model.device import Device, MemoryKind, ProcessKind, Reading, Setup, State
+from andon.node.ssh.smi import snapshot_from_smi
 from andon.units import MIB
 from tests.support.nvidia_smi import H200, MIG, MIG_LIST, ODD, RECORDED, check, gpu, log
 from tests.support.rows import rows
@@ -454,6 +455,40 @@ def test_the_cost_of_a_hostile_document_grows_no_faster_than_it(piece: str) -> N
     """Others choose the names of processes, and nvidia-smi writes them unescaped."""
     document.parse(f"<nvidia_smi_log>{piece * 100_000}</nvidia_smi_log>")
     document.around(piece * 100_000)
+
+
+USE = "<process_info><pid>7</pid></process_info>"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<gpu/>" * 5000,
+        gpu(
+            "<mig_devices>" + "<mig_device><index>1</index></mig_device>" * 5000 + "</mig_devices>"
+        ),
+        gpu("<processes>" + USE * 70_000 + "</processes>"),
+    ],
+    ids=["boards", "instances", "processes"],
+)
+def test_a_report_of_more_than_a_machine_can_have_is_none(body: str) -> None:
+    text = log(body)
+    assert document.parse(text) is None
+    with pytest.raises(Unavailable, match="prints no report of 1 to 4096 devices"):
+        snapshot_from_smi(text.encode(), "lab", 1.0)
+
+
+def test_a_process_that_is_named_like_many_boards_hides_none() -> None:
+    name = "<process_name>" + "<gpu/>" * 5000 + "</process_name><used_memory>1 MiB</used_memory>"
+    use = USE.replace("</process_info>", f"{name}</process_info>")
+    report = document.parse(log(gpu(f"<processes>{use}</processes>")))
+    assert report is not None
+    assert len(report.gpus) == 1
+
+
+def test_boards_without_a_handle_are_as_few_as_devices() -> None:
+    line = "Unable to determine the device handle for GPU0000:{:02x}:00.0: Unknown Error"
+    assert len(parse_unreachable("\n".join(line.format(n % 256) for n in range(5000)))) == 4096
 
 
 def test_traffic_is_what_nvidia_smi_measured() -> None:

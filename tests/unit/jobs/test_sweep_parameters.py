@@ -15,7 +15,7 @@ from andon.jobs.rules.parameters import (
     Parameters,
     check_use,
     combinations,
-    filled_command,
+    command_of,
     fitted,
     parse_parameter,
     refuse_many,
@@ -90,12 +90,23 @@ def test_unknown_and_unused_names_are_refused() -> None:
     check_use(["lr"], ["train", "{lr}", "{port}"], also=["port"])
 
 
-def test_values_reach_the_command_as_they_are_and_are_quoted_for_a_shell() -> None:
+def test_values_reach_the_command_as_they_are() -> None:
     values: Parameters = {"a": "x y; 'z'", "tp-size": 2, "flag": True}
-    words = filled_command(["run", "{a}", "-t{tp-size}", "{flag}", "{b}"], values)
+    words = command_of(["run", "{a}", "-t{tp-size}", "{flag}", "{b}"], values)
     assert words == ("run", "x y; 'z'", "-t2", "true", "{b}")
-    shell = filled_command(["/bin/sh", "-c", "run {a}"], values)
-    assert shell[2] == "run 'x y; '\"'\"'z'\"'\"''"
+
+
+def test_a_value_in_the_shell_text_of_a_file_is_a_word_behind_it(tmp_path: Path) -> None:
+    file = {"command": 'echo "got {x}" {n}', "parameters": {"x": ["$(touch HIT)"], "n": [1]}}
+    (tmp_path / "job.json").write_text(json.dumps(file))
+    (job,) = read_job_file(str(tmp_path / "job.json"))
+    text = 'andon_1=${1}; shift 1; echo "got ${andon_1}" 1'
+    assert job.each[0].command == ("/bin/sh", "-c", text, "/bin/sh", "$(touch HIT)")
+
+
+def test_a_parameter_that_only_the_shell_would_see_is_not_used() -> None:
+    with pytest.raises(Invalid, match="nothing uses the parameter lr"):
+        check_use(["lr"], ["/bin/sh", "-c", "train --lr ${lr}"])
 
 
 def test_an_option_of_the_estimator_changes_the_gpus_and_the_memory() -> None:

@@ -76,6 +76,13 @@ def test_names_in_braces_are_replaced_and_other_braces_stay() -> None:
     assert not wrong
 
 
+def test_an_item_in_a_text_for_a_shell_is_data() -> None:
+    item = MapItem(0, "$(touch HIT).wav")
+    made = template_of(("sh", "-c", "wc '{item}'"), [item]).command([item], "0")
+    text = "andon_1=${1}; shift 1; wc ''\"${andon_1}\"''"
+    assert made == ["sh", "-c", text, "sh", "$(touch HIT).wav"]
+
+
 def test_a_stem_is_a_file_without_folder_and_suffix() -> None:
     rows = {"a/b.wav": "b", "b.tar.gz": "b.tar", ".hidden": ".hidden", "a/": "a", "x": "x",
             "/": "", "..": ".."}  # fmt: skip

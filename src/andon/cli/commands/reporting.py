@@ -11,6 +11,7 @@ from click.core import ParameterSource
 from andon.cli.options import chosen
 from andon.cli.terminal import Terminal, notice
 from andon.errors import Denied, Unavailable
+from andon.units import sh
 
 if TYPE_CHECKING:  # a command that prints no report needs none of it
     from andon.cli.show.reports.document import Document
@@ -109,7 +110,7 @@ def deliver(text: str, out: Path | None, terminal: Terminal) -> None:
         draft.unlink(missing_ok=True)
         if isinstance(exc, PermissionError):
             raise Denied(f"{out}: no permission to write") from exc
-        hint = f"mkdir -p {out.parent}" if isinstance(exc, FileNotFoundError) else ""
+        hint = f"mkdir -p {sh(out.parent)}" if isinstance(exc, FileNotFoundError) else ""
         raise Unavailable(f"{out}: {exc.strerror}", hint=hint) from exc
     notice(f"{out}: written", chosen())
 

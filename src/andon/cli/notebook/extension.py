@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from andon.cli.notebook.painted import Painted
 from andon.errors import AndonError, Invalid
-from andon.units import parse_seconds
+from andon.units import parse_seconds, shell_line
 
 if TYPE_CHECKING:
     from andon.api.run import RecordedRun
@@ -116,7 +116,7 @@ def command_text(words: list[str]) -> str:
     from andon.cli.main import run
 
     if words and words[0] in FOR_TERMINALS:
-        return f"andon {words[0]} is for a terminal: !andon {shlex.join(words)}\n"
+        return f"andon {words[0]} is for a terminal: !andon {shell_line(*words)}\n"
     out, error = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(error):
         run([*(words or ["status"]), "--color", "always", "--quiet"])

@@ -2,7 +2,6 @@
 once."""
 
 import io
-import shlex
 import time
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout, suppress
@@ -24,7 +23,9 @@ from andon.errors import AndonError, Invalid, Unavailable
 from andon.node.ssh import SshNode
 from andon.node.ssh.calls import LOOK_SECONDS, PATIENT_SECONDS, SshCalls
 from andon.node.ssh.client import TIMEOUT_SECONDS, Commands, SshHost, Unanswered
-from andon.node.ssh.names import configured_hosts, hosts_of, listed_hosts
+from andon.node.ssh.failures import UNEXPECTED, unexpected
+from andon.node.ssh.names import checked_host, configured_hosts, hosts_of, listed_hosts
+from andon.units import sh, shell_line
 
 MOST_FILE_BYTES = 4 << 20
 READING = frozenset(
@@ -123,10 +124,10 @@ def there(words: Sequence[str]) -> AndonError:
         else:
             kept.append(word)
     if kept and kept[0] in READING | LIVE and words[0] != kept[0]:
-        line = f"andon {kept[0]} --ssh {','.join(hosts)} {shlex.join(kept[1:])}"
-        return Invalid("--ssh follows the name of the command", hint=line.rstrip())
-    host = hosts[0].split(",")[0] if hosts else "HOST"
-    line = f"ssh -t {shlex.quote(host)} andon {shlex.join(kept)}"
+        line = f"andon {kept[0]} --ssh {shell_line(','.join(hosts), *kept[1:])}"
+        return Invalid("--ssh follows the name of the command", hint=line)
+    host = checked_host(hosts[0].split(",")[0] if hosts else "HOST")
+    line = shell_line("ssh", "-t", host, "andon", *map(sh, kept))
     return Invalid("over SSH, andon only reads: run it there", hint=line)
 
 
@@ -238,8 +239,9 @@ class Asking:
         except Unanswered as question:
             self._begin(host, question.commands, calls)
             return None
-        except AndonError as exc:
-            code, error = exc.exit_code, exc
+        except UNEXPECTED as exc:
+            error = unexpected(exc)
+            code = error.exit_code
         ssh, took = host.ssh, time.monotonic() - host.began
         return HostAnswer(ssh.name, error, text.getvalue(), code, took, ssh.by, node.live.free())
 

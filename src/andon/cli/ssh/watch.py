@@ -46,7 +46,10 @@ class Watched:
         """Returns its lines; those of a host that is silent have its age."""
         if self.snapshot is None:
             return HostAnswer(self.name, self.trouble)
-        lamps = self._node.live.lamps(self.snapshot)
+        try:
+            lamps = self._node.live.lamps(self.snapshot)
+        except AndonError as exc:
+            return HostAnswer(self.name, exc)
         lines = [line.rstrip() for line in self._table.frame(self.snapshot, width, height, lamps)]
         if self.trouble is not None:
             age = human_seconds(max(0.0, now - self.snapshot.at))

@@ -36,6 +36,7 @@ from andon.model.job import JobState
 from andon.model.job.cluster import ClusterJob, ClusterLog, ClusterNode, ClusterReason, Submission
 from andon.model.vendors import VENDORS
 from andon.settings.clusters import ClusterSettings
+from andon.units import sh
 
 NODES, PODS = "/api/v1/nodes", "/api/v1/pods"
 RUNNING: Final = "status.phase!=Succeeded,status.phase!=Failed"
@@ -229,7 +230,7 @@ class KubernetesCluster:
         if self._pods_of(namespace, name):
             raise Invalid(
                 f"{namespace}/{name} is no job of andon's",
-                hint=f"kubectl delete pod -n {namespace} {name}",
+                hint=f"kubectl delete pod -n {sh(namespace)} {sh(name)}",
             )
         raise Gone(f"Kubernetes knows no job {namespace}/{name}"[:200])
 

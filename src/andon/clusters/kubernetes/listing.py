@@ -15,6 +15,7 @@ from andon.clusters.kubernetes.rules.failures import ListExpired, failure
 from andon.clusters.kubernetes.rules.objects import ListOf, ObjectMeta, WatchEvent
 from andon.clusters.kubernetes.transport import ApiTransport
 from andon.errors import AndonError, Unavailable
+from andon.units import whole_number
 
 PAGE: Final = 2500
 """Objects of one answer: some megabytes."""
@@ -120,7 +121,7 @@ class FollowedList(Generic[T]):
 
     def _with_later(self, new: dict[str, T], version: str) -> dict[str, T]:
         """Returns a list with what the watch told meanwhile, which the list may not know yet."""
-        listed = int(version) if version.isdecimal() else 0
+        listed = whole_number(version) or 0
         later = {
             key: one
             for key, one in self._objects.items()
@@ -168,8 +169,7 @@ class FollowedList(Generic[T]):
 
 
 def _age(one: HasMeta) -> int:
-    version = one.metadata.resource_version
-    return int(version) if version.isdecimal() else 0
+    return whole_number(one.metadata.resource_version) or 0
 
 
 def _key(one: HasMeta) -> str:

@@ -56,6 +56,7 @@ from andon.model.job.cluster import (
 )
 from andon.settings.clusters import ClusterSettings
 from andon.standalone import STANDALONE
+from andon.units import sh
 from andon.version import __version__
 
 JOBS = "/api/jobs/"
@@ -251,7 +252,7 @@ class RayCluster:
         path = JOBS + quote(job, safe="")
         before = answers.parse_jobs([self._ray.get(path)], {})
         self._ray.post(f"{path}/stop")
-        if not before or before[0].state.is_settled:
+        if not before or before[0].state.is_settled or before[0].label is None:
             return
         with suppress(OSError):  # without it the job is shown as Ray lists it
             make_private(self._notes)
@@ -279,7 +280,7 @@ class RayCluster:
         why = impossible(nodes, request.least, model)
         if why is not None:
             most = max((node.gpus for node in nodes if node.usable), default=0)
-            hint = f"andon nodes --on {self._name} lists what there is"
+            hint = f"andon nodes --on {sh(self._name)} lists what there is"
             if 0 < most < request.least:
                 hint = f"--gpus {most}, or a placement over nodes from your own Ray program"
             raise Conflict(why, hint=hint)

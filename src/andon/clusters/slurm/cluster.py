@@ -123,7 +123,7 @@ class SlurmCluster:
 
     def cancel(self, ids: Sequence[str]) -> None:
         self._ping()
-        unknown = [one for one in ids if not self._known(one)]
+        unknown = [one for one in ids if not commands.JOB_ID.fullmatch(one) or not self._known(one)]
         if here := [one for one in ids if one not in unknown]:
             self._ask("scancel", "--quiet", *here)
             self._forget()

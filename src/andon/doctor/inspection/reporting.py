@@ -11,6 +11,7 @@ from andon.host.processes.kin import uid_of
 from andon.host.spool import look_into
 from andon.host.state.server_file import LOCK
 from andon.settings.exports import ExportSettings
+from andon.units import sh
 
 
 def read_reporting(folder: Path, exports: Sequence[ExportSettings] = ()) -> Reporting:
@@ -24,7 +25,7 @@ def _hub(folder: Path) -> list[OutgoingReports]:
     marks, (failing, *trouble) = read_marks(folder), read_trouble(folder)
     if not (hub := failing or marks.hub):
         return []
-    start = f"andon agent --hub {hub}"
+    start = f"andon agent --hub {sh(hub)}"
     last = (marks.at or None) if hub == marks.hub else None
     return [OutgoingReports("the hub", hub, start, last, since=last, trouble=tuple(trouble))]
 

@@ -1,11 +1,11 @@
 """Checks the lease books: who owns them, what their owners could forge, odd files in them."""
 
-import shlex
 from collections.abc import Iterable, Iterator
 
 from andon.doctor.rules.facts import BookFolder, MachineFacts, StrayFiles, StrayReason
 from andon.doctor.rules.findings import Check, Finding, Value, failure, ok, warning
 from andon.model.lease_wire import MOST_OF_ONE_USER
+from andon.units import sh
 
 MANY_FILES = 256  # of one user in one book; more than any real use
 MOST_OWNERS = 3
@@ -58,13 +58,13 @@ def _ignored(book: BookFolder, facts: MachineFacts, place: dict[str, Value]) -> 
         f"{book.path} belongs to {book.owner} and is ignored: new leases go to "
         f"{facts.own.book_place}"
     )
-    quoted = shlex.quote(book.path)
+    quoted = sh(book.path)
     fix = f"ls -la {quoted} && sudo rm -rI {quoted}"
     return warning(Check.BOOK_IGNORED, words, fix, **place)
 
 
 def _unsafe(book: BookFolder, facts: MachineFacts, place: dict[str, Value]) -> Finding | None:
-    quoted = shlex.quote(book.path)
+    quoted = sh(book.path)
     again = f"ls -ld {quoted} && sudo rm -rI {quoted} && {_SET_UP}"
     if book.link or book.mode & 0o022:
         how = "is a link" if book.link else f"is writable by others ({book.mode:04o})"
@@ -112,7 +112,7 @@ def _crowds(book: BookFolder) -> Iterator[Finding]:
 
 def _list(book: BookFolder, strays: Iterable[StrayFiles]) -> str:
     most = max(strays, key=lambda stray: stray.count)
-    return f"sudo find {shlex.quote(book.path)} -mindepth 2 -uid {most.uid} -ls && {_SET_UP}"
+    return f"sudo find {sh(book.path)} -mindepth 2 -uid {most.uid} -ls && {_SET_UP}"
 
 
 def _owners(strays: Iterable[StrayFiles]) -> str:

@@ -6,6 +6,7 @@ from andon.doctor.rules.facts import MachineFacts, PciCard
 from andon.doctor.rules.findings import Check, Finding, failure, ok, unknown, warning
 from andon.host.rules.nvml_library import Library, loaders_choice, version_of
 from andon.model.vendors import GIVEN_AWAY, NVIDIA, VENDORS, VendorRow, titles
+from andon.units import sh
 
 _PCI = "lspci -nn | grep -i -e vga -e 3d -e display -e accelerator"
 WSL_FOLDER = "/usr/lib/wsl/lib"
@@ -136,7 +137,7 @@ def _versions(facts: MachineFacts) -> Iterator[Finding]:
     fix = "sudo reboot"
     if facts.containers.inside:
         words += ", which is part of this container"
-        fix = f"rm {picked.path if picked else ''} # in the image: --gpus adds the right one"
+        fix = f"rm {sh(picked.path if picked else '')} # in the image: --gpus adds the right one"
     yield failure(Check.VERSION_MISMATCH, words, fix, **place)
 
 
@@ -228,7 +229,7 @@ def _picked(library: Library, facts: MachineFacts) -> Finding:
     path, folder = library.path, library.path.rpartition("/")[0]
     if library.size_bytes == 0:
         words = f"{path} is empty: the image was saved from a container that had a GPU"
-        return failure(Check.LIBRARY_EMPTY, words, f"rm {path}", path=path)
+        return failure(Check.LIBRARY_EMPTY, words, f"rm {sh(path)}", path=path)
     if "/stubs" in path or "/stubs" in library.target:
         words = f"the loader uses {path}, a stub for linking only"
         return failure(Check.LIBRARY_STUB, words, _without(library, folder), path=path)
@@ -243,8 +244,9 @@ def _picked(library: Library, facts: MachineFacts) -> Finding:
 
 def _without(library: Library, folder: str) -> str:
     if library.source == "LD_LIBRARY_PATH":
-        return f"export LD_LIBRARY_PATH=$(echo $LD_LIBRARY_PATH | sed 's#{folder}/*:*##')"
-    return f"grep -rl {folder} /etc/ld.so.conf.d # remove that line, then: sudo ldconfig"
+        pattern = sh(f"s#{folder}/*:*##")
+        return f"export LD_LIBRARY_PATH=$(echo $LD_LIBRARY_PATH | sed {pattern})"
+    return f"grep -rlF {sh(folder)} /etc/ld.so.conf.d # remove that line, then: sudo ldconfig"
 
 
 def _places(cards: list[PciCard]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from andon.doctor.rules.facts import Folder, MachineFacts
 from andon.doctor.rules.findings import Check, Finding, Value, failure, ok, unknown, warning
-from andon.units import GIB, MIB, human_bytes
+from andon.units import GIB, MIB, human_bytes, sh
 
 ROOMY_BYTES = 1 * GIB  # a month of history for eight devices needs a quarter of it
 TIGHT_BYTES = 50 * MIB
@@ -50,7 +50,7 @@ def _state(state: Folder, on_slurm: bool) -> Finding:
         return warning(Check.STATE_REMOTE, words, 'export XDG_STATE_HOME="/var/tmp/$USER"', **place)
     if not state.writable:
         words = f"{state.path} is not writable: nothing can be recorded"
-        fix = f'sudo install -d -o "$USER" "{state.path}"'
+        fix = f'sudo install -d -o "$USER" {sh(state.path)}'
         return failure(Check.STATE_NOT_WRITABLE, words, fix, **place)
     return _room(state)
 
@@ -67,7 +67,7 @@ def _room(state: Folder) -> Finding:
     if state.free_bytes < ROOMY_BYTES:
         say = failure if state.free_bytes < TIGHT_BYTES else warning
         words = f"{state.path} has {free} free"
-        return say(Check.STATE_FULL, words, f'df -h "{state.path}"', **place)
+        return say(Check.STATE_FULL, words, f"df -h {sh(state.path)}", **place)
     made = "" if state.exists else ", created when first needed"
     return ok(Check.STATE, f"{state.path}: {free} free{made}", **place)
 

@@ -1,10 +1,10 @@
 """Checks who could read or replace this user's state, token, records, settings and ports."""
 
-import shlex
 from collections.abc import Iterator
 
 from andon.doctor.rules.facts import FileAccess, MachineFacts, PortListener
 from andon.doctor.rules.findings import Check, Finding, Value, failure, ok, unknown, warning
+from andon.units import sh
 
 SYSTEM_UIDS = 1000  # below are root and service accounts
 STICKY = 0o1000
@@ -46,7 +46,7 @@ def _exposed(kept: FileAccess, facts: MachineFacts) -> Finding | None:
     if how is None:
         return None
     place = {"path": kept.path, "owner": kept.owner, "mode": f"{kept.mode:04o}"}
-    quoted = shlex.quote(kept.path)
+    quoted = sh(kept.path)
     if kept.name == "folder":
         words = f"the state folder {kept.path} {how}: {_at_stake(kept, facts)}"
         fix = f"chmod 700 {quoted}" if _is_mine(kept, facts) else _elsewhere(facts)
@@ -110,7 +110,7 @@ def _replaceable(kept: FileAccess, facts: MachineFacts) -> Finding:
         words += f"belongs to {kept.owner}, who could replace the state folder"
         return failure(Check.STATE_EXPOSED, words, _elsewhere(facts), **place)
     words += f"can be changed by others ({kept.mode:04o}): they could replace the state folder"
-    fix = f"chmod go-w {shlex.quote(kept.path)}"
+    fix = f"chmod go-w {sh(kept.path)}"
     return failure(Check.STATE_EXPOSED, words, fix, **place)
 
 
@@ -122,7 +122,7 @@ def _config(facts: MachineFacts) -> Iterator[Finding]:
     owned = kept.uid in (0, facts.user.uid)
     how = f"can be changed by others ({kept.mode:04o})" if owned else f"belongs to {kept.owner}"
     words = f"the settings {kept.path} {how}; its commands run as {facts.user.name}"
-    quoted = shlex.quote(kept.path)
+    quoted = sh(kept.path)
     fix = f"chmod go-w {quoted}" if owned else f"ls -l {quoted} && unset ANDON_CONFIG"
     place = {"path": kept.path, "owner": kept.owner, "mode": f"{kept.mode:04o}"}
     yield failure(Check.CONFIG_EXPOSED, words, fix, **place)
@@ -138,7 +138,7 @@ def _server(facts: MachineFacts) -> Iterator[Finding]:
         yield _own_server(mine, server.tls)
     elif server is not None:
         words = f"{server.path} refers to a server that has ended: any user may take its port"
-        yield warning(Check.SERVER_GONE, words, f"rm -f {shlex.quote(server.path)}")
+        yield warning(Check.SERVER_GONE, words, f"rm -f {sh(server.path)}")
     foreign = [x for x in listeners if x.uid != facts.user.uid and x.uid >= SYSTEM_UIDS]
     for listener in foreign:
         yield _foreign(listener)

@@ -192,13 +192,14 @@ def _read(board: SmiCard, memory: SystemMemory, at: float) -> list[Reading]:
         values |= _system_use(memory)
     reasons = {"processes": gpu.uses_reason} if gpu.uses_reason else {}
     whole = _reading(board.device, values, gpu.uses, at, NOT_REPORTED, reasons)
-    return [whole, *(_read_part(part, device, gpu, at) for part, device in board.parts)]
-
-
-def _read_part(part: MigInstance, device: Device, gpu: Gpu, at: float) -> Reading:
-    uses = tuple(use for use in gpu.uses if use.place == part.place)
-    reasons = {"processes": gpu.uses_reason} if gpu.uses_reason else {}
-    return _reading(device, part.values, uses, at, INSTANCE, reasons)
+    placed: dict[object, list[SmiProcess]] = {part.place: [] for part, _ in board.parts}
+    for use in gpu.uses:
+        placed.get(use.place, []).append(use)
+    parts = (
+        _reading(device, part.values, tuple(placed[part.place]), at, INSTANCE, reasons)
+        for part, device in board.parts
+    )
+    return [whole, *parts]
 
 
 def _reading(

@@ -13,6 +13,7 @@ from msgspec import Struct
 from andon.errors import Unavailable
 from andon.host.processes.child_output import MOST_BYTES, OutputTooLong, read_outputs
 from andon.model.device import FaultCode
+from andon.units import sh
 
 FOLDERS = ("usr/bin", "usr/lib/wsl/lib", "usr/local/nvidia/bin")
 """Folders outside PATH where it may be: WSL, and images for Kubernetes."""
@@ -99,7 +100,7 @@ class SmiCommand:
             )
         except OSError as exc:
             reason = f"nvidia-smi cannot be started: {exc.strerror}"
-            raise Unavailable(reason, hint=f"check it: ls -l {self._path}") from exc
+            raise Unavailable(reason, hint=f"check it: ls -l {sh(self._path)}") from exc
 
     def _refuse_while_stuck(self) -> None:
         """Refuses to start while a call is stuck: a second would get stuck too."""

@@ -9,11 +9,13 @@ from xml.etree.ElementTree import Element
 from andon.drivers.nvidia_smi import texts
 from andon.drivers.nvidia_smi.report import Gpu, MigInstance, SmiProcess, SmiReport
 from andon.drivers.nvidia_smi.texts import NOT_REPORTED, Unknown, Value
-from andon.model.device import ProcessKind
+from andon.model.codec import MOST_ITEMS
+from andon.model.device import MOST_DEVICES, ProcessKind
 from andon.model.throttling import NVIDIA_REASONS, reason_of_smi
 
 _LOG: Final = ("<nvidia_smi_log>", "</nvidia_smi_log>")
-_NAME: Final = "<process_name>"
+_DEVICE: Final = re.compile(r"<(?:gpu|mig_device)[\s/>]")
+_USE, _NAME = "<process_info>", "<process_name>"
 _NAME_ENDS: Final = re.compile(r"</process_name>(?=\s*<used_memory>)")
 _NOT_XML: Final = "[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
@@ -69,8 +71,8 @@ _SETUP: Final = {
 
 
 def parse(text: str) -> SmiReport | None:
-    """Parses the document; None if there is no complete one. Text before and after it is
-    ignored.
+    """Parses the document; None if there is no complete one, or one of too many devices or
+    processes. Text before and after it is ignored.
 
     Only the body is parsed, so that no document type can define an entity. Process names are
     dropped first: other users choose them, they are not escaped, and the host provides them.
@@ -79,6 +81,8 @@ def parse(text: str) -> SmiReport | None:
     if body is None:
         return None
     body = _without_clocks(_without_names(body))
+    if len(_DEVICE.findall(body)) > MOST_DEVICES or body.count(_USE) > MOST_ITEMS:
+        return None
     log = _tree(body)
     if log is None and (log := _tree(re.sub(_NOT_XML, "", body))) is None:
         return None

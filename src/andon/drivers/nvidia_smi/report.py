@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from andon.drivers.nvidia_smi.texts import NOT_REPORTED, Unknown, Value, lost, pci_address, plain
-from andon.model.device import ProcessKind
+from andon.model.device import MOST_DEVICES, ProcessKind
 
 Place = tuple[int, int]
 """A MIG instance within its board: GPU instance and compute instance."""
@@ -86,7 +86,7 @@ class ListedInstance(Struct, frozen=True):
 def parse_unreachable(text: str) -> tuple[Unreachable, ...]:
     """Parses lines about boards without a handle: they come before or instead of the rest."""
     found = [_NO_HANDLE.search(line) for line in text.splitlines()]
-    return tuple(_unreachable(match) for match in found if match)
+    return tuple(_unreachable(match) for match in found if match)[:MOST_DEVICES]
 
 
 def _unreachable(match: re.Match[str]) -> Unreachable:

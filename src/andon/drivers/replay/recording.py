@@ -17,7 +17,7 @@ from msgspec import Struct
 from andon.errors import AndonError, Denied, Invalid, Unavailable
 from andon.model import wire, wire_in
 from andon.model.device import Host, Snapshot
-from andon.units import human_seconds
+from andon.units import human_seconds, sh
 
 LINE_BYTES = 64 << 20
 """The longest line that is read; eight devices with a hundred processes take 0.1 MB."""
@@ -249,6 +249,6 @@ def _open(path: Path) -> BinaryIO:
     except FileNotFoundError as exc:
         raise Unavailable(f"{path}: no such file", hint=HINT) from exc
     except PermissionError as exc:
-        raise Denied(f"{path}: no permission to read it", hint=f"ls -l {path}") from exc
+        raise Denied(f"{path}: no permission to read it", hint=f"ls -l {sh(path)}") from exc
     except (OSError, ValueError) as exc:
         raise Unavailable(f"{path} cannot be read: {exc}", hint=HINT) from exc

@@ -31,7 +31,7 @@ from andon.estimate.rules.options import EstimateOptions, ServingEngine
 from andon.estimate.rules.serving import GpuNeed, claims_share, serving_need, stored_as
 from andon.estimate.rules.shape import EstimateConfidence, FactSource, ModelFacts
 from andon.estimate.rules.training import training_need
-from andon.units import GIB, MIB, human_bytes
+from andon.units import GIB, MIB, human_bytes, shell_line
 
 
 class FigureSource(Struct, frozen=True):
@@ -197,7 +197,7 @@ def run_line(found: Estimate, chosen: Sequence[GpuFit], command: Sequence[str]) 
     started = list(command or _command(found))
     if "=" in started[0]:  # variables are the shell's; a program sets them with env
         started.insert(0, "env")
-    return shlex.join([*words, "--", *started])
+    return shell_line(*words, "--", *started)
 
 
 def _asked(found: Estimate, fit: GpuFit) -> int:

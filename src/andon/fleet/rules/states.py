@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from typing import Annotated
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from andon.fleet.rules.digest import Digest, FreeDevices, Models
@@ -100,6 +101,13 @@ class TokenList(Struct, frozen=True):
     """The named tokens of a hub."""
 
     tokens: tuple[TokenRow, ...]
+
+
+class NewToken(Struct, frozen=True):
+    """A token that a hub has just made, and how its certificate is known; both are pasted."""
+
+    token: Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{43}\Z")]
+    pin: Annotated[str, Meta(pattern=r"\Asha256:[0-9a-f]{64}\Z")] | None = None
 
 
 def list_to_text(found: NodeList) -> str:

@@ -22,6 +22,7 @@ from andon.host.files import (
 )
 from andon.host.machine_id import node_key
 from andon.host.users import is_root
+from andon.units import sh
 
 TOKEN = "token"  # noqa: S105 (a file's name)
 SHORTEST_TOKEN = 32
@@ -86,7 +87,7 @@ def refuse_foreign(folder: Path) -> None:
     _check_owner(folder, folder.stat().st_uid, {_uid()})
     if others_may_write(folder):
         raise Denied(
-            f"other users can write to the state folder {folder}", hint=f"chmod 700 {folder}"
+            f"other users can write to the state folder {folder}", hint=f"chmod 700 {sh(folder)}"
         )
 
 
@@ -139,7 +140,7 @@ def read_token(path: Path) -> str:
         ) from exc
     _check_owner(path, status.st_uid, {_uid(), _ROOT})
     if status.st_mode & 0o077:
-        raise Denied(f"other users can read the token in {path}", hint=f"chmod 600 {path}")
+        raise Denied(f"other users can read the token in {path}", hint=f"chmod 600 {sh(path)}")
     if len(text) < SHORTEST_TOKEN:
         raise Denied(f"the token in {path} is too short", hint="andon serve creates one")
     return text

@@ -18,6 +18,7 @@ from andon.model.job.cluster import ClusterId, ClusterJob, ClusterTask
 from andon.model.job.spec import dumps, loads
 from andon.model.run.record import RunBegin, RunEnd, RunState
 from andon.model.shapes import to_json
+from andon.units import whole_number
 
 SUFFIX = ".run"
 SCHEMA = "andon.cluster-run/1"
@@ -58,7 +59,7 @@ def touch_note(note: RunNote) -> None:
 def note_of(folder: Path, job: str) -> RunNote | None:
     """Returns a job's note; None if it has none, or none that can be read."""
     with suppress(OSError, Wrong):
-        value = loads(read_regular(folder / (job + SUFFIX), _NOTE_BYTES))
+        value = {} if "/" in job else loads(read_regular(folder / (job + SUFFIX), _NOTE_BYTES))
         if value.get("schema") == SCHEMA:
             return read(RunNote, value)
     return None
@@ -94,7 +95,7 @@ def recorded_job(note: RunNote) -> ClusterJob:
         reason=NO_END if end is None else _words(end),
         label=task.label,
         array=array if index else None,
-        array_index=int(index) if index.isdigit() else None,
+        array_index=whole_number(index, 9),
         started=note.at,
         ended=None if end is None else end.at,
         exit_code=None if end is None or end.signal else end.exit_code,

@@ -20,7 +20,7 @@ from andon.jobs.rules.parameters import (
     Parameters,
     check_use,
     combinations,
-    filled_command,
+    command_of,
     fitted,
 )
 from andon.leases.rules.requests import RequestOptions
@@ -114,7 +114,7 @@ def _swept(job: FileJob, given: Mapping[str, Any], place: KeyPath, mistakes: Mis
 
 
 def _combination(job: FileJob, values: Parameters, given: Mapping[str, Any]) -> FileCombination:
-    words = filled_command(job.command, values)
+    words = command_of(job.command, values)
     request = fitted(job.request, words, values, "gpus" not in given, "memory" not in given)
     return FileCombination(words, {**job.params, **values}, request)
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import product
 from math import isfinite, prod
-from shlex import quote
 
 from msgspec.structs import replace
 
@@ -15,7 +14,7 @@ from andon.estimate.rules.options import MODEL_WORDS, option_named, spelled
 from andon.estimate.rules.task_need import task_need
 from andon.model.job.device_request import MOST_GPUS, DeviceRequest
 from andon.units import MIB
-from andon.work.rules.map.template import NAMED, filled
+from andon.work.rules.shell_text import NAMED, filled_command
 
 Value = str | int | float | bool
 Axes = Mapping[str, Sequence[Value]]
@@ -25,13 +24,11 @@ MOST_UNASKED = 1000
 """Jobs that are queued without --yes."""
 MOST_VALUES = 10_000
 LONGEST_VALUE = 200
-SHELL = ("/bin/sh", "-c")
 PARALLEL = frozenset({"tp", "pp", "dp", "cp", "dcp"})
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}", re.ASCII)
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _END = rf"(?:{_NUMBER}|[+-]?(?:nan|inf))"
 _RANGE = re.compile(rf"((?:{_END})?)\.\.({_END})(?:/([^/]*))?", re.ASCII | re.IGNORECASE)
-_UNKNOWN = re.compile(rf"(?<!\$){NAMED.pattern}")
 _HINT = "use lr=0.1,0.01 or seed=1..5 or lr=0.1..1.0/4 or prompt=@FILE"
 
 
@@ -131,24 +128,19 @@ def refuse_many(count: int, agreed: bool) -> None:
         raise Invalid(f"this makes {count:,} jobs", hint="add --yes if that is meant")
 
 
-def filled_command(words: Sequence[str], values: Parameters) -> tuple[str, ...]:
-    """The command of one job. No shell sees a value, unless the command is a text for a shell:
-    there each value is quoted."""
-    known = {name: text_of(value) for name, value in values.items()}
-    if tuple(words[:2]) == SHELL:
-        known = {name: quote(text) for name, text in known.items()}
-    return tuple(filled(word, known) for word in words)
+def command_of(words: Sequence[str], values: Parameters) -> tuple[str, ...]:
+    """The command of one job."""
+    return filled_command(words, {name: text_of(value) for name, value in values.items()})
 
 
 def check_use(names: Sequence[str], words: Sequence[str], also: Sequence[str] = ()) -> None:
     """Raises Invalid for a parameter that the command does not use, and for `{a}` that is none;
     `also` are names that are filled in later."""
     text = "\n".join(words)
-    unknown = {match[1] for match in _UNKNOWN.finditer(text)}.difference(names, also)
-    if unknown:
+    used = set(NAMED.findall(text))
+    if unknown := used.difference(names, also):
         hint = f"the parameters are: {', '.join(names)}"
         raise Invalid(f"{{{min(unknown)}}} in the command names no parameter", hint=hint)
-    used = set(NAMED.findall(text))
     for name in (name for name in names if name not in used):
         raise Invalid(
             f"nothing uses the parameter {name}", hint=f"write {{{name}}} into the command"

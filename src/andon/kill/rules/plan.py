@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from andon.errors import AndonError, Denied, Gone, Invalid
-from andon.units import human_bytes, human_seconds
+from andon.units import human_bytes, human_seconds, sh
 
 SAME_START_SECONDS = 1.5  # the kernel's boot time, from which starts are counted, moves by a second
 MOST_CHILDREN = 4  # named in one line
@@ -144,10 +144,10 @@ def instead(target: EndTarget) -> tuple[str, str] | None:
     """Returns what a process belongs to, and the command that ends all of it in order."""
     if target.job is not None:
         kind, _, name = target.job.partition(":")
-        commands = {"slurm": f"scancel {name.partition('.')[0]}", "job": f"andon cancel {name}"}
-        if kind in commands:
+        ends = {"slurm": f"scancel {sh(name.partition('.')[0])}", "job": f"andon cancel {sh(name)}"}
+        if kind in ends:
             label = "Slurm job" if kind == "slurm" else "job"
-            return f"pid {target.pid} belongs to {label} {name}", commands[kind]
+            return f"pid {target.pid} belongs to {label} {name}", ends[kind]
     if (lease := target.lease) is not None:
         words = f"pid {target.pid} runs under lease {lease.id} of {lease.user}"
         return words, f"andon release {lease.id}"

@@ -32,6 +32,7 @@ from andon.leases.rules.usage import RecentUsage
 from andon.model import lease_wire, wire
 from andon.model.lease import BookEntry, Cordon, Lease, PidScope, Ticket
 from andon.model.naming import may_mean_lease
+from andon.units import sh
 
 T = TypeVar("T")
 LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"  # without characters that look alike
@@ -260,7 +261,7 @@ class Book:
         if self._lends and path == places.SYSTEM_BOOK:
             raise Unavailable(
                 f"no device is leased while the machine's book cannot be read: {error.reason}",
-                hint=f"sudo chmod 755 {path}",
+                hint=f"sudo chmod 755 {sh(path)}",
             ) from error
 
     def _files(

@@ -10,6 +10,7 @@ from pathlib import Path
 from andon.errors import AndonError, Denied, Invalid, Unavailable
 from andon.host import file_systems
 from andon.host.users import is_unknown
+from andon.units import sh
 
 SYSTEM_BOOK = Path("/run/andon")
 COMMON_BOOK = Path("/tmp/andon")  # noqa: S108 - every user must find the same one
@@ -163,7 +164,7 @@ def prepare(path: Path, mounts: str | None = None) -> None:
     if found.st_mode & 0o022:
         raise Denied(
             f"users other than its owner ({_user(found.st_uid)}) can write to the book {path}",
-            hint=f"{_user(found.st_uid)} or root can fix that: chmod 755 {path}",
+            hint=f"{_user(found.st_uid)} or root can fix that: chmod 755 {sh(path)}",
         )
     _complete(path, found.st_uid)
 
@@ -181,7 +182,7 @@ def _refuse_other_use(path: Path, found: os.stat_result) -> None:
     if found.st_mode & stat.S_ISVTX or (others and not others & MODES.keys()):
         raise Invalid(
             f"{path} is used for something else and is not a lease book",
-            hint=f"use a directory of its own: {VARIABLE}={path / 'andon'}",
+            hint=f"use a directory of its own: {VARIABLE}={sh(path / 'andon')}",
         )
 
 

@@ -86,7 +86,9 @@ class SshCall:
                 self.kind = words[0] if words else "nothing"
             else:
                 self.body, last = before, words[-1] if words else ""
-                self.code = int(last) if last.isdecimal() else 1
+                self.code = (
+                    int(last) if len(last) < 4 and last.isascii() and last.isdecimal() else 1
+                )
         self._seen = max(0, len(out) - len(self._mark))
 
     def lines(self) -> Iterator[bytes]:

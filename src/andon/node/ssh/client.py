@@ -9,6 +9,7 @@ from andon.model import wire
 from andon.node.ssh import failures
 from andon.node.ssh.calls import SshCall, SshCalls
 from andon.node.ssh.names import checked_host
+from andon.units import sh
 from andon.version import __version__
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class SshHost(Server):
         return self.object(_words(f"{path}?{urlencode(given)}" if given else path))
 
     def post(self, path: str, body: wire.Json | None = None) -> wire.Json:
-        hint = f"type it there: ssh -t {self.name} andon …"
+        hint = f"type it there: ssh -t {sh(self.name)} andon …"
         raise Unavailable("nothing is changed on a host over SSH", hint=hint)
 
     def delete(self, path: str) -> wire.Json:
@@ -124,8 +125,8 @@ class SshHost(Server):
         assert self._kept is not None
         try:
             self._kept.append(self._answers(call, count))
-        except AndonError as exc:
-            self._kept.append(exc)
+        except failures.UNEXPECTED as exc:
+            self._kept.append(failures.unexpected(exc))
 
     def begin(self, calls: SshCalls, commands: Commands) -> SshCall:
         """Begins to ask, among others."""
@@ -186,7 +187,7 @@ class SshHost(Server):
         try:
             return wire.loads(line, MOST_VALUES)
         except Invalid as exc:
-            hint = f"see: ssh {self.name} andon status --json"
+            hint = f"see: ssh {sh(self.name)} andon status --json"
             reason = "andon there answers, but not in JSON"
             raise Unavailable(reason, hint=hint, cause="ssh") from exc
 

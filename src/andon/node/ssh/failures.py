@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.model.vendors import VENDORS
-from andon.units import plain
+from andon.units import plain, sh
 
 ANDON, SMI = "andon", "nvidia-smi"
 """Who answers on a host."""
@@ -27,6 +27,10 @@ _KNOWN: Sequence[tuple[Sequence[str], str, str]] = (
 _KINDS: Mapping[int, type[AndonError]] = {
     kind.exit_code: kind for kind in (Denied, Gone, Invalid, Conflict, Unavailable)
 }
+UNEXPECTED = (
+    AndonError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError
+)  # fmt: skip
+"""What an answer may cause that nobody thought of: it costs this host alone."""
 NO_ANDON = "pip install andon there, or set ssh.andon to its path"
 _NO_ANDON = {
     **{one.name: f"its {one.title} GPUs need andon there" for one in VENDORS},
@@ -36,15 +40,15 @@ _NO_ANDON = {
 
 def not_connected(host: str, code: int, out: bytes, said: bytes, seconds: float) -> Unavailable:
     """The failure of an ssh that ended before the script began."""
-    text = said.decode(errors="replace")
+    text, named = said.decode(errors="replace"), sh(host)
     for signs, words, hint in _KNOWN:
         if any(sign in text for sign in signs):
             reason = _with(words.format(seconds=seconds), text)
-            return Unavailable(reason, hint=hint.format(host=host), cause="ssh")
+            return Unavailable(reason, hint=hint.format(host=named), cause="ssh")
     if code == 255:
-        return Unavailable(_with("ssh failed", text), hint=f"try ssh {host}", cause="ssh")
+        return Unavailable(_with("ssh failed", text), hint=f"try ssh {named}", cause="ssh")
     shown = text if text.strip() else out.decode(errors="replace")
-    return Unavailable(_with("no shell there", shown), hint=f"try ssh {host}", cause="ssh")
+    return Unavailable(_with("no shell there", shown), hint=f"try ssh {named}", cause="ssh")
 
 
 def lost_midway(said: bytes) -> Unavailable:
@@ -72,6 +76,14 @@ def failed_there(code: int, said: str) -> AndonError:
     if kind is not None:  # it can answer, but not this
         return kind(reason, hint=hint)
     return Unavailable(f"andon there fails: {reason}", hint=hint, cause="ssh")
+
+
+def unexpected(exc: Exception) -> AndonError:
+    """The failure of one host, as it is shown."""
+    if isinstance(exc, AndonError):
+        return exc
+    words = plain(f"{type(exc).__name__}: {exc}", LONGEST_WORDS)
+    return Unavailable(f"its answer cannot be read: {words}", hint="report it", cause="ssh")
 
 
 def _with(words: str, text: str) -> str:

@@ -16,6 +16,7 @@ from andon.model.wire import Json
 from andon.node.following import PolledSession
 from andon.node.remote.live import BACK_OFF, RemoteLive
 from andon.node.ssh.client import STATUS, Said, SshHost
+from andon.node.ssh.failures import UNEXPECTED, unexpected
 from andon.sampling.rules.readings import checked_snapshot
 
 if TYPE_CHECKING:
@@ -165,9 +166,9 @@ class SshStream:
                     failed = 0
                     self._set(self._live.take(said), None)
                 time.sleep(max(1.0, self._interval))  # nvidia-smi, asked again
-            except AndonError as exc:
+            except UNEXPECTED as exc:
                 failed += 1
-                self._set(self._found, exc)
+                self._set(self._found, unexpected(exc))
                 time.sleep(BACK_OFF.seconds(failed))
 
     def _set(self, found: Snapshot | None, trouble: AndonError | None) -> None:

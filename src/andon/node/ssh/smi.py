@@ -3,7 +3,7 @@
 from andon.drivers.nvidia_smi import cards, document
 from andon.errors import Unavailable
 from andon.leases.rules.verdict import by_readings
-from andon.model.device import DeviceStatus, Snapshot
+from andon.model.device import MOST_DEVICES, DeviceStatus, Snapshot
 from andon.model.verdict import DeviceVerdict
 
 
@@ -13,7 +13,8 @@ def snapshot_from_smi(
     """Returns the devices, and verdicts by their readings alone."""
     found = document.parse(report.decode(errors="replace"))
     if found is None or not found.gpus:
-        raise Unavailable("nvidia-smi there prints no report", cause="ssh")
+        reason = f"nvidia-smi there prints no report of 1 to {MOST_DEVICES} devices"
+        raise Unavailable(reason, cause="ssh")
     memory = cards.SystemMemory()
     boards = cards.recognise(found, (), {}, memory, {})
     devices = {d.uuid: d for b in boards for d in (b.device, *(part for _, part in b.parts))}

@@ -9,6 +9,7 @@ from andon.jobs.clusters.asking import OpenCluster
 from andon.jobs.clusters.pages import listed
 from andon.jobs.clusters.poller import ClusterPoller
 from andon.model.job import JobView
+from andon.units import sh
 from andon.web.answers.job_schemas import ClusterState, JobDone, JobLog
 
 LOG_BYTES = 64 * 1024
@@ -75,7 +76,7 @@ class ServerClusters:
         if view.user != self.user:
             raise Denied(
                 f"a server of {self.user} does this only for jobs of {self.user}",
-                hint=f"in a terminal of {view.user}: andon logs {label[:80]}, andon cancel",
+                hint=f"in a terminal of {view.user}: andon logs {sh(label[:80])}, andon cancel",
             )
         return view
 

@@ -12,6 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 from msgspec import Struct
 
+from andon.units import whole_number
 from andon.work.rules.load import BROKE, NONSENSE
 
 MOST_HEAD = 64 * 1024
@@ -204,7 +205,7 @@ class ServerConnection(asyncio.Protocol):
         words = first.split(b" ", 2)
         if not words[0].startswith(b"HTTP/1.") or len(words) < 2 or not words[1].isdigit():
             raise Failed(NONSENSE, first[:60].decode(errors="replace"))
-        self._status, self._head_done = int(words[1]), True
+        self._status, self._head_done = int(words[1][:9]), True
         named = {}
         for line in lines:
             name, _, value = line.partition(b":")
@@ -213,7 +214,7 @@ class ServerConnection(asyncio.Protocol):
         self._stream = self._status == 200 and b"event-stream" in named.get(b"content-type", b"")
         self._close = named.get(b"connection") == b"close" or words[0] == b"HTTP/1.0"
         length = named.get(b"content-length", b"")
-        self._length = int(length) if length.isdigit() and not self._chunked else None
+        self._length = None if self._chunked else whole_number(length.decode("latin-1"))
         if self._length == 0:
             self._finish()
 

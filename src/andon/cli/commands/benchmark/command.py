@@ -9,6 +9,7 @@ import click
 from andon.cli.options import JOB_FILES, chosen, duration, set_variable, shared, whole
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Denied, Gone, Invalid
+from andon.units import sh
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -143,7 +144,7 @@ def _of_file(choices: Choices, path: str | None) -> int:
 
     jobs = read_job_file(path)
     if any(job.server is None for job in jobs):
-        raise Invalid(f"{path} has a job without a [server]", hint=f"andon submit {path}")
+        raise Invalid(f"{path} has a job without a [server]", hint=f"andon submit {sh(path)}")
     code = submit_file(choices, path, {"yes": True}, dry_run=False, wait=True)
     for group in dict.fromkeys(job.group or job.name for job in jobs):
         _show_group(choices, group)

@@ -12,6 +12,7 @@ from andon.cli.show.text import say
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid
 from andon.settings.notifier_kinds import KINDS
+from andon.units import sh
 
 LONGEST_SECRET = 4096
 RESTART = "a running server uses it after its next start"
@@ -90,7 +91,7 @@ def add(
     else:
         terminal.say(say(f"{added.path} has it already, as {added.settings.name}"))
     if no_test:
-        notice(f"{RESTART}; to try it: andon alerts test {added.settings.name}", choices)
+        notice(f"{RESTART}; to try it: andon alerts test {sh(added.settings.name)}", choices)
         return 0
     return _tried(added.settings, terminal, choices)
 

@@ -17,7 +17,7 @@ from andon.cli.sources import exit_code, node_of, rulebook_of
 from andon.cli.terminal import Choices, Terminal, write
 from andon.model.device import Snapshot
 from andon.model.naming import device_named
-from andon.units import human_seconds
+from andon.units import human_seconds, sh
 
 if TYPE_CHECKING:
     from andon.explain.evidence.departures import EndedProcesses
@@ -68,7 +68,7 @@ def why(devices: list[str], as_json: bool, seconds: float, job: str | None) -> i
 
         return why_job(chosen(), job, as_json)
     if len(devices) > 1 and devices[0] == "job":
-        raise click.UsageError(f"did you mean: andon why --job {devices[1]}?")
+        raise click.UsageError(f"did you mean: andon why --job {sh(devices[1])}?")
     if len(devices) > 1:
         raise click.UsageError("name only one GPU")
     device = devices[0] if devices else None

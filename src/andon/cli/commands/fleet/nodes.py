@@ -1,6 +1,5 @@
 """`andon nodes`: the machines of a hub or of a cluster, and which of them report."""
 
-import shlex
 from collections.abc import Sequence
 from urllib.parse import quote
 
@@ -14,6 +13,7 @@ from andon.cli.show.text import UNKNOWN, Text, say
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Gone, Invalid
 from andon.fleet.rules.states import (
+    NewToken,
     NodeList,
     NodeRow,
     NodeState,
@@ -22,9 +22,10 @@ from andon.fleet.rules.states import (
     list_from_json,
     version_trouble,
 )
+from andon.model.codec import read_valid
 from andon.model.shapes import to_json
 from andon.node.server import Server, connect, own_server
-from andon.units import counted, human_seconds
+from andon.units import counted, human_seconds, shell_line
 
 SCHEMA = "andon.nodes/1"
 NOT_READ, MOST_MODELS = "n/a", 2
@@ -96,13 +97,12 @@ def add(name: str) -> int:
     """Let a node report; prints the line to paste there, with its token."""
     choices = chosen()
     server = hub_of(choices)
-    made = server.post("/api/nodes", {"name": name})
+    made = new_token(server, "/api/nodes", {"name": name})
     notice(f"paste this on {name}; the token is shown only now:", choices)
-    line = f"ANDON_HUB_TOKEN={made.get('token')} "
-    if made.get("pin"):  # no authority knows its certificate
-        line += f"ANDON_HUB_PIN={made['pin']} "
-    line += f"andon agent --hub {shlex.quote(server.url)}"
-    Terminal.of(choices).show(line + "\n")
+    words = [f"ANDON_HUB_TOKEN={made.token}", "andon", "agent", "--hub", server.url]
+    if made.pin:  # no authority knows its certificate
+        words.insert(1, f"ANDON_HUB_PIN={made.pin}")
+    Terminal.of(choices).show(shell_line(*words) + "\n")
     return 0
 
 
@@ -139,6 +139,15 @@ def _marked(name: str, act: str, words: str) -> int:
     hub_of(chosen()).post(f"/api/nodes/{quote(name, safe='')}/{act}")
     notice(f"{name} {words}", chosen())
     return 0
+
+
+def new_token(server: Server, path: str, asked: dict[str, str]) -> NewToken:
+    """Lets a hub make a token; raises if what it answers is none."""
+    made = server.post(path, asked)
+    try:
+        return read_valid(NewToken, made, "new token")
+    except Invalid as exc:
+        raise server.of_another_version(exc.reason) from exc
 
 
 def hub_of(choices: Choices) -> Server:

@@ -6,7 +6,7 @@ from urllib.parse import quote
 import click
 
 from andon.cli.commands.command_group import SuggestingGroup
-from andon.cli.commands.fleet.nodes import hub_of
+from andon.cli.commands.fleet.nodes import hub_of, new_token
 from andon.cli.json_text import as_json_text
 from andon.cli.options import at_server, chosen, name_in_fleet, shared
 from andon.cli.show.table import TableColumn, TableRow, draw
@@ -66,9 +66,9 @@ def token(as_json: bool) -> int:
 def add(name: str, role: str) -> int:
     """Make a token; prints it, this once."""
     choices = chosen()
-    made = hub_of(choices).post("/api/tokens", {"name": name, "role": role})
+    made = new_token(hub_of(choices), "/api/tokens", {"name": name, "role": role})
     notice(f"the token {name} may {role}; it is shown only now:", choices)
-    Terminal.of(choices).show(f"{made.get('token')}\n")
+    Terminal.of(choices).show(f"{made.token}\n")
     return 0
 
 

@@ -10,6 +10,7 @@ import click
 from andon.cli.commands.completing import complete_job
 from andon.cli.terminal import Choices, notice, report
 from andon.errors import AndonError, Gone
+from andon.units import sh, shell_line
 
 if TYPE_CHECKING:
     from andon.jobs.queue import Queue
@@ -48,12 +49,11 @@ def open_queue(choices: Choices, wake: bool = True) -> "Queue":
 
 def _passed_over(path: str, why: str) -> str:
     """Returns the notice about a file that cannot be read."""
-    import shlex
     from pathlib import Path
 
     folder = Path(path).parent
     if folder.name.isdecimal():
-        give_up = f"rm -r {shlex.quote(str(folder))}"
+        give_up = f"rm -r {sh(folder)}"
         return f"job {folder.name} is passed over: job.json: {why}; to give it up: {give_up}"
     return f"{path} is passed over: {why}"
 
@@ -153,7 +153,7 @@ def going_on(choices: Choices, labels: Sequence[str]) -> Iterator[None]:
         several = len(labels) > 1
         which = f"job{'s' * several} {', '.join(labels)} go{'' if several else 'es'} on"
         them = "them" if several else "it"
-        notice(f"{which}; to end {them}: andon cancel {' '.join(labels)}", choices)
+        notice(f"{which}; to end {them}: andon cancel {shell_line(*labels)}", choices)
         raise
 
 

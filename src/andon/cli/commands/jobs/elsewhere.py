@@ -18,7 +18,7 @@ from andon.jobs.rules.polling import PAST_SECONDS
 from andon.model.job import JobState, JobView
 from andon.model.job.cluster import ClusterReason, Submission
 from andon.ports import Previewing
-from andon.units import counted
+from andon.units import counted, sh
 
 # Submit.
 
@@ -33,9 +33,9 @@ def say_submitted(
         terminal.show(f"{label}\n")
         return
     count = len(submission.indices)
-    many, then = (
-        (f" ({counted(count, 'job')})", "andon jobs") if count else ("", f"andon logs {label} -f")
-    )
+    many, then = f" ({counted(count, 'job')})", "andon jobs"
+    if not count:
+        many, then = "", f"andon logs {sh(label)} -f"
     terminal.say(say(f"job {label}{many}: {submission.job.name}; {then}"))
 
 

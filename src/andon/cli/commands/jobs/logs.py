@@ -18,7 +18,7 @@ from andon.cli.terminal import Choices, notice, write
 from andon.errors import Gone, Invalid
 from andon.host.files import open_regular
 from andon.model.job import JobState
-from andon.units import counted
+from andon.units import counted, sh
 
 if TYPE_CHECKING:
     from andon.cli.show.waiting import LineInPlace
@@ -77,7 +77,7 @@ def logs(job: str, follow: bool, lines: int | None, attempt: int | None) -> int:
     output = _Output(queue, number, attempt)
     cut = output.find_last(LINES if lines is None else lines)
     if cut and lines is None:
-        notice(f"the last {LINES} lines; all of them: andon logs {job} -n 0", choices)
+        notice(f"the last {LINES} lines; all of them: andon logs {sh(job)} -n 0", choices)
     output.show_new()
     if follow:
         output.follow(choices)

@@ -24,6 +24,7 @@ from andon.cli.device_request import (
 from andon.cli.options import JOB_FILES, chosen, duration, lasting, shared, whole
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid
+from andon.units import sh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -369,7 +370,7 @@ def _refuse_words_after_a_file(command: tuple[str, ...]) -> None:
     if is_job_file(command[0]) and not _is_there(command[0]):
         raise Invalid(
             f"{command[0]} is a job file, and nothing may follow it: {command[1]}",
-            hint=f"options come before the file: andon submit --dry-run {command[0]}",
+            hint=f"options come before the file: andon submit --dry-run {sh(command[0])}",
         )
 
 

@@ -16,7 +16,7 @@ from andon.jobs.rules.parameters import (
     Parameters,
     check_use,
     combinations,
-    filled_command,
+    command_of,
     fitted,
     parse_parameter,
     refuse_many,
@@ -64,7 +64,7 @@ def swept(base: JobSpec, found: Sequence[Parameters], asked: Mapping[str, Any]) 
 
 
 def _job(base: JobSpec, values: Parameters, open_: Mapping[str, bool]) -> JobSpec:
-    words = filled_command(base.argv, values)
+    words = command_of(base.argv, values)
     request = fitted(base.request, words, values, **open_)
     return replace(base, argv=words, params=values, request=request, group=base.name)
 

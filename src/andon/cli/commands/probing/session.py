@@ -14,7 +14,7 @@ from andon.leases.placement import Placement
 from andon.model.probe import Trial, TrialState, probe_to_json
 from andon.runs.rules.sampled import run_devices
 from andon.sampling.sampler import Sampler
-from andon.units import human_bytes
+from andon.units import human_bytes, sh
 from andon.work.lease_watch import LeaseWatch
 from andon.work.preparing import bound_to, environment_of, free_port
 from andon.work.probe.command_trials import CommandTrials, TrialLimits
@@ -111,7 +111,7 @@ class Probing:
                 hint="lower --min, or request a larger GPU: --memory SIZE",
             )
         keep(probe)
-        self._notify(f"stored: andon probes best {probe.name}")
+        self._notify(f"stored: andon probes best {sh(probe.name)}")
         return 0
 
     def _broken(self, trial: Trial, output: str) -> int:

@@ -12,6 +12,7 @@ from andon.cli.show.text import say
 from andon.cli.terminal import Terminal, report
 from andon.errors import AndonError, Conflict, Invalid
 from andon.model.run.record import RunState
+from andon.units import sh
 
 if TYPE_CHECKING:
     from andon.model.run.record import RunRow
@@ -99,7 +100,7 @@ def _refuse_kept(row: "RunRow", baseline: str | None, force: bool) -> None:
     if row.state is RunState.RUNNING:
         raise Conflict(f"{named} is still running", hint="wait until it ends")
     if baseline is not None:
-        hint = f"--force deletes it anyway; or andon runs baseline rm {baseline}"
+        hint = f"--force deletes it anyway; or andon runs baseline rm {sh(baseline)}"
         raise Conflict(f"{named} belongs to the baseline {baseline}", hint=hint)
     if row.tags and not force:
         raise Conflict(f"{named} is tagged {' '.join(row.tags)}", hint="--force deletes it")

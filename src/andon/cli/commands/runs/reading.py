@@ -13,6 +13,7 @@ from andon.cli.terminal import notice
 from andon.errors import Gone
 from andon.model.run.record import RunState
 from andon.runs.rules.reports.report import NO_PRICES, Prices, RunReport, report_of
+from andon.units import sh
 
 if TYPE_CHECKING:
     from andon.model.run.record import RunRow
@@ -28,7 +29,7 @@ def read_report(row: "RunRow", prices: Prices = NO_PRICES) -> RunReport:
     except Gone as exc:
         raise Gone(f"the record of run {row.id} is no longer at {row.path}", hint=exc.hint) from exc
     if read.begin.id != row.id:
-        hint = f"andon runs add {row.path}, or andon runs rm {row.id}"
+        hint = f"andon runs add {sh(row.path)}, or andon runs rm {row.id}"
         raise Gone(f"{row.path} is the record of another run now", hint=hint)
     if not read.whole:
         notice(

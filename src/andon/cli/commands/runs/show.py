@@ -13,6 +13,7 @@ from andon.cli.show.text import say
 from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal
 from andon.model.run.record import RunState
+from andon.units import sh
 
 if TYPE_CHECKING:
     from andon.cli.show.runs.detail import RunShown
@@ -59,7 +60,7 @@ def read_run(word: str) -> "RunShown":
     except Gone as exc:
         raise Gone(f"the record of run {row.id} is no longer at {row.path}", hint=exc.hint) from exc
     if read.begin.id != row.id:
-        hint = f"andon runs add {row.path}, or andon runs rm {row.id}"
+        hint = f"andon runs add {sh(row.path)}, or andon runs rm {row.id}"
         raise Gone(f"{row.path} is the record of another run now", hint=hint)
     return RunShown(
         row, read.begin, read.fold, read.size_bytes, read.whole, read.unreadable, read.problem

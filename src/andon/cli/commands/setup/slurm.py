@@ -31,7 +31,7 @@ def script(kind: str) -> str:
         f"# Made by `andon setup --slurm`: checks the GPUs of a job {_DOES[kind]}.\n"
         '[ -n "$SLURM_JOB_GPUS" ] || exit 0\n'
         f"[ -x {shlex.quote(command[0])} ] || exit 0\n"
-        f"PATH=/usr/sbin:/usr/bin:/sbin:/bin:{folder}; export PATH\n"
+        f"PATH=/usr/sbin:/usr/bin:/sbin:/bin:{shlex.quote(folder)}; export PATH\n"
         f"timeout -k 1 {LONGEST_SECONDS} {shlex.join(command)}\n"
         "exit 0\n"
     )

@@ -1,7 +1,6 @@
 """`andon free`, `wait` and `env`: which devices are available now; they reserve nothing."""
 
 import os
-import shlex
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from andon.cli.show.waiting import WaitingLine
 from andon.cli.sources import availability_of, node_of, sampling_ahead
 from andon.cli.terminal import Terminal, notice
 from andon.errors import Invalid
+from andon.units import sh
 
 if TYPE_CHECKING:
     from andon.model.lease import DeviceRequest
@@ -143,7 +143,7 @@ def env(lease_id: str | None, **asked: Any) -> int:
         devices = [capacity.status.device for capacity in candidates.choice.chosen]
         variables = environment(devices, [s.device for s in candidates.snapshot.devices])
         notice("this does not reserve the GPU; use andon run or andon lease", choices)
-    lines = [f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()]
+    lines = [f"export {name}={sh(value)}\n" for name, value in variables.items()]
     Terminal.of(choices).show("".join(lines))
     return 0
 

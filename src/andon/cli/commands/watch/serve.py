@@ -13,6 +13,7 @@ from andon.cli.sources import resolved_of, settings_of
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid, Unavailable
 from andon.settings.table import PORT_VARIABLE, USUAL_PORT
+from andon.units import sh
 
 if TYPE_CHECKING:
     from andon.access.look import Asked
@@ -135,7 +136,7 @@ def _announce(started: "Started", choices: Choices) -> None:
     terminal.say(say("serving ") + say(started.url, "bold") + say(_about(started), "dim"))
     if choices.quiet:
         return
-    terminal.say(say(f"  sign a browser in   andon open --url {started.url}", "dim"))
+    terminal.say(say(f"  sign a browser in   andon open --url {sh(started.url)}", "dim"))
     terminal.say(say(f"  token               {started.token_file}", "dim"))
     if started.notifiers:
         terminal.say(say(f"  alerts go to        {', '.join(started.notifiers)}", "dim"))
@@ -162,5 +163,5 @@ def ssh_line(environment: "os._Environ[str] | dict[str, str]", port: int) -> str
         return None
     user = environment.get("USER") or environment.get("LOGNAME")
     where = f"{user}@{parts[2]}" if user else parts[2]
-    there = "" if parts[3] == "22" else f"-p {parts[3]} "
-    return f"ssh -N -L {port}:127.0.0.1:{port} {there}{where}"
+    there = "" if parts[3] == "22" else f"-p {sh(parts[3])} "
+    return f"ssh -N -L {port}:127.0.0.1:{port} {there}{sh(where)}"

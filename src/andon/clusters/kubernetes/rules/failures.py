@@ -5,7 +5,7 @@ import re
 from typing import Final
 
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
-from andon.units import plain
+from andon.units import plain, sh
 
 LONGEST: Final = 300
 _FROM_SERVER: Final = re.compile(r"Error from server \((\w+)\): (.*)", re.S)
@@ -99,9 +99,9 @@ def _forbidden(right: re.Match[str], said: str) -> AndonError:
     verb, resource, group = right["verb"], right["resource"], right["group"]
     full = f"{resource}.{group}" if group else resource
     place = right["namespace"]
-    kind, scope = ("role", f" -n {place}") if place else ("clusterrole", "")
+    kind, scope = ("role", f" -n {sh(place)}") if place else ("clusterrole", "")
     where = f" in {place}" if place else ""
     return Denied(
         f"{right['user']} may not {verb} {full}{where}",
-        hint=f"ask for: kubectl create {kind} andon --verb={verb} --resource={full}{scope}",
+        hint=f"ask for: kubectl create {kind} andon --verb={verb} --resource={sh(full)}{scope}",
     )

@@ -214,10 +214,11 @@ def _pod(
     container: dict[str, Any] = {
         "name": CONTAINER,
         "image": image_of(submission, options),
-        "command": list(job.argv),
+        "command": [_unexpanded(word) for word in job.argv],
         "resources": resources,
         "env": [
-            dict(zip(("name", "value"), one.split("=", 1), strict=True)) for one in options.env
+            dict(zip(("name", "value"), _unexpanded(one).split("=", 1), strict=True))
+            for one in options.env
         ],
     }
     if job.container.get("pull") == "missing":
@@ -238,6 +239,12 @@ def _pod(
     if preferred:
         pod["affinity"] = affinity(preferred)
     return pod
+
+
+def _unexpanded(text: str) -> str:
+    """Returns a text that a container gets as it is: Kubernetes makes a value of `$(NAME)`, and one
+    `$` of two."""
+    return text.replace("$", "$$")
 
 
 def affinity(preferred: Sequence[str]) -> dict[str, Any]:

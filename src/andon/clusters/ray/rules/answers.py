@@ -10,6 +10,7 @@ from andon.clusters.ray.rules.nodes import number_of
 from andon.clusters.ray.rules.requests import label_of
 from andon.model.job import JobState
 from andon.model.job.cluster import ClusterJob
+from andon.units import whole_number
 
 UNCONFIRMED: Final = "stopping: Ray has not confirmed it"
 _STATES: Final = {
@@ -114,7 +115,7 @@ def _milliseconds(value: object) -> float | None:
 
 
 def _count(value: object) -> int | None:
-    return int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 6 else None
+    return whole_number(value, 5) if isinstance(value, str) else None
 
 
 def _is_id(text: str) -> bool:

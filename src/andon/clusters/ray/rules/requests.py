@@ -1,5 +1,6 @@
 """A submission as Ray's jobs interface takes it, and what Ray has no word for."""
 
+import re
 import shlex
 from collections.abc import Mapping
 from typing import Any, Final
@@ -13,9 +14,11 @@ from andon.model.job.spec import dumps
 from andon.model.redaction import redact
 from andon.model.shapes import to_json
 from andon.settings.clusters import ClusterSettings
+from andon.units import whole_number
 
 PREFIX: Final = "andon-"
 """Before the label of a submission, in the id that Ray keeps."""
+_OURS: Final = re.compile(PREFIX + r"([A-Za-z0-9.-]{1,64})(?:_([0-9]{1,9}))?")
 MOST_ARRAY: Final = 100
 PIN_SHARE: Final = 0.001
 """Of a node's own resource: what is enough to be placed there."""
@@ -65,10 +68,8 @@ def submission_id(label: str, index: int | None = None) -> str:
 
 def label_of(job: str) -> tuple[str | None, int | None]:
     """Returns the label and the index of one of andon's ids; None for another tool's."""
-    if not job.startswith(PREFIX):
-        return None, None
-    label, _, index = job.removeprefix(PREFIX).partition("_")
-    return label, int(index) if index.isdecimal() else None
+    found = _OURS.fullmatch(job)
+    return (None, None) if found is None else (found[1], whole_number(found[2] or ""))
 
 
 def refuse_unknown(submission: Submission) -> None:

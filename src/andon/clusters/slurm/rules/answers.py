@@ -13,6 +13,7 @@ from andon.clusters.slurm.rules.reasons import ended_words, reason_of
 from andon.jobs.rules.room import MustEnd
 from andon.model.job import JobState
 from andon.model.job.cluster import ClusterJob, ClusterNode
+from andon.units import whole_number
 
 SEPARATOR: Final = "\x1f"
 JOB_FIELDS: Final = (
@@ -93,7 +94,7 @@ def _job(row: Mapping[str, str]) -> SlurmJob | None:
     elif state is JobState.WAITING and row["Reason"] == "BeginTime":
         state = JobState.LATER
     array, index = row["ArrayJobID"], row["ArrayTaskID"]
-    element = index.isdigit()
+    element = whole_number(index, 9) is not None
     start, end = _time(row["StartTime"]), _time(row["EndTime"])
     ran = bool(_given(row["NodeList"])) and not _is_pending(state)
     code, number = _status(row["exit_code"])
@@ -208,7 +209,7 @@ def _given(text: str) -> str | None:
 
 
 def _time(text: str) -> float | None:
-    return float(text) if text.isdigit() and text != "0" else None
+    return float(whole_number(text, 12) or 0) or None
 
 
 def _expected(start: float | None, submitted: float) -> float | None:
@@ -227,8 +228,8 @@ def _status(text: str) -> tuple[int, int]:
     """Returns exit code and signal, of a wait status or `3:0`."""
     code, colon, number = text.partition(":")
     if colon:
-        return int(code) if code.isdigit() else 0, int(number) if number.isdigit() else 0
-    status = int(text) if text.isdigit() else 0
+        return whole_number(code, 9) or 0, whole_number(number, 9) or 0
+    status = whole_number(text, 9) or 0
     return status >> 8 & 0xFF, status & 0x7F
 
 
@@ -242,7 +243,7 @@ def parse_limit(text: str) -> float | None:
     """Returns the seconds of `2-01:00:00`, `1:30:00` or `1:00`."""
     days, _, clock = text.rpartition("-")
     parts = clock.split(":")
-    if not all(part.isdigit() for part in parts) or not (days == "" or days.isdigit()):
+    if None in [whole_number(part, 9) for part in (*parts, days or "0")]:
         return None
     seconds = 0
     for part in parts:

@@ -1,5 +1,6 @@
 """A submission as the commands `sbatch` and `srun` take it."""
 
+import re
 import shlex
 from collections.abc import Sequence
 from itertools import pairwise
@@ -15,6 +16,7 @@ from andon.model.shapes import to_json
 from andon.settings.clusters import ClusterSettings
 
 REQUEUE = "requeue"
+JOB_ID = re.compile(r"[0-9]{1,10}(?:[_+][0-9]{1,10})?")
 MARK = "andon:"
 """In a job's comment, before the label of its submission."""
 _OURS = {
@@ -96,6 +98,9 @@ def sbatch_arguments(
     if submission.indices:
         limit = "" if submission.limit is None else f"%{submission.limit}"
         found.append(f"--array={_ranges(submission.indices)}{limit}")
+    for one in (*submission.after, *submission.after_any):
+        if JOB_ID.fullmatch(one) is None:
+            raise Invalid(f"{one[:60]!a} is no id of a job of Slurm", hint="such as 4711 or 4711_7")
     waits = {"afterok": submission.after, "afterany": submission.after_any}
     if words := [f"{kind}:{':'.join(ids)}" for kind, ids in waits.items() if ids]:
         found += [f"--dependency={','.join(words)}", "--kill-on-invalid-dep=yes"]

@@ -1,14 +1,13 @@
-"""The command of a map, with the item filled in; no shell is involved."""
+"""The command of a map, with the item filled in."""
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from andon.errors import Invalid
 from andon.work.rules.map.items import MapItem
+from andon.work.rules.shell_text import NAMED, filled, filled_command
 
-NAMED = re.compile(r"\{([A-Za-z_][A-Za-z0-9_-]*)\}")
 ITEM, STEM, INDEX, GPU = "item", "stem", "index", "gpu"
 OF_AN_ITEM = frozenset({ITEM, STEM, INDEX})
 
@@ -33,8 +32,7 @@ class CommandTemplate(Struct, frozen=True):
         its own, or at the end."""
         words = (*self.words, "{item}") if self.appends else self.words
         if len(items) == 1:
-            known = values(items[0], gpu)
-            return [filled(word, known) for word in words]
+            return list(filled_command(words, values(items[0], gpu)))
         out: list[str] = []
         for word in words:
             if word == "{item}":
@@ -88,8 +86,3 @@ def stem(text: str) -> str:
     name = text.rstrip("/").rpartition("/")[2]
     base, dot, _ = name.rpartition(".")
     return base if dot and base.strip(".") else name
-
-
-def filled(word: str, known: Mapping[str, str]) -> str:
-    """The word with every known name in braces replaced."""
-    return NAMED.sub(lambda match: known.get(match[1], match[0]), word)
