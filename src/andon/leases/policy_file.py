@@ -63,7 +63,7 @@ def closed(path: Path) -> Unavailable | None:
     return Unavailable(
         f"only root may enter {folder} ({mode:04o}): others cannot know their limits in "
         f"{path.name}, so no device is granted to them",
-        hint=f"sudo chmod 755 {folder}",
+        hint=f"sudo chmod 755 {sh(folder)}",
     )
 
 
