@@ -18,7 +18,7 @@ from andon.history.rules.tiers import DAY_SECONDS, WINDOW_MS, StoredBlock, Tier
 from andon.host.files import read_regular, replace_file
 from andon.model.codec import Time, Whole, Wrong, read
 from andon.model.run.record import RunRow
-from andon.model.wire import dumps, loads
+from andon.model.wire import NOTE, dumps, loads
 
 if TYPE_CHECKING:
     from andon.model.alert import Alert
@@ -129,5 +129,5 @@ class PastSender:
 def read_marks(folder: Path) -> SentMarks:
     """Returns what a hub has of the node with this folder; of none if the file is not there."""
     with suppress(OSError, AndonError, Wrong):
-        return read(SentMarks, loads(read_regular(folder / MARKS_FILE)))
+        return read(SentMarks, loads(read_regular(folder / MARKS_FILE), NOTE))
     return SentMarks()
