@@ -270,11 +270,17 @@ class NodePasts(Protocol):
         """Returns the runs of a node; None: an index that finds those of all."""
 
     def news(self) -> Sequence[Heartbeat]:
-        """Returns the heartbeats with notices that no hub has taken yet, oldest first, at most 200;
-        of their parts only the report."""
+        """Returns the heartbeats with notices that no hub has taken yet: of each node the oldest,
+        the oldest first, at most 200; of their parts only the notices."""
+
+    def thin_news(self, most: int) -> Sequence[str]:
+        """Forgets all but so many of the latest of each node; returns whose, a name for each."""
 
     def drop_news(self, taken: Sequence[Heartbeat]) -> None:
         """Forgets these."""
+
+    def clear(self, node: str) -> bool:
+        """Deletes all that is stored of a node; returns whether there was one."""
 
     def tokens(self) -> Sequence[NamedToken]:
         """Returns all named tokens, by name."""

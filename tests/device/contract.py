@@ -109,7 +109,7 @@ def older_values_tell_when_they_were_read(scene: Scene) -> str:
 def a_snapshot_survives_json(scene: Scene) -> str:
     snapshot = andon.snapshot()
     text = wire.dumps(wire.snapshot_to_json(snapshot))
-    again = wire_in.snapshot_from_json(wire.loads(text))
+    again = wire_in.snapshot_from_json(wire.loads(text, wire.ANSWER))
     assert again == snapshot
     return f"{len(text)} bytes"
 

@@ -42,7 +42,7 @@ def run(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str
 def status(**environment: str) -> Snapshot:
     done = run("status", "--json", **environment)
     assert done.returncode == 0, (done.returncode, done.stderr)
-    return wire_in.snapshot_from_json(wire.loads(done.stdout))
+    return wire_in.snapshot_from_json(wire.loads(done.stdout, wire.ANSWER))
 
 
 def status_answers_and_leaves_with_zero(scene: Scene) -> str:

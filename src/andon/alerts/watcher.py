@@ -22,7 +22,7 @@ from andon.alerts.rules.handover import (
 )
 from andon.alerts.rules.listing import entries, firing_by_level
 from andon.alerts.rules.messages import trial_notice
-from andon.alerts.rules.outbox import MOST_OPEN, Acceptance, Delivery, Outbox, SavedAlerts
+from andon.alerts.rules.outbox import Acceptance, Delivery, Outbox, SavedAlerts
 from andon.alerts.rules.past import Query
 from andon.alerts.rules.routes import Route, resolved
 from andon.alerts.sender import NotifierWork, NotifierWorker
@@ -265,7 +265,7 @@ class Watcher:
         """Sends notices of nodes as its own; returns whether they are stored."""
         with self._lock:
             box, new = relayed(self._outbox, given, self._routes, time.time(), self._offset)
-            self._open_elsewhere = still_open(self._open_elsewhere, new)[-MOST_OPEN:]
+            self._open_elsewhere = still_open(self._open_elsewhere, new)
             self._write(box)
             self._outbox = box
         for worker in self._workers.values():

@@ -445,7 +445,7 @@ def _decided() -> list[str]:
 def main(arguments: list[str]) -> None:
     if arguments[0] == UNDECIDED:
         arguments = [*_decided(), *arguments[1:]]
-    name, options = arguments[0], wire.loads(arguments[1])
+    name, options = arguments[0], wire.loads(arguments[1], wire.NOTE)
     nudges = int(arguments[2]) if len(arguments) > 2 else None
     outbox = LineBuffer(_private_output())
     root = Path(options.get("root", "/"))

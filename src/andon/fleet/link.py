@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from andon.access.gate import is_loopback
 from andon.errors import AndonError, Denied, Invalid, Unavailable
-from andon.model.wire import Json, loads
+from andon.model.wire import NOTE, Json, loads
 from andon.node.calls import CallLimits
 from andon.node.connection import FAILURES, TimedConnection, plain_words
 from andon.node.server import base_url, reach_hint
@@ -61,7 +61,7 @@ class HubLink:
                 f"{self.url} cannot be reached: {plain_words(exc)}", hint=reach_hint(exc)
             ) from exc
         try:
-            said = loads(content)
+            said = loads(content, NOTE)
             if status == 200 or (again and status == 409):  # its answer was lost the first time
                 return said
             error = said["error"]

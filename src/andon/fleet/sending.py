@@ -18,7 +18,7 @@ from andon.history.rules.tiers import DAY_SECONDS, WINDOW_MS, StoredBlock, Tier
 from andon.host.files import read_regular, replace_file
 from andon.model.codec import Time, Whole, Wrong, read
 from andon.model.run.record import RunRow
-from andon.model.wire import dumps, loads
+from andon.model.wire import NOTE, dumps, loads
 
 if TYPE_CHECKING:
     from andon.model.alert import Alert
@@ -136,7 +136,8 @@ def note_trouble(folder: Path, hub: str, trouble: AndonError | None) -> None:
 def read_trouble(folder: Path) -> tuple[str, str, str]:
     """Returns which hub does not take reports, the reason and a hint; empty while it does."""
     with suppress(OSError, AndonError, KeyError, TypeError, ValueError):
-        hub, reason, hint = map(str, loads(read_regular(folder / TROUBLE_FILE))["trouble"])
+        document = loads(read_regular(folder / TROUBLE_FILE), NOTE)
+        hub, reason, hint = map(str, document["trouble"])
         return hub, reason, hint
     return "", "", ""
 
@@ -144,5 +145,5 @@ def read_trouble(folder: Path) -> tuple[str, str, str]:
 def read_marks(folder: Path) -> SentMarks:
     """Returns what a hub has of the node with this folder; of none if the file is not there."""
     with suppress(OSError, AndonError, Wrong):
-        return read(SentMarks, loads(read_regular(folder / MARKS_FILE)))
+        return read(SentMarks, loads(read_regular(folder / MARKS_FILE), NOTE))
     return SentMarks()

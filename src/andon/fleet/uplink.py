@@ -142,10 +142,11 @@ class Uplink:
         assert snapshot is not None
         handed, notifies = self._sources.hand_over(), None
         try:
-            digest, report = self._report(snapshot, handed)
+            digest, report = self._report(snapshot)
             self._number += 1
             header = HeartbeatHeader(self._run_id, self._number, time.time())
-            body = heartbeat_body(header, encoded(digest), report, packed_ticks(ticks))
+            notices = deflated({"notices": handed}) if handed else b""
+            body = heartbeat_body(header, encoded(digest), report, packed_ticks(ticks), notices)
             answer = self._link.send(HEARTBEAT, body)
             notifies = answer.get("notifies") is True
         finally:
@@ -155,9 +156,7 @@ class Uplink:
         self._on_sent(digest)
         self._obey(answer, header.sent)
 
-    def _report(
-        self, snapshot: "Snapshot", handed: "Sequence[HandedNotice]"
-    ) -> tuple[Digest, bytes]:
+    def _report(self, snapshot: "Snapshot") -> tuple[Digest, bytes]:
         """Returns the digest, and all that can be asked about this node now."""
         sources = self._sources
         leases, alerts, jobs = sources.leases(), tuple(sources.alerts()), sources.jobs()
@@ -170,7 +169,6 @@ class Uplink:
             numbers,
             self._machine,
             __version__,
-            len(handed),
         )
         document: dict[str, Any] = {
             "snapshot": bare_snapshot(snapshot),
@@ -178,7 +176,6 @@ class Uplink:
             "alerts": alerts,
             "silences": sources.silences(),
             "jobs": jobs,
-            "notices": handed,
         }
         return digest, deflated(document)
 

@@ -75,6 +75,21 @@ Texts = Annotated[Mapping[Name, Text], Meta(max_length=MOST_ITEMS)]
 """A text for each name, such as why a value is missing."""
 
 
+DEEPEST = 64
+"""Levels of lists and tables; nothing of andon has twenty, and to show it takes a call for each."""
+
+
+def is_shallow(value: Any) -> bool:
+    """Whether a list or table has at most so many levels."""
+    level = [value]
+    for _ in range(DEEPEST):
+        inner = (one.values() if type(one) is dict else one for one in level)
+        level = [one for some in inner for one in some if type(one) in (dict, list)]
+        if not level:
+            return True
+    return False
+
+
 class Wrong(ValueError):
     """An invalid field."""
 

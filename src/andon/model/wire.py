@@ -12,6 +12,7 @@ from msgspec.json import decode
 from msgspec.structs import asdict
 
 from andon.errors import Invalid
+from andon.model.codec import DEEPEST, is_shallow
 from andon.model.device import (
     SAMPLE_VALUES,
     SHARE_NAMES,
@@ -36,6 +37,20 @@ from andon.model.utilisation import Band
 Json = dict[str, Any]
 sample_values = attrgetter(*SAMPLE_VALUES)
 """The values of a sample, in the order of its fields."""
+
+
+class TextBounds(Struct, frozen=True):
+    """The most that a text of someone else may have: bytes when it is unpacked, and values. No text
+    is read without them: a megabyte can become fifty, and twenty kilobytes a gigabyte."""
+
+    length: int
+    values: int
+
+
+NOTE = TextBounds(1 << 20, 20_000)
+"""A header, a line or a small file."""
+ANSWER = TextBounds(64 << 20, 1_000_000)
+"""A server's or a snapshot: 256 GPUs have a tenth of it."""
 
 
 class ComputedShare(Struct, frozen=True):
@@ -157,15 +172,18 @@ def struct_text(value: object) -> str:
         return dumps(msgspec.to_builtins(value))
 
 
-def loads(text: str | bytes, most_values: int | None = None, *, any_text: bool = False) -> Json:
+def loads(text: str | bytes, bounds: TextBounds, *, any_text: bool = False) -> Json:
     """Parses one JSON object; raises Invalid otherwise, and for too many values before it takes
-    the memory: a foreign text of a megabyte can become fifty. With `any_text` strings may have
-    lone surrogates, which no output can show."""
-    if most_values is not None and _values_at_most(text) > most_values:
-        raise Invalid(f"more than {most_values} values")
+    the memory. With `any_text` strings may have lone surrogates, which no output can show."""
+    marks: Any = (",", "[", "{") if isinstance(text, str) else (b",", b"[", b"{")
+    commas, lists, tables = (text.count(mark) for mark in marks)  # at most: strings may have some
+    if len(text) > bounds.length or commas + lists + tables >= bounds.values:
+        raise Invalid(f"more than {bounds.length} bytes or {bounds.values} values")
     value = _parsed(text, any_text)
     if not isinstance(value, dict):
         raise Invalid("a JSON object was expected")
+    if lists + tables > DEEPEST and not is_shallow(value):
+        raise Invalid(f"more than {DEEPEST} levels")
     return value
 
 
@@ -188,12 +206,6 @@ def reader_messages(line: bytes) -> list[Json]:
     if not all(isinstance(one, dict) for one in found):
         raise Invalid("a JSON object was expected")
     return found
-
-
-def _values_at_most(text: str | bytes) -> int:
-    if isinstance(text, str):
-        return text.count(",") + text.count("[") + text.count("{") + 1
-    return text.count(b",") + text.count(b"[") + text.count(b"{") + 1
 
 
 def _parsed(text: str | bytes, any_text: bool = False) -> Any:

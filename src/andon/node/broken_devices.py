@@ -48,7 +48,7 @@ def _read(body: bytes) -> Mapping[str, str] | None:
     from andon.model.alert_wire import alerts_from_json
 
     try:
-        alerts, _ = alerts_from_json(wire.loads(body.decode()))
+        alerts, _ = alerts_from_json(wire.loads(body.decode(), wire.ANSWER))
         return reported_broken(alerts)
     except (AndonError, ValueError):
         return None

@@ -119,7 +119,7 @@ def _read(body: bytes) -> Snapshot | None:
     from andon.sampling.rules.readings import checked_snapshot
 
     try:
-        return checked_snapshot(wire_in.snapshot_from_json(wire.loads(body)))
+        return checked_snapshot(wire_in.snapshot_from_json(wire.loads(body, wire.ANSWER)))
     except AndonError:
         return None
 

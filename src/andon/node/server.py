@@ -28,9 +28,9 @@ from andon.settings.table import USUAL_PORT
 from andon.version import __version__
 
 LIMITS = CallLimits(timeout_seconds=10.0, most_bytes=32 << 20)
-MOST_VALUES = 1_000_000  # in one answer: an empty list takes two bytes there and sixty here
+BOUNDS = wire.ANSWER
 MINUTES_LIMITS = LIMITS._replace(most_bytes=64 << 20)  # two minutes of 256 GPUs
-MOST_VALUES_OF_MINUTES = 4_000_000
+MINUTES_BOUNDS = wire.TextBounds(MINUTES_LIMITS.most_bytes, 4_000_000)
 FILE_SECONDS = 120.0
 LONGEST_REASON, MOST_DETAILS = 2000, 100  # of a refusal
 END_LIMITS = CallLimits(timeout_seconds=1.0, most_bytes=1 << 20)  # of a session that ends anyway
@@ -74,7 +74,7 @@ class Server:
         given = {name: value for name, value in asked.items() if value is not None}
         large = path == MINUTES
         limits = MINUTES_LIMITS if large else self._limits
-        most = MOST_VALUES_OF_MINUTES if large else MOST_VALUES
+        most = MINUTES_BOUNDS if large else BOUNDS
         asking = SentRequest("GET", f"{path}?{urlencode(given)}" if given else path)
         try:
             return self._parsed(self._answer(asking, limits), most)
@@ -108,11 +108,11 @@ class Server:
 
     def _ask(self, method: str, path: str, body: wire.Json | None = None) -> wire.Json:
         data = None if body is None else wire.dumps(body).encode()
-        return self._parsed(self._answer(SentRequest(method, path, data), LIMITS), MOST_VALUES)
+        return self._parsed(self._answer(SentRequest(method, path, data), LIMITS), BOUNDS)
 
-    def _parsed(self, answer: Answer, most_values: int) -> wire.Json:
+    def _parsed(self, answer: Answer, bounds: wire.TextBounds) -> wire.Json:
         try:
-            return wire.loads(answer.body, most_values)
+            return wire.loads(answer.body, bounds)
         except Invalid as exc:
             raise self._stranger() from exc
 
@@ -153,7 +153,7 @@ class Server:
     def _refused(self, answer: Answer) -> AndonError:
         """The server's own error, if it is an andon server."""
         try:
-            payload = wire.loads(answer.body, MOST_VALUES)["error"]
+            payload = wire.loads(answer.body, wire.NOTE)["error"]
             reason, hint = (str(payload[name])[:LONGEST_REASON] for name in ("reason", "hint"))
             details = payload.get("details") or ()
             found = details[:MOST_DETAILS] if isinstance(details, list) else ()

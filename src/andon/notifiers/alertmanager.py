@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from andon.alerts.rules.handover import node_in
 from andon.alerts.rules.messages import MessageContext, without_secrets
+from andon.alerts.rules.outbox import node_of
 from andon.errors import AndonError, Denied, Invalid, Unavailable
 from andon.model.alert import Alert, Notice, NoticeKind
 from andon.model.redaction import redact
@@ -112,7 +112,7 @@ class Alertmanager:
         labels = {
             "alertname": "Andon" + "".join(word.capitalize() for word in words),
             "severity": str(alert.level),
-            "node": node_in(alert) or self._context.node,
+            "node": node_of(alert.id) or self._context.node,
             "rule": alert.rule,
             "source": "andon",
         }

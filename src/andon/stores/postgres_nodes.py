@@ -15,7 +15,7 @@ from andon.stores.postgres_partitions import drop_partitions, make_partition, ol
 from andon.stores.postgres_runs import PostgresRunIndex
 from andon.stores.session import TableSession
 
-HUB = "hub"  # the name under which a hub itself has rows
+HUB = "@hub"  # the name under which a hub itself has rows; no node can have it
 LOOK_SECONDS = 60.0
 
 
@@ -67,8 +67,8 @@ class PostgresNodeStore:
                 heard = [(node, *_heard(beat)) for node, beat in last.items()]
                 session.run("hear", [list(column) for column in zip(*heard, strict=True)])
             for beat in new:
-                if beat.has_notices:
-                    told = (beat.session, beat.sequence, beat.at, beat.snapshot)
+                if beat.notices:
+                    told = (beat.session, beat.sequence, beat.at, beat.notices)
                     session.put("put_news", (known[beat.node][0], *told))
         return new
 
@@ -102,6 +102,10 @@ class PostgresNodeStore:
         return hour
 
 
+_TABLES = (
+    "device", "head", "unpacked", "extent", "alert_state", "outbox", "episode", "runs", "run_tags",
+    "baselines", "beat", "news",
+)  # fmt: skip
 _FACTS = ("name", "token_hash", "added", "drained", "revoked")
 _heard = attrgetter("session", "sequence", "at", "sent", "digest")
 _opaque = attrgetter("session", "sequence", "at", "sent", "snapshot", "ticks")
@@ -131,6 +135,20 @@ class PostgresNodePasts:
     def drop_news(self, taken: Sequence[Heartbeat]) -> None:
         with self._database.transaction() as session:
             session.many("drop_news", [(one.node, one.session, one.sequence) for one in taken])
+
+    def thin_news(self, most: int) -> Sequence[str]:
+        with self._database.transaction() as session:
+            return [name for (name,) in session.run("thin_news", (most,)).fetchall()]
+
+    def clear(self, node: str) -> bool:
+        with self._database.reading() as session:
+            if session.run("known_node", (node,)).fetchone() is None:
+                return False
+        with self._database.of_node(node).transaction() as session:
+            session.put("clear_devices", {"node": session.node})
+            for table in _TABLES:
+                session.execute(f"DELETE FROM {table} WHERE node = {session.node}")  # noqa: S608
+        return True
 
     def tokens(self) -> Sequence[NamedToken]:
         with self._database.reading() as session:

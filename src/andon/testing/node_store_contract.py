@@ -7,6 +7,8 @@ from msgspec.structs import replace
 
 from andon.errors import Conflict
 from andon.fleet.rules.nodes import FleetNode, Heartbeat, NamedToken
+from andon.history.rules.intervals import UsageInterval
+from andon.model.device import Device
 from andon.model.run.record import RunKind, RunRow, RunState
 from andon.ports import NodePasts, NodeStore
 from andon.runs.rules.matching import RunQuery
@@ -135,17 +137,54 @@ class NodePastsContract:
         store = reopen()
         store.put(ONE)
         store.put(TWO)
-        given = [replace(beat(1), has_notices=True), replace(beat(1, "n2"), has_notices=True)]
+        given = [replace(beat(1), notices=b"hot"), replace(beat(1, "n2"), notices=b"cold")]
         store.take([*given, beat(2)])
-        store.take([replace(beat(1), has_notices=True), beat(3)])
+        store.take([replace(beat(1), notices=b"again"), beat(3)])
         found = list(pasts().news())
-        asked = [(one.node, one.session, one.sequence, one.at, one.snapshot) for one in found]
-        assert asked == [(b.node, b.session, b.sequence, b.at, b.snapshot) for b in given]
+        asked = [(one.node, one.session, one.sequence, one.at, one.notices) for one in found]
+        assert asked == [(b.node, b.session, b.sequence, b.at, b.notices) for b in given]
         assert list(pasts().news()) == found, "to read them takes nothing"
         pasts().drop_news(found[:1])
         assert list(pasts().news()) == found[1:]
         pasts().drop_news(found)
         assert list(pasts().news()) == []
+
+    def test_each_node_has_its_turn_and_only_its_latest_wait(
+        self, reopen: OpenNodeStore, pasts: OpenNodePasts
+    ) -> None:
+        store = reopen()
+        store.put(ONE)
+        store.put(TWO)
+        store.take([replace(beat(n), notices=b"x") for n in range(1, 9)])
+        store.take([replace(beat(9, "n2"), notices=b"y")])
+        assert [(one.node, one.sequence) for one in pasts().news()] == [("n1", 1), ("n2", 9)]
+        assert list(pasts().thin_news(3)) == ["n1"] * 5
+        assert [(one.node, one.sequence) for one in pasts().news()] == [("n1", 6), ("n2", 9)]
+        assert list(pasts().thin_news(3)) == []
+
+    def test_what_is_stored_of_a_node_is_deleted_when_that_is_asked_for(
+        self, reopen: OpenNodeStore, pasts: OpenNodePasts
+    ) -> None:
+        store, opened = reopen(), pasts()
+        assert not opened.clear("n1"), "there is none"
+        for node in (ONE, TWO):
+            store.put(node)
+            store.take([replace(beat(1, node.name), notices=b"x")])
+            opened.runs(node.name).put([replace(RUN, node=node.name, tags=("good",))])
+            opened.alerts(node.name).save({"a": 1}, (), ())
+            device = Device("GPU-1", 0, "sim", "H200")
+            opened.history(node.name).write(
+                (), [UsageInterval("GPU-1", 7, AT, None, None, AT, AT)], [device]
+            )
+        store.remove("n1")
+        assert opened.clear("n1")
+        left = [opened.history(name).devices() for name in ("n1", "n2")]
+        assert [len(one) for one in left] == [0, 1]
+        assert [one.node for one in opened.news()] == ["n2"]
+        assert [one.node for one in opened.runs(None).find(RunQuery())] == ["n2"]
+        assert opened.alerts("n1").load() is None
+        store.put(ONE)
+        assert list(store.take([beat(1)])) == [beat(1)], "it may come back"
 
     def test_tokens_are_there_for_every_hub(self, pasts: OpenNodePasts) -> None:
         ops, ci = NamedToken("ops", "aa", "operate", AT), NamedToken("ci", "bb", "read", AT + 1)

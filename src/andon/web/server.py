@@ -217,10 +217,12 @@ def _fleet(settings: Settings, place: ServeOptions, keys: Keys, stack: ExitStack
     kind: Any = store_kind(url)
     if not hasattr(kind, "open_nodes") or settings.replay:
         return None
+    from andon.host.machine_id import node_name
     from andon.web.fleet.hub import Hub
     from andon.web.fleet.reported import Fleet
 
-    hub = Hub(partial(kind.open_nodes, url), bool(settings.alerts_notifiers), pin_of(place))
+    own = settings.node or node_name()
+    hub = Hub(partial(kind.open_nodes, url), bool(settings.alerts_notifiers), pin_of(place), own)
     fleet = Fleet(hub, partial(kind.open_pasts, url), settings)
     with suppress(Unavailable, Conflict, Denied):  # it may be back later
         hub.nodes()

@@ -22,7 +22,7 @@ from andon.fleet.rules.heartbeat import (
     heartbeat_body,
     packed_ticks,
 )
-from andon.fleet.rules.past import PastPart, packed_past
+from andon.fleet.rules.past import LENGTH, SCHEMA, PastPart, packed_past
 from andon.history.rules.codec import pack_points
 from andon.history.rules.series import tick_of
 from andon.history.rules.tiers import Tier
@@ -200,7 +200,7 @@ def test_bad_input_is_refused_with_the_reason_and_the_hub_goes_on(fleet: FleetUn
         (beat(4, session="t"), 409, "or a later one, was taken already"),
         (b"nonsense", 422, "not a heartbeat"),
         (beat(2, "n17"), 422, "of the node n18, not of n17"),
-        (beat(2).replace(b"/1\n", b"/9\n"), 422, "does not know"),
+        (beat(2).replace(b"/2\n", b"/9\n"), 422, "does not know"),
         (b"x" * (2 << 20), 413, "too large"),
     ):
         answer = fleet.post(path, body, token)
@@ -339,9 +339,9 @@ def test_what_a_node_reports_again_is_told_once(fleet: FleetUnderTest) -> None:
     for sequence, parts in ((1, [(first, False)]), (2, [(first, False), (told, True)]),
                             (3, [(over(HOT), False)]), (4, [(first, False)])):  # fmt: skip
         rows = [{"notice": notice_to_json(one), "told": mark} for one, mark in parts]
-        digest = encoded(Digest("n23", "m", "1.0", notices=len(rows)))
+        digest = encoded(Digest("n23", "m", "1.0"))
         header = HeartbeatHeader("s", sequence, time.time())
-        body = heartbeat_body(header, digest, deflated({"notices": rows}), b"")
+        body = heartbeat_body(header, digest, deflated({}), b"", deflated({"notices": rows}))
         answer = fleet.post("/api/heartbeat", body, token).json()
         assert answer["notifies"] is True
         wait_for(lambda: not server().sql("SELECT * FROM news", url))
@@ -414,6 +414,31 @@ def test_runs_of_nodes_are_listed_and_searched_over_all(
     fleet.says("nodes", "remove", "n24")
 
 
+def test_runs_of_one_node_do_not_hide_others_and_go_with_its_history(fleet: FleetUnderTest) -> None:
+    evil, now = fleet.added("n25"), time.time()
+    row = RunRow("evilevil", "large", RunKind.COMMAND, RunState.SUCCEEDED, "n25", now, "", "eve",
+                 params={"p": "x" * 900_000})  # fmt: skip
+    for one in (row, replace(row, id="later", began=9e10)):
+        assert fleet.post("/api/past", packed_past(PastPart(runs=[one])), evil).status == 200
+    deep = packed_past(PastPart(runs=[replace(row, params={"a": 1})]))
+    deep = deep.replace(b'{"a":1}', b'{"a":' * 900 + b"{}" + b"}" * 900)
+    length = len(deep) - len(SCHEMA) - LENGTH.size
+    deep = SCHEMA + LENGTH.pack(length) + deep[len(SCHEMA) + LENGTH.size :]
+    assert fleet.post("/api/past", deep, evil).status == 422
+    assert fleet.post("/api/heartbeat", beat(1, "n25"), evil).status == 200
+    (found,) = fleet.get("/api/nodes/n25/runs").json()["items"]
+    assert (found["id"], found["params"]) == (row.id, {})
+    assert "evilevil" in fleet.says("runs")
+    fleet.says("nodes", "remove", "n25")
+    assert "evilevil" in fleet.says("runs"), "its history stays"
+    assert "all that it sent" in fleet.andon("nodes", "remove", "n25", "--with-history").stderr
+    assert "evilevil" not in fleet.says("runs")
+    for words, reason in ((("remove", "n99", "--with-history"), "no node 'n99'"),
+                          (("remove", "hub", "--with-history"), "the hub's own machine"),
+                          (("add", "hub"), "the hub's own machine")):  # fmt: skip
+        assert reason in fleet.andon("nodes", *words).stderr
+
+
 def test_a_silent_node_is_stale_and_its_devices_are_not_read(fleet: FleetUnderTest) -> None:
     token = fleet.added("n21")
     job = JobView(7, "7", "train", JobState.RUNNING, "x", "/", "ada", 1.0, "1")
@@ -426,13 +451,13 @@ def test_a_silent_node_is_stale_and_its_devices_are_not_read(fleet: FleetUnderTe
     asked = "SELECT id FROM node WHERE name = 'n21'"
     moved = f"UPDATE fleet_node SET heard = heard - 17 WHERE node = ({asked})"
     server().sql(moved, server().schema("hub"))
-    wait_for(lambda: "stale: silent 1" in fleet.says("nodes"), 20)
+    wait_for(lambda: "Stale: silent 1" in fleet.shown("n21"), 20)
     states = fleet.get("/api/nodes/n21/devices").json()["items"]
     assert {(one["state"], one["since"]) for one in states} == {("stale", snapshot["at"])}
     assert "n21 is stale" in states[0]["reason"]
     assert _job_states(fleet) == [("running", None)]
     server().sql(moved, server().schema("hub"))
-    wait_for(lambda: "lost: silent" in fleet.says("nodes"), 20)
+    wait_for(lambda: "Lost: silent" in fleet.shown("n21"), 20)
     ((state, reason),) = _job_states(fleet)
     assert (state, str(reason).startswith("n21 is lost: silent")) == ("lost", True)
     note = fleet.get("/api/nodes/n21/leases").json()["note"]

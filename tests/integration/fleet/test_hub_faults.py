@@ -136,9 +136,9 @@ def test_when_the_hub_that_leads_is_killed_while_it_notifies_the_other_does(
         wait_for(lambda: leads(hubs[0]) != leads(hubs[1]), SECONDS)
         leader, other = hubs if leads(hubs[0]) else hubs[::-1]
         parts = [{"notice": notice_to_json(notice(HOT)), "told": False}]
-        digest = encoded(Digest("n23", "m", "1.0", notices=1))
+        digest = encoded(Digest("n23", "m", "1.0"))
         header = HeartbeatHeader("s", 1, time.time())
-        body = heartbeat_body(header, digest, deflated({"notices": parts}), b"")
+        body = heartbeat_body(header, digest, deflated({}), b"", deflated({"notices": parts}))
         with closing(HubLink(other.url, added(other, "n23"))) as link:
             assert link.send(HEARTBEAT, body)["notifies"] is True
         wait_for(lambda: people.got, SECONDS)

@@ -46,7 +46,8 @@ GOLDEN: dict[str, Callable[[Snapshot], wire.Json]] = {
     "nodes": lambda s: wire.loads(
         list_to_text(
             NodeList(AT, False, (own_row(s, LeaseList(AT), (), {"warning": 1}, AT + 0.5),))
-        )
+        ),
+        wire.ANSWER,
     ),
     "why": lambda s: payloads.why([s], "2"),
 }

@@ -12,19 +12,20 @@ from andon.alerts.rules.handover import (
     HUB,
     HUB_ROUTE,
     MOST_HANDED,
+    MOST_HANDED_PARTIES,
     Duty,
     HandedNotice,
     handed,
-    node_in,
     of_node,
     relayed,
     sendable,
     still_open,
     taken,
 )
-from andon.alerts.rules.outbox import Outbox
+from andon.alerts.rules.outbox import MOST_OF_NODE, MOST_OPEN, Outbox, latest, node_of
 from andon.alerts.rules.routes import Route
 from andon.model.alert import Notice, NoticeKind
+from andon.model.event import Party
 from andon.testing.notices import HOT
 from tests.support.invariants import check_outbox
 from tests.support.route_parts import MIDNIGHT, utc
@@ -87,7 +88,7 @@ def test_while_the_hub_is_away_the_node_sends_and_the_hub_only_notes_it() -> Non
 
 def test_a_hub_believes_the_token_and_not_the_name_in_a_notice() -> None:
     found = of_node(HandedNotice(replace(told(1), node="n99")), "n17").notice
-    assert (found.node, node_in(found.alert), node_in(HOT)) == ("n17", "n17", None)
+    assert (found.node, node_of(found.alert.id), node_of(HOT.id)) == ("n17", "n17", "")
 
 
 def test_one_node_does_not_fill_the_outbox_of_a_hub() -> None:
@@ -188,3 +189,27 @@ def test_every_notice_is_sent_once_whatever_happens(steps: list[str]) -> None:
         told_of[notice] += count
     assert told_of == Counter(world.decided)
     assert world.node.deliveries == world.hub.deliveries == ()
+
+
+def test_alerts_of_one_node_do_not_displace_those_of_others() -> None:
+    """Else nobody would be notified of the end of another node's alert."""
+    flood = [of_node(HandedNotice(told(1, alert=f"x@{n}#1")), "n17").notice for n in range(2000)]
+    other = of_node(HandedNotice(told(1)), "n18").notice
+    found = [node_of(one.id) for one in still_open((), [other, *flood])]
+    assert (found[0], len(found)) == ("n18", 1 + MOST_OF_NODE)
+    own = {f"x@{n}#1": n for n in range(2000)}
+    assert list(latest({"n18:x@1#1": 0, **own}).values()) == list(range(2000 - MOST_OPEN, 2000))
+    kept = latest({"n18:x@1#1": 0, **{f"n17:{name}": n for name, n in own.items()}})
+    assert list(kept)[:2] == ["n18:x@1#1", f"n17:x@{2000 - MOST_OF_NODE}#1"]
+
+
+def test_a_notice_is_not_of_tomorrow_and_names_not_everyone() -> None:
+    later = of_node(HandedNotice(replace(told(1), at=MIDNIGHT + 1e9)), "n17")
+    box, _ = relayed(Outbox(), [later], HUBS, MIDNIGHT, utc)
+    assert {one.notice.at for one in box.deliveries} == {MIDNIGHT}
+    crowd = told(1)
+    crowd = replace(
+        crowd, alert=replace(crowd.alert, affected=(Party(1, command="x" * 999),) * 999)
+    )
+    (given_away,) = handed(Outbox().add([crowd], (HUB_ROUTE,), MIDNIGHT, utc), is_hubs=True)
+    assert len(given_away.notice.alert.affected) == MOST_HANDED_PARTIES

@@ -95,3 +95,15 @@ def test_another_day_is_named() -> None:
 def test_a_voice_speaks_for_its_node() -> None:
     voice = MessageContext("node7", berlin, "https://gpus.example/")
     assert voice.message([notice()], AT) == message([notice()], AT, berlin, "https://gpus.example/")
+
+
+def test_one_node_does_not_take_the_lines_of_others() -> None:
+    flood = [notice(replace(LOST, id=f"n17:x@{n}#1", message=f"evil {n}")) for n in range(50)]
+    flood = [replace(one, node="n17") for one in flood]
+    honest = replace(notice(replace(DISK, message="the disk is full")), node="n18")
+    told = message([*flood, honest], AT, berlin)
+    lines = [line for line in told.body.splitlines() if line.startswith("•")]
+    assert len(lines) == 8
+    assert lines[-1].startswith("• WARNING n18: the disk is full"), "and each names its node"
+    assert all(" n17: evil" in line for line in lines[:-1])
+    assert "and 43 more" in told.body

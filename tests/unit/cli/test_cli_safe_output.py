@@ -70,7 +70,7 @@ def test_json_escapes_what_no_screen_shows_and_loses_nothing() -> None:
         assert json.loads(text) == value
         assert not [c for c in text if c not in "\n" and not c.isprintable()]
         assert "Größe 数 🚀" in text
-    assert wire.loads(wire.dumps(value)) == value
+    assert wire.loads(wire.dumps(value), wire.ANSWER) == value
 
 
 def test_a_terminal_obeys_nothing_but_colours(capsys: pytest.CaptureFixture[str]) -> None:

@@ -61,7 +61,7 @@ def judge(report: SmiReport, listed: str = "") -> None:
 
 def judge_reading(reading: Reading, total: int | None) -> None:
     line = wire.dumps(wire.reading_to_json(reading))
-    assert wire_in.reading_from_json(wire.loads(line)) == reading
+    assert wire_in.reading_from_json(wire.loads(line, wire.ANSWER)) == reading
     assert len({process.pid for process in reading.processes}) == len(reading.processes)
     sample = reading.sample
     if sample is None:

@@ -259,7 +259,7 @@ class TestConsistency:
             absent = {n for n in SAMPLE_VALUES if getattr(reading.sample, n) is None}
             assert absent == set(reading.missing)
             assert wire_in.reading_from_json(
-                wire.loads(wire.dumps(wire.reading_to_json(reading)))
+                wire.loads(wire.dumps(wire.reading_to_json(reading)), wire.ANSWER)
             ) == (reading)
 
 

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from andon.errors import Invalid
 from andon.fleet.rules.digest import Digest, decoded, digest_of, encoded, sent_line
 from andon.fleet.rules.heartbeat import (
-    MOST_PART_BYTES,
+    NOTICES,
+    PART,
     SCHEMA,
     HeartbeatHeader,
     deflated,
@@ -20,9 +21,13 @@ from andon.fleet.rules.heartbeat import (
     unpacked_ticks,
 )
 from andon.history.rules.series import tick_of
+from andon.model.alert_wire import notice_to_json
 from andon.model.lamp import DeviceLamp, Lamp
 from andon.model.lease_list import LeaseList
 from andon.model.verdict import DeviceVerdict, VerdictKind
+from andon.model.wire import TextBounds
+from andon.testing.notices import HOT, notice
+from andon.web.fleet.report import Report, notices_in
 from tests.support.sharing_parts import lease_row
 from tests.support.snapshots import farm, uuid
 
@@ -77,7 +82,7 @@ def test_a_heartbeat_is_read_back() -> None:
     beat, found = read_heartbeat(body, "node17", 2000.0)
     assert found == digest()
     assert (beat.session, beat.sequence, beat.sent, beat.at) == ("a1", 7, 1000.5, 2000.0)
-    assert inflated(beat.snapshot) == {"snapshot": {"a": 1}}
+    assert inflated(beat.snapshot, PART) == {"snapshot": {"a": 1}}
     assert list(unpacked_ticks(beat.ticks)) == [tick_of(farm())] * 5
     later = list(unpacked_ticks(beat.ticks, 10.0))
     assert later[0].at == tick_of(farm()).at + 10
@@ -91,7 +96,7 @@ GOOD = heartbeat_body(HEADER, encoded(replace(HOST, node="n17")), b"", b"")
     [
         (lambda body: b"nonsense", "not a heartbeat"),
         (lambda body: b"", "not a heartbeat"),
-        (lambda body: body.replace(b"/1\n", b"/2\n"), "does not know this form"),
+        (lambda body: body.replace(b"/2\n", b"/3\n"), "does not know this form"),
         (lambda body: body[:-1], "cut off"),
         (lambda body: body + b"x", "more than it says"),
         (lambda body: SCHEMA + b"\xff" * 40, "cut off"),
@@ -112,11 +117,11 @@ def test_what_is_not_a_heartbeat_is_refused_with_the_reason(
 
 def test_a_bomb_is_not_unpacked() -> None:
     with pytest.raises(Invalid, match="too large"):
-        inflated(zlib.compress(b"[" * (MOST_PART_BYTES + 1), 1))
+        inflated(zlib.compress(b"[" * (PART.length + 1), 1), PART)
     with pytest.raises(Invalid, match="cannot be unpacked"):
-        inflated(b"nonsense")
+        inflated(b"nonsense", PART)
     with pytest.raises(Invalid, match="cut off"):
-        inflated(zlib.compress(b"{}" * 1000)[:-4])
+        inflated(zlib.compress(b"{}" * 1000)[:-4], PART)
 
 
 def test_ticks_with_other_lengths_than_names_are_refused() -> None:
@@ -137,3 +142,21 @@ def test_a_node_is_sick_by_what_is_broken_and_not_by_what_is_idle(
     some = replace(farm(), faults=())
     lamp = DeviceLamp(some.devices[0].device.uuid, 0, Lamp.AMBER, "too hot", rule=rule)
     assert digest_of(some, None, (lamp,), {}, {}, "m", "1.0").reason == reason
+
+
+@pytest.mark.parametrize("bounds", [PART, NOTICES])
+def test_a_part_of_many_values_is_not_decoded(bounds: TextBounds) -> None:
+    """Twenty kilobytes that become five million lists take a hub seconds, and a gigabyte."""
+    text = b'{"x":[' + b"[]," * bounds.values + b"[]]}"
+    with pytest.raises(Invalid, match="values"):
+        inflated(zlib.compress(text, 9), bounds)
+
+
+def test_notices_are_apart_from_the_report() -> None:
+    """Whoever sends them to people does not read the rest, whatever it is."""
+    told = deflated({"notices": [{"notice": notice_to_json(notice(HOT))}]})
+    body = heartbeat_body(HEADER, encoded(digest()), b"a bomb", b"another", told)
+    beat, _ = read_heartbeat(body, "node17", 2000.0)
+    assert [one.notice.node for one in notices_in(beat)] == ["node17"]
+    with pytest.raises(Invalid):
+        Report(beat)

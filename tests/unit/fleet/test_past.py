@@ -1,5 +1,6 @@
 """The past of a node: what it sends, once, and what a hub refuses of it."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,9 @@ from msgspec.structs import replace
 from andon.errors import Invalid, Unavailable
 from andon.fleet.link import HubLink
 from andon.fleet.rules.past import (
+    LENGTH,
+    MOST_ROW_BYTES,
+    SCHEMA,
     PastPart,
     due_windows,
     of_hub,
@@ -19,13 +23,17 @@ from andon.fleet.rules.past import (
 )
 from andon.fleet.sending import PastSender
 from andon.history.rules.codec import pack_points
+from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import NodeReadings
 from andon.history.rules.tiers import Extent, Retention, StoredBlock, Tier
 from andon.history.writer import Maintainer
 from andon.model.device import Device
 from andon.model.run.record import RunKind, RunRow, RunState
+from andon.model.run.wire import row_to_json
+from andon.model.wire import dumps
 from andon.settings.store_url import parse_store_url
 from andon.stores.sqlite_kind import SqliteKind
+from andon.testing.notices import HOT
 
 AT = 1_794_000_000.0
 BEGIN = round(AT * 1000)
@@ -134,3 +142,41 @@ def test_a_part_has_a_size(tmp_path: Path) -> None:
         assert all(len({one[3] for one in part.blocks}) <= 1 for part in hub.taken)
     assert len(windows(hub.taken)) == 3
     store.close()
+
+
+def test_what_lies_after_tomorrow_is_left_out_and_the_rest_is_taken() -> None:
+    run = RunRow("a", "x", RunKind.COMMAND, RunState.SUCCEEDED, "n", AT, "", "eve", AT)
+    far = HOT.since + 2 * 86_400
+    runs = [run, replace(run, id="b", began=far), replace(run, id="c", ended=far)]
+    use = UsageInterval("GPU-1", 7, AT, None, None, AT, AT)
+    uses = [use, replace(use, last=far), replace(use, first=far)]
+    alerts = [HOT, replace(HOT, since=far), replace(HOT, resolved=far)]
+    body = packed_past(PastPart((), (), uses, alerts, runs))
+    found = unpacked_past(body, HOT.since + 3600)
+    assert ([one.id for one in found.runs], list(found.uses)) == (["a"], [use])
+    assert [one.id for one in found.alerts] == [HOT.id]
+
+
+def test_a_run_that_is_too_large_for_a_list_is_there_without_what_is_large() -> None:
+    small = RunRow("a", "x", RunKind.COMMAND, RunState.SUCCEEDED, "n", AT, "", "eve", AT)
+    assert of_hub(small, "n") == small
+    large = replace(small, params={"p": "x" * 1_000_000}, command="c")
+    found = of_hub(large, "n")
+    assert (found.params, found.command, found.note) == (
+        {}, "c", "too large for a hub: andon runs show a",
+    )  # fmt: skip
+    worst = replace(
+        large, command="\x01" * 16_000, message="\x01" * 16_000, tags=("t" * 500,) * 900
+    )
+    assert len(dumps(row_to_json(of_hub(worst, "n")))) < MOST_ROW_BYTES
+
+
+def test_a_part_of_many_values_or_levels_is_refused() -> None:
+    deep = json.loads('{"a":' * 900 + "{}" + "}" * 900)
+    row = {"id": "a", "name": "x", "kind": "command", "state": "succeeded", "node": "n",
+           "began": AT, "path": "", "params": deep}  # fmt: skip
+    headers: list[dict[str, Any]] = [{"runs": [row]}, {"x": [[]] * 300_000}]
+    for header in headers:
+        head = json.dumps(header).encode()
+        with pytest.raises(Invalid):
+            unpacked_past(SCHEMA + LENGTH.pack(len(head)) + head, AT)

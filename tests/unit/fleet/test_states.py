@@ -16,7 +16,7 @@ from andon.fleet.rules.states import (
     offers,
     row_of,
 )
-from andon.model.wire import loads
+from andon.model.wire import ANSWER, loads
 
 AT = 1_794_000_000.0
 NODE = FleetNode("n17", "hash", AT, heard=AT, sent=AT)
@@ -82,11 +82,14 @@ def test_models_memory_drained_and_silent_nodes() -> None:
 
 def test_a_list_is_read_back() -> None:
     listed = NodeList(AT, True, (with_free("n17", "1 6"), row_of(NODE, DIGEST, AT)))
-    assert list_from_json(loads(list_to_text(listed))) == listed
+    assert list_from_json(loads(list_to_text(listed), ANSWER)) == listed
     odd = NodeRow("n1", NodeState.LOST, reason="a\ud800\u202eb")
     text = list_to_text(NodeList(AT, True, (odd,)))
     assert "\\u202e" in text, "what turns a line around is escaped"
-    assert list_from_json(loads(text.encode("utf-8", "replace"))).nodes[0].reason == "a?\u202eb"
+    assert (
+        list_from_json(loads(text.encode("utf-8", "replace"), ANSWER)).nodes[0].reason
+        == "a?\u202eb"
+    )
 
 
 @pytest.mark.parametrize(

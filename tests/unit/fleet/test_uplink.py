@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from andon.alerts.rules.handover import HandedNotice, of_node
 from andon.cli.commands.fleet.nodes import describe, render_nodes
@@ -11,7 +12,8 @@ from andon.errors import Denied, Unavailable
 from andon.failures.rules.backoff import BackOff
 from andon.fleet.link import HubLink
 from andon.fleet.rules.digest import Digest
-from andon.fleet.rules.heartbeat import read_heartbeat, unpacked_ticks
+from andon.fleet.rules.heartbeat import deflated, read_heartbeat, unpacked_ticks
+from andon.fleet.rules.nodes import Heartbeat
 from andon.fleet.rules.states import NodeRow, NodeState
 from andon.fleet.uplink import ReportSources, Uplink
 from andon.model import wire, wire_in
@@ -21,7 +23,7 @@ from andon.sampling.bus import Bus
 from andon.sampling.rules.readings import checked_snapshot
 from andon.testing.notices import HOT, notice
 from andon.web.fleet.keeper import found_in
-from andon.web.fleet.report import Report
+from andon.web.fleet.report import Report, notices_in
 from tests.support.snapshots import farm
 from tests.support.waiting import wait_for
 
@@ -75,11 +77,12 @@ def test_a_report_is_read_as_it_was_sent() -> None:
     bus.publish(farm(), 1.0)
     wait_for(lambda: sent, 20)
     uplink.close()
-    report = Report(read_heartbeat(hub.taken[0], "node17", time.time())[0])
+    beat = read_heartbeat(hub.taken[0], "node17", time.time())[0]
+    report = Report(beat)
     plainly = wire_in.snapshot_from_json(wire.snapshot_to_json(farm()))
     assert report.snapshot == checked_snapshot(plainly)
     assert (report.leases, report.alerts, report.silences) == (LeaseList(5.0), (HOT,), (silence,))
-    assert report.notices == (of_node(handed, "node17"),)
+    assert notices_in(beat) == (of_node(handed, "node17"),)
 
 
 ROWS = (
@@ -144,3 +147,9 @@ def test_another_version_is_shown() -> None:
     assert "healthy ✓ · andon 0.9" in render_nodes([row], 100, "1.0")[1].paint(False)
     assert "andon" not in render_nodes([row], 100, "0.9")[1].paint(False)
     assert describe(row, "1.0")[-1] == "Last report: 2 s ago, andon 0.9, the hub 1.0"
+
+
+def test_a_snapshot_is_of_the_node_whose_token_it_came_with() -> None:
+    report = deflated({"snapshot": wire.snapshot_to_json(replace(farm(), node="n99"))})
+    beat = Heartbeat("n17", "s", 1, farm().at, farm().at, b"", report)
+    assert Report(beat).snapshot.node == "n17"

@@ -202,7 +202,9 @@ def test_every_honest_lease_can_be_read(
         0, command=command, since=since, since_ticks=tick, fence=tick, until=until,
         owner=myself(pid), work=Work(pid, tick, group), memory_gib=0.5,
     )  # fmt: skip
-    read: Lease = lease_wire.lease_from_json(wire.loads(wire.dumps(lease_wire.lease_to_json(made))))
+    read: Lease = lease_wire.lease_from_json(
+        wire.loads(wire.dumps(lease_wire.lease_to_json(made)), wire.ANSWER)
+    )
     assert (read.command, read.owner, read.work) == (made.command, made.owner, made.work)
     assert read.until == min(until, FURTHEST)
 
@@ -212,6 +214,6 @@ def test_every_honest_lease_can_be_read(
 def test_every_honest_ticket_can_be_read(priority: int, since: float, pid: int) -> None:
     made = ticket("t1", since, priority, pid=pid)
     read: Ticket = lease_wire.ticket_from_json(
-        wire.loads(wire.dumps(lease_wire.ticket_to_json(made)))
+        wire.loads(wire.dumps(lease_wire.ticket_to_json(made)), wire.ANSWER)
     )
     assert read == made

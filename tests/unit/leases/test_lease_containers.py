@@ -65,7 +65,7 @@ def test_whoever_wants_to_release_an_orphan_is_told_how_to_adopt_it() -> None:
 
 def test_containers_survive_json_and_their_number_is_bounded() -> None:
     text = wire.dumps(lease_wire.lease_to_json(HELD))
-    assert lease_wire.lease_from_json(wire.loads(text)).containers == (ID,)
+    assert lease_wire.lease_from_json(wire.loads(text, wire.ANSWER)).containers == (ID,)
     old = {k: v for k, v in lease_wire.lease_to_json(HELD).items() if k != "containers"}
     assert lease_wire.lease_from_json(old).containers == ()
     many = lease(0)

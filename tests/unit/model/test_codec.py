@@ -219,11 +219,11 @@ def test_what_is_no_object_or_lacks_a_field_is_refused(value: object) -> None:
 )  # fmt: skip
 def test_what_is_not_json_is_refused(text: str) -> None:
     with pytest.raises(Invalid):
-        wire.loads(text)
+        wire.loads(text, wire.ANSWER)
 
 
 def test_a_name_that_stands_twice_is_read_once() -> None:
-    assert wire.loads('{"a": 1, "a": 2}') == {"a": 2}
+    assert wire.loads('{"a": 1, "a": 2}', wire.ANSWER) == {"a": 2}
 
 
 def test_a_whole_answer_about_a_run_is_read_again() -> None:

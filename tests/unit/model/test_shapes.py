@@ -38,7 +38,7 @@ SNAPSHOTS = any_of(Snapshot, events=st.just(()))
 @given(SNAPSHOTS)
 def test_every_snapshot_is_as_described(snapshot: Snapshot) -> None:
     check(wire.snapshot_to_json(snapshot), description.SNAPSHOT_SHAPE)
-    check(wire.loads(SnapshotTexts().of(snapshot, BLIND)), description.SNAPSHOT_SHAPE)
+    check(wire.loads(SnapshotTexts().of(snapshot, BLIND), wire.ANSWER), description.SNAPSHOT_SHAPE)
 
 
 def test_fractions_of_another_program_are_sent_as_described() -> None:
@@ -98,7 +98,7 @@ def test_every_rule_is_as_described(devices: list[DeviceStatus]) -> None:
     ],
 )
 def test_what_is_not_as_described_is_found(change: Any) -> None:
-    said = wire.loads(wire.dumps(wire.snapshot_to_json(FULL)))
+    said = wire.loads(wire.dumps(wire.snapshot_to_json(FULL)), wire.ANSWER)
     check(said, description.SNAPSHOT_SHAPE)
     change(said)
     with pytest.raises(ValueError):

@@ -68,9 +68,14 @@ def test_a_partition_keeps_its_label_where_others_are_left_out() -> None:
 
 @pytest.mark.parametrize("one", [FULL, PARTED, drawn.farm()])
 def test_a_bare_snapshot_is_read_as_the_same(one: Snapshot) -> None:
-    whole = wire_in.snapshot_from_json(wire.loads(wire.struct_text(wire.snapshot_to_json(one))))
+    whole = wire_in.snapshot_from_json(
+        wire.loads(wire.struct_text(wire.snapshot_to_json(one)), wire.ANSWER)
+    )
     assert (
-        wire_in.snapshot_from_json(wire.loads(wire.struct_text(wire.bare_snapshot(one)))) == whole
+        wire_in.snapshot_from_json(
+            wire.loads(wire.struct_text(wire.bare_snapshot(one)), wire.ANSWER)
+        )
+        == whole
     )
 
 
@@ -88,7 +93,10 @@ def test_every_key_of_the_first_version_stays_in_its_place() -> None:
 
 
 def test_there_and_back_is_the_same() -> None:
-    assert wire_in.snapshot_from_json(wire.loads(wire.dumps(wire.snapshot_to_json(FULL)))) == FULL
+    assert (
+        wire_in.snapshot_from_json(wire.loads(wire.dumps(wire.snapshot_to_json(FULL)), wire.ANSWER))
+        == FULL
+    )
 
 
 def test_shares_and_unattributed_memory_are_computed() -> None:
@@ -150,7 +158,7 @@ def test_a_number_that_is_not_one_is_refused_with_its_name(value: object) -> Non
 @pytest.mark.parametrize("text", ["", "[]", "nope", "[" * 100_000, '"x"', "3"])
 def test_what_is_not_an_object_is_invalid(text: str) -> None:
     with pytest.raises(Invalid):
-        wire.loads(text)
+        wire.loads(text, wire.ANSWER)
 
 
 JSON = st.recursive(
@@ -188,7 +196,7 @@ def test_every_sample_survives_a_reader(values: dict[str, float | None]) -> None
     sample = Sample(1.0, **values)  # type: ignore[arg-type]
     reading = Reading("GPU-1", sample, {"x": "y"}, (Process(1, name="p"),), State.OK)
     line = wire.dumps(wire.reading_to_json(reading))
-    assert wire_in.reading_from_json(wire.loads(line)) == reading
+    assert wire_in.reading_from_json(wire.loads(line, wire.ANSWER)) == reading
 
 
 parts = {
@@ -211,7 +219,7 @@ def test_differences_add_up_to_the_whole(readings: list[Reading]) -> None:
     sent = got = None
     for reading in readings:
         line = wire.dumps(wire.reading_to_json(reading, sent))
-        sent, got = reading, wire_in.reading_from_json(wire.loads(line), got)
+        sent, got = reading, wire_in.reading_from_json(wire.loads(line, wire.ANSWER), got)
         assert got == reading
 
 
@@ -238,7 +246,9 @@ def test_the_recorded_example_still_reads() -> None:
 def test_the_golden_snapshots_survive_the_wire() -> None:
     made = (drawn.farm(), drawn.masked(), drawn.simulated(), drawn.no_gpu(), drawn.faults())
     for snapshot in made:
-        read = wire_in.snapshot_from_json(wire.loads(wire.dumps(wire.snapshot_to_json(snapshot))))
+        read = wire_in.snapshot_from_json(
+            wire.loads(wire.dumps(wire.snapshot_to_json(snapshot)), wire.ANSWER)
+        )
         assert read == snapshot
 
 
@@ -259,7 +269,7 @@ def with_types(value: object) -> object:
     ids=["full", "farm", "masked", "simulated", "no_gpu", "faults"],
 )
 def test_what_this_version_wrote_reads_the_same_unchecked(snapshot: Snapshot) -> None:
-    told = wire.loads(wire.snapshot_line(snapshot))
+    told = wire.loads(wire.snapshot_line(snapshot), wire.ANSWER)
     checked = wire_in.snapshot_from_json(told)
     assert with_types(wire_in.own_snapshot_from_json(told)) == with_types(checked)
     assert checked == snapshot
@@ -278,7 +288,23 @@ def test_a_share_of_almost_nothing_is_unknown() -> None:
 
 
 def test_a_text_with_too_many_values_is_refused_before_it_takes_the_memory() -> None:
-    assert wire.loads('{"a": [1, 2]}', most_values=4) == {"a": [1, 2]}
+    assert wire.loads('{"a": [1, 2]}', wire.TextBounds(100, 4)) == {"a": [1, 2]}
     for text in ('{"a": [1, 2, 3]}', b'{"a": [[], []]}', '{"a": {"b": {"c": {}}}}'):
-        with pytest.raises(Invalid, match="more than 3 values"):
-            wire.loads(text, most_values=3)
+        with pytest.raises(Invalid, match="or 3 values"):
+            wire.loads(text, wire.TextBounds(100, 3))
+
+
+def test_a_text_that_is_too_long_or_too_deep_is_refused() -> None:
+    """What is deep is decoded by one call for each level, and shown by many more."""
+    for levels, ends in ((63, True), (64, False), (900, False), (100_000, False)):
+        text = '{"a":' + "[" * levels + "]" * levels + "}"
+        if ends:
+            assert "a" in wire.loads(text, wire.ANSWER)
+            continue
+        for one in (text, text.encode()):
+            with pytest.raises(Invalid):
+                wire.loads(one, wire.ANSWER)
+            with pytest.raises(Invalid):
+                wire.loads(one, wire.ANSWER, any_text=True)
+    with pytest.raises(Invalid, match="more than 20 bytes"):
+        wire.loads('{"a":"' + "x" * 20 + '"}', wire.TextBounds(20, 20))

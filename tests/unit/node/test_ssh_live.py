@@ -21,7 +21,7 @@ OWN = Rulebook(thresholds(thermal_celsius=10.0))
 
 def live_after(**judged: Any) -> tuple[SshLive, Snapshot]:
     live = SshLive(SshHost("lab1"), lambda: OWN)
-    said = wire.loads(wire.struct_text(wire.snapshot_to_json(farm())))
+    said = wire.loads(wire.struct_text(wire.snapshot_to_json(farm())), wire.ANSWER)
     return live, live.take({**said, **judged})
 
 

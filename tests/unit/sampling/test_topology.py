@@ -25,7 +25,7 @@ from andon.model.links import (
     with_places,
 )
 from andon.model.place import SWITCH, DevicePlace, cpu_words, parse_cpus, place_to_json
-from andon.model.wire import dumps, loads
+from andon.model.wire import ANSWER, dumps, loads
 from andon.work.rules.binding import binding
 from tests.support.replaced import fails
 from tests.support.sharing_parts import capacities_of, gpu, need
@@ -226,7 +226,7 @@ def test_a_command_is_bound_to_the_cpus_next_to_its_devices_that_it_may_use() ->
 
 def test_a_place_survives_the_pipe_of_the_reader() -> None:
     place = replace(box()[0].place, ancestors={pci(3): 10}, source="nvml", missing={"x": "y"})
-    assert read(DevicePlace, loads(dumps(place_to_json(place)))) == place
+    assert read(DevicePlace, loads(dumps(place_to_json(place)), ANSWER)) == place
 
 
 def kernel(root: Path, address: str, *bridges: str, node: str = "0", cpus: str = "0-31") -> None:
@@ -280,7 +280,7 @@ def test_the_matrix_has_a_legend_and_the_groups_in_words() -> None:
     assert (found["schema"], len(found["links"])) == ("andon.topology/1", 6)
     assert found["links"][0] == {"from": "GPU-0", "to": "GPU-1", "kind": "nvlink", "lanes": 4}
     unplaced = replace(shown, devices=tuple(gpu(index) for index in (0, 1, 4, 5)))
-    again = with_places(unplaced, loads(dumps(found)))
+    again = with_places(unplaced, loads(dumps(found), ANSWER))
     assert [one.device.place for one in again.devices[:3]] == [
         one.device.place for one in shown.devices
     ]

@@ -18,11 +18,20 @@ from andon.web.fleet.hub import Hub
 from andon.web.fleet.ingest import BATCH_SECONDS, MOST_PASTS, Ingest
 
 TOKEN = "t" * 43
-NODE = FleetNode("n17", hashlib.sha256(TOKEN.encode()).hexdigest(), 0.0)
+
+
+def token_of(node: str) -> str:
+    return TOKEN if node == "n17" else f"{node}-token"
+
+
+NODES = [
+    FleetNode(name, hashlib.sha256(token_of(name).encode()).hexdigest(), 0.0)
+    for name in (f"n{number}" for number in range(17, 37))
+]
 
 
 class Nodes:
-    """A store of one node, which keeps what it takes in groups; may be away."""
+    """A store of some nodes, which keeps what it takes in groups; may be away."""
 
     def __init__(self) -> None:
         self.groups: list[Sequence[Heartbeat]] = []
@@ -31,7 +40,7 @@ class Nodes:
         self.slow.set()
 
     def nodes(self) -> list[FleetNode]:
-        return [NODE]
+        return NODES
 
     def take(self, heartbeats: Sequence[Heartbeat]) -> Sequence[Heartbeat]:
         if self.away:
@@ -41,8 +50,8 @@ class Nodes:
         return heartbeats
 
 
-def beat(sequence: int) -> bytes:
-    digest = encoded(Digest("n17", "m", "1.0"))
+def beat(sequence: int, node: str = "n17") -> bytes:
+    digest = encoded(Digest(node, "m", "1.0"))
     return heartbeat_body(HeartbeatHeader("s", sequence, 1.0), digest, b"", b"")
 
 
@@ -79,7 +88,9 @@ def test_what_comes_together_is_committed_together() -> None:
     app, _ = made(nodes)
 
     async def many() -> list[int]:
-        return await asyncio.gather(*(posted(app, HEARTBEAT, beat(n)) for n in range(1, 6)))
+        names = [f"n{number}" for number in range(17, 22)]
+        sent = (posted(app, HEARTBEAT, beat(1, name), token_of(name)) for name in names)
+        return await asyncio.gather(*sent)
 
     assert asyncio.run(many()) == [200] * 5
     assert [len(group) for group in nodes.groups] == [5]
@@ -92,8 +103,9 @@ def test_a_slow_commit_makes_the_next_one_larger() -> None:
     async def many() -> None:
         waiting = list[asyncio.Task[int]]()
         nodes.slow.clear()
-        for number in range(1, 6):
-            waiting.append(asyncio.create_task(posted(app, HEARTBEAT, beat(number))))
+        for name in (f"n{number}" for number in range(17, 22)):
+            sent = posted(app, HEARTBEAT, beat(1, name), token_of(name))
+            waiting.append(asyncio.create_task(sent))
             await asyncio.sleep(0.02)  # its time to be committed has come
         nodes.slow.set()
         assert [await one for one in waiting] == [200] * 5
@@ -130,7 +142,9 @@ def test_pasts_of_many_nodes_come_one_after_the_other() -> None:
     app, hub = made(Nodes(), lambda *_: go.wait(30))
 
     async def many() -> list[int]:
-        waiting = [asyncio.create_task(posted(app, PAST, b"part")) for _ in range(MOST_PASTS + 2)]
+        names = [f"n{number}" for number in range(17, 17 + MOST_PASTS + 2)]
+        sent = [posted(app, PAST, b"part", token_of(name)) for name in names]
+        waiting = [asyncio.create_task(one) for one in sent]
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         assert await posted(app, HEARTBEAT, beat(1)) == 200
         go.set()
@@ -146,3 +160,53 @@ def test_a_report_that_was_acknowledged_is_listed() -> None:
     assert hub.row("n17").age_seconds is None
     assert asyncio.run(posted(app, HEARTBEAT, beat(1))) == 200
     assert hub.row("n17").age_seconds is not None
+
+
+def test_one_report_of_a_node_waits_at_a_time() -> None:
+    nodes = Nodes()
+    app, hub = made(nodes)
+
+    async def many() -> list[int]:
+        return await asyncio.gather(*(posted(app, HEARTBEAT, beat(n)) for n in range(1, 41)))
+
+    assert sorted(asyncio.run(many())) == [200] + [429] * 39
+    assert [len(group) for group in nodes.groups] == [1]
+    assert hub.refused == {"too_many": 39}
+
+
+def test_one_node_takes_one_place_for_its_past() -> None:
+    go = threading.Event()
+    app, _ = made(Nodes(), lambda *_: go.wait(30))
+
+    async def many() -> tuple[list[int], int]:
+        flood = [asyncio.create_task(posted(app, PAST, b"part")) for _ in range(20)]
+        await asyncio.wait(flood, return_when=asyncio.FIRST_COMPLETED)
+        other = asyncio.create_task(posted(app, PAST, b"part", token_of("n18")))
+        await asyncio.sleep(0)
+        go.set()
+        return [await one for one in flood], await other
+
+    flood, other = asyncio.run(many())
+    assert (sorted(flood), other) == ([200] + [503] * 19, 200)
+
+
+def test_who_was_asked_to_come_again_goes_before_who_was_not() -> None:
+    go = threading.Event()
+    app, _ = made(Nodes(), lambda *_: go.wait(30))
+    full = [f"n{number}" for number in range(18, 18 + MOST_PASTS)]
+
+    async def many() -> list[int]:
+        waiting = {n: asyncio.create_task(posted(app, PAST, b"p", token_of(n))) for n in full}
+        await asyncio.sleep(0.01)
+        assert await posted(app, PAST, b"part") == 503
+        go.set()
+        assert [await one for one in waiting.values()] == [200] * MOST_PASTS
+        go.clear()
+        again = {n: asyncio.create_task(posted(app, PAST, b"p", token_of(n))) for n in full}
+        await asyncio.wait(again.values(), return_when=asyncio.FIRST_COMPLETED)
+        honest = asyncio.create_task(posted(app, PAST, b"part"))
+        await asyncio.sleep(0.01)
+        go.set()
+        return [sorted([await one for one in again.values()])[-1], await honest]
+
+    assert asyncio.run(many()) == [503, 200]

@@ -12,7 +12,7 @@ from andon.cli.show.probe import render_probe
 from andon.errors import Conflict, Gone, Invalid
 from andon.model.codec import Wrong
 from andon.model.probe import ProbeResult, Trial, TrialState, probe_from_json, probe_to_json
-from andon.model.wire import dumps, loads
+from andon.model.wire import ANSWER, dumps, loads
 from andon.units import GIB
 from andon.work.rules.probe import (
     ProbePlan,
@@ -248,7 +248,7 @@ def test_a_name_that_means_two_kinds_of_devices_is_asked_back() -> None:
 def test_a_probe_survives_its_file() -> None:
     trials = [trial(1, 3), replace(trial(2, 5), missing={"throughput": "x"}, note="less certain")]
     found = probe_of(replace(PLAN, memory_total_bytes=80 * GIB), trials, 5.0)
-    assert probe_from_json(loads(dumps(probe_to_json(found)))) == found
+    assert probe_from_json(loads(dumps(probe_to_json(found)), ANSWER)) == found
 
 
 FIELDS = sorted(probe_to_json(probe_of(PLAN, [trial(1)], 0.0)))

@@ -12,7 +12,8 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from andon.alerts.rules.outbox import NONE_ACCEPTED, Delivery, Outbox
+from andon.alerts.rules.outbox import NONE_ACCEPTED, Delivery, Outbox, latest
+from andon.alerts.rules.past import trimmed
 from andon.alerts.rules.routes import Route
 from andon.model.alert import Alert, Notice, NoticeKind
 from andon.settings.moments import Offset
@@ -23,6 +24,10 @@ HUB_ROUTE = Route(HUB)
 AWAY_SECONDS = 60.0
 MOST_HANDED = 50
 """Notices in a heartbeat, and of one node in a hub's outbox: it does not displace others."""
+
+
+MOST_HANDED_PARTIES = 100
+"""In a notice: a hub takes only so many values in a heartbeat."""
 
 
 class HandedNotice(Struct, frozen=True):
@@ -62,6 +67,7 @@ class Duty(Struct, frozen=True):
 def handed(box: Outbox, is_hubs: bool) -> tuple[HandedNotice, ...]:
     """Returns what the next heartbeat carries, the oldest first."""
     waiting = [one.notice for one in box.deliveries if one.notifier == HUB][:MOST_HANDED]
+    waiting = [replace(one, alert=trimmed(one.alert, MOST_HANDED_PARTIES)) for one in waiting]
     own = {one.notice.id for one in box.deliveries if one.notifier != HUB}
     return tuple(
         HandedNotice(one, _is_accepted(box, one) or (not is_hubs and one.id in own))
@@ -109,7 +115,7 @@ def relayed(
     known = {one.notice.id for one in box.deliveries}
     new = list[Notice]()
     for one in given:
-        notice = one.notice
+        notice = replace(one.notice, at=min(one.notice.at, at))
         if notice.id in known or _is_accepted(box, notice):
             continue
         if _waiting(box, notice.node) >= MOST_HANDED:
@@ -129,13 +135,7 @@ def still_open(known: Sequence[Alert], new: Sequence[Notice]) -> tuple[Alert, ..
         found.pop(notice.alert.id, None)
         if notice.kind is not NoticeKind.RESOLVED:
             found[notice.alert.id] = notice.alert
-    return tuple(found.values())
-
-
-def node_in(alert: Alert) -> str | None:
-    """Returns the node whose alert it is, if it is not of the server that sends it."""
-    name, found, _ = alert.id.partition("@")[0].rpartition(":")
-    return name if found else None
+    return tuple(latest(found).values())
 
 
 def _is_accepted(box: Outbox, notice: Notice) -> bool:

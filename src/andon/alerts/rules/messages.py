@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from itertools import zip_longest
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -117,15 +118,25 @@ def combined_message(notices: Sequence[Notice], at: float, offset: Offset) -> Me
     """Returns one message, the worst first; what to do only for alerts that are still active."""
     ordered = sorted(notices, key=_rank, reverse=True)
     lines: list[str] = []
-    listed = ordered[:MOST_LISTED]
+    listed, several = _in_turn(ordered), len({notice.node for notice in notices}) > 1
     for notice, following in zip(listed, [*listed[1:], None], strict=True):
-        lines.append(_item(notice, at, offset))
+        lines.append(_item(notice, at, offset, f"{notice.node}: " if several else ""))
         if (advice := _advice(notice)) and advice != _advice(following):
             lines.append(f"  What to do: {advice}")
     if len(ordered) > MOST_LISTED:
         lines.append(f"and {len(ordered) - MOST_LISTED} more")
     level = max((lv for n in notices if (lv := _level(n)) is not None), key=_badness, default=None)
     return Message(_summary(ordered, level), "\n".join(lines), level)
+
+
+def _in_turn(ordered: Sequence[Notice]) -> list[Notice]:
+    """Returns as many as are listed, the worst of each node before the second of any: no node
+    takes another's line."""
+    by_node = dict[str, list[Notice]]()
+    for notice in ordered:
+        by_node.setdefault(notice.node, []).append(notice)
+    first = [one for turn in zip_longest(*by_node.values()) for one in turn if one][:MOST_LISTED]
+    return [one for one in ordered if one in first]
 
 
 def without_secrets(notice: Notice) -> Notice:
@@ -186,15 +197,16 @@ def _summary(notices: Sequence[Notice], level: Level | None) -> str:
     return f"{level.upper()} {wrong} {noun}{'' if wrong == 1 else 's'} {where}{also}"
 
 
-def _item(notice: Notice, at: float, offset: Offset) -> str:
+def _item(notice: Notice, at: float, offset: Offset, node: str) -> str:
     alert = notice.alert
     who = ", ".join(dict.fromkeys(p.user for p in alert.affected if p.user))
     if notice.kind is NoticeKind.RESOLVED:
         affected = f", affected {who}" if who else ""
-        return f"• RESOLVED {_headline(alert)}{affected}, {_when(notice, at, offset).lower()}"
+        lasted = _when(notice, at, offset).lower()
+        return f"• RESOLVED {node}{_headline(alert)}{affected}, {lasted}"
     affects = f", affects {who}" if who else ""
     since = local_time(alert.since, at, offset)
-    return f"• {_label(notice)} {_sentence(alert)}{affects}, since {since}"
+    return f"• {_label(notice)} {node}{_sentence(alert)}{affects}, since {since}"
 
 
 def _advice(notice: Notice | None) -> str:

@@ -1,7 +1,8 @@
 """Pending deliveries per notifier: each sent once, none lost, all bounded."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -10,10 +11,12 @@ from andon.alerts.rules.routes import Route, due, when_quiet_ends
 from andon.model.alert import Alert, Notice, NoticeKind
 from andon.settings.moments import Offset
 
+T = TypeVar("T")
 MOST_DELIVERIES = 200  # for one notifier
 MOST_AGE_SECONDS = 86_400.0  # older notices are of no use
 CLOCK_SET_SECONDS = 30 * 86_400.0
 MOST_OPEN = 1000
+MOST_OF_NODE = 100  # of a hub's nodes
 MOST_LATEST = 8
 
 
@@ -116,8 +119,7 @@ class Outbox(Struct, frozen=True):
             ):
                 informed[alert] = known if name in known else (*known, name)
         kept = tuple(e for e in self.deliveries if e.key not in keys)
-        accepted = dict(list(accepted.items())[-MOST_OPEN:])
-        return replace(self, deliveries=kept, informed=informed, accepted=accepted)
+        return replace(self, deliveries=kept, informed=informed, accepted=latest(accepted))
 
     def ready(self, notifier: str, at: float) -> tuple[Delivery, ...]:
         """What this notifier has to send now."""
@@ -183,9 +185,27 @@ class Outbox(Struct, frozen=True):
             counts[delivery.notifier] = counts.get(delivery.notifier, 0) + 1
             if counts[delivery.notifier] <= MOST_DELIVERIES:
                 kept.append(delivery)
-        informed = dict(list(self.informed.items())[-MOST_OPEN:])
         dropped = self.dropped + len(self.deliveries) - len(kept)
-        return replace(self, deliveries=tuple(reversed(kept)), informed=informed, dropped=dropped)
+        return replace(
+            self, deliveries=tuple(reversed(kept)), informed=latest(self.informed), dropped=dropped
+        )
+
+
+def latest(known: Mapping[str, T]) -> dict[str, T]:
+    """Returns the newest of what is known by alert; a node's own at most fill its share, so that
+    those of others stay."""
+    counts, found = Counter[str](), list[str]()
+    for alert in reversed([*known]):
+        node = node_of(alert)
+        counts[node] += 1
+        if not node or counts[node] <= MOST_OF_NODE:
+            found.append(alert)
+    return {alert: known[alert] for alert in reversed(found[:MOST_OPEN])}
+
+
+def node_of(alert: str) -> str:
+    """Returns the node in the id of an alert; empty if it is of the server that has it."""
+    return alert.partition("@")[0].rpartition(":")[0]
 
 
 def _is_old(seconds: float) -> bool:

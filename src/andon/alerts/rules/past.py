@@ -44,9 +44,9 @@ def is_kept(alert: Alert) -> bool:
     return alert.fired is not None
 
 
-def trimmed(alert: Alert) -> Alert:
+def trimmed(alert: Alert, most_parties: int = MOST_PARTIES) -> Alert:
     """The form kept for a year: with a few of the people affected, and short command lines."""
-    return replace(alert, affected=tuple(_short(party) for party in alert.affected[:MOST_PARTIES]))
+    return replace(alert, affected=tuple(_short(party) for party in alert.affected[:most_parties]))
 
 
 def _short(party: Party) -> Party:

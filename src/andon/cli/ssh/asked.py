@@ -24,7 +24,7 @@ def answer() -> int:
     from andon.cli.entry import run_command
 
     try:
-        asked = wire.loads(os.environ.pop(QUESTION, ""))
+        asked = wire.loads(os.environ.pop(QUESTION, ""), wire.NOTE)
         commands = [list(map(str, one)) for one in (asked.get("ask") or [asked["follow"]])]
         if any(not one or one[0] not in READING for one in commands):
             raise Invalid("only commands that read are answered")

@@ -150,7 +150,9 @@ def _is_heading(line: str) -> bool:
 
 def answers_to_json(answers: Sequence[HostAnswer]) -> wire.Json:
     """`andon.snapshots/1`; of another command than status, `andon.answers/1`."""
-    found = [(one, wire.loads(one.text) if one.error is None else None) for one in answers]
+    found = [
+        (one, wire.loads(one.text, wire.ANSWER) if one.error is None else None) for one in answers
+    ]
     kinds = {value.get("schema") for _, value in found if value is not None}
     name, schema = ("snapshot", SNAPSHOTS) if kinds <= {SNAPSHOT} else ("answer", ANSWERS)
     return {
@@ -197,7 +199,7 @@ def _as_offer(answer: HostAnswer) -> tuple[tuple[bool, bool, int, int], HostAnsw
     """Returns an answer of `andon free` as a line, after its rank: the best is the first."""
     if answer.error is not None:
         return (not answer.answered, True, 0, 0), replace(answer, free=None)
-    found = wire.loads(answer.text)
+    found = wire.loads(answer.text, wire.ANSWER)
     free = [row for row in found["devices"] if row["kind"] == "free"]
     rank = False, not found["available"], -len(free), -sum(r["free_bytes"] or 0 for r in free)
     mark = f"; {SMI_MARK}" if answer.by == "nvidia-smi" else ""

@@ -19,7 +19,6 @@ from andon.units import human_seconds, plain
 
 NODES: Final = "/api/v0/nodes?detail=1&limit=1000"
 MOST_BYTES: Final = 64 << 20
-MOST_VALUES: Final = 2_000_000
 PIECE_BYTES: Final = 1 << 16
 SILENT_SECONDS: Final = 6 * 3600.0
 """A stream that sends nothing for so long is closed."""
@@ -89,7 +88,7 @@ class RayDashboard:
         if answer.status >= 300:
             raise self._refused(answer.status, content, given is not None)
         try:
-            return wire.loads(b'{"value":' + content + b"}", MOST_VALUES)["value"]
+            return wire.loads(b'{"value":' + content + b"}", wire.ANSWER)["value"]
         except (Invalid, KeyError) as exc:
             raise self._stranger() from exc
 

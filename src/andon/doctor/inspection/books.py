@@ -129,7 +129,7 @@ class _Examination:
         content = os.read(descriptor, LARGEST_BYTES)
         self._bytes -= len(content)
         try:
-            parse(wire.loads(content.partition(b"\n")[0], any_text=True))
+            parse(wire.loads(content.partition(b"\n")[0], wire.NOTE, any_text=True))
         except Invalid:
             return False
         return True

@@ -224,7 +224,7 @@ class RecordedHost:
 
 def _snapshot(line: bytes) -> Snapshot:
     try:
-        return wire_in.snapshot_from_json(wire.loads(line))
+        return wire_in.snapshot_from_json(wire.loads(line, wire.ANSWER))
     except OverflowError as exc:
         raise Invalid(f"a number is too large: {exc}") from exc
 

@@ -14,7 +14,7 @@ from andon.model.lamp import DeviceLamp
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.naming import device_labels, short_model
 from andon.model.verdict import VerdictKind
-from andon.model.wire import loads, struct_text
+from andon.model.wire import TextBounds, loads, struct_text
 
 MOST_BYTES = 4096
 IDLE_RULES = frozenset({"idle", "idle_lease"})
@@ -58,8 +58,6 @@ class Digest(Struct, frozen=True):
     free: Annotated[tuple[FreeDevices, ...], Meta(max_length=MOST_MODELS)] = ()
     alerts: Models = field(default_factory=dict)
     """How many fire, by level."""
-    notices: Count = 0
-    """How many are in the report for the hub to send."""
 
 
 def digest_of(
@@ -70,7 +68,6 @@ def digest_of(
     jobs: Mapping[str, int],
     machine: str,
     version: str,
-    notices: int = 0,
 ) -> Digest:
     """Returns the digest of a snapshot; `jobs` has the job of each lease that is one's. Means are
     over the devices that answered."""
@@ -103,7 +100,6 @@ def digest_of(
         idle=sum(s.device.uuid in held and _load(s) == 0 for s in boards),
         free=_free(snapshot, leases),
         alerts=dict(firing),
-        notices=notices,
     )
 
 
@@ -126,10 +122,8 @@ def encoded(digest: Digest) -> bytes:
 
 def decoded(body: bytes) -> Digest:
     """Reads a digest of another machine; raises Invalid with the first field that is wrong."""
-    if len(body) > MOST_BYTES:
-        raise Invalid(f"the digest has more than {MOST_BYTES} bytes")
     try:
-        return read(Digest, loads(body))
+        return read(Digest, loads(body, TextBounds(MOST_BYTES, MOST_BYTES)))
     except Wrong as wrong:
         raise Invalid(f"not a valid digest: {wrong}") from wrong
 

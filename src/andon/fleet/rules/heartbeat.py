@@ -1,5 +1,5 @@
-"""A heartbeat as bytes: a small header that a hub reads at once, and two deflated parts that it
-reads when someone asks for the node."""
+"""A heartbeat as bytes: a small header that a hub reads at once, two deflated parts that it reads
+when someone asks for the node, and the notices for people, which the hub that leads reads."""
 
 import struct
 import zlib
@@ -13,13 +13,15 @@ from andon.fleet.rules.digest import Digest, decoded
 from andon.fleet.rules.nodes import Heartbeat
 from andon.history.rules.series import NodeReadings
 from andon.model.codec import Id, Signed, Time, Whole, Wrong, read
-from andon.model.wire import Json, dumps, loads, struct_text
+from andon.model.wire import NOTE, Json, TextBounds, dumps, loads, struct_text
 
-SCHEMA = b"andon.heartbeat/1\n"
-LENGTHS = struct.Struct("<HHII")  # of header, digest, report and ticks
+SCHEMA = b"andon.heartbeat/2\n"
+LENGTHS = struct.Struct("<HHIII")  # of header, digest, report, ticks and notices
 MOST_BODY_BYTES = 1 << 20
-MOST_PART_BYTES = 16 << 20
-"""Of a part when it is unpacked: two hundred GPUs have a quarter of it."""
+PART = TextBounds(8 << 20, 500_000)
+"""Two hundred GPUs have half of it: 4 MB in a report, 320,000 values in a minute of ticks."""
+NOTICES = TextBounds(4 << 20, 100_000)
+"""Fifty notices have half of it."""
 LEVEL = 3
 """Of deflate: half of the time of 6 for a tenth more bytes."""
 NEWER = "this hub does not know this form of heartbeat"
@@ -34,12 +36,14 @@ class HeartbeatHeader(Struct, frozen=True):
     """On the node's clock."""
 
 
-def heartbeat_body(header: HeartbeatHeader, digest: bytes, report: bytes, ticks: bytes) -> bytes:
+def heartbeat_body(
+    header: HeartbeatHeader, digest: bytes, report: bytes, ticks: bytes, notices: bytes = b""
+) -> bytes:
     head = dumps(
         {"session": header.session, "sequence": header.sequence, "sent": header.sent}
     ).encode()
-    lengths = LENGTHS.pack(len(head), len(digest), len(report), len(ticks))
-    return b"".join((SCHEMA, lengths, head, digest, report, ticks))
+    lengths = LENGTHS.pack(len(head), len(digest), len(report), len(ticks), len(notices))
+    return b"".join((SCHEMA, lengths, head, digest, report, ticks, notices))
 
 
 def read_heartbeat(body: bytes, node: str, at: float) -> tuple[Heartbeat, Digest]:
@@ -59,18 +63,14 @@ def read_heartbeat(body: bytes, node: str, at: float) -> tuple[Heartbeat, Digest
         parts.append(body[place : place + length])
         place += length
     try:
-        header = read(HeartbeatHeader, loads(parts[0]))
+        header = read(HeartbeatHeader, loads(parts[0], NOTE))
     except Wrong as wrong:
         raise Invalid(f"not a valid heartbeat: {wrong}") from wrong
     digest = decoded(parts[1])
     if digest.node != node:
         other = f"this token is of the node {node}, not of {digest.node[:60]}"
         raise Invalid(f"{other}; a machine with another host name has ANDON_NODE={node}")
-    beat = Heartbeat(
-        node, header.session, header.sequence, at, header.sent, parts[1], parts[2], parts[3],
-        digest.notices > 0,
-    )  # fmt: skip
-    return beat, digest
+    return Heartbeat(node, header.session, header.sequence, at, header.sent, *parts[1:]), digest
 
 
 def deflated(value: Json) -> bytes:
@@ -78,17 +78,17 @@ def deflated(value: Json) -> bytes:
     return zlib.compress(struct_text(value).encode("utf-8", "replace"), LEVEL)
 
 
-def inflated(part: bytes) -> Json:
+def inflated(part: bytes, bounds: TextBounds) -> Json:
     """Returns the document in a part; raises Invalid for nonsense, and for one that would take
-    more memory than any node's."""
+    more memory or time than any node's."""
     unpacking = zlib.decompressobj()
     try:
-        found = unpacking.decompress(part, MOST_PART_BYTES)
+        found = unpacking.decompress(part, bounds.length)
     except zlib.error as exc:
         raise Invalid(f"a part of the heartbeat cannot be unpacked: {exc}") from exc
     if unpacking.unconsumed_tail or not unpacking.eof:
         raise Invalid("a part of the heartbeat is too large, or cut off")
-    return loads(found)
+    return loads(found, bounds)
 
 
 class _Tick(Struct, frozen=True):
@@ -119,7 +119,7 @@ def unpacked_ticks(part: bytes, later_seconds: float = 0.0) -> Iterable[NodeRead
     """Yields the ticks of a part, this much later; raises Invalid for what is not as it should."""
     if not part:
         return
-    groups = inflated(part).get("groups")
+    groups = inflated(part, PART).get("groups")
     for group in groups if isinstance(groups, list) else ():
         try:
             found = convert(group, _Ticks)

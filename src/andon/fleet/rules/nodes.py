@@ -33,8 +33,8 @@ class Heartbeat(Struct, frozen=True):
     digest: bytes
     snapshot: bytes = b""
     ticks: bytes = b""
-    has_notices: bool = False
-    """Whether it has notices for people: it is also kept until a hub has sent them."""
+    notices: bytes = b""
+    """For people, if there are any: kept until a hub has sent them."""
 
 
 class NamedToken(Struct, frozen=True):

@@ -19,12 +19,19 @@ from andon.model.device import Device
 from andon.model.run.record import RunRow
 from andon.model.run.wire import row_to_json
 from andon.model.shapes import to_json
-from andon.model.wire import Json, device_to_json, dumps, loads
+from andon.model.wire import Json, TextBounds, device_to_json, dumps, loads
 
 SCHEMA = b"andon.past/1\n"
 LENGTH = struct.Struct("<I")
-AHEAD_MS = 86_400_000
-"""A window may lie in the future only as far as clocks of time zones differ."""
+HEADER = TextBounds(1 << 20, 200_000)
+AHEAD_SECONDS = 86_400.0
+"""What is past may lie in the future only as far as clocks of time zones differ."""
+MOST_ROW_BYTES = 30_000
+"""Of a run in a list: that of 256 GPUs. A thousand of them are one answer."""
+_LEFT_OUT: tuple[Json, ...] = (
+    {"params": {}, "last_values": {}},
+    {"devices": (), "tags": (), "command": None, "message": None, "no_samples_reason": None},
+)
 
 
 class BlockPlace(Struct, frozen=True):
@@ -84,23 +91,26 @@ def unpacked_past(body: bytes, now: float) -> PastPart:
         raise Invalid("not a part of a node's past", hint="upgrade the older of the two")
     (length,) = LENGTH.unpack_from(body, len(SCHEMA))
     try:
-        header = read(PastHeader, loads(body[place : place + length]))
+        header = read(PastHeader, loads(body[place : place + length], HEADER))
     except Wrong as wrong:
         raise Invalid(f"not a valid part of a node's past: {wrong}") from wrong
     place += length
     starts = list(accumulate((one.length for one in header.blocks), initial=place))
     if starts[-1] != len(body):
         raise Invalid("the blocks have other lengths than they should")
-    latest = now * 1000 + AHEAD_MS
+    latest = now + AHEAD_SECONDS
     blocks = list[StoredBlock]()
     for one, begin in zip(header.blocks, starts, strict=False):
         tier = Tier(one.tier)
-        if one.since % WINDOW_MS[tier] or one.since > latest:
+        if one.since % WINDOW_MS[tier] or one.since > latest * 1000:
             raise Invalid(f"a block begins at {one.since}, which no window does")
         content = body[begin : begin + one.length]
         header_of(content)
         blocks.append((one.device, one.metric, tier, one.since, content))
-    return PastPart(header.devices, blocks, header.uses, header.alerts, header.runs)
+    uses = [one for one in header.uses if max(one.first, one.last) <= latest]
+    alerts = [one for one in header.alerts if max(one.since, one.resolved or 0.0) <= latest]
+    runs = [one for one in header.runs if max(one.began, one.ended or 0.0) <= latest]
+    return PastPart(header.devices, blocks, uses, alerts, runs)
 
 
 def _known(value: Json) -> Json:
@@ -114,8 +124,12 @@ def runs_since(rows: Iterable[RunRow], since: float) -> list[RunRow]:
 
 def of_hub(row: RunRow, node: str) -> RunRow:
     """Returns a run as a hub keeps it: of the node whose token it came with, and without the path
-    of its record, which is a file of another machine."""
-    return replace(row, node=node, path="")
+    of its record, which is a file of another machine. One that is too large for a list says so."""
+    row = replace(row, node=node, path="")
+    for fields in _LEFT_OUT:
+        if len(dumps(row_to_json(row)).encode("utf-8", "replace")) > MOST_ROW_BYTES:
+            row = replace(row, note=f"too large for a hub: andon runs show {row.id}", **fields)
+    return row
 
 
 def due_windows(

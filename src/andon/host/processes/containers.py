@@ -191,7 +191,7 @@ def parse_engine(content: bytes) -> RuntimeNames | None:
 
     try:
         value = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict):
         return None

@@ -23,7 +23,7 @@ from andon.leases.rules.membership import believed, believed_in_containers
 from andon.leases.rules.usage import NO_USAGE, RecentUsage, usage_from_json, usage_to_json
 from andon.model import lease_wire, wire
 from andon.model.lease import FURTHEST, BookEntry, Cordon, Kin, Lease, Owner, PidScope, Ticket
-from andon.model.wire import dumps, loads
+from andon.model.wire import dumps
 
 T = TypeVar("T")
 NOT_HERE = -2  # no uid here is below 0
@@ -40,7 +40,7 @@ def lease_in(found: BookFile) -> Lease | None:
         return None
     for line in more[:-1]:
         with suppress(Invalid):
-            lease = lease_wire.with_work(lease, wire.loads(line, any_text=True))
+            lease = lease_wire.with_work(lease, wire.loads(line, wire.NOTE, any_text=True))
     return replace(lease, owner=_owned(lease.owner, found.uid), since=_since(lease, found))
 
 
@@ -144,7 +144,7 @@ def _read(text: str | None, read: Callable[[wire.Json], T]) -> T | None:
     if text is None:
         return None
     try:
-        return read(wire.loads(text, any_text=True))
+        return read(wire.loads(text, wire.NOTE, any_text=True))
     except Invalid:
         return None
 
@@ -161,7 +161,7 @@ def read_usage(book: Path) -> RecentUsage:
     try:
         if not _is_rightful(book):
             return NO_USAGE
-        found = usage_from_json(loads(read_regular(book / NAME, LARGEST_BYTES).decode()))
+        found = usage_from_json(wire.loads(read_regular(book / NAME, LARGEST_BYTES), wire.ANSWER))
     except (OSError, ValueError, Invalid):
         return NO_USAGE
     return found.decayed(time.time())

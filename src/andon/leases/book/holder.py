@@ -104,7 +104,7 @@ class HolderProcess:
         """Returns who asked the process to release the lease; None if nobody did. Never waits."""
         try:
             return release_from_json(json.loads(self._socket.recv(_MESSAGE_BYTES, _AT_ONCE)))
-        except (OSError, ValueError, AndonError):
+        except (OSError, ValueError, AndonError, RecursionError):
             return None
 
     def recall(self) -> None:

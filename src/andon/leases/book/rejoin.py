@@ -85,10 +85,10 @@ def lease_of(hold: Hold) -> Lease:
     try:
         text = os.pread(hold.descriptor, LARGEST_BYTES, 0).decode()
         first, *more = text.split("\n")
-        lease = lease_wire.lease_from_json(wire.loads(first, any_text=True))
+        lease = lease_wire.lease_from_json(wire.loads(first, wire.NOTE, any_text=True))
         for line in more[:-1]:
             with suppress(Invalid):  # half a line
-                lease = lease_wire.with_work(lease, wire.loads(line, any_text=True))
+                lease = lease_wire.with_work(lease, wire.loads(line, wire.NOTE, any_text=True))
     except (OSError, ValueError, Invalid) as exc:
         raise Gone("the lease's file can no longer be read") from exc
     return lease if lease.until is None else replace(lease, until=hold.stamped)

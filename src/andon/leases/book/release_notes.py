@@ -46,7 +46,9 @@ def read_note(hold: Hold) -> ReleaseNote | None:
             read = files.read_file(hold.folder, name)
             if read is not None and read.uid in (0, os.geteuid()) and read.text is not None:
                 with suppress(Invalid):
-                    found.append((read.changed, release_from_json(wire.loads(read.text))))
+                    found.append(
+                        (read.changed, release_from_json(wire.loads(read.text, wire.NOTE)))
+                    )
                     files.remove(hold.folder, name)
     except (AndonError, OSError):
         return None

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct, field
 
-from andon.model.codec import Json, Name, Number, Texts, Time, Wrong, read, shown
+from andon.model.codec import Json, Name, Number, Texts, Time, Wrong, is_shallow, read, shown
 from andon.model.job.device_request import MOST_GPUS, DeviceRequest
 
 JOB_SCHEMA = "andon.job/1"
@@ -131,6 +131,8 @@ def loads(text: bytes | str) -> dict[str, Any]:
         raise Wrong("", f"is not valid JSON: {exc}") from None
     if type(value) is not dict:
         raise Wrong("", f"is {shown(value)}, not a table")
+    if not is_shallow(value):
+        raise Wrong("", "is nested too deeply")
     return value
 
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 else:
     Server = object  # its HTTP client takes as long to import as all the rest
 
-MOST_VALUES = 1_000_000  # in one answer
 TIMEOUT_SECONDS = 10.0
 STATUS = ("status", "--json", "--judged")
 LEASES = ("leases", "--json")
@@ -185,7 +184,7 @@ class SshHost(Server):
 
     def _loaded(self, line: bytes) -> wire.Json:
         try:
-            return wire.loads(line, MOST_VALUES)
+            return wire.loads(line, wire.ANSWER)
         except Invalid as exc:
             hint = f"see: ssh {sh(self.name)} andon status --json"
             reason = "andon there answers, but not in JSON"

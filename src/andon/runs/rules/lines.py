@@ -8,7 +8,7 @@ from andon.errors import Invalid
 from andon.model.codec import Wrong
 from andon.model.run.record import MOST_LINE_BYTES, RunLine
 from andon.model.run.wire import line_from_json
-from andon.model.wire import loads
+from andon.model.wire import ANSWER, loads
 
 SAMPLE = b'{"event":"sample",'
 """How `line_to_text` begins a sample; one of another form is read like any line."""
@@ -44,7 +44,7 @@ class RecordLines(Struct):
 
     def _read(self, line: bytes) -> RunLine | None:
         try:
-            return line_from_json(loads(line))
+            return line_from_json(loads(line, ANSWER))
         except (Wrong, Invalid, ValueError, RecursionError) as exc:
             self._reject(str(exc))
             return None

@@ -41,11 +41,12 @@ class Hub:
         open_store: Callable[[], NodeStore],
         notifies: bool = False,
         pin: str | None = None,
+        own: str = "",
     ) -> None:
         """The store is opened when it is first used, and tried again while it is away. `notifies`
         if it has notifiers: nodes then leave their notices to it. `pin` is the fingerprint of its
-        certificate, if nodes cannot know it otherwise."""
-        self._open, self.notifies, self.pin = open_store, notifies, pin
+        certificate, if nodes cannot know it otherwise; `own` is the name of its machine."""
+        self._open, self.notifies, self.pin, self._own = open_store, notifies, pin, own
         self._store: NodeStore | None = None
         self._opening = threading.Lock()
         self.refused: Counter[str] = Counter()
@@ -112,10 +113,7 @@ class Hub:
 
     def add(self, name: str) -> str:
         """Adds a node; returns its token, of which only a hash is kept."""
-        if not NAME.fullmatch(name):
-            raise Invalid(
-                f"{name[:60]!r} cannot be a node's name", hint="letters, digits, - . and _"
-            )
+        self.check(name)
         if name in self.nodes(0.0):
             raise Conflict(
                 f"there is a node {name} already",
@@ -125,16 +123,28 @@ class Hub:
         self._put(FleetNode(name, _hashed(token), time.time()))
         return token
 
+    def check(self, name: str) -> None:
+        """Raises Invalid for what is no other machine's name: its history would be the hub's."""
+        if not NAME.fullmatch(name):
+            raise Invalid(
+                f"{name[:60]!r} cannot be a node's name", hint="letters, digits, - . and _"
+            )
+        if name == self._own:
+            raise Invalid(
+                f"{name} is the hub's own machine", hint="it needs no agent: the hub samples it"
+            )
+
     def drain(self, name: str, drained: bool) -> None:
         self.nodes(0.0)
         self._put(replace(self.node(name), drained=drained))
 
-    def remove(self, name: str) -> None:
-        """Removes a node: its token is worth nothing from now on. Its history stays."""
-        if not self.store.remove(name):
-            raise Gone(f"this hub has no node {name[:60]!r}", hint=LIST)
+    def remove(self, name: str) -> bool:
+        """Removes a node: its token is worth nothing from now on; returns whether there was one.
+        Its history stays."""
+        found = self.store.remove(name)
         self._heard.pop(name, None)
         self.nodes(0.0)
+        return found
 
     def close(self) -> None:
         if self._store is not None:

@@ -32,6 +32,8 @@ LOOK_SECONDS = 2.0
 """How often an unknown token makes the hub look for new nodes."""
 PATHS = frozenset({HEARTBEAT, PAST})
 AGAIN = (b"retry-after", b"5")
+TURN_SECONDS = 30.0
+"""For so long a node that was asked to come again goes before those that were not."""
 Pending = tuple[Heartbeat, "asyncio.Future[bool]"]
 T = TypeVar("T")
 TakePast = Callable[[FleetNode, bytes], None]
@@ -57,7 +59,7 @@ class Ingest:
         self._past_pool = ThreadPoolExecutor(1, thread_name_prefix="andon hub past")
         self._pending: list[Pending] = []
         self._committing, self._overdue = False, False
-        self._pasts = 0
+        self._pasts, self._next = set[str](), dict[str, float]()
         self._looked = float("-inf")
         self._told = RepeatLimiter()
 
@@ -120,16 +122,30 @@ class Ingest:
         return wire.dumps(said).encode()
 
     async def _past(self, node: FleetNode, body: bytes) -> None:
-        if self._pasts >= MOST_PASTS:
+        if not self._is_next(node.name):
             raise Unavailable("the hub takes what other nodes sent first", hint="send it again")
-        self._pasts += 1
+        self._pasts.add(node.name)
         try:
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(self._past_pool, self._take_past, node, body)
         except Invalid as wrong:
             raise Refused(422, "invalid", wrong.reason, wrong.hint) from wrong
         finally:
-            self._pasts -= 1
+            self._pasts.discard(node.name)
+
+    def _is_next(self, name: str) -> bool:
+        """Whether a node may send a part of its past now: one at a time, and those that were asked
+        to come again first."""
+        now = time.monotonic()
+        self._next = {one: at for one, at in self._next.items() if now - at < TURN_SECONDS}
+        if name in self._pasts:
+            return False
+        before = [*self._next].index(name) if name in self._next else len(self._next)
+        if len(self._pasts) + before >= MOST_PASTS:
+            self._next[name] = now  # keeps its place
+            return False
+        self._next.pop(name, None)
+        return True
 
     async def _beat(self, node: FleetNode, body: bytes, at: float) -> None:
         try:
@@ -138,6 +154,8 @@ class Ingest:
             kind = "version" if wrong.reason == NEWER else "invalid"
             kind = "other_node" if wrong.reason.startswith("this token") else kind
             raise Refused(422, kind, wrong.reason, wrong.hint) from wrong
+        if any(waiting.node == node.name for waiting, _ in self._pending):
+            raise Refused(429, "too_many", "another heartbeat of this node waits to be stored")
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._pending.append((beat, future))
         if len(self._pending) == 1:

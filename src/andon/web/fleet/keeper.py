@@ -4,6 +4,7 @@ people, packs what they left, deletes what is too old."""
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from andon.alerts.rules import OwnTrouble
@@ -14,14 +15,18 @@ from andon.fleet.rules.states import NodeRow, NodeState, version_trouble
 from andon.history.writer import Maintainer
 from andon.model.wire import Json
 from andon.ports import Store
+from andon.units import human_seconds
 from andon.version import __version__
 from andon.web.fleet.reported import Fleet
-from andon.web.fleet.telling import FleetAlerts
+from andon.web.fleet.telling import FleetAlerts, NodeFailures
 
 log = logging.getLogger("andon.hub")
 
 LOOK_SECONDS = 5.0
 LEAVING_SECONDS = 2.0
+RELAY_SECONDS, LATE_SECONDS = 2.0, 30.0
+MOST_NEWS = 50
+"""Reports with notices of one node that wait for the hub that leads."""
 GRACE_SECONDS = 60.0
 """After a start: nodes wait up to half of it before they try again."""
 TEXTS = RetryTexts(
@@ -40,6 +45,7 @@ class Keeper:
         self.leads = False
         self._began = time.monotonic()
         self._kept: Iterator[str] = iter(())
+        self._of_nodes = NodeFailures()
         self._over = threading.Event()
         self._failures = FailureLog("andon.hub", "keeping the nodes failed; it goes on")
         self._retrying = Retrying(log.warning, TEXTS, self._translated)
@@ -47,11 +53,16 @@ class Keeper:
         self._thread.start()
 
     def health(self) -> Json:
-        trouble = self._retrying.trouble
+        trouble, (name, since) = self._retrying.trouble, self._alerts.waiting or ("", time.time())
+        waits = max(0.0, time.time() - since)
+        if trouble is None and waits > LATE_SECONDS:
+            reason = f"a notice of {name} has waited for {human_seconds(waits)}"
+            trouble = Unavailable(reason, hint="the log says why")
         return {
             "state": "ok" if trouble is None else "failing",
             "reason": None if trouble is None else trouble.reason,
             "hint": None if trouble is None else trouble.hint or None,
+            "notice_waits_seconds": round(waits, 1) if name else None,
             "leads": self.leads,
             "nodes": len(self._fleet.hub.nodes(LOOK_SECONDS * 2)) if trouble is None else None,
             "refused": sum(self._fleet.hub.refused.values()),
@@ -75,10 +86,20 @@ class Keeper:
         self._fleet.tokens.refresh()
         rows = self._fleet.hub.rows()
         if self.leads:
-            self._alerts.relay()
+            self._relay()
         if self.leads and time.monotonic() - self._began >= GRACE_SECONDS:
             self._alerts.judge(found_in(rows, __version__))
             self._keep_one(rows)
+
+    def _relay(self) -> None:
+        """Sends what nodes report for people, each in its turn. Where a node's wait, the latest
+        count."""
+        until = time.monotonic() + RELAY_SECONDS
+        for name, count in Counter(self._fleet.pasts.thin_news(MOST_NEWS)).items():
+            self._fleet.hub.refused["notices"] += count
+            log.warning("%s: %d reports with notices are left out for later ones", name, count)
+        while self._alerts.relay() and time.monotonic() < until:
+            pass
 
     def _keep_one(self, rows: Sequence[NodeRow]) -> None:
         """Does some of the upkeep of one node, of another each time."""
@@ -90,9 +111,12 @@ class Keeper:
             return
         lost = any(row.name == name and row.state is NodeState.LOST for row in rows)
         store = self._fleet.pasts.history(name)
-        if lost:
-            self._fleet.fold(name, store)
-        self._maintainer(store).step(time.time())
+        with self._of_nodes.of(name, "its last readings are not kept"):
+            if lost:
+                self._fleet.fold(name, store)
+        with self._of_nodes.of(name, "its history is not kept tidy"):
+            self._maintainer(store).step(time.time())
+            self._fleet.pasts.alerts(name).prune(time.time())
 
     def _translated(self, error: Exception) -> AndonError:
         self._failures.add(error)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from andon.alerts.rules.handover import HandedNotice, HandedNotices, of_node
 from andon.errors import Invalid
-from andon.fleet.rules.heartbeat import inflated
+from andon.fleet.rules.heartbeat import NOTICES, PART, inflated
 from andon.fleet.rules.nodes import Heartbeat
 from andon.fleet.rules.states import clock_trouble
 from andon.model.alert import Alert, Silence
@@ -25,11 +25,12 @@ class Report:
     """One heartbeat, read. Its parts are as untrusted as any other input."""
 
     def __init__(self, beat: Heartbeat) -> None:
-        self.beat, self._document = beat, inflated(beat.snapshot)
+        self.beat, self._document = beat, inflated(beat.snapshot, PART)
 
     @cached_property
     def snapshot(self) -> Snapshot:
         found = checked_snapshot(snapshot_from_json(_part(self._document, "snapshot")))
+        found = replace(found, node=self.beat.node)  # whose token it came with
         if clock_trouble(self.beat.at, self.beat.sent) is None:
             return found
         return replace(found, at=self.beat.at - max(0.0, self.beat.sent - found.at))
@@ -52,14 +53,16 @@ class Report:
         found = [_read(JobView, one) for one in self._items("jobs")]
         return tuple(one for one in found if one is not None)
 
-    @cached_property
-    def notices(self) -> tuple[HandedNotice, ...]:
-        found: tuple[HandedNotice, ...] = _read(HandedNotices, self._document.get("notices")) or ()
-        return tuple(of_node(one, self.beat.node) for one in found)
-
     def _items(self, name: str) -> list[Json]:
         found = self._document.get(name)
         return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def notices_in(beat: Heartbeat) -> tuple[HandedNotice, ...]:
+    """Returns the notices for people, without the rest of the report."""
+    found: tuple[HandedNotice, ...] = ()
+    found = _read(HandedNotices, inflated(beat.notices, NOTICES).get("notices")) or ()
+    return tuple(of_node(one, beat.node) for one in found)
 
 
 def _part(document: Json, name: str) -> Json:

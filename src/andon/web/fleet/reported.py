@@ -23,15 +23,16 @@ from andon.fleet.uplink import EVERY_SECONDS
 from andon.history.rules.series import facts_of
 from andon.history.rules.tiers import Tier
 from andon.model.alert import Alert, Silence
-from andon.model.device import Snapshot, State
+from andon.model.device import MOST_DEVICES, Snapshot, State
 from andon.model.job import JobState, JobView
 from andon.model.lease_list import LeaseList
 from andon.model.wire import Json
 from andon.ports import NodePasts, RunIndex, Store
+from andon.runs.rules.matching import RunQuery
 from andon.sampling.snapshot_feed import PAST_SECONDS
 from andon.settings.resolution import Settings
 from andon.units import counted
-from andon.web.fleet.hub import Hub
+from andon.web.fleet.hub import LIST, Hub
 from andon.web.fleet.report import Report
 from andon.web.fleet.tokens import NamedTokens
 
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 FOLD_SECONDS = 5.0
 MOST_KEPT = 32
 """Nodes whose parts are kept, those last asked for."""
+MOST_RUNS = 5000
+"""Of one node; the oldest are forgotten. Their records are on the node."""
 
 
 class ReportedNode:
@@ -252,8 +255,8 @@ class Fleet:
         """Returns the parts of a node; the call may block."""
         with self._lock:
             known = self._kept.pop(name, None)
+            self.hub.node(name)  # one that was removed may come back with another past
             if known is None:
-                self.hub.node(name)
                 node = ReportedNode(self.hub, self.pasts, name, self._settings)
                 known = node, _state(node, keys)
             self._kept[name] = known
@@ -275,6 +278,9 @@ class Fleet:
         """Stores a part of a node's past; the call blocks."""
         part = unpacked_past(body, time.time())
         store = self.pasts.history(node.name)
+        known = {one.uuid for one in (*store.devices(), *part.devices)}
+        if len(known) > MOST_DEVICES:
+            raise Invalid(f"a node has at most {MOST_DEVICES} devices")
         if part.blocks:
             store.load(part.devices, part.blocks)
         if part.uses:
@@ -282,7 +288,21 @@ class Fleet:
         if part.alerts:
             self.pasts.alerts(node.name).save({}, part.alerts, ())
         if part.runs:
-            self.pasts.runs(node.name).put([of_hub(row, node.name) for row in part.runs])
+            index = self.pasts.runs(node.name)
+            index.put([of_hub(row, node.name) for row in part.runs])
+            index.drop([row.id for row in index.find(RunQuery(offset=MOST_RUNS))])
+
+    def remove(self, name: str, with_history: bool) -> None:
+        """Removes a node, and what is stored of it if that is asked for; also of one that was
+        removed before."""
+        found = self.hub.remove(name)
+        with self._lock:
+            self._kept.pop(name, None)
+        if with_history:
+            self.hub.check(name)
+            found = self.pasts.clear(name) or found
+        if not found:
+            raise Gone(f"this hub has no node {name[:60]!r}", hint=LIST)
 
     def close(self) -> None:
         if self._pasts is not None:

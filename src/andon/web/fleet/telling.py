@@ -2,8 +2,8 @@
 
 import logging
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from andon.alerts.rules import OwnTrouble
@@ -11,15 +11,15 @@ from andon.alerts.rules.handover import HandedNotice
 from andon.alerts.rules.listing import entries, firing_by_level
 from andon.alerts.rules.past import Query
 from andon.alerts.watcher import Listener, Watcher
-from andon.errors import AndonError, Gone, Invalid, Unavailable
+from andon.errors import AndonError, Gone, Unavailable
 from andon.failures.listeners import Listeners
 from andon.failures.log import FailureLog
-from andon.fleet.rules.nodes import Heartbeat
+from andon.failures.rules.repeats import RepeatLimiter
 from andon.model.alert import Alert, Silence
 from andon.model.device import Snapshot
 from andon.ports import AlertStore, NodePasts
 from andon.sampling.bus import Subscription
-from andon.web.fleet.report import Report
+from andon.web.fleet.report import notices_in
 
 log = logging.getLogger("andon.hub")
 
@@ -30,6 +30,22 @@ Troubles = Callable[[], Sequence[OwnTrouble]]
 OpenFleetWatcher = Callable[
     [Subscription, Callable[[], AlertStore], Troubles, Callable[[], bool]], Watcher
 ]
+
+
+class NodeFailures:
+    """What fails for one node ends there, and is logged once a minute: the others go on."""
+
+    def __init__(self) -> None:
+        self._repeats = RepeatLimiter()
+
+    @contextmanager
+    def of(self, node: str, what: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # whatever a node sent, it is that node's
+            if self._repeats.happened((node, what), time.monotonic()) is not None:
+                trace = None if isinstance(error, AndonError) else error
+                log.warning("%s: %s: %s", node, what, error, exc_info=trace)
 
 
 class _LeadersStore:
@@ -59,6 +75,9 @@ class FleetAlerts:
         self._fleet: Watcher | None = None
         self._session: Subscription | None = None
         self._troubles: Sequence[OwnTrouble] = ()
+        self._failures = NodeFailures()
+        self.waiting: tuple[str, float] | None = None
+        """Whose notice waits longest to be sent, and since when."""
         self._listeners: Listeners[[tuple[Alert, ...]]] = Listeners(
             FailureLog("andon.hub", "a listener failed; the others continue")
         )
@@ -75,20 +94,23 @@ class FleetAlerts:
             self._fleet = self._opener(self._session, self._open, self._found, self._leads)
             self._fleet.subscribe(self._listeners.notify)
         elif not leads and self._fleet is not None:
-            gone, self._fleet, self._session = self._fleet, None, None
+            gone, self._fleet, self._session, self.waiting = self._fleet, None, None, None
             gone.close()
 
-    def relay(self) -> None:
-        """Sends what nodes reported since; only then it is forgotten."""
-        pasts, given, read = self._pasts(), list[HandedNotice](), list[Heartbeat]()
-        for beat in pasts.news():
-            read.append(beat)
-            try:
-                given += Report(beat).notices
-            except Invalid as wrong:
-                log.warning("notices of %s are left out: %s", beat.node, wrong.reason)
-        if read and self._fleet is not None and self._fleet.relay(given):
-            pasts.drop_news(read)
+    def relay(self) -> bool:
+        """Sends one heartbeat's notices of each node; only then they are forgotten. Returns whether
+        some had waited for longer than a round: more may do."""
+        pasts, given = self._pasts(), list[HandedNotice]()
+        read = pasts.news()
+        self.waiting = (read[0].node, read[0].at) if read else None
+        for beat in read:
+            with self._failures.of(beat.node, "its notices are left out"):
+                given += notices_in(beat)
+        if not read or self._fleet is None or not self._fleet.relay(given):
+            return False
+        pasts.drop_news(read)
+        self.waiting = None
+        return read[0].at < time.time() - 2 * LOOK_SECONDS
 
     def judge(self, troubles: Sequence[OwnTrouble]) -> None:
         """Judges what is wrong with nodes now."""
@@ -111,8 +133,7 @@ class FleetAlerts:
         wanted = query or Query()
         found = [*self._own.past(wanted)]
         for one in self._led():
-            with suppress(AndonError):
-                found += one.past(wanted)
+            found += one.past(wanted)
         return sorted(found, key=lambda alert: alert.since, reverse=True)[: wanted.limit]
 
     def find(self, number: str) -> Alert:
@@ -154,7 +175,7 @@ class FleetAlerts:
         return self._troubles
 
     def _open(self) -> AlertStore:
-        return _LeadersStore(self._pasts().alerts(FLEET), self._leads)
+        return _LeadersStore(self._pasts().alerts(FLEET), lambda: self._pasts().leads())
 
     def _leads(self) -> bool:
         """Whether this hub leads at this moment, as the database says."""

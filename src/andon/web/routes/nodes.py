@@ -72,10 +72,14 @@ def node_routes(router: APIRouter, state: AppState) -> None:
         return sent_json({"name": name, "drained": False})
 
     @router.delete("/api/nodes/{name}", tags=["fleet"])
-    def remove_node(name: NodeName) -> Response:
-        """Remove a node: its token ends, its history stays."""
-        _hub(state).remove(name)
-        return sent_json({"name": name, "removed": True})
+    def remove_node(request: Request, name: NodeName, history: bool = False) -> Response:
+        """Remove a node: its token ends. With `history` all that it sent is deleted, which is
+        otherwise kept; also of one that was removed before."""
+        add_notes(request.scope, history=history)
+        if state.fleet is None:
+            raise NO_HUB
+        state.fleet.remove(name, history)
+        return sent_json({"name": name, "removed": True, "history": history})
 
 
 def _own(node: ServingNode) -> NodeRow:

@@ -8,7 +8,7 @@ from andon.host.files import make_private, read_regular, replace_file
 from andon.host.state.user_folder import open_state_folder, state_folder
 from andon.model.codec import Wrong
 from andon.model.probe import ProbeResult, probe_from_json, probe_to_json
-from andon.model.wire import dumps, loads
+from andon.model.wire import ANSWER, dumps, loads
 
 FOLDER = "probes"
 
@@ -49,6 +49,6 @@ def _key(probe: ProbeResult) -> str:
 
 def _read(path: Path) -> ProbeResult | None:
     try:
-        return probe_from_json(loads(read_regular(path)))
+        return probe_from_json(loads(read_regular(path), ANSWER))
     except (OSError, Wrong, Invalid):
         return None

@@ -112,7 +112,7 @@ def results_in(content: bytes, began: float) -> tuple[list[RequestResult], Clien
     long they took together. Between tokens it has one value for each request: its mean."""
     try:
         found = msgspec.json.decode(content, type=_Result)
-    except msgspec.DecodeError as exc:
+    except (msgspec.DecodeError, RecursionError) as exc:
         raise Unavailable(f"the result of genai-bench cannot be read: {exc}") from exc
     return [_result(one, began) for one in found.individual_request_metrics], ClientEnd(
         (), found.aggregated_metrics.run_duration

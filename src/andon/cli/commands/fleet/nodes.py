@@ -126,12 +126,14 @@ def resume(name: str) -> int:
 
 @nodes.command()
 @_NAME
+@click.option("--with-history", is_flag=True, help="Delete all that it sent, too.")
 @at_server
 @shared
-def remove(name: str) -> int:
-    """Let a node report no more: its token ends, its history stays."""
-    hub_of(chosen()).delete(f"/api/nodes/{quote(name, safe='')}")
-    notice(f"{name} is removed", chosen())
+def remove(name: str, with_history: bool) -> int:
+    """Let a node report no more: its token ends. What it sent stays, unless --with-history."""
+    asked = "?history=true" if with_history else ""
+    hub_of(chosen()).delete(f"/api/nodes/{quote(name, safe='')}{asked}")
+    notice(f"{name} is removed{', and all that it sent' if with_history else ''}", chosen())
     return 0
 
 

@@ -12,6 +12,7 @@ from andon.cli.options import chosen, shared, whole
 from andon.cli.show.text import say
 from andon.cli.terminal import Terminal
 from andon.errors import Invalid
+from andon.units import sh
 
 
 @click.command()
@@ -77,7 +78,7 @@ def _serve(folder: Path, port: int, seed: int, opens: bool) -> None:
         terminal.say(say("serving ") + say(started.url, "bold") + say(about, "dim"))
         if not chosen().quiet:
             terminal.say(say("  to change things in it, sign in once   ", "dim") + say(link))
-            terminal.say(say(f"  or at any time   andon open --url {started.url}", "dim"))
+            terminal.say(say(f"  or at any time   andon open --url {sh(started.url)}", "dim"))
         if opens:
             webbrowser.open(link)
         lab.runs.start()

@@ -309,6 +309,16 @@ ON CONFLICT (node) DO UPDATE SET
 -- name: remove_fleet_node
 DELETE FROM fleet_node WHERE node = (SELECT id FROM node WHERE name = %s)
 
+-- name: known_node
+SELECT id FROM node WHERE name = %s
+
+-- name: clear_devices
+DELETE FROM block WHERE series IN (
+    SELECT series.id FROM series JOIN device ON device.id = device WHERE node = %(node)s
+);
+DELETE FROM series WHERE device IN (SELECT id FROM device WHERE node = %(node)s);
+DELETE FROM use WHERE device IN (SELECT id FROM device WHERE node = %(node)s)
+
 -- name: reporters
 SELECT name, node, session, sequence, floor(extract(epoch FROM now()) / 3600)::integer
 FROM fleet_node JOIN node ON node.id = fleet_node.node
@@ -343,8 +353,19 @@ INSERT INTO news (node, session, sequence, at, snapshot) VALUES (%s, %s, %s, %s,
 ON CONFLICT DO NOTHING
 
 -- name: news
-SELECT name, session, sequence, at, at, ''::bytea, snapshot
-FROM news JOIN node ON node.id = news.node ORDER BY at, sequence LIMIT 200
+SELECT name, session, sequence, at, at, ''::bytea, ''::bytea, ''::bytea, notices FROM (
+    SELECT DISTINCT ON (node) node, session, sequence, at, snapshot AS notices
+    FROM news ORDER BY node, at, sequence
+) AS first JOIN node ON node.id = first.node ORDER BY at LIMIT 200
+
+-- name: thin_news
+DELETE FROM news USING (
+    SELECT node, session, sequence, row_number() OVER (
+        PARTITION BY node ORDER BY at DESC, sequence DESC
+    ) AS place FROM news
+) AS old WHERE place > %s
+    AND (news.node, news.session, news.sequence) = (old.node, old.session, old.sequence)
+RETURNING (SELECT name FROM node WHERE id = news.node)
 
 -- name: drop_news
 DELETE FROM news WHERE node = (SELECT id FROM node WHERE name = %s)

@@ -1,0 +1,142 @@
+"""What one hub does for all nodes: what one of them sends ends with that node."""
+
+import logging
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from andon.errors import Invalid
+from andon.fleet.rules.heartbeat import deflated
+from andon.fleet.rules.nodes import FleetNode, Heartbeat
+from andon.model.alert_wire import notice_to_json
+from andon.settings.resolution import Settings
+from andon.testing.notices import HOT, notice
+from andon.web.fleet import keeper as keeping
+from andon.web.fleet.hub import Hub
+from andon.web.fleet.keeper import Keeper
+from andon.web.fleet.reported import Fleet
+from andon.web.fleet.telling import FleetAlerts
+from tests.support.replaced import constants
+from tests.support.waiting import wait_for
+
+GOOD = deflated({"notices": [{"notice": notice_to_json(notice(HOT))}]})
+
+
+class Pasts:
+    """What a database has, and what was asked of it."""
+
+    def __init__(self, *news: Heartbeat) -> None:
+        self.waiting, self.kept = list(news), list[str]()
+
+    def leads(self) -> bool:
+        return True
+
+    def tokens(self) -> Sequence[Any]:
+        return ()
+
+    def news(self) -> Sequence[Heartbeat]:
+        first = {one.node: one for one in reversed(self.waiting)}
+        return sorted(first.values(), key=lambda one: one.at)
+
+    def drop_news(self, taken: Sequence[Heartbeat]) -> None:
+        self.waiting = [one for one in self.waiting if one not in taken]
+
+    def thin_news(self, most: int) -> Sequence[str]:
+        return ()
+
+    def history(self, node: str) -> Any:
+        self.kept.append(node)
+        return SimpleNamespace(contents=lambda: SimpleNamespace(extents={}))
+
+    def alerts(self, node: str) -> Any:
+        return SimpleNamespace(prune=lambda at: 0)
+
+
+class Nodes:
+    """Two nodes that have been silent for long; the last report of one is nonsense."""
+
+    def nodes(self) -> Sequence[FleetNode]:
+        digest = b'{"node":"n17","machine":"m","version":"1"}'
+        return [
+            FleetNode(name, name, 0.0, heard=1.0, sent=1.0, digest=digest)
+            for name in ("n17", "n18")
+        ]
+
+    def beats(self, name: str, since: float | None = None) -> Sequence[Heartbeat]:
+        return [beat(name, 1.0, zlib.compress(b"[1]"))] if name == "n17" else []
+
+
+def beat(node: str, at: float, report: bytes = b"", notices: bytes = b"") -> Heartbeat:
+    return Heartbeat(node, "s", int(at), at, at, b"", report, b"", notices)
+
+
+class Teller:
+    """In place of the watcher that notifies people."""
+
+    def __init__(self, works: bool = True) -> None:
+        self.told, self._works = list[str](), works
+
+    def relay(self, given: Sequence[Any]) -> bool:
+        self.told += [one.notice.node for one in given] if self._works else []
+        return self._works
+
+    def subscribe(self, listener: object) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def kept(monkeypatch: pytest.MonkeyPatch, pasts: Pasts, teller: Teller) -> Iterator[Keeper]:
+    constants(monkeypatch, keeping, LOOK_SECONDS=0.01, GRACE_SECONDS=0.0)
+    hub = Hub(Nodes)  # type: ignore[arg-type]
+    fleet = Fleet(hub, lambda: pasts, Settings())  # type: ignore[arg-type,return-value]
+    alerts = FleetAlerts(None, "hub", lambda: pasts, lambda *_: teller)  # type: ignore[arg-type,return-value]
+    keeper = Keeper(fleet, alerts, lambda _: SimpleNamespace(step=lambda at: None))  # type: ignore[arg-type,return-value]
+    yield keeper
+    keeper.close()
+
+
+def test_what_one_node_sent_does_not_end_the_duty_for_the_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pasts, teller = Pasts(), Teller()
+    with caplog.at_level(logging.WARNING, "andon.hub"):
+        keeper = next(keeping_one := kept(monkeypatch, pasts, teller))
+        wait_for(lambda: pasts.kept.count("n17") > 2 and pasts.kept.count("n18") > 2, 60)
+        assert (keeper.leads, keeper.health()["state"]) == (True, "ok")
+        next(keeping_one, None)
+    logged = [one.getMessage() for one in caplog.records if "n17" in one.getMessage()]
+    assert logged == ["n17: its last readings are not kept: a JSON object was expected"]
+
+
+def test_a_notice_that_cannot_be_read_costs_its_own_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    bad = [beat("n17", at, notices=zlib.compress(b"[1]")) for at in (1.0, 2.0, 3.0)]
+    deep = beat("n19", 1.5, notices=zlib.compress(b'{"notices":' + b"[" * 10**5))
+    pasts, teller = Pasts(*bad, deep, beat("n18", 9.0, notices=GOOD)), Teller()
+    keeper = next(keeping_one := kept(monkeypatch, pasts, teller))
+    wait_for(lambda: not pasts.waiting, 60)
+    wait_for(lambda: keeper.health()["notice_waits_seconds"] is None, 60)
+    assert (teller.told, keeper.leads) == (["n18"], True)
+    next(keeping_one, None)
+
+
+def test_health_says_whose_notice_waits_and_for_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    pasts = Pasts(
+        beat("n18", time.time() - 40, notices=GOOD), beat("n17", time.time(), notices=GOOD)
+    )
+    keeper = next(keeping_one := kept(monkeypatch, pasts, Teller(works=False)))
+    wait_for(lambda: keeper.health()["state"] == "failing", 60)
+    said = keeper.health()
+    assert said["reason"] == "a notice of n18 has waited for 40 s"
+    assert said["notice_waits_seconds"] >= 40
+    next(keeping_one, None)
+
+
+def test_a_hubs_own_machine_is_no_node() -> None:
+    hub = Hub(Nodes, own="gpu1")  # type: ignore[arg-type]
+    for name in ("gpu1", "@hub", "@fleet", "-x", ""):
+        with pytest.raises(Invalid):
+            hub.add(name)
