@@ -42,7 +42,7 @@ IDS = {
     "cli/commands/runs/reading.py": {"row.id"},
     "cli/commands/runs/show.py": {"row.id", "shown.row.id", "verb"},
     "cli/map_session.py": {"row.id"}, "cli/show/render.py": {"entry.label"},
-    "explain/conditions/sharing/phrases.py": {"name"},
+    "explain/conditions/sharing/phrases.py": {"name"}, "fleet/rules/past.py": {"row.id"},
     "jobs/acts.py": {"facts.spec.label", "label", "verb"}, "jobs/rules/states.py": {"spec.label"},
     "leases/placement.py": {"lease.id"}, "leases/rules/rights.py": {"lease.id"},
     "node/local/leases.py": {"held[0].id"}, "runs/rules/usage_words.py": {"begin.id", "identity"},
