@@ -1,17 +1,27 @@
 """Who used how much over a span of time: hours, energy and idle shares per user and day."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
+from andon.errors import AndonError
 from andon.history.rules.intervals import UsageInterval
-from andon.history.rules.series import Bucket
+from andon.history.rules.ledger import LONGEST_SPAN_SECONDS
+from andon.history.rules.series import USED, Bucket
+from andon.history.rules.throttle_shares import BucketSource
+from andon.history.rules.tiers import DAY_SECONDS
 from andon.model.utilisation import ZERO_READING
 
 UNKNOWN_USER = "–"
 HELD_IDLE_SECONDS = 1800.0
 """A shorter pause bothers no one; the alert on idle leases begins here too."""
+HOLD_SECONDS = 120.0  # how long a reading holds, of a history that has no ledger
+WIDTHS = ((8.0, 60.0), (80.0, 600.0), (math.inf, 3600.0))
+"""The width of a bucket, in seconds, for up to so many days."""
+MOST_POINTS = 10_000  # that a server gives at once
 
 
 class Reservation(Struct, frozen=True):
@@ -72,15 +82,6 @@ Days = dict[tuple[str, str], UserUsage]
 DayOf = Callable[[float], str]
 
 
-def by_user(
-    uses: Iterable[UsageInterval],
-    busy: Mapping[str, Sequence[Bucket]],
-    power: Mapping[str, Sequence[Bucket]],
-) -> list[UserUsage]:
-    """Returns the usage per user, the largest first."""
-    return summed(by_day(uses, busy, power, lambda at: "").items())
-
-
 def summed(days: Iterable[tuple[tuple[str, str], UserUsage]]) -> list[UserUsage]:
     """Returns one total for each user, the largest first."""
     found: dict[str, UserUsage] = {}
@@ -89,27 +90,63 @@ def summed(days: Iterable[tuple[tuple[str, str], UserUsage]]) -> list[UserUsage]
     return sorted(found.values(), key=lambda usage: (-usage.device_seconds, usage.user))
 
 
+class DeviceReadings(Struct, frozen=True):
+    """A device's series in the same buckets, all of one width."""
+
+    busy: Sequence[Bucket]
+    power: Sequence[Bucket] = ()
+    used: tuple[Sequence[Bucket], ...] = ((), (), ())
+    """Energy, known and idle seconds, as the ledger has them."""
+
+
+def readings_of(past: BucketSource, device: str, since: float, until: float) -> DeviceReadings:
+    """Reads what `by_day` needs. Buckets begin at whole minutes, hours for what is older than the
+    minutes that are kept: a bucket never divides a row."""
+    days = (until - since) / DAY_SECONDS
+    width = next(width for most, width in WIDTHS if days <= most)
+    begin = width * math.floor(since / width)
+    count = max(1, math.ceil((until - begin) / width))
+
+    def read(metric: str, count: int = count) -> list[Bucket]:
+        return [
+            bucket
+            for first in range(0, count, MOST_POINTS)
+            for number in (min(MOST_POINTS, count - first),)
+            for start in (begin + width * first,)
+            for bucket in past.history(device, metric, start, start + width * number, number)
+        ]
+
+    busy, power = read("utilization_percent"), read("power_watts")
+    more = math.ceil(LONGEST_SPAN_SECONDS / width)  # whether a later point has the last buckets
+    try:
+        used = tuple(read(metric, count + more) for metric in USED)
+    except AndonError:  # a host with an earlier version has none of these series
+        used = ()
+    return DeviceReadings(_held(busy), _held(power), used or ((), (), ()))
+
+
 def by_day(
     uses: Iterable[UsageInterval],
-    busy: Mapping[str, Sequence[Bucket]],
-    power: Mapping[str, Sequence[Bucket]],
+    readings: Mapping[str, DeviceReadings],
     day_of: DayOf,
     holdings: Iterable[Reservation] = (),
 ) -> Days:
-    """Returns the usage by day and user. `busy` and `power` are a device's utilisation and watts
-    in the same buckets; an empty bucket counts neither as idle nor as energy. A bucket belongs
-    to the day in which it begins."""
+    """Returns the usage by day and user. What the ledger has counts; where it has nothing, as of
+    an earlier version or of the last minute, power and utilisation hold for the bucket. Unknown
+    is neither idle nor energy. A bucket belongs to the day in which it begins."""
     listed, held = list(uses), list(holdings)
     found: Days = {}
-    for device, buckets in busy.items():
-        mine = [use for use in listed if use.device == device]
-        holders: list[UsageInterval | Reservation] = [*mine]
-        holders += [one for one in held if one.device == device]
-        watts = power.get(device, ())
-        for place, bucket in enumerate(buckets):
-            mean = watts[place].mean if place < len(watts) else None
-            _count(found, _present(mine, bucket), bucket, mean, day_of(bucket.since))
-        _count_held(found, holders, buckets, day_of)
+    for device, read in readings.items():
+        mine: list[UsageInterval | Reservation] = [use for use in listed if use.device == device]
+        holders = [*mine, *(one for one in held if one.device == device)]
+        covered, in_use = _covered(read), _present(mine, read.busy, together=True)
+        for place, present in sorted(_present(mine, read.busy).items()):
+            day = day_of(read.busy[place].since)
+            if place in covered:
+                _count_used(found, present, [_total(one, place) for one in read.used], day)
+            else:
+                _count(found, present, read, place, (day, in_use[place][""]))
+        _count_held(found, _present(holders, read.busy), read.busy, day_of)
     return found
 
 
@@ -127,47 +164,111 @@ def _of(found: Days, day: str, user: str) -> UserUsage:
     return found.setdefault((day, user), UserUsage(user))
 
 
-def _present(uses: Sequence[UsageInterval | Reservation], bucket: Bucket) -> dict[str, float]:
-    """Returns seconds within the bucket by user; several processes of one user count once."""
-    out: dict[str, float] = {}
-    for use in uses:
-        seconds = min(use.last, bucket.until) - max(use.first, bucket.since)
-        if seconds > 0:
-            user = use.user or UNKNOWN_USER
-            out[user] = max(out.get(user, 0.0), seconds)
-    return out
+def _held(buckets: Sequence[Bucket]) -> list[Bucket]:
+    """Returns the buckets; one without readings has those of the one before, which hold for a
+    while."""
+    found, last = list[Bucket](), Bucket(0.0, -math.inf)
+    for bucket in buckets:
+        if bucket.count:
+            last = bucket
+        elif bucket.until - last.until <= HOLD_SECONDS:
+            bucket = replace(last, since=bucket.since, until=bucket.until)
+        found.append(bucket)
+    return found
+
+
+def _covered(read: DeviceReadings) -> set[int]:
+    """Returns the buckets whose use is in a point of the ledger: their own, or one soon after."""
+    found = set[int]()
+    for place, bucket in (pair for one in read.used for pair in enumerate(one) if pair[1].count):
+        before = math.ceil(LONGEST_SPAN_SECONDS / (bucket.until - bucket.since))
+        found.update(range(place - before, place + 1))
+    return found
+
+
+def _total(buckets: Sequence[Bucket], place: int) -> float | None:
+    """Returns the sum of the points in a bucket; None if there are none."""
+    bucket = buckets[place] if place < len(buckets) else None
+    return None if bucket is None or bucket.mean is None else bucket.mean * bucket.count
+
+
+def _present(
+    uses: Sequence[UsageInterval | Reservation], buckets: Sequence[Bucket], together: bool = False
+) -> dict[int, dict[str, float]]:
+    """Returns seconds by bucket and user; several processes of one user count once, and those of
+    all users if they count `together`."""
+    found: dict[int, dict[str, float]] = {}
+    ends: dict[str, float] = {}
+    if not buckets:
+        return found
+    origin, width = buckets[0].since, buckets[0].until - buckets[0].since
+    for use in sorted(uses, key=lambda one: one.first):
+        user = "" if together else use.user or UNKNOWN_USER
+        first, last = max(use.first, ends.get(user, origin)), min(use.last, buckets[-1].until)
+        ends[user] = max(ends.get(user, origin), use.last)
+        for place in range(int((first - origin) // width), int((last - origin) // width) + 1):
+            begin = origin + width * place
+            seconds = min(last, begin + width) - max(first, begin)
+            if seconds > 0:
+                row = found.setdefault(place, {})
+                row[user] = row.get(user, 0.0) + seconds
+    return found
+
+
+def _count_used(
+    found: Days, present: Mapping[str, float], used: Sequence[float | None], day: str
+) -> None:
+    """Divides what the ledger has among the users of a bucket, by their time."""
+    joules, known, idle = used
+    whole = sum(present.values())
+    for user, seconds in present.items():
+        usage, share = _of(found, day, user), seconds / whole
+        usage.device_seconds += seconds
+        usage.known_seconds += share * (known or 0.0)
+        usage.idle_seconds += share * (idle or 0.0)
+        usage.powered_seconds += 0.0 if joules is None else seconds
+        usage.joules += share * (joules or 0.0)
 
 
 def _count(
-    found: Days, present: Mapping[str, float], bucket: Bucket, watts: float | None, day: str
+    found: Days,
+    present: Mapping[str, float],
+    read: DeviceReadings,
+    place: int,
+    on: tuple[str, float],
 ) -> None:
+    """`on`: the day, and for how many seconds of the bucket anyone was on the device."""
+    day, in_use = on
+    busy, watts = read.busy[place], read.power[place].mean if place < len(read.power) else None
+    whole = sum(present.values())
     for user, seconds in present.items():
         usage = _of(found, day, user)
         usage.device_seconds += seconds
-        if bucket.count:
+        if busy.count:
             usage.known_seconds += seconds
-            usage.idle_seconds += seconds if bucket.max == ZERO_READING else 0.0
+            usage.idle_seconds += seconds if busy.max == ZERO_READING else 0.0
         if watts is not None:
             usage.powered_seconds += seconds
-            usage.joules += watts * seconds / len(present)
+            usage.joules += watts * in_use * seconds / whole
 
 
 def _count_held(
     found: Days,
-    holders: Sequence[UsageInterval | Reservation],
+    present: Mapping[int, Mapping[str, float]],
     buckets: Sequence[Bucket],
     day_of: DayOf,
 ) -> None:
     """Counts idle spells by user; one counts once it is long enough, on the days it was on."""
     spells: dict[str, list[tuple[str, float]]] = {}
-    for bucket in buckets:
-        present = _present(holders, bucket) if bucket.count else {}
-        day, idle = day_of(bucket.since), bucket.max == ZERO_READING
-        for user, seconds in present.items():
+    for place, bucket in enumerate(buckets):
+        users = present.get(place, {}) if bucket.count else {}
+        idle = bucket.max == ZERO_READING
+        for user, seconds in users.items():
+            day = day_of(bucket.since)
             _of(found, day, user).held_seconds += seconds
             if idle:
                 spells.setdefault(user, []).append((day, seconds))
-        for user in [user for user in spells if user not in present or not idle]:
+        for user in [user for user in spells if user not in users or not idle]:
             _end_spell(found, user, spells.pop(user))
     for user, spell in spells.items():
         _end_spell(found, user, spell)

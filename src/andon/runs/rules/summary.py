@@ -9,12 +9,12 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from andon.history.rules.energy import LONGEST_STEP_SECONDS, EnergyMeter
 from andon.model.device import State
 from andon.model.run.record import SERIES, RunDevice, RunSample, RunSeries
 from andon.model.run.use import SPREADS, DeviceUse, RunSpread
 from andon.model.throttling import ThrottleKind, reason_of
 from andon.runs.rules.course import DRIVER, SAMPLES, IdleTime, MemoryLevels, RunCurves, TimedSpread
-from andon.runs.rules.energy import LONGEST_STEP_SECONDS, EnergyMeter
 
 SLOWED = frozenset({ThrottleKind.POWER, ThrottleKind.THERMAL, ThrottleKind.HARDWARE})
 """Kinds of throttle that keep a device from what it could do; settings and idleness do not."""

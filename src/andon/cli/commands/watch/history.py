@@ -19,7 +19,7 @@ from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal, notice
 from andon.errors import Gone
 from andon.history.rules.intervals import UsageInterval
-from andon.history.rules.series import HOST, HOST_METRICS, METRICS, summary
+from andon.history.rules.series import HOST, HOST_METRICS, METRICS, USED, summary
 from andon.model import wire
 from andon.model.device import Device
 from andon.model.naming import device_named, recorded_named
@@ -59,7 +59,7 @@ SHOWN_HOST = (
 FILE_POINTS = 300
 MOST_POINTS = 100_000
 READINGS = (
-    f"Readings of a GPU: {', '.join(METRICS)}. Of host: {', '.join(HOST_METRICS)}. A prefix of a "
+    f"Readings of a GPU: {', '.join((*METRICS, *USED))}. Of host: {', '.join(HOST_METRICS)}. A prefix of a "
     "name is enough."
 )
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -67,7 +67,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 
 def metric_names(text: str) -> tuple[str, ...]:
     """Names of readings or their beginnings, separated by commas."""
-    known = {*METRICS, *HOST_METRICS}
+    known = {*METRICS, *USED, *HOST_METRICS}
     names = tuple(_whole_name(name.strip(), known) for name in text.split(",") if name.strip())
     wrong = [name for name in names if name not in known]
     if wrong:
