@@ -57,10 +57,11 @@ SHOWN_HOST = (
     "network_sent_bytes_per_second",
 )  # fmt: skip
 FILE_POINTS = 300
+RECENT_SECONDS = 600
 MOST_POINTS = 100_000
 READINGS = (
-    f"Readings of a GPU: {', '.join((*METRICS, *USED))}. Of host: {', '.join(HOST_METRICS)}. A prefix of a "
-    "name is enough."
+    f"Readings of a GPU: {', '.join((*METRICS, *USED))}. Of host: {', '.join(HOST_METRICS)}. A "
+    "prefix of a name is enough."
 )
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -151,7 +152,7 @@ def history(
     known = list(past.devices())
     found = _devices(known, devices)
     if who:
-        text = _who(_uses(past, found, shown), known, shown)
+        text = _who(past, _uses(past, found, shown), known, shown)
     else:
         text = _history(_lines(past, found, metrics, points, shown), shown)
     terminal.show(text)
@@ -229,7 +230,19 @@ def _history(lines: list[HistoryLine], shown: HistoryView) -> str:
     return history_text.render_history(lines, *span, terminal.width, terminal.color)
 
 
-def _who(uses: list[UsageInterval], known: Sequence[Device], shown: HistoryView) -> str:
+def _latest(past: "NodePast", uses: Iterable[UsageInterval]) -> dict[str, float]:
+    """Returns when each device was last read, to a second; without those not read lately."""
+    now = time.time()
+    recent = {use.device for use in uses if now - use.last < RECENT_SECONDS}
+    span = now - RECENT_SECONDS, now, RECENT_SECONDS
+    found = {uuid: past.history(uuid, "utilization_percent", *span) for uuid in recent}
+    read = {uuid: [b.since for b in buckets if b.count] for uuid, buckets in found.items()}
+    return {uuid: times[-1] for uuid, times in read.items() if times}
+
+
+def _who(
+    past: "NodePast", uses: list[UsageInterval], known: Sequence[Device], shown: HistoryView
+) -> str:
     terminal, rows = shown.terminal, history_text.usage_to_rows(uses)
     if shown.file is not None:
         return _written(shown.file, rows, history_parquet.USAGE, history_text.USAGE)
@@ -239,7 +252,8 @@ def _who(uses: list[UsageInterval], known: Sequence[Device], shown: HistoryView)
         return history_text.usage_to_csv(uses)
     if shown.form == "jsonl":
         return "".join(wire.dumps(row) + "\n" for row in rows)
-    return history_text.render_uses(uses, known, time.time(), terminal.width, terminal.color)
+    latest = _latest(past, uses)
+    return history_text.render_uses(uses, known, latest, terminal.width, terminal.color)
 
 
 def _written(path: Path, rows: Iterable[wire.Json], columns: Mapping[str, str], schema: str) -> str:
