@@ -7,7 +7,7 @@ from msgspec import Struct
 from andon.history.rules.intervals import OpenIntervals
 from andon.history.rules.ledger import UseLedger
 from andon.history.rules.series import tick_of
-from andon.history.rules.usage import UserUsage, by_day, readings_of, summed
+from andon.history.rules.usage import UsePeriod, UserUsage, by_day, summed
 from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot, State
 from andon.ports import Store
 from andon.stores.memory import MemoryStore
@@ -113,7 +113,7 @@ class Recording:
         return DeviceStatus(device, State.OK, at, sample=sample, processes=processes)
 
     def users(self, since: float, until: float) -> dict[str, UserUsage]:
-        uses = self.store.usage(None, since, until)
-        devices = {use.device for use in uses}
-        read = {uuid: readings_of(self.store, uuid, since, until) for uuid in devices}
+        period = UsePeriod.of(since, until)
+        uses = self.store.usage(None, period.since, until)
+        read = {uuid: period.read(self.store, uuid) for uuid in {use.device for use in uses}}
         return {one.user: one for one in summed(by_day(uses, read, lambda at: "").items())}

@@ -39,10 +39,10 @@ class Record:
 def test_what_is_used_before_and_after_the_load_is_not_of_it(counter: bool) -> None:
     record = Record(counter)
     mark = record.mark()
-    found = _used(cast(RecordedRun, record), DevicesUnderTest(("GPU-0",)), 0.84, mark)
+    found = _used(cast("RecordedRun", record), DevicesUnderTest(("GPU-0",)), 0.84, mark)
     assert found["GPU-0"]["energy_joules"] == pytest.approx(0.84 * WATTS, rel=0.01)
 
 
 def test_of_a_tool_that_does_not_say_when_its_load_begins_nothing_is_known() -> None:
-    record = cast(RecordedRun, Record(True))
+    record = cast("RecordedRun", Record(True))
     assert _used(record, DevicesUnderTest(("GPU-0",)), 0.84) == {}

@@ -14,7 +14,9 @@ from andon.model.utilisation import ZERO_READING
 
 LONGEST_SPAN_SECONDS = 90.0
 """Between two points of a device in use; most follow its counter, which is read once a minute."""
+LEAST_SPAN_SECONDS = 30.0  # between two points of one whose counter is read at every tick
 LEAST_WATTS = 10.0  # a smaller change of power does not show when a process came or left
+SLACK = 0.25  # of the time between two readings: power is not exactly steady
 LEAST_SECONDS = 0.04  # a process that was seen stayed for a moment; two points differ in time
 
 
@@ -22,12 +24,15 @@ def changed_at(
     span: tuple[float, float], watts: tuple[float | None, float | None], joules: float | None
 ) -> float:
     """Returns when power changed from the first reading to the second, so that the counter rose by
-    this much in between; the middle if they do not tell."""
+    this much in between; the middle if no single change explains it."""
     (since, until), (before, after) = span, watts
-    found = (since + until) / 2
-    if None not in (before, after, joules) and abs(after - before) >= LEAST_WATTS:  # type: ignore[operator]
-        found = since + (after * (until - since) - joules) / (after - before)  # type: ignore[operator]
-    return min(max(found, since + LEAST_SECONDS), until)
+    share, gap = 0.5, until - since
+    if before is None or after is None or joules is None:
+        pass
+    elif abs(after - before) >= LEAST_WATTS:
+        found = (after - joules / gap) / (after - before)
+        share = found if -SLACK <= found <= 1 + SLACK else share
+    return min(max(since + share * gap, since + LEAST_SECONDS), until)
 
 
 class DeviceLedger(Struct):
@@ -61,13 +66,10 @@ class DeviceLedger(Struct):
                 self.mark = min(before + (watts or 0.0) * (change - last), self._total(at))
                 self.marked_at = change
         if in_use:
-            self._hold(was_idle, (change or at) - last)
-            if (
-                change is not None
-                or counted
-                or at - self.marked_at + at - last > LONGEST_SPAN_SECONDS
-            ):
-                end = change or at
+            end, since = change or at, at - self.marked_at
+            self._hold(was_idle, end - last)
+            is_long = since + at - last > LONGEST_SPAN_SECONDS
+            if change is not None or is_long or (counted and since >= LEAST_SPAN_SECONDS):
                 points = self._point((last + end) / 2, end)
         if processes and change is not None:
             self._hold(self.idle, at - change)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from andon.errors import AndonError
 from andon.history.rules.intervals import UsageInterval
@@ -18,10 +17,9 @@ from andon.model.utilisation import ZERO_READING
 UNKNOWN_USER = "–"
 HELD_IDLE_SECONDS = 1800.0
 """A shorter pause bothers no one; the alert on idle leases begins here too."""
-HOLD_SECONDS = 120.0  # how long a reading holds, of a history that has no ledger
-WIDTHS = ((8.0, 60.0), (80.0, 600.0), (math.inf, 3600.0))
-"""The width of a bucket, in seconds, for up to so many days."""
-MOST_POINTS = 10_000  # that a server gives at once
+WIDTHS = ((13.0, 120.0), (69.0, 600.0), (math.inf, 7200.0))
+"""For up to so many days, the seconds of a bucket: at most 10,000 of them, and never a part of a
+row that is kept that long. Who was on a device in the same bucket shares its energy by time."""
 
 
 class Reservation(Struct, frozen=True):
@@ -95,34 +93,36 @@ class DeviceReadings(Struct, frozen=True):
 
     busy: Sequence[Bucket]
     power: Sequence[Bucket] = ()
-    used: tuple[Sequence[Bucket], ...] = ((), (), ())
-    """Energy, known and idle seconds, as the ledger has them."""
+    used: Sequence[Sequence[Bucket]] = ()
+    """Energy, known and idle seconds, as the ledger has them; they may go on for longer."""
 
 
-def readings_of(past: BucketSource, device: str, since: float, until: float) -> DeviceReadings:
-    """Reads what `by_day` needs. Buckets begin at whole minutes, hours for what is older than the
-    minutes that are kept: a bucket never divides a row."""
-    days = (until - since) / DAY_SECONDS
-    width = next(width for most, width in WIDTHS if days <= most)
-    begin = width * math.floor(since / width)
-    count = max(1, math.ceil((until - begin) / width))
+class UsePeriod(Struct, frozen=True):
+    """A range of whole buckets."""
 
-    def read(metric: str, count: int = count) -> list[Bucket]:
-        return [
-            bucket
-            for first in range(0, count, MOST_POINTS)
-            for number in (min(MOST_POINTS, count - first),)
-            for start in (begin + width * first,)
-            for bucket in past.history(device, metric, start, start + width * number, number)
-        ]
+    since: float
+    width: float
+    count: int
 
-    busy, power = read("utilization_percent"), read("power_watts")
-    more = math.ceil(LONGEST_SPAN_SECONDS / width)  # whether a later point has the last buckets
-    try:
-        used = tuple(read(metric, count + more) for metric in USED)
-    except AndonError:  # a host with an earlier version has none of these series
-        used = ()
-    return DeviceReadings(_held(busy), _held(power), used or ((), (), ()))
+    @classmethod
+    def of(cls, since: float, until: float) -> "UsePeriod":
+        width = next(width for most, width in WIDTHS if until - since <= most * DAY_SECONDS)
+        begin = width * math.floor(since / width)
+        return cls(begin, width, max(1, math.ceil((until - begin) / width)))
+
+    def read(self, past: BucketSource, device: str) -> DeviceReadings:
+        def series(metric: str, more: int = 0) -> Sequence[Bucket]:
+            points = self.count + more
+            return past.history(
+                device, metric, self.since, self.since + self.width * points, points
+            )
+
+        later = math.ceil(LONGEST_SPAN_SECONDS / self.width)
+        try:
+            used = [series(metric, later) for metric in USED]
+        except AndonError:  # a host with an earlier version has none of these series
+            used = []
+        return DeviceReadings(series("utilization_percent"), series("power_watts"), used)
 
 
 def by_day(
@@ -132,20 +132,21 @@ def by_day(
     holdings: Iterable[Reservation] = (),
 ) -> Days:
     """Returns the usage by day and user. What the ledger has counts; where it has nothing, as of
-    an earlier version or of the last minute, power and utilisation hold for the bucket. Unknown
-    is neither idle nor energy. A bucket belongs to the day in which it begins."""
+    an earlier version or of the last minute, the mean of the readings does. Unknown is neither
+    idle nor energy. A bucket belongs to the day in which it begins."""
     listed, held = list(uses), list(holdings)
     found: Days = {}
     for device, read in readings.items():
         mine: list[UsageInterval | Reservation] = [use for use in listed if use.device == device]
         holders = [*mine, *(one for one in held if one.device == device)]
         covered, in_use = _covered(read), _present(mine, read.busy, together=True)
-        for place, present in sorted(_present(mine, read.busy).items()):
-            day = day_of(read.busy[place].since)
+        for place, present in _present(mine, read.busy).items():
+            seconds = in_use[place][""]
             if place in covered:
-                _count_used(found, present, [_total(one, place) for one in read.used], day)
+                used = [_total(one[place]) for one in read.used]
             else:
-                _count(found, present, read, place, (day, in_use[place][""]))
+                used = _estimated(read, place, seconds)
+            _count(found, day_of(read.busy[place].since), present, seconds, used)
         _count_held(found, _present(holders, read.busy), read.busy, day_of)
     return found
 
@@ -164,19 +165,6 @@ def _of(found: Days, day: str, user: str) -> UserUsage:
     return found.setdefault((day, user), UserUsage(user))
 
 
-def _held(buckets: Sequence[Bucket]) -> list[Bucket]:
-    """Returns the buckets; one without readings has those of the one before, which hold for a
-    while."""
-    found, last = list[Bucket](), Bucket(0.0, -math.inf)
-    for bucket in buckets:
-        if bucket.count:
-            last = bucket
-        elif bucket.until - last.until <= HOLD_SECONDS:
-            bucket = replace(last, since=bucket.since, until=bucket.until)
-        found.append(bucket)
-    return found
-
-
 def _covered(read: DeviceReadings) -> set[int]:
     """Returns the buckets whose use is in a point of the ledger: their own, or one soon after."""
     found = set[int]()
@@ -186,10 +174,15 @@ def _covered(read: DeviceReadings) -> set[int]:
     return found
 
 
-def _total(buckets: Sequence[Bucket], place: int) -> float | None:
-    """Returns the sum of the points in a bucket; None if there are none."""
-    bucket = buckets[place] if place < len(buckets) else None
-    return None if bucket is None or bucket.mean is None else bucket.mean * bucket.count
+def _total(bucket: Bucket) -> float | None:
+    return None if bucket.mean is None else bucket.mean * bucket.count
+
+
+def _estimated(read: DeviceReadings, place: int, seconds: float) -> list[float | None]:
+    """Returns energy, known and idle seconds by the readings of a bucket."""
+    busy, watts = read.busy[place], read.power[place].mean if read.power else None
+    joules = None if watts is None else watts * seconds
+    return [joules, seconds if busy.count else None, seconds * (busy.max == ZERO_READING)]
 
 
 def _present(
@@ -215,41 +208,25 @@ def _present(
     return found
 
 
-def _count_used(
-    found: Days, present: Mapping[str, float], used: Sequence[float | None], day: str
-) -> None:
-    """Divides what the ledger has among the users of a bucket, by their time."""
-    joules, known, idle = used
-    whole = sum(present.values())
-    for user, seconds in present.items():
-        usage, share = _of(found, day, user), seconds / whole
-        usage.device_seconds += seconds
-        usage.known_seconds += share * (known or 0.0)
-        usage.idle_seconds += share * (idle or 0.0)
-        usage.powered_seconds += 0.0 if joules is None else seconds
-        usage.joules += share * (joules or 0.0)
-
-
 def _count(
     found: Days,
+    day: str,
     present: Mapping[str, float],
-    read: DeviceReadings,
-    place: int,
-    on: tuple[str, float],
+    in_use: float,
+    used: Sequence[float | None],
 ) -> None:
-    """`on`: the day, and for how many seconds of the bucket anyone was on the device."""
-    day, in_use = on
-    busy, watts = read.busy[place], read.power[place].mean if place < len(read.power) else None
+    """Counts a bucket in which the device was in use for so many seconds. Time counts for each
+    user, and energy is divided among them."""
+    joules, known, idle = used
     whole = sum(present.values())
     for user, seconds in present.items():
         usage = _of(found, day, user)
         usage.device_seconds += seconds
-        if busy.count:
-            usage.known_seconds += seconds
-            usage.idle_seconds += seconds if busy.max == ZERO_READING else 0.0
-        if watts is not None:
+        usage.known_seconds += (known or 0.0) * seconds / in_use
+        usage.idle_seconds += (idle or 0.0) * seconds / in_use
+        if joules is not None:
             usage.powered_seconds += seconds
-            usage.joules += watts * in_use * seconds / whole
+            usage.joules += joules * seconds / whole
 
 
 def _count_held(

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from andon.errors import Invalid
-from andon.history.rules.usage import Days, by_day, readings_of, summed
+from andon.history.rules.usage import Days, UsePeriod, by_day, summed
 from andon.model.shapes import to_json
 from andon.ports import Store
 from andon.settings.resolution import Settings
@@ -48,8 +48,9 @@ def routes(state: AppState) -> APIRouter:
 
 def shares(store: Store, since: float, until: float, settings: Settings) -> UserShares:
     """Returns the shares of all users, from the intervals of use and the readings of devices."""
-    uses = store.usage(None, since, until)
-    read = {uuid: readings_of(store, uuid, since, until) for uuid in {use.device for use in uses}}
+    period = UsePeriod.of(since, until)
+    uses = store.usage(None, period.since, until)
+    read = {uuid: period.read(store, uuid) for uuid in {use.device for use in uses}}
     days = by_day(uses, read, _day_of)
     price = settings.runs_price_per_kwh
     return UserShares(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from andon.errors import AndonError
-from andon.history.rules.usage import Days, Reservation, add_runs, by_day, readings_of
+from andon.history.rules.usage import Days, Reservation, UsePeriod, add_runs, by_day
 
 if TYPE_CHECKING:
     from andon.model.run.record import RunRow
@@ -72,10 +72,11 @@ def _days(
 ) -> Days:
     known = [d for d in past.devices() if uuids is None or d.uuid in uuids]
     kind = [d.uuid for d in known if (d.vendor == "sim") == simulated]
-    uses = [use for use in past.usage(None, since, now) if use.device in kind]
+    period = UsePeriod.of(since, now)
+    uses = [use for use in past.usage(None, period.since, now) if use.device in kind]
     held = [one for one in _holdings(runs, now) if one.device in kind]
     used = {use.device for use in uses} | {one.device for one in held}
-    read = {uuid: readings_of(past, uuid, since, now) for uuid in used}
+    read = {uuid: period.read(past, uuid) for uuid in used}
     return by_day(uses, read, day_of, held)
 
 

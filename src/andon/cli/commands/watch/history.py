@@ -152,7 +152,8 @@ def history(
     known = list(past.devices())
     found = _devices(known, devices)
     if who:
-        text = _who(past, _uses(past, found, shown), known, shown)
+        latest = _latest(past, found)  # first: meanwhile the uses become longer
+        text = _who(_uses(past, found, shown), latest, known, shown)
     else:
         text = _history(_lines(past, found, metrics, points, shown), shown)
     terminal.show(text)
@@ -230,18 +231,21 @@ def _history(lines: list[HistoryLine], shown: HistoryView) -> str:
     return history_text.render_history(lines, *span, terminal.width, terminal.color)
 
 
-def _latest(past: "NodePast", uses: Iterable[UsageInterval]) -> dict[str, float]:
+def _latest(past: "NodePast", devices: Sequence[Device | None]) -> dict[str, float]:
     """Returns when each device was last read, to a second; without those not read lately."""
     now = time.time()
-    recent = {use.device for use in uses if now - use.last < RECENT_SECONDS}
     span = now - RECENT_SECONDS, now, RECENT_SECONDS
-    found = {uuid: past.history(uuid, "utilization_percent", *span) for uuid in recent}
+    uuids = [device.uuid for device in devices if device is not None]
+    found = {uuid: past.history(uuid, "utilization_percent", *span) for uuid in uuids}
     read = {uuid: [b.since for b in buckets if b.count] for uuid, buckets in found.items()}
     return {uuid: times[-1] for uuid, times in read.items() if times}
 
 
 def _who(
-    past: "NodePast", uses: list[UsageInterval], known: Sequence[Device], shown: HistoryView
+    uses: list[UsageInterval],
+    latest: Mapping[str, float],
+    known: Sequence[Device],
+    shown: HistoryView,
 ) -> str:
     terminal, rows = shown.terminal, history_text.usage_to_rows(uses)
     if shown.file is not None:
@@ -252,7 +256,6 @@ def _who(
         return history_text.usage_to_csv(uses)
     if shown.form == "jsonl":
         return "".join(wire.dumps(row) + "\n" for row in rows)
-    latest = _latest(past, uses)
     return history_text.render_uses(uses, known, latest, terminal.width, terminal.color)
 
 
