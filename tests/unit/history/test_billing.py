@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.history.rules.energy import EnergyMeter
-from andon.history.rules.ledger import changed_at
+from andon.history.rules.ledger import UseLedger, changed_at
 from tests.support.billing import HELD_WATTS, Load, Meter, Recording
 from tests.support.history_parts import AT, upkeep
 
@@ -40,6 +40,18 @@ def test_the_idle_share_of_a_process_that_rests_half_of_its_time_is_a_half(secon
     ada = recording.users(SPAN[1] - seconds, SPAN[1])["ada"]
     assert ada.idle_share == pytest.approx(0.5, abs=0.03)
     assert ada.energy_joules == pytest.approx(30 * (700 + HELD_WATTS), rel=0.02)
+
+
+def test_a_counter_that_was_read_before_the_server_recorded_counts() -> None:
+    """Another caller may have had it read: the first snapshot of the recorder has it, but older."""
+    load = Load(NOON + 7.0, NOON + 51.0)
+    recording = Recording([load], (NOON - 16.0, NOON + 240.0))
+    recording.take(NOON - 16.0)
+    recording.ledger = UseLedger()  # that snapshot was another caller's
+    for tick in range(10):
+        recording.take(NOON - 15.0 + 20.0 * tick)
+    ada = recording.users(NOON - 120.0, NOON + 240.0)["ada"]
+    assert ada.energy_joules == pytest.approx(44 * 700, rel=0.02)
 
 
 def test_a_device_without_a_counter_is_billed_by_its_power() -> None:

@@ -148,7 +148,10 @@ class UseLedger:
 
 
 def _opened(uuid: str, at: float, sample: Sample, processes: tuple[Process, ...]) -> DeviceLedger:
-    made = DeviceLedger(uuid, EnergyMeter(at, JOIN_SECONDS), at - LEAST_SECONDS, marked_at=at)
+    """Begins where the counter was last read, so that the next reading of it tells something."""
+    read_at = sample.read_at.get("energy_joules", at)
+    began = read_at if 0.0 <= at - read_at <= JOIN_SECONDS else at
+    made = DeviceLedger(uuid, EnergyMeter(began, JOIN_SECONDS), began - LEAST_SECONDS)
     made._read(at, sample)
-    made.processes = processes
+    made.processes, made.mark, made.marked_at = processes, made._total(at), at
     return made
