@@ -209,6 +209,12 @@ def _joule_digits(joules: float) -> int:
     return 0 if joules >= 10 or not joules else 1 if joules >= 1 else 2
 
 
+def gpu_hours(seconds: float) -> str:
+    """Formats GPU hours, and few of them as a time: `27.0`, `44 s`, `5 min`. The board has the same
+    rule, with a unit."""
+    return human_seconds(seconds) if 0 < seconds < 360 else fixed(seconds / 3600, 1)
+
+
 def human_joules(joules: float, is_estimate: bool = False) -> str:
     """Formats energy: `0.70 J`, `504 J`, `12.4 Wh`, `0.09 kWh`; kilowatt hours from 50 Wh on;
     `~504 J` of an estimate. The board has the same rule."""

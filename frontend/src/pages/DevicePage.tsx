@@ -5,7 +5,7 @@ import { DeviceCharts } from "../charts/DeviceCharts";
 import { Scope } from "../charts/Scope";
 import { alertsOn, listed, marks, stateOf } from "../lib/alerting";
 import { banner } from "../lib/banner";
-import { count, DASH, gib, known, ownWords, percent, readingName, traffic, unbroken, used, withUnit } from "../lib/format";
+import { count, DASH, energy, gib, known, ownWords, percent, readingName, traffic, unbroken, used, withUnit } from "../lib/format";
 import { together, verdictText } from "../lib/holding";
 import { acknowledgedText, type Judged } from "../lib/judged";
 import { UNKNOWN } from "../lib/lamps";
@@ -176,7 +176,7 @@ function Facts({ device }: { device: Device }) {
     ["persistence mode", mode(setup.persistence), "persistence"],
     ["ECC", mode(setup.ecc) + later, "ecc"],
     ["uncorrected ECC errors", known(sample?.ecc_uncorrected) ? String(sample?.ecc_uncorrected) : DASH, "ecc_uncorrected"],
-    ["energy since the driver was loaded", known(sample?.energy_joules) ? `${(sample.energy_joules / 3.6e6).toFixed(2)} kWh` : DASH, "energy_joules"],
+    ["energy since the driver was loaded", energy(sample?.energy_joules), "energy_joules"],
   ];
   return (
     <section className="panel">

@@ -27,7 +27,7 @@ const MINUTE_MS = 60_000;
 const HOUR = 3600;
 const RANGE_DAYS = 7;
 const DAY = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric" });
-const hours = (seconds: number): string => withUnit(seconds / HOUR, "h", seconds < 10 * HOUR ? 1 : 0);
+const hours = (seconds: number): string => (seconds > 0 && seconds < 360 ? duration(seconds) : withUnit(seconds / HOUR, "h", 1));
 
 export function UserPage({ name }: { name: string }) {
   const snapshot = useLive((now) => now.snapshot);

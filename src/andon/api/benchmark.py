@@ -139,12 +139,12 @@ def run_load(
     )
     monitor = get_gpu_monitor().start_monitoring() if devices.uuids else None
     with record if run is None else nullcontext():
-        load = DrivenLoad(order, clients) if tool is None else tool(order)
+        marks: list[tuple[float, Mapping[str, float]]] = []
+        begun = lambda: marks.append(record.mark())  # noqa: E731 - called once
+        load = DrivenLoad(order, clients, begun) if tool is None else tool(order)
         with _stopped_by_signals(load) as came:
             found = load.run(lambda one: _took(record, len(load.results), one, each))
-        # A tool takes longer than its load: what the devices used meanwhile is not the load's.
-        known = record.used() if tool is None else {}
-        used = {uuid: one for uuid, one in known.items() if uuid in devices.uuids}
+        used = _used(record, devices, found.seconds, *marks)
         monitored = None if monitor is None else _of_devices(monitor.stop(), devices.uuids)
         result = _result(found, record.id, used, monitored, devices)
         values = values_of_load(found)
@@ -159,6 +159,24 @@ def run_load(
         if run is None and not found.done:
             record.end(SystemExit(1))  # a failure for those who compare runs; callers get figures
     return result
+
+
+def _used(
+    record: RecordedRun,
+    devices: DevicesUnderTest,
+    seconds: float,
+    *marks: tuple[float, Mapping[str, float]],
+) -> dict[str, dict[str, Any]]:
+    """Returns what the devices used during the load alone: clients start before it, and a last
+    reading comes after it. Nothing of another tool, which does not say when its load begins."""
+    found = dict[str, dict[str, Any]]()
+    for before, joules in marks[:1]:
+        for uuid, used in record.used(before + seconds).items():
+            whole = used.get("energy_joules")
+            own = None if whole is None else max(0.0, whole - joules.get(uuid, 0.0))
+            if uuid in devices.uuids:
+                found[uuid] = {**used, "energy_joules": own}
+    return found
 
 
 def _took(

@@ -261,13 +261,20 @@ class RecordedRun:
             raise
         self.item(item, ItemState.OK, index, device)
 
-    def used(self) -> Mapping[str, Mapping[str, Any]]:
-        """Reads the devices once more; returns what the run has used so far, by uuid."""
+    def mark(self) -> tuple[float, Mapping[str, float]]:
+        """Returns for how many seconds the run has lasted, and the joules of each device so far."""
+        lasted = boot_seconds() - self._began
+        return lasted, {} if self._recorder is None else self._recorder.joules(time.time())
+
+    def used(self, lasted_seconds: float | None = None) -> Mapping[str, Mapping[str, Any]]:
+        """Reads the devices once more; returns what the run has used so far, by uuid, or what it
+        had used after these seconds."""
         if self._recorder is None:
             return {}
+        lasted = boot_seconds() - self._began if lasted_seconds is None else lasted_seconds
         with suppress(AndonError, OSError):
             self._recorder.read_last()
-        return self._recorder.tallies.summary(lasted_seconds=boot_seconds() - self._began)
+        return self._recorder.tallies.summary(lasted_seconds=lasted)
 
     def end(self, error: BaseException | None = None) -> None:
         """End it; `with` calls it. Does nothing the second time, or in a forked child."""

@@ -7,12 +7,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
+from msgspec.structs import replace
+
 from andon.errors import AndonError, Unavailable
 from andon.failures.log import FailureLog
 from andon.failures.retrying import USUAL, Retrying, RetryTexts
 from andon.failures.rules.backoff import BackOff
 from andon.history.rules.backlog import SIZE_SECONDS, UPKEEP_SECONDS, Backlog, RecorderHealth
 from andon.history.rules.intervals import OpenIntervals
+from andon.history.rules.ledger import UseLedger
 from andon.history.rules.series import facts_of, tick_of
 from andon.history.rules.tiers import Maintenance, Retention, plan
 from andon.model.device import Snapshot
@@ -80,6 +83,7 @@ class Recorder:
         self._lock = threading.Lock()
         self._store: Store | None = None
         self._backlog, self._uses = Backlog(tried=time.monotonic()), OpenIntervals()
+        self._ledger = UseLedger()
         self._flushed: float | None = None
         self._kept = time.monotonic()
         self._size: tuple[float, int | None] = (float("-inf"), None)
@@ -95,7 +99,7 @@ class Recorder:
             idle=self._flush_if_due,
             # At once, so that history can be queried before the first flush.
             begin=lambda: self._retrying.attempt(self._opened),
-            end=self._flush,
+            end=self._finish,
         )
         self._follower.start()
 
@@ -149,9 +153,10 @@ class Recorder:
             self._flush()
 
     def _take(self, snapshot: Snapshot) -> None:
-        self._uses, changed = self._uses.follow(snapshot)
+        used, changes = self._ledger.take(snapshot)
+        self._uses, changed = self._uses.follow(snapshot, changes)
         with self._lock:
-            self._backlog = self._backlog.add(tick_of(snapshot), changed, facts_of(snapshot))
+            self._backlog = self._backlog.add(tick_of(snapshot), changed, facts_of(snapshot), used)
 
     def _flush(self) -> None:
         if self._retrying.attempt(self._write) is not None:
@@ -159,6 +164,13 @@ class Recorder:
                 self._backlog = self._backlog.failed(time.monotonic())
         elif time.monotonic() - self._kept >= UPKEEP_SECONDS:
             self._retrying.attempt(self._maintain)
+
+    def _finish(self) -> None:
+        with self._lock:
+            self._backlog = replace(
+                self._backlog, used=(*self._backlog.used, *self._ledger.close())
+            )
+        self._flush()
 
     def _opened(self) -> Store:
         if self._store is None:
@@ -170,10 +182,11 @@ class Recorder:
         self._uses, changed = self._uses.settle()
         with self._lock:
             backlog = self._backlog = self._backlog.lengthened(changed)
-        if not backlog.ticks:
+        if not (backlog.ticks or backlog.used):
             self._backlog = backlog.flushed(time.monotonic())
             return  # the store was not used
-        store.write(backlog.ticks, tuple(backlog.uses.values()), backlog.devices)
+        ticks = (*backlog.ticks, *backlog.used)
+        store.write(ticks, tuple(backlog.uses.values()), backlog.devices)
         with self._lock:
             self._backlog = backlog.flushed(time.monotonic())
             self._flushed = time.time()

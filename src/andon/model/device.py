@@ -7,7 +7,7 @@ JSON of others is read by them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -316,6 +316,10 @@ class Process(Struct, frozen=True):
     container: Annotated[Name | None, Doc("its container, such as `docker:trainer`")] = None
     job: Annotated[Name | None, Doc("its job or unit, such as `slurm:42.0`")] = None
     lease: Annotated[Name | None, Doc("the id of the lease under which it runs")] = None
+
+
+def pids_of(processes: Iterable[Process]) -> set[int]:
+    return {process.pid for process in processes}
 
 
 class Reading(Struct, frozen=True):

@@ -42,6 +42,7 @@ USES = (
     UsageInterval("GPU-2", 7, None, None, None, AT + 600, AT + 660),
     UsageInterval("GPU-1", 42, 1.0, "bob", "train\x1b[2J", AT + 4000, AT + 7190, 20 * GIB),
 )
+LATEST = {"GPU-1": AT + 7190.0, "GPU-2": AT + 7190.0}
 
 
 @pytest.fixture(autouse=True)
@@ -84,16 +85,24 @@ def test_nothing_recorded_is_said(golden: Golden) -> None:
 
 
 def test_who_was_there_looks_as_drawn(golden: Golden) -> None:
-    text = render_uses(USES, DEVICES, AT + 7200, 100, color=False)
+    text = render_uses(USES, DEVICES, LATEST, 100, color=False)
     assert "\x1b" not in text
     golden("history-who.txt", text)
-    assert render_uses((), DEVICES, AT, 80, color=False) == "no one used a device in this period\n"
+    assert render_uses((), DEVICES, {}, 80, color=False) == "no one used a device in this period\n"
+
+
+def test_a_use_goes_on_only_if_its_process_was_there_at_the_last_reading() -> None:
+    use = UsageInterval("GPU-1", 7, 1.0, "ada", "train.py", AT, AT + 44.0)
+    for read_at, goes_on in ((AT + 43.5, True), (AT + 46.0, False)):
+        text = render_uses([use], DEVICES, {"GPU-1": read_at}, 100, color=False)
+        assert (" now " in text) is goes_on
+    assert " now " not in render_uses([use], DEVICES, {}, 100, color=False), "no server reads it"
 
 
 def test_no_line_wraps_at_any_width() -> None:
     for width in range(60, 200, 7):
         shown = render_history(lines(sparks_at(width)), AT, AT + 7200, width, color=False)
-        shown += render_uses(USES, DEVICES, AT + 7200, width, color=False)
+        shown += render_uses(USES, DEVICES, LATEST, width, color=False)
         assert all(display_width(line) <= width for line in shown.splitlines())
 
 

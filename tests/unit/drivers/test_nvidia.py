@@ -224,6 +224,20 @@ def test_slow_fields_say_when_they_were_read(nvidia: Nvidia, clock: Clock) -> No
     assert "utilization_percent" not in sample.read_at
 
 
+def test_the_energy_is_read_when_a_process_comes_or_leaves_and_not_oftener(
+    nvidia: Nvidia, standin: StandIn, clock: Clock
+) -> None:
+    card, seen = nvidia.open()[0], []
+    for tick, pids in enumerate([(), (4711,), (4711,), (4711, 4712), (4712,), (4712,), ()]):
+        standin.change(0, used=len(pids) << 30, processes=tuple(map(StandInProcess, pids)))
+        sample = nvidia.read(card, 1000.0 + tick, False)[0].sample
+        assert sample is not None
+        seen.append("energy_joules" not in sample.read_at)
+        clock.now += 1
+    assert seen == [True, True, False, True, True, False, True]
+    assert standin.calls(0)["nvmlDeviceGetTotalEnergyConsumption"] == sum(seen)
+
+
 # Activity.
 
 

@@ -6,26 +6,38 @@ from hypothesis import strategies as st
 
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import Bucket
-from andon.history.rules.usage import Days, Reservation, add_runs, by_day, by_user, summed
+from andon.history.rules.usage import (
+    Days,
+    DeviceReadings,
+    Reservation,
+    add_runs,
+    by_day,
+    summed,
+)
 
 
 def use(user: str | None, first: float, last: float, pid: int = 1) -> UsageInterval:
     return UsageInterval("GPU-0", pid, 0.0, user, "python", first, last)
 
 
+def only(busy: list[Bucket]) -> dict[str, DeviceReadings]:
+    return {"GPU-0": DeviceReadings(busy)}
+
+
 def test_hours_energy_and_idleness_are_divided_by_who_was_there() -> None:
     busy = {"GPU-0": [Bucket(0, 60, 60, 0, 0, 0), Bucket(60, 120, 60, 50, 90, 99)]}
     power = {"GPU-0": [Bucket(0, 60, 60, 100, 100, 100), Bucket(60, 120, 60, 300, 300, 300)]}
     uses = [use("alice", 0, 120), use("alice", 0, 120, pid=2), use("bob", 60, 90, pid=3)]
-    alice, bob = by_user(uses, busy, power)
+    read = {"GPU-0": DeviceReadings(busy["GPU-0"], power["GPU-0"])}
+    alice, bob = summed(by_day(uses, read, day_of).items())
     assert (alice.user, alice.device_seconds, alice.idle_share) == ("alice", 120, 0.5)
     assert (bob.user, bob.device_seconds, bob.idle_share) == ("bob", 30, 0.0)
-    assert alice.energy_joules == pytest.approx(100 * 60 + 300 * 60 / 2)
-    assert bob.energy_joules == pytest.approx(300 * 30 / 2)
+    assert alice.energy_joules == pytest.approx(100 * 60 + 300 * 60 * 2 / 3)
+    assert bob.energy_joules == pytest.approx(300 * 60 / 3), "together they are the device's"
 
 
 def test_what_was_not_recorded_is_neither_idle_nor_energy() -> None:
-    [nobody] = by_user([use(None, 0, 60)], {"GPU-0": [Bucket(0, 60)]}, {})
+    [nobody] = summed(by_day([use(None, 0, 60)], only([Bucket(0, 60)]), day_of).items())
     assert (nobody.user, nobody.idle_share, nobody.energy_joules) == ("–", None, None)
 
 
@@ -47,8 +59,8 @@ def halves(*busiest: float | None) -> list[Bucket]:
 
 
 def test_each_day_has_its_own_hours_and_the_sum_is_the_same() -> None:
-    busy = {"GPU-0": halves(90, 90, 0, 90, 0, 0)}
-    days = by_day([use("alice", 0, 9 * HALF_HOUR)], busy, {}, day_of)
+    busy = only(halves(90, 90, 0, 90, 0, 0))
+    days = by_day([use("alice", 0, 9 * HALF_HOUR)], busy, day_of)
     assert {day: usage.device_seconds for (day, _), usage in days.items()} == {
         "day 0": 7200.0,
         "day 1": 3600.0,
@@ -58,23 +70,23 @@ def test_each_day_has_its_own_hours_and_the_sum_is_the_same() -> None:
 
 
 def test_only_long_idle_spells_are_held_against_someone() -> None:
-    short = {"GPU-0": [Bucket(60.0 * n, 60.0 * (n + 1), 6, 0, 0, 0) for n in range(29)]}
-    [alice] = summed(by_day([use("alice", 0, 1e6)], short, {}, day_of).items())
+    short = only([Bucket(60.0 * n, 60.0 * (n + 1), 6, 0, 0, 0) for n in range(29)])
+    [alice] = summed(by_day([use("alice", 0, 1e6)], short, day_of).items())
     assert (alice.idle_share, alice.held_idle_share) == (1.0, 0.0)
-    long = {"GPU-0": [Bucket(60.0 * n, 60.0 * (n + 1), 6, 0, 0, 0) for n in range(30)]}
-    [alice] = summed(by_day([use("alice", 0, 1e6)], long, {}, day_of).items())
+    long = only([Bucket(60.0 * n, 60.0 * (n + 1), 6, 0, 0, 0) for n in range(30)])
+    [alice] = summed(by_day([use("alice", 0, 1e6)], long, day_of).items())
     assert alice.held_idle_share == 1.0
 
 
 def test_what_was_not_read_ends_a_spell_and_is_not_held_against_anyone() -> None:
     parts = [Bucket(600.0 * n, 600.0 * (n + 1), 0 if n == 2 else 6, 0, 0, 0) for n in range(5)]
-    [alice] = summed(by_day([use("alice", 0, 1e6)], {"GPU-0": parts}, {}, day_of).items())
+    [alice] = summed(by_day([use("alice", 0, 1e6)], only(parts), day_of).items())
     assert alice.held_idle_share == 0.0
 
 
 def test_a_device_reserved_for_a_run_is_held_without_a_process() -> None:
     held = [Reservation("GPU-0", "bob", 0, 2 * HALF_HOUR)]
-    [bob] = summed(by_day([], {"GPU-0": halves(0, 0, 0)}, {}, day_of, held).items())
+    [bob] = summed(by_day([], only(halves(0, 0, 0)), day_of, held).items())
     assert (bob.device_seconds, bob.idle_share, bob.held_idle_share) == (0.0, None, 1.0)
 
 
@@ -95,6 +107,6 @@ def test_shares_stay_between_nothing_and_everything(
     busiest: list[float | None], spans: list[tuple[str | None, float, float]]
 ) -> None:
     uses = [use(user, min(x, y), max(x, y), pid=n) for n, (user, x, y) in enumerate(spans)]
-    for usage in summed(by_day(uses, {"GPU-0": halves(*busiest)}, {}, day_of).items()):
+    for usage in summed(by_day(uses, only(halves(*busiest)), day_of).items()):
         for share in (usage.idle_share, usage.held_idle_share):
             assert share is None or 0 <= share <= 1 + 1e-9

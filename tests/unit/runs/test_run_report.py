@@ -12,6 +12,7 @@ from andon.model.run.record import (
     RunBegin,
     RunEnd,
     RunItem,
+    RunJoined,
     RunLine,
     RunLogged,
     RunSeries,
@@ -28,6 +29,7 @@ from andon.runs.rules.reports.report import (
     report_of,
     steps_per_second,
 )
+from andon.runs.rules.summary import RunTallies
 from tests.support.run_records import BEGAN, DEVICES, begin, end, sample, used
 from tests.support.run_reports import report_on
 
@@ -45,6 +47,25 @@ def test_a_report_adds_up_what_its_devices_used() -> None:
     assert found.wasted_seconds == pytest.approx(5.0)  # a quarter of the time on both
     assert found.energy_joules == 6000.0
     assert found.devices[0].mean("utilization_percent") == 40.0
+
+
+def test_a_device_that_joins_late_counts_from_then_on() -> None:
+    fold = RunFold()
+    fold.add_all([begin(devices=(ALICE,)), RunJoined(BEGAN + 3.0, BOB)])
+    fold.add_all(sample(second, 0) for second in range(1, 6))
+    found = report_of(fold, alive=True, now=BEGAN + 5.0)
+    assert found is not None
+    assert [one.held_seconds for one in found.devices] == [5.0, 2.0]
+    assert found.devices[1].wasted_seconds == 2.0
+    assert found.device_seconds == 7.0
+
+
+def test_a_device_that_left_and_came_back_counts_while_the_run_had_it() -> None:
+    tallies = RunTallies(DEVICES, BEGAN)
+    tallies.leave(BOB.uuid, BEGAN + 2.0)
+    tallies.join(BOB, BEGAN + 8.0)
+    held = {uuid: one["held_seconds"] for uuid, one in tallies.summary(BEGAN + 10.0, 10.0).items()}
+    assert held == {ALICE.uuid: 10.0, BOB.uuid: 4.0}
 
 
 def test_cost_and_co2_come_from_the_settings_and_from_nowhere_else() -> None:

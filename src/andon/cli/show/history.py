@@ -1,5 +1,6 @@
 """History as text, CSV and JSON; pure, so that golden files can test it."""
 
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -144,15 +145,19 @@ def _rows(lines: Sequence[HistoryLine]) -> list[TableRow[HistoryLine]]:
 
 
 def render_uses(
-    uses: Sequence[UsageInterval], devices: Sequence[Device], now: float, width: int, color: bool
+    uses: Sequence[UsageInterval],
+    devices: Sequence[Device],
+    latest: Mapping[str, float],
+    width: int,
+    color: bool,
 ) -> str:
-    """Who used the devices, the latest first."""
+    """Who used the devices, the latest first. `latest`: by device, since when it was last read."""
     labels = {device.uuid: recorded_label(device) for device in devices}
     columns: list[TableColumn[UsageInterval]] = [
         TableColumn("GPU", lambda use: say(labels.get(use.device, use.device[:12]), "bold")),
         TableColumn("USER", lambda use: say(use.user or UNKNOWN), elastic=6),
         TableColumn("FROM", lambda use: say(_clock(use.first))),
-        TableColumn("TO", lambda use: say(_until(use, now))),
+        TableColumn("TO", lambda use: say(_until(use, latest))),
         TableColumn(
             "FOR", lambda use: say(human_seconds(use.last - use.first)), rank=2, right=True
         ),
@@ -293,8 +298,8 @@ def _unit(metric: str) -> str:
     return {"bytes": "GiB", RATE: "MB/s"}.get(unit_of(metric)) or symbol_of(metric)
 
 
-def _until(use: UsageInterval, now: float) -> str:
-    return "now" if now - use.last < 60 else _clock(use.last)
+def _until(use: UsageInterval, latest: Mapping[str, float]) -> str:
+    return "now" if use.last >= latest.get(use.device, math.inf) else _clock(use.last)
 
 
 def _clock(at: float) -> str:

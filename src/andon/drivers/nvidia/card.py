@@ -35,6 +35,7 @@ from andon.model.device import (
     Reading,
     Sample,
     Setup,
+    pids_of,
     unknown_setup,
 )
 
@@ -235,7 +236,11 @@ class NvidiaCard:
         self._traffic.begin(self._handle, at, now, watched)
         self._gauges.refresh(self._handle, at, now)
         self._read_activity(watched)
+        before = self._shown
         processes = self._processes(now, watched)
+        if processes is not before and pids_of(processes) != pids_of(before):
+            # Whoever came or left is billed by the counter: 3 ms, on these occasions alone.
+            self._gauges.renew("energy_joules", self._handle, at, now)
         self._traffic.finish(self._handle, now)
         reading = Reading(self.device.uuid, self._sample(at), self._missing(), processes)
         if not self._instances:

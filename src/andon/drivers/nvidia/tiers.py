@@ -121,6 +121,12 @@ class Gauges:
             self._aging = False
             self._age(at)
 
+    def renew(self, name: str, handle: Handle, at: float, now: float) -> None:
+        """Reads a value of a slower tier now, unless it was just read."""
+        if name in self.older:
+            self.expire(name)
+            self._refresh_slow(handle, at, now)
+
     def _refresh_slow(self, handle: Handle, at: float, now: float) -> None:
         for probe, due in list(self._slow.items()):
             if now + EARLY_SECONDS >= due:

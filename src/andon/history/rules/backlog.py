@@ -36,6 +36,8 @@ class Backlog(Struct, frozen=True):
     """What is not committed yet. Times are monotonic."""
 
     ticks: tuple[NodeReadings, ...] = ()
+    used: tuple[NodeReadings, ...] = ()
+    """What was used between ticks."""
     uses: Mapping[tuple[object, ...], UsageInterval] = field(default_factory=dict)
     devices: tuple[Device, ...] = ()
     dropped: int = 0
@@ -43,13 +45,18 @@ class Backlog(Struct, frozen=True):
     tried: float = float("-inf")
 
     def add(
-        self, tick: NodeReadings, uses: Sequence[UsageInterval], devices: tuple[Device, ...]
+        self,
+        tick: NodeReadings,
+        uses: Sequence[UsageInterval],
+        devices: tuple[Device, ...],
+        used: Sequence[NodeReadings] = (),
     ) -> "Backlog":
         """Add a tick; when full, the oldest is dropped."""
         ticks = (*self.ticks, tick)
         return replace(
             self.lengthened(uses),
             ticks=ticks[-MOST_TICKS:],
+            used=(*self.used, *used)[-MOST_TICKS:],
             devices=devices,
             dropped=self.dropped + max(0, len(ticks) - MOST_TICKS),
         )
@@ -70,7 +77,9 @@ class Backlog(Struct, frozen=True):
 
     def flushed(self, now: float) -> "Backlog":
         """The backlog after everything was committed."""
-        return replace(self, ticks=(), uses={}, written=self.written + len(self.ticks), tried=now)
+        return replace(
+            self, ticks=(), used=(), uses={}, written=self.written + len(self.ticks), tried=now
+        )
 
     def failed(self, now: float) -> "Backlog":
         """The backlog after a failed attempt."""

@@ -1,6 +1,7 @@
 """Who used a device, from when until when: snapshots in, intervals out."""
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -41,34 +42,45 @@ class OpenIntervals(Struct, frozen=True):
     owed: bool = False
     """Whether the intervals have not been extended to the latest snapshot yet."""
 
-    def follow(self, snapshot: Snapshot) -> tuple["OpenIntervals", tuple[UsageInterval, ...]]:
+    def follow(
+        self, snapshot: Snapshot, changes: Mapping[str, float] = MappingProxyType({})
+    ) -> tuple["OpenIntervals", tuple[UsageInterval, ...]]:
         """The same as `step`, but if no process came or went the intervals are extended later."""
         if self.latest is not None and _unchanged(self.latest, snapshot):
             return OpenIntervals(self.open, snapshot, True), ()
         settled, before = self.settle()
-        stepped, changed = settled.step(snapshot)
+        stepped, changed = settled.step(snapshot, changes)
         return stepped, (*before, *changed)
 
     def settle(self) -> tuple["OpenIntervals", tuple[UsageInterval, ...]]:
         """Extend the intervals to the latest snapshot, before they are written."""
         return self.step(self.latest) if self.owed and self.latest is not None else (self, ())
 
-    def step(self, snapshot: Snapshot) -> tuple["OpenIntervals", tuple[UsageInterval, ...]]:
-        """The state after a snapshot, and the intervals that it started or extended."""
+    def step(
+        self, snapshot: Snapshot, changes: Mapping[str, float] = MappingProxyType({})
+    ) -> tuple["OpenIntervals", tuple[UsageInterval, ...]]:
+        """The state after a snapshot, and the intervals that it started or extended. `changes`: by
+        device, when processes came or left since the last one."""
         seen: dict[Identity, UsageInterval] = {}
         for status in snapshot.devices:
             if status.answered:
                 for process in status.processes:
                     who = (status.device.uuid, process.pid, process.started or 0.0)
-                    seen[who] = _lengthened(
-                        seen.get(who) or self.open.get(who), who, process, snapshot.at
-                    )
+                    known = seen.get(who) or self.open.get(who)
+                    came = max(changes.get(who[0], snapshot.at), process.started or 0.0)
+                    seen[who] = _lengthened(known, who, process, snapshot.at, came)
         recent = {
             who: use
             for who, use in self.open.items()
             if who not in seen and snapshot.at - use.last <= JOIN_SECONDS
         }
-        return OpenIntervals({**recent, **seen}, snapshot), tuple(seen.values())
+        before = self.latest.at if self.latest else snapshot.at
+        left = {
+            who: replace(use, last=changes[use.device])
+            for who, use in recent.items()
+            if use.last == before and use.device in changes
+        }
+        return OpenIntervals({**recent, **left, **seen}, snapshot), (*left.values(), *seen.values())
 
 
 def _unchanged(before: Snapshot, after: Snapshot) -> bool:
@@ -99,12 +111,13 @@ def joined(uses: Iterable[UsageInterval]) -> list[UsageInterval]:
 
 
 def _lengthened(
-    known: UsageInterval | None, who: Identity, process: Process, at: float
+    known: UsageInterval | None, who: Identity, process: Process, at: float, came: float
 ) -> UsageInterval:
     device, pid, _ = who
     size, name = process.memory_bytes, program_of(process.command, process.name)
     if known is None or not known.first <= at <= known.last + JOIN_SECONDS:
-        return UsageInterval(device, pid, process.started, process.user, name, at, at, size)
+        first = min(came, at)
+        return UsageInterval(device, pid, process.started, process.user, name, first, at, size)
     peak = known.peak_memory_bytes
     if peak is None or (size is not None and size > peak):
         peak = size

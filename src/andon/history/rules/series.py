@@ -29,6 +29,9 @@ HOST_METRICS = (
     "network_received_bytes_per_second", "network_sent_bytes_per_second",
 )  # fmt: skip
 METRICS = SAMPLE_VALUES
+USED = ("used_joules", "used_seconds", "used_idle_seconds")
+"""What was used since the point before, while a process was on the device (`ledger`): energy, time
+in which utilisation is known, and how much of it was idle."""
 
 _RATES = frozenset(n for n in (*METRICS, *HOST_METRICS) if unit_of(n) == "bytes_per_second")
 
@@ -36,11 +39,15 @@ _BITS = {OTHER: 1 << OTHER_BIT} | {reason.name: 1 << reason.history_bit for reas
 
 _RESOLUTIONS = {"watts": 1000, "joules": 1000, "percent": 100}
 """The parts of a unit that are kept of a reading with a fraction."""
-_SCALES = {
-    name: _RESOLUTIONS.get(unit_of(name), 1)
-    for name, kind in get_type_hints(Sample).items()
-    if float in get_args(kind)
-} | {"cpu_percent": 10, "load_1m": 100}
+_SCALES = (
+    {
+        name: _RESOLUTIONS.get(unit_of(name), 1)
+        for name, kind in get_type_hints(Sample).items()
+        if float in get_args(kind)
+    }
+    | {"cpu_percent": 10, "load_1m": 100, "used_joules": 10}
+    | dict.fromkeys(USED[1:], 100)
+)
 """The factor by which a value is stored; the others are whole numbers already."""
 
 Key = tuple[str, str]

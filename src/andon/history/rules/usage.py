@@ -1,17 +1,25 @@
 """Who used how much over a span of time: hours, energy and idle shares per user and day."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
 
 from msgspec import Struct, field
 
+from andon.errors import AndonError
 from andon.history.rules.intervals import UsageInterval
-from andon.history.rules.series import Bucket
+from andon.history.rules.ledger import LONGEST_SPAN_SECONDS
+from andon.history.rules.series import USED, Bucket
+from andon.history.rules.throttle_shares import BucketSource
+from andon.history.rules.tiers import DAY_SECONDS
 from andon.model.utilisation import ZERO_READING
 
 UNKNOWN_USER = "–"
 HELD_IDLE_SECONDS = 1800.0
 """A shorter pause bothers no one; the alert on idle leases begins here too."""
+WIDTHS = ((13.0, 120.0), (69.0, 600.0), (math.inf, 7200.0))
+"""For up to so many days, the seconds of a bucket: at most 10,000 of them, and never a part of a
+row that is kept that long. Who was on a device in the same bucket shares its energy by time."""
 
 
 class Reservation(Struct, frozen=True):
@@ -72,15 +80,6 @@ Days = dict[tuple[str, str], UserUsage]
 DayOf = Callable[[float], str]
 
 
-def by_user(
-    uses: Iterable[UsageInterval],
-    busy: Mapping[str, Sequence[Bucket]],
-    power: Mapping[str, Sequence[Bucket]],
-) -> list[UserUsage]:
-    """Returns the usage per user, the largest first."""
-    return summed(by_day(uses, busy, power, lambda at: "").items())
-
-
 def summed(days: Iterable[tuple[tuple[str, str], UserUsage]]) -> list[UserUsage]:
     """Returns one total for each user, the largest first."""
     found: dict[str, UserUsage] = {}
@@ -89,27 +88,66 @@ def summed(days: Iterable[tuple[tuple[str, str], UserUsage]]) -> list[UserUsage]
     return sorted(found.values(), key=lambda usage: (-usage.device_seconds, usage.user))
 
 
+class DeviceReadings(Struct, frozen=True):
+    """A device's series in the same buckets, all of one width."""
+
+    busy: Sequence[Bucket]
+    power: Sequence[Bucket] = ()
+    used: Sequence[Sequence[Bucket]] = ()
+    """Energy, known and idle seconds, as the ledger has them; they may go on for longer."""
+
+
+class UsePeriod(Struct, frozen=True):
+    """A range of whole buckets."""
+
+    since: float
+    width: float
+    count: int
+
+    @classmethod
+    def of(cls, since: float, until: float) -> "UsePeriod":
+        width = next(width for most, width in WIDTHS if until - since <= most * DAY_SECONDS)
+        begin = width * math.floor(since / width)
+        return cls(begin, width, max(1, math.ceil((until - begin) / width)))
+
+    def read(self, past: BucketSource, device: str) -> DeviceReadings:
+        def series(metric: str, more: int = 0) -> Sequence[Bucket]:
+            points = self.count + more
+            return past.history(
+                device, metric, self.since, self.since + self.width * points, points
+            )
+
+        later = math.ceil(LONGEST_SPAN_SECONDS / self.width)
+        try:
+            used = [series(metric, later) for metric in USED]
+        except AndonError:  # a host with an earlier version has none of these series
+            used = []
+        return DeviceReadings(series("utilization_percent"), series("power_watts"), used)
+
+
 def by_day(
     uses: Iterable[UsageInterval],
-    busy: Mapping[str, Sequence[Bucket]],
-    power: Mapping[str, Sequence[Bucket]],
+    readings: Mapping[str, DeviceReadings],
     day_of: DayOf,
     holdings: Iterable[Reservation] = (),
 ) -> Days:
-    """Returns the usage by day and user. `busy` and `power` are a device's utilisation and watts
-    in the same buckets; an empty bucket counts neither as idle nor as energy. A bucket belongs
-    to the day in which it begins."""
+    """Returns the usage by day and user. What the ledger has counts; where it has nothing, as of
+    an earlier version or of the last minute, the mean of the readings does. Unknown is neither
+    idle nor energy. A bucket belongs to the day in which it begins."""
     listed, held = list(uses), list(holdings)
     found: Days = {}
-    for device, buckets in busy.items():
-        mine = [use for use in listed if use.device == device]
-        holders: list[UsageInterval | Reservation] = [*mine]
-        holders += [one for one in held if one.device == device]
-        watts = power.get(device, ())
-        for place, bucket in enumerate(buckets):
-            mean = watts[place].mean if place < len(watts) else None
-            _count(found, _present(mine, bucket), bucket, mean, day_of(bucket.since))
-        _count_held(found, holders, buckets, day_of)
+    for device, read in readings.items():
+        mine: list[UsageInterval | Reservation] = [use for use in listed if use.device == device]
+        holders = [*mine, *(one for one in held if one.device == device)]
+        covered, in_use = _covered(read), _present(mine, read.busy, together=True)
+        for place, present in _present(mine, read.busy).items():
+            seconds = in_use[place][""]
+            if place in covered:
+                used = [_total(one[place]) for one in read.used]
+            else:
+                used = _estimated(read, place, seconds)
+            _count(found, day_of(read.busy[place].since), present, seconds, used)
+        _count_held(found, _present(holders, read.busy), read.busy, day_of)
     return found
 
 
@@ -127,47 +165,87 @@ def _of(found: Days, day: str, user: str) -> UserUsage:
     return found.setdefault((day, user), UserUsage(user))
 
 
-def _present(uses: Sequence[UsageInterval | Reservation], bucket: Bucket) -> dict[str, float]:
-    """Returns seconds within the bucket by user; several processes of one user count once."""
-    out: dict[str, float] = {}
-    for use in uses:
-        seconds = min(use.last, bucket.until) - max(use.first, bucket.since)
-        if seconds > 0:
-            user = use.user or UNKNOWN_USER
-            out[user] = max(out.get(user, 0.0), seconds)
-    return out
+def _covered(read: DeviceReadings) -> set[int]:
+    """Returns the buckets whose use is in a point of the ledger: their own, or one soon after."""
+    found = set[int]()
+    for place, bucket in (pair for one in read.used for pair in enumerate(one) if pair[1].count):
+        before = math.ceil(LONGEST_SPAN_SECONDS / (bucket.until - bucket.since))
+        found.update(range(place - before, place + 1))
+    return found
+
+
+def _total(bucket: Bucket) -> float | None:
+    return None if bucket.mean is None else bucket.mean * bucket.count
+
+
+def _estimated(read: DeviceReadings, place: int, seconds: float) -> list[float | None]:
+    """Returns energy, known and idle seconds by the readings of a bucket."""
+    busy, watts = read.busy[place], read.power[place].mean if read.power else None
+    joules = None if watts is None else watts * seconds
+    return [joules, seconds if busy.count else None, seconds * (busy.max == ZERO_READING)]
+
+
+def _present(
+    uses: Sequence[UsageInterval | Reservation], buckets: Sequence[Bucket], together: bool = False
+) -> dict[int, dict[str, float]]:
+    """Returns seconds by bucket and user; several processes of one user count once, and those of
+    all users if they count `together`."""
+    found: dict[int, dict[str, float]] = {}
+    ends: dict[str, float] = {}
+    if not buckets:
+        return found
+    origin, width = buckets[0].since, buckets[0].until - buckets[0].since
+    for use in sorted(uses, key=lambda one: one.first):
+        user = "" if together else use.user or UNKNOWN_USER
+        first, last = max(use.first, ends.get(user, origin)), min(use.last, buckets[-1].until)
+        ends[user] = max(ends.get(user, origin), use.last)
+        for place in range(int((first - origin) // width), int((last - origin) // width) + 1):
+            begin = origin + width * place
+            seconds = min(last, begin + width) - max(first, begin)
+            if seconds > 0:
+                row = found.setdefault(place, {})
+                row[user] = row.get(user, 0.0) + seconds
+    return found
 
 
 def _count(
-    found: Days, present: Mapping[str, float], bucket: Bucket, watts: float | None, day: str
+    found: Days,
+    day: str,
+    present: Mapping[str, float],
+    in_use: float,
+    used: Sequence[float | None],
 ) -> None:
+    """Counts a bucket in which the device was in use for so many seconds. Time counts for each
+    user, and energy is divided among them."""
+    joules, known, idle = used
+    whole = sum(present.values())
     for user, seconds in present.items():
         usage = _of(found, day, user)
         usage.device_seconds += seconds
-        if bucket.count:
-            usage.known_seconds += seconds
-            usage.idle_seconds += seconds if bucket.max == ZERO_READING else 0.0
-        if watts is not None:
+        usage.known_seconds += (known or 0.0) * seconds / in_use
+        usage.idle_seconds += (idle or 0.0) * seconds / in_use
+        if joules is not None:
             usage.powered_seconds += seconds
-            usage.joules += watts * seconds / len(present)
+            usage.joules += joules * seconds / whole
 
 
 def _count_held(
     found: Days,
-    holders: Sequence[UsageInterval | Reservation],
+    present: Mapping[int, Mapping[str, float]],
     buckets: Sequence[Bucket],
     day_of: DayOf,
 ) -> None:
     """Counts idle spells by user; one counts once it is long enough, on the days it was on."""
     spells: dict[str, list[tuple[str, float]]] = {}
-    for bucket in buckets:
-        present = _present(holders, bucket) if bucket.count else {}
-        day, idle = day_of(bucket.since), bucket.max == ZERO_READING
-        for user, seconds in present.items():
+    for place, bucket in enumerate(buckets):
+        users = present.get(place, {}) if bucket.count else {}
+        idle = bucket.max == ZERO_READING
+        for user, seconds in users.items():
+            day = day_of(bucket.since)
             _of(found, day, user).held_seconds += seconds
             if idle:
                 spells.setdefault(user, []).append((day, seconds))
-        for user in [user for user in spells if user not in present or not idle]:
+        for user in [user for user in spells if user not in users or not idle]:
             _end_spell(found, user, spells.pop(user))
     for user, spell in spells.items():
         _end_spell(found, user, spell)

@@ -50,6 +50,7 @@ class DeviceUse(TypedDict):
     name: Name | None
     label: Name | None
     samples: Whole
+    held_seconds: Amount | None  # from when the run had it: one may join late, or leave early
     idle_share: Amount | None  # 0 to 1, of the time in which utilisation was known
     idle_spells: IdleSpells | None
     throttle_share: Amount | None  # 0 to 1: slowed down by power, heat or hardware

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from andon.history.rules.energy import energy_source_of
 from andon.model.run.record import (
     RunAlert,
     RunBegin,
@@ -22,7 +23,6 @@ from andon.model.run.record import (
     RunSample,
     RunState,
 )
-from andon.runs.rules.energy import energy_source_of
 from andon.runs.rules.summary import RunTallies
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from andon.history.rules.energy import LONGEST_STEP_SECONDS, EnergyMeter
 from andon.model.device import State
 from andon.model.run.record import SERIES, RunDevice, RunSample, RunSeries
 from andon.model.run.use import SPREADS, DeviceUse, RunSpread
 from andon.model.throttling import ThrottleKind, reason_of
 from andon.runs.rules.course import DRIVER, SAMPLES, IdleTime, MemoryLevels, RunCurves, TimedSpread
-from andon.runs.rules.energy import LONGEST_STEP_SECONDS, EnergyMeter
 
 SLOWED = frozenset({ThrottleKind.POWER, ThrottleKind.THERMAL, ThrottleKind.HARDWARE})
 """Kinds of throttle that keep a device from what it could do; settings and idleness do not."""
@@ -53,6 +53,7 @@ class DeviceTallies:
         self.samples = 0
         self.energy = EnergyMeter(began)
         self._last = began
+        self._away = 0.0  # seconds in which the run did not have it
         self._spreads = {name: TimedSpread() for name in SPREADS}
         self._idle, self._ring = IdleTime(SAMPLES), IdleTime(DRIVER)
         self._throttling = _Throttling()
@@ -75,9 +76,10 @@ class DeviceTallies:
         self._memory.add(at, used, seconds)
         self.energy.add(at, readings.get("power_watts"), readings.get("energy_joules"))
 
-    def resume(self, at: float) -> None:
+    def resume(self, at: float, left: float) -> None:
         """Continues after a gap in which the run did not have the device."""
         self._last = at
+        self._away += max(0.0, at - left)
         self.energy.pause()
 
     def add_ring(self, points: Iterable[tuple[float, float]]) -> None:
@@ -100,6 +102,7 @@ class DeviceTallies:
             name=self.device.name,
             label=self.device.label,
             samples=self.samples,
+            held_seconds=round(max(0.0, ended - self.began - self._away), 3),
             idle_share=None if idle.share is None else round(idle.share, 4),
             idle_spells=idle.spells(lasted_seconds),
             throttle_share=self._throttling.share(),
@@ -126,8 +129,8 @@ class RunTallies:
 
     def join(self, device: RunDevice, at: float) -> None:
         """Adds a device that the run has from now on."""
-        if self._left.pop(device.uuid, None) is not None:
-            self.devices[device.uuid].resume(at)
+        if (left := self._left.pop(device.uuid, None)) is not None:
+            self.devices[device.uuid].resume(at, left)
         self.devices.setdefault(device.uuid, DeviceTallies(device, at))
 
     def leave(self, uuid: str, at: float) -> None:

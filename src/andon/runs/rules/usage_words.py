@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from andon.history.rules.energy import POWER, energy_source_of
 from andon.model.naming import title
 from andon.model.run.record import RunBegin, RunEnd
 from andon.model.throttling import reason_of
-from andon.runs.rules.energy import POWER, energy_source_of
 from andon.runs.rules.summary import SLOWED
 from andon.units import fixed, human_bytes, human_joules, measured_seconds
 

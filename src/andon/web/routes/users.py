@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from andon.errors import Invalid
-from andon.history.rules.usage import Days, by_day, summed
+from andon.history.rules.usage import Days, UsePeriod, by_day, summed
 from andon.model.shapes import to_json
 from andon.ports import Store
 from andon.settings.resolution import Settings
@@ -19,8 +19,6 @@ from andon.web.routes.picked import Picked
 from andon.web.routes.responses import sent
 
 WEEK_SECONDS = 7 * 86_400.0
-PART_SECONDS = 300.0
-MOST_PARTS = 2016
 
 
 def routes(state: AppState) -> APIRouter:
@@ -50,14 +48,10 @@ def routes(state: AppState) -> APIRouter:
 
 def shares(store: Store, since: float, until: float, settings: Settings) -> UserShares:
     """Returns the shares of all users, from the intervals of use and the readings of devices."""
-    points = max(1, min(MOST_PARTS, int((until - since) / PART_SECONDS)))
-    uses = store.usage(None, since, until)
-    uuids = {use.device for use in uses}
-    busy, power = (
-        {uuid: store.history(uuid, metric, since, until, points) for uuid in uuids}
-        for metric in ("utilization_percent", "power_watts")
-    )
-    days = by_day(uses, busy, power, _day_of)
+    period = UsePeriod.of(since, until)
+    uses = store.usage(None, period.since, until)
+    read = {uuid: period.read(store, uuid) for uuid in {use.device for use in uses}}
+    days = by_day(uses, read, _day_of)
     price = settings.runs_price_per_kwh
     return UserShares(
         since=since,

@@ -12,7 +12,7 @@ from andon.alerts.rules.glance import lamps_now
 from andon.alerts.rules.lamps import lamps_of
 from andon.errors import AndonError, Invalid, Unavailable
 from andon.explain.conditions.rulebook import Rulebook
-from andon.history.rules.series import HOST, HOST_METRICS
+from andon.history.rules.series import HOST, HOST_METRICS, USED
 from andon.history.rules.throttle_shares import throttle_shares
 from andon.leases.rules.occupants import Holder, holders
 from andon.leases.rules.offer import Offer, offer_by
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from andon.ports import Store
     from andon.web.app_state import AppState
 
-METRICS = tuple(name for name in SAMPLE_VALUES if name != "throttle")
+METRICS = (*(name for name in SAMPLE_VALUES if name != "throttle"), *USED)
 """The readings with a minimum, mean and maximum."""
 
 

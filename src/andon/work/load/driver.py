@@ -19,8 +19,11 @@ from andon.work.rules.load import ClientEnd, LoadFigures, LoadOrder, RequestResu
 class DrivenLoad:
     """One load; `interrupt` may be called from a signal handler."""
 
-    def __init__(self, order: LoadOrder, clients: int = 1) -> None:
-        self._order = order
+    def __init__(
+        self, order: LoadOrder, clients: int = 1, begun: Callable[[], None] = lambda: None
+    ) -> None:
+        """`begun` is called when the first client has started and warmed up the server."""
+        self._order, self._begun = order, begun
         self._lines: Queue[bytes | None] = Queue()
         self._processes = [self._start(share, clients) for share in range(clients)]
         self.results: list[RequestResult] = []
@@ -55,6 +58,9 @@ class DrivenLoad:
             line = self._lines.get()
             if line is None:
                 open_ -= 1
+            elif line.startswith(b'"'):
+                self._begun()
+                self._begun = lambda: None
             elif line.startswith(b"["):
                 self.results.append(msgspec.json.decode(line, type=RequestResult))
                 each(self.results[-1])

@@ -15,6 +15,7 @@ import msgspec
 
 from andon.work.load.client import Failed, LoadTarget, ServerConnection, StreamedAnswer
 from andon.work.rules.load import (
+    BEGUN,
     CHAT,
     NONSENSE,
     REFUSED,
@@ -68,6 +69,7 @@ class LoadClient:
         gc.freeze()  # what lives from here on is small: a collection would be a pause
         watch = asyncio.create_task(self._watch())
         self._began, self._wall = time.perf_counter(), time.time()
+        self._print(BEGUN)
         stop = asyncio.create_task(self._stopped.wait())
         load = asyncio.create_task(self._open() if self._order.rate else self._closed())
         await asyncio.wait([stop, load], return_when=asyncio.FIRST_COMPLETED)
@@ -174,7 +176,7 @@ class LoadClient:
             await asyncio.sleep(LAG_SECONDS)
             self._lag.append(round(max(0.0, time.perf_counter() - before - LAG_SECONDS), 5))
 
-    def _print(self, line: RequestResult | ClientEnd) -> None:
+    def _print(self, line: RequestResult | ClientEnd | str) -> None:
         sys.stdout.buffer.write(_encode(line) + b"\n")
         sys.stdout.buffer.flush()
 

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from andon.errors import Invalid
 
 CHAT, COMPLETIONS = "/chat/completions", "/completions"
+BEGUN = "begun"  # what a client prints when its load begins
 CLIENT_BOUND_SECONDS = 0.010
 """From this lag of its event loop on, a client measures itself."""
 MOST_RATE = 100_000.0

@@ -32,7 +32,7 @@ from andon.history.rules.usage import UNKNOWN_USER, UserUsage
 from andon.model.device import Snapshot
 from andon.model.lease_list import LeaseList
 from andon.model.naming import device_labels, narrowed, unread_words
-from andon.units import fixed, human_bytes
+from andon.units import fixed, gpu_hours, human_bytes, human_joules
 
 USE_RANK = 2  # of the columns that come from the history
 NOT_KNOWN = "Who uses the devices now is not known."
@@ -234,12 +234,12 @@ def _order(person: UserRow) -> tuple[float, float, str]:
 
 def _hours(person: UserRow) -> Text:
     usage = person.usage
-    return say(UNKNOWN, "dim") if usage is None else say(fixed(usage.device_seconds / 3600, 1))
+    return say(UNKNOWN, "dim") if usage is None else say(gpu_hours(usage.device_seconds))
 
 
 def _energy(person: UserRow) -> Text:
     joules = person.usage.energy_joules if person.usage else None
-    return say(UNKNOWN, "dim") if joules is None else say(f"{fixed(joules / 3.6e6, 2)} kWh")
+    return say(UNKNOWN, "dim") if joules is None else say(human_joules(joules))
 
 
 def _idle(person: UserRow) -> Text:

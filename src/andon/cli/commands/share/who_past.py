@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from andon.errors import AndonError
-from andon.history.rules.usage import Days, Reservation, add_runs, by_day
+from andon.history.rules.usage import Days, Reservation, UsePeriod, add_runs, by_day
 
 if TYPE_CHECKING:
     from andon.model.run.record import RunRow
     from andon.node.port import Node, NodePast
-
-PART_SECONDS = 60.0
-MOST_PARTS = 1440
 
 
 class RecordedRuns(Struct, frozen=True):
@@ -73,15 +70,14 @@ def _days(
     simulated: bool,
     runs: Sequence["RunRow"],
 ) -> Days:
-    points = max(1, min(MOST_PARTS, int((now - since) / PART_SECONDS)))
     known = [d for d in past.devices() if uuids is None or d.uuid in uuids]
     kind = [d.uuid for d in known if (d.vendor == "sim") == simulated]
-    busy, power = (
-        {uuid: past.history(uuid, metric, since, now, points) for uuid in kind}
-        for metric in ("utilization_percent", "power_watts")
-    )
-    uses = [use for use in past.usage(None, since, now) if use.device in kind]
-    return by_day(uses, busy, power, day_of, _holdings(runs, now))
+    period = UsePeriod.of(since, now)
+    uses = [use for use in past.usage(None, period.since, now) if use.device in kind]
+    held = [one for one in _holdings(runs, now) if one.device in kind]
+    used = {use.device for use in uses} | {one.device for one in held}
+    read = {uuid: period.read(past, uuid) for uuid in used}
+    return by_day(uses, read, day_of, held)
 
 
 def _holdings(runs: Sequence["RunRow"], now: float) -> list[Reservation]:

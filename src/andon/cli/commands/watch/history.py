@@ -19,7 +19,7 @@ from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal, notice
 from andon.errors import Gone
 from andon.history.rules.intervals import UsageInterval
-from andon.history.rules.series import HOST, HOST_METRICS, METRICS, summary
+from andon.history.rules.series import HOST, HOST_METRICS, METRICS, USED, summary
 from andon.model import wire
 from andon.model.device import Device
 from andon.model.naming import device_named, recorded_named
@@ -57,17 +57,18 @@ SHOWN_HOST = (
     "network_sent_bytes_per_second",
 )  # fmt: skip
 FILE_POINTS = 300
+RECENT_SECONDS = 600
 MOST_POINTS = 100_000
 READINGS = (
-    f"Readings of a GPU: {', '.join(METRICS)}. Of host: {', '.join(HOST_METRICS)}. A prefix of a "
-    "name is enough."
+    f"Readings of a GPU: {', '.join((*METRICS, *USED))}. Of host: {', '.join(HOST_METRICS)}. A "
+    "prefix of a name is enough."
 )
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 def metric_names(text: str) -> tuple[str, ...]:
     """Names of readings or their beginnings, separated by commas."""
-    known = {*METRICS, *HOST_METRICS}
+    known = {*METRICS, *USED, *HOST_METRICS}
     names = tuple(_whole_name(name.strip(), known) for name in text.split(",") if name.strip())
     wrong = [name for name in names if name not in known]
     if wrong:
@@ -151,7 +152,8 @@ def history(
     known = list(past.devices())
     found = _devices(known, devices)
     if who:
-        text = _who(_uses(past, found, shown), known, shown)
+        latest = _latest(past, found)  # first: meanwhile the uses become longer
+        text = _who(_uses(past, found, shown), latest, known, shown)
     else:
         text = _history(_lines(past, found, metrics, points, shown), shown)
     terminal.show(text)
@@ -229,7 +231,22 @@ def _history(lines: list[HistoryLine], shown: HistoryView) -> str:
     return history_text.render_history(lines, *span, terminal.width, terminal.color)
 
 
-def _who(uses: list[UsageInterval], known: Sequence[Device], shown: HistoryView) -> str:
+def _latest(past: "NodePast", devices: Sequence[Device | None]) -> dict[str, float]:
+    """Returns when each device was last read, to a second; without those not read lately."""
+    now = time.time()
+    span = now - RECENT_SECONDS, now, RECENT_SECONDS
+    uuids = [device.uuid for device in devices if device is not None]
+    found = {uuid: past.history(uuid, "utilization_percent", *span) for uuid in uuids}
+    read = {uuid: [b.since for b in buckets if b.count] for uuid, buckets in found.items()}
+    return {uuid: times[-1] for uuid, times in read.items() if times}
+
+
+def _who(
+    uses: list[UsageInterval],
+    latest: Mapping[str, float],
+    known: Sequence[Device],
+    shown: HistoryView,
+) -> str:
     terminal, rows = shown.terminal, history_text.usage_to_rows(uses)
     if shown.file is not None:
         return _written(shown.file, rows, history_parquet.USAGE, history_text.USAGE)
@@ -239,7 +256,7 @@ def _who(uses: list[UsageInterval], known: Sequence[Device], shown: HistoryView)
         return history_text.usage_to_csv(uses)
     if shown.form == "jsonl":
         return "".join(wire.dumps(row) + "\n" for row in rows)
-    return history_text.render_uses(uses, known, time.time(), terminal.width, terminal.color)
+    return history_text.render_uses(uses, known, latest, terminal.width, terminal.color)
 
 
 def _written(path: Path, rows: Iterable[wire.Json], columns: Mapping[str, str], schema: str) -> str:

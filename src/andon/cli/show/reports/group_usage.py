@@ -16,11 +16,11 @@ from andon.cli.show.reports.document import (
     sections,
     sentences,
 )
-from andon.cli.show.reports.figures import HOUR, percent, seconds_words, three, when
+from andon.cli.show.reports.figures import HOUR, energy, percent, seconds_words, three, when
 from andon.cli.show.text import UNKNOWN
 from andon.history.rules.usage import Days, UserUsage, summed
 from andon.runs.rules.reports.report import JOULES_PER_KWH, NO_PRICES, Prices
-from andon.units import fixed
+from andon.units import fixed, gpu_hours
 
 MOST_PARTS = 7  # users of their own in a chart; the others are one part
 OTHERS = "others"
@@ -61,7 +61,7 @@ def group_document(group: GroupUsage) -> Document:
 MEANINGS = (
     "GPU hours: how long a process of the user was on a device; one device for a day is 24.",
     "Idle: the share of these hours in which nothing ran. The energy of a shared device is "
-    "divided among its users.",
+    "divided among its users by their time.",
     "Held idle: the share of time with a process or a run's reservation on the device in which "
     "nothing ran for half an hour or longer.",
     "Runs and waits: the runs that andon recorded, and how long they waited for their devices.",
@@ -81,9 +81,9 @@ def _summary(group: GroupUsage, users: Sequence[UserUsage]) -> Facts | None:
             ("Users", str(len(users))),
             (
                 "GPU hours",
-                fixed(whole.device_seconds / HOUR, 1) if group.recorded else UNKNOWN,
+                gpu_hours(whole.device_seconds) if group.recorded else UNKNOWN,
             ),
-            ("Energy", _energy(joules)),
+            ("Energy", energy(joules)),
             ("Cost", None if cost is None else f"{fixed(cost, 2)} {group.prices.currency}".strip()),
             (
                 "CO2",
@@ -96,10 +96,6 @@ def _summary(group: GroupUsage, users: Sequence[UserUsage]) -> Facts | None:
     )
 
 
-def _energy(joules: float | None) -> str:
-    return UNKNOWN if joules is None else f"{fixed(joules / JOULES_PER_KWH, 2)} kWh"
-
-
 def _waits(usage: UserUsage) -> str:
     if not usage.waits:
         return UNKNOWN
@@ -109,10 +105,8 @@ def _waits(usage: UserUsage) -> str:
 
 def _cells(usage: UserUsage, recorded: bool) -> tuple[str, ...]:
     return (
-        fixed(usage.device_seconds / HOUR, 1) if recorded else UNKNOWN,
-        UNKNOWN
-        if usage.energy_joules is None
-        else f"{fixed(usage.energy_joules / JOULES_PER_KWH, 2)} kWh",
+        gpu_hours(usage.device_seconds) if recorded else UNKNOWN,
+        energy(usage.energy_joules),
         percent(usage.idle_share),
         percent(usage.held_idle_share),
         str(usage.runs or UNKNOWN),  # of others' runs nothing is known

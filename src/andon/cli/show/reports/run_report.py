@@ -28,11 +28,11 @@ from andon.cli.show.reports.figures import (
     when,
 )
 from andon.cli.show.text import UNKNOWN
+from andon.history.rules.energy import POWER
 from andon.model.device import reading_label
 from andon.model.naming import title
 from andon.model.run.record import WAITED, OutOfMemory, RunState
 from andon.model.throttling import reason_of
-from andon.runs.rules.energy import POWER
 from andon.runs.rules.reports.advice import Advice
 from andon.runs.rules.reports.report import READINGS, DeviceReport, RunReport
 from andon.units import GIB, fixed, human_bytes, symbol_of, unit_of

@@ -202,9 +202,7 @@ class RunReport(Struct, frozen=True):
     @property
     def device_seconds(self) -> float | None:
         """GPU hours, in seconds."""
-        if self.duration_seconds is None:
-            return None
-        return self.duration_seconds * len(self.devices)
+        return whole_sum(device.held_seconds for device in self.devices)
 
     @property
     def wasted_seconds(self) -> float | None:
@@ -294,7 +292,7 @@ def _device(
         plateau=used.get("memory_plateau"),
         energy_joules=used.get("energy_joules"),
         energy_source=used.get("energy_source"),
-        held_seconds=duration,
+        held_seconds=duration if used.get("held_seconds") is None else used["held_seconds"],
         phases=phases_of(series.at, busy, duration) if series and busy else None,
         items=items,
     )

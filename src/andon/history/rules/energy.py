@@ -1,4 +1,4 @@
-"""The energy of a run: the device's counter from beginning to end, else its power."""
+"""The energy of a device over a span of time: by its counter where there is one, else by power."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -21,6 +21,7 @@ class EnergyMeter(Struct):
     """
 
     began: float
+    longest_step: float = LONGEST_STEP_SECONDS
     total: float = 0.0  # up to the first of the two readings of the counter
     pending: float = 0.0  # from power, since the counter was last read
     between: float = 0.0  # from power, between the two readings of the counter
@@ -53,7 +54,7 @@ class EnergyMeter(Struct):
             self.last = None
             return
         since, before = self.last or (at if self.powered else self.began, watts)
-        if 0 <= at - since <= LONGEST_STEP_SECONDS:
+        if 0 <= at - since <= self.longest_step:
             self.pending += (at - since) * (watts + before) / 2
             self.covered |= at > since
         self.last, self.powered = (at, watts), True
@@ -88,7 +89,7 @@ class EnergyMeter(Struct):
         said = self._difference(end)
         since, watts = self.last or (end, 0.0)
         rest = end - since
-        if abs(rest) > LONGEST_STEP_SECONDS:  # a gap, or the clock was set
+        if abs(rest) > self.longest_step:  # a gap, or the clock was set
             rest = 0.0
         if said is None and not self.counted and not self.covered and rest <= 0:
             return None
