@@ -6,14 +6,12 @@ points is the same in every tier and in buckets of any width.
 
 from msgspec import Struct
 
-from andon.history.rules.energy import EnergyMeter
 from andon.history.rules.intervals import JOIN_SECONDS
-from andon.history.rules.series import USED, NodeReadings, kept
+from andon.history.rules.series import LONGEST_SPAN_SECONDS, USED, NodeReadings, kept
 from andon.model.device import Process, Sample, Snapshot, pids_of
+from andon.model.energy import EnergyMeter
 from andon.model.utilisation import ZERO_READING
 
-LONGEST_SPAN_SECONDS = 90.0
-"""Between two points of a device in use; most follow its counter, which is read once a minute."""
 LEAST_SPAN_SECONDS = 30.0  # between two points of one whose counter is read at every tick
 LEAST_WATTS = 10.0  # a smaller change of power does not show when a process came or left
 SLACK = 0.25  # of the time between two readings: power is not exactly steady

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import compress
-from typing import Any, get_args, get_type_hints
+from typing import Any, Protocol, get_args, get_type_hints
 
 from msgspec import Struct
 
@@ -32,6 +32,8 @@ METRICS = SAMPLE_VALUES
 USED = ("used_joules", "used_seconds", "used_idle_seconds")
 """What was used since the point before, while a process was on the device (`ledger`): energy, time
 in which utilisation is known, and how much of it was idle."""
+LONGEST_SPAN_SECONDS = 90.0
+"""Between two points of a device in use; most follow its counter, which is read once a minute."""
 
 _RATES = frozenset(n for n in (*METRICS, *HOST_METRICS) if unit_of(n) == "bytes_per_second")
 
@@ -80,6 +82,14 @@ class Bucket(Struct, frozen=True):
     min: Number | None = None
     mean: Number | None = None
     max: Number | None = None
+
+
+class BucketSource(Protocol):
+    """A source of a series' buckets: a store, or a server's history."""
+
+    def history(
+        self, device: str, metric: str, since: float, until: float, points: int
+    ) -> Sequence[Bucket]: ...
 
 
 def scale_of(metric: str) -> int:

@@ -1,20 +1,11 @@
 """How much of each span of time a throttle reason applied: a share, whatever the span."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
-from andon.history.rules.series import Bucket, throttled_series
+from andon.history.rules.series import Bucket, BucketSource, throttled_series
 from andon.model.throttling import IDLE, OTHER, REASONS
 
 NAMES = (*(reason.name for reason in REASONS if reason is not IDLE), OTHER)
-
-
-class BucketSource(Protocol):
-    """A source of a series' buckets: a store, or a server's history."""
-
-    def history(
-        self, device: str, metric: str, since: float, until: float, points: int
-    ) -> Sequence[Bucket]: ...
 
 
 def throttle_shares(

@@ -8,9 +8,7 @@ from msgspec import Struct, field
 
 from andon.errors import AndonError
 from andon.history.rules.intervals import UsageInterval
-from andon.history.rules.ledger import LONGEST_SPAN_SECONDS
-from andon.history.rules.series import USED, Bucket
-from andon.history.rules.throttle_shares import BucketSource
+from andon.history.rules.series import LONGEST_SPAN_SECONDS, USED, Bucket, BucketSource
 from andon.history.rules.tiers import DAY_SECONDS
 from andon.model.utilisation import ZERO_READING
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from andon.history.rules.energy import POWER, energy_source_of
+from andon.model.energy import POWER, energy_source_of
 from andon.model.naming import title
 from andon.model.run.record import RunBegin, RunEnd
 from andon.model.throttling import reason_of

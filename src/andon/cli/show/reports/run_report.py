@@ -28,8 +28,8 @@ from andon.cli.show.reports.figures import (
     when,
 )
 from andon.cli.show.text import UNKNOWN
-from andon.history.rules.energy import POWER
 from andon.model.device import reading_label
+from andon.model.energy import POWER
 from andon.model.naming import title
 from andon.model.run.record import WAITED, OutOfMemory, RunState
 from andon.model.throttling import reason_of
