@@ -103,7 +103,6 @@ def run(device: Device, name: str, env: dict[str, str]) -> dict[str, Any]:
     listed = json.loads(andon(env, "runs", "--json"))["runs"]
     record = max(listed, key=lambda one: one["began"])
     computes, sleeps, _ = LOADS[name]
-    # The stand-in's driver has no readings of the time between two calls, which a record uses.
     # The record's own share has the start of Python in it, when nothing was on the GPU yet.
     return {**said, "record": record["energy_joules"], "idle": sleeps / (computes + sleeps)}
 
@@ -184,7 +183,7 @@ def compared(load: str, said: dict[str, Any], before: Any, after: Any) -> int:
     counter, failed = said["joules"], 0
     off, idle = said["record"] / counter - 1, 100 * said["idle"]
     print(f"\n{load}: {counter:.0f} J by the counter in {said['seconds']:.1f} s; "
-          f"run record {said['record']:.0f} J ({off:+.1%}); it sleeps {idle:.0f} % of it")  # fmt: skip
+          f"run record {said['record']:.0f} J ({off:+.1%}); idle {idle:.0f} %")  # fmt: skip
     for interval in INTERVALS:
         for since in RANGES:
             joules, seconds, rested = (
