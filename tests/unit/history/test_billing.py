@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.history.rules.ledger import UseLedger, changed_at
-from andon.model.energy import EnergyMeter
+from andon.model.run.energy import EnergyMeter
 from tests.support.billing import HELD_WATTS, Load, Meter, Recording
 from tests.support.history_parts import AT, upkeep
 

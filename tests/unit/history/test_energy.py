@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from andon.model.energy import EnergyMeter
+from andon.model.run.energy import EnergyMeter
 
 
 @pytest.mark.parametrize("seconds", [0.05, 0.9, 1.9, 2.9, 5.0, 700.0])

@@ -9,7 +9,7 @@ from msgspec import Struct
 from andon.history.rules.intervals import JOIN_SECONDS
 from andon.history.rules.series import LONGEST_SPAN_SECONDS, USED, NodeReadings, kept
 from andon.model.device import Process, Sample, Snapshot, pids_of
-from andon.model.energy import EnergyMeter
+from andon.model.run.energy import EnergyMeter
 from andon.model.utilisation import ZERO_READING
 
 LEAST_SPAN_SECONDS = 30.0  # between two points of one whose counter is read at every tick

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from andon.model.energy import energy_source_of
+from andon.model.run.energy import energy_source_of
 from andon.model.run.record import (
     RunAlert,
     RunBegin,

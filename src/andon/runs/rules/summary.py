@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from andon.model.device import State
-from andon.model.energy import LONGEST_STEP_SECONDS, EnergyMeter
+from andon.model.run.energy import LONGEST_STEP_SECONDS, EnergyMeter
 from andon.model.run.record import SERIES, RunDevice, RunSample, RunSeries
 from andon.model.run.use import SPREADS, DeviceUse, RunSpread
 from andon.model.throttling import ThrottleKind, reason_of

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from andon.model.energy import POWER, energy_source_of
 from andon.model.naming import title
+from andon.model.run.energy import POWER, energy_source_of
 from andon.model.run.record import RunBegin, RunEnd
 from andon.model.throttling import reason_of
 from andon.runs.rules.summary import SLOWED

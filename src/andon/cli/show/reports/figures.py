@@ -3,7 +3,7 @@
 import time
 
 from andon.cli.show.text import UNKNOWN
-from andon.model.energy import POWER
+from andon.model.run.energy import POWER
 from andon.units import GIB, fixed, human_bytes, human_joules, measured_seconds, unit_of
 
 HOUR = 3600.0

@@ -29,8 +29,8 @@ from andon.cli.show.reports.figures import (
 )
 from andon.cli.show.text import UNKNOWN
 from andon.model.device import reading_label
-from andon.model.energy import POWER
 from andon.model.naming import title
+from andon.model.run.energy import POWER
 from andon.model.run.record import WAITED, OutOfMemory, RunState
 from andon.model.throttling import reason_of
 from andon.runs.rules.reports.advice import Advice

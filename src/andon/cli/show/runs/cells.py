@@ -3,7 +3,7 @@
 import time
 
 from andon.cli.show.text import UNKNOWN, Text, say
-from andon.model.energy import POWER
+from andon.model.run.energy import POWER
 from andon.units import fixed, human_bytes, human_joules, measured_seconds
 
 
