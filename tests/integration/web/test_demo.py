@@ -1,5 +1,6 @@
 """`andon demo`: a whole lab on the board, in a folder of its own."""
 
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -79,6 +80,17 @@ def test_devices_leases_and_alerts_are_those_of_the_lab(demo: Demo) -> None:
     rules = {alert["rule"]: alert for alert in demo.get("/api/alerts")["alerts"]}
     assert {"thermal", "idle_lease", "device_lost", "throttle_power"} <= rules.keys()
     assert rules["throttle_power"]["silenced_until"] is not None
+
+
+def test_a_lost_gpu_has_one_begin_which_is_where_its_chart_ends(demo: Demo) -> None:
+    alerts = demo.get("/api/alerts")["alerts"]
+    begun = next(one["since"] for one in alerts if one["rule"] == "device_lost")
+    found = demo.get("/api/snapshot")["devices"][6]
+    assert (found["state"], round(found["since"], 1)) == ("lost", round(begun, 1))
+    assert round(found["sample"]["at"], 1) == round(begun, 1)
+    for words in (["status"], ["why", "6"], ["alerts"]):
+        said = andon(*words, "--url", demo.url).out
+        assert re.search(r"(?i)lost.* for (at least )?(25|26|27) min", said), said
 
 
 def test_a_day_is_drawn_at_once(demo: Demo) -> None:

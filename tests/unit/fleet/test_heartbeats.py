@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
+from andon.cli.commands.fleet.nodes import describe, render_nodes
 from andon.errors import Invalid
 from andon.fleet.rules.digest import Digest, decoded, digest_of, encoded, sent_line
 from andon.fleet.rules.heartbeat import (
@@ -19,12 +20,14 @@ from andon.fleet.rules.heartbeat import (
     read_heartbeat,
     unpacked_ticks,
 )
+from andon.fleet.rules.states import NodeRow, NodeState
 from andon.history.rules.series import tick_of
+from andon.model.device import ProcessKind
 from andon.model.lamp import DeviceLamp, Lamp
 from andon.model.lease_list import LeaseList
 from andon.model.verdict import DeviceVerdict, VerdictKind
 from tests.support.sharing_parts import lease_row
-from tests.support.snapshots import farm, uuid
+from tests.support.snapshots import farm, h200, uuid, work
 
 HEADER = HeartbeatHeader("a1", 7, 1000.5)
 HOST = Digest("n17", "5f0c", "1.0", cpu_percent=2.3, host_memory_percent=39.8, tasks=1)
@@ -43,9 +46,24 @@ def test_a_digest_has_what_a_list_shows() -> None:
     found = digest()
     assert (found.gpus, found.allocated, found.tasks) == (8, 3, 2)
     assert found.holders == ("job 12", "run aaaa2")
-    assert found.users == ("alice",)
+    assert found.users == ("alice", "bob", "carolina"), "of leases, then of processes"
     assert found.alerts == {"warning": 2}
     assert [(one.model, one.labels) for one in found.free] == [("H200", ("1",))]
+
+
+def test_who_computes_without_a_lease_is_a_user_and_the_gpu_is_in_use() -> None:
+    taken = tuple(DeviceVerdict(uuid(n), n, str(n), VerdictKind.IN_USE) for n in (1, 2))
+    leases = LeaseList(0.0, (lease_row("k7qm2", 2),), devices=taken)
+    screen = work(8, "gdm", "Xorg", 1, kind=ProcessKind.GRAPHICS)
+    busy = replace(h200(1), processes=(work(7, "bob", "python", 40), screen))
+    seen = replace(farm(), devices=(h200(0), busy, replace(h200(2), processes=())))
+    found = digest_of(seen, leases, (), {}, {}, "m", "1.0")
+    assert (found.allocated, found.in_use, found.users) == (1, 1, ("alice", "bob"))
+    row = NodeRow("n17", NodeState.HEALTHY, gpus=3, allocated=0, in_use=3)
+    (line,) = [text.plain for text in render_nodes([row], 120)[1:]]
+    assert "0 · 3 in use" in line
+    assert "GPU Allocated: 0; 3 more in use without a lease" in describe(row)
+    assert digest_of(seen, None, (), {}, {}, "m", "1.0").in_use is None
 
 
 def test_the_mean_is_over_the_devices_that_answered() -> None:

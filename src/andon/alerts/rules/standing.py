@@ -1,4 +1,9 @@
-"""The conditions that hold now, judged from one sample: used when no server watches."""
+"""The conditions that hold now, judged from one sample: used when no server watches. Since when a
+device is silent: a server knows that from its alerts."""
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
 
 from andon.alerts.rules.commands import current
 from andon.alerts.rules.glance import as_firing
@@ -14,7 +19,9 @@ from andon.explain.conditions.observation import (
 )
 from andon.explain.conditions.rulebook import BY_NAME, Rulebook
 from andon.model.alert import Alert
-from andon.model.device import Snapshot
+from andon.model.device import DeviceStatus, Snapshot, State
+
+SILENCES = {"device_lost": State.LOST, "driver_hung": State.STALE}
 
 
 def standing(
@@ -28,6 +35,22 @@ def standing(
     state = step(EMPTY, seen, Moment(snapshot.at, 0.0), rulebook).state
     since = {status.device.uuid: status.since for status in snapshot.devices}
     return tuple(_firing(alert, state, since) for alert in current(state))
+
+
+def lasting(devices: tuple[DeviceStatus, ...], alerts: Iterable[Alert]) -> tuple[DeviceStatus, ...]:
+    """Returns the devices; one that is silent is so since its alert began, which the store keeps:
+    a server that was restarted has seen less of it."""
+    if all(status.state not in SILENCES.values() for status in devices):
+        return devices
+    begun = {(one.subject, SILENCES.get(one.rule)): one.since for one in alerts}
+    return tuple(_lasting(one, begun.get((one.device.uuid, one.state))) for one in devices)
+
+
+def _lasting(status: DeviceStatus, begun: float | None) -> DeviceStatus:
+    answered_at = 0.0 if status.sample is None else status.sample.at
+    if begun is None or not answered_at <= begun < status.since:
+        return status  # an alert also outlasts a device that answers for a moment
+    return replace(status, since=begun)
 
 
 def board_now(snapshot: Snapshot, rulebook: Rulebook) -> LampBoard:

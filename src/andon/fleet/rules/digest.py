@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from andon.errors import Invalid
 from andon.model.codec import Count, Id, Name, Number, Text, Whole, Wrong, read
-from andon.model.device import DeviceStatus, Snapshot
+from andon.model.device import DeviceStatus, ProcessKind, Snapshot
 from andon.model.lamp import DeviceLamp
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.naming import device_labels, short_model
@@ -17,6 +17,7 @@ from andon.model.verdict import VerdictKind
 from andon.model.wire import loads, struct_text
 
 MOST_BYTES = 4096
+IN_USE = VerdictKind.IN_USE
 IDLE_RULES = frozenset({"idle", "idle_lease"})
 MOST_HOLDERS, MOST_MODELS = 24, 8
 MIB = 1 << 20
@@ -60,6 +61,8 @@ class Digest(Struct, frozen=True):
     """How many fire, by level."""
     notices: Count = 0
     """How many are in the report for the hub to send."""
+    in_use: Count | None = None
+    """GPUs on which processes run without a lease."""
 
 
 def digest_of(
@@ -79,6 +82,8 @@ def digest_of(
     every = () if leases is None else leases.leases
     rows = [row for row in every if any(one.uuid in parents for one in row.devices)]
     held = {parents[one.uuid] for row in rows for one in row.devices if one.uuid in parents}
+    taken = {parents.get(v.uuid) for v in (leases.devices if leases else ()) if v.kind is IN_USE}
+    users = [*(row.user for row in rows), *(user for s in boards for user in _users(s))]
     used = [_whole(s.sample.memory_used_bytes) for s in boards if s.answered and s.sample]
     total = [_whole(s.device.memory_total_bytes) for s in boards if s.answered]
     memory = None if None in (*used, *total) or not total else _share(_sum(used), _sum(total))
@@ -93,9 +98,10 @@ def digest_of(
         simulated=snapshot.simulated,
         reason=_reason(snapshot, lamps),
         allocated=len(held) if _is_known(snapshot, leases) else None,
+        in_use=len(taken - held - {None}) if _is_known(snapshot, leases) else None,
         tasks=len(rows),
         holders=tuple(_holder(row, jobs) for row in rows[:MOST_HOLDERS]),
-        users=tuple(dict.fromkeys(row.user for row in rows))[:MOST_HOLDERS],
+        users=tuple(dict.fromkeys(users))[:MOST_HOLDERS],
         utilization_percent=_mean([_load(s) for s in boards]),
         memory_percent=memory,
         cpu_percent=host.cpu_percent,
@@ -180,6 +186,11 @@ def _free(snapshot: Snapshot, leases: LeaseList | None) -> tuple[FreeDevices, ..
         FreeDevices(model, tuple(label for _, label in rows), tuple(size for size, _ in rows))
         for model, rows in list(found.items())[:MOST_MODELS]
     )
+
+
+def _users(status: DeviceStatus) -> list[str]:
+    computing = (one for one in status.processes if one.kind is ProcessKind.COMPUTE)
+    return [one.user for one in computing if one.user is not None]
 
 
 def _load(status: DeviceStatus) -> float | None:

@@ -20,7 +20,6 @@ from andon.drivers.sim.rules.lab import (
     CORDONED,
     HOT,
     HOUR_SECONDS,
-    LOST_SECONDS,
     ME,
     Lab,
 )
@@ -133,9 +132,8 @@ def _snapshots(lab: Lab) -> Iterator[Snapshot]:
 def _status(lab: Lab, index: int, at: float) -> DeviceStatus:
     one = lab.device(index, at)
     if lab.is_lost(index, at):
-        since = lab.origin - LOST_SECONDS
         lost = "the simulated device has fallen off the bus"
-        return DeviceStatus(behaviour.describe(one), State.LOST, since, lost)
+        return DeviceStatus(behaviour.describe(one), State.LOST, lab.lost_at, lost)
     return DeviceStatus(
         behaviour.describe(one), State.OK, lab.origin - 26 * HOUR_SECONDS,
         sample=behaviour.sample(one, at), processes=behaviour.processes(one, at),

@@ -91,7 +91,11 @@ class Lab:
         return self._stints[index][max(0, place)]
 
     def is_lost(self, index: int, at: float) -> bool:
-        return index == LOST and at >= self.origin - LOST_SECONDS
+        return index == LOST and at >= self.lost_at
+
+    @property
+    def lost_at(self) -> float:
+        return self.origin - LOST_SECONDS
 
     def running(self, at: float) -> Iterator[LabWork]:
         return (work for work in self.works if work.began <= at < work.ended)
