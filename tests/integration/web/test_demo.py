@@ -55,6 +55,14 @@ def test_anyone_sees_the_jobs_and_runs_of_everyone(demo: Demo) -> None:
     assert "step" in demo.get(f"/api/jobs/{running['number']}/log")["text"]
 
 
+def test_the_place_of_a_job_is_the_same_in_the_jobs_and_in_the_queue(demo: Demo) -> None:
+    page = demo.get("/api/jobs?state=waiting")
+    placed = {job["position"]: job["user"] for job in page["jobs"] if job["position"]}
+    assert placed == {place["position"]: place["user"] for place in page["queue"]}
+    waiting = demo.get("/api/leases")["waiting"]
+    assert placed == {place["position"]: place["user"] for place in waiting}
+
+
 def test_runs_of_two_groups_can_be_compared(demo: Demo) -> None:
     runs = demo.get("/api/runs?limit=100")["items"]
     assert len({run["user"] for run in runs}) > 3

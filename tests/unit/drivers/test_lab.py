@@ -102,6 +102,14 @@ def test_a_process_belongs_to_the_person_whose_work_it_is() -> None:
             assert process.pid > 2**22  # of no process on any machine
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nobody_waits_for_a_gpu_that_is_free(seed: int) -> None:
+    """A work that says not what it waits for starts within seconds, now and later."""
+    waits = [w for w in lab(seed).works if w.is_job and not w.why and not w.begins_later]
+    late = [w for w in waits if w.began > NOW - 3600 and w.began - w.submitted > 10]
+    assert late == []
+
+
 def test_the_lost_gpu_is_known_as_it_was_when_it_was_lost() -> None:
     sim = Simulation(8, 1, "lab", origin=NOW)
     card = sim.open()[LOST]

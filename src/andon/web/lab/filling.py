@@ -68,7 +68,7 @@ class OpenLab(Struct, frozen=True):
 
     @property
     def open_book(self) -> "Callable[..., Book]":
-        return open_book(self.lab)
+        return open_book(self.lab, self.jobs.queue)
 
 
 def open_lab(settings: "Settings") -> OpenLab:
