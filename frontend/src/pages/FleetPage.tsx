@@ -63,10 +63,10 @@ function Away({ since, reason }: { since: number; reason: string }) {
 }
 
 const TITLES: Record<Show, [title: string, of: (nodes: number) => string]> = {
-  sick: ["sick", () => "need someone"],
+  sick: ["sick", (nodes) => (nodes === 1 ? "needs someone" : "need someone")],
   free: ["free", (nodes) => `GPUs on ${count(nodes, "node")}`],
   idle: ["idle but held", (nodes) => `GPUs on ${count(nodes, "node")}`],
-  silent: ["silent", () => "do not report"],
+  silent: ["silent", (nodes) => (nodes === 1 ? "does not report" : "do not report")],
 };
 const TONES: Partial<Record<Show, string>> = { sick: "amber", idle: "ring", silent: "grey", free: "green" };
 

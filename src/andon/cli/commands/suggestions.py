@@ -5,6 +5,7 @@ from difflib import get_close_matches
 
 import click
 
+MACHINE_OPTIONS = ("--ssh", "--hosts-file", "--node", "--url", "--token-file", "--host", "-H")
 LIKENESS = 0.7  # below it, words are only of the same length
 
 OPTIONS_MEANT: Mapping[str, tuple[str, ...]] = {
@@ -24,7 +25,7 @@ OPTIONS_MEANT: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("--message", "--comment"), ("--note", "--reason")),
     "--force": ("--yes",),
     "--wait": ("--timeout",),
-    **dict.fromkeys(("--host", "-H", "--node"), ("--ssh", "ssh HOST andon")),
+    **dict.fromkeys(("--host", "-H"), ("--ssh",)),
 }
 """Options that people try, and those that do it, where the command has them; else a command."""
 
@@ -45,6 +46,11 @@ def mistake_text(mistake: click.ClickException) -> str:
     text = found.message.rstrip(".")
     near = _near_options(found)
     return f"{text}; did you mean: {' or '.join(near)}?" if near else text
+
+
+def is_of_another_machine(mistake: click.NoSuchOption) -> bool:
+    """Whether an option names another machine to a command that is for this one alone."""
+    return mistake.option_name in MACHINE_OPTIONS and not _near_options(mistake)
 
 
 def _near_options(mistake: click.NoSuchOption) -> list[str]:

@@ -8,7 +8,7 @@ from andon.model.run.record import RunBegin, RunEnd
 from andon.model.throttling import reason_of
 from andon.runs.rules.energy import POWER, energy_source_of
 from andon.runs.rules.summary import SLOWED
-from andon.units import fixed, human_bytes, human_joules, measured_seconds
+from andon.units import counted, fixed, human_bytes, human_joules, measured_seconds
 
 
 def usage_words(where: str, seconds: float, devices: Sequence[Mapping[str, Any]]) -> str:
@@ -49,7 +49,7 @@ def loop_words(begin: RunBegin, end: RunEnd, waiting_share: float | None) -> str
     busy = _known(one["utilization_percent"]["mean"] for one in devices)
     joules = _known(one["energy_joules"] for one in devices)
     throttled = _known(one["throttle_share"] for one in devices)
-    parts = [f"run {begin.id}", f"{len(begin.devices)} GPU{'s' * (len(begin.devices) != 1)}"]
+    parts = [f"run {begin.id}", counted(len(begin.devices), "GPU")]
     parts.append(measured_seconds(end.duration_seconds))
     if busy:
         parts.append(f"{fixed(sum(busy) / len(busy))} % busy")

@@ -168,12 +168,14 @@ def _compared(source: "NodeRuns", row: "RunRow") -> "ComparedRun":
     """Returns a run's numbers from the list, and those that only the whole record has."""
     from andon.cli.commands.runs.reading import read_report
     from andon.runs.rules.baselines import values_of
+    from andon.runs.rules.energy import POWER
     from andon.runs.rules.reports.compare import ITEMS, STEPS, ComparedRun
 
     found = read_report(source, row)
     more = {ITEMS: found.items_per_second, STEPS: found.steps_per_second}
     known = {name: value for name, value in more.items() if value is not None}
-    return ComparedRun(row.id, len(row.devices), {**values_of(row), **known})
+    values = {**values_of(row), **known}
+    return ComparedRun(row.id, len(row.devices), values, row.energy_source == POWER)
 
 
 def _text(

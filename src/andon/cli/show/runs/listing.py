@@ -7,7 +7,7 @@ from andon.cli.show.runs.cells import joules, length, moment, percent, size, unk
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
 from andon.model.run.record import RunRow, RunState
-from andon.runs.rules.matching import devices_words
+from andon.runs.rules.matching import OF_A_JOB, devices_words
 from andon.units import iso_utc
 
 # How the state of a run is written; apart from numbers, which lists of jobs show too.
@@ -85,8 +85,10 @@ def _energy(row: RunRow) -> Text:
 
 def _name(row: RunRow) -> Text:
     mark = say("SIMULATED ", "reverse") if row.simulated else Text()
+    params = row.params if row.group else {}
+    given = "".join(f" {name}={one}" for name, one in params.items() if name not in OF_A_JOB)
     rank = "" if row.rank is None else f" rank {row.rank}"
-    return mark + say(row.name) + say(rank, "dim")
+    return mark + say(row.name) + say(given + rank, "dim")
 
 
 def _progress(row: RunRow, now: float) -> Text:

@@ -7,6 +7,7 @@ from msgspec import Struct
 from andon.errors import Invalid
 from andon.model.run.record import RunRow
 from andon.runs.rules.baselines import LOGGED, MEASURES
+from andon.runs.rules.matching import OF_A_JOB
 from andon.runs.rules.spread import Order, SpreadOfRuns, change_of, order_of, spread_of
 
 ITEMS, STEPS, DURATION = "items_per_second", "steps_per_second", "duration_seconds"
@@ -26,8 +27,6 @@ VERDICTS = {
 }
 """What a side is called whose values are all lower, and all higher, than the first side's."""
 PLAIN = ("lower", "higher")
-OF_A_JOB = frozenset({"job", "attempt"})
-"""Parameters that tell jobs apart, not what they do."""
 SHARES = frozenset(measure.name for measure in MEASURES if measure.is_share)
 
 
@@ -37,6 +36,7 @@ class ComparedRun(Struct, frozen=True):
     id: str
     devices: int
     values: Mapping[str, float]
+    estimated: bool = False  # its energy
 
 
 class RunSide(Struct, frozen=True):
@@ -91,6 +91,7 @@ class RunComparison(Struct, frozen=True):
     measures: tuple[ComparedMeasure, ...]
     scaling: ScalingReport | None = None
     by: str | None = None
+    estimated: bool = False  # whether the energy of a run is
 
 
 def compare(sides: Sequence[RunSide], by: str | None = None) -> RunComparison:
@@ -102,7 +103,8 @@ def compare(sides: Sequence[RunSide], by: str | None = None) -> RunComparison:
     ranked = sorted(sides, key=lambda side: _rank(side, chosen)) if chosen else list(sides)
     ordered = sorted(names, key=lambda name: name != chosen)
     found = tuple(_measured(name, ranked, first) for name in ordered) if first else ()
-    return RunComparison(tuple(ranked), found, scaling(sides), chosen)
+    estimated = any(run.estimated for side in sides for run in side.runs)
+    return RunComparison(tuple(ranked), found, scaling(sides), chosen, estimated)
 
 
 def scaling(sides: Sequence[RunSide]) -> ScalingReport | None:
