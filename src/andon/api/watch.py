@@ -135,8 +135,7 @@ def snapshot() -> Snapshot:
     found = shared().once()
     if all(status.state not in SILENT for status in found.devices):
         return found
-    here = Here(shared().settings, app, lambda _: None)
-    told = LocalLive(here).told_now(commands=False)
+    told = LocalLive(Here(shared().settings, app, lambda _: None)).told_now(commands=False)
     return found if told is None else remembering(found, told.snapshot)
 
 

@@ -168,10 +168,11 @@ def _called(args: Sequence[str], choices: Choices) -> int:
 
 
 def _usage(mistake: click.ClickException, args: Sequence[str]) -> AndonError:
-    from andon.cli.commands.suggestions import is_of_another_machine, mistake_text
+    from andon.cli.commands.suggestions import MACHINE_OPTIONS, mistake_text, near_options
 
     cause = mistake.__cause__ if mistake.__cause__ is not None else mistake
-    if isinstance(cause, click.NoSuchOption) and is_of_another_machine(cause):
+    unknown = cause if isinstance(cause, click.NoSuchOption) else None
+    if unknown and unknown.option_name in MACHINE_OPTIONS and not near_options(unknown):
         from andon.cli.ssh.hosts import there
 
         return there(args)

@@ -107,7 +107,8 @@ class DeviceTaker:
         )
         self._turns = kept.since
         found = DispatchRound(view, DispatchPlan(), others=len(line) > len(self._own(line)))
-        found.places = self._places(line)
+        ids = {ticket.id: place for place, ticket in enumerate(line, 1)}
+        found.places = {n: ids[t] for n, a in self._tickets.items() if (t := a.ticket_id) in ids}
         queued = self._queued(jobs, view, found, spaces)
         links = self.availability.weights.links
         found.plan = plan(queued, spaces, at, kept.kept.keys(), link_weight=links)
@@ -125,11 +126,6 @@ class DeviceTaker:
     def _own(self, line: Sequence[Ticket]) -> list[int]:
         own = self._own_tickets()
         return [place for place, ticket in enumerate(line) if ticket.id in own]
-
-    def _places(self, line: Sequence[Ticket]) -> dict[int, int]:
-        ids = {ticket.id: place for place, ticket in enumerate(line, 1)}
-        found = {number: ids.get(one.ticket_id or "") for number, one in self._tickets.items()}
-        return {number: place for number, place in found.items() if place is not None}
 
     def _before_us(self, line: Sequence[Ticket], jobs: Sequence[JobFacts]) -> Sequence[Ticket]:
         """The tickets of others ahead of our first; the plan keeps the order of our jobs."""

@@ -225,8 +225,7 @@ class RunFinder:
         return self._so_far(row, until) if row.state is RunState.RUNNING else row
 
     def _so_far(self, row: RunRow, until: float | None) -> RunRow:
-        now = time.monotonic()
-        record = self._records.of(row.id, row.path)
+        record, now = self._records.of(row.id, row.path), time.monotonic()
         with suppress(AndonError):  # it is a link, or was just replaced
             record.refresh(BUDGET_SECONDS if until is None else max(0.0, until - now))
             if record.read_bytes == record.of_bytes:

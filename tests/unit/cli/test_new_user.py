@@ -130,6 +130,20 @@ def test_a_command_for_this_machine_prints_the_line_to_type_on_the_other(
     assert said[1] == f"hint: {line}"
 
 
+@pytest.mark.process
+def test_a_notifier_that_the_server_has_not_read_yet_is_tried_here_and_said_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
+) -> None:
+    config = tmp_path / "andon.toml"
+    config.write_text('[[alerts.notifier]]\nname = "log"\nkind = "command"\ncommand = ["true"]\n')
+    monkeypatch.setenv("ANDON_CONFIG", str(config))
+    for words in (["alerts", "test"], ["alerts", "test", "log"]):
+        assert run(words, FakeNode()) == 0
+        said = capsys.readouterr()
+        assert said.out == "log: sent\n"
+        assert "log: tried by this command alone; a running server uses it once it is" in said.err
+
+
 def test_why_job_means_the_job(capsys: Said) -> None:
     assert run(["why", "job", "9"]) == 2
     assert "did you mean: andon why --job 9?" in capsys.readouterr().err

@@ -1,7 +1,7 @@
-"""The conditions that hold now, judged from one sample: used when no server watches. Since when a
-device is silent: a server knows that from its alerts."""
+"""The conditions that hold now, judged from one sample; since when a device has been silent."""
 
 from collections.abc import Iterable
+from math import inf
 
 from msgspec.structs import replace
 
@@ -43,14 +43,13 @@ def lasting(devices: tuple[DeviceStatus, ...], alerts: Iterable[Alert]) -> tuple
     if all(status.state not in SILENCES.values() for status in devices):
         return devices
     begun = {(one.subject, SILENCES.get(one.rule)): one.since for one in alerts}
-    return tuple(_lasting(one, begun.get((one.device.uuid, one.state))) for one in devices)
+    return tuple(_since(one, begun.get((one.device.uuid, one.state), inf)) for one in devices)
 
 
-def _lasting(status: DeviceStatus, begun: float | None) -> DeviceStatus:
+def _since(status: DeviceStatus, begun: float) -> DeviceStatus:
+    """An alert also outlasts a device that answers for a moment: what was read is newer then."""
     answered_at = 0.0 if status.sample is None else status.sample.at
-    if begun is None or not answered_at <= begun < status.since:
-        return status  # an alert also outlasts a device that answers for a moment
-    return replace(status, since=begun)
+    return replace(status, since=begun) if answered_at <= begun < status.since else status
 
 
 def board_now(snapshot: Snapshot, rulebook: Rulebook) -> LampBoard:

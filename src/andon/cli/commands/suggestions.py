@@ -6,6 +6,7 @@ from difflib import get_close_matches
 import click
 
 MACHINE_OPTIONS = ("--ssh", "--hosts-file", "--node", "--url", "--token-file", "--host", "-H")
+"""Options that name another machine: where a command has none, it is for this one alone."""
 LIKENESS = 0.7  # below it, words are only of the same length
 
 OPTIONS_MEANT: Mapping[str, tuple[str, ...]] = {
@@ -44,16 +45,11 @@ def mistake_text(mistake: click.ClickException) -> str:
     if not isinstance(found, click.NoSuchOption):
         return " ".join(mistake.format_message().split()).rstrip(".")
     text = found.message.rstrip(".")
-    near = _near_options(found)
+    near = near_options(found)
     return f"{text}; did you mean: {' or '.join(near)}?" if near else text
 
 
-def is_of_another_machine(mistake: click.NoSuchOption) -> bool:
-    """Whether an option names another machine to a command that is for this one alone."""
-    return mistake.option_name in MACHINE_OPTIONS and not _near_options(mistake)
-
-
-def _near_options(mistake: click.NoSuchOption) -> list[str]:
+def near_options(mistake: click.NoSuchOption) -> list[str]:
     if mistake.ctx is None:
         return []
     has = [name for one in mistake.ctx.command.get_params(mistake.ctx) for name in one.opts]

@@ -112,17 +112,19 @@ def form_of(more: dict[str, Any]) -> str:
 def there(words: Sequence[str]) -> AndonError:
     """The error for a command that is not for other machines: the line to type instead."""
     hosts, kept, option, url = list[str](), list[str](), "", ""
+    of_ssh = any(one.startswith(("--ssh", "--hosts-file")) for one in words)  # has a --timeout
+    options = (*MACHINE_OPTIONS, *["--timeout"] * of_ssh)
     for place, word in enumerate(words):
         name, sign, value = word.partition("=")
         if word == "--":
             kept += words[place:]
             break
-        if option or (sign and name in MACHINE_OPTIONS):
+        if option or (sign and name in options):
             machine = value if sign and not option else word
             hosts += [machine] * ((option or name) in NAMING)
             url = machine if (option or name) == "--url" else url
             option = ""
-        elif word in (*MACHINE_OPTIONS, "--timeout"):
+        elif word in options:
             option = word
         else:
             kept.append(word)

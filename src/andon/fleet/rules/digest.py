@@ -83,7 +83,8 @@ def digest_of(
     rows = [row for row in every if any(one.uuid in parents for one in row.devices)]
     held = {parents[one.uuid] for row in rows for one in row.devices if one.uuid in parents}
     taken = {parents.get(v.uuid) for v in (leases.devices if leases else ()) if v.kind is IN_USE}
-    users = [*(row.user for row in rows), *(user for s in boards for user in _users(s))]
+    computing = [p for s in boards for p in s.processes if p.kind is ProcessKind.COMPUTE]
+    users = [*(row.user for row in rows), *(p.user for p in computing if p.user is not None)]
     used = [_whole(s.sample.memory_used_bytes) for s in boards if s.answered and s.sample]
     total = [_whole(s.device.memory_total_bytes) for s in boards if s.answered]
     memory = None if None in (*used, *total) or not total else _share(_sum(used), _sum(total))
@@ -186,11 +187,6 @@ def _free(snapshot: Snapshot, leases: LeaseList | None) -> tuple[FreeDevices, ..
         FreeDevices(model, tuple(label for _, label in rows), tuple(size for size, _ in rows))
         for model, rows in list(found.items())[:MOST_MODELS]
     )
-
-
-def _users(status: DeviceStatus) -> list[str]:
-    computing = (one for one in status.processes if one.kind is ProcessKind.COMPUTE)
-    return [one.user for one in computing if one.user is not None]
 
 
 def _load(status: DeviceStatus) -> float | None:

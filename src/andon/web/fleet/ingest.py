@@ -129,7 +129,6 @@ class Ingest:
             beat, digest = read_heartbeat(body, node.name, at)
         except Invalid as wrong:
             kind = "version" if wrong.reason == NEWER else "invalid"
-            kind = "other_node" if wrong.reason.startswith("this token") else kind
             raise Refused(422, kind, wrong.reason, wrong.hint) from wrong
         future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._pending.append((beat, future))

@@ -30,6 +30,7 @@ class Report:
     @cached_property
     def snapshot(self) -> Snapshot:
         found = checked_snapshot(snapshot_from_json(_part(self._document, "snapshot")))
+        found = replace(found, node=self.beat.node)
         if clock_trouble(self.beat.at, self.beat.sent) is None:
             return found
         return replace(found, at=self.beat.at - max(0.0, self.beat.sent - found.at))

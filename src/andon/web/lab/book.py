@@ -24,15 +24,10 @@ FIRST_UID = 4_000_000_000  # of no account
 class LabBook(Book):
     """The lab's book. Real books of this machine are not read."""
 
-    def __init__(
-        self,
-        lab: Lab,
-        env: Mapping[str, str] | None = None,
-        make: bool = True,
-        queue: Callable[[], Sequence[LabWork]] = tuple,
-    ) -> None:
+    def __init__(self, lab: Lab, env: Mapping[str, str] | None = None, make: bool = True) -> None:
         super().__init__(env, make)
-        self._lab, self._queue = lab, queue
+        self._lab = lab
+        self.queue: Callable[[], Sequence[LabWork]] = tuple
         self.paths = tuple(path for path in self.paths if path == self.path)
 
     def entries(self) -> list[BookEntry]:
@@ -40,7 +35,7 @@ class LabBook(Book):
         return [*(entry_of(self._lab, work) for work in self._lab.running(time.time())), *taken]
 
     def waiting(self) -> list[Waiting]:
-        return [*tickets(self._lab, self._queue()), *super().waiting()]
+        return [*tickets(self._lab, self.queue()), *super().waiting()]
 
     def cordons(self) -> tuple[Cordon, ...]:
         return tuple(replace(cordon, by=ME) for cordon in super().cordons())
@@ -62,7 +57,9 @@ def open_book(lab: Lab, queue: Callable[[], Sequence[LabWork]]) -> "Callable[...
     """Returns what opens the book of a lab whose jobs wait in this order."""
 
     def opened(env: Mapping[str, str] | None = None, make: bool = True) -> Book:
-        return LabBook(lab, env, make, queue)
+        book = LabBook(lab, env, make)
+        book.queue = queue
+        return book
 
     return opened
 
@@ -74,15 +71,9 @@ def tickets(lab: Lab, works: Sequence[LabWork]) -> list[Waiting]:
     for work in works:
         since = max(since + ORDER_SECONDS, work.submitted)
         ticket = Ticket(
-            id=f"t{work.number}",
-            owner=_owner(work),
-            need=Need(large, len(work.gpus), len(work.gpus)),
-            priority=0,
-            since=since,
-            asked=since,
-            simulated=True,
-            jobs_behind=0,
-        )
+            f"t{work.number}", _owner(work), Need(large, len(work.gpus), len(work.gpus)), 0, since,
+            simulated=True, jobs_behind=0, asked=since,
+        )  # fmt: skip
         found.append(Waiting(ticket, time.time()))
     return found
 

@@ -181,7 +181,7 @@ def describe(row: NodeRow, version: str | None = None) -> list[str]:
     if tasks:
         held += f" (Task{'s' if len(tasks) > 1 else ''} {', '.join(tasks)} running)"
     if row.in_use:
-        held += f"; {row.in_use} more in use without a lease"
+        held += f"; {row.in_use} in use without a lease"
     load = NOT_READ
     if row.utilization_percent is not None:
         load = f"{row.utilization_percent:.0f}% (real-time)"

@@ -189,6 +189,5 @@ class _MapThere:
         if self._jobs:
             jobs = list(self._jobs)
             self._cluster.ask(lambda there: there.cancel(jobs))
-            notice(
-                f"{counted(len(jobs), 'job')} on {self._cluster.name} asked to end", self._choices
-            )
+            many, where = counted(len(jobs), "job"), self._cluster.name
+            notice(f"{many} on {where} asked to end", self._choices)

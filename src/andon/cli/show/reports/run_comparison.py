@@ -89,8 +89,9 @@ def _different(devices: Mapping[str, str]) -> Sentences | None:
 
 def _measures(found: RunComparison) -> Grid | None:
     """Returns one table, with the sides below each other; a measure is named once."""
+    estimated = any(run.estimated for side in found.sides for run in side.runs)
     rows = tuple(
-        ("" if place else _title(measure.name), *_row(measure, side, found.estimated))
+        ("" if place else _title(measure.name), *_row(measure, side, estimated))
         for measure in found.measures
         for place, side in enumerate(measure.sides)
     )

@@ -85,9 +85,8 @@ def best_sentences(table: SweepTable, found: Sequence[SweepBest]) -> list[str]:
             out.append(f"Best {label}{under}: no combination keeps the limit.")
             continue
         which = " ".join(f"{name}={shown(one.row.params[name])}" for name in table.params)
-        value = value_words(
-            one.measure.name, one.row.values[one.measure.name].mean, table.estimated
-        )
+        mean = one.row.values[one.measure.name].mean
+        value = value_words(one.measure.name, mean, table.estimated)
         out.append(f"Best {label}{under}: {which} with {value}.")
     return out
 

@@ -91,7 +91,6 @@ class RunComparison(Struct, frozen=True):
     measures: tuple[ComparedMeasure, ...]
     scaling: ScalingReport | None = None
     by: str | None = None
-    estimated: bool = False  # whether the energy of a run is
 
 
 def compare(sides: Sequence[RunSide], by: str | None = None) -> RunComparison:
@@ -103,8 +102,7 @@ def compare(sides: Sequence[RunSide], by: str | None = None) -> RunComparison:
     ranked = sorted(sides, key=lambda side: _rank(side, chosen)) if chosen else list(sides)
     ordered = sorted(names, key=lambda name: name != chosen)
     found = tuple(_measured(name, ranked, first) for name in ordered) if first else ()
-    estimated = any(run.estimated for side in sides for run in side.runs)
-    return RunComparison(tuple(ranked), found, scaling(sides), chosen, estimated)
+    return RunComparison(tuple(ranked), found, scaling(sides), chosen)
 
 
 def scaling(sides: Sequence[RunSide]) -> ScalingReport | None:

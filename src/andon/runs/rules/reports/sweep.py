@@ -182,11 +182,8 @@ def sweep_table(
     shown = dict.fromkeys((*named, *([] if named else logged), *USUAL))
     made = [_row(side, params, seeds) for side in sides.values()]
     ranked = _ranked(made, chosen, params)
-    listed, estimated = (
-        tuple(n for n in shown if n in known),
-        any(row.energy_source == POWER for row in runs),
-    )
-    return SweepTable(params, seeds, chosen, listed, tuple(ranked), estimated)
+    listed, estimated = [n for n in shown if n in known], POWER in {r.energy_source for r in runs}
+    return SweepTable(params, seeds, chosen, tuple(listed), tuple(ranked), estimated)
 
 
 def _list(names: Sequence[str]) -> str:
