@@ -294,6 +294,8 @@ class Watcher:
         """Takes one step, with a new sample or, if none has come, without one."""
         self._catch_up()
         if snapshot is not None:
+            if (devices := self.lasting(snapshot.devices)) != snapshot.devices:
+                snapshot = replace(snapshot, devices=devices)
             self._heard, self._last = time.monotonic(), snapshot
         elif self._last is None or time.monotonic() - self._heard < self._silent_seconds:
             return

@@ -64,6 +64,9 @@ def test_a_device_is_lost_since_its_alert_began_also_after_a_restart() -> None:
     (found,) = playing.watcher.lasting((replace(fresh, sample=None),))
     assert found.since == alert.since
     assert playing.watcher.lasting((fresh,)) == (fresh,)  # it answered since: another loss
+    unnamed = replace(fresh.device, uuid="nvidia@0000:01:00.0")
+    (found,) = playing.watcher.lasting((replace(fresh, sample=None, device=unnamed),))
+    assert (found.device.uuid, found.since) == (alert.subject, alert.since)
     hung = (replace(fresh, sample=None, state=State.STALE),)
     assert playing.watcher.lasting(hung) == hung
     playing.watcher.close()

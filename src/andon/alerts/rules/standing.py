@@ -1,6 +1,6 @@
 """The conditions that hold now, judged from one sample; since when a device has been silent."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import inf
 
 from msgspec.structs import replace
@@ -39,11 +39,22 @@ def standing(
 
 def lasting(devices: tuple[DeviceStatus, ...], alerts: Iterable[Alert]) -> tuple[DeviceStatus, ...]:
     """Returns the devices; one that is silent is so since its alert began, which the store keeps:
-    a server that was restarted has seen less of it."""
+    a server that was restarted has seen less of it, and may know no more than its number."""
     if all(status.state not in SILENCES.values() for status in devices):
         return devices
-    begun = {(one.subject, SILENCES.get(one.rule)): one.since for one in alerts}
-    return tuple(_since(one, begun.get((one.device.uuid, one.state), inf)) for one in devices)
+    found = [one for one in alerts if one.rule in SILENCES]
+    begun = {(one.subject, SILENCES[one.rule]): one.since for one in found}
+    known = {status.device.uuid for status in devices}
+    gone = {one.device: one.subject for one in found if one.subject not in known}
+    named = (_named(one, gone) for one in devices)
+    return tuple(_since(one, begun.get((one.device.uuid, one.state), inf)) for one in named)
+
+
+def _named(status: DeviceStatus, gone: Mapping[int | None, str]) -> DeviceStatus:
+    device, uuid = status.device, gone.get(status.device.index)
+    if uuid is None or not device.uuid.startswith(f"{device.vendor}@"):
+        return status
+    return replace(status, device=replace(device, uuid=uuid))
 
 
 def _since(status: DeviceStatus, begun: float) -> DeviceStatus:
