@@ -63,10 +63,10 @@ function Away({ since, reason }: { since: number; reason: string }) {
 }
 
 const TITLES: Record<Show, [title: string, of: (nodes: number) => string]> = {
-  sick: ["sick", () => "need someone"],
+  sick: ["sick", (nodes) => (nodes === 1 ? "needs someone" : "need someone")],
   free: ["free", (nodes) => `GPUs on ${count(nodes, "node")}`],
   idle: ["idle but held", (nodes) => `GPUs on ${count(nodes, "node")}`],
-  silent: ["silent", () => "do not report"],
+  silent: ["silent", (nodes) => (nodes === 1 ? "does not report" : "do not report")],
 };
 const TONES: Partial<Record<Show, string>> = { sick: "amber", idle: "ring", silent: "grey", free: "green" };
 
@@ -120,7 +120,7 @@ const COLUMNS: Column<NodeRow>[] = [
   { name: "state", cell: (row) => <State row={row} />, rest: true },
   { name: "GPUs", cell: (row) => <span title={Object.keys(row.models).join(", ")}>{modelsOf(row)}</span>, wide: true },
   { name: "free", cell: (row) => (isHeard(row) ? freeOf(row) || DASH : DASH), number: true },
-  { name: "allocated", cell: (row) => row.allocated ?? DASH, number: true, wide: true },
+  { name: "allocated", cell: (row) => (row.allocated === null ? DASH : `${row.allocated}${row.in_use ? ` · ${row.in_use} in use` : ""}`), number: true, wide: true },
   { name: "idle", cell: (row) => row.idle || DASH, number: true, wide: true },
   { name: "util", cell: (row) => percent(row.utilization_percent), number: true },
   { name: "memory", cell: (row) => percent(row.memory_percent), number: true, wide: true },

@@ -25,6 +25,7 @@ from andon.alerts.rules.messages import trial_notice
 from andon.alerts.rules.outbox import Acceptance, Delivery, Outbox, SavedAlerts
 from andon.alerts.rules.past import Query
 from andon.alerts.rules.routes import Route, resolved
+from andon.alerts.rules.standing import lasting
 from andon.alerts.sender import NotifierWork, NotifierWorker
 from andon.alerts.waits import USUAL, AlertWaits
 from andon.alerts.writer import AlertWriter
@@ -38,7 +39,7 @@ from andon.leases.rules.broken_devices import BROKEN_RULES, reported_broken
 from andon.leases.rules.occupants import BLANK, BookView
 from andon.model.alert import Alert, Notice, Phase, Silence
 from andon.model.alert_wire import alert_from_json, alert_to_json
-from andon.model.device import SAMPLER, Fault, Snapshot
+from andon.model.device import SAMPLER, DeviceStatus, Fault, Snapshot
 from andon.model.shapes import to_json
 from andon.ports import AlertStore, Notifier
 from andon.sampling.bus import Subscription
@@ -134,6 +135,10 @@ class Watcher:
     def firing(self) -> dict[str, int]:
         """How many alerts fire at each level; nothing is rendered for it."""
         return firing_by_level(entries(alerting.raised(self._state)))
+
+    def lasting(self, devices: tuple[DeviceStatus, ...]) -> tuple[DeviceStatus, ...]:
+        """Returns the devices, each silent one since its alert began."""
+        return lasting(devices, alerting.raised(self._state))
 
     def broken_devices(self) -> dict[str, str]:
         """Devices that must not be leased because of errors they reported."""
@@ -289,6 +294,8 @@ class Watcher:
         """Takes one step, with a new sample or, if none has come, without one."""
         self._catch_up()
         if snapshot is not None:
+            if (devices := self.lasting(snapshot.devices)) != snapshot.devices:
+                snapshot = replace(snapshot, devices=devices)
             self._heard, self._last = time.monotonic(), snapshot
         elif self._last is None or time.monotonic() - self._heard < self._silent_seconds:
             return

@@ -398,7 +398,8 @@ def why_no_device(snapshot: Snapshot) -> str:
 
 def _program() -> str:
     """Returns the name of this program, without its folder."""
-    return Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
+    name = Path(sys.argv[0]).name if sys.argv else ""
+    return "python" if not name or name.startswith("-") else name  # -c, or - from a pipe
 
 
 _open: "weakref.WeakSet[RecordedRun]" = weakref.WeakSet()

@@ -10,10 +10,14 @@ import threading
 import time
 from collections.abc import Callable
 
+from andon import app
 from andon.app import load_settings, open_sampler
 from andon.model.device import Snapshot
 from andon.model.request import Ring, RunAccount
+from andon.node.local import Here
+from andon.node.local.live import LocalLive
 from andon.sampling.bus import Subscription
+from andon.sampling.rules.told import SILENT, remembering
 from andon.sampling.rules.unread import why_none_is_read
 from andon.sampling.sampler import Costs, Sampler
 from andon.settings.resolution import Settings
@@ -136,8 +140,12 @@ def shared() -> Shared:
 
 
 def snapshot() -> Snapshot:
-    """This node, read now."""
-    return shared().once()
+    """This node, read now; a device that does not answer as this machine's server knows it."""
+    found = shared().once()
+    if all(status.state not in SILENT for status in found.devices):
+        return found
+    told = LocalLive(Here(shared().settings, app, lambda _: None)).told_now(commands=False)
+    return found if told is None else remembering(found, told.snapshot)
 
 
 def watch(interval_seconds: float = 1.0) -> Subscription:

@@ -104,7 +104,7 @@ def open_watcher(
     kept = separate_history(settings) if keep else replace(settings, history_store=MEMORY)
     notifiers = [] if settings.replay else open_notifiers(settings, sampler.node.name)
     monitor = SelfMonitor(sampler.costs, store)
-    return Watcher(
+    watcher = Watcher(
         sampler.subscribe(settings.interval_seconds),
         rulebook(settings),
         lambda: open_alert_store(kept),
@@ -115,6 +115,8 @@ def open_watcher(
         book=None if leases is None else leases.page,
         has_hub=has_hub,
     )
+    sampler.mark_by(watcher.lasting)
+    return watcher
 
 
 def open_fleet_watcher(

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 BARE = "status"  # what `andon` without a command is
 HELP = "help"
-HOST_OPTIONS = ("--ssh", "--hosts-file")
 COMPLETE = "_ANDON_COMPLETE"
 _ABOUT = frozenset(("-h", "--help", "--version"))  # about andon itself, not about a command
 
@@ -169,10 +168,11 @@ def _called(args: Sequence[str], choices: Choices) -> int:
 
 
 def _usage(mistake: click.ClickException, args: Sequence[str]) -> AndonError:
-    from andon.cli.commands.suggestions import mistake_text
+    from andon.cli.commands.suggestions import MACHINE_OPTIONS, mistake_text, near_options
 
     cause = mistake.__cause__ if mistake.__cause__ is not None else mistake
-    if isinstance(cause, click.NoSuchOption) and cause.option_name in HOST_OPTIONS:
+    unknown = cause if isinstance(cause, click.NoSuchOption) else None
+    if unknown and unknown.option_name in MACHINE_OPTIONS and not near_options(unknown):
         from andon.cli.ssh.hosts import there
 
         return there(args)

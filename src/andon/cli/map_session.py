@@ -25,7 +25,7 @@ from andon.model.run.record import ItemState, RunKind, RunRow, RunState
 from andon.runs.record import RunRecorder
 from andon.runs.rules.matching import RunQuery
 from andon.runs.rules.usage_words import report_words
-from andon.units import command_name
+from andon.units import command_name, counted
 from andon.work.map.blocks import FOLDER, BlockFolder
 from andon.work.map.commands import MapCommand
 from andon.work.map.earlier import earlier_outcomes
@@ -150,7 +150,7 @@ def run_map(choices: Choices, asked: MapRequest, devices: dict[str, Any]) -> int
             notice("nothing is left to do: all items have already succeeded", choices)
             return 0
         if (twice := sum(item.begun_before for item in items)) > 0:
-            had = f"{twice} item{'s' * (twice > 1)} had begun before, when the map was killed"
+            had = f"{counted(twice, 'item')} had begun before, when the map was killed"
             notice(f"{had}: begun again", choices)
     with sampling_ahead(choices) as sampler:
         if asked.bind:

@@ -32,6 +32,7 @@ class HoldupWriter:
         self._now: dict[int, Holdup] = {}
         self._next: dict[int, BlockReason] = {}
         self._expected: dict[int, ExpectedStart] = {}
+        self._places: dict[int, int] = {}
         self._written: dict[int, Holdup] | None = None
         self._published = self._learned_at = 0.0
         self._learned: dict[str, Learned] = {}
@@ -41,7 +42,7 @@ class HoldupWriter:
     def begin(self, jobs: Mapping[int, JobFacts], known: Mapping[int, JobStatus]) -> None:
         """Begins a round; a job that it does not mention is no longer held up."""
         self._jobs, self._known = jobs, known
-        self._next, self._expected = {}, {}
+        self._next, self._expected, self._places = {}, {}, {}
 
     def waits(self, number: int, reason: str) -> None:
         self._next[number] = BlockReason(reason)
@@ -57,6 +58,7 @@ class HoldupWriter:
         for facts in waiting[:MOST_REASONS]:
             number = facts.spec.number
             self._next[number] = round_.why.get(number) or BlockReason(AHEAD)
+        self._places |= round_.places
         if waiting:
             self._expect(waiting[:MOST_REASONS], round_)
 
@@ -100,4 +102,5 @@ class HoldupWriter:
         since = before.since if before is not None else at
         start = None if expected is None else round(expected.at / 10) * 10.0
         runs = 0 if expected is None else expected.runs
-        return Holdup(words.reason, since, start, runs, words.details)
+        place = self._places.get(number)
+        return Holdup(words.reason, since, start, runs, words.details, place)

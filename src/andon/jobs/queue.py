@@ -50,8 +50,9 @@ class Queue:
             return []
         from andon.jobs.rules.views import positions, views
 
-        places = positions(self.jobs.order_keys(), self.statuses)
-        found = views(self.jobs, self.statuses, places, self.folder.holdups(), only)
+        holdups = self.folder.holdups()
+        places = positions(self.jobs.order_keys(), self.statuses, holdups)
+        found = views(self.jobs, self.statuses, places, holdups, only)
         return [self._with_progress(view) for view in found]
 
     def _with_progress(self, view: "JobView") -> "JobView":

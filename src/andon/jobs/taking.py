@@ -72,6 +72,7 @@ class DispatchRound(Struct):
     requests: dict[int, DeviceRequest] = field(default_factory=dict)
     why: dict[int, BlockReason] = field(default_factory=dict)
     vain: dict[int, str] = field(default_factory=dict)  # retries that no device here can meet
+    places: dict[int, int] = field(default_factory=dict)  # of jobs with a ticket, in the queue
     others: bool = False  # other users wait too: one start at a time, then it may be their turn
 
 
@@ -113,6 +114,8 @@ class DeviceTaker:
         )
         self._turns = kept.since
         found = DispatchRound(view, DispatchPlan(), others=len(line) > len(self._own(line)))
+        ids = {ticket.id: place for place, ticket in enumerate(line, 1)}
+        found.places = {n: ids[t] for n, a in self._tickets.items() if (t := a.ticket_id) in ids}
         queued = self._queued(jobs, view, found, spaces)
         links = self.availability.weights.links
         found.plan = plan(queued, spaces, at, kept.kept.keys(), link_weight=links)

@@ -61,7 +61,7 @@ def hint_of(candidates: Candidates) -> str:
     if candidates.limit is not None:
         return "release one of yours: andon leases"
     if lacks_memory(candidates.capacities, candidates.need):
-        return "no GPU here has that much even when nothing runs on it: use a smaller --memory"
+        return "no GPU has that much even when nothing runs on it: use a smaller --memory"
     if candidates.choice.reason is not None:
         return "--unbalanced allows different free memory"
     kinds = {c.obstacle.kind for c in candidates.choice.candidates if c.obstacle is not None}

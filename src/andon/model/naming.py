@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from andon.errors import Gone, Invalid
 from andon.model.device import Device, DeviceStatus, Host, Sample, Snapshot, State
-from andon.units import human_bytes, iso_utc
+from andon.units import counted, human_bytes, iso_utc
 
 SHORTEST_PREFIX = 4  # characters of a UUID
 LONGEST_SHOWN = 80  # characters of a wrong name in a message
@@ -34,13 +34,13 @@ def device_labels(statuses: Iterable[DeviceStatus]) -> dict[str, str]:
     listed = tuple(statuses)
     boards = {status.device.uuid: status.device.index for status in listed}
     out: dict[str, str] = {}
-    counted: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for status in listed:
         device = status.device
         label = str(device.index)
         if device.parent is not None:
-            number = counted.get(device.parent, 0)
-            counted[device.parent] = number + 1
+            number = numbers.get(device.parent, 0)
+            numbers[device.parent] = number + 1
             label = f"{boards.get(device.parent, device.index)}:{number}"
         out[device.uuid] = status.label or label
     return out
@@ -265,7 +265,7 @@ def brief(value: Value) -> str:
 def _snapshot(value: Snapshot) -> str:
     states = Counter(str(status.state) for status in value.devices)
     devices = ", ".join(f"{count} {state}" for state, count in states.items()) or "no device"
-    faults = f", {len(value.faults)} faults" if value.faults else ""
+    faults = f", {counted(len(value.faults), 'fault')}" if value.faults else ""
     mark = " SIMULATED" if value.simulated else ""
     return f"of {value.node} at {iso_utc(value.at)}: {devices}{faults}{mark}"
 
@@ -322,8 +322,8 @@ def short_model(name: str, brief: bool = False) -> str:
 
 def models_in_words(names: Iterable[str]) -> str:
     """Returns `2 × H200`, `1 × H100 + 2 × A100`; empty if there is none."""
-    counted = Counter(short_model(name, brief=True) for name in names)
-    return " + ".join(f"{count} × {model}" for model, count in counted.items())
+    models = Counter(short_model(name, brief=True) for name in names)
+    return " + ".join(f"{count} × {model}" for model, count in models.items())
 
 
 def chosen_uuids(snapshot: Snapshot, wanted: Sequence[str]) -> set[str]:

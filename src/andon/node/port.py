@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from andon.alerts.rules.overview import AlertOverview
     from andon.explain.conditions.rulebook import Rulebook
@@ -215,8 +216,8 @@ class NodeRuns(Protocol):
     def resolve(self, word: str) -> RunRow:
         """Returns the run that an argument names."""
 
-    def with_record(self, row: RunRow) -> RunRow:
-        """Returns the row with a path where its record can be read, until the node is closed."""
+    def record(self, row: RunRow) -> Path:
+        """Returns a file with the record of a run, which can be read until the node is closed."""
 
 
 class NodeJobs(Protocol):

@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -15,6 +16,7 @@ from andon.model.job.progress import WorkProgress
 from andon.model.run.record import RunBegin, RunKind, RunRow, RunState
 from andon.ports import RunIndex
 from andon.runs.files import RecordRead, delete_record, read_ends, size_of
+from andon.runs.growing import RunRecords
 from andon.runs.rules.fold import row_of
 from andon.runs.rules.matching import RunQuery, called
 from andon.runs.rules.retention import RetentionPolicy, StoredRecord, overdue
@@ -43,7 +45,9 @@ LAST = ("last", "@")
 UNFINISHED_BYTES = 1024 * 1024  # what a list reads of a record without an end
 BUDGET_SECONDS = 1.0
 FOREVER = float("inf")
-BATCH = 100
+USED = ("mean_utilization_percent", "peak_memory_bytes", "energy_joules", "energy_source",
+        "idle_share")  # fmt: skip
+BATCH, MOST_RUNNING = 100, 64
 MOST_CANDIDATES = 10
 
 
@@ -80,12 +84,13 @@ class RunFinder:
         progress of jobs' runs, from the jobs' outputs."""
         self.index, self.folder, self._clock, self._tell = index, folder, clock, tell
         self._printed = printed
+        self._records = RunRecords(MOST_RUNNING)
 
     def refresh(self, budget_seconds: float = BUDGET_SECONDS) -> int:
         """Brings the index up to date: runs that went on, then new records of the folder, the
         newest first. Returns how many were left for the next time."""
         until = time.monotonic() + budget_seconds
-        self._settle(self.index.find(RunQuery(state=RunState.RUNNING)))
+        self._settle(self.index.find(RunQuery(state=RunState.RUNNING)), until)
         known = self.index.paths()
         new = [Path(path) for path in _records(self.folder) if path not in known]
         new.sort(key=_modified, reverse=True)
@@ -182,9 +187,9 @@ class RunFinder:
             self._tell(found[1])
         return None if found is None else found[0]
 
-    def _settle(self, rows: Sequence[RunRow]) -> list[RunRow]:
+    def _settle(self, rows: Sequence[RunRow], until: float = FOREVER) -> list[RunRow]:
         """Returns runs that were in progress, as their records are now."""
-        now = self._with_printed([self._again(row) for row in rows])
+        now = self._with_printed([self._again(row, until) for row in rows])
         changed = [new for new, old in zip(now, rows, strict=True) if new != old]
         if changed:
             self.index.put(changed)
@@ -200,23 +205,31 @@ class RunFinder:
             for row in rows
         ]
 
-    def _again(self, row: RunRow) -> RunRow:
+    def _again(self, row: RunRow, until: float) -> RunRow:
         try:
-            new = self._read(Path(row.path))
+            new = self._read(Path(row.path), until)
         except (Gone, Invalid):
             new = None
         except AndonError:
             return row  # it cannot be read now
         if new is None or new.id != row.id:
             return replace(row, state=RunState.LOST, message="its record is gone")
-        return replace(new, tags=row.tags, note=row.note)
+        known = USED if new.state is RunState.RUNNING and new.peak_memory_bytes is None else ()
+        return replace(new, tags=row.tags, note=row.note, **{n: getattr(row, n) for n in known})
 
-    def _read(self, path: Path) -> RunRow:
-        """Reads a record. A run in progress gets no means: they would have to be added up for
-        every list."""
+    def _read(self, path: Path, until: float | None = None) -> RunRow:
+        """Reads a record; of a run in progress what it has used so far, if there is time."""
         row = self.row_of(read_ends(path, 0))
         if row.state is RunState.LOST:
             return self.row_of(read_ends(path, UNFINISHED_BYTES))
+        return self._so_far(row, until) if row.state is RunState.RUNNING else row
+
+    def _so_far(self, row: RunRow, until: float | None) -> RunRow:
+        record, now = self._records.of(row.id, row.path), time.monotonic()
+        with suppress(AndonError):  # it is a link, or was just replaced
+            record.refresh(BUDGET_SECONDS if until is None else max(0.0, until - now))
+            if record.read_bytes == record.of_bytes:
+                return replace(row_of(record.begin, record.fold, row.path, True), user=row.user)
         return row
 
     def _take(self, path: Path, batch: dict[str, RunRow], done: AddedRecords) -> None:

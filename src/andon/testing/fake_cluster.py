@@ -25,6 +25,7 @@ from andon.host.users import user_name
 from andon.model.job import JobState
 from andon.model.job.cluster import ClusterJob, ClusterLog, ClusterNode, ClusterReason, Submission
 from andon.settings.clusters import ClusterSettings
+from andon.units import counted
 
 STATE, LOCK = "state.json", "lock"
 QUEUE = "main"
@@ -373,7 +374,7 @@ def _short(state: PlayedState, one: PlayedJob) -> str:
     free = ", ".join(
         f"{node.name} has {node.gpus - len(_taken(state, node))} free" for node in state.nodes
     )
-    return f"needs {one.gpus} GPU{'s' * (one.gpus != 1)} on one node: {free}"
+    return f"needs {counted(one.gpus, 'GPU')} on one node: {free}"
 
 
 def _meant(state: PlayedState, name: str) -> list[PlayedJob]:

@@ -1,6 +1,7 @@
 """A node made of values, for tests of whatever asks a node."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from msgspec.structs import replace
@@ -307,8 +308,8 @@ class FakeRuns:
                 return row
         raise Gone(f"there is no run {word!r}")
 
-    def with_record(self, row: RunRow) -> RunRow:
-        return row
+    def record(self, row: RunRow) -> Path:
+        return Path(row.path)
 
 
 class FakeJobs:

@@ -65,7 +65,7 @@ def test_two_users_take_turns_on_the_same_devices() -> None:
 
 def test_requests_are_granted_in_the_order_that_was_shown() -> None:
     """All of the first user's requests were there before the second came, who is shown after the
-    first of them: that is where it is, although the others are older."""
+    first of them, also in the list of jobs: that is where it is, although the others are older."""
     said = on_a_machine(
         f"""{USERS}
         umask 0; touch /tmp/order; umask 022
@@ -81,6 +81,7 @@ def test_requests_are_granted_in_the_order_that_was_shown() -> None:
         user {SECOND} "$PYTHON" -P -m andon.cli submit -q --simulate 1 -- \\
             sh -c 'echo {SECOND} >> /tmp/order'
         until_so 'in_line 4'
+        until_so 'user {SECOND} "$PYTHON" -P -m andon.cli jobs | grep -q "no. 2: "'
         took {SECOND} 5
         andon leases | grep -o 'queue .: [0-9]*' | cut -d ' ' -f 3 > /tmp/shown
         user {SECOND} "$PYTHON" -P -m andon.cli wait --simulate 1 -t 100s 2> /tmp/waited & last=$!

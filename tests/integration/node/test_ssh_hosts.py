@@ -296,7 +296,7 @@ def test_what_changes_something_is_to_be_typed_there(
 ) -> None:
     done = andon(hosts, *words)
     assert done.returncode in (2, 125)
-    assert "over SSH, andon only reads: run it there" in done.stderr
+    assert "from here andon only reads other machines: run it there" in done.stderr
     assert line in done.stderr
     assert running_ssh(hosts) == []
 

@@ -1,5 +1,6 @@
 """`andon demo`: a whole lab on the board, in a folder of its own."""
 
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -55,6 +56,14 @@ def test_anyone_sees_the_jobs_and_runs_of_everyone(demo: Demo) -> None:
     assert "step" in demo.get(f"/api/jobs/{running['number']}/log")["text"]
 
 
+def test_the_place_of_a_job_is_the_same_in_the_jobs_and_in_the_queue(demo: Demo) -> None:
+    page = demo.get("/api/jobs?state=waiting")
+    placed = {job["position"]: job["user"] for job in page["jobs"] if job["position"]}
+    assert placed == {place["position"]: place["user"] for place in page["queue"]}
+    waiting = demo.get("/api/leases")["waiting"]
+    assert placed == {place["position"]: place["user"] for place in waiting}
+
+
 def test_runs_of_two_groups_can_be_compared(demo: Demo) -> None:
     runs = demo.get("/api/runs?limit=100")["items"]
     assert len({run["user"] for run in runs}) > 3
@@ -104,6 +113,17 @@ def test_the_account_that_started_it_signs_in_at_any_time(demo: Demo) -> None:
     code = done.out.strip().partition("#code=")[2]
     secret = demo.post("/api/session", {"code": code})["secret"]
     assert demo.post("/api/links", secret=secret)["code"], "as the owner"
+
+
+def test_a_lost_gpu_has_one_begin_which_is_where_its_chart_ends(demo: Demo) -> None:
+    alerts = demo.get("/api/alerts")["alerts"]
+    begun = next(one["since"] for one in alerts if one["rule"] == "device_lost")
+    found = demo.get("/api/snapshot")["devices"][6]
+    assert (found["state"], round(found["since"], 1)) == ("lost", round(begun, 1))
+    assert round(found["sample"]["at"], 1) == round(begun, 1)
+    for words in (["status"], ["why", "6"], ["alerts"]):
+        said = andon(*words, "--url", demo.url).out
+        assert re.search(r"(?i)lost.* for (at least )?(25|26|27) min", said), said
 
 
 def test_a_day_is_drawn_at_once(demo: Demo) -> None:

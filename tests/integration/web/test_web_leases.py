@@ -144,7 +144,7 @@ def test_what_was_lent_is_written_down(client: Caller, parts: Parts) -> None:
     ("asked", "status", "words"),
     [
         ({"gpus": 5}, 409, "5 GPUs requested, only 4 visible"),
-        ({"memory": "9TiB"}, 409, "no GPU here can satisfy this"),
+        ({"memory": "9TiB"}, 409, "no GPU can satisfy this"),
         ({"models": ["B200"]}, 404, "no device here is of model 'B200'"),
         ({"devices": ["9"]}, 404, "there is no device '9'"),
     ],

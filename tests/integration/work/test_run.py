@@ -86,7 +86,7 @@ def test_the_exit_code_is_the_commands(command: tuple[str, ...], code: int) -> N
     [
         (("--gpus", "-1"), "not a number of GPUs"),
         (("--gpus", "9"), "only 8 visible"),
-        (("--memory", "500GiB"), "no GPU here can satisfy this"),
+        (("--memory", "500GiB"), "no GPU can satisfy this"),
         (("--memory", "much"), "not a size"),
         (("--model", "B200"), "no device here is of model"),
         (("--devices", "12"), "there is no device '12'"),
@@ -98,7 +98,7 @@ def test_the_exit_code_is_the_commands(command: tuple[str, ...], code: int) -> N
         (("--memory", "0GiB"), "not greater than 0"),
         (("--memory", "90000"), "memory '90000' has no unit"),
         (("--gpus", "4..2"), "not a number of GPUs"),
-        (("--exclude", "0,1,2,3,4,5,6,7"), "no GPU here can satisfy this"),
+        (("--exclude", "0,1,2,3,4,5,6,7"), "no GPU can satisfy this"),
         (("--exclude", "12"), "there is no device '12'"),
         (("--retry-oom", "0"), "not a whole number"),
         (("--nonsense",), "No such option"),

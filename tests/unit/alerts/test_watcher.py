@@ -20,7 +20,7 @@ from andon.model.device import State
 from andon.ports import AlertStore
 from andon.settings.moments import QuietHours
 from andon.stores.memory import MemoryAlertStore
-from tests.support.alerting_parts import SOON, Heard, Moody, Playing
+from tests.support.alerting_parts import SOON, Heard, Moody, Playing, look
 from tests.support.waiting import wait_for
 
 FIRING, RESOLVED = NoticeKind.FIRING, NoticeKind.RESOLVED
@@ -51,6 +51,24 @@ def test_after_a_restart_nothing_is_told_twice() -> None:
     assert later.kinds() == []
     playing.find_again()
     wait_for(lambda: later.kinds() == [RESOLVED])
+    playing.watcher.close()
+
+
+def test_a_device_is_lost_since_its_alert_began_also_after_a_restart() -> None:
+    playing = Playing()
+    playing.lose()
+    (alert,) = playing.watcher.alerts()
+    playing.again()
+    playing.tick(State.LOST)
+    (fresh,) = look(time.time() + 60, State.LOST).devices
+    (found,) = playing.watcher.lasting((replace(fresh, sample=None),))
+    assert found.since == alert.since
+    assert playing.watcher.lasting((fresh,)) == (fresh,)  # it answered since: another loss
+    unnamed = replace(fresh.device, uuid="nvidia@0000:01:00.0")
+    (found,) = playing.watcher.lasting((replace(fresh, sample=None, device=unnamed),))
+    assert (found.device.uuid, found.since) == (alert.subject, alert.since)
+    hung = (replace(fresh, sample=None, state=State.STALE),)
+    assert playing.watcher.lasting(hung) == hung
     playing.watcher.close()
 
 

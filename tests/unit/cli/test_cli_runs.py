@@ -41,7 +41,16 @@ from andon.model.run.record import (
 from andon.runs.follower import RecordFollower
 from andon.stores.sqlite_runs import SqliteRunIndex
 from tests.support.replaced import fails
-from tests.support.run_records import BEGAN, FULL, HAPPENINGS, begin, end, sample, write_record
+from tests.support.run_records import (
+    BEGAN,
+    FULL,
+    HAPPENINGS,
+    begin,
+    end,
+    sample,
+    used,
+    write_record,
+)
 from tests.support.snapshots import assert_golden
 
 Told = Callable[..., str]
@@ -82,6 +91,23 @@ def three() -> None:
     write("b", begin(id="aaxxyyzz", at=BEGAN + 60, group="sweep"), end(state=RunState.FAILED))
     lost = begin(id="bbbbbbbb", at=BEGAN + 90, name="eval", simulated=True, node=node_name())
     write("c", lost, sample(1))
+
+
+def test_a_run_of_a_sweep_is_told_by_its_parameters_and_its_energy_is_written_alike(
+    told: Told,
+) -> None:
+    for n, name in enumerate(("kqzvmtra", "kqzvmtrb")):
+        use = {**used(joules=96.3), "energy_source": "power"}
+        first = begin(id=name, name="sw", group="sw", params={"lr": 0.1 * (n + 1), "job": n})
+        last = end(summary={"GPU-a": use, "GPU-b": {**use, "energy_joules": 0.0}})
+        write_record(runs_folder() / f"{n}.jsonl", first, last)
+    listed, compared = told(), told("compare", "--group", "sw")
+    assert "sw lr=0.1 " in listed
+    assert "sw lr=0.2 " in listed
+    assert "job=" not in listed
+    assert listed.count("~96 J") == compared.count("~96 J") == 2
+    sides = told("compare", "kqzvmtra", "kqzvmtrb")
+    assert sides.count("~96 J") == 2
 
 
 def test_without_runs_it_says_so(told: Told) -> None:

@@ -21,7 +21,7 @@ from andon.drivers.sim.rules.lab import (
 )
 from andon.errors import Gone, Unavailable
 from andon.history.rules.seeding import specimens
-from andon.model.device import HOST_VALUES
+from andon.model.device import HOST_VALUES, State
 
 NOW = 1_790_000_000.0
 DAY_SECONDS = 86_400.0
@@ -104,12 +104,24 @@ def test_a_process_belongs_to_the_person_whose_work_it_is() -> None:
             assert process.pid > 2**22  # of no process on any machine
 
 
-def test_the_lost_gpu_is_known_before_it_is_lost() -> None:
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nobody_waits_for_a_gpu_that_is_free(seed: int) -> None:
+    """A work that says not what it waits for starts within seconds, now and later."""
+    waits = [w for w in lab(seed).works if w.is_job and not w.why and not w.begins_later]
+    late = [w for w in waits if w.began > NOW - 3600 and w.began - w.submitted > 10]
+    assert late == []
+
+
+def test_the_lost_gpu_is_known_as_it_was_when_it_was_lost() -> None:
     sim = Simulation(8, 1, "lab", origin=NOW)
-    cards = sim.open()
-    assert sim.read(cards[LOST], NOW, watched=False)
-    with pytest.raises(Gone, match="fallen off the bus"):
-        sim.read(cards[LOST], NOW + 2, watched=False)
+    card = sim.open()[LOST]
+    assert sim.describe(card)
+    for at in (NOW, NOW + 2, NOW + DAY_SECONDS):
+        (found,) = sim.read(card, at, watched=False)
+        assert (found.state, found.processes) == (State.LOST, ())
+        assert found.sample is not None
+        assert found.sample.at == lab().lost_at
+        assert "fallen off the bus" in (found.reason or "")
 
 
 def test_the_backend_reads_what_the_lab_says() -> None:

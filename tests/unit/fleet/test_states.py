@@ -101,6 +101,7 @@ def test_a_list_is_read_back() -> None:
         ("lost", ["n2"]),
         ("fell off", ["n2"]),
         ("critical", ["n1"]),
+        ("warning", []),
         ("alice lost", []),
     ],
 )
@@ -110,7 +111,7 @@ def test_nodes_are_searched_by_every_word_that_is_said_of_them(
     rows = [
         NodeRow(
             "n1", NodeState.SICK, users=("alice",), holders=("job 12",), models={"H200": 8},
-            alerts={"critical": 1},
+            alerts={"critical": 1, "warning": 0, "info": 0},
         ),
         NodeRow("n2", NodeState.LOST, reason="GPU 3 fell off the bus"),
     ]  # fmt: skip

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from andon.drivers.sim.rules import behaviour
-from andon.drivers.sim.rules.lab import LOST, LOST_SECONDS, Lab
+from andon.drivers.sim.rules.lab import LOST, Lab
 from andon.history.rules import lab as day
 from andon.history.rules.seeding import specimens
 from andon.stores.memory import MemoryStore
@@ -44,7 +44,7 @@ def test_a_chart_has_a_reading_in_every_span(
 
 def test_a_lost_gpu_has_no_readings_since_then(filled: tuple[Lab, MemoryStore]) -> None:
     lab, store = filled
-    uuid, lost = lab.devices[LOST].uuid, lab.origin - LOST_SECONDS
+    uuid, lost = lab.devices[LOST].uuid, lab.lost_at
     after = store.history(uuid, "utilization_percent", lost + 420, lab.origin, 10)
     before = store.history(uuid, "utilization_percent", lost - 3600, lost - 60, 10)
     assert not any(one.count for one in after)

@@ -18,7 +18,7 @@ from andon.jobs.folder import CANCELLED, CLAIM, open_jobs_folder
 from andon.jobs.queue import Queue
 from andon.jobs.rules.retention import too_old
 from andon.jobs.rules.states import JobStatus, job_statuses
-from andon.jobs.rules.views import view_of
+from andon.jobs.rules.views import positions, view_of
 from andon.jobs.rules.waiting import who_has
 from andon.jobs.starting import lock_dispatcher
 from andon.model.alert import Level
@@ -93,6 +93,19 @@ def test_a_job_of_which_nothing_was_said_is_just_queued_or_far_behind() -> None:
     status = job_statuses([facts], AT)[12]
     assert why(view_of(facts, status, 1), AT) == "no. 1: just queued"
     assert why(view_of(facts, status, 51), AT) == "no. 51: 50 jobs are ahead of it"
+
+
+def test_the_place_of_a_job_is_that_of_its_ticket_in_the_queue_of_the_machine() -> None:
+    """A job that waits for another one is in no queue; those without a ticket follow the last."""
+    known = {n: JobStatus(JobState.WAITING) for n in (1, 2, 3, 4)}
+    known |= {
+        5: JobStatus(JobState.WAITING, 1, "after job 1 (waiting)"),
+        6: JobStatus(JobState.HELD),
+    }
+    keys = {n: (0, AT, n) for n in known}
+    holdups = {1: Holdup("x", AT, place=2), 2: Holdup("x", AT, place=4), 3: Holdup("x", AT)}
+    assert positions(keys, known, holdups) == {1: 2, 2: 4, 3: 5, 4: 6}
+    assert positions(keys, known, {}) == {1: 1, 2: 2, 3: 3, 4: 4}
 
 
 @rows(

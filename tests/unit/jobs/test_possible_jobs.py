@@ -31,7 +31,7 @@ def sampling(snapshot: Snapshot) -> Callable[[], Snapshot]:
     ("asked", "words"),
     [
         ({"count": 5}, "5 GPUs requested, only 2 visible"),
-        ({"memory_bytes": 99 * GIB}, "no GPU here can satisfy this"),
+        ({"memory_bytes": 99 * GIB}, "no GPU can satisfy this"),
         ({"models": ("A100",)}, "no device here is of model 'A100'"),
         ({"devices": ("7",)}, "there is no device '7'"),
         ({"labels": ("fast",)}, "no device has the label 'fast'"),

@@ -232,7 +232,7 @@ def test_dead_leases_of_ours_are_swept_unless_their_work_may_live(book: Book) ->
         (node([]), request(), Unavailable, "no GPU found here"),
         (node(NODE), request(5), Unavailable, "only 4 visible"),
         (node(NODE), request(0), Invalid, "needs at least one device"),
-        (node(NODE), request(memory_bytes=500 * GIB), Unavailable, "no GPU here can satisfy this"),
+        (node(NODE), request(memory_bytes=500 * GIB), Unavailable, "no GPU can satisfy this"),
         (node(NODE), request(models=("B200",)), Gone, "no device here is of model"),
         (node(NODE), request(devices=("9",)), Gone, "there is no device"),
         (node(NODE), request(shared=True), Invalid, "needs an amount of memory"),

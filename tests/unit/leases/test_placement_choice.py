@@ -132,7 +132,7 @@ def test_a_name_that_nothing_has_is_an_error(wrong: dict[str, Any]) -> None:
     [
         ([], request(), "no GPU found here"),
         ([gpu(0)], request(2), "2 GPUs requested, only 1 visible"),
-        ([gpu(0), gpu(1)], request(memory_bytes=99 * GIB), "no GPU here can satisfy this"),
+        ([gpu(0), gpu(1)], request(memory_bytes=99 * GIB), "no GPU can satisfy this"),
         ([gpu(0), gpu(1, total=16 * GIB)], request(2),
          "2 GPUs requested, but no such group has similar memory sizes"),
     ],

@@ -247,7 +247,7 @@ def test_the_balance_rule_is_a_keyword_of_the_kept_functions(show: Show) -> None
     [
         ((), 1, None, "no GPU found here"),
         (NODE, 80, None, "80 GPUs requested, only 8 visible"),
-        (NODE, 1, 200_000, "no GPU here can satisfy this"),
+        (NODE, 1, 200_000, "no GPU can satisfy this"),
         (NODE, 0, None, "not a number of GPUs"),
     ],
 )

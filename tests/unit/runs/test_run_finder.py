@@ -14,7 +14,10 @@ from andon.host.system import node_name
 from andon.model.job.progress import WorkProgress
 from andon.model.run.record import RunBegin, RunKind, RunLogged, RunState
 from andon.model.run.wire import line_to_text
+from andon.runs.files import read_ends
+from andon.runs.growing import RunRecord
 from andon.runs.index import BATCH, FRESH_SECONDS, RunFinder, is_alive
+from andon.runs.rules.fold import row_of
 from andon.runs.rules.matching import RunQuery
 from andon.stores.sqlite_runs import SqliteRunIndex
 from tests.support.rows import rows
@@ -54,6 +57,34 @@ def test_records_of_the_folder_are_found_by_themselves(finder: RunFinder, folder
     assert (row.id, row.state, row.path) == (
         "kqzvmtra", RunState.SUCCEEDED, str(folder / "a.jsonl"),
     )  # fmt: skip
+
+
+def test_a_run_in_progress_shows_what_it_has_used_so_far(finder: RunFinder, folder: Path) -> None:
+    path = folder / "a.jsonl"
+    write_record(path, mine(), *(sample(n) for n in range(20)))
+    finder.refresh()
+    (row,) = finder.index.find(RunQuery())
+    read = read_ends(path)
+    shown = row_of(read.begin, read.fold, row.path, alive=True)
+    assert (row.state, row.energy_joules) == (RunState.RUNNING, shown.energy_joules)
+    assert row.mean_utilization_percent == shown.mean_utilization_percent is not None
+    assert row.peak_memory_bytes == shown.peak_memory_bytes is not None
+    with path.open("a") as file:
+        file.write(line_to_text(sample(20)))
+    assert (finder.resolve(row.id).energy_joules or 0) > (row.energy_joules or 0) > 0
+
+
+def test_what_is_not_added_up_in_time_stays_as_it_was_known(
+    finder: RunFinder, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = folder / "a.jsonl"
+    write_record(path, mine(), *(sample(n) for n in range(20)))
+    finder.refresh()
+    (row,) = finder.index.find(RunQuery())
+    later = RunFinder(finder.index, folder, clock=lambda: NOW)
+    monkeypatch.setattr(RunRecord, "piece_bytes", 100)
+    later.refresh(0.0)
+    assert finder.index.find(RunQuery())[0] == row
 
 
 def test_the_user_of_a_run_is_the_owner_of_its_file_whatever_the_record_says(

@@ -10,8 +10,8 @@ import pytest
 from andon.access.roles import ALL_SEEING, BLIND, Sight
 from andon.errors import AndonError, Conflict, Denied, Gone
 from andon.model.run.record import RunAlert, RunEvent, RunLogged, RunSeries, RunState
+from andon.runs.growing import MOST_NEWS, RunRecord, happenings, last_line, opened
 from andon.runs.rules.matching import RunQuery
-from andon.web.runs.records import MOST_NEWS, RunRecord, happenings, last_line, opened
 from andon.web.runs.shown import FoundRuns, ServerRuns
 from tests.support.run_records import BEGAN, begin, end, sample, text_of, write_record
 from tests.support.served_runs import NOW, index_of, row_at, runs_of

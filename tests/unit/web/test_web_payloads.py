@@ -11,7 +11,7 @@ from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.settings.resolution import Settings
 from andon.units import GIB
-from andon.web.answers import payloads
+from andon.web.answers import health, payloads
 from andon.web.answers.sights import seen_by
 from andon.web.routes.nodes import own_row
 from tests.support import snapshots as drawn
@@ -121,3 +121,10 @@ def test_a_process_on_several_devices_is_counted_once() -> None:
     both = replace(farm, devices=(*farm.devices, instance))
     assert payloads.gpu_summary(farm, Settings())["process_count"] == len(pids)
     assert payloads.gpu_summary(both, Settings())["process_count"] == len(pids)
+
+
+def test_silent_devices_of_a_vendor_are_counted_in_words() -> None:
+    lost = [drawn.silent(n, State.LOST, "gone", None, 5) for n in range(2)]
+    for many, words in ((1, "1 device does not respond"), (2, "2 devices do not respond")):
+        seen = replace(drawn.farm(), devices=tuple(lost[:many]), faults=())
+        assert [one.reason for one in health._backends(seen)] == [words]

@@ -130,6 +130,7 @@ function Queue({ page }: { page: JobPage }) {
 }
 
 function whose(page: JobPage): string {
+  if (page.user === live.get().snapshot?.node) return `The jobs on ${page.user}`; // of a node that reports to this hub
   if (page.scope === "own") return `The jobs of ${page.user} on this machine`;
   if (page.scope === "everyone") return "The jobs of everyone who signed in here, or holds or waits for GPUs";
   return `Jobs of ${page.user}, who runs this server`;

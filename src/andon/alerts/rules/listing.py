@@ -9,7 +9,7 @@ from andon.explain.conditions.rulebook import BY_NAME
 from andon.model.alert import Alert, Level, Phase
 from andon.model.lamp import Lamp
 from andon.model.naming import label_in
-from andon.units import human_seconds
+from andon.units import counted, human_seconds
 
 LEVEL_LAMPS = {Level.INFO: Lamp.GREEN, Level.WARNING: Lamp.AMBER, Level.CRITICAL: Lamp.RED}
 _LEVELS = {lamp: level for level, lamp in LEVEL_LAMPS.items()}
@@ -220,7 +220,7 @@ def other_words(found: Counts) -> list[str]:
 
 def level_words(found: Counts) -> list[str]:
     """Returns `2 critical`, `1 warning`; counts of 0 are left out."""
-    warnings = f"{found.warning} warning{'s' * (found.warning != 1)}"
+    warnings = counted(found.warning, "warning")
     return [
         *([f"{found.critical} critical"] if found.critical else []),
         *([warnings] if found.warning else []),

@@ -1,4 +1,9 @@
-"""The conditions that hold now, judged from one sample: used when no server watches."""
+"""The conditions that hold now, judged from one sample; since when a device has been silent."""
+
+from collections.abc import Iterable, Mapping
+from math import inf
+
+from msgspec.structs import replace
 
 from andon.alerts.rules.commands import current
 from andon.alerts.rules.glance import as_firing
@@ -14,7 +19,9 @@ from andon.explain.conditions.observation import (
 )
 from andon.explain.conditions.rulebook import BY_NAME, Rulebook
 from andon.model.alert import Alert
-from andon.model.device import Snapshot
+from andon.model.device import DeviceStatus, Snapshot, State
+
+SILENCES = {"device_lost": State.LOST, "driver_hung": State.STALE}
 
 
 def standing(
@@ -28,6 +35,32 @@ def standing(
     state = step(EMPTY, seen, Moment(snapshot.at, 0.0), rulebook).state
     since = {status.device.uuid: status.since for status in snapshot.devices}
     return tuple(_firing(alert, state, since) for alert in current(state))
+
+
+def lasting(devices: tuple[DeviceStatus, ...], alerts: Iterable[Alert]) -> tuple[DeviceStatus, ...]:
+    """Returns the devices; one that is silent is so since its alert began, which the store keeps:
+    a server that was restarted has seen less of it, and may know no more than its number."""
+    if all(status.state not in SILENCES.values() for status in devices):
+        return devices
+    found = [one for one in alerts if one.rule in SILENCES]
+    begun = {(one.subject, SILENCES[one.rule]): one.since for one in found}
+    known = {status.device.uuid for status in devices}
+    gone = {one.device: one.subject for one in found if one.subject not in known}
+    named = (_named(one, gone) for one in devices)
+    return tuple(_since(one, begun.get((one.device.uuid, one.state), inf)) for one in named)
+
+
+def _named(status: DeviceStatus, gone: Mapping[int | None, str]) -> DeviceStatus:
+    device, uuid = status.device, gone.get(status.device.index)
+    if uuid is None or not device.uuid.startswith(f"{device.vendor}@"):
+        return status
+    return replace(status, device=replace(device, uuid=uuid))
+
+
+def _since(status: DeviceStatus, begun: float) -> DeviceStatus:
+    """An alert also outlasts a device that answers for a moment: what was read is newer then."""
+    answered_at = 0.0 if status.sample is None else status.sample.at
+    return replace(status, since=begun) if answered_at <= begun < status.since else status
 
 
 def board_now(snapshot: Snapshot, rulebook: Rulebook) -> LampBoard:

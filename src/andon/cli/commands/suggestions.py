@@ -5,6 +5,8 @@ from difflib import get_close_matches
 
 import click
 
+MACHINE_OPTIONS = ("--ssh", "--hosts-file", "--node", "--url", "--token-file", "--host", "-H")
+"""Options that name another machine: where a command has none, it is for this one alone."""
 LIKENESS = 0.7  # below it, words are only of the same length
 
 OPTIONS_MEANT: Mapping[str, tuple[str, ...]] = {
@@ -24,7 +26,7 @@ OPTIONS_MEANT: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("--message", "--comment"), ("--note", "--reason")),
     "--force": ("--yes",),
     "--wait": ("--timeout",),
-    **dict.fromkeys(("--host", "-H", "--node"), ("--ssh", "ssh HOST andon")),
+    **dict.fromkeys(("--host", "-H"), ("--ssh",)),
 }
 """Options that people try, and those that do it, where the command has them; else a command."""
 
@@ -43,11 +45,11 @@ def mistake_text(mistake: click.ClickException) -> str:
     if not isinstance(found, click.NoSuchOption):
         return " ".join(mistake.format_message().split()).rstrip(".")
     text = found.message.rstrip(".")
-    near = _near_options(found)
+    near = near_options(found)
     return f"{text}; did you mean: {' or '.join(near)}?" if near else text
 
 
-def _near_options(mistake: click.NoSuchOption) -> list[str]:
+def near_options(mistake: click.NoSuchOption) -> list[str]:
     if mistake.ctx is None:
         return []
     has = [name for one in mistake.ctx.command.get_params(mistake.ctx) for name in one.opts]

@@ -13,7 +13,7 @@ from andon.estimate.rules.fits import GpuFit, SmallestSize
 from andon.estimate.rules.options import ServingEngine
 from andon.estimate.rules.serving import GpuNeed, stored_as
 from andon.estimate.rules.shape import FactSource
-from andon.units import human_bytes
+from andon.units import counted, human_bytes
 
 _LABEL = 13
 _MOST_REASONS, _MOST_LABELS = 4, 8
@@ -45,7 +45,7 @@ def render_estimate(
 
 def _title(found: Estimate) -> str:
     facts = found.facts
-    count = f"{found.world_size} GPU{'s' * (found.world_size != 1)}"
+    count = counted(found.world_size, "GPU")
     if facts.source is FactSource.RUNS:
         return f"{facts.name} on {count}"
     known = [stored_as(facts, found.options).label]
@@ -79,7 +79,7 @@ def _numbers(found: Estimate) -> Iterator[Text]:
         rows = _estimated(found, found.need)
     learned = found.learned
     if learned is not None:
-        runs = f"{learned.runs} earlier run{'s' * (learned.runs != 1)} of this command"
+        runs = f"{counted(learned.runs, 'earlier run')} of this command"
         rows.append(("measured", learned.peak_bytes, f"{runs}; this counts"))
     yield say("")
     if found.world_size > 1 and found.need is not None:
@@ -136,7 +136,7 @@ def _overhead(found: Estimate) -> str:
 def _requests(found: Estimate) -> str:
     count = found.options.requests or 1
     tokens = 0 if found.need is None else found.need.context
-    return f"{count} request{'s' * (count != 1)} of {tokens:,} tokens"
+    return f"{counted(count, 'request')} of {tokens:,} tokens"
 
 
 def _origin(found: Estimate, name: str) -> str:
@@ -164,7 +164,7 @@ def _sizes(found: Estimate, width: int) -> list[Text]:
 def _smallest(found: SmallestSize | None) -> str:
     if found is None:
         return "none"
-    count = f"{found.world_size} GPU{'s' * (found.world_size != 1)}"
+    count = counted(found.world_size, "GPU")
     each = " each" * (found.world_size != 1)
     return f"{count} (--{found.option} {found.size}, {human_bytes(found.minimum_bytes)}{each})"
 

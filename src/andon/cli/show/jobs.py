@@ -10,7 +10,7 @@ from andon.jobs.rules.views import count_text
 from andon.model.job import JobState, JobView
 from andon.model.job.spec import JobSpec
 from andon.model.redaction import is_secret_name, redact
-from andon.units import human_bytes, human_seconds, measured_seconds
+from andon.units import counted, human_bytes, human_seconds, measured_seconds
 
 # The list of jobs as a table, and one job in lines.
 
@@ -107,12 +107,8 @@ def expected_words(view: JobView, now: float) -> str:
         return ""
     form = "%H:%M" if abs(view.expected_start - now) < DAY_SECONDS else "%a %d %b %H:%M"
     at = time.strftime(form, time.localtime(max(view.expected_start, now)))
-    many = "" if not view.expected_from else f", from {_runs(view.expected_from)}"
+    many = "" if not view.expected_from else f", from {counted(view.expected_from, 'run')}"
     return f"expected about {at}{many}"
-
-
-def _runs(count: int) -> str:
-    return f"{count} run{'' if count == 1 else 's'}"
 
 
 def render_job(view: JobView, now: float) -> list[Text]:
@@ -165,7 +161,7 @@ def _facts(view: JobView, now: float) -> list[tuple[str, str]]:
 def render_dry(jobs: Sequence[Sequence[JobSpec]], width: int) -> list[Text]:
     """Each of `jobs` is one job, or an array."""
     total = sum(map(len, jobs))
-    head = say(f"would queue {total} job{'s' * (total != 1)}", "bold")
+    head = say(f"would queue {counted(total, 'job')}", "bold")
     firsts = [specs[0] for specs in jobs]
     if len(jobs) == 1:
         return [head + say(f": {firsts[0].name}"), *_lines(firsts[0])]

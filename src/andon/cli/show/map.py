@@ -12,7 +12,7 @@ from andon.cli.show.text import Text, say
 from andon.cli.terminal import Choices, notice, write
 from andon.leases.rules.environment import NO_GPU
 from andon.model.run.record import ItemState
-from andon.units import fixed, human_seconds, measured_seconds
+from andon.units import counted, fixed, human_seconds, measured_seconds
 from andon.work.map.calls import CallEnd
 from andon.work.map.session import MapProgress, MapResult
 from andon.work.rules.map.plan import MapUnit
@@ -71,7 +71,7 @@ def where(labels: Sequence[str]) -> str:
     """`GPU 0, 1 (2 workers each)`, `3 workers without a GPU`."""
     found = sorted(set(labels), key=_order)
     if found == [NO_GPU]:
-        return f"{len(labels)} worker{'' if len(labels) == 1 else 's'} without a GPU"
+        return f"{counted(len(labels), 'worker')} without a GPU"
     names = ", ".join(found[:MOST_NAMED]) + (", …" if len(found) > MOST_NAMED else "")
     several = f" ({len(labels)} workers)" if len(labels) > len(found) else ""
     return f"GPU {names}{several}"

@@ -91,14 +91,14 @@ def waiting_text(progress: "Progress", width: int | None = None) -> str:
 
 def queue_line(row: "WaitingRow", at: float) -> str:
     """`queue 2: dora, 1 GPU with 20.0 GiB, priority -1, waiting 4 min`."""
-    words = f"queue {row.position}: {row.user}, {row.gpus} GPU{'s' * (row.gpus != 1)}"
+    words = f"queue {row.position}: {row.user}, {counted(row.gpus, 'GPU')}"
     if row.memory_bytes:
         words += f" with {human_bytes(row.memory_bytes)}"
     if row.priority:
         words += f", priority {row.priority}"
     words += f", waiting {human_seconds(max(0.0, at - row.since))}"
     if row.jobs_behind:
-        words += f", {row.jobs_behind} more job{'s' * (row.jobs_behind != 1)} behind it"
+        words += f", {counted(row.jobs_behind, 'more job')} behind it"
     return words
 
 
@@ -117,7 +117,7 @@ def _place(progress: "Progress") -> str:
     last = ahead[-1]
     count = last.need.least
     jobs = f", {counted(last.jobs_behind, 'more job')}" if last.jobs_behind else ""
-    named = f"{last.owner.user} ({count} GPU{'' if count == 1 else 's'}{jobs})"
+    named = f"{last.owner.user} ({counted(count, 'GPU')}{jobs})"
     if progress.queued:
         return f"{place} behind {named}"
     return f"{place}: {named}" if len(ahead) == 1 else f"{place}, the last {named}"

@@ -9,12 +9,14 @@ from copy import copy
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 from msgspec import Struct
 from msgspec.structs import replace
 
 from andon import app
+from andon.cli.commands.suggestions import MACHINE_OPTIONS
 from andon.cli.options import chosen
 from andon.cli.sources import resolved_of, settings_of
 from andon.cli.ssh.table import HostAnswer, HostTable
@@ -33,7 +35,7 @@ READING = frozenset(
      "leases", "who", "jobs", "runs", "estimate", "doctor")
 )  # fmt: skip
 """Commands that can be asked of hosts."""
-OPTIONS = ("--ssh", "--hosts-file", "--timeout")
+NAMING = ("--ssh", "--node", "--host", "-H")
 LIVE = frozenset(("watch", "top"))
 """Those that keep a connection."""
 NONE_ANSWERED, SOME_ANSWERED, NOT_AVAILABLE = 3, 1, 6
@@ -110,25 +112,29 @@ def form_of(more: dict[str, Any]) -> str:
 
 def there(words: Sequence[str]) -> AndonError:
     """The error for a command that is not for other machines: the line to type instead."""
-    hosts, kept, option = list[str](), list[str](), ""
+    hosts, kept, option, url = list[str](), list[str](), "", ""
+    of_ssh = any(one.startswith(("--ssh", "--hosts-file")) for one in words)  # has a --timeout
+    options = (*MACHINE_OPTIONS, *["--timeout"] * of_ssh)
     for place, word in enumerate(words):
         name, sign, value = word.partition("=")
         if word == "--":
             kept += words[place:]
             break
-        if option or (sign and name in OPTIONS):
-            hosts += [value if sign and not option else word] * ((option or name) == "--ssh")
+        if option or (sign and name in options):
+            machine = value if sign and not option else word
+            hosts += [machine] * ((option or name) in NAMING)
+            url = machine if (option or name) == "--url" else url
             option = ""
-        elif word in OPTIONS:
+        elif word in options:
             option = word
         else:
             kept.append(word)
     if kept and kept[0] in READING | LIVE and words[0] != kept[0]:
         line = f"andon {kept[0]} --ssh {shell_line(','.join(hosts), *kept[1:])}"
         return Invalid("--ssh follows the name of the command", hint=line)
-    host = checked_host(hosts[0].split(",")[0] if hosts else "HOST")
+    host = checked_host(hosts[0].split(",")[0] if hosts else urlsplit(url).hostname or "HOST")
     line = shell_line("ssh", "-t", host, "andon", *map(sh, kept))
-    return Invalid("over SSH, andon only reads: run it there", hint=line)
+    return Invalid("from here andon only reads other machines: run it there", hint=line)
 
 
 def named_hosts(choices: Choices) -> list[str]:

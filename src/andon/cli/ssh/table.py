@@ -15,7 +15,7 @@ from andon.errors import AndonError
 from andon.model import wire
 from andon.model.device import SNAPSHOT
 from andon.model.naming import range_of
-from andon.units import human_bytes
+from andon.units import counted, human_bytes
 
 SNAPSHOTS, ANSWERS = "andon.snapshots/1", "andon.answers/1"
 MOST_NAME, LEAST_TEXT = 32, 40
@@ -174,9 +174,9 @@ def answers_to_json(answers: Sequence[HostAnswer]) -> wire.Json:
 def summary(answers: Sequence[HostAnswer]) -> str:
     """`4 of 5 hosts answered, 11 GPUs free`."""
     good = sum(one.answered for one in answers)
-    text = f"{good} of {len(answers)} host{'s' * (len(answers) != 1)} answered"
+    text = f"{good} of {counted(len(answers), 'host')} answered"
     known = [one.free for one in answers if one.answered and one.free is not None]
-    return f"{text}, {sum(known)} GPU{'s' * (sum(known) != 1)} free" if known else text
+    return f"{text}, {counted(sum(known), 'GPU')} free" if known else text
 
 
 def offer_line(found: wire.Json) -> str:

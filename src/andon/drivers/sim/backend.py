@@ -17,7 +17,7 @@ from andon.drivers.sim.rules import behaviour
 from andon.drivers.sim.rules.behaviour import NOT_SIMULATED, UNSUPPORTED, Specimen
 from andon.drivers.sim.rules.scenarios import LAB, LAB_DEVICES, Script, ScriptedFault, plan
 from andon.errors import Gone, Unavailable
-from andon.model.device import SAMPLE_VALUES, Card, Device, Reading, Sample
+from andon.model.device import SAMPLE_VALUES, Card, Device, Reading, Sample, State
 from andon.version import __version__
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ _ADVICE = {
     ScriptedFault.LOST: "find the cause in the kernel log (sudo dmesg), then reset it or reboot",
     ScriptedFault.UNAVAILABLE: "load the driver (sudo modprobe nvidia), or install it",
 }
-DESCRIBED_SECONDS = 60.0  # a reader that starts later need not describe a lost device again
 
 
 class Simulation:
@@ -57,7 +56,6 @@ class Simulation:
         )
         self._lab_seed = seed if scenario == LAB else None
         self._lab: Lab | None = None
-        self._read: set[int] = set()
         self._origin = origin
         self._opened_seconds = 0.0
         self._report: Callable[[Sequence[Event]], None] | None = None
@@ -84,7 +82,8 @@ class Simulation:
     def describe(self, card: Card) -> Sequence[Device]:
         specimen, elapsed = self._find(card), self._elapsed_seconds(time.time())
         self._refuse_when_unavailable(elapsed)
-        self._refuse_when_lost(specimen.index, elapsed)
+        if self._lab is None:  # a lab's were there before it was opened
+            self._refuse_when_lost(specimen.index, elapsed)
         return [behaviour.describe(specimen)]
 
     def read(self, card: Card, at: float, watched: bool) -> Sequence[Reading]:
@@ -92,8 +91,13 @@ class Simulation:
         self._crash_when_due(elapsed)
         self._refuse_when_unavailable(elapsed)
         self._report_when_due(specimen, at, elapsed)
-        self._refuse_when_lost(specimen.index, elapsed)
-        self._read.add(specimen.index)
+        try:
+            self._refuse_when_lost(specimen.index, elapsed)
+        except Gone as exc:
+            if self._lab is None or not self._lab.is_lost(specimen.index, at):
+                raise
+            seen = self._reading(specimen, self._lab.lost_at, 0.0, watched)
+            return [replace(seen, processes=(), state=State.LOST, reason=exc.reason, hint=exc.hint)]
         self._delay(specimen.index, elapsed)
         return [self._reading(specimen, at, elapsed, watched)]
 
@@ -141,9 +145,6 @@ class Simulation:
                 self._report([xid])
 
     def _refuse_when_lost(self, device: int, elapsed: float) -> None:
-        is_new = device not in self._read and elapsed < DESCRIBED_SECONDS
-        if self._lab is not None and is_new:
-            return  # it was there before the lab was opened, so what it is is known
         for script in self._active(ScriptedFault.LOST, elapsed, device):
             raise Gone("the simulated device has fallen off the bus", hint=_scripted(script))
 

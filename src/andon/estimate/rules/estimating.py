@@ -31,7 +31,7 @@ from andon.estimate.rules.options import EstimateOptions, ServingEngine
 from andon.estimate.rules.serving import GpuNeed, claims_share, serving_need, stored_as
 from andon.estimate.rules.shape import EstimateConfidence, FactSource, ModelFacts
 from andon.estimate.rules.training import training_need
-from andon.units import GIB, MIB, human_bytes, shell_line
+from andon.units import GIB, MIB, counted, human_bytes, shell_line
 
 
 class FigureSource(Struct, frozen=True):
@@ -250,7 +250,7 @@ def _command(found: Estimate) -> list[str]:
 
 def verdict_words(found: Estimate) -> str:
     """The answer in one sentence."""
-    count = f"{found.world_size} GPU{'s' * (found.world_size != 1)}"
+    count = counted(found.world_size, "GPU")
     if found.refused is not None:
         title = TITLES[found.options.engine]
         return f"no: {title} does not start with these sizes: {found.refused.reason}"

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from andon.errors import Invalid
 from andon.model.codec import Count, Id, Name, Number, Text, Whole, Wrong, read
-from andon.model.device import DeviceStatus, Snapshot
+from andon.model.device import DeviceStatus, ProcessKind, Snapshot
 from andon.model.lamp import DeviceLamp
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.naming import device_labels, short_model
@@ -17,6 +17,7 @@ from andon.model.verdict import VerdictKind
 from andon.model.wire import TextBounds, loads, struct_text
 
 MOST_BYTES = 4096
+IN_USE = VerdictKind.IN_USE
 IDLE_RULES = frozenset({"idle", "idle_lease"})
 MOST_HOLDERS, MOST_MODELS = 24, 8
 MIB = 1 << 20
@@ -58,6 +59,8 @@ class Digest(Struct, frozen=True):
     free: Annotated[tuple[FreeDevices, ...], Meta(max_length=MOST_MODELS)] = ()
     alerts: Models = field(default_factory=dict)
     """How many fire, by level."""
+    in_use: Count | None = None
+    """GPUs on which processes run without a lease."""
 
 
 def digest_of(
@@ -76,6 +79,9 @@ def digest_of(
     every = () if leases is None else leases.leases
     rows = [row for row in every if any(one.uuid in parents for one in row.devices)]
     held = {parents[one.uuid] for row in rows for one in row.devices if one.uuid in parents}
+    taken = {parents.get(v.uuid) for v in (leases.devices if leases else ()) if v.kind is IN_USE}
+    computing = [p for s in boards for p in s.processes if p.kind is ProcessKind.COMPUTE]
+    users = [*(row.user for row in rows), *(p.user for p in computing if p.user is not None)]
     used = [_whole(s.sample.memory_used_bytes) for s in boards if s.answered and s.sample]
     total = [_whole(s.device.memory_total_bytes) for s in boards if s.answered]
     memory = None if None in (*used, *total) or not total else _share(_sum(used), _sum(total))
@@ -90,9 +96,10 @@ def digest_of(
         simulated=snapshot.simulated,
         reason=_reason(snapshot, lamps),
         allocated=len(held) if _is_known(snapshot, leases) else None,
+        in_use=len(taken - held - {None}) if _is_known(snapshot, leases) else None,
         tasks=len(rows),
         holders=tuple(_holder(row, jobs) for row in rows[:MOST_HOLDERS]),
-        users=tuple(dict.fromkeys(row.user for row in rows))[:MOST_HOLDERS],
+        users=tuple(dict.fromkeys(users))[:MOST_HOLDERS],
         utilization_percent=_mean([_load(s) for s in boards]),
         memory_percent=memory,
         cpu_percent=host.cpu_percent,

@@ -57,6 +57,8 @@ class NodeRow(Struct, frozen=True):
     alerts: Models = field(default_factory=dict)
     cpu_percent: Number | None = None
     host_memory_percent: Number | None = None
+    in_use: Count | None = None
+    """GPUs on which processes run without a lease."""
 
     @property
     def heard(self) -> bool:
@@ -71,9 +73,10 @@ def having(rows: Iterable[NodeRow], words: str) -> tuple[NodeRow, ...]:
 
 
 def _said(row: NodeRow) -> str:
+    levels = (level for level, count in row.alerts.items() if count)
     said = (
         row.name, row.state.value, "drained" if row.drained else "", *row.models, *row.users,
-        *row.holders, *row.alerts, row.reason or "", row.doubt or "",
+        *row.holders, *levels, row.reason or "", row.doubt or "",
     )  # fmt: skip
     return "\n".join(said).casefold()
 
@@ -146,8 +149,8 @@ def row_of(
 
 
 _LIVE = (
-    "allocated", "utilization_percent", "memory_percent", "tasks", "holders", "users", "idle",
-    "free", "alerts", "cpu_percent", "host_memory_percent",
+    "allocated", "in_use", "utilization_percent", "memory_percent", "tasks", "holders", "users",
+    "idle", "free", "alerts", "cpu_percent", "host_memory_percent",
 )  # fmt: skip
 
 

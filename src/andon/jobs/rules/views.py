@@ -29,11 +29,19 @@ def views(
     return [view_of(jobs[n], known[n], places.get(n), holdups.get(n)) for n in wanted]
 
 
-def positions(keys: Mapping[int, OrderKey], known: Mapping[int, JobStatus]) -> dict[int, int]:
-    """The place of each job among those that wait; the first is 1."""
-    waiting = [number for number, one in known.items() if one.state is JobState.WAITING]
-    waiting.sort(key=keys.__getitem__)
-    return {number: place for place, number in enumerate(waiting, start=1)}
+def positions(
+    keys: Mapping[int, OrderKey],
+    known: Mapping[int, JobStatus],
+    holdups: Mapping[int, Holdup],
+) -> dict[int, int]:
+    """The place of each job that waits for GPUs in the queue of the machine: that of its ticket,
+    and without one as far behind the last ticket as it is among the user's own."""
+    waiting = [number for number, one in known.items() if one.is_ready]
+    found, last = dict[int, int](), 0
+    for number in sorted(waiting, key=keys.__getitem__):
+        ticket = holdups[number].place if number in holdups else None
+        last = found[number] = ticket or last + 1
+    return found
 
 
 def view_of(

@@ -9,7 +9,7 @@ from andon.leases.rules.larger import larger_request
 from andon.model.device import DeviceStatus
 from andon.model.job import JobFacts, JobSpec
 from andon.model.lease import DeviceRequest
-from andon.units import human_seconds
+from andon.units import counted, human_seconds
 
 MOST_USERS, MOST_LABELS = 3, 8
 """Of those who have what a job waits for, as far as they are named."""
@@ -55,7 +55,7 @@ def who_has(held: Iterable[tuple[str, str]]) -> str:
         parts.append(f"{user} has {what}")
     shown = "; ".join(parts[:MOST_USERS])
     others = len(parts) - MOST_USERS
-    return f"{shown}; {others} more user{'s' * (others > 1)}" if others > 0 else shown
+    return f"{shown}; {counted(others, 'more user')}" if others > 0 else shown
 
 
 def request_of(facts: JobFacts, statuses: Sequence[DeviceStatus], labels: Labels) -> DeviceRequest:

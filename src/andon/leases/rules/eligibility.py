@@ -11,7 +11,7 @@ from andon.model.device import Device, DeviceStatus, Fault, Snapshot
 from andon.model.lease import DeviceRequest, Need
 from andon.model.naming import device_named, devices_named, is_cuda_number, titles
 from andon.sampling.rules.masks import leading_number
-from andon.units import apart_bytes
+from andon.units import apart_bytes, counted
 
 # Why a device is not available: every possible reason, with a sentence that names who and what.
 
@@ -248,10 +248,10 @@ def _impossible(
     if len(visible) < request.least:
         why = f"{asked} requested, only {len(visible)} visible"
     elif eligible == 0:
-        why = "no GPU here can satisfy this"
+        why = "no GPU can satisfy this"
     else:
         why = f"{asked} requested, only {eligible} can satisfy this"
-    return Unavailable(why, hint="andon devices lists the GPUs here", mistakes=mistakes)
+    return Unavailable(why, hint="andon devices lists the GPUs", mistakes=mistakes)
 
 
 def given_devices(snapshot: Snapshot) -> tuple[Device, ...]:
@@ -281,7 +281,7 @@ def count_words(request: DeviceRequest) -> str:
     if request.every:
         return "all GPUs"
     if request.least == request.most:
-        return f"{request.least} GPU{'' if request.least == 1 else 's'}"
+        return counted(request.least, "GPU")
     return f"{request.least} to {request.most} GPUs"
 
 

@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 from andon.errors import Denied, Invalid
 from andon.leases.rules.policy_path import POLICY_PATH as POLICY_PATH
-from andon.units import human_seconds, parse_seconds
+from andon.units import counted, human_seconds, parse_seconds
 
 UNLIMITED = "unlimited"
 MOST = 1_000_000  # of anything that is counted
@@ -131,7 +131,7 @@ def over_limit(policy: Policy, limits: UserLimits, held: int, least: int) -> str
 
 
 def gpus(count: int) -> str:
-    return f"{count} GPU{'' if count == 1 else 's'}"
+    return counted(count, "GPU")
 
 
 def _denied(policy: Policy, user: str, allowed: str, asked: str, hint: str = "") -> Denied:

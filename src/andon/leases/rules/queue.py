@@ -14,6 +14,7 @@ from andon.leases.rules.choice import can_come, hopeful, obstacle, pick
 from andon.leases.rules.eligibility import Obstacle, ObstacleKind
 from andon.leases.rules.usage import NO_USAGE, RecentUsage
 from andon.model.lease import Need, Ticket
+from andon.units import counted
 
 ASLEEP_SECONDS = 15.0  # a waiter polls every second; after this long it counts as stopped
 TAKING_SECONDS = 20.0  # for a ticket that could be served to take its devices; it needs about two
@@ -242,4 +243,4 @@ def _is_past(ticket: Ticket, at: float) -> bool:
 
 
 def _count(ticket: Ticket) -> str:
-    return f"{ticket.need.least} GPU{'' if ticket.need.least == 1 else 's'}"
+    return counted(ticket.need.least, "GPU")

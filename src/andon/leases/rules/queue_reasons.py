@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from andon.model.lease_list import LeaseList, WaitingRow
 from andon.model.verdict import DeviceVerdict, VerdictKind
+from andon.units import counted
 
 MOST_USERS = 3
 
@@ -19,7 +20,7 @@ def _reason(ahead: Sequence[WaitingRow], row: WaitingRow, devices: Sequence[Devi
     free = sum(one.kind is VerdictKind.FREE for one in devices)
     if behind and (free >= row.gpus or not devices):
         return behind
-    asked = f"{row.gpus} GPU{'' if row.gpus == 1 else 's'} requested"
+    asked = f"{counted(row.gpus, 'GPU')} requested"
     if devices:
         asked += f", {free} free"
     holders = [one.by for one in devices if one.kind is not VerdictKind.FREE and one.by]

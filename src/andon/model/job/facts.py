@@ -156,6 +156,7 @@ class Holdup(Struct, frozen=True):
     expected_start: Time | None = None
     expected_from: Count = 0  # how many runs the expectation comes from
     details: Lines = ()  # a line for each device
+    place: Count | None = None  # of its ticket in the queue of the machine
 
 
 class JobView(Struct, frozen=True):
@@ -171,7 +172,7 @@ class JobView(Struct, frozen=True):
     submitted_at: Time
     gpus: Name  # as requested: "2", "1..4", "all"
     reason: Text | None = None  # why it waits, or how it ended
-    position: Count | None = None  # among those that wait; the first is 1
+    position: Count | None = None  # in the queue of the machine; the first is 1
     attempt: Count = 1
     attempts: Count = 0  # how many have begun
     memory_bytes: Whole | None = None

@@ -1,6 +1,7 @@
 """The runs of this machine, by its index and the folder of records."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from andon.errors import AndonError, Denied, Unavailable
@@ -56,8 +57,8 @@ class LocalRuns:
     def resolve(self, word: str) -> RunRow:
         return self._asked(lambda finder: finder.resolve(word))
 
-    def with_record(self, row: RunRow) -> RunRow:
-        return row
+    def record(self, row: RunRow) -> Path:
+        return Path(row.path)
 
     def close(self) -> None:
         self.finder.index.close()

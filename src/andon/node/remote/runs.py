@@ -5,10 +5,9 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
-
-from msgspec.structs import replace
 
 from andon.errors import Gone, Invalid, Unavailable
 from andon.model.codec import Whole, Wrong, read
@@ -81,7 +80,7 @@ class RemoteRuns:
             self._notify(found[1])
         return None if found is None else found[0]
 
-    def with_record(self, row: RunRow) -> RunRow:
+    def record(self, row: RunRow) -> Path:
         """Downloads the run's record to a private folder until the node is closed; the server does
         not choose the file's name."""
         with _keeping():
@@ -95,7 +94,7 @@ class RemoteRuns:
 
         with os.fdopen(descriptor, "wb", buffering=0) as file:
             self._server.fetch(f"/api/runs/{quote(row.id)}/record", MOST_BYTES, keep)
-        return replace(row, path=path)
+        return Path(path)
 
     def _each(self, query: RunQuery) -> Iterator[RunRow]:
         """Yields each run once: a run that begins meanwhile moves the others to a later page."""

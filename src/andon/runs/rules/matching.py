@@ -13,6 +13,8 @@ from andon.model.naming import models_in_words
 from andon.model.run.record import RunKind, RunRow, RunState
 
 MOST_CALLED = 5
+OF_A_JOB = frozenset({"job", "attempt"})
+"""Parameters that tell jobs apart, not what they do."""
 HIDDEN_NAME = "hidden"
 
 

@@ -8,7 +8,7 @@ from andon.model.run.energy import POWER, energy_source_of
 from andon.model.run.record import RunBegin, RunEnd
 from andon.model.throttling import reason_of
 from andon.runs.rules.summary import SLOWED
-from andon.units import fixed, human_bytes, human_joules, measured_seconds
+from andon.units import counted, fixed, human_bytes, human_joules, measured_seconds
 
 
 def usage_words(where: str, seconds: float, devices: Sequence[Mapping[str, Any]]) -> str:
@@ -49,7 +49,7 @@ def loop_words(begin: RunBegin, end: RunEnd, waiting_share: float | None) -> str
     busy = _known(one["utilization_percent"]["mean"] for one in devices)
     joules = _known(one["energy_joules"] for one in devices)
     throttled = _known(one["throttle_share"] for one in devices)
-    count = f"{len(begin.devices)} GPU{'s' * (len(begin.devices) != 1)}"
+    count = counted(len(begin.devices), "GPU")
     parts = [f"run {begin.id}", count if begin.devices else f"{count}{_why(end)}"]
     parts.append(measured_seconds(end.duration_seconds))
     if busy:

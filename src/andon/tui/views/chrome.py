@@ -14,7 +14,7 @@ from andon.tui.keys import KeyBinding, bindings_for, key_name
 from andon.tui.page import Frame, Hit, Page
 from andon.tui.scene import Scene
 from andon.tui.state import PromptKind, TopView
-from andon.units import human_seconds
+from andon.units import counted, human_seconds
 
 if TYPE_CHECKING:
     from andon.model.lease_list import LeaseList, LeaseRow
@@ -109,7 +109,7 @@ def _held(rows: "tuple[LeaseRow, ...]", labels: dict[str, str]) -> Text:
 def _waiting(found: "LeaseList") -> Text:
     first = found.waiting[0]
     waited = human_seconds(max(0.0, found.at - first.since))
-    many = f"{first.gpus} GPU{'s' * (first.gpus != 1)}"
+    many = counted(first.gpus, "GPU")
     return say(f"{len(found.waiting)} waiting ", "yellow") + say(
         f"({first.user}, {many}, {waited})", "dim"
     )

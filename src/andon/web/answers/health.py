@@ -11,6 +11,7 @@ from andon.model.device import Fault, FaultCode, Snapshot, State
 from andon.model.shapes import to_json
 from andon.sampling.sampler import Costs
 from andon.sampling.snapshot_feed import SnapshotFeed
+from andon.units import counted
 from andon.version import __version__
 from andon.web.answers.payloads import why_not
 from andon.web.answers.schemas import BackendHealth, Health, ReaderHealth, SamplerHealth
@@ -117,7 +118,8 @@ def _backend_state(fault: Fault | None, snapshot: Snapshot, silent: bool) -> str
 
 
 def _silent(silent: Sequence[State]) -> str:
-    return f"{len(silent)} of its devices {'is' if len(silent) == 1 else 'are'} not responding"
+    does = "does" if len(silent) == 1 else "do"
+    return f"{counted(len(silent), 'device')} {does} not respond"
 
 
 def _status(

@@ -152,7 +152,6 @@ class Ingest:
             beat, digest = read_heartbeat(body, node.name, at)
         except Invalid as wrong:
             kind = "version" if wrong.reason == NEWER else "invalid"
-            kind = "other_node" if wrong.reason.startswith("this token") else kind
             raise Refused(422, kind, wrong.reason, wrong.hint) from wrong
         if any(waiting.node == node.name for waiting, _ in self._pending):
             raise Refused(429, "too_many", "another heartbeat of this node waits to be stored")

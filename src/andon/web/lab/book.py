@@ -1,7 +1,7 @@
 """The lease book of a simulated lab: the leases and tickets of its people, and those taken here."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -16,6 +16,7 @@ from andon.leases.rules.usage import NO_USAGE, RecentUsage
 from andon.model.lease import BookEntry, Cordon, Lease, LeaseKind, Need, Owner, Share, Ticket
 
 LARGE = 4  # the first GPUs have the most memory: those that wait need it
+ORDER_SECONDS = 0.001  # between tickets
 FIRST_UID = 4_000_000_000  # of no account
 
 
@@ -25,6 +26,7 @@ class LabBook(Book):
     def __init__(self, lab: Lab, env: Mapping[str, str] | None = None, make: bool = True) -> None:
         super().__init__(env, make)
         self._lab = lab
+        self.queue: Callable[[], Sequence[LabWork]] = tuple
         self.paths = tuple(path for path in self.paths if path == self.path)
 
     def entries(self) -> list[BookEntry]:
@@ -32,24 +34,7 @@ class LabBook(Book):
         return [*(entry_of(self._lab, work) for work in self._lab.running(time.time())), *taken]
 
     def waiting(self) -> list[Waiting]:
-        now = time.time()
-        large = frozenset(one.uuid for one in self._lab.devices[:LARGE])
-        return [
-            Waiting(
-                Ticket(
-                    id=f"t{work.number}",
-                    owner=_owner(self._lab, work),
-                    need=Need(large, len(work.gpus), len(work.gpus)),
-                    priority=0,
-                    since=work.submitted,
-                    simulated=True,
-                    jobs_behind=0,
-                ),
-                now,
-            )
-            for work in self._lab.works
-            if work.queues and work.submitted <= now < work.began
-        ] + super().waiting()
+        return [*tickets(self._lab, self.queue()), *super().waiting()]
 
     def cordons(self) -> tuple[Cordon, ...]:
         return tuple(replace(cordon, by=ME) for cordon in super().cordons())
@@ -67,13 +52,29 @@ class LabBook(Book):
         return super().find(name, uid)
 
 
-def open_book(lab: Lab) -> "Callable[..., Book]":
-    """Returns what opens the book of a lab."""
+def open_book(lab: Lab, queue: Callable[[], Sequence[LabWork]]) -> "Callable[..., Book]":
+    """Returns what opens the book of a lab whose jobs wait in this order."""
 
     def opened(env: Mapping[str, str] | None = None, make: bool = True) -> Book:
-        return LabBook(lab, env, make)
+        book = LabBook(lab, env, make)
+        book.queue = queue
+        return book
 
     return opened
+
+
+def tickets(lab: Lab, works: Sequence[LabWork]) -> list[Waiting]:
+    """Returns the tickets of works that came, or were moved, in this order."""
+    large = frozenset(one.uuid for one in lab.devices[:LARGE])
+    found, since = list[Waiting](), 0.0
+    for work in works:
+        since = max(since + ORDER_SECONDS, work.submitted)
+        ticket = Ticket(
+            f"t{work.number}", _owner(lab, work), Need(large, len(work.gpus), len(work.gpus)), 0,
+            since, simulated=True, jobs_behind=0, asked=since,
+        )  # fmt: skip
+        found.append(Waiting(ticket, time.time()))
+    return found
 
 
 def entry_of(lab: Lab, work: LabWork) -> BookEntry:

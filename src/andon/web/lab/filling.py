@@ -20,7 +20,6 @@ from andon.drivers.sim.rules.lab import (
     CORDONED,
     HOT,
     HOUR_SECONDS,
-    LOST_SECONDS,
     ME,
     Lab,
 )
@@ -73,7 +72,7 @@ class OpenLab(Struct, frozen=True):
 
     @property
     def open_book(self) -> "Callable[..., Book]":
-        return open_book(self.lab)
+        return open_book(self.lab, self.jobs.queue)
 
 
 def open_lab(settings: "Settings") -> OpenLab:
@@ -137,9 +136,8 @@ def _snapshots(lab: Lab) -> Iterator[Snapshot]:
 def _status(lab: Lab, index: int, at: float) -> DeviceStatus:
     one = lab.device(index, at)
     if lab.is_lost(index, at):
-        since = lab.origin - LOST_SECONDS
         lost = "the simulated device has fallen off the bus"
-        return DeviceStatus(behaviour.describe(one), State.LOST, since, lost)
+        return DeviceStatus(behaviour.describe(one), State.LOST, lab.lost_at, lost)
     return DeviceStatus(
         behaviour.describe(one), State.OK, lab.origin - 26 * HOUR_SECONDS,
         sample=behaviour.sample(one, at), processes=behaviour.processes(one, at),

@@ -8,12 +8,13 @@ from msgspec.structs import asdict, replace
 
 from andon.drivers.sim.rules.lab import ME, Lab, LabOutcome, LabWork
 from andon.errors import AndonError, Conflict
+from andon.leases.rules.queue import in_order
 from andon.model.job import JobState, JobView
 from andon.model.job.facts import view_to_json
 from andon.model.job.progress import WorkProgress
 from andon.web.answers.job_schemas import JobDone, JobLog
 from andon.web.jobs.folder import WAITS, FolderJobs, no_job
-from andon.web.lab.book import lease_id
+from andon.web.lab.book import lease_id, tickets
 from andon.web.users.files import UserFiles, UserJobs
 
 STEP_SECONDS = 9.0
@@ -45,12 +46,9 @@ class LabJobs(FolderJobs):
 
     def jobs(self) -> UserJobs:
         now = time.time()
-        works = [
-            work
-            for work in self._lab.works
-            if work.is_job and work.submitted <= now and self._of in (None, work.user)
-        ]
-        return UserJobs(self._placed([self._view(work, now) for work in works]))
+        works = [work for work in self._lab.works if work.is_job and work.submitted <= now]
+        views = self._placed([self._view(work, now) for work in works])
+        return UserJobs([view for view in views if self._of in (None, view.user)])
 
     def job(self, number: int) -> JobView:
         for view in self.jobs().views:
@@ -95,16 +93,25 @@ class LabJobs(FolderJobs):
         return view
 
     def _placed(self, views: Sequence[JobView]) -> list[JobView]:
-        """Returns the jobs with the place of each in the queue."""
+        """Returns the jobs with the place of each in the queue, as the book has it."""
+        line = in_order(tickets(self._lab, self._in_line(views)), time.time())
+        places = {ticket.id: place for place, ticket in enumerate(line, 1)}
+        return [replace(view, position=places.get(f"t{view.number}")) for view in views]
+
+    def _in_line(self, views: Sequence[JobView]) -> list[LabWork]:
+        """Returns the works that wait for GPUs, in the order in which they came or were moved."""
 
         def key(view: JobView) -> tuple[float, float]:
             act, at = self._acts.get(view.number, ("", 0.0))
             order = {"first": -1.0, "last": 1.0}.get(act, 0.0)
             return order, order * at or view.submitted_at
 
-        waiting = sorted((v for v in views if v.state is JobState.WAITING), key=key)
-        places = {view.number: place for place, view in enumerate(waiting, 1)}
-        return [replace(view, position=places.get(view.number)) for view in views]
+        works = {work.number: work for work in self._lab.works}
+        waiting = (one for one in views if one.state is JobState.WAITING and not one.after)
+        return [works[view.number] for view in sorted(waiting, key=key)]
+
+    def queue(self) -> list[LabWork]:
+        return self._in_line(self.jobs().views)
 
 
 class LabUsers:

@@ -17,6 +17,14 @@ from andon.access.roles import Sight
 from andon.errors import AndonError, Conflict, Denied, Unavailable
 from andon.model.run.record import RunLine, RunRow, RunSample, RunState
 from andon.ports import RunIndex
+from andon.runs.growing import (
+    Happening,
+    RunRecord,
+    RunRecords,
+    happenings,
+    name_of,
+    opened,
+)
 from andon.runs.rules.fold import row_of
 from andon.runs.rules.matching import RunCounts, RunQuery, counted, select
 from andon.web.answers.job_schemas import PageScope
@@ -38,14 +46,6 @@ from andon.web.answers.run_schemas import (
 from andon.web.answers.runs import MOST_LISTED, page_of
 from andon.web.answers.sights import not_seen
 from andon.web.runs.courses import CourseReader
-from andon.web.runs.records import (
-    Happening,
-    RunRecord,
-    RunRecords,
-    happenings,
-    name_of,
-    opened,
-)
 from andon.web.users.files import SharedFiles, UserFiles, UserRecord
 
 MOST_NAMED = 10_000

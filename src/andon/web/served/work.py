@@ -1,6 +1,7 @@
 """The runs and jobs that a server shows to one caller."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -43,9 +44,9 @@ class ServedRuns:
     def resolve(self, word: str) -> "RunRow":
         return seen_by(self._sight, self._runs.find(word, self._sight)[0])
 
-    def with_record(self, row: "RunRow") -> "RunRow":
+    def record(self, row: "RunRow") -> Path:
         self.download(row.id).file.close()
-        return row
+        return Path(row.path)
 
     def page(self, query: RunQuery, search: str) -> "RunPage":
         return self._runs.page(self._sight, query, search)

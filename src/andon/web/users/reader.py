@@ -29,10 +29,10 @@ from andon.model.job.facts import view_to_json
 from andon.model.run.wire import row_to_json
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
+from andon.runs.growing import opened
 from andon.runs.index import RunFinder
 from andon.runs.rules.matching import RunQuery
 from andon.web.jobs.folder import FolderJobs
-from andon.web.runs.records import opened
 from andon.web.runs.shown import FoundRuns, ServerRuns
 from andon.web.users.files import MOST_ROWS, PIECE_BYTES
 from andon.web.users.processes import IDLE_SECONDS, MOST_ANSWER_BYTES

@@ -3,7 +3,6 @@
 import getpass
 import re
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -297,14 +296,10 @@ def rules(name: str | None, everything: bool, as_json: bool) -> int:
 @shared
 def test(notifier: str | None) -> int:
     """Send a test message through every notifier, or through one."""
-    source = node_of(chosen()).alerts
-    payload: Mapping[str, Any]
-    if source.notifies:
-        payload = source.test(notifier)
-    else:
-        from andon.cli.commands.explain.alerts_trial import trial
+    from andon.cli.commands.explain.alerts_trial import trial, trial_by
 
-        payload = trial(chosen(), notifier)
+    source = node_of(chosen()).alerts
+    payload = trial_by(source, chosen(), notifier) if source.notifies else trial(chosen(), notifier)
     terminal = Terminal.of(chosen())
     for one in payload["results"]:
         text = "sent" if one["ok"] else f"failed: {one['reason']}"

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from andon.cli.commands.command_group import SuggestingGroup
+from andon.cli.commands.explain.alerts_trial import RESTART, sent
 from andon.cli.options import chosen, shared
 from andon.cli.show.text import say
 from andon.cli.terminal import Choices, Terminal, notice
@@ -15,7 +16,6 @@ from andon.settings.notifier_kinds import KINDS
 from andon.units import sh
 
 LONGEST_SECRET = 4096
-RESTART = "a running server uses it after its next start"
 
 
 @click.group(cls=SuggestingGroup)
@@ -98,7 +98,6 @@ def add(
 
 def _tried(settings: Any, terminal: Terminal, choices: Choices) -> int:
     from andon.app.alerts import open_notifiers
-    from andon.cli.commands.explain.alerts_trial import sent
     from andon.settings.resolution import Settings
 
     ((notifier, _),) = open_notifiers(Settings(alerts_notifiers=(settings,)))

@@ -1,6 +1,7 @@
-"""Sends a test message through the configured notifiers if no server is running."""
+"""Sends a test message through the notifiers of the settings that no running server has."""
 
 import time
+from typing import TYPE_CHECKING
 
 from andon.alerts.rules.messages import NO_NOTIFIER, trial_notice
 from andon.cli.sources import settings_of
@@ -9,6 +10,11 @@ from andon.errors import AndonError, Gone
 from andon.host.system import node_name
 from andon.model.wire import Json
 from andon.ports import Notifier
+
+if TYPE_CHECKING:
+    from andon.node.port import NodeAlerts
+
+RESTART = "a running server uses it once it is restarted (sudo systemctl restart andon)"
 
 
 def trial(choices: Choices, name: str | None) -> Json:
@@ -25,6 +31,24 @@ def trial(choices: Choices, name: str | None) -> Json:
     chosen = [notifier for notifier in notifiers if name in (None, notifier.name)]
     note = None if notifiers else NO_NOTIFIER
     return {"results": [sent(notifier) for notifier in chosen], "note": note}
+
+
+def trial_by(server: "NodeAlerts", choices: Choices, name: str | None) -> Json:
+    """Lets a server send them; those that were added since it started are tried here."""
+    own = () if choices.url else settings_of(choices).alerts_notifiers
+    new = [one.name for one in own if name in (None, one.name)]
+    try:
+        found = dict(server.test(name))
+    except Gone:
+        if not new:
+            raise
+        found = {"results": []}
+    new = [one for one in new if one not in {each["notifier"] for each in found["results"]}]
+    if not new:
+        return found
+    tried = [result for one in new for result in trial(choices, one)["results"]]
+    note = f"{', '.join(new)}: tried by this command alone; {RESTART}"
+    return {"results": [*found["results"], *tried], "note": note}
 
 
 def sent(notifier: Notifier) -> Json:

@@ -68,7 +68,7 @@ def _lines(view: "JobView", ahead: "list[JobView]", others: "tuple[WaitingRow, .
         lines.append(say(f"  on GPU {', '.join(view.devices)}, lease {view.lease}"))
     if view.expected_start is not None:
         count = view.expected_from
-        source = f", from {count} run{'s' * (count != 1)}" if count else ""
+        source = f", from {counted(count, 'run')}" if count else ""
         when = clock(view.expected_start, view.submitted_at)
         lines.append(say(f"  expected start: about {when}{source}"))
     if ahead:

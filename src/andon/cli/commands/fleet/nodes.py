@@ -191,6 +191,8 @@ def describe(row: NodeRow, version: str | None = None) -> list[str]:
     tasks = [one.rpartition(" ")[2] for one in row.holders]
     if tasks:
         held += f" (Task{'s' if len(tasks) > 1 else ''} {', '.join(tasks)} running)"
+    if row.in_use:
+        held += f"; {row.in_use} in use without a lease"
     load = NOT_READ
     if row.utilization_percent is not None:
         load = f"{row.utilization_percent:.0f}% (real-time)"
@@ -218,9 +220,8 @@ def _gpus(row: NodeRow) -> str:
 def _allocated(row: NodeRow) -> str:
     if row.allocated is None:
         return UNKNOWN
-    return (
-        f"{row.allocated} · {holders_in_words(row.holders)}" if row.holders else str(row.allocated)
-    )
+    used = f"{row.in_use} in use" if row.in_use else ""
+    return " · ".join(filter(None, (str(row.allocated), holders_in_words(row.holders), used)))
 
 
 def _percent(value: float | None) -> Text:

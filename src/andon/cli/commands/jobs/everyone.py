@@ -14,7 +14,7 @@ from andon.errors import AndonError
 from andon.leases.rules.queue_reasons import queue_reasons
 from andon.model.lease_list import LeaseList, WaitingRow
 from andon.model.shapes import to_json
-from andon.units import human_seconds
+from andon.units import counted, human_seconds
 
 if TYPE_CHECKING:
     from andon.model.job import JobView
@@ -92,5 +92,5 @@ def _columns(at: float) -> tuple[TableColumn[QueueRow], ...]:
 
 def _why(one: QueueRow) -> str:
     behind = one.row.jobs_behind
-    more = f"; {behind} more job{'s' * (behind != 1)} behind it" if behind else ""
+    more = f"; {counted(behind, 'more job')} behind it" if behind else ""
     return one.reason + more

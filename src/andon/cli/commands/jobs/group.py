@@ -75,7 +75,7 @@ def jobs(
 ) -> int | None:
     """List your jobs on this machine and on clusters: running, waiting, the last that ended.
 
-    For a waiting job it shows why it waits, and its position among yours. With --all it also shows
+    For a waiting job it shows why it waits, and its place in the queue. With --all it also shows
     who waits for GPUs on this machine, without names and commands; root sees everyone's jobs.
     """
     if chosen().url is not None:  # a list of jobs here needs no settings to find a node

@@ -22,7 +22,7 @@ from andon.jobs.rules.parameters import (
     refuse_many,
 )
 from andon.model.job.spec import JobSpec
-from andon.units import human_seconds
+from andon.units import counted, human_seconds
 
 if TYPE_CHECKING:
     from andon.jobs.clusters.asking import OpenCluster
@@ -131,7 +131,7 @@ def _say(choices: Choices, made: Sequence[JobSpec], labels: Sequence[str], lasts
     each = f"{gpus} GPU{'s' * (gpus != '1')}{' each' * (len(made) > 1)}"
     mark = "SIMULATED " if made[0].simulate is not None else ""
     which = labels[0] if len(labels) == 1 else f"{labels[0]} to {labels[-1]}"
-    jobs = f"{len(made)} job{'s' * (len(made) != 1)}"
+    jobs = counted(len(made), "job")
     terminal.say(say(f"{mark}{jobs} in group {made[0].group} ({which}) · {each}{lasts}"))
 
 
@@ -152,6 +152,6 @@ def expected_words(choices: Choices, made: Sequence[JobSpec]) -> str:
     if devices < most:
         return ""
     rounds = max(ceil(sum(one.request.least for one in made) / devices), 1)
-    runs = f"{like.runs} run{'s' * (like.runs != 1)}"
-    gpus = f"{devices} GPU{'s' * (devices != 1)}"
+    runs = counted(like.runs, "run")
+    gpus = counted(devices, "GPU")
     return f" · about {human_seconds(rounds * like.seconds)} on {gpus}, from {runs}"

@@ -14,6 +14,7 @@ from andon.cli.show.text import say
 from andon.cli.terminal import Terminal
 from andon.errors import Conflict, Gone, Invalid
 from andon.model.run.record import RunState
+from andon.units import counted
 
 if TYPE_CHECKING:
     from andon.model.run.record import RunRow
@@ -84,7 +85,7 @@ def set_(name: str, runs: tuple[str, ...]) -> int:
     count = len(made.runs)
     terminal = Terminal.of(chosen())
     if not terminal.quiet:
-        terminal.say(say(f"baseline {name}: {count} run{'s' * (count != 1)}"))
+        terminal.say(say(f"baseline {name}: {counted(count, 'run')}"))
     return 0
 
 

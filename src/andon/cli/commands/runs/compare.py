@@ -72,8 +72,7 @@ def compare(
         raise click.UsageError("--over is for --group")
     named = _of_group(source, group) if group is not None else _named(source, sides)
     _refuse_one(named)
-    named = [(label, list(map(source.with_record, rows))) for label, rows in named]
-    found = [RunSide(label, tuple(map(_compared, rows))) for label, rows in named]
+    found = [RunSide(label, tuple(_compared(source, row) for row in rows)) for label, rows in named]
     devices = {label: " and ".join(sorted(set(map(devices_words, rows)))) for label, rows in named}
     terminal = Terminal.of(chosen())
     text = _text(side_by_side(found, by), devices, form, terminal, out is not None)
@@ -165,16 +164,18 @@ def _side(source: "NodeRuns", word: str) -> tuple[str, list["RunRow"]]:
     return f"{row.name} {row.id}", [row]
 
 
-def _compared(row: "RunRow") -> "ComparedRun":
+def _compared(source: "NodeRuns", row: "RunRow") -> "ComparedRun":
     """Returns a run's numbers from the list, and those that only the whole record has."""
     from andon.cli.commands.runs.reading import read_report
     from andon.runs.rules.baselines import values_of
+    from andon.model.run.energy import POWER
     from andon.runs.rules.reports.compare import ITEMS, STEPS, ComparedRun
 
-    found = read_report(row)
+    found = read_report(source, row)
     more = {ITEMS: found.items_per_second, STEPS: found.steps_per_second}
     known = {name: value for name, value in more.items() if value is not None}
-    return ComparedRun(row.id, len(row.devices), {**values_of(row), **known})
+    values = {**values_of(row), **known}
+    return ComparedRun(row.id, len(row.devices), values, row.energy_source == POWER)
 
 
 def _text(

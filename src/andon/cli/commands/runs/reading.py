@@ -1,7 +1,6 @@
 """Reads whole records of runs for reports and comparisons."""
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -17,15 +16,16 @@ from andon.units import sh
 
 if TYPE_CHECKING:
     from andon.model.run.record import RunRow
+    from andon.node.port import NodeRuns
 
 
-def read_report(row: "RunRow", prices: Prices = NO_PRICES) -> RunReport:
+def read_report(source: "NodeRuns", row: "RunRow", prices: Prices = NO_PRICES) -> RunReport:
     """Returns the report of the record as it is now, with the run's current tags. The user is
     the file's owner: the name inside the record proves nothing."""
     from andon.runs.files import read_record
 
     try:
-        read = read_record(Path(row.path))
+        read = read_record(source.record(row))
     except Gone as exc:
         raise Gone(f"the record of run {row.id} is no longer at {row.path}", hint=exc.hint) from exc
     if read.begin.id != row.id:

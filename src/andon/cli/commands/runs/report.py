@@ -47,9 +47,9 @@ def report(
     source = node_of(chosen()).runs
     if group is not None or run is None:
         return _of_group(source, group or "", by, slo, form, out)
-    row = source.with_record(source.resolve(run))
+    found = read_report(source, source.resolve(run), prices())
     terminal = Terminal.of(chosen())
-    deliver(_text(read_report(row, prices()), form, terminal, out is not None), out, terminal)
+    deliver(_text(found, form, terminal, out is not None), out, terminal)
     return 0
 
 
@@ -79,7 +79,7 @@ def _of_group(
     known, reports = {row.id: row for row in rows}, []
     for row in table.rows[:MOST_CHARTED]:
         label = " ".join(f"{name}={shown(row.params[name])}" for name in table.params)
-        reports.append((label, read_report(source.with_record(known[row.runs[0]]))))
+        reports.append((label, read_report(source, known[row.runs[0]])))
     best = sentences(best_sentences(table, best_rows(table, limits)))
     charts = section("Over time, the first run of each", *run_charts(reports))
     simulated = any(row.simulated for row in rows)

@@ -1,7 +1,6 @@
 """`andon runs show`: one run, its facts and what it used."""
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -54,9 +53,9 @@ def read_run(word: str) -> "RunShown":
     from andon.runs.files import read_ends
 
     source = node_of(chosen()).runs
-    row = source.with_record(source.resolve(word))
+    row = source.resolve(word)
     try:
-        read = read_ends(Path(row.path))
+        read = read_ends(source.record(row))
     except Gone as exc:
         raise Gone(f"the record of run {row.id} is no longer at {row.path}", hint=exc.hint) from exc
     if read.begin.id != row.id:

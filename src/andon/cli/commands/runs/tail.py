@@ -68,7 +68,7 @@ def _path(run: str | None, log: str | None) -> Path:
     if log is not None:
         return Path(log)
     source = node_of(chosen()).runs
-    return Path(source.with_record(source.resolve(run or "")).path)
+    return source.record(source.resolve(run or ""))
 
 
 def _go_on(follower: "RecordFollower", recent: "RecentLines", draw: Draw) -> None:

@@ -19,6 +19,7 @@ from andon.cli.show.text import Text, say
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import AndonError, Denied, Invalid
+from andon.units import counted
 from andon.version import __version__
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def check_host(choices: Choices, as_json: bool) -> int:
     if as_json:
         terminal.show(as_json_text({**known, "missing": lacks}, terminal.live))
         return 0
-    count = f"{len(snapshot.devices)} GPU{'s' * (len(snapshot.devices) != 1)}"
+    count = counted(len(snapshot.devices), "GPU")
     terminal.show(f"{known['by']}, {count}; {'; '.join(lacks) or 'nothing is missing'}\n")
     return 0
 

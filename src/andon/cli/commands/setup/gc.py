@@ -12,7 +12,7 @@ from andon.cli.sources import settings_of
 from andon.cli.terminal import Terminal, report
 from andon.errors import AndonError, Unavailable
 from andon.history.rules.tiers import Maintenance
-from andon.units import human_bytes
+from andon.units import counted, human_bytes
 
 if TYPE_CHECKING:
     from andon.runs.index import CollectedRecords
@@ -58,7 +58,7 @@ def _jobs(settings: "Settings") -> str:
 
     queue = Queue()
     count = collect(queue, settings.jobs_keep_days)
-    words = f"{count} job{'s' * (count != 1)} deleted" if count else "no job is too old"
+    words = f"{counted(count, 'job')} deleted" if count else "no job is too old"
     return f"{queue.folder.path}: {words}, {len(queue.jobs) - count} left"
 
 
@@ -93,7 +93,7 @@ def describe_runs(done: "CollectedRecords") -> str:
         (len(done.deleted), f"deleted ({human_bytes(done.freed_bytes)})"),
         (len(done.forgotten), "without a record forgotten"),
     ]
-    words = [f"{count} run{'s' * (count != 1)} {what}" for count, what in parts if count]
+    words = [f"{counted(count, 'run')} {what}" for count, what in parts if count]
     return ", ".join([*(words or ["no run is too old"]), f"{human_bytes(done.left_bytes)} now"])
 
 

@@ -11,7 +11,7 @@ from andon.cli.show.text import say
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Terminal
 from andon.errors import Conflict, Invalid, Unavailable
-from andon.units import human_bytes
+from andon.units import counted, human_bytes
 
 if TYPE_CHECKING:
     from andon.settings.resolution import Settings
@@ -52,14 +52,12 @@ def seed(days: int, devices: int, store: str | None, force: bool) -> int:
     with closing(app.open_past(settings)) as filled:
         place, size = filled.place, filled.size_bytes()
     if not chosen().quiet:
-        text = f"{_count(devices, 'simulated device')}, {_count(days, 'day')}, {human_bytes(size)}"
+        text = (
+            f"{counted(devices, 'simulated device')}, {counted(days, 'day')}, {human_bytes(size)}"
+        )
         spent = f"in {time.monotonic() - began:.1f} s"
         Terminal.of(chosen()).say(say(f"{place}: {text}, {spent}"))
     return 0
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'s' * (number != 1)}"
 
 
 def _fill(settings: "Settings", days: int, count: int) -> None:

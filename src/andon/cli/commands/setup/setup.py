@@ -9,6 +9,7 @@ from andon.cli.options import chosen, shared
 from andon.cli.show.text import say
 from andon.cli.terminal import Terminal
 from andon.errors import AndonError, Denied, Unavailable
+from andon.units import counted
 
 TMPFILES = Path("/etc/tmpfiles.d/andon.conf")
 RULES = """\
@@ -80,6 +81,6 @@ def _swept(path: Path) -> list[str]:
         return [f"{path} was not cleared: {getattr(exc, 'reason', exc)}"]
     lines = [f"{path}: removed {done.removed} unused files"] if done.removed else []
     if done.held and path != places.SYSTEM_BOOK and owner != 0:
-        leases = f"{done.held} lease{'s' * (done.held != 1)}"
+        leases = counted(done.held, "lease")
         lines.append(f"{path} of {user_name(owner)} is no longer used; it still has {leases}")
     return lines

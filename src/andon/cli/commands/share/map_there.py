@@ -19,7 +19,7 @@ from andon.model.job import JobState
 from andon.model.job.cluster import ClusterJob, Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.run.record import ItemState
-from andon.units import measured_seconds
+from andon.units import counted, measured_seconds
 from andon.work.containers.rules.options import options_to_json
 from andon.work.rules.map.plan import MapPlan, MapUnit
 from andon.work.rules.map.template import CommandTemplate, template_of
@@ -189,4 +189,5 @@ class _MapThere:
         if self._jobs:
             jobs = list(self._jobs)
             self._cluster.ask(lambda there: there.cancel(jobs))
-            notice(f"{len(jobs)} jobs on {self._cluster.name} are asked to end", self._choices)
+            many, where = counted(len(jobs), "job"), self._cluster.name
+            notice(f"{many} on {where} asked to end", self._choices)

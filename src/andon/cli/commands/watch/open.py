@@ -14,6 +14,7 @@ from andon.cli.options import chosen, shared
 from andon.cli.terminal import Terminal, notice
 from andon.errors import Unavailable
 from andon.settings.table import USUAL_PORT
+from andon.units import counted
 
 URL = f"http://127.0.0.1:{USUAL_PORT}"
 PAGE = "open.html"
@@ -56,7 +57,7 @@ def open_(
 
     if revoke or revoke_all:
         ended = browser_link.revoke(url, token_file, revoke_all)
-        notify(f"{ended} session{'s' * (ended != 1)} ended")
+        notify(f"{counted(ended, 'session')} ended")
         return 0
     found = browser_link.sign_in_link(url, token_file, notify)
     base = found.url if reached_at is None else base_url(reached_at)

@@ -32,6 +32,7 @@ from andon.cli.terminal import Terminal
 from andon.explain.evidence.blame import last_used
 from andon.model.device import COMMANDS_MISSING, NAMES_MISSING, Process, Snapshot
 from andon.model.naming import narrowed, unread_words
+from andon.units import counted
 
 # CPU and host memory of processes, from two readings.
 
@@ -132,7 +133,7 @@ def _no_process(snapshot: Snapshot, wanted: ProcessFilter) -> str:
     if wanted.everybody:
         return NO_PROCESS
     others = len({p.pid for status in snapshot.devices for p in status.processes})
-    rest = f"; {others} other{'s' * (others != 1)} use{'s' * (others == 1)} one" if others else ""
+    rest = f"; {counted(others, 'other')} use{'s' * (others == 1)} one" if others else ""
     return f"no process {wanted.words()} is using a GPU{rest}"
 
 

@@ -12,7 +12,7 @@ from andon.cli.show.reports.document import (
     sections,
     sentences,
 )
-from andon.cli.show.reports.figures import HOUR, rate, seconds_words, size, three
+from andon.cli.show.reports.figures import rate, seconds_words, size, three
 from andon.cli.show.text import UNKNOWN
 from andon.model.shapes import to_json
 from andon.runs.rules.baselines import LOGGED
@@ -26,10 +26,9 @@ from andon.runs.rules.reports.compare import (
     ScalingReport,
 )
 from andon.runs.rules.spread import LEAST_RUNS, Order
-from andon.units import fixed
+from andon.units import fixed, human_joules
 
 SCHEMA = "andon.run_comparison/1"
-WATT_HOURS = 1000.0  # from here on, kilowatt hours
 TITLES = {
     DURATION: "Duration",
     ITEMS: "Items",
@@ -90,8 +89,9 @@ def _different(devices: Mapping[str, str]) -> Sentences | None:
 
 def _measures(found: RunComparison) -> Grid | None:
     """Returns one table, with the sides below each other; a measure is named once."""
+    estimated = any(run.estimated for side in found.sides for run in side.runs)
     rows = tuple(
-        ("" if place else _title(measure.name), *_row(measure, side))
+        ("" if place else _title(measure.name), *_row(measure, side, estimated))
         for measure in found.measures
         for place, side in enumerate(measure.sides)
     )
@@ -99,13 +99,14 @@ def _measures(found: RunComparison) -> Grid | None:
     return Grid(columns, rows, words=2) if rows else None
 
 
-def _row(measure: ComparedMeasure, side: ComparedSide) -> tuple[str, ...]:
+def _row(measure: ComparedMeasure, side: ComparedSide, estimated: bool) -> tuple[str, ...]:
     name, spread = measure.name, side.spread
     if spread is None:
         return side.label, UNKNOWN, "", "", ""
-    low, high = value_words(name, spread.low), value_words(name, spread.high)
+    three = (spread.low, spread.median, spread.high)
+    low, middle, high = (value_words(name, one, estimated) for one in three)
     between = f"{low} to {high}" if spread.count > 1 else ""
-    middle, change = value_words(name, spread.median), _change(side, measure.in_points)
+    change = _change(side, measure.in_points)
     return side.label, middle, between, change, side.verdict or ""
 
 
@@ -115,8 +116,8 @@ def _change(side: ComparedSide, in_points: bool) -> str:
     return f"{side.change:+.1f} points" if in_points else f"{100 * side.change:+.1f} %"
 
 
-def value_words(name: str, value: float) -> str:
-    """A measure with its unit."""
+def value_words(name: str, value: float, estimated: bool = False) -> str:
+    """A measure with its unit; `estimated`: whether energy is."""
     match name:
         case "duration_seconds":
             return seconds_words(value)
@@ -127,17 +128,10 @@ def value_words(name: str, value: float) -> str:
         case "peak_memory_bytes":
             return size(value)
         case "energy_joules":
-            return _energy(value)
+            return human_joules(value, estimated)
         case "mean_utilization_percent" | "idle_percent":
             return f"{fixed(value, 1)} %"
     return f"{value:.4g}"
-
-
-def _energy(joules: float) -> str:
-    hours = joules / HOUR
-    if hours < 1:
-        return f"{three(joules)} J"
-    return f"{three(hours)} Wh" if hours < WATT_HOURS else f"{three(hours / 1000)} kWh"
 
 
 def _scaling(found: ScalingReport | None) -> tuple[Grid | Sentences | None, ...]:

@@ -35,7 +35,7 @@ from andon.model.run.record import WAITED, OutOfMemory, RunState
 from andon.model.throttling import reason_of
 from andon.runs.rules.reports.advice import Advice
 from andon.runs.rules.reports.report import READINGS, DeviceReport, RunReport
-from andon.units import GIB, fixed, human_bytes, symbol_of, unit_of
+from andon.units import GIB, counted, fixed, human_bytes, symbol_of, unit_of
 
 MOST_MARKS = 40
 MOST_PARAMS = 30
@@ -160,9 +160,7 @@ def _begun_twice(report: RunReport) -> str | None:
     count = report.begun_twice
     if not count:
         return None
-    return (
-        f"{count} item{'s' * (count > 1)}, which ran when the map that this one resumes was killed"
-    )
+    return f"{counted(count, 'item')}, which ran when the map that this one resumes was killed"
 
 
 def _steps(report: RunReport) -> str | None:

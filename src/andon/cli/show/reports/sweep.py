@@ -23,7 +23,7 @@ from andon.model.run.record import RunState
 from andon.runs.rules.baselines import LOGGED
 from andon.runs.rules.reports.report import RunReport
 from andon.runs.rules.reports.sweep import MeanSpread, SweepBest, SweepRow, SweepTable
-from andon.units import GIB, symbol_of, unit_of
+from andon.units import GIB, counted, symbol_of, unit_of
 
 TITLES = {
     "duration_seconds": "time", "mean_utilization_percent": "gpu", "peak_memory_bytes": "peak",
@@ -42,7 +42,7 @@ def sweep_document(
     count = sum(len(row.runs) for row in table.rows)
     return Document(
         title=f"Group {group}",
-        subtitle=f"{count} run{'s' * (count != 1)}, {len(table.rows)} combinations of "
+        subtitle=f"{counted(count, 'run')}, {counted(len(table.rows), 'combination')} of "
         f"{', '.join(table.params)}",
         warning="SIMULATED" if simulated else None,
         sections=sections(
@@ -61,7 +61,7 @@ def sweep_grid(table: SweepTable) -> Grid:
         (
             *(shown(row.params[name]) for name in table.params),
             *(listed(row.over[name]) for name in table.over),
-            *(_value(name, row.values.get(name), digits[name]) for name in names),
+            *(_value(name, row.values.get(name), digits[name], table.estimated) for name in names),
             _state(row),
             _mark(row),
         )
@@ -85,7 +85,8 @@ def best_sentences(table: SweepTable, found: Sequence[SweepBest]) -> list[str]:
             out.append(f"Best {label}{under}: no combination keeps the limit.")
             continue
         which = " ".join(f"{name}={shown(one.row.params[name])}" for name in table.params)
-        value = value_words(one.measure.name, one.row.values[one.measure.name].mean)
+        mean = one.row.values[one.measure.name].mean
+        value = value_words(one.measure.name, mean, table.estimated)
         out.append(f"Best {label}{under}: {which} with {value}.")
     return out
 
@@ -153,11 +154,11 @@ def _decimals(table: SweepTable, name: str) -> int | None:
     return min(MOST_DECIMALS, max(0, *needed, 0)) if needed else None
 
 
-def _value(name: str, found: MeanSpread | None, digits: int | None) -> str:
+def _value(name: str, found: MeanSpread | None, digits: int | None, estimated: bool) -> str:
     if found is None:
         return UNKNOWN
     if not name.startswith(LOGGED) or digits is None:
-        return value_words(name, found.mean)
+        return value_words(name, found.mean, estimated)
     mean = f"{found.mean:.{digits}f}"
     return mean if found.deviation is None else f"{mean} ± {found.deviation:.{digits}f}"
 

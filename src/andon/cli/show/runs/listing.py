@@ -7,7 +7,7 @@ from andon.cli.show.runs.cells import joules, length, moment, percent, size, unk
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
 from andon.model.run.record import RunRow, RunState
-from andon.runs.rules.matching import devices_words
+from andon.runs.rules.matching import OF_A_JOB, devices_words
 from andon.units import iso_utc
 
 # How the state of a run is written; apart from numbers, which lists of jobs show too.
@@ -33,6 +33,7 @@ def state_text(state: RunState) -> Text:
     return say(STATE_WORDS.get(state) or str(state), STATE_STYLES.get(state, "red"))
 
 
+MOST_NAME = 36  # with parameters, before other columns give way
 _APART = ("devices", "params", "last_values", "tags", "progress")
 _PLAIN = tuple(name for name in RunRow.__struct_fields__ if name not in _APART)
 CSV_COLUMNS = (*_PLAIN, "began_iso", "gpus", "models", "tags", "last_values")
@@ -41,7 +42,8 @@ CSV_COLUMNS = (*_PLAIN, "began_iso", "gpus", "models", "tags", "last_values")
 def render_runs(rows: Sequence[RunRow], now: float, width: int) -> list[Text]:
     """One line per run."""
     least = 20 if any(row.simulated for row in rows) else 8  # the mark must not be cut
-    columns = list(_columns(now, least))
+    swept = (min(MOST_NAME, len(_name(row).plain)) for row in rows if row.group and row.params)
+    columns = list(_columns(now, max([least, *swept])))
     if any(row.progress for row in rows):
         columns.insert(3, TableColumn("PROGRESS", lambda row: _progress(row, now), elastic=8))
     return draw(columns, [TableRow(row) for row in rows], width)
@@ -85,8 +87,10 @@ def _energy(row: RunRow) -> Text:
 
 def _name(row: RunRow) -> Text:
     mark = say("SIMULATED ", "reverse") if row.simulated else Text()
+    params = row.params if row.group else {}
+    given = "".join(f" {name}={one}" for name, one in params.items() if name not in OF_A_JOB)
     rank = "" if row.rank is None else f" rank {row.rank}"
-    return mark + say(row.name) + say(rank, "dim")
+    return mark + say(row.name) + say(given + rank, "dim")
 
 
 def _progress(row: RunRow, now: float) -> Text:

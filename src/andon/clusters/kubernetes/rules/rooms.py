@@ -11,7 +11,7 @@ from andon.clusters.kubernetes.rules.objects import ApiPod, KubernetesNode, cond
 from andon.clusters.kubernetes.rules.quantities import gpus_in, pod_gpus, total
 from andon.jobs.rules.best_nodes import IdleLimits, best_nodes
 from andon.model.job.cluster import ClusterNode
-from andon.units import human_seconds
+from andon.units import counted, human_seconds
 
 ENDED: Final = ("Succeeded", "Failed")
 FRESH_SECONDS: Final = 30.0
@@ -47,7 +47,7 @@ class NodeLook(Struct, frozen=True):
             return None
         lasted = "" if self.idle_seconds is None else f" for {human_seconds(self.idle_seconds)}"
         pods = f" ({', '.join(self.idle_pods[:3])})" if self.idle_pods else ""
-        return f"{self.idle_gpus} GPU{'s' * (self.idle_gpus != 1)} idle{lasted}{pods}"
+        return f"{counted(self.idle_gpus, 'GPU')} idle{lasted}{pods}"
 
 
 class Room(Struct, frozen=True):
@@ -246,7 +246,7 @@ def short_of(
     gpus: int, resource: str | None, rooms: Sequence[Room], looks: Mapping[str, NodeLook]
 ) -> tuple[str, str]:
     """Returns why a job finds no node, and what would help."""
-    many = f"{gpus} free GPU{'s' * (gpus != 1)}"
+    many = counted(gpus, "free GPU")
     if not any(room.usable for room in rooms):
         return f"no node with GPUs takes pods: it needs {many}", "andon nodes --on shows why"
     ranked = sorted(rooms, key=lambda one: (-one.free(resource), one.name))

@@ -61,7 +61,8 @@ def _answers(histories: list[History], snapshots: Sequence[Snapshot]) -> Iterato
             )
     prefix = "SIMULATED: " if any(snapshot.simulated for snapshot in snapshots) else ""
     if not silent:
-        words = f"{prefix}{counted(len(histories), 'device')} responded in {len(snapshots)} samples"
+        samples = counted(len(snapshots), "sample")
+        words = f"{prefix}{counted(len(histories), 'device')} responded in {samples}"
         yield ok(SelftestTrial.ANSWERS, words, devices=len(histories), snapshots=len(snapshots))
 
 

@@ -25,6 +25,7 @@ HOT, SERVING, IDLE_HOLDER, FREE, LOST, CORDONED = 2, 3, 4, 5, 6, 7
 LOST_SECONDS = 1500.0  # before the lab was opened
 SLOTS = ((0, 1), (HOT,), (SERVING,), (IDLE_HOLDER,), (FREE,), (LOST,), (CORDONED,))
 """GPUs that are used together."""
+SOON_HOURS = 0.001  # a drawn work finds its GPUs free: it starts within seconds
 ME = "erik"  # whoever opened the lab
 METER_JOULES = 4e9
 
@@ -55,7 +56,6 @@ class LabWork(Struct, frozen=True):
     params: Mapping[str, Any] = field(default_factory=dict)
     array: str | None = None  # the works with this name are one array
     why: str = ""  # why it waits
-    queues: bool = False  # whether it waits for GPUs
     begins_later: bool = False  # at a time that was named
     number: int = 0
 
@@ -93,7 +93,11 @@ class Lab:
         return self._stints[index][max(0, place)]
 
     def is_lost(self, index: int, at: float) -> bool:
-        return index == LOST and at >= self.origin - LOST_SECONDS
+        return index == LOST and at >= self.lost_at
+
+    @property
+    def lost_at(self) -> float:
+        return self.origin - LOST_SECONDS
 
     def running(self, at: float) -> Iterator[LabWork]:
         return (work for work in self.works if work.began <= at < work.ended)
@@ -152,12 +156,10 @@ _HEATWAVE = _work("bob", "finetune.py", "--model qwen3-8b --epochs 12", Workload
 _WAITING = (
     _work("erik", "evaluate.py", "--suite longbench --tensor-parallel 4", Workload.INFERENCE,
           (0, 1, HOT, SERVING), -1.2, 5.1, 6.4,
-          why="4 GPUs requested, 1 available; GPU 0, 1 (alice), 2 (bob) and 3 (carol) are in use",
-          queues=True),
+          why="4 GPUs requested, 1 available; GPU 0, 1 (alice), 2 (bob) and 3 (carol) are in use"),
     _work("bob", "finetune.py", "--model qwen3-32b --memory 120GiB", Workload.TRAINING, (0,),
           -0.6, 1.15, 3.4, group="lr-sweep", params={"lr": 3e-4, "batch": 16},
-          why="1 GPU with 120 GiB requested, 0 available; GPU 0 is expected to be free first",
-          queues=True),
+          why="1 GPU with 120 GiB requested, 0 available; GPU 0 is expected to be free first"),
     _work("alice", "evaluate.py", "--checkpoint llama-1b/last", Workload.INFERENCE, (1,),
           -3.4, 1.2, 1.6, why="waits for the end of pretrain.py"),
     _work("dora", "backup.py", "--embeddings", Workload.INFERENCE, (FREE,), -4.0, 7.0, 7.5,
@@ -197,7 +199,7 @@ def _drawn(slot: tuple[int, ...], began: float, ended: float, luck: Sequence[flo
     group, params = (None, {}) if sweep is None else (sweep[0], _chosen(sweep[1], luck[5]))
     more = " ".join((more, *(f"--{key} {value:g}" for key, value in params.items())))
     return _work(
-        user, name, more, workload, slot, began - 0.02 - 0.5 * luck[4] ** 3, began, ended,
+        user, name, more, workload, slot, began - SOON_HOURS * (1 + luck[4]), began, ended,
         outcome=outcome, group=group, params=params,
     )  # fmt: skip
 

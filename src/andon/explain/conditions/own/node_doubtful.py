@@ -9,7 +9,7 @@ CONDITION = Condition(
     title="Node's reports are doubtful",
     subject_kind=Subject.ANDON,
     why="Its readings are shown at the wrong time, or are those of two machines.",
-    advice="Set its clock, or give each machine its own name with ANDON_NODE",
+    advice="Set its clock, or give each machine a token of its own: andon nodes add NAME",
     judged=OnReport(),
     rungs=(
         Rung(

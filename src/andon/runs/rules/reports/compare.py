@@ -7,6 +7,7 @@ from msgspec import Struct
 from andon.errors import Invalid
 from andon.model.run.record import RunRow
 from andon.runs.rules.baselines import LOGGED, MEASURES
+from andon.runs.rules.matching import OF_A_JOB
 from andon.runs.rules.spread import Order, SpreadOfRuns, change_of, order_of, spread_of
 
 ITEMS, STEPS, DURATION = "items_per_second", "steps_per_second", "duration_seconds"
@@ -26,8 +27,6 @@ VERDICTS = {
 }
 """What a side is called whose values are all lower, and all higher, than the first side's."""
 PLAIN = ("lower", "higher")
-OF_A_JOB = frozenset({"job", "attempt"})
-"""Parameters that tell jobs apart, not what they do."""
 SHARES = frozenset(measure.name for measure in MEASURES if measure.is_share)
 
 
@@ -37,6 +36,7 @@ class ComparedRun(Struct, frozen=True):
     id: str
     devices: int
     values: Mapping[str, float]
+    estimated: bool = False  # its energy
 
 
 class RunSide(Struct, frozen=True):

@@ -11,7 +11,9 @@ from msgspec.structs import replace
 from andon.errors import Invalid
 from andon.model.run.record import RunKind, RunRow, RunState
 from andon.runs.rules.baselines import LOGGED, values_of
-from andon.runs.rules.reports.compare import DURATION, ITEMS, OF_A_JOB, STEPS
+from andon.model.run.energy import POWER
+from andon.runs.rules.matching import OF_A_JOB
+from andon.runs.rules.reports.compare import DURATION, ITEMS, STEPS
 from andon.units import parse_seconds
 
 SEEDS = frozenset({"seed", "seeds", "random_seed", "random-seed", "rng_seed"})
@@ -68,6 +70,7 @@ class SweepTable(Struct, frozen=True):
     by: tuple[SweepMeasure, ...]
     measures: tuple[str, ...]
     rows: tuple[SweepRow, ...]
+    estimated: bool = False  # whether the energy of a run is
 
 
 class SweepBest(Struct, frozen=True):
@@ -178,7 +181,8 @@ def sweep_table(
     shown = dict.fromkeys((*named, *([] if named else logged), *USUAL))
     made = [_row(side, params, seeds) for side in sides.values()]
     ranked = _ranked(made, chosen, params)
-    return SweepTable(params, seeds, chosen, tuple(n for n in shown if n in known), tuple(ranked))
+    listed, estimated = [n for n in shown if n in known], POWER in {r.energy_source for r in runs}
+    return SweepTable(params, seeds, chosen, tuple(listed), tuple(ranked), estimated)
 
 
 def _list(names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Reads the records of runs for the server: the ends of a finished one, else only new bytes."""
+"""Reads the records of runs again and again: the ends of a finished one, else only new bytes."""
 
 import os
 import threading
