@@ -47,7 +47,7 @@ IDS = {
     "leases/placement.py": {"lease.id"}, "leases/rules/rights.py": {"lease.id"},
     "node/local/leases.py": {"held[0].id"}, "runs/rules/usage_words.py": {"begin.id", "identity"},
     "web/fleet/hub.py": {"name"}, "web/fleet/keeper.py": {"row.name"},
-    "web/fleet/tokens.py": {"name"}, "web/runs/records.py": {"run"},
+    "web/fleet/tokens.py": {"name"}, "runs/growing.py": {"run"},
     "web/runs/shown.py": {"row.id"}, "work/lease_watch.py": {"name"},
     "work/session.py": {"placement.lease_id"},
 }  # fmt: skip

@@ -167,8 +167,8 @@ def _side(source: "NodeRuns", word: str) -> tuple[str, list["RunRow"]]:
 def _compared(source: "NodeRuns", row: "RunRow") -> "ComparedRun":
     """Returns a run's numbers from the list, and those that only the whole record has."""
     from andon.cli.commands.runs.reading import read_report
-    from andon.runs.rules.baselines import values_of
     from andon.model.run.energy import POWER
+    from andon.runs.rules.baselines import values_of
     from andon.runs.rules.reports.compare import ITEMS, STEPS, ComparedRun
 
     found = read_report(source, row)

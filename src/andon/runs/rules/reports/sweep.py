@@ -9,9 +9,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.errors import Invalid
+from andon.model.run.energy import POWER
 from andon.model.run.record import RunKind, RunRow, RunState
 from andon.runs.rules.baselines import LOGGED, values_of
-from andon.model.run.energy import POWER
 from andon.runs.rules.matching import OF_A_JOB
 from andon.runs.rules.reports.compare import DURATION, ITEMS, STEPS
 from andon.units import parse_seconds
