@@ -197,10 +197,13 @@ def of_commands(on: Machine) -> Answers:
 
 
 def of_reading(on: Machine) -> Answers:
-    """Commands that read the devices themselves."""
+    """Commands that read the devices themselves. With --fresh they ask no one else, and the driver
+    tells neither the name of a lost device nor since when it is lost."""
     free = on.cli("free", "--fresh")
+    read = of_snapshot(on.cli("status", "--fresh"))
+    del read["uuid of GPU 2"], read["since when GPU 2 is lost"]
     return {
-        **of_snapshot(on.cli("status", "--fresh")),
+        **read,
         "available GPUs": free["free"],
         "who holds GPU 0": [one["by"] for one in free["devices"] if one["kind"] == "held"],
     }
