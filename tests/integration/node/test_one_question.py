@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -58,7 +59,7 @@ QUESTIONS = {
     "the job's place in the queue": 0.0,
     "runs that go on": 0.0,
     "mean utilisation of the run": 0.1,
-    "GPU hours of the last hour": 3.0,  # seconds, which pass between the questions
+    "GPU hours, counted back from now": 10.0,  # seconds: what is used is written every five
     "energy per GPU second": 1.0,
     "mean utilisation of GPU 1 over the last hour": 0.1,
     "version of the driver": 0.0,
@@ -179,7 +180,7 @@ def of_lists(alerts: Any, leases: Any, jobs: Any, runs: Any, why: Any) -> Answer
 def of_usage(users: Any) -> Answers:
     (mine,) = users
     return {
-        "GPU hours of the last hour": mine["device_seconds"],
+        "GPU hours, counted back from now": time.time() - mine["device_seconds"],
         "energy per GPU second": mine["energy_joules"] / mine["device_seconds"],
     }
 
