@@ -283,3 +283,19 @@ def test_an_alerts_id_is_one_line(name: object) -> None:
 @rows("name", ["k7qm2", "bcdfghjk", "run-3", "5f3a91c2", "12_3", "a.b"])
 def test_an_id_is_read(name: str) -> None:
     assert of(Id, name) == name
+
+
+def test_half_a_character_in_place_of_anything_is_a_wrong_field() -> None:
+    class Part(Struct):
+        count: int
+
+    class Whole(Struct):
+        number: int = 0
+        names: tuple[Name, ...] = ()
+        part: Part | None = None
+        name: Name = ""
+
+    for place in ("number", "names", "part", "name"):
+        with pytest.raises(Wrong) as told:
+            read(Whole, {place: "\ud800"})
+        assert told.value.place == place

@@ -219,10 +219,10 @@ class RayCluster:
         """Adds what is noted here: the job's record, and that it was asked to stop."""
         if job.label is None:
             return job
-        note = note_of(self._notes, job.id)
+        note = note_of(self._notes, job.id, own=False)  # Ray has a user of its own
         found = job if note is None else replace(job, run=note.run)
         with suppress(OSError):
-            before = read_regular(self._notes / (job.id + STOPPED), _MARK_BYTES)
+            before = read_regular(self._notes / (job.id + STOPPED), _MARK_BYTES, own=True)
             return answers.stopped(found, before.decode(errors="replace"))
         return found
 
