@@ -20,6 +20,7 @@ from andon.clusters.ray.rules import answers, requests
 from andon.clusters.ray.rules.holders import (
     NOTHING_READ,
     Readings,
+    promised_to,
     reading_of,
     waiting_reason,
     with_reading,
@@ -100,8 +101,9 @@ class RayCluster:
         found = [self._with_notes(job) for job in self._all(listed)]
         if any(job.state is JobState.WAITING for job in found):
             nodes, readings = self._nodes(listed)
+            named = promised_to(found)  # once: thousands may wait
             why = partial(
-                waiting_reason, nodes=nodes, jobs=found, now=time.time(), readings=readings
+                waiting_reason, nodes=nodes, jobs=named, now=time.time(), readings=readings
             )
             found = [
                 replace(job, reason=why(job).text) if job.state is JobState.WAITING else job

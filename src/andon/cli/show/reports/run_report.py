@@ -1,5 +1,6 @@
 """The report of one run as a document."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from andon.cli.show.reports.document import (
@@ -76,8 +77,7 @@ def state_words(report: RunReport) -> str:
 
 def devices_of(report: RunReport) -> str:
     """`2 × NVIDIA H200`."""
-    names = [device.device.name for device in report.devices]
-    counts = {name: names.count(name) for name in names}
+    counts = Counter(device.device.name for device in report.devices)
     return ", ".join(f"{count} × {name}" for name, count in counts.items()) or "no device"
 
 
@@ -245,8 +245,8 @@ def _top(name: str, devices: Sequence[DeviceReport]) -> float | None:
 
 def _marks(report: RunReport) -> tuple[ChartMark, ...]:
     """Returns events as marks on the axis; frequent ones are left out."""
-    names = [event.name for event in report.events]
-    rare = [event for event in report.events if names.count(event.name) <= FREQUENT_MARKS]
+    times = Counter(event.name for event in report.events)
+    rare = [event for event in report.events if times[event.name] <= FREQUENT_MARKS]
     return tuple(
         ChartMark(event.at - report.begin.at, _event_words(event.name, event.data))
         for event in rare[:MOST_MARKS]
