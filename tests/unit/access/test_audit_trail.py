@@ -1,12 +1,17 @@
 """The audit log as it is read: a request and its result in one row."""
 
 import json
+import os
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.access.audit_trail import audit_rows
+from andon.errors import Denied
 from andon.model.job.spec import MOST_ARRAY, MOST_JOBS
+from andon.node.audit_file import NAME, audit_lines
 
 LINES = [
     {"at": 1.0, "event": "started", "address": "127.0.0.1", "port": 26366},
@@ -92,3 +97,10 @@ def test_a_request_that_queued_as_many_jobs_as_one_may_is_done() -> None:
     done = {"at": 1.1, "event": "done", "id": "a", "status": 201, "jobs": numbers}
     (row,) = audit_rows([json.dumps(asked), json.dumps(done)])
     assert (row.result, (row.subject or "")[:7]) == ("done", str(numbers[0]))
+
+
+def test_a_log_that_is_no_file_can_be_moved_away(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / NAME)
+    with pytest.raises(Denied, match="not a regular file") as told:
+        list(audit_lines(tmp_path))
+    assert told.value.hint == "move it away: the server begins another"
