@@ -245,8 +245,8 @@ def _top(name: str, devices: Sequence[DeviceReport]) -> float | None:
 
 def _marks(report: RunReport) -> tuple[ChartMark, ...]:
     """Returns events as marks on the axis; frequent ones are left out."""
-    times = Counter(event.name for event in report.events)
-    rare = [event for event in report.events if times[event.name] <= FREQUENT_MARKS]
+    names = [event.name for event in report.events]
+    rare = [event for event in report.events if names.count(event.name) <= FREQUENT_MARKS]
     return tuple(
         ChartMark(event.at - report.begin.at, _event_words(event.name, event.data))
         for event in rare[:MOST_MARKS]
