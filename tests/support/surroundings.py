@@ -1,5 +1,6 @@
 """What a test says of this machine: who listens at its ports, what is mounted, what runs on it."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,12 @@ def fresh_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if no call of the Python library had been made in this process."""
     for module, name in ((watch, "_shared"), (monitor, "_monitor")):
         monkeypatch.setattr(module, name, None)
+
+
+def anothers(monkeypatch: pytest.MonkeyPatch, path: Path) -> Path:
+    """Gives a file to another user; where only root could, this process is somebody else's."""
+    if os.getuid() == 0:
+        os.chown(path, STRANGER, STRANGER)
+    else:
+        monkeypatch.setattr(os, "getuid", lambda: STRANGER)
+    return path

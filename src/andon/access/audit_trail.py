@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from andon.model.codec import shown
+from andon.model.codec import LATEST, shown
 
-LONGEST_LINE = 4096
+LONGEST_LINE = 128 * 1024
+"""The line of a request that has queued 10,000 jobs, as many as one may, has 90,000 characters."""
 _CREATED = ("silence", "node", "token")
 _SEVERAL = ("drain", "move")
 """Actions for several things that are done: the path says which."""
@@ -36,7 +37,7 @@ def audit_rows(lines: Iterable[str], since: float = 0.0) -> list[AuditRow]:
         said = _parsed(line)
         if said is None:
             continue
-        key = said.get("id", number)
+        key = _text(said.get("id")) or number
         if said.get("event") == "done":
             if key in rows:
                 rows[key] = _finished(rows[key], said)
@@ -50,9 +51,10 @@ def _parsed(line: str) -> Mapping[str, object] | None:
         found = json.loads(line) if len(line) <= LONGEST_LINE else None
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict) or not isinstance(found.get("at"), int | float):
+    at = found.get("at") if isinstance(found, dict) else None
+    if isinstance(at, bool) or not isinstance(at, int | float):
         return None
-    return found
+    return found if 0 <= at <= LATEST else None
 
 
 def _row(said: Mapping[str, object]) -> AuditRow:

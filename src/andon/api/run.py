@@ -131,7 +131,8 @@ class RecordedRun:
         `variables` tell the rank where the environment does not; `unsampled` is why the devices
         are not sampled here; `words` returns another last line."""
         self._name = plain_text(name or _program(), NAME)
-        self._params, self._tags = plain_table(params or {}), tuple(plain_text(t) for t in tags)
+        self._params = plain_table(params or {})
+        self._tags = tuple(plain_text(tag, NAME) for tag in tags)
         self._devices, self._kind, self._quiet = devices, kind, quiet
         self._group = group
         self._folder = None if telemetry_dir is None else Path(telemetry_dir)
@@ -233,7 +234,7 @@ class RecordedRun:
         device: int | str | None = None,
         attempt: int | None = None,
         runtime_seconds: float | None = None,
-        output: str | None = None,
+        output: object = None,
     ) -> None:
         """Records what happened to one item of many: `start`, `ok`, `failed` or `retry`."""
         if state not in set(ItemState):
@@ -241,7 +242,8 @@ class RecordedRun:
             raise Invalid(f"{state!r} is not a state of an item", hint=f"one of: {known}")
         if self._recorder is not None:
             where = None if device is None else plain_text(device, NAME)
-            said = None if output is None else output[-LONGEST_OUTPUT:]
+            text = output if isinstance(output, str) else plain_text(output)
+            said = None if output is None else text[-LONGEST_OUTPUT:]
             line = self._items.line(
                 time.time(), plain_text(item), ItemState(state), index, where, attempt,
                 runtime_seconds, said,
@@ -257,7 +259,7 @@ class RecordedRun:
         try:
             yield
         except BaseException as error:
-            self.item(item, ItemState.FAILED, index, device, output=repr(error))
+            self.item(item, ItemState.FAILED, index, device, output=plain_text(error, shown=repr))
             raise
         self.item(item, ItemState.OK, index, device)
 

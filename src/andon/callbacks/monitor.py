@@ -187,11 +187,13 @@ class GpuMonitorCallback(LoopHook):
             self._tell(alert)
 
     def _tell(self, alert: "GpuAlert") -> None:
-        wanted: list[object] = [self._action] if type(alert).__name__ == HEAT else []
+        wanted: list[str | None] = [self._action] if type(alert).__name__ == HEAT else []
         for call in self._calls:
             try:
-                wanted.append(call(alert))
-            except Exception:
+                answer = call(alert)
+                # A table of pandas is neither equal to a word nor not.
+                wanted += [answer] if isinstance(answer, str) else []
+            except BaseException:  # sys.exit() too: it would end the thread, and a pause never
                 log.exception("the callback for an alert failed")
         if "pause" in wanted and type(alert).__name__ not in PAUSING_HELPS:
             log.warning("not pausing the loop, which would not help: %s", alert.message())

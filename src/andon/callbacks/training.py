@@ -152,11 +152,13 @@ class TrainingMonitor(GpuMonitorCallback):
 
     def _explain(self, error: BaseException | None) -> None:
         """Records how much the loop waited and, of a failed allocation, the batch's shape."""
+        from andon.runs.rules.plain import plain_text
+
         share = self._clock.waiting_share(time.monotonic())
         if share is not None:
             waited = round(self._clock.waited_seconds, 3)
             self.note("waiting_for_data", seconds=waited, share=round(share, 4))
-        if error is not None and "out of memory" in str(error).lower():
+        if error is not None and "out of memory" in plain_text(error).lower():
             shapes = next((found for one in _batches(error) if (found := shapes_of(one))), None)
             self.note("out_of_memory", step=self._clock.steps, batch_shape=shapes)
 

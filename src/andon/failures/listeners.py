@@ -36,5 +36,5 @@ class Listeners(Generic[Values]):
         for (listener,) in self._entries:
             try:
                 listener(*values, **named)
-            except Exception as exc:  # noqa: BLE001 - logged, and the others are called
+            except (Exception, SystemExit) as exc:  # noqa: BLE001 - logged; the others are called
                 self._failures.add(exc)

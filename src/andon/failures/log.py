@@ -26,7 +26,7 @@ class FailureLog:
         self._limiter = RepeatLimiter()
         self.count = 0
 
-    def add(self, error: Exception) -> None:
+    def add(self, error: BaseException) -> None:
         """Count an error, and log it unless its kind was logged just now."""
         with self._lock:
             self.count += 1
@@ -34,7 +34,7 @@ class FailureLog:
         if times is not None:
             self._write(error, times)
 
-    def _write(self, error: Exception, times: int) -> None:
+    def _write(self, error: BaseException, times: int) -> None:
         import logging  # the sampler has one of these, and most commands log nothing
 
         log = logging.getLogger(self._logger)
@@ -46,7 +46,7 @@ class FailureLog:
             log.error("%s", text, exc_info=error, extra={"kind": self._text})
 
 
-def kind_of(error: Exception) -> tuple[str, str]:
+def kind_of(error: BaseException) -> tuple[str, str]:
     """Returns what was raised and where; its message may differ each time."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:

@@ -72,13 +72,19 @@ class NotRegular(OSError):
 
 
 def open_regular(
-    path: str | Path, flags: int = os.O_RDONLY, mode: int = PRIVATE_FILE, *, follow: bool = False
+    path: str | Path,
+    flags: int = os.O_RDONLY,
+    mode: int = PRIVATE_FILE,
+    *,
+    follow: bool = False,
+    own: bool = False,
 ) -> int:
     """Returns a descriptor of a regular file; raises OSError (such as NotRegular) otherwise.
 
     Opening a pipe waits for its other end, and opening a device may act on it: O_NONBLOCK prevents
     the wait, and a file of another kind is closed unread. A symbolic link is an error (ELOOP)
-    unless `follow` is given.
+    unless `follow` is given; with `own` so is a file of another user than this one and root, who
+    may write to a shared folder too.
     """
     try:
         descriptor = os.open(path, flags | _CAUTION | (0 if follow else _NO_FOLLOW), mode)
@@ -87,8 +93,11 @@ def open_regular(
             raise NotRegular(path) from exc
         raise
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
             raise NotRegular(path)
+        if own and hasattr(os, "getuid") and found.st_uid not in (0, os.getuid()):
+            raise PermissionError(errno.EPERM, "it belongs to another user", str(path))
         if hasattr(os, "set_blocking") and os.name != "nt":
             os.set_blocking(descriptor, True)
     except BaseException:
@@ -98,10 +107,14 @@ def open_regular(
 
 
 def read_regular(
-    path: str | Path, largest_bytes: int = LARGEST_BYTES, *, follow: bool = False
+    path: str | Path,
+    largest_bytes: int = LARGEST_BYTES,
+    *,
+    follow: bool = False,
+    own: bool = False,
 ) -> bytes:
     """The content of a regular file; OSError (EFBIG) if it is larger than `largest_bytes`."""
-    with os.fdopen(open_regular(path, follow=follow), "rb") as file:
+    with os.fdopen(open_regular(path, follow=follow, own=own), "rb") as file:
         content = file.read(largest_bytes + 1)
     if len(content) > largest_bytes:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))

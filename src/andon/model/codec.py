@@ -107,7 +107,7 @@ def read(kind: type[T], value: object) -> T:
     """Returns the JSON value as this type; Wrong names the first field that is not as declared."""
     try:
         return convert(value, prepared(kind))
-    except ValidationError as exc:
+    except (ValidationError, UnicodeEncodeError) as exc:  # of a lone surrogate
         raise _first_wrong(kind, value) or Wrong("", str(exc)) from None
 
 
@@ -164,7 +164,7 @@ def rounded(kind: Any, value: object) -> object:
 def _first_wrong(kind: Any, value: object) -> Wrong | None:
     try:
         convert(value, kind)
-    except ValidationError as exc:
+    except (ValidationError, UnicodeEncodeError) as exc:
         inside = next((one for one in _within(_plain(kind), value) if one), None)
         return inside or _wrong(_plain(kind), value, str(exc))
     return None

@@ -19,8 +19,8 @@ def audit_lines(folder: Path) -> Iterator[str]:
         except FileNotFoundError:
             continue
         except OSError as exc:
-            raise Denied(
-                f"{folder / name} cannot be read: {exc.strerror}",
-                hint="only the user who runs the server can read it",
-            ) from exc
+            hint = "move it away: the server begins another"
+            if isinstance(exc, PermissionError):
+                hint = "only the user who runs the server can read it"
+            raise Denied(f"{folder / name} cannot be read: {exc.strerror}", hint=hint) from exc
         yield from content.decode("utf-8", "replace").splitlines()

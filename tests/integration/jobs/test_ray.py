@@ -27,6 +27,7 @@ from andon.settings.clusters import ClusterSettings
 from andon.testing.cluster_contract import ClusterContract
 from tests.integration.serving import make_certificate
 from tests.standin.ray import StandInJob, StandInRay
+from tests.support.surroundings import anothers
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="jobs are lines of a POSIX shell")
 
@@ -268,6 +269,20 @@ def test_jobs_of_other_tools_are_left_alone_unless_one_is_named(ray: StandInRay)
     assert shown.isprintable()
     cluster.cancel(["theirs"])
     assert job.asked_to_stop
+
+
+def test_a_mark_of_another_user_stops_no_job(
+    ray: StandInRay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ray.jobs["andon-a1"] = StandInJob(
+        {"submission_id": "andon-a1", "entrypoint": "true", "entrypoint_num_gpus": 99}, tmp_path
+    )
+    settings = {"address": ray.url, "logs": str(tmp_path)}
+    cluster = RayCluster(ClusterSettings("ray", "ray", 20.0, settings))
+    (tmp_path / "andon-a1.stopped").write_text("waiting")
+    assert cluster.jobs(0.0)[0].state is JobState.CANCELLED
+    anothers(monkeypatch, tmp_path / "andon-a1.stopped")
+    assert cluster.jobs(0.0)[0].state is JobState.WAITING
 
 
 def test_the_commands_work_on_it(ray: StandInRay, tmp_path: Path) -> None:

@@ -1,11 +1,17 @@
 """The audit log as it is read: a request and its result in one row."""
 
 import json
+import os
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.access.audit_trail import audit_rows
+from andon.errors import Denied
+from andon.model.job.spec import MOST_ARRAY, MOST_JOBS
+from andon.node.audit_file import NAME, audit_lines
 
 LINES = [
     {"at": 1.0, "event": "started", "address": "127.0.0.1", "port": 26366},
@@ -73,3 +79,28 @@ def test_what_was_done_is_named_where_an_action_covers_several() -> None:
 def test_a_torn_or_foreign_line_costs_only_itself(lines: list[str]) -> None:
     whole = {line for line in lines if line in TEXT and '"done"' not in line}
     assert len(audit_rows(lines)) >= len({json.loads(line).get("id", line) for line in whole})
+
+
+def test_impossible_times_and_ids_cost_only_their_line() -> None:
+    asked = {"event": "requested", "id": "x", "action": "take", "path": "/api/leases"}
+    for at in ("true", "false", "NaN", "Infinity", "-1", "1e308", "1" + "0" * 400, "null", '"1"'):
+        line = json.dumps({**asked, "at": 1}).replace('"at": 1', f'"at": {at}')
+        assert [row.at for row in audit_rows([line, TEXT[0]])] == [1.0], at
+    for named in ([1], {"a": 1}, [[1]], None, 5):
+        lines = [json.dumps({**asked, "at": 1, "id": named}), TEXT[0]]
+        assert [row.action for row in audit_rows(lines)] == ["take", "started"], named
+
+
+def test_a_request_that_queued_as_many_jobs_as_one_may_is_done() -> None:
+    asked = {"at": 1.0, "event": "requested", "id": "a", "action": "submit", "path": "/api/jobs"}
+    numbers = list(range(MOST_JOBS - MOST_ARRAY, MOST_JOBS))
+    done = {"at": 1.1, "event": "done", "id": "a", "status": 201, "jobs": numbers}
+    (row,) = audit_rows([json.dumps(asked), json.dumps(done)])
+    assert (row.result, (row.subject or "")[:7]) == ("done", str(numbers[0]))
+
+
+def test_a_log_that_is_no_file_can_be_moved_away(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / NAME)
+    with pytest.raises(Denied, match="not a regular file") as told:
+        list(audit_lines(tmp_path))
+    assert told.value.hint == "move it away: the server begins another"

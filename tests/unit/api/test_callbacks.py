@@ -1,6 +1,7 @@
 """A program that is called when an alert comes, and a loop that waits or ends."""
 
 import logging
+import sys
 from typing import Any, cast
 
 import pytest
@@ -245,3 +246,12 @@ def test_nothing_that_can_be_read_is_no_reason_to_wait() -> None:
 def test_the_steady_clock_does_not_go_back() -> None:
     first, second = clocks(), clocks()
     assert second[1] >= first[1]
+
+
+def test_a_function_that_exits_leaves_the_alerts_as_they_are() -> None:
+    called: list[Alert] = []
+    cord = Cord(Feed().session, lambda _: sys.exit(3), AlertFilter(), clock=Steps())
+    cord._calls.add(called.append)
+    for _ in range(4):
+        cord.take(at(HOT))
+    assert [alert.rule for alert in called] == ["thermal"]

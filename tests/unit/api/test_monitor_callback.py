@@ -1,6 +1,7 @@
 """GpuMonitorCallback: the kept alerts, when they begin; and a loop that pauses or stops."""
 
 import logging
+import sys
 import threading
 from collections.abc import Callable
 from traceback import format_exception
@@ -144,3 +145,22 @@ def test_a_run_that_cannot_be_watched_is_ended() -> None:
     with pytest.raises(Invalid, match="not an interval"), Unwatched():
         pass
     assert [type(end) for end in ends] == [Invalid]
+
+
+class Table:
+    """As one of pandas: what it is equal to is another table, which is neither true nor false."""
+
+    def __eq__(self, other: object) -> Any:
+        return self
+
+    def __bool__(self) -> bool:
+        raise ValueError("ambiguous")
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("failing", [lambda _: Table(), lambda _: sys.exit(3)])
+def test_whatever_a_function_does_the_others_are_heard(failing: Callable[[GpuAlert], Any]) -> None:
+    monitor = Quiet(thermal_threshold=80).on_alert(failing).on_alert(lambda _: "stop").begin()
+    monitor.take(heat(95))
+    assert monitor.stopped

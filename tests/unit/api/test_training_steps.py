@@ -16,6 +16,7 @@ from andon.callbacks.rules.steps import (
 )
 from andon.callbacks.training import TrainingMonitor
 from andon.errors import Invalid
+from andon.model.run.record import RunEvent
 
 
 def tensor(*shape: int) -> Any:
@@ -130,3 +131,14 @@ def test_a_tracker_gets_nothing_that_it_has() -> None:
         monitor._values = found
         assert set(monitor.values(monitored=monitored)) == names
     assert "andon/waiting_share" not in TrainingMonitor().values({"andon/waiting_share": 7})
+
+
+def test_an_error_without_a_text_ends_the_record_of_a_fit() -> None:
+    class Mine(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    monitor = TrainingMonitor(quiet=True)
+    monitor._explain(Mine())
+    monitor._explain(RuntimeError("CUDA out of memory"))
+    assert [line.name for line in monitor._queue if isinstance(line, RunEvent)] == ["out_of_memory"]

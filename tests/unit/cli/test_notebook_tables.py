@@ -1,9 +1,13 @@
 """What a notebook shows: the tables of the commands as HTML, of the same cells as the text."""
 
+import pytest
+
+from andon.cli.notebook.extension import AndonMagics
 from andon.cli.notebook.painted import Painted
 from andon.cli.show import table
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import say
+from andon.errors import Invalid
 
 COLUMNS: tuple[TableColumn[tuple[str, str]], ...] = (
     TableColumn("NAME", lambda row: say(row[0], "bold red"), lead=True, elastic=4),
@@ -46,3 +50,10 @@ def test_text_without_tables_and_a_table_that_was_not_printed_stay_text() -> Non
     html = Painted(unseen)._repr_html_()
     assert "<table>" not in html
     assert "<pre>nothing</pre>" in html
+
+
+def test_a_line_with_half_a_quotation_is_refused_as_one() -> None:
+    magics = AndonMagics(None)
+    for call in (lambda: magics.line("runs show 'x"), lambda: magics.cell("'x", "1")):
+        with pytest.raises(Invalid, match="quotation mark is missing"):
+            call()

@@ -5,7 +5,9 @@ from msgspec.structs import replace
 
 from andon.cli.commands.fleet.cluster_nodes import render_nodes
 from andon.clusters.ray.rules.holders import (
+    MOST_NAMED,
     NodeReading,
+    promised_to,
     reading_of,
     waiting_reason,
     with_reading,
@@ -125,3 +127,7 @@ def test_the_table_says_what_is_promised_and_what_is_busy() -> None:
     assert "n/a" in lines[3]
     assert "1 by Ray" in lines[4]
     assert f"n4: {NOT_MEASURED}" in lines
+
+
+def test_the_reason_of_one_that_waits_looks_at_few_of_thousands() -> None:
+    assert promised_to([WAITS, *JOBS * 5000]) == (JOBS * 5)[:MOST_NAMED]

@@ -17,6 +17,7 @@ from andon.clusters.ray.logs import without_own_lines
 from andon.clusters.ray.rules import answers, requests
 from andon.clusters.ray.rules.holders import waiting_reason
 from andon.clusters.ray.rules.nodes import (
+    MOST_NODES,
     address_of,
     idle_node,
     impossible,
@@ -312,3 +313,13 @@ def test_a_model_that_no_node_has_is_refused_with_those_that_there_are() -> None
     unknown = [replace(one, model=None) for one in IDLE]
     assert "none of its models is known" in (impossible(unknown, 1, "B200") or "")
     assert impossible(IDLE, 4, "A100") == "no Ray node has 4 GPUs: the largest has 2 (n1)"
+
+
+def test_more_nodes_than_were_asked_for_are_left_out() -> None:
+    rows = [
+        {"node_id": f"{n:06}", "node_name": "n", "state": "ALIVE", "resources_total": {"GPU": 1}}
+        for n in range(MOST_NODES + 500)
+    ]
+    listed = {"data": {"result": {"result": rows}}}
+    assert len(node_names(listed)) == len(parse_nodes(listed, None, None)) == MOST_NODES
+    assert node_names(listed)["000001"] == "n (000001)"

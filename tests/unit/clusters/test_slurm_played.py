@@ -1,5 +1,6 @@
 """What andon does and says when Slurm refuses, is away, or ends jobs: its commands are played."""
 
+import fcntl
 import os
 import re
 import time
@@ -14,12 +15,16 @@ from andon.clusters.slurm import SlurmCluster
 from andon.clusters.slurm.rules.answers import JOB_FIELDS, PAST_FIELDS, SEPARATOR
 from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
 from andon.jobs.clusters.asking import NotSent
+from andon.jobs.clusters.kept import KeptAnswers
+from andon.jobs.clusters.run_notes import RunNote, write_note
+from andon.jobs.rules.cluster_task import task_of
 from andon.jobs.rules.cluster_views import ClusterPage, page_line
 from andon.model.job import JobState
 from andon.model.job.cluster import Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import JobSpec
 from andon.settings.clusters import ClusterSettings
+from tests.support.surroundings import anothers
 
 UP = "Slurmctld(primary) at head is UP\n"
 DOWN = "Slurmctld(primary) at head is DOWN\n"
@@ -388,3 +393,38 @@ def test_names_with_separators_escapes_and_newlines_break_no_list(
     assert found == ["4711", "4712"]
     text = slurm.preview(submission(name="a\nb\x1b|c"))
     assert re.search(r"'--job-name=a b .c'", text)
+
+
+# A folder of outputs that others may write to.
+
+
+def test_answers_and_locks_of_other_users_are_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = KeptAnswers(tmp_path)
+    (tmp_path / ".squeue").write_text("forged")
+    (tmp_path / ".lock").touch()
+    with (tmp_path / ".lock").open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)  # who waited for it would wait for ever
+        anothers(monkeypatch, tmp_path / ".lock")
+        anothers(monkeypatch, tmp_path / ".squeue")
+        assert kept.get("squeue", lambda: "asked") == "asked"
+
+
+def test_a_link_in_place_of_the_lock_makes_nothing_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / ".lock").symlink_to(tmp_path / "elsewhere")
+    assert KeptAnswers(tmp_path / "logs").get("squeue", lambda: "asked") == "asked"
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_note_of_another_user_is_no_job(
+    slurm: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir(mode=0o777)
+    task = task_of(submission(), "slurm", str(logs), "a", str(tmp_path))
+    write_note(RunNote("4711", task, "kqzvmtra", str(tmp_path / "none"), "a", time.time()))
+    assert [job.id for job in slurm.jobs(0.0)] == ["4711"]
+    anothers(monkeypatch, logs / "4711.run")
+    assert slurm.jobs(0.0) == []

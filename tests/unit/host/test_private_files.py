@@ -17,6 +17,7 @@ from andon.host.files import (
 )
 from tests.support.disks import file_limit
 from tests.support.replaced import fails
+from tests.support.surroundings import anothers
 
 
 def test_a_regular_file_is_read_whole(tmp_path: Path) -> None:
@@ -129,3 +130,15 @@ def test_what_did_not_reach_the_disk_replaces_nothing(
     with pytest.raises(OSError, match="Input/output"):
         replace_file(path, b"two")
     assert path.read_bytes() == b"one"
+
+
+def test_a_file_of_another_user_is_none_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"text")
+    assert read_regular(file, own=True) == b"text"
+    anothers(monkeypatch, file)
+    assert read_regular(file) == b"text"
+    with pytest.raises(PermissionError, match="belongs to another user"):
+        read_regular(file, own=True)

@@ -31,7 +31,9 @@ from andon.model.codec import (
     read,
 )
 from andon.model.lease_list import list_from_json
+from andon.model.run.record import RunBegin
 from andon.model.shapes import Doc, to_json
+from andon.model.wire_in import MOST_DEVICES
 from andon.node.remote.alerts import page_from_json
 from andon.runs.rules.fold import RunFold, row_of
 from andon.web.answers.run_details import details_of
@@ -283,3 +285,27 @@ def test_an_alerts_id_is_one_line(name: object) -> None:
 @rows("name", ["k7qm2", "bcdfghjk", "run-3", "5f3a91c2", "12_3", "a.b"])
 def test_an_id_is_read(name: str) -> None:
     assert of(Id, name) == name
+
+
+def test_half_a_character_in_place_of_anything_is_a_wrong_field() -> None:
+    class Part(Struct):
+        count: int
+
+    class Whole(Struct):
+        number: int = 0
+        names: tuple[Name, ...] = ()
+        part: Part | None = None
+        name: Name = ""
+
+    for place in ("number", "names", "part", "name"):
+        with pytest.raises(Wrong) as told:
+            read(Whole, {place: "\ud800"})
+        assert told.value.place == place
+
+
+def test_a_run_has_as_many_devices_as_a_snapshot_may() -> None:
+    line = to_json(begin())
+    device = line["devices"][0]
+    assert len(read(RunBegin, {**line, "devices": [device] * MOST_DEVICES}).devices) == MOST_DEVICES
+    with pytest.raises(Wrong, match="more than 4096"):
+        read(RunBegin, {**line, "devices": [device] * (MOST_DEVICES + 1)})

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from andon.api.run import RecordedRun
+from andon.model.codec import NAME
 from andon.model.run.record import ItemState, RunEvent, RunState
 from andon.model.run.wire import line_from_json, line_to_text
 from andon.runs.rules.items import ItemLog
@@ -125,3 +127,71 @@ def test_an_item_during_which_the_clock_was_set_back_can_be_read() -> None:
     line = book.line(3.0, "a", ItemState.OK)
     assert line_from_json(json.loads(line_to_text(line))) == line
     assert line.runtime_seconds == 0.0
+
+
+class Odd(float):
+    """A number of a class of its own, as numpy.float64 is."""
+
+
+class Broken:
+    """Nothing can be asked of it."""
+
+    def __float__(self) -> float:
+        raise SystemError("no number")
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    def __index__(self) -> int:
+        raise ValueError("no number")
+
+    __repr__ = __str__
+
+
+class BrokenTable(dict[str, int]):
+    def items(self) -> Any:
+        raise RuntimeError("no items")
+
+    def __str__(self) -> str:
+        return "a table"
+
+
+class BrokenNumber(int):
+    def __int__(self) -> int:
+        raise ValueError("no number")
+
+    __index__ = __abs__ = __int__
+
+
+def test_values_of_a_programs_own_classes_end_no_program() -> None:
+    values = {"lr": Odd(0.5), "layers": [Odd(2)], "table": BrokenTable(a=1), "x": Broken(),
+              "n": BrokenNumber(3), Broken(): 1}  # fmt: skip
+    found = plain_table(values)  # type: ignore[arg-type]
+    assert found == {
+        "lr": 0.5, "layers": [2.0], "table": "a table", "x": "Broken without a text",
+        "n": "3", "Broken without a text": 1,
+    }  # fmt: skip
+    assert type(found["lr"]) is float
+    line_to_text(RunEvent(1.0, "epoch", found))
+    assert plain_table(BrokenTable(a=1)) == {}
+    assert plain_numbers({"x": Broken()}) == ({}, {"x": "Broken without a text"})
+    numbers: Any = (Broken(), None, Broken(), Broken())
+    line = ItemLog().line(1.0, "a", ItemState.OK, *numbers)
+    assert (line.index, line.attempt, line.runtime_seconds) == (0, 1, None)
+
+
+def test_a_name_is_as_long_as_readers_take() -> None:
+    numbers, others = plain_numbers({"x" * 9000: 1, "y" * 9000: math.nan})
+    assert {len(name) for name in (*numbers, *others)} == {NAME}
+    tags = RecordedRun("train", tags=["z" * 9000])._tags
+    assert [len(tag) for tag in tags] == [NAME]
+
+
+def test_the_error_of_an_item_is_the_programs_own() -> None:
+    class Mine(Exception):
+        def __repr__(self) -> str:
+            raise RuntimeError("no text")
+
+    recorded = RecordedRun("train")
+    with pytest.raises(Mine), recorded.working_on("a"):
+        raise Mine

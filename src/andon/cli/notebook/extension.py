@@ -50,7 +50,7 @@ class AndonMagics:
 
     def line(self, line: str) -> Painted | None:
         """`%andon [COMMAND]`: what the command prints; `%andon watch [10s]` repaints in place."""
-        words = shlex.split(line)
+        words = _words(line)
         if words[:1] == ["watch"]:
             _watch(words[1:])
             return None
@@ -58,7 +58,7 @@ class AndonMagics:
 
     def cell(self, line: str, cell: str) -> Any:
         """`%%andon NAME`: records the cell as a run, and says under its output what it used."""
-        name, request = _cell_words(shlex.split(line))
+        name, request = _cell_words(_words(line))
         from andon.api.run import RecordedRun
 
         with self._leased(request):
@@ -142,6 +142,13 @@ def _watch(words: list[str]) -> None:
                     return
     except KeyboardInterrupt:
         return
+
+
+def _words(line: str) -> list[str]:
+    try:
+        return shlex.split(line)
+    except ValueError as error:
+        raise Invalid("a quotation mark is missing", hint="%andon help") from error
 
 
 def _cell_words(words: list[str]) -> tuple[str | None, dict[str, Any]]:

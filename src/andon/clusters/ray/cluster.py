@@ -20,6 +20,7 @@ from andon.clusters.ray.rules import answers, requests
 from andon.clusters.ray.rules.holders import (
     NOTHING_READ,
     Readings,
+    promised_to,
     reading_of,
     waiting_reason,
     with_reading,
@@ -101,8 +102,9 @@ class RayCluster:
         found = [self._with_notes(job) for job in self._all(listed)]
         if any(job.state is JobState.WAITING for job in found):
             nodes, readings = self._nodes(listed)
+            named = promised_to(found)  # once: thousands may wait
             why = partial(
-                waiting_reason, nodes=nodes, jobs=found, now=time.time(), readings=readings
+                waiting_reason, nodes=nodes, jobs=named, now=time.time(), readings=readings
             )
             found = [
                 replace(job, reason=why(job).text) if job.state is JobState.WAITING else job
@@ -220,10 +222,10 @@ class RayCluster:
         """Adds what is noted here: the job's record, and that it was asked to stop."""
         if job.label is None:
             return job
-        note = note_of(self._notes, job.id)
+        note = note_of(self._notes, job.id, own=False)  # Ray has a user of its own
         found = job if note is None else replace(job, run=note.run)
         with suppress(OSError):
-            before = read_regular(self._notes / (job.id + STOPPED), _MARK_BYTES)
+            before = read_regular(self._notes / (job.id + STOPPED), _MARK_BYTES, own=True)
             return answers.stopped(found, before.decode(errors="replace"))
         return found
 

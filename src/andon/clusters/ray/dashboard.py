@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
+from andon.clusters.ray.rules.nodes import MOST_NODES
 from andon.errors import AndonError, Denied, Gone, Invalid, Unavailable
 from andon.host.files import read_regular
 from andon.model import wire
@@ -17,7 +18,7 @@ from andon.model.wire import Json
 from andon.node.connection import FAILURES, TimedConnection, plain_words
 from andon.units import human_seconds, plain
 
-NODES: Final = "/api/v0/nodes?detail=1&limit=1000"
+NODES: Final = f"/api/v0/nodes?detail=1&limit={MOST_NODES}"
 MOST_BYTES: Final = 64 << 20
 PIECE_BYTES: Final = 1 << 16
 SILENT_SECONDS: Final = 6 * 3600.0

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from andon.host.files import make_private, read_regular
+from andon.host.files import make_private, open_regular, read_regular
 from andon.jobs.folder import write_whole
 from andon.jobs.rules.polling import FRESH_SECONDS, is_fresh
 
@@ -20,7 +20,8 @@ _MARK_BYTES = 4096
 
 
 class KeptAnswers:
-    """Answers in a folder of this user's; where that cannot be written, each question is asked."""
+    """Answers in a folder of this user's; where that cannot be written, each question is asked.
+    Others may write to one that the settings name: their files are no answers and no lock."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -32,7 +33,7 @@ class KeptAnswers:
             path = self._folder / f".{name}"
             with suppress(OSError):
                 if is_fresh(path.stat().st_mtime, time.time(), seconds):
-                    return read_regular(path, LARGEST_BYTES).decode("utf-8", "replace")
+                    return read_regular(path, LARGEST_BYTES, own=True).decode("utf-8", "replace")
             answer = ask()
             with suppress(OSError):
                 write_whole(self._folder, path.name, answer, sync=False)
@@ -42,16 +43,15 @@ class KeptAnswers:
         """Makes the next question ask: this user's jobs were changed."""
         with self._locked():
             for name in names:
-                (self._folder / f".{name}").unlink(missing_ok=True)
+                with suppress(OSError):
+                    (self._folder / f".{name}").unlink()
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         with suppress(OSError):
             make_private(self._folder)
         try:
-            descriptor = os.open(
-                self._folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
-            )
+            descriptor = open_regular(self._folder / ".lock", os.O_RDWR | os.O_CREAT, own=True)
         except OSError:
             yield
             return
@@ -77,7 +77,7 @@ class SubmittedLabels:
         try:
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         except FileExistsError:
-            return read_regular(path, _MARK_BYTES).decode("utf-8", "replace")
+            return read_regular(path, _MARK_BYTES, own=True).decode("utf-8", "replace")
         return None
 
     def submitted(self, label: str, job: str) -> None:

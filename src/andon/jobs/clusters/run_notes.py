@@ -56,10 +56,12 @@ def touch_note(note: RunNote) -> None:
         os.utime(Path(note.task.notes) / (note.job + SUFFIX))
 
 
-def note_of(folder: Path, job: str) -> RunNote | None:
-    """Returns a job's note; None if it has none, or none that can be read."""
+def note_of(folder: Path, job: str, own: bool = True) -> RunNote | None:
+    """Returns a job's note; None if it has none, or none that can be read. It is `own` where the
+    cluster runs a job as the user who submits it."""
     with suppress(OSError, Wrong):
-        value = {} if "/" in job else loads(read_regular(folder / (job + SUFFIX), _NOTE_BYTES))
+        found = folder / (job + SUFFIX)
+        value = {} if "/" in job else loads(read_regular(found, _NOTE_BYTES, own=own))
         if value.get("schema") == SCHEMA:
             return read(RunNote, value)
     return None

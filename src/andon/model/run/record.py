@@ -94,6 +94,10 @@ class RunDevice(Struct, frozen=True):
     power_limit_watts: Amount | None = None
 
 
+RunDevices = Annotated[tuple[RunDevice, ...], Meta(max_length=4096)]
+"""As many as a snapshot may have."""
+
+
 class RunCandidate(Struct, frozen=True):
     """A device that could have been chosen, and its state at that time."""
 
@@ -118,7 +122,7 @@ class RunBegin(Struct, frozen=True):
     pid: Whole
     boot: Name | None  # with `started`, whether the process still runs can be checked
     started: Amount | None  # of the process, in ticks since boot
-    devices: tuple[RunDevice, ...]
+    devices: RunDevices
     simulated: bool = False
     command: Text | None = None  # without secrets
     working_directory: Text | None = None
@@ -260,7 +264,7 @@ class RunEnd(Struct, frozen=True):
     node: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     released_by: Name | None = None  # who ended its lease
     release_note: Text | None = None
-    devices: tuple[RunDevice, ...] = ()  # all of them, where some joined later
+    devices: RunDevices = ()  # all of them, where some joined later
 
 
 RunLine = (
@@ -285,7 +289,7 @@ class RunRow(Struct, frozen=True):
     ended: Number | None = None
     duration_seconds: Amount | None = None
     command: Text | None = None
-    devices: tuple[RunDevice, ...] = ()
+    devices: RunDevices = ()
     parent: Name | None = None
     group: Name | None = None
     rank: Whole | None = None

@@ -57,7 +57,7 @@ class ItemLog(Struct):
 def _count(value: object) -> int | None:
     try:
         number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
+    except Exception:  # noqa: BLE001 - the program's own class
         return None
     return number if 0 <= number < MOST else None
 
@@ -65,6 +65,6 @@ def _count(value: object) -> int | None:
 def _seconds(value: object) -> float | None:
     try:
         number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
+    except Exception:  # noqa: BLE001
         return None
     return number if math.isfinite(number) and 0 <= number < MOST else None

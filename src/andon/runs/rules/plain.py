@@ -1,9 +1,10 @@
 """What a program logs about its run, as JSON that any reader accepts."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from andon.model.codec import NAME
 from andon.model.redaction import HIDDEN, is_secret_name, printable
 from andon.model.run.record import RunState
 from andon.runs.rules.oom import complaint
@@ -15,17 +16,25 @@ DEEPEST = 4
 
 def plain_table(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values, bounded in depth and size; a value whose name suggests a secret is hidden."""
-    return _table(values, 0)
+    found = plain_value(values, -1)
+    return found if isinstance(found, dict) else {}
 
 
 def plain_value(value: Any, depth: int = 0) -> Any:
     """Returns numbers, strings, lists and tables as they are; everything else as its text."""
+    try:
+        return _plain_value(value, depth)
+    except Exception:  # noqa: BLE001 - the program's own class
+        return plain_text(value)
+
+
+def _plain_value(value: Any, depth: int) -> Any:
     if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, int):
-        return value if abs(value) < 2**63 else plain_text(value)
+    if isinstance(value, int):  # of a class of its own too, which no encoder takes: numpy.float64
+        return int(value) if abs(value) < 2**63 else plain_text(value)
     if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
+        return float(value) if math.isfinite(value) else str(value)
     if isinstance(value, Mapping) and depth < DEEPEST:
         return _table(value, depth + 1)
     if isinstance(value, list | tuple) and depth < DEEPEST:
@@ -34,16 +43,16 @@ def plain_value(value: Any, depth: int = 0) -> Any:
 
 
 def _table(values: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+    named = ((plain_text(name), value) for name, value in first(values.items()))
     return {
-        plain_text(name): HIDDEN if is_secret_name(str(name)) else plain_value(value, depth)
-        for name, value in first(values.items())
+        name: HIDDEN if is_secret_name(name) else plain_value(value, depth) for name, value in named
     }
 
 
-def plain_text(value: Any, longest: int = LONGEST_TEXT) -> str:
+def plain_text(value: Any, longest: int = LONGEST_TEXT, shown: Callable[[Any], str] = str) -> str:
     """Returns one line that any file and terminal can show."""
     try:
-        text = str(value)
+        text = shown(value)
     except Exception:  # noqa: BLE001 - the program's own class, or a number with too many digits
         text = f"{type(value).__name__} without a text"
     return printable(text)[:longest]
@@ -61,16 +70,17 @@ def plain_numbers(values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str
     """
     numbers: dict[str, float] = {}
     others: dict[str, str] = {}
-    for name, value in first(values.items()):
+    for given, value in first(values.items()):
+        name = plain_text(given, NAME)
         try:
             number = float(value)
-        except (TypeError, ValueError, OverflowError, RuntimeError):
-            others[plain_text(name)] = plain_text(value)
+        except Exception:  # noqa: BLE001 - the program's own class
+            others[name] = plain_text(value)
             continue
         if math.isfinite(number):
-            numbers[plain_text(name)] = number
+            numbers[name] = number
         else:
-            others[plain_text(name)] = str(number)
+            others[name] = str(number)
     return numbers, others
 
 

@@ -1,5 +1,6 @@
 """The report of one run as a document."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from andon.cli.show.reports.document import (
@@ -76,8 +77,7 @@ def state_words(report: RunReport) -> str:
 
 def devices_of(report: RunReport) -> str:
     """`2 × NVIDIA H200`."""
-    names = [device.device.name for device in report.devices]
-    counts = {name: names.count(name) for name in names}
+    counts = Counter(device.device.name for device in report.devices)
     return ", ".join(f"{count} × {name}" for name, count in counts.items()) or "no device"
 
 

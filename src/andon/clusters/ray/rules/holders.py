@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # only with a hub
     from andon.fleet.rules.states import NodeRow
 
 MARK: Final = "ray:"
+MOST_NAMED: Final = 5
 
 
 class HeldGpus(Struct, frozen=True):
@@ -122,6 +123,11 @@ def _held_words(name: str, held: HeldGpus | None, gpus: int = 0) -> str:
     return f"{name} (GPU {cpu_words(held.numbers)}{idle})"
 
 
+def promised_to(jobs: Iterable[ClusterJob]) -> list[ClusterJob]:
+    """Returns the jobs that the reason of another names."""
+    return [one for one in jobs if one.state is JobState.RUNNING and one.gpus][:MOST_NAMED]
+
+
 def waiting_reason(
     job: ClusterJob,
     nodes: Sequence[ClusterNode],
@@ -136,8 +142,7 @@ def waiting_reason(
         return ClusterReason(f"{why}: it will never start", "andon cancel it; ask for fewer GPUs")
     total = sum(node.gpus for node in nodes if node.usable)
     promised = sum(node.allocated for node in nodes)
-    running = [one for one in jobs if one.state is JobState.RUNNING and one.gpus]
-    who = ", ".join(_promised(one, now, readings) for one in running[:5])
+    who = ", ".join(_promised(one, now, readings) for one in promised_to(jobs))
     text = f"{promised} of {total} GPUs are promised" + (f": {who}" if who else "")
     if promised + wanted <= total:
         free = max((node.free for node in nodes if node.usable), default=0)

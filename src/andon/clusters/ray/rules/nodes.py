@@ -2,6 +2,7 @@
 which of them can meet a request."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -16,6 +17,8 @@ SILENT: Final = "silent"
 SILENT_SECONDS: Final = 8.0
 """Nodes report every 2.5 s, and later where their machine is full."""
 _TYPE: Final = "accelerator_type:"
+MOST_NODES: Final = 1000
+"""As many are asked for."""
 
 
 def parse_nodes(listed: object, status: object, summary: object) -> list[ClusterNode]:
@@ -60,7 +63,8 @@ def node_rows(value: object) -> list[Mapping[str, Any]]:
     """Returns the rows of a list of Ray's state interface."""
     for name in ("data", "result", "result"):
         value = value.get(name) if isinstance(value, dict) else None
-    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
+    rows = value[:MOST_NODES] if isinstance(value, list) else []
+    return [row for row in rows if isinstance(row, dict)]
 
 
 def node_name(row: Mapping[str, Any]) -> str:
@@ -71,10 +75,9 @@ def node_names(listed: object) -> dict[str, str]:
     """Returns the name of each node by its id; of two that have the same, with a part of it."""
     rows = node_rows(listed)
     names = [node_name(row) for row in rows]
+    times = Counter(names)
     return {
-        str(row.get("node_id")): name
-        if names.count(name) == 1
-        else f"{name} ({row['node_id'][:6]})"
+        str(row.get("node_id")): name if times[name] == 1 else f"{name} ({row['node_id'][:6]})"
         for row, name in zip(rows, names, strict=True)
         if isinstance(row.get("node_id"), str)
     }
