@@ -30,10 +30,10 @@ from andon.model.codec import (
     Wrong,
     read,
 )
+from andon.model.device import MOST_DEVICES
 from andon.model.lease_list import list_from_json
 from andon.model.run.record import RunBegin
 from andon.model.shapes import Doc, to_json
-from andon.model.wire_in import MOST_DEVICES
 from andon.node.remote.alerts import page_from_json
 from andon.runs.rules.fold import RunFold, row_of
 from andon.web.answers.run_details import details_of
