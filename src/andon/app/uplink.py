@@ -1,5 +1,6 @@
 """The reports of this node to a hub."""
 
+import logging
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from andon.runs.index import RunFinder
     from andon.sampling.sampler import Sampler
 
+log = logging.getLogger("andon.uplink")
+
 DRAINED = "drained by the hub"
 REPORTED_SECONDS = 14.0
 """How old a list of leases in a report may be, as long as no lease and no process has changed."""
@@ -58,8 +61,11 @@ def hub_link(settings: Settings, url: str, waits: bool = False) -> HubLink:
     link = HubLink(url, token or "", pin=pin, unencrypted=settings.hub_unencrypted,
                    renew=partial(_renewed, file))  # fmt: skip
     if given and not is_refused(link):
-        replace_file(file, given.encode() + b"\n")
-        replace_file(folder / PIN_FILE, (pin or "").encode() + b"\n")
+        try:
+            replace_file(file, given.encode() + b"\n")
+            replace_file(folder / PIN_FILE, (pin or "").encode() + b"\n")
+        except OSError as exc:  # such as a full disk: it reports all the same
+            log.warning("the token of the hub is not kept for the next start: %s", exc.strerror)
     return link
 
 

@@ -41,7 +41,8 @@ class HubLink:
         read on its way, unless that is meant."""
         self.url = base_url(url)
         place = urlsplit(self.url)
-        if place.scheme == "http" and not (unencrypted or is_here(place.hostname or "")):
+        is_safe = is_here(place.hostname or "") and pin is None  # a pin would be passed over
+        if place.scheme == "http" and not (unencrypted or is_safe):
             raise Denied(f"{self.url} would get this node's token unencrypted", hint=ENCRYPT)
         self._token, self._limits, self._pin, self._renew = token, limits, pin, renew
         self._kept: TimedConnection | None = None

@@ -72,8 +72,8 @@ class PastSender:
         self._due = time.monotonic() + LOOK_SECONDS
         if abs(offset) >= CLOCK_SECONDS:
             return
-        if self._marks.hub != link.url:
-            self._marks = SentMarks(link.url)
+        if self._marks.hub != link.url or self._marks.at > self._clock() + OVERLAP_SECONDS:
+            self._marks = SentMarks(link.url)  # of another hub, or of a clock that was wrong
         part, windows, at = self._next()
         if part:
             self._send(link, part)
@@ -102,11 +102,12 @@ class PastSender:
         """Returns what to send, the windows in it, and up to when it has uses and alerts."""
         store, now = self._store(), self._clock()
         held = store.contents()
-        sent = {Tier(int(tier)): until for tier, until in self._marks.tiers.items()}
+        sent = {tier: self._marks.tiers.get(str(int(tier)), 0) for tier in Tier}
         oldest = int((now - DAY_SECONDS) * 1000)
-        sent[Tier.RAW] = max(sent.get(Tier.RAW, 0), oldest)
+        sent[Tier.RAW] = max(sent[Tier.RAW], oldest)
         blocks, windows = list[StoredBlock](), list[tuple[Tier, int]]()
-        for tier, since in due_windows(held.extents, held.unpacked, sent, MOST_WINDOWS):
+        ended = int(now * 1000)
+        for tier, since in due_windows(held.extents, held.unpacked, sent, MOST_WINDOWS, ended):
             blocks += store.blocks(tier, since)
             windows.append((tier, since))
             if sum(len(one[-1]) for one in blocks) > self._most_bytes:

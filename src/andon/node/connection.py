@@ -7,7 +7,7 @@ from http.client import HTTPConnection, HTTPException
 from http.client import RemoteDisconnected as RemoteDisconnected  # by TLS, without TLS
 from typing import Any
 
-OTHER_CERTIFICATE = "it has another certificate than the one that was pinned"
+NOT_PINNED = "it has another certificate than the one that was pinned"
 NO_TLS = "WRONG_VERSION_NUMBER"  # what OpenSSL calls an answer in plain text
 MOST_ADDRESSES = 8  # of one name; each is tried until the time is over
 FAILURES = (OSError, HTTPException, ValueError)
@@ -79,7 +79,7 @@ class TimedConnection(HTTPConnection):
         assert isinstance(made, _TimedTLSSocket)
         if self._pin is not None and fingerprint(made.getpeercert(True) or b"") != self._pin:
             made.close()
-            raise OSError(OTHER_CERTIFICATE)
+            raise OSError(NOT_PINNED)
         made.deadline = self.deadline
         return made
 

@@ -23,7 +23,7 @@ from andon.node.calls import (
     Trust,
     call,
 )
-from andon.node.connection import FAILURES, NO_TLS, RemoteDisconnected, plain_words
+from andon.node.connection import FAILURES, NO_TLS, NOT_PINNED, RemoteDisconnected, plain_words
 from andon.settings.table import USUAL_PORT
 from andon.version import __version__
 
@@ -181,6 +181,8 @@ def reach_hint(exc: BaseException) -> str:
         return "use http:// instead of https://"
     if isinstance(exc, RemoteDisconnected):
         return "use https:// if it has a certificate; else check that andon serve is running there"
+    if NOT_PINNED in str(exc):
+        return "if it was renewed, set ANDON_HUB_PIN to the one that andon nodes add prints there"
     if code is None:
         return "check that andon serve is running there"
     if code in UNKNOWN_AUTHORITY:

@@ -1,6 +1,7 @@
 """The server's port, certificate and address, and its main loop."""
 
 import errno
+import os
 import signal
 import socket
 import ssl
@@ -12,6 +13,7 @@ from msgspec import Struct
 
 from andon.access.quotas import MOST, RESERVED_FILES, places_for
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
+from andon.host.files import open_regular
 from andon.model.device import Snapshot
 from andon.node.connection import fingerprint
 from andon.web.transport.headers import App
@@ -152,6 +154,8 @@ def check_certificate(place: ServeOptions) -> None:
         return
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
+        for file in filter(None, (place.certificate, place.key)):
+            os.close(open_regular(file, follow=True))  # OpenSSL would wait for a pipe
         # Without a password here OpenSSL would ask the terminal for one.
         context.load_cert_chain(place.certificate, place.key, password=lambda: "")
     except (OSError, ValueError) as exc:

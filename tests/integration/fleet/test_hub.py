@@ -447,16 +447,13 @@ def test_a_silent_node_is_stale_and_its_devices_are_not_read(fleet: FleetUnderTe
     beat = heartbeat_body(HeartbeatHeader("s", 1, time.time()), digest, report, b"")
     assert fleet.post("/api/heartbeat", beat, token).status == 200
     assert fleet.get("/api/nodes/n21/devices").status == 200
-    asked = "SELECT id FROM node WHERE name = 'n21'"
-    moved = f"UPDATE fleet_node SET heard = heard - 17 WHERE node = ({asked})"
-    server().sql(moved, server().schema("hub"))
-    wait_for(lambda: "Stale: silent 1" in fleet.shown("n21"), 20)
+    # Its silence is counted on a steady clock, which no test can move.
+    wait_for(lambda: "Stale: silent" in fleet.shown("n21"), 60)
     states = fleet.get("/api/nodes/n21/devices").json()["items"]
     assert {(one["state"], one["since"]) for one in states} == {("stale", snapshot["at"])}
     assert "n21 is stale" in states[0]["reason"]
     assert _job_states(fleet) == [("running", None)]
-    server().sql(moved, server().schema("hub"))
-    wait_for(lambda: "Lost: silent" in fleet.shown("n21"), 20)
+    wait_for(lambda: "Lost: silent" in fleet.shown("n21"), 60)
     ((state, reason),) = _job_states(fleet)
     assert (state, str(reason).startswith("n21 is lost: silent")) == ("lost", True)
     note = fleet.get("/api/nodes/n21/leases").json()["note"]

@@ -16,6 +16,7 @@ from andon.failures.rules.backoff import BackOff
 from andon.host.state import server_file
 from andon.model import wire
 from andon.node.calls import Target
+from andon.node.connection import NOT_PINNED
 from andon.node.remote.live import RemoteLive
 from andon.node.server import (
     CLEAR_TEXT,
@@ -195,6 +196,7 @@ def test_a_refused_certificate_has_a_hint_of_its_own(code: int, hint: str) -> No
     error.verify_code = code
     assert hint in reach_hint(error)
     assert reach_hint(ConnectionRefusedError()) == "check that andon serve is running there"
+    assert "ANDON_HUB_PIN" in reach_hint(OSError(NOT_PINNED))
 
 
 def test_a_server_with_or_without_tls_is_reached_by_its_own_scheme() -> None:

@@ -21,7 +21,7 @@ from andon.fleet.rules.past import (
     runs_since,
     unpacked_past,
 )
-from andon.fleet.sending import PastSender
+from andon.fleet.sending import MARKS_FILE, PastSender, read_marks
 from andon.history.rules.codec import pack_points
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import NodeReadings
@@ -76,10 +76,18 @@ def test_what_is_not_a_part_is_refused(body: bytes, words: str) -> None:
 def test_windows_are_sent_once_they_are_finished_and_once() -> None:
     extents = {Tier.RAW: Extent(BEGIN, BEGIN + 1_800_000)}
     every = [(Tier.RAW, BEGIN + n * 600_000) for n in range(3)]
-    assert due_windows(extents, (), {}, 10) == every
-    assert due_windows(extents, (BEGIN + 1_200_000,), {}, 10) == every[:2]
-    assert due_windows(extents, (), {Tier.RAW: BEGIN + 600_000}, 10) == every[1:]
-    assert due_windows(extents, (), {}, 1) == every[:1]
+    now = BEGIN + 1_800_000
+    assert due_windows(extents, (), {}, 10, now) == every
+    assert due_windows(extents, (BEGIN + 1_200_000,), {}, 10, now) == every[:2]
+    assert due_windows(extents, (), {Tier.RAW: BEGIN + 600_000}, 10, now) == every[1:]
+    assert due_windows(extents, (), {}, 1, now) == every[:1]
+
+
+def test_windows_that_a_wrong_clock_dated_later_are_not_sent() -> None:
+    year_2109 = BEGIN + 83 * 365 * 86_400_000
+    extents = {Tier.RAW: Extent(BEGIN, year_2109)}
+    every = [(Tier.RAW, BEGIN + n * 600_000) for n in range(4)]
+    assert due_windows(extents, (), {}, 100, BEGIN + 1_800_000) == every
 
 
 class Hub(HubLink):
@@ -127,6 +135,29 @@ def test_what_was_acknowledged_is_not_sent_again_after_a_restart(tmp_path: Path)
     hub.taken.clear()
     sender()(hub, 0.0)
     assert windows(hub.taken) == []
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "marks",
+    [
+        {"tiers": {"0": BEGIN + 10**12}, "at": AT + 2.6e9},
+        {"tiers": {"x": 1, "99": 2, "-1": 3}, "at": 1.0},
+        {"tiers": {"0": 10**40}},
+    ],
+    ids=["of a wrong clock", "of no tier", "of no number"],
+)
+def test_marks_that_cannot_be_do_not_stop_what_follows(tmp_path: Path, marks: object) -> None:
+    store = SqliteKind.open(parse_store_url(f"sqlite:///{tmp_path}/h.sqlite"), "n17")
+    ticks = [NodeReadings(AT + n, (("GPU-1", ("power_watts",), (n,)),)) for n in range(0, 1800, 10)]
+    store.write(ticks, (), [DEVICE])
+    Maintainer(store, Retention()).finish(AT + 1800)
+    hub = Hub()
+    assert isinstance(marks, dict)
+    (tmp_path / MARKS_FILE).write_text(json.dumps({"hub": hub.url, **marks}))
+    PastSender(tmp_path, lambda: store, lambda query: (), lambda: AT + 1800)(hub, 0.0)
+    assert len(windows(hub.taken)) == 3
+    assert read_marks(tmp_path).at == AT + 1800
     store.close()
 
 

@@ -142,6 +142,13 @@ def test_a_token_is_not_sent_where_others_can_read_it(url: str, sent: bool) -> N
     assert "ANDON_HUB_UNENCRYPTED=yes" in refused.value.hint
 
 
+def test_a_pin_is_not_passed_over_on_the_way_to_this_machine() -> None:
+    """Whoever listens at a port of this machine would get a token that was meant for one hub."""
+    with pytest.raises(Denied, match="unencrypted"):
+        HubLink("http://127.0.0.1:1", "x", pin=f"sha256:{'0' * 64}")
+    HubLink("http://127.0.0.1:1", "x", pin=f"sha256:{'0' * 64}", unencrypted=True)
+
+
 def test_another_version_is_shown() -> None:
     row = NodeRow("n1", NodeState.HEALTHY, 2.0, 1, version="0.9", models={"T4": 1})
     assert "healthy ✓ · andon 0.9" in render_nodes([row], 100, "1.0")[1].paint(False)

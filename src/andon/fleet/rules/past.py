@@ -133,16 +133,17 @@ def of_hub(row: RunRow, node: str) -> RunRow:
 
 
 def due_windows(
-    extents: Extents, unpacked: Sequence[int], sent: Mapping[Tier, int], most: int
+    extents: Extents, unpacked: Sequence[int], sent: Mapping[Tier, int], most: int, now_ms: int
 ) -> list[tuple[Tier, int]]:
     """Returns windows of finished blocks that were not sent yet, oldest first, the finest tier
-    last: coarse ones are few, and show more of the time."""
+    last: coarse ones are few, and show more of the time. What a wrong clock dated later than now
+    is not sent."""
     found = list[tuple[Tier, int]]()
     waiting = min(unpacked, default=None)
     for tier in sorted(extents, reverse=True):
         begin = max(extents[tier].since_ms, sent.get(tier, 0))
         begin -= begin % WINDOW_MS[tier]
-        end = extents[tier].until_ms
+        end = min(extents[tier].until_ms, now_ms + WINDOW_MS[tier])
         if tier is Tier.RAW and waiting is not None:
             end = min(end, waiting)
         while begin + WINDOW_MS[tier] <= end and len(found) < most:

@@ -127,13 +127,14 @@ def list_from_json(value: Json) -> NodeList:
 def row_of(
     node: FleetNode,
     digest: Digest | None,
-    now: float,
+    age: float | None,
     other: str | None = None,
     version: str | None = None,
 ) -> NodeRow:
-    """Returns what is known of a node now. `other` is what the hub itself found wrong with it,
-    `version` the hub's own: a node with another is not sick, but it is said."""
-    age = None if node.heard is None else round(max(0.0, now - node.heard), 1)
+    """Returns what is known of a node that was heard so many seconds ago; None: never. `other` is
+    what the hub itself found wrong with it, `version` the hub's own: a node with another is not
+    sick, but it is said."""
+    age = None if age is None else round(age, 1)
     row = NodeRow(node.name, NodeState.NEW, age, reason=NEVER, drained=node.drained)
     if digest is None or age is None:
         return row

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.errors import Conflict, Gone, Invalid
+from andon.errors import AndonError, Conflict, Gone, Invalid
 from andon.fleet.rules.digest import Digest, decoded
 from andon.fleet.rules.nodes import FleetNode, Heartbeat
 from andon.fleet.rules.states import LOST_SECONDS, NodeRow, clock_trouble, row_of
+from andon.host.clock import clocks
 from andon.ports import NodeStore
 from andon.version import __version__
 
@@ -42,12 +43,14 @@ class Hub:
         notifies: bool = False,
         pin: str | None = None,
         own: str = "",
+        clock: Callable[[], tuple[float, float]] = clocks,
     ) -> None:
         """The store is opened when it is first used, and tried again while it is away. `notifies`
         if it has notifiers: nodes then leave their notices to it. `pin` is the fingerprint of its
         certificate, if nodes cannot know it otherwise; `own` is the name of its machine."""
         self._open, self.notifies, self.pin, self._own = open_store, notifies, pin, own
         self._store: NodeStore | None = None
+        self._clock = clock
         self._opening = threading.Lock()
         self.refused: Counter[str] = Counter()
         """How many requests of nodes were refused, by kind."""
@@ -56,6 +59,12 @@ class Hub:
         self._by_token: dict[str, FleetNode] = {}
         self._digests: dict[str, tuple[bytes, Digest | None]] = {}
         self._heard: dict[str, _Heard] = {}
+        self._last: dict[str, tuple[float, float]] = {}
+        """A node's last heartbeat: when it came by the clock of its hub, and by our steady one."""
+        self.trouble: AndonError | None = None
+        """Why heartbeats cannot be stored."""
+        self.failed_at = float("-inf")
+        """When that last was so, on the monotonic clock: which nodes are silent is not known."""
 
     @property
     def store(self) -> NodeStore:
@@ -84,19 +93,19 @@ class Hub:
         return self._by_token.get(_hashed(token))
 
     def rows(self) -> list[NodeRow]:
-        now = time.time()
-        return [self._row(node, now) for node in self.nodes().values()]
+        return [self._row(node) for node in self.nodes().values()]
 
     def row(self, name: str) -> NodeRow:
         """Returns a node's row by what was last read: never blocks."""
         found = self._nodes.get(name)
         if found is None:
             raise Gone(f"this hub has no node {name[:60]!r}", hint=LIST)
-        return self._row(found, time.time())
+        return self._row(found)
 
     def hear(self, beat: Heartbeat, digest: Digest) -> None:
         """Notes a heartbeat that was stored: it is listed at once, and its machine is known."""
         now = time.monotonic()
+        self._last[beat.node] = beat.at, self._clock()[1]
         self._digests[beat.node] = beat.digest, digest
         node = self._nodes.get(beat.node)
         if node is not None:
@@ -143,6 +152,7 @@ class Hub:
         Its history stays."""
         found = self.store.remove(name)
         self._heard.pop(name, None)
+        self._last.pop(name, None)
         self.nodes(0.0)
         return found
 
@@ -154,8 +164,19 @@ class Hub:
         self.store.put(node)
         self.nodes(0.0)
 
-    def _row(self, node: FleetNode, now: float) -> NodeRow:
-        return row_of(node, self._digest(node), now, self._trouble(node), __version__)
+    def _row(self, node: FleetNode) -> NodeRow:
+        return row_of(node, self._digest(node), self._age(node), self._trouble(node), __version__)
+
+    def _age(self, node: FleetNode) -> float | None:
+        """Returns how long a node has been silent: since this hub first saw its last heartbeat. The
+        clock of a hub may be set, and those of two differ; it counts only before this start."""
+        if node.heard is None:
+            return None
+        (wall, now), known = self._clock(), self._last.get(node.name)
+        if known is None or known[0] != node.heard:
+            before = max(0.0, wall - node.heard) if known is None else 0.0
+            known = self._last[node.name] = node.heard, now - before
+        return now - known[1]
 
     def _trouble(self, node: FleetNode) -> str | None:
         """Returns what only the hub can know about a node that is heard."""

@@ -186,11 +186,13 @@ class Ingest:
             new = await self._in_thread(lambda: self._hub.store.take(beats))
         except AndonError as error:
             self._count(None, "store", error.reason)
+            self._hub.trouble, self._hub.failed_at = error, time.monotonic()
             failed = Unavailable("the hub cannot store it now", hint="its log says why")
             for _, future in pending:
                 if not future.done():
                     future.set_exception(failed)
             return
+        self._hub.trouble = None
         known = {(beat.node, beat.session, beat.sequence) for beat in new}
         for beat, future in pending:
             if not future.done():

@@ -28,7 +28,8 @@ RELAY_SECONDS, LATE_SECONDS = 2.0, 30.0
 MOST_NEWS = 50
 """Reports with notices of one node that wait for the hub that leads."""
 GRACE_SECONDS = 60.0
-"""After a start: nodes wait up to half of it before they try again."""
+"""After a start, and after the database was away or full: nodes wait up to half of it before they
+try again."""
 TEXTS = RetryTexts(
     lambda reason: f"the hub does not watch its nodes: {reason}",
     lambda away: f"the hub watches its nodes again after {away}",
@@ -43,7 +44,7 @@ class Keeper:
     ) -> None:
         self._fleet, self._alerts, self._maintainer = fleet, alerts, maintainer
         self.leads = False
-        self._began = time.monotonic()
+        self._blind_at = time.monotonic()
         self._kept: Iterator[str] = iter(())
         self._of_nodes = NodeFailures()
         self._over = threading.Event()
@@ -53,8 +54,10 @@ class Keeper:
         self._thread.start()
 
     def health(self) -> Json:
-        trouble, (name, since) = self._retrying.trouble, self._alerts.waiting or ("", time.time())
-        waits = max(0.0, time.time() - since)
+        is_full = time.monotonic() - self._fleet.hub.failed_at < GRACE_SECONDS
+        trouble = self._retrying.trouble or (self._fleet.hub.trouble if is_full else None)
+        name, since = self._alerts.waiting or ("", time.monotonic())
+        waits = time.monotonic() - since
         if trouble is None and waits > LATE_SECONDS:
             reason = f"a notice of {name} has waited for {human_seconds(waits)}"
             trouble = Unavailable(reason, hint="the log says why")
@@ -77,7 +80,7 @@ class Keeper:
             if self._retrying.attempt(self._look) is None:
                 self._retrying.succeeded()
             else:
-                self.leads = False  # whoever reaches the database does
+                self.leads, self._blind_at = False, time.monotonic()  # whoever reaches it leads
                 self._alerts.lead(False)
 
     def _look(self) -> None:
@@ -87,8 +90,10 @@ class Keeper:
         rows = self._fleet.hub.rows()
         if self.leads:
             self._relay()
-        if self.leads and time.monotonic() - self._began >= GRACE_SECONDS:
-            self._alerts.judge(found_in(rows, __version__))
+        now = time.monotonic()
+        if self.leads and now - self._blind_at >= GRACE_SECONDS:
+            is_known = now - self._fleet.hub.failed_at >= GRACE_SECONDS
+            self._alerts.judge(found_in(rows, __version__) if is_known else None)
             self._keep_one(rows)
 
     def _relay(self) -> None:

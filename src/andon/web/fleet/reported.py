@@ -110,7 +110,7 @@ class ReportedNode:
         return self.name, self.report.beat.at
 
     def age_seconds(self) -> float | None:
-        return time.time() - self.report.beat.at
+        return self._hub.row(self.name).age_seconds
 
     # As the history.
 

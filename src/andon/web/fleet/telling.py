@@ -77,7 +77,8 @@ class FleetAlerts:
         self._troubles: Sequence[OwnTrouble] = ()
         self._failures = NodeFailures()
         self.waiting: tuple[str, float] | None = None
-        """Whose notice waits longest to be sent, and since when."""
+        """Whose notice waits longest to be sent, and since when on the monotonic clock."""
+        self._first: dict[tuple[str, str, int], float] = {}
         self._listeners: Listeners[[tuple[Alert, ...]]] = Listeners(
             FailureLog("andon.hub", "a listener failed; the others continue")
         )
@@ -99,10 +100,13 @@ class FleetAlerts:
 
     def relay(self) -> bool:
         """Sends one heartbeat's notices of each node; only then they are forgotten. Returns whether
-        some had waited for longer than a round: more may do."""
+        there were some: more may wait."""
         pasts, given = self._pasts(), list[HandedNotice]()
         read = pasts.news()
-        self.waiting = (read[0].node, read[0].at) if read else None
+        now, keys = time.monotonic(), [(one.node, one.session, one.sequence) for one in read]
+        self._first = {key: self._first.get(key, now) for key in keys}
+        oldest = min(self._first.items(), key=lambda one: one[1], default=None)
+        self.waiting = None if oldest is None else (oldest[0][0], oldest[1])
         for beat in read:
             with self._failures.of(beat.node, "its notices are left out"):
                 given += notices_in(beat)
@@ -110,11 +114,11 @@ class FleetAlerts:
             return False
         pasts.drop_news(read)
         self.waiting = None
-        return read[0].at < time.time() - 2 * LOOK_SECONDS
+        return True
 
-    def judge(self, troubles: Sequence[OwnTrouble]) -> None:
-        """Judges what is wrong with nodes now."""
-        self._troubles = troubles
+    def judge(self, troubles: Sequence[OwnTrouble] | None) -> None:
+        """Judges what is wrong with nodes now; what was, if that is not known."""
+        self._troubles = self._troubles if troubles is None else troubles
         if self._session is not None:
             self._session.put(Snapshot(self._node, time.time()), time.monotonic())
 

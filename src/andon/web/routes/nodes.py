@@ -99,8 +99,8 @@ def own_row(
     now: float,
 ) -> NodeRow:
     digest = digest_of(snapshot, leases, lamps, firing, {}, "here", __version__)
-    about = FleetNode(snapshot.node, "", 0.0, heard=now, sent=now)
-    return replace(row_of(about, digest, now), age_seconds=round(max(0.0, now - snapshot.at), 1))
+    row = row_of(FleetNode(snapshot.node, "", 0.0), digest, 0.0)
+    return replace(row, age_seconds=round(max(0.0, now - snapshot.at), 1))
 
 
 def _hub(state: AppState) -> Hub:
