@@ -350,6 +350,7 @@ def occupied(machine: Machine) -> Iterator[None]:
         machine.printed(*ANDON, "submit", "--gpus", "2", "--", "true")
         yield
     finally:
+        machine.start("cancel", "1").wait()
         run.terminate()
         run.wait()
 
