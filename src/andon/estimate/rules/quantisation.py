@@ -95,12 +95,12 @@ def asked_format(word: str) -> WeightFormat:
     return found
 
 
-def plain_bits(word: str, option: str = "dtype") -> int:
+def plain_bits(word: str) -> int:
     bits = PLAIN_BITS.get(word.lower().removeprefix("torch."))
     if bits is None:
         packed = f"; packed weights: --quantization {word}" * (named_format(word) is not None)
         hint = f"float32, bfloat16 or float16{packed}"
-        raise Invalid(f"{option} {word[:40]!r} is not known", hint=hint)
+        raise Invalid(f"dtype {word[:40]!r} is not known", hint=hint)
     return bits
 
 
