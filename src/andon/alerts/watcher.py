@@ -23,7 +23,7 @@ from andon.alerts.rules.handover import (
 from andon.alerts.rules.listing import entries, firing_by_level
 from andon.alerts.rules.messages import trial_notice
 from andon.alerts.rules.outbox import Acceptance, Delivery, Outbox, SavedAlerts
-from andon.alerts.rules.past import Query
+from andon.alerts.rules.past import Query, is_kept
 from andon.alerts.rules.routes import Route, resolved
 from andon.alerts.rules.standing import lasting
 from andon.alerts.sender import NotifierWork, NotifierWorker
@@ -312,7 +312,7 @@ class Watcher:
             leases=None if page is None else page.leases,
             sharing=BLANK.sharing if page is None else page.sharing,
         )
-        self._apply_by(lambda s, m: alerting.step(s, observation, m, self.rulebook), _has_fired)
+        self._apply_by(lambda s, m: alerting.step(s, observation, m, self.rulebook), is_kept)
         if time.monotonic() - self._written >= SAVE_SECONDS:
             self._save()
 
@@ -466,11 +466,6 @@ class Watcher:
         last = self._last
         node, simulated = (last.node, last.simulated) if last else ("this node", False)
         return trial_notice(time.time(), node, simulated)
-
-
-def _has_fired(alert: Alert) -> bool:
-    """Whether an alert has fired: pending ones are shown on request but not reported."""
-    return alert.fired is not None
 
 
 def _accepted(saved: Mapping[str, Sequence[Any]]) -> dict[str, Acceptance]:

@@ -3,7 +3,7 @@
 import signal
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from random import Random
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -120,14 +120,12 @@ def run_load(
     tags: Sequence[str] = (),
     clients: int = 1,
     tool: Callable[[LoadOrder], "GenaiBenchLoad"] | None = None,
-    run: RecordedRun | None = None,
-    each: Callable[[RequestResult], None] = lambda one: None,
     finished: Callable[[BenchmarkResult], None] = lambda result: None,
 ) -> BenchmarkResult:
-    """Drives one load and records it; with `run` as a part of that one. Its client is andon's,
-    unless `tool` opens another. Ctrl-C and SIGTERM stop
-    the load: `finished` gets what came back until then, and KeyboardInterrupt follows."""
-    record = run or RecordedRun(
+    """Drives one load and records it. Its client is andon's, unless `tool` opens another. Ctrl-C
+    and SIGTERM stop the load: `finished` gets what came back until then, and KeyboardInterrupt
+    follows."""
+    record = RecordedRun(
         name,
         params,
         tags,
@@ -138,12 +136,12 @@ def run_load(
         unsampled=None if devices.uuids else devices.reason,
     )
     monitor = get_gpu_monitor().start_monitoring() if devices.uuids else None
-    with record if run is None else nullcontext():
+    with record:
         marks: list[tuple[float, Mapping[str, float]]] = []
         begun = lambda: marks.append(record.mark())  # noqa: E731 - called once
         load = DrivenLoad(order, clients, begun) if tool is None else tool(order)
         with _stopped_by_signals(load) as came:
-            found = load.run(lambda one: _took(record, len(load.results), one, each))
+            found = load.run(lambda one: _took(record, len(load.results), one))
         used = _used(record, devices, found.seconds, *marks)
         monitored = None if monitor is None else _of_devices(monitor.stop(), devices.uuids)
         result = _result(found, record.id, used, monitored, devices)
@@ -156,7 +154,7 @@ def run_load(
         finished(result)
         if came:
             raise KeyboardInterrupt
-        if run is None and not found.done:
+        if not found.done:
             record.end(SystemExit(1))  # a failure for those who compare runs; callers get figures
     return result
 
@@ -179,9 +177,7 @@ def _used(
     return found
 
 
-def _took(
-    record: RecordedRun, count: int, one: RequestResult, each: Callable[[RequestResult], None]
-) -> None:
+def _took(record: RecordedRun, count: int, one: RequestResult) -> None:
     if count <= MOST_LINES or count % THIN == 0:
         words = f"{one.tokens} tokens" if one.error is None else f"{one.error} {one.detail}"
         first = "" if one.first is None else f", first after {one.first:.4f} s"
@@ -190,7 +186,6 @@ def _took(
             f"request {count}", state, index=count, runtime_seconds=one.total,
             output=f"{words}{first}, sent {one.delay:.4f} s late"[:500],
         )  # fmt: skip
-    each(one)
 
 
 @contextmanager

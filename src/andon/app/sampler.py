@@ -115,13 +115,9 @@ def _replay(settings: Settings) -> Sampler:
         vendors={"replay": (BackendChoice("replay", nowhere),)},
         host=host,
         node=NodeIdentity(host.first.node, host.first.boot),
-        visibility=_all_visible,
+        visibility=lambda devices: visibility(devices, {}),
         deadline_seconds=settings.deadline_seconds,
     )
-
-
-def _all_visible(devices: Sequence[Device]) -> Visibility:
-    return visibility(devices, {})
 
 
 def _simulation(settings: Settings, origin: float | None) -> dict[str, object]:

@@ -84,7 +84,7 @@ def _file_facts(path: Path) -> ModelFacts:
     if path.name.endswith(SAFETENSORS + ".index.json"):
         return folder_facts(path.parent)
     if path.suffix == SAFETENSORS:
-        return _with_weights(_config_beside(path), [path], path.stem, str(path))
+        return _with_weights(_config_in(path.parent), [path], path.stem, str(path))
     if path.suffix == GGUF:
         return _gguf(path)
     if path.suffix == ".json":
@@ -215,10 +215,6 @@ def _config(path: Path) -> ModelFacts:
 def _config_in(folder: Path) -> ModelFacts | None:
     path = folder / CONFIG
     return _config(path) if path.exists() else None
-
-
-def _config_beside(path: Path) -> ModelFacts | None:
-    return _config_in(path.parent)
 
 
 def _indexed(folder: Path) -> ModelFacts:

@@ -20,9 +20,8 @@ from andon.explain.evidence.departures import NOTHING_KNOWN, EndedProcesses
 from andon.explain.evidence.phrasing import CERTAIN, Clause, conclude
 from andon.explain.evidence.reasons import Reason
 from andon.explain.evidence.view import View
-from andon.model.device import Device, Fault, Snapshot
+from andon.model.device import Fault, Snapshot
 from andon.model.lamp import NOT_URGENT, DeviceLamp
-from andon.model.thresholds import Thresholds
 
 __all__ = ["explain", "explain_absence", "explain_node", "worst_first"]
 
@@ -40,7 +39,7 @@ def explain(
     The reason for its lamp is among them: an alert knows more than the last readings.
     """
     past = sorted(snapshots, key=lambda snapshot: snapshot.at)
-    figures = _default if rulebook is None else rulebook.for_device
+    figures = (lambda device: DEFAULTS) if rulebook is None else rulebook.for_device
     view = View.of(past, uuid, figures, departures) if past else None
     if view is None:
         return _of_the_unlisted(past, uuid)
@@ -110,10 +109,6 @@ def _of_fault(fault: Fault, snapshot: Snapshot) -> Reason:
     found = (one.explain(fault, snapshot) for one in FAULT_EXPLANATIONS)
     own = next((reason for reason in found if reason is not None), None)
     return of_fault(fault, snapshot.at) if own is None else own
-
-
-def _default(device: Device) -> Thresholds:
-    return DEFAULTS
 
 
 def _of_the_unlisted(past: Sequence[Snapshot], uuid: str) -> tuple[Reason, ...]:

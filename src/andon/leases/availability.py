@@ -157,10 +157,6 @@ def _nothing() -> None:
     """Does nothing: for samples that come from elsewhere."""
 
 
-def _nobodys(lease: Lease) -> bool:
-    return False
-
-
 class Availability(Struct, frozen=True):
     """Reads devices and book, and asks the pure modules."""
 
@@ -169,7 +165,7 @@ class Availability(Struct, frozen=True):
     weights: Weights = Weights()
     mine: frozenset[int] = frozenset()
     simulated: bool = False  # whether simulated devices may be claimed
-    is_own: Callable[[Lease], bool] = _nobodys
+    is_own: Callable[[Lease], bool] = lambda lease: False
     broken: Callable[[], Mapping[str, str]] = dict  # devices that reported that they are broken
     memory: TurnMemory | None = None  # for requests that do not wait
     max_utilization_percent: float = MAX_UTILIZATION_PERCENT  # a busier device is in use

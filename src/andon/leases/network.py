@@ -307,11 +307,8 @@ class NetworkLeases:
         grant.held.hold.close()
 
     def _refuse_many(self, book: Book, uid: int) -> None:
-        lent = [
-            entry
-            for entry in book.entries()
-            if entry.locked and entry.uid == uid and _is_network(entry.lease)
-        ]
+        own = [one.lease for one in book.entries() if one.locked and one.uid == uid]
+        lent = [lease for lease in own if lease and lease.kind is LeaseKind.NETWORK]
         if len(lent) >= MOST_LENT:
             raise Conflict(
                 f"there are already {len(lent)} network leases",
@@ -348,10 +345,6 @@ def _check(lease: Lease, name: str, fence: int | None) -> None:
     if lease.id != name:
         raise Gone(f"there is no lease {name[:40]!r}", hint="GET /api/leases lists them")
     check_fence(lease, fence)
-
-
-def _is_network(lease: Lease | None) -> bool:
-    return lease is not None and lease.kind is LeaseKind.NETWORK
 
 
 def _holder(keeper: HolderProcess, account: Account | None) -> Owner:

@@ -249,12 +249,11 @@ class LeaseTracker:
         return None
 
 
-def with_leases(snapshot: Snapshot, env: Mapping[str, str] | None = None) -> Snapshot:
+def with_leases(snapshot: Snapshot) -> Snapshot:
     """A snapshot with each process's lease; unchanged if the book cannot be read."""
-    env = os.environ if env is None else env
     try:
-        places.refuse_network(places.book_path(env), file_systems.read_mounts())
-        entries = tuple(Book(env, make=False).entries())
+        places.refuse_network(places.book_path(os.environ), file_systems.read_mounts())
+        entries = tuple(Book(os.environ, make=False).entries())
     except (AndonError, OSError) as exc:
         log.debug("the lease book cannot be read: %s", exc)
         return snapshot

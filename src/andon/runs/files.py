@@ -134,19 +134,20 @@ def _ends(path: Path, file: BinaryIO) -> tuple[_End, _End, os.stat_result]:
     """Reads both ends of a record; the same bytes twice if one read got all of it."""
     try:
         status = os.fstat(file.fileno())
-        head, taken = _head(file)
+        head, taken = head_of(file)
         if not head.lines or not isinstance(head.lines[0], RunBegin):
             raise _foreign(path, status.st_size, head.reader)
-        tail = head if taken >= status.st_size else _tail(file, status.st_size)
+        tail = head if taken >= status.st_size else tail_of(file, status.st_size)
     except OSError as exc:
         raise Unavailable(f"{path} cannot be read: {exc.strerror}") from exc
     return head, tail, status
 
 
-def _head(file: BinaryIO) -> tuple[_End, int]:
+def head_of(file: BinaryIO) -> tuple[_End, int]:
     """Reads at least the first line. Samples are left out: those at an end add up to nothing."""
     reader, lines, taken = RecordLines(), list[RunLine](), 0
-    while taken < ENDS_BYTES or (not lines and not reader.unreadable):
+    file.seek(0)
+    while taken < ENDS_BYTES or (not lines and not reader.unreadable and taken <= MOST_LINE_BYTES):
         data = file.read(ENDS_BYTES)
         if not data:
             break
@@ -156,7 +157,7 @@ def _head(file: BinaryIO) -> tuple[_End, int]:
     return _End(lines, reader), taken
 
 
-def _tail(file: BinaryIO, size: int) -> _End:
+def tail_of(file: BinaryIO, size: int) -> _End:
     """Reads at least the last whole line, which holds the series of a finished run."""
     wanted = ENDS_BYTES
     while True:

@@ -4,7 +4,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import BinaryIO
 
 from andon.errors import AndonError, Denied, Gone, Unavailable
@@ -19,11 +18,10 @@ from andon.model.run.record import (
     RunLine,
     RunSeries,
 )
+from andon.runs.files import head_of, tail_of
 from andon.runs.rules.fold import RunFold
 from andon.runs.rules.lines import RecordLines
 
-HEAD_BYTES = 256 * 1024  # holds the begin, and the facts that follow within seconds
-TAIL_BYTES = 256 * 1024
 PIECE_BYTES = 1024 * 1024
 MOST_SCANNED_BYTES = 512 * 1024 * 1024
 MOST_RECORDS = 16
@@ -110,11 +108,11 @@ class RunRecord:
 
     def _take_ends(self, file: BinaryIO) -> bool:
         """Reads both ends of the record; returns whether nothing else is needed."""
-        end = last_line(file, self.of_bytes)
-        if end is None or (end.series is None and end.samples):
+        end = next(reversed(tail_of(file, self.of_bytes).lines), None)
+        if not isinstance(end, RunEnd) or (end.series is None and end.samples):
             return False
         self.fold = RunFold(tallying=False)
-        self.fold.add_all(first_lines(file))
+        self.fold.add_all(head_of(file)[0].lines)
         self.fold.add(end)
         self.read_bytes = self.of_bytes
         return True
@@ -165,8 +163,8 @@ def opened(path: str, run: str) -> BinaryIO:
     except OSError as exc:
         raise Unavailable(f"its record cannot be read: {exc.strerror}", hint="try again") from exc
     try:
-        begin = next((line for line in first_lines(file) if isinstance(line, RunBegin)), None)
-        if begin is None or begin.id != run:
+        begin = next(iter(head_of(file)[0].lines), None)
+        if not isinstance(begin, RunBegin) or begin.id != run:
             raise Gone("its record holds another run now", hint=f"andon runs rm {run}")
         file.seek(0)
     except OSError as exc:
@@ -176,28 +174,6 @@ def opened(path: str, run: str) -> BinaryIO:
         file.close()
         raise
     return file
-
-
-def first_lines(file: BinaryIO) -> list[RunLine]:
-    file.seek(0)
-    return list(RecordLines().feed(file.read(HEAD_BYTES)))
-
-
-def last_line(file: BinaryIO, size: int) -> RunEnd | None:
-    """Returns the end, if the record has one: its last line, however long."""
-    wanted = TAIL_BYTES
-    while True:
-        start = max(0, size - wanted)
-        file.seek(start)
-        data = file.read(size - start)
-        before = data.rstrip(b"\n").rfind(b"\n")
-        if before >= 0 or start == 0:
-            break
-        if wanted > MOST_LINE_BYTES:
-            return None
-        wanted *= 4
-    found = list(RecordLines().feed(data[before + 1 :]))
-    return found[-1] if found and isinstance(found[-1], RunEnd) else None
 
 
 def happenings(path: str, run: str) -> tuple[list[Happening], bool]:
@@ -234,7 +210,3 @@ def _picked(data: bytes) -> Iterator[bytes]:
 def _happening(line: bytes) -> Happening | None:
     found = next(RecordLines().feed(line), None)
     return found if isinstance(found, Happening) else None
-
-
-def name_of(path: str) -> str:
-    return Path(path).name

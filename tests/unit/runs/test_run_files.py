@@ -1,12 +1,13 @@
 """Files of records: whole, half-written, foreign, moved and very large."""
 
 import os
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 
 from andon.errors import AndonError, Denied, Gone, Invalid
-from andon.model.run.record import RunLine, RunLogged
+from andon.model.run.record import MOST_LINE_BYTES, RunLine, RunLogged
 from andon.runs import files as run_files
 from andon.runs.files import read_ends, read_record
 from andon.runs.rules.fold import RunFold
@@ -70,6 +71,13 @@ def test_one_endless_line_is_neither_read_nor_believed(tmp_path: Path) -> None:
         file.truncate(1 << 30)
     with pytest.raises(Invalid, match="is not the record of a run: a line is too long"):
         read_ends(path)
+
+
+def test_of_a_file_of_blank_lines_no_more_is_read_than_of_one_long_line() -> None:
+    file = BytesIO(b"\n" * (2 * MOST_LINE_BYTES))
+    head, taken = run_files.head_of(file)
+    assert (head.lines, file.tell()) == ([], taken)
+    assert taken <= MOST_LINE_BYTES + run_files.ENDS_BYTES
 
 
 @pytest.mark.parametrize("cut", range(1, 60, 7))

@@ -9,8 +9,9 @@ import pytest
 
 from andon.access.roles import ALL_SEEING, BLIND, Sight
 from andon.errors import AndonError, Conflict, Denied, Gone
-from andon.model.run.record import RunAlert, RunEvent, RunLogged, RunSeries, RunState
-from andon.runs.growing import MOST_NEWS, RunRecord, happenings, last_line, opened
+from andon.model.run.record import RunAlert, RunEnd, RunEvent, RunLogged, RunSeries, RunState
+from andon.runs.files import tail_of
+from andon.runs.growing import MOST_NEWS, RunRecord, happenings, opened
 from andon.runs.rules.matching import RunQuery
 from andon.web.runs.shown import FoundRuns, ServerRuns
 from tests.support.run_records import BEGAN, begin, end, sample, text_of, write_record
@@ -78,8 +79,8 @@ def test_the_last_line_is_found_however_long_it_is(tmp_path: Path, length: int) 
     padded = text.rstrip("\n")[:-1] + ',"padding":"' + "z" * length + '"}\n'
     path.write_text(padded)
     with path.open("rb") as file:
-        found = last_line(file, path.stat().st_size)
-    assert found is not None
+        found = tail_of(file, path.stat().st_size).lines[-1]
+    assert isinstance(found, RunEnd)
     assert found.message == "y" * 100
 
 
@@ -89,7 +90,8 @@ def test_a_record_without_its_end_has_none(tmp_path: Path, rest: str) -> None:
     with path.open("a") as file:
         file.write(rest)
     with path.open("rb") as file:
-        assert last_line(file, path.stat().st_size) is None
+        found = tail_of(file, path.stat().st_size).lines
+    assert not any(isinstance(line, RunEnd) for line in found)
 
 
 def test_a_run_that_goes_on_is_read_once_and_then_only_its_new_bytes(tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ def entries(alerts: Iterable[Alert], everything: bool = False) -> list[Entry]:
         for alert in shown
         if fronts[alert.id] is alert
     ]
-    return sorted(found, key=_entry_order)
+    return sorted(found, key=lambda one: order(replace(one.alert, severity=one.severity)))
 
 
 def covered(alerts: Iterable[Alert]) -> list[Alert]:
@@ -237,10 +237,6 @@ def _front(alert: Alert, by_id: dict[str, Alert]) -> Alert:
             return min(seen.values(), key=order)
         seen[front.id] = alert = front
     return alert
-
-
-def _entry_order(entry: Entry) -> Order:
-    return order(replace(entry.alert, severity=entry.severity))
 
 
 def _number(alert: Alert) -> tuple[int, ...]:

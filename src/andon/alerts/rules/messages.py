@@ -125,7 +125,8 @@ def combined_message(notices: Sequence[Notice], at: float, offset: Offset) -> Me
             lines.append(f"  What to do: {advice}")
     if len(ordered) > MOST_LISTED:
         lines.append(f"and {len(ordered) - MOST_LISTED} more")
-    level = max((lv for n in notices if (lv := _level(n)) is not None), key=_badness, default=None)
+    levels = (lv for n in notices if (lv := _level(n)) is not None)
+    level = max(levels, key=lambda lv: lv.rank, default=None)
     return Message(_summary(ordered, level), "\n".join(lines), level)
 
 
@@ -267,10 +268,6 @@ def _sentence(alert: Alert) -> str:
 def _level(notice: Notice) -> Level | None:
     over = notice.kind in (NoticeKind.RESOLVED, NoticeKind.TEST)
     return None if over else notice.alert.level
-
-
-def _badness(level: Level) -> int:
-    return level.rank
 
 
 def _rank(notice: Notice) -> tuple[int, int, float]:

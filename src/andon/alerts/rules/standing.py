@@ -10,13 +10,7 @@ from andon.alerts.rules.glance import as_firing
 from andon.alerts.rules.lamps import LampBoard, board
 from andon.alerts.rules.state import EMPTY, AlertState
 from andon.alerts.rules.state_machine import step
-from andon.explain.conditions.observation import (
-    NOT_SHARED,
-    HeldDevices,
-    Moment,
-    Observation,
-    Sharing,
-)
+from andon.explain.conditions.observation import Moment, Observation
 from andon.explain.conditions.rulebook import BY_NAME, Rulebook
 from andon.model.alert import Alert
 from andon.model.device import DeviceStatus, Snapshot, State
@@ -24,14 +18,9 @@ from andon.model.device import DeviceStatus, Snapshot, State
 SILENCES = {"device_lost": State.LOST, "driver_hung": State.STALE}
 
 
-def standing(
-    snapshot: Snapshot,
-    rulebook: Rulebook,
-    leases: tuple[HeldDevices, ...] | None = None,
-    sharing: Sharing = NOT_SHARED,
-) -> tuple[Alert, ...]:
-    """What would fire if it lasted, as firing alerts in order; without leases, none about them."""
-    seen = Observation(snapshot, snapshot.events, leases=leases, sharing=sharing)
+def standing(snapshot: Snapshot, rulebook: Rulebook) -> tuple[Alert, ...]:
+    """What would fire if it lasted, as firing alerts in order; none about leases."""
+    seen = Observation(snapshot, snapshot.events)
     state = step(EMPTY, seen, Moment(snapshot.at, 0.0), rulebook).state
     since = {status.device.uuid: status.since for status in snapshot.devices}
     return tuple(_firing(alert, state, since) for alert in current(state))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from andon.cli.show.csv_rows import csv_line
+from andon.cli.show.reports.figures import size
 from andon.cli.show.table import TableColumn, TableRow, choose, draw, sizes_of
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.history.rules.intervals import UsageInterval
@@ -16,7 +17,7 @@ from andon.model.device import Device, reading_label
 from andon.model.naming import recorded_label
 from andon.model.throttling import reason_of
 from andon.model.wire import Json
-from andon.units import GIB, fixed, human_bytes, human_seconds, iso_utc, symbol_of, unit_of
+from andon.units import GIB, fixed, human_seconds, iso_utc, symbol_of, unit_of
 
 HISTORY, USAGE = "andon.history/1", "andon.usage/1"
 LEAST_SPARKS, MOST_SPARKS = 8, 72
@@ -161,7 +162,7 @@ def render_uses(
         TableColumn(
             "FOR", lambda use: say(human_seconds(use.last - use.first)), rank=2, right=True
         ),
-        TableColumn("PEAK", lambda use: say(_size(use.peak_memory_bytes)), rank=1, right=True),
+        TableColumn("PEAK", lambda use: say(size(use.peak_memory_bytes)), rank=1, right=True),
         TableColumn("PID", lambda use: say(str(use.pid)), rank=3, right=True),
         TableColumn("PROGRAM", lambda use: say(use.name or UNKNOWN), rank=2, elastic=8),
     ]
@@ -305,7 +306,3 @@ def _until(use: UsageInterval, latest: Mapping[str, float]) -> str:
 def _clock(at: float) -> str:
     """Local time as text."""
     return time.strftime("%d %b %H:%M", time.localtime(at))
-
-
-def _size(count: int | None) -> str:
-    return UNKNOWN if count is None else human_bytes(count)

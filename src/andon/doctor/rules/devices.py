@@ -39,7 +39,7 @@ def _summary(facts: MachineFacts) -> Iterator[Finding]:
         yield _answer(answering, facts)
     if asleep:
         words = f"{_named(asleep, titles(facts.devices))} suspended by the system"
-        words += f"; andon leaves {_it(asleep)} asleep"
+        words += f"; andon leaves {'it' if len(asleep) == 1 else 'them'} asleep"
         yield ok(Check.DEVICES_ASLEEP, words, count=len(asleep))
     if facts.on_login_node:
         yield ok(Check.NO_DEVICE, "no GPU here, as on every login node")
@@ -116,7 +116,8 @@ def _mask(facts: MachineFacts) -> Iterator[Finding]:
     place = {"visible": shown, "devices": boards, "source": seen.source}
     if seen.source and not shown:
         words = f"{seen.source} hides all {counted(boards, 'device')} from programs"
-        yield warning(Check.MASK_HIDES_ALL, words, f"unset {_variable(seen.source)}", **place)
+        fix = f"unset {seen.source.partition('=')[0]}"
+        yield warning(Check.MASK_HIDES_ALL, words, fix, **place)
     elif seen.note and (seen.source or not seen.certain or "CUDA_DEVICE_ORDER" in seen.note):
         yield warning(Check.MASK_AMBIGUOUS, seen.note, _numbers_fix(seen.note), **place)
     elif seen.source or seen.note:
@@ -134,15 +135,7 @@ def _numbers_fix(note: str) -> str:
     return "export CUDA_DEVICE_ORDER=PCI_BUS_ID" if "ORDER" in note else "andon devices"
 
 
-def _variable(source: str) -> str:
-    return source.partition("=")[0]
-
-
 def _named(statuses: list[DeviceStatus], names: Mapping[str, str]) -> str:
     if len(statuses) == 1:
         return f"{names[statuses[0].device.uuid]} is"
     return f"{len(statuses)} devices are"
-
-
-def _it(statuses: list[DeviceStatus]) -> str:
-    return "it" if len(statuses) == 1 else "them"

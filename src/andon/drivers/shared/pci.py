@@ -50,7 +50,7 @@ class PcieLink(Struct, frozen=True):
 
 def link(tree: Tree, address: str) -> PcieLink:
     """The link between the card and the host, beyond the switch that many cards have."""
-    port = outermost_port(tree, address)
+    port = tree.at(outermost_folder(tree, address))
     return PcieLink(
         generation=parse_speed(port.text("current_link_speed")),
         width=parse_width(port.integer("current_link_width")),
@@ -76,11 +76,6 @@ def slot(tree: Tree, address: str) -> PcieSlot:
         parse_speed(port.text("max_link_speed")).value,
         parse_width(port.integer("max_link_width")).value,
     )
-
-
-def outermost_port(tree: Tree, address: str) -> Tree:
-    """Returns the device itself, or the upstream port of its card's own switch."""
-    return tree.at(outermost_folder(tree, address))
 
 
 def outermost_folder(tree: Tree, address: str) -> Path:

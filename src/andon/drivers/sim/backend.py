@@ -17,7 +17,7 @@ from andon.drivers.sim.rules import behaviour
 from andon.drivers.sim.rules.behaviour import NOT_SIMULATED, UNSUPPORTED, Specimen
 from andon.drivers.sim.rules.scenarios import LAB, LAB_DEVICES, Script, ScriptedFault, plan
 from andon.errors import Gone, Unavailable
-from andon.model.device import SAMPLE_VALUES, Card, Device, Reading, Sample, State
+from andon.model.device import SAMPLE_VALUES, Card, Device, Reading, State
 from andon.version import __version__
 
 if TYPE_CHECKING:
@@ -162,7 +162,8 @@ class Simulation:
         missing |= {name: NOT_SIMULATED for name in SAMPLE_VALUES if getattr(sample, name) is None}
         for script in self._active(ScriptedFault.ECC, elapsed, specimen.index):
             missing.pop("ecc_uncorrected", None)  # an error is shown even if the model counts none
-            sample = _with_errors(sample, int(script.value))
+            errors = (sample.ecc_uncorrected or 0) + int(script.value)
+            sample = replace(sample, ecc_uncorrected=errors)
         for script in self._active(ScriptedFault.UNSUPPORTED, elapsed, specimen.index):
             missing[script.value] = UNSUPPORTED
         if "processes" in missing:
@@ -179,10 +180,6 @@ class Simulation:
 def _card(specimen: Specimen) -> Card:
     device = behaviour.describe(specimen)
     return Card(key=device.uuid, index=device.index, name=device.name)
-
-
-def _with_errors(sample: Sample, count: int) -> Sample:
-    return replace(sample, ecc_uncorrected=(sample.ecc_uncorrected or 0) + count)
 
 
 def _scripted(script: Script) -> str:

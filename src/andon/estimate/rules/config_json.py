@@ -55,7 +55,7 @@ def config_facts(config: object, name: str, where: str = "") -> ModelFacts:
     shape = _shape(text, family, traits or LLAMA)
     if text is not config:
         tower, said = _tower(config, outer, shape.hidden)
-        shape = _with_tower(shape, tower)
+        shape = replace(shape, other_parameters=tower) if tower else shape
         notes += said
     sure = EstimateConfidence.LOW if traits is None or unknown else EstimateConfidence.MEDIUM
     return ModelFacts(
@@ -268,10 +268,6 @@ def _tower(config: Config, outer: str, hidden: int) -> tuple[int, list[str]]:
     if merge > 1:
         projector += merge * merge * width * width
     return layers * layer + projector, []
-
-
-def _with_tower(shape: ModelShape, tower: int) -> ModelShape:
-    return replace(shape, other_parameters=tower) if tower else shape
 
 
 def _word(value: object) -> str:

@@ -12,7 +12,6 @@ class FamilyTraits(NamedTuple):
     has_qkv_bias: bool = False
     learned_positions: int = 0  # 1: has them; 2: and two more than it says
     window_every: int = 0  # every n-th layer sees everything; 0: all layers alike
-    has_gated_tower: bool = False
 
 
 LLAMA = FamilyTraits()

@@ -95,12 +95,12 @@ def asked_format(word: str) -> WeightFormat:
     return found
 
 
-def plain_bits(word: str, option: str = "dtype") -> int:
+def plain_bits(word: str) -> int:
     bits = PLAIN_BITS.get(word.lower().removeprefix("torch."))
     if bits is None:
         packed = f"; packed weights: --quantization {word}" * (named_format(word) is not None)
         hint = f"float32, bfloat16 or float16{packed}"
-        raise Invalid(f"{option} {word[:40]!r} is not known", hint=hint)
+        raise Invalid(f"dtype {word[:40]!r} is not known", hint=hint)
     return bits
 
 
@@ -169,17 +169,14 @@ def _described(about: Mapping[str, Any]) -> WeightFormat | None:
     if method == "bitsandbytes" or about.get("load_in_4bit") or about.get("load_in_8bit"):
         if about.get("load_in_8bit"):
             return packed("bitsandbytes 8-bit", 8.0)
-        return packed("bitsandbytes 4-bit", _BNB_BITS if _is_double(about) else 4.5)
+        double = about.get("bnb_4bit_use_double_quant")
+        return packed("bitsandbytes 4-bit", _BNB_BITS if double else 4.5)
     if method == "compressed-tensors":
         return _compressed(about)
     if method.startswith("modelopt") or "quant_algo" in about:
         algo = str(about.get("quant_algo") or method).lower()
         return named_format("nvfp4" if "fp4" in algo else "fp8" if "fp8" in algo else algo)
     return named_format(method)
-
-
-def _is_double(about: Mapping[str, Any]) -> bool:
-    return bool(about.get("bnb_4bit_use_double_quant"))
 
 
 def _compressed(about: Mapping[str, Any]) -> WeightFormat | None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from andon.errors import Gone
 from andon.explain import conditions
 from andon.explain.conditions.condition import Condition, Subject
-from andon.explain.conditions.state.phrases import ALERT, HEALTHY
+from andon.explain.conditions.state.phrases import ALERT
 from andon.explain.evidence.reasons import Explanation, FaultExplanation, ReasonKind
 from andon.model.thresholds import Thresholds
 
@@ -54,12 +54,6 @@ EXPLANATIONS: tuple[Explanation, ...] = tuple(
 FAULT_EXPLANATIONS: tuple[FaultExplanation, ...] = tuple(
     explanation for condition in CONDITIONS for explanation in condition.fault_reasons
 )
-REASON_KINDS: dict[str, ReasonKind] = {
-    kind.code: kind
-    for kinds in (*(e.kinds for e in EXPLANATIONS), *(e.kinds for e in FAULT_EXPLANATIONS))
-    for kind in kinds
-} | {kind.code: kind for kind in (HEALTHY, ALERT)}
-"""Every kind of reason by its code."""
 LIT_REASONS = frozenset(
     kind.code
     for condition in CONDITIONS

@@ -26,7 +26,8 @@ class Growth(Struct, frozen=True):
 def growth(view: View) -> Growth | None:
     """The growth, if there is any: long enough, steady, and not a program that is starting."""
     points, answers = _points(view)
-    found = trend(points, _least(view), FOR_EXPLANATIONS)
+    least = max(LEAST_BYTES, LEAST_SHARE * (view.status.device.memory_total_bytes or 0))
+    found = trend(points, least, FOR_EXPLANATIONS)
     if found is None or _starting(answers):
         return None
     room, rise = _room(view), round(found.rise)
@@ -48,10 +49,6 @@ def _points(view: View) -> tuple[list[Point], list[DeviceStatus]]:
     step = max(1, -(-len(kept) // POINTS))
     thin = kept[::-step][::-1]  # from the end, so that the latest stays
     return [point for _, point in thin], [status for status, _ in thin]
-
-
-def _least(view: View) -> float:
-    return max(LEAST_BYTES, LEAST_SHARE * (view.status.device.memory_total_bytes or 0))
 
 
 def _starting(answers: list[DeviceStatus]) -> bool:

@@ -206,10 +206,6 @@ def coarse(rate: float) -> int:
     return whole >> spare << spare
 
 
-def _thousandths(value: float) -> int:
-    return round(value * 1000)
-
-
 def _keeper(metric: str) -> Callable[[Any], int] | None:
     if metric == "throttle":
         return throttle_mask
@@ -217,7 +213,7 @@ def _keeper(metric: str) -> Callable[[Any], int] | None:
         return coarse
     scale = scale_of(metric)
     if scale == 1000:
-        return _thousandths
+        return lambda value: round(value * 1000)
     return None if scale == 1 else lambda value: round(value * scale)
 
 

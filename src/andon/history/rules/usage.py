@@ -6,7 +6,6 @@ from statistics import median
 
 from msgspec import Struct, field
 
-from andon.errors import AndonError
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import LONGEST_SPAN_SECONDS, USED, Bucket, BucketSource
 from andon.history.rules.tiers import DAY_SECONDS
@@ -116,10 +115,7 @@ class UsePeriod(Struct, frozen=True):
             )
 
         later = math.ceil(LONGEST_SPAN_SECONDS / self.width)
-        try:
-            used = [series(metric, later) for metric in USED]
-        except AndonError:  # a host with an earlier version has none of these series
-            used = []
+        used = [series(metric, later) for metric in USED]
         return DeviceReadings(series("utilization_percent"), series("power_watts"), used)
 
 
@@ -130,8 +126,8 @@ def by_day(
     holdings: Iterable[Reservation] = (),
 ) -> Days:
     """Returns the usage by day and user. What the ledger has counts; where it has nothing, as of
-    an earlier version or of the last minute, the mean of the readings does. Unknown is neither
-    idle nor energy. A bucket belongs to the day in which it begins."""
+    the last minute, the mean of the readings does. Unknown is neither idle nor energy. A bucket
+    belongs to the day in which it begins."""
     listed, held = list(uses), list(holdings)
     found: Days = {}
     for device, read in readings.items():

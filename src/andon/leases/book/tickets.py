@@ -122,10 +122,7 @@ def sweep(folder: int, uid: int) -> None:
     with os.scandir(folder) as entries:
         names = {entry.name: entry for entry in entries}
     for name, entry in names.items():
-        alone = name.endswith(AWAKE_SUFFIX) and _ticket_of(name) not in names
+        ticket = name.removesuffix(AWAKE_SUFFIX) + TICKET_SUFFIX
+        alone = name.endswith(AWAKE_SUFFIX) and ticket not in names
         if alone and uid in (0, files.owner_of(entry)):
             files.remove(folder, name)
-
-
-def _ticket_of(name: str) -> str:
-    return name.removesuffix(AWAKE_SUFFIX) + TICKET_SUFFIX

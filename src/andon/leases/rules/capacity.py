@@ -94,7 +94,7 @@ def _capacity(status: DeviceStatus, around: Surroundings, weights: Weights) -> D
     tenants = tuple(
         Tenant(claim, share, _used(claim, found.used_bytes, found.unmeasured))
         for claim, share in on_it
-        if not _is_own(claim, around)
+        if claim.lease is None or claim.lease.id not in around.own
     )
     free = _free(status, tenants)
     points = score(
@@ -113,10 +113,6 @@ def _capacity(status: DeviceStatus, around: Surroundings, weights: Weights) -> D
         found.strangers,
         around.max_utilization_percent,
     )
-
-
-def _is_own(claim: Claim, around: Surroundings) -> bool:
-    return claim.lease is not None and claim.lease.id in around.own
 
 
 def _used(claim: Claim, used: Mapping[str, int], unmeasured: frozenset[str]) -> int:

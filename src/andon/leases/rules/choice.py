@@ -178,7 +178,8 @@ def choose(
         )
         for capacity in capacities
     )
-    free = [capacity for capacity in capacities if _is_free(capacity.uuid, candidates)]
+    calm = {c.uuid for c in candidates if c.obstacle is None}
+    free = [capacity for capacity in capacities if capacity.uuid in calm]
     reason = None
     if not chosen and len(free) >= need.least:
         sizes = [capacity.free_bytes or 0 for capacity in free]
@@ -194,10 +195,6 @@ def _links(chosen: Sequence[DeviceCapacity]) -> str | None:
     from andon.model.links import group_words  # most requests are for one device
 
     return group_words([one.status.device for one in chosen])
-
-
-def _is_free(uuid: str, candidates: Sequence[Candidate]) -> bool:
-    return any(c.uuid == uuid and c.obstacle is None for c in candidates)
 
 
 def _group(

@@ -101,7 +101,8 @@ def holders(page: BookView, uuids: Iterable[str]) -> dict[str, list[Holder]]:
     """Who holds each device; an unreadable lease may hold any of them."""
     found: dict[str, list[Holder]] = {}
     for uuid in uuids:
-        on = [_holder(claim, uuid) for claim in page.claims if _concerns(claim, uuid)]
+        claims = [c for c in page.claims if c.lease is None or c.share_of(uuid) is not None]
+        on = [_holder(claim, uuid) for claim in claims]
         if on:
             found[uuid] = on
     return found
@@ -275,10 +276,6 @@ def _spare(status: DeviceStatus) -> bool | None:
     """Whether memory is in use by no visible process; None if that is unknown."""
     size = unattributed_bytes(status)
     return None if size is None else size > 0
-
-
-def _concerns(claim: Claim, uuid: str) -> bool:
-    return claim.lease is None or claim.share_of(uuid) is not None
 
 
 def _holder(claim: Claim, uuid: str) -> Holder:

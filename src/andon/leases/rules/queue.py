@@ -147,7 +147,8 @@ def reserved(
             if turns.waited(place) >= limit or slow:
                 late.add(place)
                 continue
-        words = f"reserved for {ticket.owner.user}, next in the queue ({_count(ticket)})"
+        count = counted(ticket.need.least, "GPU")
+        words = f"reserved for {ticket.owner.user}, next in the queue ({count})"
         for uuid in uuids:
             reserved_for = Obstacle(ObstacleKind.RESERVED, words, by=ticket.owner.user)
             kept.setdefault(uuid, reserved_for)
@@ -240,7 +241,3 @@ def _made(ticket: Ticket, at: float) -> tuple[bool, float, float, int]:
 
 def _is_past(ticket: Ticket, at: float) -> bool:
     return ticket.since <= at + DRIFT_SECONDS
-
-
-def _count(ticket: Ticket) -> str:
-    return counted(ticket.need.least, "GPU")

@@ -222,16 +222,12 @@ def checked(request: DeviceRequest) -> DeviceRequest:
         raise Invalid("memory must be greater than 0", hint="e.g. 10GiB")
     if request.shared and request.memory_bytes is None:
         raise Invalid("a shared device needs an amount of memory", hint="add memory, e.g. 10GiB")
-    if not _is_priority(request.priority):
+    if type(request.priority) is not int or abs(request.priority) > MOST_PRIORITY:
         raise Invalid(
             f"{str(request.priority)[:_SHOWN]!r} is not a priority",
             hint=f"use -{MOST_PRIORITY} to {MOST_PRIORITY}",
         )
     return request
-
-
-def _is_priority(value: object) -> bool:
-    return type(value) is int and -MOST_PRIORITY <= value <= MOST_PRIORITY
 
 
 def _names(value: Names) -> tuple[str, ...]:

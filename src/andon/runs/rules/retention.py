@@ -33,11 +33,8 @@ def overdue(
     for record in sorted(records, key=lambda one: one.row.began):
         row = record.row
         too_old = row.began < now - kept.seconds
-        if (too_old or total > kept.most_bytes) and not _is_marked(row, baselines):
+        marked = row.tags or row.id in baselines or row.state is RunState.RUNNING
+        if (too_old or total > kept.most_bytes) and not marked:
             total -= record.size_bytes
             out.append(record)
     return out
-
-
-def _is_marked(row: RunRow, baselines: AbstractSet[str]) -> bool:
-    return bool(row.tags) or row.id in baselines or row.state is RunState.RUNNING

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import BinaryIO
 
 from msgspec import Struct
@@ -22,7 +23,6 @@ from andon.runs.growing import (
     RunRecord,
     RunRecords,
     happenings,
-    name_of,
     opened,
 )
 from andon.runs.rules.fold import row_of
@@ -206,7 +206,7 @@ class ServerRuns:
             whose = row.user or "an unknown user"
             raise Denied(f"the record of {row.id} is for {whose}", hint="sign in: andon open")
         file = opened(row.path, row.id)
-        return Download(file, os.fstat(file.fileno()).st_size, name_of(row.path))
+        return Download(file, os.fstat(file.fileno()).st_size, Path(row.path).name)
 
     def news(self, run: str, sights: Collection[Sight]) -> list[RunNews]:
         """Returns what is new in a record since the last call, as each caller sees it; one for

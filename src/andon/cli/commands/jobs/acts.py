@@ -90,14 +90,10 @@ def _is_settled(state: JobState) -> bool:
     return state.is_settled
 
 
-def _is_running(state: JobState) -> bool:
-    return state is JobState.RUNNING
-
-
 FITTING: "dict[str, Callable[[JobState], bool]]" = {
     "rm": _is_settled,
     "retry": _is_settled,
-    "requeue": _is_running,
+    "requeue": lambda state: state is JobState.RUNNING,
     "hold": lambda state: state in (JobState.WAITING, JobState.LATER),
     "resume": lambda state: state is JobState.HELD,
 }

@@ -56,7 +56,8 @@ def target_of(choices: Choices, asked: dict[str, Any]) -> "OpenCluster | None":
     on: str | None = asked.pop("on")
     if on is None:
         here = choices.simulate is not None or choices.replay is not None
-        if here or asked.get("lease_id") or "ANDON_LEASE" in os.environ or not _may_be_set(choices):
+        named = here or asked.get("lease_id") or "ANDON_LEASE" in os.environ
+        if named or not (os.environ.get(VARIABLE) or config_mentions(b"clusters")):
             on = HERE
         else:
             on = _settings(choices).jobs_on or HERE
@@ -95,10 +96,6 @@ def clusters_of(choices: Choices) -> "list[OpenCluster]":
     from andon.app.clusters import configured_clusters
 
     return configured_clusters(_settings(choices))
-
-
-def _may_be_set(choices: Choices) -> bool:
-    return bool(os.environ.get(VARIABLE)) or config_mentions(b"clusters")
 
 
 def _settings(choices: Choices) -> "Settings":

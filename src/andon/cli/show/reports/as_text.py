@@ -42,7 +42,7 @@ def _block(block: Block, width: int) -> list[Text]:
         case LineChart():
             return _sparks(block, width)
         case BarChart():
-            return _bars(block, width)
+            return []  # its table says the same
 
 
 def _facts(block: Facts, width: int) -> list[Text]:
@@ -84,10 +84,6 @@ def _sparks(block: LineChart, width: int) -> list[Text]:
             for line in block.lines
         ),
     ]
-
-
-def _bars(block: BarChart, width: int) -> list[Text]:
-    return []  # its table says the same
 
 
 def thinned(values: tuple[float | None, ...], count: int) -> list[float | None]:

@@ -25,7 +25,7 @@ def text_of(text: str) -> str:
 
 def line_chart(chart: LineChart) -> str:
     high = _high(chart)
-    low = chart.low if chart.low is not None else _lowest(chart)
+    low = min(_known(chart), default=0.0) if chart.low is None else chart.low
     until = max(chart.until, *chart.at, 1e-9) if chart.at else max(chart.until, 1e-9)
     scale = _Scale(until, low, high)
     body = [
@@ -112,10 +112,6 @@ def _high(chart: LineChart) -> float:
     most = max(_known(chart), default=0.0)
     top = most * 1.05 if chart.high is None else max(chart.high, most)
     return top or 1.0
-
-
-def _lowest(chart: LineChart) -> float:
-    return min(_known(chart), default=0.0)
 
 
 def _rule(scale: _Scale, value: float) -> str:

@@ -192,14 +192,6 @@ def _below(name: str, t: PromTerms) -> str:
     return f"{now} < {own} and {now} < ({slot} or {own}) and {works}"
 
 
-def _slower(t: PromTerms, fires: str) -> str:
-    return _below("generation", t)
-
-
-def _narrower(t: PromTerms, fires: str) -> str:
-    return _below("width", t)
-
-
 CONDITION = Condition(
     name="narrow_link",
     title="Slow PCIe link",
@@ -231,5 +223,5 @@ CONDITION = Condition(
     unit="percent",
     weight=7,
     reasons=(Explanation(explain, (NARROW_LINK,)), Explanation(explain_slot, (NARROW_SLOT,))),
-    promql=(_slower, _narrower),
+    promql=(lambda t, fires: _below("generation", t), lambda t, fires: _below("width", t)),
 )  # fmt: skip

@@ -89,10 +89,6 @@ def _unexplained(t: PromTerms, fires: str) -> str:
     return f"{t.reason(SLOWDOWN)} unless on ({DEVICE}) {other}"
 
 
-def _braked(t: PromTerms, fires: str) -> str:
-    return t.reason(BRAKE)
-
-
 CONDITION = Condition(
     name="throttle_hardware",
     title="Throttled by the hardware",
@@ -117,5 +113,5 @@ CONDITION = Condition(
         Explanation(explain_power_brake, (POWER_BRAKE,)),
         Explanation(explain_hardware_slowdown, (HARDWARE_SLOWDOWN,)),
     ),
-    promql=(_unexplained, _braked),
+    promql=(_unexplained, lambda t, fires: t.reason(BRAKE)),
 )  # fmt: skip

@@ -7,7 +7,6 @@ from andon.explain.conditions.condition import INFO, AlertFacts, Condition, Rung
 from andon.explain.conditions.device_view import DeviceView
 from andon.explain.conditions.judgement import ONE, UNKNOWN, Judgement
 from andon.explain.conditions.judging import OnReading
-from andon.explain.conditions.promql import PromTerms
 from andon.explain.evidence.phrasing import CERTAIN, Clause, conclude
 from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
 from andon.explain.evidence.view import View
@@ -99,10 +98,6 @@ def _word(mode: bool | None) -> str | None:
     return None if mode is None else "on" if mode else "off"
 
 
-def _off(t: PromTerms, fires: str) -> str:
-    return f"{t.m('gpu_ecc_enabled')} == 0"
-
-
 CONDITION = Condition(
     name="ecc_off",
     title="ECC off",
@@ -122,5 +117,5 @@ CONDITION = Condition(
     figures=(SECONDS,),
     weight=2,
     reasons=(Explanation(explain, (ECC_OFF,)),),
-    promql=(_off,),
+    promql=(lambda t, fires: f"{t.m('gpu_ecc_enabled')} == 0",),
 )  # fmt: skip
