@@ -1,6 +1,5 @@
 """Ray's jobs as its dashboard lists them; what is not as expected is left out."""
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -18,7 +17,6 @@ _STATES: Final = {
     "SUCCEEDED": JobState.SUCCEEDED, "FAILED": JobState.FAILED,
 }  # fmt: skip
 _TIMED_OUT: Final = 124
-_SIGNAL: Final = re.compile(r"exit code -(\d+)")
 _ERRORS: Final = {
     "JOB_SUPERVISOR_ACTOR_START_TIMEOUT":
         "Ray gave up after waiting for its resources (RAY_JOB_START_TIMEOUT_SECONDS, 15 min)",
