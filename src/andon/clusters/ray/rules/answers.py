@@ -62,7 +62,7 @@ def _job(row: Mapping[str, Any], nodes: Mapping[str, str]) -> ClusterJob | None:
         state=state,
         user=str(told.get("andon_user") or "unknown")[:100],
         submitted_at=min(submitted, begun or submitted),
-        gpus=_count(told.get("andon_gpus")),
+        gpus=whole_number(str(told.get("andon_gpus")), 5),
         where=nodes.get(str(node), "a node that is gone") if ran else None,
         command=str(told.get("andon_command") or "")[:1000] or None,
         reason=_reason(row, state, code),
@@ -110,10 +110,6 @@ def stopped(job: ClusterJob, before: str) -> ClusterJob:
 def _milliseconds(value: object) -> float | None:
     found = number_of(value)
     return None if not found else found / 1000.0
-
-
-def _count(value: object) -> int | None:
-    return whole_number(value, 5) if isinstance(value, str) else None
 
 
 def _is_id(text: str) -> bool:
