@@ -1,15 +1,9 @@
 """andon watches, explains, shares and records GPUs."""
 
-import sys
-
 from andon.version import __version__
 
 TYPE_CHECKING = False  # as in `typing`, whose import takes longer than many commands
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from importlib.machinery import ModuleSpec
-    from types import ModuleType, SimpleNamespace
-
     from andon.api import ray
     from andon.api.benchmark import run_benchmark_job
     from andon.api.compat.alerts import (
@@ -178,20 +172,3 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-def _find_old_module(
-    name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
-) -> "ModuleSpec | None":
-    """Finds a module that a running process of an older version starts by its former name.
-
-    Python calls it last, for modules that it does not find."""
-    if not name.startswith("andon."):
-        return None
-    from andon.process import old_module_spec
-
-    return old_module_spec(name)
-
-
-_SimpleNamespace: "type[SimpleNamespace]" = type(sys.implementation)  # type: ignore[assignment]
-sys.meta_path.append(_SimpleNamespace(find_spec=_find_old_module))

@@ -1,10 +1,6 @@
-"""An upgrade beneath running processes: what they start is found, wherever its code is by then.
-
-The names and paths here are those of the past: a move of modules does not change them.
-"""
+"""An upgrade beneath running processes: what they start is found, wherever its code is by then."""
 
 import io
-import os
 import shutil
 import subprocess
 import sys
@@ -16,71 +12,16 @@ import pytest
 from andon.jobs.folder import END, JobsFolder
 from tests.conftest import REPOSITORY
 from tests.integration.queueing import cleaned, dispatcher_pid, kill_dispatcher, settle
-from tests.support.rows import rows
 from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.process, pytest.mark.cold]
-BEFORE = "f27b9b22"  # the last commit that started processes by their modules
+BEFORE = "9e9e4d48"
 SOURCE = REPOSITORY / "src" / "andon"
-SUPERVISE = "import sys; sys.path.append(sys.argv[1]); import supervisor as s; sys.exit(s.main())"
-"""The code that a dispatcher of BEFORE gives to Python."""
-
-
-@rows(
-    ("module", "arguments", "code", "printed"),
-    [
-        (("app", "container_job"), ("clean", "k7qm2"), 125, "no container engine"),
-        (("app", "dispatching"), ("/nowhere", "0"), 1, "in _announce"),
-        (("app", "remembering"), ("/nowhere",), 1, ""),
-        (("app", "user_reader"), ("0", "0", "0", "root"), 1, "not enough values to unpack"),
-        (("cli", "commands", "setup", "selftest_load"), ("0",), 0, "no framework"),
-        (("engine", "functions", "child"), ("0", "1"), 0, ""),
-        (("leases", "holder"), ("0",), 1, "Socket operation on non-socket"),
-        (("reader",), ("-",), 0, ""),
-    ],
-)
-def test_each_module_of_a_process_is_found(
-    module: tuple[str, ...], arguments: tuple[str, ...], code: int, printed: str
-) -> None:
-    name = ".".join(("andon", *module))
-    environment = {
-        "PATH": "/nowhere",
-        "XDG_STATE_HOME": os.devnull,
-        "PYTHONPATH": str(SOURCE.parent),
-    }
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", name, *arguments],
-        env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == code, done.stderr
-    assert printed in done.stdout + done.stderr
-    if not printed:
-        assert done.stderr == ""
-
-
-def test_each_script_is_found_at_its_path(tmp_path: Path) -> None:
-    record, python = tmp_path / "record.jsonl", [sys.executable, "-I", "-S"]
-    scribe, tee = (SOURCE.joinpath("engine", "running", f"{name}.py") for name in ("scribe", "tee"))
-    jobs = SOURCE.joinpath("engine", "jobs")
-    subprocess.run([*python, scribe, record], input=b'{"a": 1}\n', check=True)
-    assert record.read_text() == '{"a": 1}\n'
-    asked, answer = os.pipe()
-    passed = subprocess.run(
-        [*python, tee, str(asked), str(answer)],
-        input=b"a line\n", stderr=subprocess.PIPE, pass_fds=(asked, answer), check=True,
-    )  # fmt: skip
-    assert passed.stderr == b"a line\n"
-    for descriptor in (asked, answer):
-        os.close(descriptor)
-    supervisor = [*python, "-c", SUPERVISE, str(jobs)]
-    done = subprocess.run(supervisor, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    assert "non-socket" in done.stderr, "it asks for its task"
 
 
 def source_of(commit: str) -> bytes:
     packed = subprocess.run(["git", "archive", commit, "src"], cwd=REPOSITORY, capture_output=True)
     if packed.returncode != 0:
-        # The tests above need no history, and find the same.
         pytest.skip(f"commit {commit} is not in this clone: fetch the whole history")
     return packed.stdout
 

@@ -40,21 +40,20 @@ class Count(Struct, frozen=True):
 class Lockout:
     """Counts failures per peer, which may have many addresses."""
 
-    def __init__(self, allowed: int = ALLOWED, within_seconds: float = WITHIN_SECONDS) -> None:
-        self._allowed, self._within = allowed, within_seconds
+    def __init__(self) -> None:
         self._counts: OrderedDict[str, Count] = OrderedDict()
 
     def wait_seconds(self, address: str | None, now: float) -> float:
         """How long the address has to wait; 0 if it may try."""
         count = self._counts.get(peer_of(address))
-        if count is None or count.failures < self._allowed:
+        if count is None or count.failures < ALLOWED:
             return 0.0
-        return max(0.0, count.since + self._within - now)
+        return max(0.0, count.since + WITHIN_SECONDS - now)
 
     def failed(self, address: str | None, now: float) -> None:
         peer = peer_of(address)
         before = self._counts.pop(peer, None)
-        if before is None or now - before.since >= self._within:
+        if before is None or now - before.since >= WITHIN_SECONDS:
             before = Count(0, now)
         self._counts[peer] = Count(before.failures + 1, before.since)
         while len(self._counts) > KEPT:

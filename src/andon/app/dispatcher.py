@@ -25,7 +25,7 @@ from andon.jobs.launching import INDEX_VARIABLE, JOB_VARIABLE, DispatcherSetting
 from andon.jobs.rules.views import MOST_REASONS
 from andon.jobs.scan import Scanner
 from andon.jobs.starting import lock_dispatcher
-from andon.jobs.taking import DeviceTaker, job_book
+from andon.jobs.taking import DeviceTaker
 from andon.leases.rules.environment import LEASE_VARIABLE
 from andon.model.job import Holdup
 from andon.model.job.facts import dumps
@@ -114,7 +114,7 @@ def open_taker(settings: Settings, kind: Kind) -> DeviceTaker:
     )
     recorded = recording(settings, sampler, direct=True)
     grace = settings.work_grace_seconds
-    return DeviceTaker(sampler, availability, recorded, grace, job_book(book))
+    return DeviceTaker(sampler, availability, recorded, grace, book)
 
 
 def _notify(settings: Settings, folder: JobsFolder, numbers: Sequence[int]) -> None:

@@ -16,8 +16,9 @@ from andon.jobs.acts import signal_process
 from andon.jobs.container_files import container_lives
 from andon.jobs.folder import JobsFolder
 from andon.jobs.launching import DispatcherSettings, Supervisor, adopting_task
-from andon.jobs.taking import job_book
 from andon.leases.book.hold import LeaseHold
+from andon.leases.book.lease_book import Book
+from andon.leases.book.places import VARIABLE
 from andon.model.job import AttemptClaim, AttemptFacts, JobFacts
 from andon.work.containers.adoption import hold_again
 
@@ -72,7 +73,7 @@ class ContainerAdopter:
         number = facts.spec.number
         try:
             spec, name = self._folder.spec(number), attempt.claim.lease or ""
-            held = hold_again(job_book(spec.book), name, os.getuid(), supervisor.owner())
+            held = hold_again(Book({VARIABLE: spec.book}), name, os.getuid(), supervisor.owner())
         except AndonError as error:
             log.warning("job %s: its container has no supervisor: %s", number, error.reason)
             return None

@@ -47,7 +47,7 @@ JUST_HELD = "it has just been held"
 IN_TURN = "other users wait too: your jobs start one at a time"
 FAILING = frozenset((JobState.FAILED, JobState.TIMED_OUT, JobState.LOST))
 
-Kind = tuple[int | None, str, str | None]
+Kind = tuple[int | None, str, str]
 """Real devices (None) or so many simulated ones, their scenario, and the lease book: each has a
 sampler of its own."""
 

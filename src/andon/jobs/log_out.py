@@ -36,7 +36,7 @@ def read_log_out(root: Path = Path("/"), uid: int | None = None) -> LogOutFacts:
         lingering=(root / LINGERING / user).exists(),
         uid=uid,
         place=place_of_cgroup(read_text(root / "proc/self/cgroup")),
-        can_scope=_manager(root, uid).exists() and _has_runner(),
+        can_scope=(root / f"run/user/{uid}/systemd/private").exists() and _has_runner(),
     )
 
 
@@ -63,10 +63,6 @@ def _has_runner() -> bool:
     import shutil
 
     return shutil.which(RUNNER) is not None
-
-
-def _manager(root: Path, uid: int) -> Path:
-    return root / f"run/user/{uid}/systemd/private"
 
 
 def _settings(root: Path) -> dict[str, str]:

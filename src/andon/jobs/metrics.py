@@ -20,6 +20,7 @@ from andon.model.job import JobSpec
 from andon.model.job.cluster import ClusterTask
 from andon.model.run.record import RunEvent, RunLine, RunLogged
 from andon.runs.follower import RecordFollower
+from andon.units import whole_number
 
 PLACE = "metrics"  # beside the output: how much of it was read
 PIECE_BYTES = 1 << 20
@@ -92,7 +93,7 @@ class MetricReader:
         self._stop: StopRule | None = None
         with suppress(Invalid):  # it was checked when it was submitted
             self._stop = parse_stop(spec.stop_when) if spec.stop_when else None
-        self._offset = self._noted = _whole(read_text(output.parent / PLACE))
+        self._offset = self._noted = whole_number(read_text(output.parent / PLACE)) or 0
         self._follower: RecordFollower | None = None
         self.latest: dict[str, float] = {}
 
@@ -173,10 +174,6 @@ def _patterns(metrics: Mapping[str, str]) -> dict[str, re.Pattern[str]]:
         with suppress(Invalid):
             found[name] = compiled(name, pattern)
     return found
-
-
-def _whole(text: str) -> int:
-    return int(text) if text.isdecimal() and len(text) < 20 else 0
 
 
 def _new_lines(path: Path, offset: int, last: bool) -> tuple[list[str], int]:

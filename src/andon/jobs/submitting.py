@@ -9,6 +9,7 @@ from typing import Any
 from andon.errors import Invalid
 from andon.host.clock import boot_seconds
 from andon.host.files import read
+from andon.host.machine_id import boot_id
 from andon.host.users import user_name
 from andon.jobs.git_commit import GitCommitLookup
 from andon.model.codec import Wrong
@@ -22,7 +23,7 @@ from andon.model.job.spec import (
     spec_to_json,
     without_own_secrets,
 )
-from andon.units import command_name
+from andon.units import command_name, valid_text
 
 _MASK = re.compile("VISIBLE_DEVICES|DEVICE_ORDINAL|AFFINITY_MASK|SLURM_")
 """Names that may be masks; the table of all takes longer to import than this takes."""
@@ -55,7 +56,7 @@ def here_spec(
     variables = {one: value for one, value in given.items() if one}  # nothing could pass on others
     spec = JobSpec(
         number=0,
-        name=name or _text(command_name(argv)) or "job",
+        name=name or valid_text(command_name(argv))[:200] or "job",
         argv=tuple(argv),
         folder=place,
         request=request,
@@ -67,7 +68,7 @@ def here_spec(
         masks=_masks(variables),
         scenario=variables.get("ANDON_SIMULATE_SCENARIO", ""),
         book=variables.get("ANDON_LEASE_DIR", ""),
-        boot=_boot(),
+        boot=boot_id(),
         submitted_boot_seconds=boot_seconds(),
         **more,
     )
@@ -96,10 +97,6 @@ def refuse_unreadable(spec: JobSpec) -> None:
         ) from None
 
 
-def _text(word: str) -> str:
-    return word.encode(errors="replace").decode()[:200]
-
-
 def _current_folder() -> str:
     try:
         return os.getcwd()  # noqa: PTH109 - a string is stored
@@ -116,11 +113,6 @@ def _masks(variables: Mapping[str, str]) -> dict[str, str]:
     from andon.sampling.rules.masks import VARIABLES
 
     return {name: variables[name] for name in VARIABLES if name in variables}
-
-
-def _boot() -> str | None:
-    found = read("/proc/sys/kernel/random/boot_id", 64)
-    return found.decode("ascii", "replace").strip() if found else None
 
 
 def _umask() -> int:

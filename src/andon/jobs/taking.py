@@ -59,11 +59,6 @@ class BlockReason(Struct, frozen=True):
     details: tuple[str, ...] = ()
 
 
-def job_book(named: str | None) -> Book:
-    """Returns the book that the submission of a job named; the dispatcher's own may be another."""
-    return Book(None if named is None else {VARIABLE: named})
-
-
 class DispatchRound(Struct):
     """One reading of the devices, and its result."""
 
@@ -85,12 +80,12 @@ class DeviceTaker:
         availability: Availability,
         recording: RunRecording,
         grace_seconds: float,
-        book: Book,
+        book: str,
     ) -> None:
         self.sampler, self.availability, self.recording = sampler, availability, recording
         self._grace_seconds = grace_seconds
         self._placed = False
-        self._book = book
+        self._book = Book({VARIABLE: book})  # the submission's: the dispatcher's may be another
         self._granter = Granter(self._book, availability)
         self._tickets: dict[int, GrantAttempt] = {}
         self._turns: Mapping[Place, float] = {}

@@ -203,7 +203,10 @@ def topology_to_json(snapshot: Snapshot) -> dict[str, Any]:
             {"from": one, "to": other, "kind": str(link.kind), "lanes": link.lanes}
             for (one, other), link in links.items()
         ],
-        "groups": [_group(group) for group in linked_groups(devices)],
+        "groups": [
+            {"kind": str(group.kind), "devices": list(group.uuids)}
+            for group in linked_groups(devices)
+        ],
     }
 
 
@@ -225,7 +228,3 @@ def with_places(snapshot: Snapshot, topology: Json) -> Snapshot:
 
 class _Named(Struct, frozen=True):
     uuid: Name
-
-
-def _group(group: LinkedGroup) -> dict[str, Any]:
-    return {"kind": str(group.kind), "devices": list(group.uuids)}

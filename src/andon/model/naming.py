@@ -102,7 +102,7 @@ def devices_named(name: str, statuses: Sequence[DeviceStatus]) -> set[str]:
 def recorded_named(name: str, devices: Sequence[Device]) -> Device:
     """Finds the devices that a name means among those of the past, of which only static facts are
     known."""
-    statuses = [_as_status(device) for device in devices]
+    statuses = [DeviceStatus(d, State.OK, 0.0, label=recorded_label(d)) for d in devices]
     try:
         return device_named(name, statuses).device
     except Gone as error:
@@ -235,10 +235,6 @@ def _is_unnumbered(status: DeviceStatus) -> bool:
 def _listed(words: list[str]) -> list[str]:
     left = len(words) - MOST_LISTED
     return words if left <= 0 else [*words[:MOST_LISTED], f"and {left} more"]
-
-
-def _as_status(device: Device) -> DeviceStatus:
-    return DeviceStatus(device, State.OK, 0.0, label=recorded_label(device))
 
 
 # What large values are at a prompt: a line about them, not all they hold.

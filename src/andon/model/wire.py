@@ -20,7 +20,6 @@ from andon.model.device import (
     Card,
     Device,
     DeviceStatus,
-    DriverVersions,
     Fault,
     Host,
     Process,
@@ -364,9 +363,5 @@ def _host_to_json(host: Host) -> Json:
     values["network"] = [asdict(link) for link in host.network]
     values["missing"] = dict(host.missing)
     if host.drivers is not None:
-        values["drivers"] = [_driver_to_json(one) for one in host.drivers]
+        values["drivers"] = [{**asdict(one), "modules": dict(one.modules)} for one in host.drivers]
     return values
-
-
-def _driver_to_json(driver: DriverVersions) -> Json:
-    return {**asdict(driver), "modules": dict(driver.modules)}

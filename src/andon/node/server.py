@@ -28,7 +28,6 @@ from andon.settings.table import USUAL_PORT
 from andon.version import __version__
 
 LIMITS = CallLimits(timeout_seconds=10.0, most_bytes=32 << 20)
-BOUNDS = wire.ANSWER
 MINUTES_LIMITS = LIMITS._replace(most_bytes=64 << 20)  # two minutes of 256 GPUs
 MINUTES_BOUNDS = wire.TextBounds(MINUTES_LIMITS.most_bytes, 4_000_000)
 FILE_SECONDS = 120.0
@@ -74,7 +73,7 @@ class Server:
         given = {name: value for name, value in asked.items() if value is not None}
         large = path == MINUTES
         limits = MINUTES_LIMITS if large else self._limits
-        most = MINUTES_BOUNDS if large else BOUNDS
+        most = MINUTES_BOUNDS if large else wire.ANSWER
         asking = SentRequest("GET", f"{path}?{urlencode(given)}" if given else path)
         try:
             return self._parsed(self._answer(asking, limits), most)
@@ -108,7 +107,7 @@ class Server:
 
     def _ask(self, method: str, path: str, body: wire.Json | None = None) -> wire.Json:
         data = None if body is None else wire.dumps(body).encode()
-        return self._parsed(self._answer(SentRequest(method, path, data), LIMITS), BOUNDS)
+        return self._parsed(self._answer(SentRequest(method, path, data), LIMITS), wire.ANSWER)
 
     def _parsed(self, answer: Answer, bounds: wire.TextBounds) -> wire.Json:
         try:

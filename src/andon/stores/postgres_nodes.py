@@ -106,7 +106,7 @@ _TABLES = (
     "device", "head", "unpacked", "extent", "alert_state", "outbox", "episode", "runs", "run_tags",
     "baselines", "beat", "news",
 )  # fmt: skip
-_FACTS = ("name", "token_hash", "added", "drained", "revoked")
+_FACTS = ("name", "token_hash", "added", "drained")
 _heard = attrgetter("session", "sequence", "at", "sent", "digest")
 _opaque = attrgetter("session", "sequence", "at", "sent", "snapshot", "ticks")
 _BEAT_TYPES = ("int4", "int4", "text", "int8", "float8", "float8", "bytea", "bytea")

@@ -239,7 +239,7 @@ class SqliteDatabase:
             self._begin()
         except sqlite3.Error as exc:
             self._disconnect()
-            if not _is_damaged(exc):
+            if not (isinstance(exc, Incomplete) or sqlite_file.is_damaged(exc)):
                 raise sqlite_file.translated(exc, self.path) from exc
             self._set_aside()
         except AndonError:
@@ -290,10 +290,6 @@ class SqliteDatabase:
                 with suppress(sqlite3.Error), closing(connection):
                     pass
         self._reader = self._writer = None
-
-
-def _is_damaged(error: sqlite3.Error) -> bool:
-    return isinstance(error, Incomplete) or sqlite_file.is_damaged(error)
 
 
 def _nothing() -> None:

@@ -91,16 +91,6 @@ class NodeStoreContract:
         assert list(store.take([beat(9), beat(1, session="b")])) == [], "a replay of either"
         assert list(store.beats("n1")) == [beat(1, session="b")]
 
-    def test_a_revoked_node_may_not_report(self, reopen: OpenNodeStore) -> None:
-        store = reopen()
-        store.put(ONE)
-        store.take([beat(1)])
-        store.put(replace(ONE, revoked=True))
-        assert list(reopen().take([beat(2)])) == []
-        assert list(store.beats("n1")) == [beat(1)]
-        store.put(ONE)
-        assert list(store.take([beat(2)])) == [beat(2)]
-
     def test_a_removed_node_is_gone_and_may_come_back(self, reopen: OpenNodeStore) -> None:
         store = reopen()
         store.put(ONE)

@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from andon.leases.network import NetworkLeases
     from andon.leases.tracker import LeaseTracker
     from andon.model.lease_list import LeaseList
-    from andon.ports import RunIndex
     from andon.web.app_state import AppState
     from andon.web.fleet.keeper import Keeper
     from andon.web.fleet.reported import Fleet
@@ -147,7 +146,7 @@ def serve(
         files = users if demo is None else demo.users
         own = partial(open_run_finder, settings=settings if place.history else None)
         found = own if demo is None else demo.open_finder
-        everywhere = None if fleet is None else partial(_runs_everywhere, fleet)
+        everywhere = None if fleet is None else lambda: fleet.pasts.runs(None)
         whose = keys.owner.user or "this user"
         runs, close_runs = open_server_runs(whose, files, found, everywhere)
         stack.callback(close_runs)
@@ -247,10 +246,6 @@ def _with_nodes(
     keeper = Keeper(fleet, alerts, partial(maintainer_of, settings))
     stack.callback(keeper.close)
     return cast("Watcher", alerts), keeper
-
-
-def _runs_everywhere(fleet: "Fleet") -> "RunIndex":
-    return fleet.pasts.runs(None)
 
 
 def _reports(fleet: "Fleet | None", key: str) -> bool:

@@ -34,8 +34,9 @@ from andon.model.job import (
     JobState,
     NotifyWhen,
 )
-from andon.model.job.facts import claim_to_json, dumps, plain_fields
+from andon.model.job.facts import dumps, plain_fields
 from andon.model.lease import DeviceRequest
+from tests.support.claims import claim_to_json
 from tests.support.counting import python_calls
 from tests.support.noticed import noticed
 from tests.support.waiting import wait_for

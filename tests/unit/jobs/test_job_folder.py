@@ -37,7 +37,6 @@ from andon.model.job import (
     NotifyWhen,
 )
 from andon.model.job.facts import (
-    claim_to_json,
     dumps,
     loads,
     plain_fields,
@@ -45,6 +44,7 @@ from andon.model.job.facts import (
     spec_to_json,
 )
 from andon.model.lease import DeviceRequest, PlacementOrder
+from tests.support.claims import claim_to_json
 from tests.support.counting import python_calls
 from tests.support.noticed import before, noticed
 

@@ -16,6 +16,7 @@ from andon.jobs.queue import Queue
 from andon.jobs.starting import lock_dispatcher
 from andon.model.job import AttemptClaim, Holdup, JobNote, JobSpec, facts
 from andon.model.lease import DeviceRequest
+from tests.support.claims import claim_to_json
 
 AT = 1_790_000_000.0
 
@@ -27,7 +28,7 @@ def queue(tmp_path: Path) -> Queue:
     folder.submit([JobSpec(0, "x", ("true",), "/", DeviceRequest(), AT)])
     attempt = folder.attempt(1, 1)
     attempt.mkdir()
-    claim = facts.claim_to_json(AttemptClaim(5, 6, "boot", 7, 8, AT))
+    claim = claim_to_json(AttemptClaim(5, 6, "boot", 7, 8, AT))
     (attempt / CLAIM).write_text(facts.dumps(claim))
     folder.output(1, 1).write_text("█" * 50)
     return Queue(folder)

@@ -23,11 +23,12 @@ from andon.jobs.rules.waiting import who_has
 from andon.jobs.starting import lock_dispatcher
 from andon.model.alert import Level
 from andon.model.job import AttemptClaim, Holdup, JobFacts, JobNote, JobSpec, JobState
-from andon.model.job.facts import claim_to_json, dumps
+from andon.model.job.facts import dumps
 from andon.model.lease import DeviceRequest
 from andon.model.lease_list import WaitingRow
 from andon.units import command_name
 from andon.work.preparing import defaults, free_port
+from tests.support.claims import claim_to_json
 from tests.support.rows import rows
 
 AT = 1_790_000_000.0

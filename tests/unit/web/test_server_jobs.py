@@ -13,6 +13,7 @@ from andon.model.job import AttemptClaim, JobSpec, facts
 from andon.model.lease import DeviceRequest
 from andon.web.jobs.folder import LOG_BYTES, FolderJobs
 from andon.web.jobs.shown import ServerJobs
+from tests.support.claims import claim_to_json
 
 SPEC = JobSpec(0, "x", ("true",), "/", DeviceRequest(), 1_790_000_000.0)
 
@@ -45,7 +46,7 @@ def begun(served: Served) -> Path:
     served.folder.submit([SPEC])
     attempt = served.folder.attempt(1, 1)
     attempt.mkdir()
-    claim = facts.claim_to_json(AttemptClaim(5, 6, "boot", 7, 8, SPEC.submitted_at))
+    claim = claim_to_json(AttemptClaim(5, 6, "boot", 7, 8, SPEC.submitted_at))
     (attempt / CLAIM).write_text(facts.dumps(claim))
     return served.folder.output(1, 1)
 

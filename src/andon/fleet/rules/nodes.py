@@ -10,7 +10,6 @@ class FleetNode(Struct, frozen=True):
     token_hash: str
     added: float
     drained: bool = False
-    revoked: bool = False
     heard: float | None = None
     """When its last heartbeat came, on the hub's clock."""
     sent: float | None = None

@@ -8,7 +8,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from andon.errors import AndonError, Denied, Gone, Unavailable
+from andon.errors import Denied, Gone, Unavailable
 from andon.host.interpreter import isolated_command
 
 TIMEOUT_SECONDS = 1.0
@@ -39,12 +39,9 @@ def _read(path: Path) -> bytes:
         reading.kill()  # and not waited for: it may be stuck in the kernel
         raise Unavailable("it cannot be read now: the process does not answer") from exc
     if reading.returncode != 0:
-        raise _failed(path)
+        shut = Denied("the system does not show it")
+        raise shut if path.exists() else Gone("the process has ended")
     return content
-
-
-def _failed(path: Path) -> AndonError:
-    return Denied("the system does not show it") if path.exists() else Gone("the process has ended")
 
 
 def parse_environment(content: bytes) -> dict[str, str]:

@@ -75,7 +75,6 @@ def plan(
     capacities: Sequence[DeviceCapacity],
     at: float,
     reserved: AbstractSet[str] = frozenset(),
-    most_starts: int = MOST_STARTS,
     link_weight: float = 0.0,
 ) -> DispatchPlan:
     """Returns the plan. `jobs` are in their order; `reserved` are devices that others ahead in
@@ -100,7 +99,7 @@ def plan(
         else:
             starts.append(found)
             shared = shared or job.need.shared
-            if len(starts) >= most_starts:
+            if len(starts) >= MOST_STARTS:
                 break
     return DispatchPlan(tuple(starts), tuple(round_.blocked))
 

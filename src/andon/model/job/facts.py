@@ -231,13 +231,6 @@ def adopted(claim: AttemptClaim, by: AdoptedClaim | None) -> AttemptClaim:
     return claim if by is None else replace(claim, **asdict(by))
 
 
-def claim_to_json(claim: AttemptClaim) -> dict[str, Any]:
-    """Returns the claim as a supervisor writes it."""
-    out = plain_fields(claim)
-    out["start_ticks"] = out.pop("started_ticks")
-    return out
-
-
 # Views.
 
 

@@ -101,7 +101,7 @@ class JobSpec(Struct, frozen=True):
     params: Mapping[str, Number | bool | Name] = field(default_factory=dict)  # of its run
     metrics: Texts = field(default_factory=dict)  # patterns of figures in its output, by name
     stop_when: Name | None = None  # such figures that make it hopeless
-    book: Word | None = None  # ANDON_LEASE_DIR of the submission; None of an older andon
+    book: Word = ""  # ANDON_LEASE_DIR of the submission
 
     @property
     def label(self) -> str:

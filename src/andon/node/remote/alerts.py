@@ -36,7 +36,8 @@ class RemoteAlerts:
         if since is not None:
             asked["since"] = max(0.0, since)
         each = [{**asked, "device": device} for device in devices] or [asked]
-        pages = [self._page(self.server.get(f"/api/alerts?{urlencode(one)}")) for one in each]
+        said = (self.server.get(f"/api/alerts?{urlencode(one)}") for one in each)
+        pages = [self._read(page_from_json, one) for one in said]
         found = {alert.id: alert for page in pages for alert in page.alerts}
         return replace(pages[0], alerts=tuple(found.values()))
 
@@ -77,9 +78,6 @@ class RemoteAlerts:
     def test(self, notifier: str | None) -> Json:
         payload = self.server.post("/api/alerts/test", {"notifier": notifier})
         return self._read(lambda said: to_json(read(Outcomes, said)), payload)
-
-    def _page(self, payload: Json) -> AlertOverview:
-        return self._read(page_from_json, payload)
 
     def _read(self, read: Callable[[Json], T], payload: Json) -> T:
         """Parses the server's answer, which must be that of a server of this version."""

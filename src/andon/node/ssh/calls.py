@@ -20,6 +20,7 @@ from andon.host.processes.child_output import (
 from andon.model import wire
 from andon.node.ssh import failures
 from andon.node.ssh.script import connect_seconds, script, ssh_command
+from andon.units import whole_number
 
 AT_ONCE, MOST_OPEN = 32, 256  # each has three descriptors, of which a process may have 1024
 SILENT_SECONDS = 0.2
@@ -86,9 +87,8 @@ class SshCall:
                 self.kind = words[0] if words else "nothing"
             else:
                 self.body, last = before, words[-1] if words else ""
-                self.code = (
-                    int(last) if len(last) < 4 and last.isascii() and last.isdecimal() else 1
-                )
+                code = whole_number(last, 3)
+                self.code = 1 if code is None else code
         self._seen = max(0, len(out) - len(self._mark))
 
     def lines(self) -> Iterator[bytes]:

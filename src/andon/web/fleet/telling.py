@@ -92,7 +92,9 @@ class FleetAlerts:
         """Begins or ends to notify people about nodes."""
         if leads and self._fleet is None:
             self._session = Subscription(LOOK_SECONDS, False, 4, lambda: None)
-            self._fleet = self._opener(self._session, self._open, self._found, self._leads)
+            self._fleet = self._opener(
+                self._session, self._open, lambda: self._troubles, self._leads
+            )
             self._fleet.subscribe(self._listeners.notify)
         elif not leads and self._fleet is not None:
             gone, self._fleet, self._session, self.waiting = self._fleet, None, None, None
@@ -174,9 +176,6 @@ class FleetAlerts:
             if any(alert.id == number for alert in one.alerts()):
                 return one
         return self._own
-
-    def _found(self) -> Sequence[OwnTrouble]:
-        return self._troubles
 
     def _open(self) -> AlertStore:
         return _LeadersStore(self._pasts().alerts(FLEET), lambda: self._pasts().leads())

@@ -40,7 +40,8 @@ class Compressed(StaticFiles):
         answer = await super().get_response(packed if small else path, scope)
         if small:
             answer.headers["content-encoding"] = "gzip"
-            answer.headers["content-type"] = _kind(path)
+            kind = "css" if path.endswith(".css") else "javascript"
+            answer.headers["content-type"] = f"text/{kind}"
         if path.startswith(_NAMED_BY_CONTENT) and answer.status_code == 200:
             answer.headers["cache-control"] = _FOREVER
             answer.headers["vary"] = "Accept-Encoding"
@@ -49,10 +50,6 @@ class Compressed(StaticFiles):
 
 def _takes_gzip(scope: Scope) -> bool:
     return any(name == b"accept-encoding" and b"gzip" in value for name, value in scope["headers"])
-
-
-def _kind(path: str) -> str:
-    return "text/css" if path.endswith(".css") else "text/javascript"
 
 
 def add_board(api: FastAPI, folder: Path = STATIC) -> None:

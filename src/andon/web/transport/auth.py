@@ -120,9 +120,8 @@ class Gate:
         call = self._call(scope)
         origin = allowed_origin(call, self._config.rules)
         guarded = _guarded(send) if origin is None else shared_with(origin, send)
-        refusal = judge(call, self._config.rules) or _too_large(
-            scope["headers"], _most_bytes(call.path)
-        )
+        most = MAX_CONFIG_BYTES if call.path == ESTIMATE else MAX_BODY_BYTES
+        refusal = judge(call, self._config.rules) or _too_large(scope["headers"], most)
         if _is_exchange(call) and refusal is None:
             call, receive = await self._with_code(call, receive)
         waiting = self._waiting(call)
@@ -314,10 +313,6 @@ def _seated(call: AccessRequest, scope: Scope) -> bool:
     if seat is None or call.path in ALWAYS:
         return True
     return seat.work(call.key.is_right, live=call.path.startswith(LIVE))
-
-
-def _most_bytes(path: str) -> int:
-    return MAX_CONFIG_BYTES if path == ESTIMATE else MAX_BODY_BYTES
 
 
 def _too_large(headers: list[tuple[bytes, bytes]], most: int) -> Refusal | None:

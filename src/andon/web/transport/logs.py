@@ -40,7 +40,8 @@ class LogQuota(logging.Filter):
                 self._start_timer()
                 return False
         if count > 1:
-            record.msg, record.args = _repeated(record, count), ()
+            words = f"{record.getMessage()} (and {count - 1} more like it within a minute)"
+            record.msg, record.args = words, ()
         record.counted = True
         return True
 
@@ -107,10 +108,6 @@ def bounded(stream: TextIO | None = None) -> Iterator[LogQuota]:
     finally:
         quota.close()
         root.removeHandler(handler)
-
-
-def _repeated(record: logging.LogRecord, count: int) -> str:
-    return f"{record.getMessage()} (and {count - 1} more like it within a minute)"
 
 
 def _escaped(line: str) -> str:

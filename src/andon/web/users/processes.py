@@ -169,13 +169,8 @@ def _parsed(text: bytes) -> Any:
 class UserReaders:
     """The readers by uid, of which only so many run at once."""
 
-    def __init__(
-        self,
-        start: Start = start_reader,
-        clock: Callable[[], float] = time.monotonic,
-        most: int = MOST_READERS,
-    ) -> None:
-        self._start, self._clock, self._most = start, clock, most
+    def __init__(self, start: Start = start_reader, most: int = MOST_READERS) -> None:
+        self._start, self._most = start, most
         self._readers: dict[int, UserReader] = {}
         self._lock = threading.Lock()
 
@@ -186,7 +181,7 @@ class UserReaders:
             if found is not None and found.account != account:
                 found.close()
                 found = None
-            self._readers[account.uid] = found or UserReader(account, self._start, self._clock)
+            self._readers[account.uid] = found or UserReader(account, self._start)
             self._end_oldest(account.uid)
             return self._readers[account.uid]
 

@@ -31,7 +31,7 @@ class AdoptedWork(Struct, frozen=True):
 def adopt(book: Book, engine: ContainerEngine, name: str, uid: int) -> AdoptedWork:
     """Holds an orphaned lease of this user again; raises Gone if there is none, or no container."""
     found, _ = _orphan(book.entries(), name, uid)
-    work = next(iter(_running(engine, found.id)), None)
+    work = next((one for one in engine.find(found.id) if engine.ended(one) is None), None)
     if work is None:
         raise Gone(
             f"no container of lease {found.id} is running", hint="its devices have been released"
@@ -69,7 +69,3 @@ def _orphan(entries: Sequence[BookEntry], name: str, uid: int) -> tuple[Lease, B
     if len({lease.id for lease, _ in orphans}) > 1:
         raise Invalid(f"{len(orphans)} leases begin with {name[:40]!r}", hint="give more of the id")
     return orphans[0]
-
-
-def _running(engine: ContainerEngine, label: str) -> list[CreatedWork]:
-    return [work for work in engine.find(label) if engine.ended(work) is None]

@@ -14,7 +14,6 @@ BEGUN = "begun"  # what a client prints when its load begins
 CLIENT_BOUND_SECONDS = 0.010
 """From this lag of its event loop on, a client measures itself."""
 MOST_RATE = 100_000.0
-MOST_CONCURRENCY = 10_000
 MOST_REQUESTS = 10_000_000
 MOST_LINES = 100_000
 """Requests of a load that have a line of their own in the record."""

@@ -310,7 +310,7 @@ def best(probes: Sequence[ProbeResult], name: str, model: str | None = None) -> 
         known = ", ".join(dict.fromkeys(one.name for one in probes)) or "none"
         raise Gone(f"no probe is named {name!r}", hint=f"stored: {known}")
     fitting = [one for one in named if model is None or model.lower() in one.model.lower()]
-    kinds = sorted({_kind(one) for one in fitting})
+    kinds = sorted({("" if p.devices == 1 else f"{p.devices}x ") + p.model for p in fitting})
     if not fitting:
         models = ", ".join(sorted({one.model for one in named}))
         raise Gone(f"{name} was not probed on {model}", hint=f"it was probed on: {models}")
@@ -320,7 +320,3 @@ def best(probes: Sequence[ProbeResult], name: str, model: str | None = None) -> 
             hint="say which: --model NAME; or store them under different names with --name",
         )
     return fitting[0]
-
-
-def _kind(probe: ProbeResult) -> str:
-    return probe.model if probe.devices == 1 else f"{probe.devices}x {probe.model}"

@@ -77,7 +77,6 @@ class ContainerState(ApiObject, frozen=True, rename="camel"):
 class ContainerStatus(ApiObject, frozen=True, rename="camel"):
     name: str = ""
     state: ContainerState = ContainerState()
-    restart_count: int = 0
 
 
 class ApiCondition(ApiObject, frozen=True, rename="camel"):

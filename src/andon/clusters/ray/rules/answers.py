@@ -1,6 +1,5 @@
 """Ray's jobs as its dashboard lists them; what is not as expected is left out."""
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -18,7 +17,6 @@ _STATES: Final = {
     "SUCCEEDED": JobState.SUCCEEDED, "FAILED": JobState.FAILED,
 }  # fmt: skip
 _TIMED_OUT: Final = 124
-_SIGNAL: Final = re.compile(r"exit code -(\d+)")
 _ERRORS: Final = {
     "JOB_SUPERVISOR_ACTOR_START_TIMEOUT":
         "Ray gave up after waiting for its resources (RAY_JOB_START_TIMEOUT_SECONDS, 15 min)",
@@ -64,7 +62,7 @@ def _job(row: Mapping[str, Any], nodes: Mapping[str, str]) -> ClusterJob | None:
         state=state,
         user=str(told.get("andon_user") or "unknown")[:100],
         submitted_at=min(submitted, begun or submitted),
-        gpus=_count(told.get("andon_gpus")),
+        gpus=whole_number(str(told.get("andon_gpus")), 5),
         where=nodes.get(str(node), "a node that is gone") if ran else None,
         command=str(told.get("andon_command") or "")[:1000] or None,
         reason=_reason(row, state, code),
@@ -112,10 +110,6 @@ def stopped(job: ClusterJob, before: str) -> ClusterJob:
 def _milliseconds(value: object) -> float | None:
     found = number_of(value)
     return None if not found else found / 1000.0
-
-
-def _count(value: object) -> int | None:
-    return whole_number(value, 5) if isinstance(value, str) else None
 
 
 def _is_id(text: str) -> bool:

@@ -27,7 +27,7 @@ def parse_nodes(listed: object, status: object, summary: object) -> list[Cluster
     used, readings, silent = _usage(status), _readings(summary), _silent(summary)
     found = []
     for row in node_rows(listed):
-        total = _whole(_inner(row, "resources_total").get("GPU"))
+        total = int(number_of(_inner(row, "resources_total").get("GPU")) or 0)
         if not total:
             continue
         lasted = silent.get(str(row.get("node_id")))
@@ -207,7 +207,3 @@ def number_of(value: object) -> float | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return found if math.isfinite(found) and found >= 0 and not isinstance(value, bool) else None
-
-
-def _whole(value: object) -> int:
-    return int(number_of(value) or 0)

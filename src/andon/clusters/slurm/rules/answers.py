@@ -109,7 +109,7 @@ def _job(row: Mapping[str, str]) -> SlurmJob | None:
         user=row["UserName"],
         submitted_at=submitted,
         gpus=_count(_GPUS.search(gpus)) if "gpu" in gpus else 0,
-        where=_place(row["NodeList"], row["Partition"]),
+        where=_given(row["NodeList"]) or _given(row["Partition"]),
         reason=reason,
         label=_label(row["Comment"]),
         array=array if element else None,
@@ -214,10 +214,6 @@ def _time(text: str) -> float | None:
 
 def _expected(start: float | None, submitted: float) -> float | None:
     return start if start is not None and start - submitted < FAR_SECONDS else None
-
-
-def _place(nodes: str, partition: str) -> str | None:
-    return _given(nodes) or _given(partition)
 
 
 def _count(found: re.Match[str] | None) -> int | None:

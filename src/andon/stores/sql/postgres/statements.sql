@@ -294,17 +294,16 @@ WHERE relkind = 'r' AND relnamespace = (
 )
 
 -- name: fleet_nodes
-SELECT name, token_hash, added, drained, revoked, heard, sent, digest
+SELECT name, token_hash, added, drained, heard, sent, digest
 FROM fleet_node JOIN node ON node.id = fleet_node.node ORDER BY name COLLATE "C"
 
 -- name: add_node
 INSERT INTO node (name) VALUES (%s) ON CONFLICT DO NOTHING
 
 -- name: put_fleet_node
-INSERT INTO fleet_node (node, token_hash, added, drained, revoked)
-SELECT id, %(token_hash)s, %(added)s, %(drained)s, %(revoked)s FROM node WHERE name = %(name)s
-ON CONFLICT (node) DO UPDATE SET
-    token_hash = excluded.token_hash, drained = excluded.drained, revoked = excluded.revoked
+INSERT INTO fleet_node (node, token_hash, added, drained)
+SELECT id, %(token_hash)s, %(added)s, %(drained)s FROM node WHERE name = %(name)s
+ON CONFLICT (node) DO UPDATE SET token_hash = excluded.token_hash, drained = excluded.drained
 
 -- name: remove_fleet_node
 DELETE FROM fleet_node WHERE node = (SELECT id FROM node WHERE name = %s)
@@ -322,7 +321,7 @@ DELETE FROM use WHERE device IN (SELECT id FROM device WHERE node = %(node)s)
 -- name: reporters
 SELECT name, node, session, sequence, floor(extract(epoch FROM now()) / 3600)::integer
 FROM fleet_node JOIN node ON node.id = fleet_node.node
-WHERE NOT revoked AND name = ANY(%s::text[]) ORDER BY node FOR UPDATE OF fleet_node
+WHERE name = ANY(%s::text[]) ORDER BY node FOR UPDATE OF fleet_node
 
 -- name: last_of_session
 SELECT coalesce(max(sequence), 0) FROM beat WHERE node = %s AND session = %s

@@ -5,7 +5,6 @@ CREATE TABLE fleet_node (
     token_hash text NOT NULL UNIQUE,
     added double precision NOT NULL,
     drained boolean NOT NULL,
-    revoked boolean NOT NULL,
     session text,
     sequence bigint,
     heard double precision,
