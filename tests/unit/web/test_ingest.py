@@ -35,7 +35,7 @@ class Nodes:
 
     def __init__(self) -> None:
         self.groups: list[Sequence[Heartbeat]] = []
-        self.away = False
+        self.away = self.broken = False
         self.slow = threading.Event()
         self.slow.set()
 
@@ -45,6 +45,8 @@ class Nodes:
     def take(self, heartbeats: Sequence[Heartbeat]) -> Sequence[Heartbeat]:
         if self.away:
             raise Unavailable("the database is away")
+        if self.broken:
+            raise ValueError("nobody expected this")
         self.groups.append(heartbeats)
         self.slow.wait(30)
         return heartbeats
@@ -160,6 +162,18 @@ def test_a_report_that_was_acknowledged_is_listed() -> None:
     assert hub.row("n17").age_seconds is None
     assert asyncio.run(posted(app, HEARTBEAT, beat(1))) == 200
     assert hub.row("n17").age_seconds is not None
+
+
+def test_an_error_that_nobody_expected_is_answered_as_well() -> None:
+    nodes = Nodes()
+    app, hub = made(nodes)
+    nodes.broken = True
+
+    async def answered() -> int:
+        return await asyncio.wait_for(posted(app, HEARTBEAT, beat(1)), 20)
+
+    assert asyncio.run(answered()) == 503
+    assert "ValueError" in str(hub.trouble)
 
 
 def test_one_report_of_a_node_waits_at_a_time() -> None:

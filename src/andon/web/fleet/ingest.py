@@ -182,9 +182,12 @@ class Ingest:
         beats = [beat for beat, _ in pending]
         try:
             new = await self._in_thread(lambda: self._hub.store.take(beats))
-        except AndonError as error:
-            self._count(None, "store", error.reason)
-            self._hub.trouble, self._hub.failed_at = error, time.monotonic()
+        except Exception as exc:  # noqa: BLE001 - whoever waits is answered, whatever it is
+            found = (
+                exc if isinstance(exc, AndonError) else Unavailable(f"{type(exc).__name__}: {exc}")
+            )
+            self._count(None, "store", found.reason)
+            self._hub.trouble, self._hub.failed_at = found, time.monotonic()
             failed = Unavailable("the hub cannot store it now", hint="its log says why")
             for _, future in pending:
                 if not future.done():
