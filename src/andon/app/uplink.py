@@ -77,12 +77,14 @@ def _renewed(file: Path) -> str | None:
 
 def _pin(folder: Path, new_token: bool) -> str | None:
     """Returns the fingerprint from the environment; else the one that came with the last token."""
-    given = os.environ.get(PIN_VARIABLE, "").strip()
+    source, given = PIN_VARIABLE, os.environ.get(PIN_VARIABLE, "").strip()
     if not given and not new_token:
+        source = str(folder / PIN_FILE)
         with suppress(OSError, AndonError):
-            given = read_regular(folder / PIN_FILE).decode("ascii", "replace").strip()
+            given = read_regular(Path(source)).decode("ascii", "replace").strip()
     if given and not _PIN.fullmatch(given):
-        raise Invalid(f"{PIN_VARIABLE} is not a fingerprint", hint="sha256: and 64 digits")
+        hint = f"set {PIN_VARIABLE} to sha256: and 64 digits, as andon nodes add prints it"
+        raise Invalid(f"{source} is not a fingerprint", hint=hint)
     return given or None
 
 

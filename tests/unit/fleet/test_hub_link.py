@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from andon.app import uplink
-from andon.app.uplink import TOKEN_FILE, TOKEN_VARIABLE, hub_link
+from andon.app.uplink import PIN_FILE, TOKEN_FILE, TOKEN_VARIABLE, hub_link
+from andon.errors import Invalid
+from andon.host.state.node_folder import open_node_folder
 from andon.settings.resolution import Settings
 from tests.support.homes import own_folders
 from tests.support.replaced import fails
@@ -27,3 +29,14 @@ def test_a_token_that_cannot_be_kept_is_used_all_the_same(
         "the token of the hub is not kept for the next start: No space left on device"
     ]
     assert not list(tmp_path.rglob(TOKEN_FILE))
+
+
+def test_a_damaged_pin_is_named_by_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in own_folders(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    file = open_node_folder() / PIN_FILE
+    file.write_text("sha256:12\n")
+    with pytest.raises(Invalid, match=f"{PIN_FILE} is not a fingerprint"):
+        hub_link(Settings(), "https://127.0.0.1:9")
