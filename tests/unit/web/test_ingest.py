@@ -16,6 +16,7 @@ from andon.fleet.rules.heartbeat import HeartbeatHeader, heartbeat_body
 from andon.fleet.rules.nodes import FleetNode, Heartbeat
 from andon.web.fleet.hub import Hub
 from andon.web.fleet.ingest import BATCH_SECONDS, MOST_PASTS, Ingest
+from tests.support.orders import waits_for
 
 TOKEN = "t" * 43
 
@@ -224,3 +225,20 @@ def test_who_was_asked_to_come_again_goes_before_who_was_not() -> None:
         return [sorted([await one for one in again.values()])[-1], await honest]
 
     assert asyncio.run(many()) == [503, 200]
+
+
+@waits_for("one node")
+def test_the_past_of_a_node_waits_while_reports_of_others_do() -> None:
+    nodes = Nodes()
+    app, _ = made(nodes, batch_seconds=0.0)
+    nodes.slow.clear()
+
+    async def both() -> list[int]:
+        live = asyncio.ensure_future(posted(app, HEARTBEAT, beat(1)))
+        while not nodes.groups:
+            await asyncio.sleep(0)
+        past = await posted(app, PAST, b"x", token_of("n18"))
+        nodes.slow.set()
+        return [await live, past]
+
+    assert asyncio.run(both()) == [200, 503]
