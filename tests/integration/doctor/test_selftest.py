@@ -79,13 +79,13 @@ NAN = float("nan")
 @pytest.mark.parametrize(
     ("trial", "values", "says"),
     [
-        (SelftestTrial.SHARES, {"utilization_percent": 101}, "utilization 101 %"),
-        (SelftestTrial.SHARES, {"utilization_percent": -1}, "utilization -1 %"),
-        (SelftestTrial.SHARES, {"memory_utilization_percent": 255}, "memory utilization 255"),
+        (SelftestTrial.SHARES, {"utilization_percent": 101}, "utilisation 101 %"),
+        (SelftestTrial.SHARES, {"utilization_percent": -1}, "utilisation -1 %"),
+        (SelftestTrial.SHARES, {"memory_utilization_percent": 255}, "memory utilisation 255"),
         (SelftestTrial.SHARES, {"encoder_percent": 4096}, "encoder 4096"),
         (SelftestTrial.SHARES, {"decoder_percent": -5}, "decoder -5"),
-        (SelftestTrial.SHARES, {"sm_active_percent": 100.5}, "sm active 100.5"),
-        (SelftestTrial.SHARES, {"tensor_active_percent": NAN}, "tensor active nan"),
+        (SelftestTrial.SHARES, {"sm_active_percent": 100.5}, "SM active 100.5"),
+        (SelftestTrial.SHARES, {"tensor_active_percent": NAN}, "tensor cores active nan"),
         (SelftestTrial.TEMPERATURE, {"temperature_celsius": 0}, "temperature 0 °C"),
         (SelftestTrial.TEMPERATURE, {"temperature_celsius": 120}, "temperature 120"),
         (SelftestTrial.TEMPERATURE, {"temperature_celsius": 255}, "temperature 255"),

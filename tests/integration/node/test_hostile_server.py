@@ -11,6 +11,7 @@ import pytest
 from andon.cli import browser_link
 from andon.cli.catalogue import COMMANDS
 from andon.cli.main import run
+from andon.model import wire
 from andon.model.wire import TextBounds
 from andon.node import server as node_server
 from andon.node.calls import CallLimits
@@ -62,12 +63,8 @@ def limited(monkeypatch: pytest.MonkeyPatch, limits: CallLimits) -> None:
     for name in ("LIMITS", "MINUTES_LIMITS", "END_LIMITS"):
         monkeypatch.setattr(node_server, name, limits)
     constants(monkeypatch, browser_link, LIMITS=limits)
-    constants(
-        monkeypatch,
-        node_server,
-        FILE_SECONDS=limits.timeout_seconds,
-        BOUNDS=TextBounds(1 << 24, 100_000),
-    )
+    constants(monkeypatch, node_server, FILE_SECONDS=limits.timeout_seconds)
+    constants(monkeypatch, wire, ANSWER=TextBounds(1 << 24, 100_000))
     constants(monkeypatch, remote_runs, MOST_BYTES=limits.most_bytes, PAGES_SECONDS=0.1)
 
 
