@@ -8,6 +8,7 @@ import pytest
 
 from andon.host.processes.facts import MOST_PROCESSES, RECHECK_SECONDS, Liveness, ProcessTable
 from andon.model.device import Process
+from tests.support.waiting import wait_for
 
 
 def descriptors() -> int:
@@ -15,7 +16,10 @@ def descriptors() -> int:
 
 
 def sleeper() -> subprocess.Popen[bytes]:
-    return subprocess.Popen(["sleep", "600"])
+    """A process that has its command line: after a start it is empty for a moment."""
+    started = subprocess.Popen(["sleep", "600"])
+    wait_for(Path(f"/proc/{started.pid}/cmdline").read_bytes, what="its command line")
+    return started
 
 
 @pytest.mark.process
