@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, expect
 from tests.conftest import REPOSITORY
 from tests.integration.board import opened, tiles, violations_in_both_themes
 from tests.integration.browser import Window
+from tests.integration.conftest import andon
 from tests.integration.demo import Demo, running_demo
 from tests.integration.newcomer import MOST_STEPS, QUESTIONS, answer_to, take
 from tests.support.orders import waits_for
@@ -118,8 +119,8 @@ def test_a_stranger_is_not_offered_to_cancel_a_job(reader: Window, demo: Demo) -
 @waits_for("the fleet at a glance")
 def test_a_new_tab_is_signed_in_as_the_first_one(browser: Browser, demo: Demo) -> None:
     with opened(browser) as seen:
-        seen.page.goto(demo.link)
-        expect(seen.page.get_by_text("signed in")).to_be_visible()
+        seen.page.goto(andon("open", "--print", "--url", demo.url).out.strip())
+        seen.page.wait_for_selector("text=signed in")
         with seen.page.context.expect_page() as coming:
             seen.page.get_by_role("link", name="Alerts").first.click(modifiers=["Control"])
         tab = coming.value
