@@ -149,6 +149,7 @@ def test_a_seed_gives_one_value_of_a_run_whenever_the_lab_is_opened() -> None:
     assert found[0] == found[1] == found[2]
 
 
+@pytest.mark.slow
 def test_the_mean_of_some_seconds_is_that_of_the_readings_in_them() -> None:
     made = lab()
     works = {work.workload: work for work in made.works if work.ended < NOW and work.is_job}

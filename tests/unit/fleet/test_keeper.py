@@ -190,6 +190,7 @@ def test_while_reports_cannot_be_stored_nobody_is_called_silent(
     next(keeping_one, None)
 
 
+@pytest.mark.slow
 def test_a_database_that_is_back_is_given_time_to_hear_its_nodes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

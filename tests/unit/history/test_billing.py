@@ -123,6 +123,7 @@ STORIES = st.lists(
 ).map(_loads)
 
 
+@pytest.mark.slow
 @given(STORIES, st.sampled_from(INTERVALS), st.integers(0, 2))
 def test_any_split_of_time_or_of_users_sums_to_the_whole(
     loads: list[Load], interval: float, part: int
@@ -140,6 +141,7 @@ def test_any_split_of_time_or_of_users_sums_to_the_whole(
         assert sum(p.idle_seconds for p in mine) == pytest.approx(one.idle_seconds, abs=0.1)
 
 
+@pytest.mark.slow
 @given(STORIES, st.sampled_from(INTERVALS))
 def test_a_person_a_run_and_a_device_agree(loads: list[Load], interval: float) -> None:
     recording = Recording(loads, SPAN)

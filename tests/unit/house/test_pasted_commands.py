@@ -7,6 +7,8 @@ import ast
 import re
 from collections.abc import Iterator
 
+import pytest
+
 from andon.cli.catalogue import COMMANDS
 from tests.conftest import REPOSITORY
 
@@ -94,6 +96,7 @@ def raw_words(source: str) -> Iterator[str]:
                 before += str(part.value)
 
 
+@pytest.mark.slow
 def test_words_of_others_in_a_command_to_paste_are_quoted() -> None:
     found = dict[str, set[str]]()
     for path in SOURCE.rglob("*.py"):

@@ -69,6 +69,7 @@ def hanging() -> Iterator[Hanging]:
     made.go.set()
 
 
+@pytest.mark.slow
 def test_a_cluster_that_hangs_delays_no_other(fake: FakeCluster, hanging: Hanging) -> None:
     fake.submit(submission())
     slow, quick = pages.pages_now([opened(hanging, "slow", 1.0), opened(fake, "lab", 1.0)])

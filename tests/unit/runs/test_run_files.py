@@ -73,6 +73,7 @@ def test_one_endless_line_is_neither_read_nor_believed(tmp_path: Path) -> None:
         read_ends(path)
 
 
+@pytest.mark.slow
 def test_of_a_file_of_blank_lines_no_more_is_read_than_of_one_long_line() -> None:
     file = BytesIO(b"\n" * (2 * MOST_LINE_BYTES))
     head, taken = run_files.head_of(file)
