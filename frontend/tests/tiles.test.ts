@@ -169,3 +169,18 @@ test("the line of a tile is of the last hours once there are some, and stays bou
   assert.deepEqual(hours.of(uuid, at + 240).slice(-3), [20, null, 50]);
   assert.equal(hours.of(uuid, at - 1)[0], null, "what is older is forgotten");
 });
+
+test("a moment of rest when the board is opened is no drop of the line", () => {
+  const hours = new Hours();
+  const begin = 1_700_000_040; // a step begins
+  const at = begin + 100;
+  const times = Array.from({ length: STEPS + 1 }, (_, place) => at - HOURS_SECONDS + 120 * place);
+  hours.seed({ metric: "utilization_percent", at: times, devices: { "GPU-1": [...times.map(() => 95).slice(1), 8] } });
+  const told = (now: number, busy: number) => hours.add(snapshot(now, [device({ sample: { utilization_percent: busy } })]));
+  for (let now = at; now < at + 10; now += 1) told(now, now < at + 5 ? 8 : 97);
+  assert.ok((hours.of("GPU-1", at + 9).at(-1) as number) > 85, "its last step is mostly the one before");
+  for (let now = at + 10; now <= begin + 241; now += 1) told(now, 97);
+  assert.ok(Math.min(...hours.of("GPU-1", begin + 241).map(Number)) > 85, "nor is it one later");
+  for (let now = begin + 242; now < begin + 600; now += 1) told(now, 0);
+  assert.equal(Math.round(hours.of("GPU-1", begin + 599).at(-1) as number), 0, "a rest that lasts is one");
+});

@@ -137,12 +137,12 @@ def run_load(
     )
     monitor = get_gpu_monitor().start_monitoring() if devices.uuids else None
     with record:
-        marks: list[tuple[float, Mapping[str, float]]] = []
-        begun = lambda: marks.append(record.mark())  # noqa: E731 - called once
+        first = dict[str, Mapping[str, Any]]()  # what was used when the load began
+        begun = lambda: first.update(record.used())  # noqa: E731 - called once
         load = DrivenLoad(order, clients, begun) if tool is None else tool(order)
         with _stopped_by_signals(load) as came:
             found = load.run(lambda one: _took(record, len(load.results), one))
-        used = _used(record, devices, found.seconds, *marks)
+        used = _used(record, devices, found.seconds, first)
         monitored = None if monitor is None else _of_devices(monitor.stop(), devices.uuids)
         result = _result(found, record.id, used, monitored, devices)
         values = values_of_load(found)
@@ -163,17 +163,17 @@ def _used(
     record: RecordedRun,
     devices: DevicesUnderTest,
     seconds: float,
-    *marks: tuple[float, Mapping[str, float]],
+    first: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, dict[str, Any]]:
     """Returns what the devices used during the load alone: clients start before it, and a last
     reading comes after it. Nothing of another tool, which does not say when its load begins."""
-    found = dict[str, dict[str, Any]]()
-    for before, joules in marks[:1]:
-        for uuid, used in record.used(before + seconds).items():
-            whole = used.get("energy_joules")
-            own = None if whole is None else max(0.0, whole - joules.get(uuid, 0.0))
-            if uuid in devices.uuids:
-                found[uuid] = {**used, "energy_joules": own}
+    began = max((one["held_seconds"] for one in first.values()), default=None)
+    used = {} if began is None else record.used(began + seconds)
+    found = {uuid: dict(one) for uuid, one in used.items() if uuid in devices.uuids}
+    for uuid, one in found.items():
+        if one.get("energy_joules") is not None:
+            before = first.get(uuid, {}).get("energy_joules") or 0.0
+            one["energy_joules"] = max(0.0, one["energy_joules"] - before)
     return found
 
 

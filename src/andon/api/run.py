@@ -263,11 +263,6 @@ class RecordedRun:
             raise
         self.item(item, ItemState.OK, index, device)
 
-    def mark(self) -> tuple[float, Mapping[str, float]]:
-        """Returns for how many seconds the run has lasted, and the joules of each device so far."""
-        lasted = boot_seconds() - self._began
-        return lasted, {} if self._recorder is None else self._recorder.joules(time.time())
-
     def used(self, lasted_seconds: float | None = None) -> Mapping[str, Mapping[str, Any]]:
         """Reads the devices once more; returns what the run has used so far, by uuid, or what it
         had used after these seconds."""

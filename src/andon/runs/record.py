@@ -202,12 +202,6 @@ class RunRecorder:
         with self._taking:
             return list(self.tallies.summary().values())
 
-    def joules(self, at: float) -> dict[str, float]:
-        """Returns the energy of each device up to now, as far as it is known."""
-        with self._taking:
-            found = {uuid: one.energy.until(at) for uuid, one in self.tallies.devices.items()}
-        return {uuid: known[0] for uuid, known in found.items() if known is not None}
-
     def join(self, device: RunDevice) -> None:
         """Adds a device that the run takes after it has begun."""
         if device.uuid in self.tallies.present:

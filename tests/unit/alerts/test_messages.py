@@ -13,6 +13,7 @@ from andon.alerts.rules.messages import (
     without_secrets,
 )
 from andon.model.alert import Level, Notice, NoticeKind
+from andon.model.event import Party
 from andon.model.redaction import HIDDEN
 from andon.testing.notices import AT, DISK, HOT, LOST, berlin, notice, over
 
@@ -107,3 +108,17 @@ def test_one_node_does_not_take_the_lines_of_others() -> None:
     assert lines[-1].startswith("• WARNING n18: the disk is full"), "and each names its node"
     assert all(" n17: evil" in line for line in lines[:-1])
     assert "and 43 more" in told.body
+
+
+def test_long_texts_of_one_node_do_not_cut_off_those_of_others() -> None:
+    crowd = tuple(Party(n, f"user{n}" * 60) for n in range(50))
+    text = "y" * 16_000
+    flood = [
+        notice(replace(LOST, id=f"n17:x@{n}#1", message=text, advice=text, affected=crowd))
+        for n in range(50)
+    ]
+    honest = replace(notice(replace(DISK, message="the disk is full")), node="n18")
+    told = message([*(replace(one, node="n17") for one in flood), honest], AT, berlin)
+    assert len(told.body) < 2000, "else Discord refuses all of it, again and again"
+    assert "• WARNING n18: the disk is full, since 14 Nov" in told.body
+    assert len(message([flood[0]], AT, berlin).body) < 4096

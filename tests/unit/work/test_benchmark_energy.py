@@ -1,6 +1,5 @@
 """The energy of a benchmark: that of its load alone, however short it is."""
 
-from collections.abc import Mapping
 from typing import Any, cast
 
 import pytest
@@ -25,11 +24,9 @@ class Record:
         joules = 1000.0 + WATTS * at if self.counter else None
         self.tallies.add(sample(at, {"power_watts": WATTS, "energy_joules": joules}))
 
-    def mark(self) -> tuple[float, Mapping[str, float]]:
-        found = self.tallies.devices["GPU-0"].energy.until(BEGAN + 0.6)
-        return 0.6, {"GPU-0": found[0] if found else 0.0}
-
-    def used(self, lasted_seconds: float) -> dict[str, dict[str, Any]]:
+    def used(self, lasted_seconds: float | None = None) -> dict[str, dict[str, Any]]:
+        if lasted_seconds is None:  # as the load begins
+            return self.tallies.summary(lasted_seconds=0.6)
         self.read(1.2)
         self.read(1.6)
         return self.tallies.summary(lasted_seconds=lasted_seconds)
@@ -38,11 +35,11 @@ class Record:
 @pytest.mark.parametrize("counter", [True, False])
 def test_what_is_used_before_and_after_the_load_is_not_of_it(counter: bool) -> None:
     record = Record(counter)
-    mark = record.mark()
-    found = _used(cast("RecordedRun", record), DevicesUnderTest(("GPU-0",)), 0.84, mark)
+    first = record.used()
+    found = _used(cast("RecordedRun", record), DevicesUnderTest(("GPU-0",)), 0.84, first)
     assert found["GPU-0"]["energy_joules"] == pytest.approx(0.84 * WATTS, rel=0.01)
 
 
 def test_of_a_tool_that_does_not_say_when_its_load_begins_nothing_is_known() -> None:
     record = cast("RecordedRun", Record(True))
-    assert _used(record, DevicesUnderTest(("GPU-0",)), 0.84) == {}
+    assert _used(record, DevicesUnderTest(("GPU-0",)), 0.84, {}) == {}

@@ -21,6 +21,8 @@ MOST_LISTED = 8
 MOST_NAMED = 3
 TITLE_CHARACTERS = 70
 COMMAND_CHARACTERS = 80
+TEXT_CHARACTERS = 500
+BODY_CHARACTERS = 1800  # of several alerts, which have equal shares: Discord takes 2000
 LATE_SECONDS = 600.0
 LATE = "Delayed: this was held back or could not be sent earlier."
 SIMULATED = "SIMULATED: no real device is affected."
@@ -119,9 +121,12 @@ def combined_message(notices: Sequence[Notice], at: float, offset: Offset) -> Me
     ordered = sorted(notices, key=_rank, reverse=True)
     lines: list[str] = []
     listed, several = _in_turn(ordered), len({notice.node for notice in notices}) > 1
+    share = BODY_CHARACTERS // len(listed)
     for notice, following in zip(listed, [*listed[1:], None], strict=True):
-        lines.append(_item(notice, at, offset, f"{notice.node}: " if several else ""))
-        if (advice := _advice(notice)) and advice != _advice(following):
+        item = _cut(_item(notice, at, offset, f"{notice.node}: " if several else ""), share)
+        lines.append(item)
+        advice = _advice(notice)
+        if advice and advice != _advice(following) and len(item + advice) <= share:
             lines.append(f"  What to do: {advice}")
     if len(ordered) > MOST_LISTED:
         lines.append(f"and {len(ordered) - MOST_LISTED} more")
@@ -165,7 +170,7 @@ def without_secrets(notice: Notice) -> Notice:
 
 def _tame(text: str) -> str:
     """Defuses `@everyone` and `<!channel>`, which would notify a whole channel in a chat."""
-    return _MENTION.sub(r"\g<0> ", printable(text))
+    return _cut(_MENTION.sub(r"\g<0> ", printable(text)), TEXT_CHARACTERS)
 
 
 def redacted_command(command: str) -> str:

@@ -137,7 +137,8 @@ def by_day(
         for place, present in _present(mine, read.busy).items():
             seconds = in_use[place][""]
             if place in covered:
-                used = [_total(one[place]) for one in read.used]
+                sums = (one[place] for one in read.used)
+                used = [None if one.mean is None else one.mean * one.count for one in sums]
             else:
                 used = _estimated(read, place, seconds)
             _count(found, day_of(read.busy[place].since), present, seconds, used)
@@ -166,10 +167,6 @@ def _covered(read: DeviceReadings) -> set[int]:
         before = math.ceil(LONGEST_SPAN_SECONDS / (bucket.until - bucket.since))
         found.update(range(place - before, place + 1))
     return found
-
-
-def _total(bucket: Bucket) -> float | None:
-    return None if bucket.mean is None else bucket.mean * bucket.count
 
 
 def _estimated(read: DeviceReadings, place: int, seconds: float) -> list[float | None]:

@@ -78,7 +78,6 @@ class FleetAlerts:
         self._failures = NodeFailures()
         self.waiting: tuple[str, float] | None = None
         """Whose notice waits longest to be sent, and since when on the monotonic clock."""
-        self._first: dict[tuple[str, str, int], float] = {}
         self._listeners: Listeners[[tuple[Alert, ...]]] = Listeners(
             FailureLog("andon.hub", "a listener failed; the others continue")
         )
@@ -105,10 +104,7 @@ class FleetAlerts:
         there were some: more may wait."""
         pasts, given = self._pasts(), list[HandedNotice]()
         read = pasts.news()
-        now, keys = time.monotonic(), [(one.node, one.session, one.sequence) for one in read]
-        self._first = {key: self._first.get(key, now) for key in keys}
-        oldest = min(self._first.items(), key=lambda one: one[1], default=None)
-        self.waiting = None if oldest is None else (oldest[0][0], oldest[1])
+        self.waiting = (self.waiting or (read[0].node, time.monotonic())) if read else None
         for beat in read:
             with self._failures.of(beat.node, "its notices are left out"):
                 given += notices_in(beat)
