@@ -224,6 +224,16 @@ def test_deliveries_of_a_ledger_that_opens_late_are_told() -> None:
     playing.watcher.close()
 
 
+def test_a_clock_that_was_set_back_since_a_notice_came_does_not_hold_it_back() -> None:
+    lost = Alert("device_lost@GPU-9#1", "device_lost", "GPU-9", Level.CRITICAL, Phase.FIRING, 1.0)
+    came = time.time() + 3600.0  # by the clock of before
+    ledger, phone = MemoryAlertStore(), Heard()
+    ledger.save({}, (), [Delivery(Notice("n17:1", FIRING, lost, came - 5.0), "phone", came)])
+    playing = Playing(phone, ledger=lambda: ledger)
+    wait_for(lambda: [notice.id for notice in phone.told] == ["n17:1"])
+    playing.watcher.close()
+
+
 @pytest.mark.parametrize(
     "state",
     [
