@@ -434,7 +434,8 @@ class Watcher:
     # For the notifier workers.
 
     def _work(self, name: str) -> NotifierWork:
-        box, at, duty = self._outbox, time.time(), self._duty
+        at, duty = time.time(), self._duty
+        box = self._outbox.retimed(self._routes, at, self._offset)
         held = box.holds_back(name, at)
         is_hubs = duty is not None and duty.is_hubs(time.monotonic())
         ready, due = box.ready(name, at), box.next_due(name)

@@ -149,6 +149,11 @@ def test_a_simulated_node_is_marked_and_found(fleet: Fleet) -> None:
     assert "n17" in fleet.andon("nodes", "--filter", "simulated").stdout
 
 
+@waits_for(ONE_NODE)
+def test_free_devices_that_are_simulated_are_marked(fleet: Fleet) -> None:
+    assert "SIMULATED" in fleet.andon("free", "--gpus", "1").stdout
+
+
 @waits_for(HUB)
 def test_an_agent_goes_on_to_the_next_hub(fleet: Fleet) -> None:
     surroundings = {

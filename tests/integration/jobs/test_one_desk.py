@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from andon.clusters.kubernetes.rules.failures import of_kubectl
 from tests.conftest import need
 from tests.integration.jobs.kubernetes_person import FakeHub, Person
-from tests.integration.serving import make_certificate
+from tests.integration.serving import make_certificate, serving
 from tests.integration.slurm import Login
 from tests.standin import StandIn
 from tests.standin.kubernetes.standin import KubernetesStandin
@@ -175,6 +175,33 @@ def test_a_job_that_was_cancelled_while_it_waited_stays_cancelled(login: Login) 
     state = login.jobs()[waits]["state"]
     login.andon("cancel", *blocks)
     assert state == "cancelled"
+
+
+@waits_for(DESK)
+@pytest.mark.parametrize("shown", ["gpus", "where"])
+def test_what_is_shown_of_a_job_stays_when_slurm_forgets_it(login: Login, shown: str) -> None:
+    job = login.submit("--engine-option", "--gpus-per-node=0", "--", "true")
+    before = login.ended(job)
+    login.forget(job)
+    assert login.jobs()[job][shown] == before[shown]
+
+
+@waits_for(DESK)
+def test_a_job_that_a_rule_stopped_is_shown_with_the_rule(login: Login) -> None:
+    rule = ("--metric", "loss=(.*)", "--stop-when", "loss>2")
+    job = login.submit(*rule, "--", "sh", "-c", "echo loss=3; exec sleep 600")
+    reasons = [login.ended(job)["reason"]]
+    login.forget(job)
+    reasons.append(login.jobs()[job]["reason"])
+    assert all("loss is 3" in str(one) for one in reasons), reasons
+
+
+@waits_for(DESK)
+def test_nodes_that_andon_reads_are_listed_with_their_use(login: Login) -> None:
+    with serving(Path(login.variables["XDG_STATE_HOME"]), simulate=4, ANDON_NODE="n1"):
+        listed = json.loads(login.andon("nodes", "--on", "slurm", "--json"))["nodes"]
+    (read,) = (one for one in listed if one["name"] == "n1")
+    assert read["utilization_percent"] is not None, read["missing"]
 
 
 @waits_for(DESK)

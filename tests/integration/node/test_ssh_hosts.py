@@ -490,3 +490,21 @@ def test_every_command_counts_the_same_free_devices(hosts: SshHosts) -> None:
 def test_more_devices_than_any_host_has_are_unavailable(hosts: SshHosts) -> None:
     many = andon(hosts, "free", "--gpus", "99", "--ssh", "lab1", "--timeout", "40")
     assert many.returncode == 3, many.stdout
+
+
+@waits_for("one node")
+def test_none_free_now_has_the_exit_code_that_it_has_on_this_machine(hosts: SshHosts) -> None:
+    none = andon(hosts, "free", "--gpus", "1", "--ssh", "lab3", "--timeout", "40")
+    assert none.returncode == 1, none.stdout
+
+
+@waits_for("one node")
+def test_a_hint_about_another_host_names_it(hosts: SshHosts) -> None:
+    shown = andon(hosts, "status", "--ssh", "lab1", "--timeout", "40").stdout
+    (hint,) = (line for line in shown.splitlines() if "andon why" in line)
+    assert "--ssh lab1" in hint
+
+
+@waits_for("one node")
+def test_free_devices_of_another_host_have_a_model(hosts: SshHosts) -> None:
+    assert "T4" in andon(hosts, "free", "--ssh", "lab1", "--timeout", "40").stdout

@@ -117,6 +117,21 @@ def test_a_stranger_is_not_offered_to_cancel_a_job(reader: Window, demo: Demo) -
 
 
 @waits_for("the fleet at a glance")
+def test_nobody_who_cancels_a_job_finds_a_button_that_only_says_cancel(
+    browser: Browser, demo: Demo
+) -> None:
+    with opened(browser) as seen:
+        page = seen.page
+        page.goto(andon("open", "--print", "--url", demo.url).out.strip())
+        page.wait_for_selector("text=signed in")
+        page.goto(f"{demo.url}/#/jobs/105")
+        page.get_by_role("button", name="Cancel this job").click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_contain_text("Cancel job 105?")
+        assert "Cancel" not in dialog.get_by_role("button").all_inner_texts()
+
+
+@waits_for("the fleet at a glance")
 def test_a_new_tab_is_signed_in_as_the_first_one(browser: Browser, demo: Demo) -> None:
     with opened(browser) as seen:
         seen.page.goto(andon("open", "--print", "--url", demo.url).out.strip())

@@ -109,13 +109,26 @@ def test_what_nobody_could_be_told_for_a_day_is_dropped_and_counted() -> None:
 
 
 def test_a_clock_that_is_set_back_delays_nothing_that_was_not_held_back() -> None:
-    found = box(told("1"))
+    received = box(told("1", at=MIDNIGHT - 5))  # of a node, some seconds later
     before = MIDNIGHT - 5 * HOUR
+    found = received.retimed((PHONE,), before, utc)
     assert ids(found, at=before) == ["1"]
-    assert found.next_due("phone") == 0.0
+    assert found.next_due("phone") == before
     assert found.holds_back("phone", before) == frozenset()
+    over = received.add([told("2", RESOLVED, before)], [PHONE], before, utc)
+    assert ids(over, at=before) == ["1", "2"]
+
+
+def test_after_a_clock_was_set_back_only_the_quiet_hours_of_now_hold_back() -> None:
     held = box(told("1", at=NIGHT), routes=(ASLEEP,), at=NIGHT)
-    assert ids(held, at=NIGHT - HOUR) == []
+    days = 3 * 24 * HOUR
+    for at, found in {NIGHT - HOUR: [], NIGHT - 10 * HOUR: ["1"], NIGHT - days: []}.items():
+        assert ids(held.retimed((ASLEEP,), at, utc), at=at) == found
+    assert held.retimed((ASLEEP,), NIGHT - days, utc).next_due("phone") == MORNING - days
+    assert held.retimed((), NIGHT - days, utc) == held
+    urgent = replace(told("1"), alert=replace(HOT, level=Level.CRITICAL))
+    sent = box(urgent, routes=(ASLEEP,)).retimed((ASLEEP,), MIDNIGHT - HOUR, utc)
+    assert ids(sent, at=MIDNIGHT - HOUR) == ["1"]
 
 
 def test_a_clock_that_is_set_for_the_first_time_makes_nothing_old() -> None:

@@ -14,11 +14,14 @@ from andon.alerts.rules.outbox import Delivery, SavedAlerts
 from andon.alerts.rules.past import Query
 from andon.alerts.rules.routes import Route
 from andon.alerts.rules.rule_page import rules_to_json
+from andon.app.history import separate_history
+from andon.app.settings import load_settings
 from andon.errors import Gone, Unavailable
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase, Silence
 from andon.model.device import State
 from andon.ports import AlertStore
 from andon.settings.moments import QuietHours
+from andon.settings.store_url import MEMORY
 from andon.stores.memory import MemoryAlertStore
 from tests.support.alerting_parts import SOON, Heard, Moody, Playing, look
 from tests.support.waiting import wait_for
@@ -224,6 +227,16 @@ def test_deliveries_of_a_ledger_that_opens_late_are_told() -> None:
     playing.watcher.close()
 
 
+def test_a_clock_that_was_set_back_since_a_notice_came_does_not_hold_it_back() -> None:
+    lost = Alert("device_lost@GPU-9#1", "device_lost", "GPU-9", Level.CRITICAL, Phase.FIRING, 1.0)
+    came = time.time() + 3600.0  # by the clock of before
+    ledger, phone = MemoryAlertStore(), Heard()
+    ledger.save({}, (), [Delivery(Notice("n17:1", FIRING, lost, came - 5.0), "phone", came)])
+    playing = Playing(phone, ledger=lambda: ledger)
+    wait_for(lambda: [notice.id for notice in phone.told] == ["n17:1"])
+    playing.watcher.close()
+
+
 @pytest.mark.parametrize(
     "state",
     [
@@ -405,3 +418,10 @@ def test_the_rules_say_what_counts_for_each_device() -> None:
     assert not rows["idle_lease"]["active"]
     assert rows["idle_lease"]["inactive_reason"]
     playing.watcher.close()
+
+
+def test_alerts_of_simulated_devices_are_stored_only_where_a_store_is_named() -> None:
+    simulated = replace(load_settings({}).settings, simulate=2)
+    assert separate_history(simulated).history_store == MEMORY
+    named = replace(simulated, history_store="sqlite:///h.sqlite")
+    assert separate_history(named) == named

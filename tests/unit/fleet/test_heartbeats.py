@@ -21,7 +21,8 @@ from andon.fleet.rules.heartbeat import (
     read_heartbeat,
     unpacked_ticks,
 )
-from andon.fleet.rules.states import NodeRow, NodeState
+from andon.fleet.rules.nodes import FleetNode
+from andon.fleet.rules.states import NodeRow, NodeState, row_of
 from andon.history.rules.series import tick_of
 from andon.model.alert_wire import notice_to_json
 from andon.model.device import ProcessKind
@@ -31,6 +32,7 @@ from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.model.wire import TextBounds, bare_snapshot
 from andon.testing.notices import HOT, notice
 from andon.web.fleet.report import Report, notices_in
+from tests.support.orders import waits_for
 from tests.support.sharing_parts import lease_row
 from tests.support.snapshots import farm, h200, uuid, work
 
@@ -69,6 +71,25 @@ def test_who_computes_without_a_lease_is_a_user_and_the_gpu_is_in_use() -> None:
     assert "0 · 3 in use" in line
     assert "GPU Allocated: 0; 3 in use without a lease" in describe(row)
     assert digest_of(seen, None, (), {}, {}, "m", "1.0").in_use is None
+
+
+@waits_for("one node")
+def test_what_holds_a_gpu_is_named_as_people_know_it() -> None:
+    leases = LeaseList(0.0, (lease_row("8x398", 0),))
+    found = digest_of(farm(), leases, (), {}, {}, "m", "1.0")
+    row = row_of(FleetNode("n17", "", 0.0), found, 1.0)
+    (line,) = (one for one in describe(row) if one.startswith("GPU Allocated"))
+    assert ("8x398" in line, "alice" in line) == (False, True), line
+
+
+@waits_for("one node")
+def test_what_is_not_known_of_leases_has_its_reason() -> None:
+    why = "the lease book is on a network file system"
+    found = digest_of(farm(), LeaseList(0.0, note=why), (), {}, {}, "m", "1.0")
+    row = row_of(FleetNode("n17", "", 0.0), found, 1.0)
+    (line,) = (one for one in describe(row) if one.startswith("GPU Allocated"))
+    assert line.startswith("GPU Allocated: not known")
+    assert why in line
 
 
 def test_the_mean_is_over_the_devices_that_answered() -> None:

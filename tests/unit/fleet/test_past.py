@@ -34,6 +34,7 @@ from andon.model.wire import dumps
 from andon.settings.store_url import parse_store_url
 from andon.stores.sqlite_kind import SqliteKind
 from andon.testing.notices import HOT
+from tests.support.orders import waits_for
 
 AT = 1_794_000_000.0
 BEGIN = round(AT * 1000)
@@ -136,6 +137,18 @@ def test_what_was_acknowledged_is_not_sent_again_after_a_restart(tmp_path: Path)
     sender()(hub, 0.0)
     assert windows(hub.taken) == []
     store.close()
+
+
+@waits_for("one node")
+def test_a_run_that_begins_goes_to_the_hub_after_the_next_report(tmp_path: Path) -> None:
+    store = SqliteKind.open(parse_store_url(f"sqlite:///{tmp_path}/h.sqlite"), "n17")
+    runs, hub = list[RunRow](), Hub()
+    sender = PastSender(tmp_path, lambda: store, lambda query: (), lambda: AT, lambda: runs)
+    sender(hub, 0.0)
+    runs.append(RunRow("kqzvmtra", "train", RunKind.COMMAND, RunState.RUNNING, "x", AT, "/a"))
+    sender(hub, 0.0)
+    store.close()
+    assert [one.id for part in hub.taken for one in part.runs] == ["kqzvmtra"]
 
 
 @pytest.mark.parametrize(

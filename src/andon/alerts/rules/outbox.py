@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from andon.alerts.rules.routes import Route, due, when_quiet_ends
+from andon.alerts.rules.routes import Route, due, when_awake
 from andon.model.alert import Alert, Notice, NoticeKind
 from andon.settings.moments import Offset
 
@@ -39,8 +39,7 @@ class Delivery(Struct, frozen=True):
         return DeliveryKey(self.notice.id, self.notifier)
 
     def is_due(self, at: float) -> bool:
-        """Whether a delivery is due; one not held back is, even if the clock was set back."""
-        return self.due <= max(at, self.notice.at)
+        return self.due <= at
 
     @property
     def is_end(self) -> bool:
@@ -94,7 +93,7 @@ class Outbox(Struct, frozen=True):
         self, notices: Sequence[Notice], routes: Sequence[Route], at: float, offset: Offset
     ) -> "Outbox":
         """Add new notices; one that is already there changes nothing."""
-        box = self
+        box = self.retimed(routes, at, offset)
         for notice in notices:
             for route in routes:
                 box = box._sent_to(route, notice, at, offset)
@@ -132,7 +131,7 @@ class Outbox(Struct, frozen=True):
     def next_due(self, notifier: str) -> float | None:
         """When its next delivery is due."""
         own = (e for e in self.deliveries if e.notifier == notifier)
-        return min((0.0 if e.is_due(0.0) else e.due for e in own), default=None)
+        return min((e.due for e in own), default=None)
 
     def holds_back(self, notifier: str, at: float) -> frozenset[str]:
         """The alerts that this notifier must not report yet."""
@@ -141,6 +140,19 @@ class Outbox(Struct, frozen=True):
             for e in self.deliveries
             if e.notifier == notifier and not e.is_due(at)
         )
+
+    def retimed(self, routes: Sequence[Route], at: float, offset: Offset) -> "Outbox":
+        """Returns the outbox by a clock that may have been set back since: only the quiet hours of
+        now hold a delivery back."""
+        known = {route.name: route for route in routes}
+
+        def by_now(one: Delivery) -> Delivery:
+            route = known.get(one.notifier)
+            if one.is_due(at) or route is None:
+                return one
+            return replace(one, due=min(one.due, when_awake(route, one.notice, at, offset)))
+
+        return replace(self, deliveries=tuple(map(by_now, self.deliveries)))
 
     def pruned(self, at: float, notifiers: Collection[str]) -> "Outbox":
         """Removes deliveries that are too old, or for notifiers that no longer exist."""
@@ -163,7 +175,7 @@ class Outbox(Struct, frozen=True):
             informed = route.name in self.informed.get(notice.alert.id, ())
             if not informed and not any(delivery.is_due(at) for delivery in earlier):
                 return replace(self, deliveries=current)
-            when: float | None = when_quiet_ends(route, at, offset)
+            when: float | None = when_awake(route, notice, at, offset)
         else:
             when = due(route, notice, at, offset)
         if when is None:

@@ -69,12 +69,12 @@ def due(route: Route, notice: Notice, at: float, offset: Offset) -> float | None
         return at
     if not concerns(route, notice.alert):
         return None
-    return at if _wakes(route, notice) else when_quiet_ends(route, at, offset)
+    return when_awake(route, notice, at, offset)
 
 
-def when_quiet_ends(route: Route, at: float, offset: Offset) -> float:
-    """Returns now, or the end of the current quiet hours."""
-    if route.quiet is None or not route.quiet.holds(at, offset):
+def when_awake(route: Route, notice: Notice, at: float, offset: Offset) -> float:
+    """Returns now, or the end of the current quiet hours for a notice that they hold back."""
+    if route.quiet is None or not route.quiet.holds(at, offset) or _wakes(route, notice):
         return at
     return route.quiet.ends(at, offset)
 

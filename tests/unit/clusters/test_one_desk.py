@@ -1,0 +1,89 @@
+"""What jobs of Slurm and Ray will say and cost: these tests wait for the order that makes it so."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from andon.cli.commands.jobs import following
+from andon.cli.terminal import Choices
+from andon.clusters.slurm import SlurmCluster
+from andon.errors import Invalid, Unavailable
+from andon.jobs.clusters.asking import OpenCluster
+from andon.model.codec import read
+from andon.model.job.cluster import ClusterJob, ClusterLog, ClusterTask
+from andon.model.job.spec import loads
+from tests.support.orders import waits_for
+from tests.support.played_slurm import Played, opened, row, submission
+from tests.support.replaced import constants
+
+DESK = "one desk"
+REFUSED = (
+    "sbatch: error: Batch job submission failed: Requested node configuration is not available"
+)
+
+
+@pytest.fixture
+def played() -> Played:
+    return Played()
+
+
+@pytest.fixture
+def slurm(played: Played, tmp_path: Path) -> SlurmCluster:
+    return opened(played, tmp_path / "logs")
+
+
+@waits_for(DESK)
+def test_a_refused_submission_is_no_job(slurm: SlurmCluster, played: Played) -> None:
+    played.answers["sbatch"] = (1, "", REFUSED)
+    with pytest.raises(Invalid):
+        slurm.submit(submission())
+    # Slurm itself lists it for some minutes.
+    listed = row(State="FAILED", NodeList="", Reason="BadConstraints")
+    played.answers["squeue"] = (0, listed, "")
+    assert slurm.jobs(0.0) == []
+
+
+@waits_for(DESK)
+def test_a_submission_runs_one_command_of_slurm(slurm: SlurmCluster, played: Played) -> None:
+    slurm.submit(submission())
+    assert played.asked == ["sbatch"]
+
+
+@waits_for(DESK)
+def test_srun_waits_for_no_other_command_of_slurm(slurm: SlurmCluster, played: Played) -> None:
+    slurm.foreground(submission())
+    assert played.asked == []
+
+
+@waits_for(DESK)
+def test_a_command_at_the_terminal_starts_before_andon_is_imported(slurm: SlurmCluster) -> None:
+    (words,) = re.findall(r"'(\{.*\})'", " ".join(slurm.foreground(submission())))
+    assert read(ClusterTask, loads(words)).quick
+
+
+class Away:
+    """A cluster that does not answer for a while, and then has the job's whole output."""
+
+    def __init__(self, calls: int) -> None:
+        self.calls = calls
+
+    def log(self, job: str, start: int | None, most_bytes: int) -> ClusterLog:
+        self.calls -= 1
+        if self.calls >= 0:
+            raise Unavailable("the head does not answer")
+        return ClusterLog(0, 0, "", ended=True)
+
+    def jobs(self, since: float, everyone: bool = False) -> list[ClusterJob]:
+        raise Unavailable("the head does not answer")
+
+
+@waits_for(DESK)
+def test_who_follows_a_job_learns_that_its_cluster_is_away(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    constants(monkeypatch, following, LOG_POLL_SECONDS=0.0)
+    away = Away(3)
+    ray = OpenCluster("ray", 5.0, lambda: away)  # type: ignore[arg-type,return-value]
+    following.follow_log(Choices(), ray, "7", ClusterLog(0, 0, "", False), wait=True)
+    assert "the head does not answer" in capsys.readouterr().err
