@@ -13,6 +13,11 @@ from andon.exporter.catalogue import (
     Metric,
 )
 
+UNITS = {
+    "bytes": "bytes", "celsius": "°C", "hertz": "Hz", "joules": "J", "percent": "0 to 100",
+    "ratio": "0 to 1", "second": "bytes/s", "seconds": "s", "watts": "W", "info": "always 1",
+}  # fmt: skip
+
 INTRO = """# Metrics
 
     andon exporter                                  # http://127.0.0.1:26367/metrics
@@ -85,5 +90,6 @@ def _section(title: str, words: str, rows: Iterable[Metric]) -> list[str]:
 def _line(row: Metric) -> str:
     labels = ", ".join(f"`{name}`" for name in row.labels)
     always = " Also of a device that does not answer." if row.when is ExportWhen.ALWAYS else ""
-    cells = (f"`{row.name}`", row.kind, row.unit, labels, row.help + always, f"`{row.source}`")
+    unit = UNITS.get(row.name.removesuffix("_total").rpartition("_")[2], "")
+    cells = (f"`{row.name}`", row.kind, unit, labels, row.help + always, f"`{row.source}`")
     return "| " + " | ".join(cells) + " |"

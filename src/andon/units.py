@@ -268,6 +268,11 @@ def counted(count: int, thing: str) -> str:
     return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
+def and_more(left: int, things: str = "") -> str:
+    """Returns ` and 2 more`, or ` and 2 more users`: what follows the first of a list."""
+    return f" and {left} more {things}".rstrip() if left > 0 else ""
+
+
 def command_name(words: Sequence[str]) -> str:
     """Returns the name of a command: the script's rather than its interpreter's."""
     first, *more = (word.rpartition("/")[2] for word in words[:2])

@@ -10,9 +10,9 @@ import pytest
 from andon.stores.sqlite import SqliteStore
 from andon.stores.sqlite_alerts import SqliteAlertStore
 from andon.testing.alert_store_contract import AlertStoreContract, OpenAlertStore, delivery
-from andon.testing.notices import AT, HOT
 from andon.testing.store_contract import tick
 from tests.support.history_parts import SCHEMES, reopening
+from tests.support.notices import AT, HOT
 
 
 class TestAlertStores(AlertStoreContract):

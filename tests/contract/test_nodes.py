@@ -13,9 +13,9 @@ from andon.access.roles import Identity, Role
 from andon.app.node import NodeChoice, find_node
 from andon.app.settings import load_settings
 from andon.node.port import Node
-from andon.testing.fake_node import FakeNode
-from andon.testing.node_contract import NodeContract
 from andon.web.served.node import ServingNode
+from tests.support.fake_node import FakeNode
+from tests.support.node_contract import NodeContract
 from tests.support.snapshots import farm
 from tests.support.web_parts import Parts
 

@@ -23,3 +23,13 @@ def _parsed(text: str, future: bool) -> float:
         return parse_moment(text, time.time(), offset(), future)
     except ValueError as exc:
         raise click.BadParameter(str(exc)) from exc
+
+
+since_option = click.option(
+    "--since",
+    default="24h",
+    show_default=True,
+    type=moment,
+    metavar="WHEN",
+    help="Start: 24h, yesterday, 'Fri 18:00', 2026-11-15T03:00.",
+)

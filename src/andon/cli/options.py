@@ -295,6 +295,15 @@ def duration(text: str) -> float:
         raise click.BadParameter(str(exc)) from exc
 
 
+interval_option = click.option(
+    "--interval",
+    "-i",
+    type=duration,
+    metavar="SECONDS",
+    help="Time between samples: 2, 500ms, 1m; sampling.interval if not given.",
+)
+
+
 def above_zero(text: str) -> float:
     """Parses a duration greater than 0."""
     if (seconds := duration(text)) <= 0:

@@ -15,11 +15,6 @@ from andon.exporter import spreads
 from andon.exporter.spreads import ExportedDevice, SelfReadings
 from andon.model.device import Snapshot
 
-UNITS = {
-    "bytes": "bytes", "celsius": "°C", "hertz": "Hz", "joules": "J", "percent": "0 to 100",
-    "ratio": "0 to 1", "second": "bytes/s", "seconds": "s", "watts": "W", "info": "always 1",
-}  # fmt: skip
-
 
 class MetricKind(StrEnum):
     """How a value behaves: it goes up and down, or only up."""
@@ -52,11 +47,6 @@ class Metric(Struct, frozen=True):
     scale: Scale | None = None
     labels: tuple[str, ...] = ()
     when: ExportWhen = ExportWhen.ANSWERED
-
-    @property
-    def unit(self) -> str:
-        """Its unit, from the end of its name."""
-        return UNITS.get(self.name.removesuffix("_total").rpartition("_")[2], "")
 
 
 def _ratio(percent: float) -> float:

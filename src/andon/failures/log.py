@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from types import TracebackType
 
 from andon.failures.rules.repeats import RepeatLimiter
 
@@ -48,8 +49,11 @@ class FailureLog:
 
 def kind_of(error: BaseException) -> tuple[str, str]:
     """Returns what was raised and where; its message may differ each time."""
-    trace = error.__traceback__
+    return type(error).__name__, raised_at(error.__traceback__)
+
+
+def raised_at(trace: TracebackType | None) -> str:
+    """Returns the file and line of the innermost frame."""
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    where = "" if trace is None else f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
-    return type(error).__name__, where
+    return "" if trace is None else f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"

@@ -54,9 +54,6 @@ class MemoryLine(Struct, frozen=True):
     bytes_per_unit: Number
     trials: Whole
 
-    def at(self, size: float) -> float:
-        return self.fixed_bytes + self.bytes_per_unit * size
-
 
 class ProbeResult(Struct, frozen=True):
     """What was found, as it is kept: one for each device model, number of devices and command."""

@@ -96,8 +96,3 @@ def reason_of(name: str) -> ThrottleReason:
 def reason_of_smi(word: str) -> str:
     """The name of a reason that nvidia-smi prints."""
     return _SMI_NAMES.get(word, word)
-
-
-def names_of(kind: ThrottleKind) -> tuple[str, ...]:
-    """The names of all reasons of a kind."""
-    return tuple(reason.name for reason in REASONS if reason.kind is kind)

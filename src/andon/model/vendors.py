@@ -85,11 +85,6 @@ class VendorRow(Struct, frozen=True):
     """The same for any other distribution."""
 
     @property
-    def index_words(self) -> str:
-        """The name of a device's number in its runtime: `HIP index`."""
-        return "device number" if self.runtime == "number" else f"{self.runtime.upper()} index"
-
-    @property
     def driver_names(self) -> tuple[str, ...]:
         """Drivers that may rightly drive its cards, the usual one first."""
         return (*self.drivers, *self.older_drivers)

@@ -1,7 +1,7 @@
 """The Node: what commands, `andon top` and the API ask, and do not know which kind it is.
 
-Six small ports. `andon.node.local`, `andon.node.remote` and `andon.testing.fake_node` implement
-them; `andon.app.node` chooses. `andon.testing.node_contract` has their contract.
+Six small ports; `andon.app.node` chooses who fills them. Their contract is in
+tests/support/node_contract.py.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Fakes and builders for tests, shipped for andon's users too."""
+"""A mock, a fake cluster and the contracts of adapters, also for authors of plug-ins."""

@@ -21,7 +21,7 @@ from andon.errors import AndonError
 from andon.model.alert import NoticeKind
 from andon.ports import Notifier
 from andon.settings.alerts import NotifierSettings
-from andon.testing.notices import HOT, berlin, notice, over
+from andon.testing.alert_store_contract import HOT, notice, over
 
 SECRET = "s3cr3tT0kenValue"  # noqa: S105 (it is there to be looked for)
 """Part of the address in the settings; it must appear in no error."""
@@ -43,7 +43,9 @@ class NotifierService(Struct):
 class NotifierContract:
     """Subclass it with a fixture `service` and a method `make`."""
 
-    context: ClassVar[MessageContext] = MessageContext("node7", berlin, "https://gpus.example/")
+    context: ClassVar[MessageContext] = MessageContext(
+        "node7", lambda _at: 3600.0, "https://gpus.example/"
+    )
 
     def make(self, settings: NotifierSettings) -> Notifier:
         """The notifier for these settings, with `self.context`."""
@@ -60,7 +62,7 @@ class NotifierContract:
     def test_the_end_of_an_alert_is_sent_too(self, service: NotifierService) -> None:
         with self._opened(service.settings) as notifier:
             notifier.send([notice()], [HOT])
-            notifier.send([over(HOT)], [])
+            notifier.send([notice(over(HOT), NoticeKind.RESOLVED)], [])
         assert len(service.heard()) == 2
 
     def test_a_test_message_arrives(self, service: NotifierService) -> None:

@@ -37,11 +37,6 @@ class Canvas(Widget):
         self._lines: list[Text] = []
         self._strips: list[Strip] = []
         self._width = -1
-        self.painted = 0  # lines painted so far, for the tests of what a sample costs
-
-    @property
-    def lines(self) -> Sequence[Text]:
-        return self._lines
 
     def show(self, lines: Sequence[Text]) -> None:
         """Paint the lines that differ from those that are shown."""
@@ -63,7 +58,6 @@ class Canvas(Widget):
             self.refresh(*(Region(0, y, width, 1) for y in changed))
 
     def _strip(self, line: Text) -> Strip:
-        self.painted += 1
         width, color = self._width, self._color
         segments = [Segment(text, _style(style, color)) for text, style in line.spans]
         taken = line.width

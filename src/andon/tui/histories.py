@@ -32,13 +32,7 @@ class Histories:
         self._memory: dict[tuple[int, float | None], deque[Point]] = {}
         self._drawn: dict[tuple[str, str, int], tuple[float, int, list[float | None]]] = {}
         self._last: float | None = None
-        self._since: float | None = None
         self._interval = 1.0
-
-    @property
-    def since(self) -> float | None:
-        """Returns when the first snapshot came; earlier readings come from the history."""
-        return self._since
 
     def add(self, snapshot: Snapshot) -> None:
         """Adds a snapshot; an earlier one (a replay stepped back) drops everything after it."""
@@ -49,7 +43,6 @@ class Histories:
         elif self._last is not None:
             self._interval = min(60.0, max(0.05, snapshot.at - self._last))
         self._last = snapshot.at
-        self._since = snapshot.at if self._since is None else min(self._since, snapshot.at)
         for status in snapshot.devices:
             self._add_device(status, snapshot.at)
         self._add_processes(snapshot)

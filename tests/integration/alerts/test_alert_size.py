@@ -11,7 +11,7 @@ from andon.model.alert import Alert, Notice, NoticeKind, Phase
 from andon.model.alert_wire import alert_to_json
 from andon.model.event import Party
 from andon.stores.sqlite_alerts import SqliteAlertStore
-from andon.testing.notices import AT, HOT
+from tests.support.notices import AT, HOT
 
 DAYS = 365 if os.environ.get("CI") == "true" else 120  # full after fifty
 A_DAY = 60

@@ -120,7 +120,7 @@ def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
     script = (
         "import sys; sys.path.insert(0, '.')\n"
         "from andon.app import node\n"
-        "from andon.testing.fake_node import FakeNode\n"
+        "from tests.support.fake_node import FakeNode\n"
         "from tests.support.snapshots import farm\n"
         "node.find_node = lambda *_: FakeNode(*[farm()] * 500)\n"
         "from andon.cli.main import run; sys.exit(run(['watch', '--format', 'jsonl']))\n"

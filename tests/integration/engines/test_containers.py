@@ -21,7 +21,6 @@ from andon.leases.book.lease_book import Book
 from andon.model.execution import ContainerOptions, Submitter, WorkOrder
 from andon.model.job import JobState
 from andon.ports import ContainerEngine
-from andon.testing.engine_contract import ContainerEngineContract
 from tests.integration.conftest import Outcome, andon, is_alive
 from tests.integration.contained import LONG_SECONDS, NO_NETWORK, containers, first_pid
 from tests.integration.leasing import end_of, entries, held, records, running
@@ -29,6 +28,7 @@ from tests.integration.parts import Docker
 from tests.integration.queueing import until_settled
 from tests.standin import StandIn, StandInProcess
 from tests.standin.node import StandInMig
+from tests.support.engine_contract import ContainerEngineContract
 from tests.support.waiting import wait_for
 
 pytestmark = [

@@ -13,12 +13,12 @@ from andon.engines.containers import PodmanEngine
 from andon.errors import Unavailable
 from andon.model.execution import ContainerOptions, Submitter, WorkOrder
 from andon.ports import ContainerEngine
-from andon.testing.engine_contract import ContainerEngineContract
 from tests.conftest import need
 from tests.integration.conftest import andon
 from tests.integration.contained import LONG_SECONDS, NO_NETWORK
 from tests.integration.leasing import held, records
 from tests.integration.parts import PATH, busybox_image
+from tests.support.engine_contract import ContainerEngineContract
 from tests.support.sharing_parts import gpu
 
 pytestmark = [

@@ -19,10 +19,10 @@ from andon.fleet.rules.heartbeat import HeartbeatHeader, deflated, heartbeat_bod
 from andon.model.alert_wire import alert_to_json
 from andon.model.lease_list import LeaseList
 from andon.model.wire import snapshot_to_json
-from andon.testing.notices import HOT
 from tests.integration.fleet.reporting import added
 from tests.integration.serving import Served, serving
 from tests.support.homes import own_folders
+from tests.support.notices import HOT
 from tests.support.orders import waits_for
 from tests.support.postgres import server
 from tests.support.snapshots import farm, uuid

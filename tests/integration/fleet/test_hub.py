@@ -33,9 +33,9 @@ from andon.model.job.cluster import ClusterJob
 from andon.model.lease_list import LeaseList
 from andon.model.run.record import RunDevice, RunKind, RunRow, RunState
 from andon.model.wire import snapshot_to_json
-from andon.testing.notices import HOT, notice, over
 from tests.integration.serving import Answer, Served, serving
 from tests.support.homes import own_folders
+from tests.support.notices import HOT, notice, over
 from tests.support.postgres import server
 from tests.support.receiving import Receiver, notifying, receiving, status
 from tests.support.snapshots import farm

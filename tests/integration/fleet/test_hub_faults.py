@@ -25,7 +25,6 @@ from andon.fleet.rules.heartbeat import HeartbeatHeader, deflated, heartbeat_bod
 from andon.model.alert_wire import notice_to_json
 from andon.settings.store_url import parse_store_url
 from andon.stores.postgres import PostgresStore
-from andon.testing.notices import HOT, notice
 from tests.conftest import need
 from tests.integration.fleet.reporting import (
     added,
@@ -37,6 +36,7 @@ from tests.integration.fleet.reporting import (
 from tests.integration.serving import Served, serving
 from tests.support.disks import disk, fill
 from tests.support.homes import own_folders
+from tests.support.notices import HOT, notice
 from tests.support.postgres import USER, Server
 from tests.support.receiving import notifying, receiving, status
 from tests.support.waiting import wait_for

@@ -8,8 +8,8 @@ import pytest
 from andon.app.node import NodeChoice, find_node
 from andon.app.settings import load_settings
 from andon.node.port import Node
-from andon.testing.node_contract import NodeContract
 from tests.integration.serving import Served, serving
+from tests.support.node_contract import NodeContract
 
 
 @pytest.fixture(scope="module")

@@ -26,10 +26,10 @@ from andon.model.lease import DeviceRequest
 from andon.node.port import Node
 from andon.node.ssh import SshNode
 from andon.node.ssh.client import LEASES, STATUS, Said, SshHost
-from andon.testing.node_contract import NodeContract
 from tests.conftest import need
 from tests.integration.parts import need_root, wait_until
 from tests.support.disks import fill, mount
+from tests.support.node_contract import NodeContract
 from tests.support.orders import waits_for
 from tests.support.ssh_hosts import SSHD, SshHosts, andon, command_line, running_ssh, silent_port
 from tests.support.tmux import Tmux

@@ -17,11 +17,11 @@ from andon.model.alert import Alert, Level, NoticeKind, Phase
 from andon.notifiers import alertmanager as sending
 from andon.notifiers.alertmanager import Alertmanager
 from andon.settings.alerts import NotifierSettings
-from andon.testing.notices import HOT, berlin, notice, over
 from tests.conftest import need
 from tests.integration.parts import daemon, free_port, wait_until
 from tests.integration.prometheus import fetch
 from tests.support.listening import Listening, listening
+from tests.support.notices import HOT, berlin, notice, over
 
 __all__ = ["listening"]
 

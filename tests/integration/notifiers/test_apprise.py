@@ -16,9 +16,9 @@ from andon.alerts.rules.messages import MessageContext
 from andon.errors import Invalid, Unavailable
 from andon.notifiers.apprise import AppriseNotifier
 from andon.settings.alerts import NotifierSettings
-from andon.testing.notices import DISK, LOST, berlin, notice, over
 from tests.integration.parts import free_port
 from tests.support.listening import Listening, listening
+from tests.support.notices import DISK, LOST, berlin, notice, over
 
 __all__ = ["listening"]
 

@@ -18,9 +18,9 @@ from andon.stores.postgres import PostgresStore
 from andon.stores.postgres_database import LimitedConnection
 from andon.stores.postgres_kind import PostgresKind
 from andon.testing.alert_store_contract import delivery
-from andon.testing.notices import HOT
 from tests.support.disks import disk, fill
 from tests.support.history_parts import AT, GPU
+from tests.support.notices import HOT
 from tests.support.postgres import USER, Server, server, url_of
 from tests.support.recording import Recording
 from tests.support.waiting import retry_soon, wait_for

@@ -25,8 +25,8 @@ from andon.model.device import Snapshot, State
 from andon.model.event import Party
 from andon.stores.sqlite import SqliteStore
 from andon.stores.sqlite_alerts import SqliteAlertStore
-from andon.testing.notices import HOT
 from tests.support.alert_stories import Devices, gpu, process, silenced, silent, with_
+from tests.support.notices import HOT
 from tests.support.rows import rows
 
 AT = 1e9

@@ -26,8 +26,8 @@ from andon.alerts.rules.outbox import MOST_OF_NODE, MOST_OPEN, Outbox, latest, n
 from andon.alerts.rules.routes import Route
 from andon.model.alert import Notice, NoticeKind
 from andon.model.event import Party
-from andon.testing.notices import HOT
 from tests.support.invariants import check_outbox
+from tests.support.notices import HOT
 from tests.support.route_parts import MIDNIGHT, utc
 
 FIRING, WORSE, RESOLVED = NoticeKind.FIRING, NoticeKind.WORSE, NoticeKind.RESOLVED

@@ -15,7 +15,7 @@ from andon.alerts.rules.messages import (
 from andon.model.alert import Level, Notice, NoticeKind
 from andon.model.event import Party
 from andon.model.redaction import HIDDEN
-from andon.testing.notices import AT, DISK, HOT, LOST, berlin, notice, over
+from tests.support.notices import AT, DISK, HOT, LOST, berlin, notice, over
 
 
 def text(*notices: Notice, board: str = "https://gpus.example/") -> str:

@@ -12,8 +12,8 @@ from andon.alerts.sender import NotifierWork, NotifierWorker
 from andon.alerts.waits import AlertWaits
 from andon.errors import Unavailable
 from andon.model.alert import Alert, Notice
-from andon.testing.notices import DISK, HOT, LOST, notice
 from tests.support.alerting_parts import SOON, Heard
+from tests.support.notices import DISK, HOT, LOST, notice
 from tests.support.waiting import wait_for
 
 

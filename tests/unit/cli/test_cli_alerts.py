@@ -31,8 +31,8 @@ from andon.node.remote.alerts import RemoteAlerts
 from andon.node.running import running_server
 from andon.node.server import Server
 from andon.settings.resolution import Settings
-from andon.testing.fake_node import FakeAlerts, FakeNode
 from tests.support import alert_pages
+from tests.support.fake_node import FakeAlerts, FakeNode
 from tests.support.homes import made_node_state
 from tests.support.proving import TOKEN
 from tests.support.snapshots import AT, office

@@ -34,9 +34,9 @@ from andon.model.device import Device, Process
 from andon.model.lease_list import LeaseList
 from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.settings.resolution import resolve
-from andon.testing.fake_node import FakeNode
 from andon.units import GIB
 from tests.support import snapshots as golden
+from tests.support.fake_node import FakeNode
 from tests.support.sharing_parts import capacities_of, gpu
 from tests.support.snapshots import COSTS
 

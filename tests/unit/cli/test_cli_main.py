@@ -26,9 +26,9 @@ from andon.cli.terminal import Choices, report, write
 from andon.errors import Conflict, Denied, Gone, Invalid, Unavailable
 from andon.model.device import Snapshot
 from andon.settings.resolution import FIELDS
-from andon.testing.fake_node import FakeNode
 from andon.version import __version__
 from tests.support import snapshots as golden
+from tests.support.fake_node import FakeNode
 from tests.support.rows import rows
 from tests.support.snapshots import COSTS, FakeSampler
 

@@ -32,9 +32,9 @@ from andon.cli.show.process_table import (
 from andon.cli.show.text import display_width
 from andon.host.processes.procfs import ProcessParent
 from andon.model.device import COMMANDS_MISSING, NAMES_MISSING, Process, State
-from andon.testing.fake_node import FakeNode
 from andon.units import GIB
 from tests.support import snapshots as golden
+from tests.support.fake_node import FakeNode
 from tests.support.rows import rows
 from tests.support.snapshots import ANCESTORS, FAMILY, HOSTS, launched, office
 

@@ -19,8 +19,8 @@ from andon.model.device import Snapshot, State
 from andon.model.lamp import Lamp
 from andon.model.naming import range_of
 from andon.model.verdict import DeviceVerdict, VerdictKind
-from andon.testing.fake_node import FakeNode
 from tests.support import snapshots as golden
+from tests.support.fake_node import FakeNode
 from tests.support.snapshots import AT
 
 

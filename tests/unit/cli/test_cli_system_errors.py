@@ -7,7 +7,7 @@ import pytest
 
 from andon.cli import main
 from andon.cli.show.system_errors import system_error
-from andon.testing.fake_node import FakeNode
+from tests.support.fake_node import FakeNode
 from tests.support.rows import rows
 
 

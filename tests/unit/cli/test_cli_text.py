@@ -11,8 +11,8 @@ from andon.cli.show.findings import render_findings
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, display_width, harmless, say, with_mark, without_unicode
 from andon.doctor.rules.findings import Check, failure, ok, unknown
-from andon.testing.fake_node import FakeNode
 from tests.support import snapshots as golden
+from tests.support.fake_node import FakeNode
 
 
 @pytest.mark.parametrize(

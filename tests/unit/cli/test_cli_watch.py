@@ -15,8 +15,8 @@ from andon.cli.show.text import display_width
 from andon.cli.show.watch import Stream
 from andon.cli.terminal import Choices, Terminal
 from andon.model import wire_in
-from andon.testing.fake_node import FakeNode
 from tests.support import snapshots as golden
+from tests.support.fake_node import FakeNode
 from tests.support.snapshots import assert_golden, ticks
 
 watch_module = import_module(

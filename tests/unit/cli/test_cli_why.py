@@ -13,8 +13,8 @@ from andon.cli.show.why import answer, answer_to_json, render_why
 from andon.explain.evidence.measures import MEASURES
 from andon.model.device import SAMPLE_VALUES, DeviceStatus, Snapshot, reading_label
 from andon.model.lamp import Lamp
-from andon.testing.fake_node import FakeNode
 from tests.support import snapshots as golden
+from tests.support.fake_node import FakeNode
 from tests.support.snapshots import assert_golden, busy, work
 
 

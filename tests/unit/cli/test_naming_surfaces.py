@@ -27,8 +27,8 @@ from andon.settings.alerts import (
     read_overrides,
 )
 from andon.settings.resolution import Settings
-from andon.testing.fake_node import FakeNode
 from tests.support import snapshots as drawn
+from tests.support.fake_node import FakeNode
 from tests.support.sharing_parts import request
 from tests.support.web_parts import HOME, Caller, Parts
 

@@ -25,7 +25,7 @@ from andon.leases.granter import Granter, LeaseTerms
 from andon.model.device import Snapshot
 from andon.model.job import JobNote, JobSpec
 from andon.model.lease import DeviceRequest
-from andon.testing.fake_node import FakeNode
+from tests.support.fake_node import FakeNode
 from tests.support.homes import made_node_state
 from tests.support.proving import TOKEN, Proving, proving
 from tests.support.rows import rows

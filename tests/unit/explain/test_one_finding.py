@@ -11,7 +11,7 @@ from andon.explain.conditions.judgement import HOLDS, Judgement
 from andon.model.alert import Acknowledgement
 from andon.model.probe import TrialState
 from andon.model.run.record import RunState
-from andon.testing.notices import AT, HOT
+from tests.support.notices import AT, HOT
 from tests.support.orders import waits_for
 
 FINDING = "one finding"

@@ -21,8 +21,8 @@ from andon.explain.why import explain
 from andon.model.device import DeviceStatus, Limits, MemoryKind, Process, Snapshot
 from andon.model.thresholds import Thresholds
 from andon.model.throttling import REASONS
-from andon.testing.fake_node import FakeNode
 from andon.units import GIB
+from tests.support.fake_node import FakeNode
 from tests.support.rows import rows
 from tests.support.snapshots import AT, farm, h200
 

@@ -30,8 +30,8 @@ from andon.model.lamp import DeviceLamp, Lamp
 from andon.model.lease_list import LeaseList
 from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.model.wire import TextBounds, bare_snapshot
-from andon.testing.notices import HOT, notice
 from andon.web.fleet.report import Report, notices_in
+from tests.support.notices import HOT, notice
 from tests.support.orders import waits_for
 from tests.support.sharing_parts import lease_row
 from tests.support.snapshots import farm, h200, uuid, work

@@ -15,12 +15,12 @@ from andon.fleet.rules.heartbeat import deflated
 from andon.fleet.rules.nodes import FleetNode, Heartbeat
 from andon.model.alert_wire import notice_to_json
 from andon.settings.resolution import Settings
-from andon.testing.notices import HOT, notice
 from andon.web.fleet import keeper as keeping
 from andon.web.fleet.hub import Hub
 from andon.web.fleet.keeper import Keeper
 from andon.web.fleet.reported import Fleet
 from andon.web.fleet.telling import FleetAlerts
+from tests.support.notices import HOT, notice
 from tests.support.replaced import answers, calls_of, constants, fails
 from tests.support.waiting import wait_for
 

@@ -33,7 +33,7 @@ from andon.model.run.wire import row_to_json
 from andon.model.wire import dumps
 from andon.settings.store_url import parse_store_url
 from andon.stores.sqlite_kind import SqliteKind
-from andon.testing.notices import HOT
+from tests.support.notices import HOT
 from tests.support.orders import waits_for
 
 AT = 1_794_000_000.0

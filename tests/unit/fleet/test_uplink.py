@@ -21,9 +21,9 @@ from andon.model.alert import Silence
 from andon.model.lease_list import LeaseList
 from andon.sampling.bus import Bus
 from andon.sampling.rules.readings import checked_snapshot
-from andon.testing.notices import HOT, notice
 from andon.web.fleet.keeper import found_in
 from andon.web.fleet.report import Report, notices_in
+from tests.support.notices import HOT, notice
 from tests.support.snapshots import farm
 from tests.support.waiting import wait_for
 

@@ -10,7 +10,6 @@ from andon.model.throttling import (
     NVIDIA_REASONS,
     REASONS,
     ThrottleKind,
-    names_of,
     reason_of,
     reason_of_smi,
 )
@@ -54,7 +53,7 @@ def test_a_reason_without_a_row_is_a_harmless_setting() -> None:
     assert (other.title, other.alarming, other.kind) == (
         "of tomorrow", False, ThrottleKind.SETTING,
     )  # fmt: skip
-    assert "temperature_limit" in names_of(ThrottleKind.THERMAL)
+    assert reason_of("temperature_limit").kind is ThrottleKind.THERMAL
 
 
 def test_no_other_module_spells_a_reason() -> None:
@@ -83,7 +82,7 @@ def test_the_golden_tables_of_the_board_are_these() -> None:
         for reason in REASONS
     }
     vendors = {vendor.name: vendor.title for vendor in VENDORS}
-    words = {one.name: {"index": one.index_words, "clock": one.clock} for one in MASKED}
+    words = {one.name: {"index": index_words(one.runtime), "clock": one.clock} for one in MASKED}
     labels = {
         name: label
         for name in SAMPLE_VALUES
@@ -116,3 +115,8 @@ def test_the_board_spells_no_reason_and_no_vendor_itself() -> None:
 
 def _page(name: str) -> str:
     return (REPOSITORY / name).read_text(encoding="utf-8")
+
+
+def index_words(runtime: str) -> str:
+    """The name of a device's number in its runtime: `HIP index`."""
+    return "device number" if runtime == "number" else f"{runtime.upper()} index"

@@ -12,7 +12,7 @@ from andon.errors import Invalid
 from andon.model.alert import NoticeKind
 from andon.notifiers.alertmanager import Alertmanager
 from andon.settings.alerts import NotifierSettings
-from andon.testing.notices import HOT, berlin, notice
+from tests.support.notices import HOT, berlin, notice
 
 
 class Posted(Alertmanager):

@@ -12,8 +12,8 @@ from andon.alerts.rules.messages import MessageContext
 from andon.errors import AndonError, Denied, Unavailable
 from andon.notifiers.command import CommandNotifier, stop_group
 from andon.settings.alerts import NotifierSettings
-from andon.testing.notices import berlin, notice
 from tests.integration.parts import wait_until
+from tests.support.notices import berlin, notice
 
 pytestmark = pytest.mark.process
 

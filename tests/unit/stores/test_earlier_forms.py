@@ -19,10 +19,10 @@ from andon.stores.sqlite_alerts import SqliteAlertStore
 from andon.stores.sqlite_runs import SqliteRunIndex
 from andon.stores.statements import migrations
 from andon.testing.alert_store_contract import delivery, over
-from andon.testing.notices import DISK, HOT, LOST
 from andon.testing.run_index_contract import FIRST, GOOD, SECOND, SIGHTS, THIRD
 from andon.testing.store_contract import AT, GPU, tick, upkeep
 from tests.conftest import REPOSITORY
+from tests.support.notices import DISK, HOT, LOST
 
 RECORDED = REPOSITORY / "tests" / "recorded" / "state-ae2e3af"
 NAMES = ("", "node-1")

@@ -3,8 +3,8 @@
 import pytest
 
 from andon.cli.terminal import Choices
-from andon.testing.fake_node import FakeNode
 from andon.tui.sources.feed import Feed, Tick
+from tests.support.fake_node import FakeNode
 from tests.support.snapshots import office
 
 

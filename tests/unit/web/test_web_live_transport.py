@@ -34,7 +34,7 @@ FORGED = {"asgi.scope": {"andon.trusted": True, "andon.line": "x"}}
 
 
 def trust(parts: Parts) -> list[bool]:
-    return [client.trusted for client in live_of(parts)._clients.values()]
+    return [client.visitor.trusted for client in live_of(parts)._clients.values()]
 
 
 # Trust.

@@ -120,7 +120,7 @@ def test_the_line_of_memory_comes_from_trials_below_four_fifths_of_the_card() ->
     assert why_none is None
     assert line.trials == 6
     assert line.fixed_bytes == pytest.approx(3 * GIB)
-    assert line.at(10) == pytest.approx(23 * GIB)
+    assert line.bytes_per_unit == pytest.approx(2 * GIB)
 
 
 @pytest.mark.parametrize(

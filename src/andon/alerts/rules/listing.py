@@ -55,11 +55,6 @@ class Counts(NamedTuple):
     clearing: int = 0  # they fire, and no longer hold
     handled: int = 0  # acknowledged or silenced
 
-    @property
-    def active(self) -> int:
-        """Returns how many need attention: the number on every badge."""
-        return self.critical + self.warning
-
 
 def lamp_of(alert: Alert) -> Lamp:
     """The lamp that an alert lights: that of its level, and a ring before and after it holds."""

@@ -18,7 +18,7 @@ from andon.model.device import Snapshot
 from andon.model.event import Party
 from andon.model.lamp import Lamp
 from andon.model.naming import label_in, range_of
-from andon.units import SYMBOLS, human_bytes, human_seconds
+from andon.units import SYMBOLS, and_more, human_bytes, human_seconds
 
 LAMPS = {
     Lamp.RED: ("✕", "bold red"),
@@ -227,8 +227,7 @@ def people(who: Sequence[Party]) -> str:
     """Users and programs, the first few."""
     longest = SHORT_COMMAND if len(who) > 1 else LONG_COMMAND
     shown = [_person(party, longest) for party in who[:MOST_PARTIES]]
-    more = len(who) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")
+    return ", ".join(shown) + and_more(len(who) - len(shown))
 
 
 def _person(party: Party, longest: int) -> str:

@@ -13,7 +13,7 @@ from andon.estimate.rules.fits import GpuFit, SmallestSize
 from andon.estimate.rules.options import ServingEngine
 from andon.estimate.rules.serving import GpuNeed, stored_as
 from andon.estimate.rules.shape import FactSource
-from andon.units import counted, human_bytes
+from andon.units import and_more, counted, human_bytes
 
 _LABEL = 13
 _MOST_REASONS, _MOST_LABELS = 4, 8
@@ -202,7 +202,7 @@ def _too_small(fits: Sequence[GpuFit], width: int) -> Iterator[Text]:
         if fit.fits_empty is False and fit.reason:
             labels.setdefault(fit.reason, []).append(fit.label)
     for reason, those in list(labels.items())[:_MOST_REASONS]:
-        more = "" if len(those) <= _MOST_LABELS else f" and {len(those) - _MOST_LABELS} more"
+        more = and_more(len(those) - _MOST_LABELS)
         yield from paragraph(f"GPU {', '.join(those[:_MOST_LABELS])}{more}: {reason}", width)
 
 

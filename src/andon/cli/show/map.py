@@ -12,7 +12,7 @@ from andon.cli.show.text import Text, say
 from andon.cli.terminal import Choices, notice, write
 from andon.leases.rules.environment import NO_GPU
 from andon.model.run.record import ItemState
-from andon.units import counted, fixed, human_seconds, measured_seconds
+from andon.units import and_more, counted, fixed, human_seconds, measured_seconds
 from andon.work.map.calls import CallEnd
 from andon.work.map.session import MapProgress, MapResult
 from andon.work.rules.map.plan import MapUnit
@@ -169,8 +169,7 @@ class MapScreen:
             if state is not ItemState.OK:
                 self._clear()
                 again = "; it is tried again" if state is ItemState.RETRY else ""
-                first, more = unit.items[0].shown, len(unit.items) - 1
-                item = f"{first} and {more} more" if more else first
+                item = unit.items[0].shown + and_more(len(unit.items) - 1)
                 notice(f"item {item}: {end.words}{again}", self._choices)
             self._draw()
 

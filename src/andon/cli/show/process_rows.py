@@ -11,6 +11,7 @@ from andon.cli.show.csv_rows import csv_line
 from andon.cli.show.entries import NamedDevice, entries
 from andon.model import wire
 from andon.model.device import Process, Snapshot
+from andon.model.naming import SIMULATED
 from andon.units import iso_utc
 
 _NUMBERED = re.compile(r"(\w+:)?[\d.]+")
@@ -55,6 +56,12 @@ SORTS: Mapping[str, Callable[[ProcessRow], float]] = {
     "time": lambda use: -(use.elapsed_seconds or 0),
     "pid": lambda use: use.process.pid if use.process else 0,
 }
+
+
+def local_pids(snapshot: Snapshot) -> set[int]:
+    """Returns the pids in this system's /proc: no simulated ones, and none without a name."""
+    real = [s for s in snapshot.devices if s.device.vendor != SIMULATED]
+    return {p.pid for status in real for p in status.processes if p.name}
 
 
 def between(

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from andon.doctor.rules.facts import DeviceFile, MachineFacts
 from andon.doctor.rules.findings import Check, Finding, failure, ok, unknown, warning
+from andon.units import and_more
 
 _NUMBERED = re.compile(r"/dev/nvidia\d+")
 _MAKE = "sudo nvidia-modprobe -u -c=0"
@@ -71,8 +72,7 @@ def _permit(nodes: list[DeviceFile], facts: MachineFacts) -> str:
 
 
 def _listed(paths: list[str]) -> str:
-    shown = ", ".join(paths[:2])
-    return shown if len(paths) <= 2 else f"{shown} and {len(paths) - 2} more"
+    return ", ".join(paths[:2]) + and_more(len(paths) - 2)
 
 
 def _is(things: list[str]) -> str:

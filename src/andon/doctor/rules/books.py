@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from andon.doctor.rules.facts import BookFolder, MachineFacts, StrayFiles, StrayReason
 from andon.doctor.rules.findings import Check, Finding, Value, failure, ok, warning
 from andon.model.lease_wire import MOST_OF_ONE_USER
-from andon.units import sh
+from andon.units import and_more, sh
 
 MANY_FILES = 256  # of one user in one book; more than any real use
 MOST_OWNERS = 3
@@ -122,8 +122,7 @@ def _owners(strays: Iterable[StrayFiles]) -> str:
         counts[stray.owner] = counts.get(stray.owner, 0) + stray.count
     ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     shown = ", ".join(f"{owner} ({count})" for owner, count in ranked[:MOST_OWNERS])
-    rest = len(ranked) - MOST_OWNERS
-    return shown if rest <= 0 else f"{shown} and {rest} more users"
+    return shown + and_more(len(ranked) - MOST_OWNERS, "users")
 
 
 def _files(count: int) -> str:

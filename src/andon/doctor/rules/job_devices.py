@@ -14,7 +14,7 @@ from andon.model.alert import Level
 from andon.model.device import DeviceStatus, Process
 from andon.model.event import Event
 from andon.model.naming import titles
-from andon.units import human_bytes
+from andon.units import and_more, human_bytes
 
 UNFIT = (ObstacleKind.LOST, ObstacleKind.BROKEN, ObstacleKind.ECC)
 PASSING = (ObstacleKind.UNATTRIBUTED_MEMORY, ObstacleKind.UNLEASED_PROCESS)
@@ -101,7 +101,7 @@ def _serves(process: Process) -> bool:
 
 
 def _named(left: Sequence[Process]) -> str:
-    first, more = left[0], f" and {len(left) - 1} more" if len(left) > 1 else ""
+    first, more = left[0], and_more(len(left) - 1)
     about = ", ".join(filter(None, (first.user, program(first), in_job(first))))
     size = "" if first.memory_bytes is None else f", {human_bytes(first.memory_bytes)}"
     return f"pid {first.pid} ({about}){size}{more}"

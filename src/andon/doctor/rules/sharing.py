@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from andon.doctor.rules.facts import MachineFacts
 from andon.doctor.rules.findings import Check, Finding, failure, ok, warning
 from andon.jobs.rules.log_out import LINGER, LogOutEffect, log_out_effect, log_out_words
+from andon.units import and_more
 
 MOST_NAMED = 3
 
@@ -26,8 +27,7 @@ def _policy(facts: MachineFacts) -> Finding:
     words = f"limits per user ({policy.path}): {limits}"
     if policy.users:
         named = ", ".join(policy.users[:MOST_NAMED])
-        rest = len(policy.users) - MOST_NAMED
-        words += f"; others for {named}{f' and {rest} more' if rest > 0 else ''}"
+        words += f"; others for {named}{and_more(len(policy.users) - MOST_NAMED)}"
     if policy.own != policy.everyone:
         words += f"; yours: {policy.own or 'none'}"
     return ok(Check.POLICY, words, path=policy.path)
@@ -38,8 +38,7 @@ def _usage(facts: MachineFacts) -> Iterator[Finding]:
     if not usage:
         return
     shown = ", ".join(f"{user} {hours:g}" for user, hours in usage[:MOST_NAMED])
-    rest = len(usage) - MOST_NAMED
-    more = f" and {rest} more users" if rest > 0 else ""
+    more = and_more(len(usage) - MOST_NAMED, "users")
     words = f"recent GPU hours affect the queue order: {shown}{more}"
     yield ok(Check.RECENT_USAGE, words, users=len(usage))
 

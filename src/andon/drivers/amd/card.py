@@ -181,7 +181,7 @@ class AmdCard:
         self._read_memory(gathered)
         self._read_sensors(gathered)
         gathered.put("throttle", metrics.throttle(self._files.raw("gpu_metrics")))
-        self._link.fill(gathered, at, now, self._read_link)
+        self._link.fill(gathered, at, now, self._place.read_link)
         self._counts.fill(gathered, at, now, self._read_counts)
         return self._with_processes(gathered, utilization.value, now)
 
@@ -249,10 +249,6 @@ class AmdCard:
         if speed.value is None or not fastest:
             return SysfsValue(None, power.reason)
         return _share(speed.value, fastest)
-
-    def _read_link(self) -> Mapping[str, SysfsValue[Any]]:
-        link = pci.link(self._place.tree, self._place.pci)
-        return {"pcie_generation": link.generation, "pcie_width": link.width}
 
     def _read_counts(self) -> Mapping[str, SysfsValue[Any]]:
         """The counters; if the library has no value either, the reason from the files is kept."""

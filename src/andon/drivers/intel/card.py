@@ -1,8 +1,7 @@
 """One Intel device while it is awake: its facts and its readings, from sysfs, hwmon and fdinfo."""
 
 import re
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
@@ -157,7 +156,7 @@ class IntelCard:
         self._read_sensors(gathered, now)
         gathered.put("sm_clock_mhz", self._files.integer(self._layout.clock_mhz))
         gathered.put("throttle", layout.throttle(self._files, self._layout))
-        self._link.fill(gathered, at, now, self._read_link)
+        self._link.fill(gathered, at, now, self._place.read_link)
         return gathered.reading(self._uuid, use.processes, use.blind_spot)
 
     def is_busy(self) -> bool:
@@ -232,10 +231,6 @@ class IntelCard:
         if self._hwmon is None:
             return SysfsValue(None, "this driver has no sensors for this device (no hwmon)")
         return self._files.integer(f"{self._hwmon}/{name}")
-
-    def _read_link(self) -> Mapping[str, SysfsValue[Any]]:
-        link = pci.link(self._place.tree, self._place.pci)
-        return {"pcie_generation": link.generation, "pcie_width": link.width}
 
 
 def local_memory(tree: Tree, device: Tree, address: str) -> tuple[SysfsValue[int], SysfsValue[int]]:

@@ -49,6 +49,10 @@ class CardFiles(Struct, frozen=True):
         """The names of its device files: `card0`, `renderD128`."""
         return [name for name in self.device.names("drm") if name.startswith(("card", "renderD"))]
 
+    def read_link(self) -> Mapping[str, SysfsValue[Any]]:
+        link = pci.link(self.tree, self.pci)
+        return {"pcie_generation": link.generation, "pcie_width": link.width}
+
 
 class AwakeCard(Protocol):
     """One card while it is awake. Used by one thread at a time."""

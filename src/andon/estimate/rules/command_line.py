@@ -18,6 +18,7 @@ from andon.estimate.rules.options import (
     option_value,
     spelled,
 )
+from andon.units import and_more
 
 _VARIABLE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _PYTHON = re.compile(r"python(\d+(\.\d+)?)?", re.ASCII)
@@ -213,8 +214,6 @@ def in_words(command: ServerCommand, options: EstimateOptions) -> str:
     if command.config is not None:
         text += f", and what {command.config} says"
     if command.unused:
-        more = f" and {len(command.unused) - _MOST_SHOWN} more" * (
-            len(command.unused) > _MOST_SHOWN
-        )
+        more = and_more(len(command.unused) - _MOST_SHOWN)
         text += f"; not used: {' '.join(command.unused[:_MOST_SHOWN])}{more}"
     return text

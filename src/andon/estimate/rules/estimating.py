@@ -28,7 +28,7 @@ from andon.estimate.rules.fits import (
 from andon.estimate.rules.gpu_sizes import GPU_MIB, USUAL, room_of
 from andon.estimate.rules.learned import LearnedPeak
 from andon.estimate.rules.options import EstimateOptions, ServingEngine
-from andon.estimate.rules.serving import GpuNeed, claims_share, serving_need, stored_as
+from andon.estimate.rules.serving import GpuNeed, serving_need, stored_as
 from andon.estimate.rules.shape import EstimateConfidence, FactSource, ModelFacts
 from andon.estimate.rules.training import training_need
 from andon.units import GIB, MIB, counted, human_bytes, shell_line
@@ -290,7 +290,3 @@ def _kinds(fits: Sequence[GpuFit]) -> str:
     """`2 x H100, 1 x L4`."""
     names = Counter(fit.name for fit in fits)
     return ", ".join(f"{count} x {name}" for name, count in names.items())
-
-
-def takes_share(found: Estimate) -> bool:
-    return claims_share(found.options)

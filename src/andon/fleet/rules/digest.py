@@ -15,6 +15,7 @@ from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.naming import device_labels, short_model
 from andon.model.verdict import VerdictKind
 from andon.model.wire import TextBounds, loads, struct_text
+from andon.units import and_more
 
 MOST_BYTES = 4096
 IN_USE = VerdictKind.IN_USE
@@ -161,7 +162,7 @@ def _reason(snapshot: Snapshot, lamps: Sequence[DeviceLamp]) -> str | None:
     if troubled:
         worst = troubled[-1]
         label = labels.get(worst.uuid, str(worst.index))
-        more = f" and {len(troubled) - 1} more" if len(troubled) > 1 else ""
+        more = and_more(len(troubled) - 1)
         return f"GPU {label}{more}: {worst.status}"[:200]
     return snapshot.faults[0].reason[:200] if snapshot.faults else None
 

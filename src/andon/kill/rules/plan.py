@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from andon.errors import AndonError, Denied, Gone, Invalid
-from andon.units import human_bytes, human_seconds, sh
+from andon.units import and_more, human_bytes, human_seconds, sh
 
 SAME_START_SECONDS = 1.5  # the kernel's boot time, from which starts are counted, moves by a second
 MOST_CHILDREN = 4  # named in one line
@@ -199,7 +199,7 @@ def children_words(target: EndTarget) -> str:
         return ""
     count = len(target.children)
     named = ", ".join(f"{pid} {name}" for pid, name in target.children[:MOST_CHILDREN])
-    more = f" and {count - MOST_CHILDREN} more" if count > MOST_CHILDREN else ""
+    more = and_more(count - MOST_CHILDREN)
     label, them = ("child", "it") if count == 1 else ("children", "them")
     return f"  {count} {label} ({named}{more}), not ended; --tree ends {them} too"
 

@@ -19,7 +19,7 @@ from andon.leases.rules.eligibility import (
 )
 from andon.model.device import Process, State
 from andon.model.lease import LeaseState, Need, PlacementOrder
-from andon.units import apart_bytes, human_bytes
+from andon.units import and_more, apart_bytes, human_bytes
 
 if TYPE_CHECKING:
     from andon.leases.rules.group import Rank
@@ -257,7 +257,7 @@ def _held(tenant: Tenant) -> Obstacle:
 def _strangers(capacity: DeviceCapacity) -> Obstacle | None:
     if capacity.strangers:
         shown = ", ".join(_stranger(process) for process in capacity.strangers[:3])
-        more = f" and {len(capacity.strangers) - 3} more" if len(capacity.strangers) > 3 else ""
+        more = and_more(len(capacity.strangers) - 3)
         users = dict.fromkeys(process.user for process in capacity.strangers if process.user)
         words = f"{shown}{more} without a lease"
         return Obstacle(ObstacleKind.UNLEASED_PROCESS, words, by=", ".join(users) or None)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from andon.cli.show.process_rows import between
+from andon.cli.show.process_rows import between, local_pids
 from andon.cli.sources import node_of, settings_of
 from andon.cli.terminal import Choices
 from andon.errors import AndonError
@@ -156,11 +156,6 @@ class BackgroundReader:
         if (page.node, page.simulated) == (snapshot.node, snapshot.simulated):
             self._feed.shared.alerts = page.alerts
 
-    def _pids(self, snapshot: Snapshot) -> set[int]:
-        """Returns the pids in this system's /proc: no simulated ones, and none without a name."""
-        real = [s for s in snapshot.devices if s.device.vendor != "sim"]
-        return {p.pid for status in real for p in status.processes if p.name}
-
     def _processes(self) -> "ProcessTable":
         if self._table is None:
             from andon.host.processes.facts import ProcessTable
@@ -169,7 +164,7 @@ class BackgroundReader:
         return self._table
 
     def _read_hosts(self, snapshot: Snapshot) -> None:
-        pids = self._pids(snapshot)
+        pids = local_pids(snapshot)
         if not pids:
             return
         now, found = time.monotonic(), self._processes().usage(pids)
@@ -181,7 +176,7 @@ class BackgroundReader:
         self._on_update({"hosts": between(before[1], found, now - before[0])}, False)
 
     def _read_tree(self, snapshot: Snapshot) -> None:
-        pids = self._pids(snapshot)
+        pids = local_pids(snapshot)
         links = self._processes().lineage(pids)
         others = [Process(pid) for pid in links if pid not in pids]
         ancestors = {one.pid: one for one in self._processes().attribute(others)}
@@ -221,7 +216,7 @@ class BackgroundReader:
         if pid is None:
             return
         seen = ProcessEnvironment(pid, reason="it is not a process of this machine")
-        if pid in self._pids(snapshot) and self._is_here:
+        if pid in local_pids(snapshot) and self._is_here:
             try:
                 variables = read_environment(pid, Path(self._settings.root))
                 seen = ProcessEnvironment(pid, *shown_environment(variables))

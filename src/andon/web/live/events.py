@@ -52,10 +52,6 @@ class LiveClient(Struct):
     greeted: bool = False  # has been sent the last snapshot
 
     @property
-    def trusted(self) -> bool:
-        return self.visitor.trusted
-
-    @property
     def sight(self) -> Sight:
         return sight_of(self.visitor.who)
 

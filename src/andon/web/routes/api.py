@@ -61,6 +61,8 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 DeviceName = Annotated[str, Path(max_length=200, description=FORMS)]
 Past = Annotated[str, Path(max_length=200, description=f'{FORMS}; or "host"')]
 Moment = Annotated[float | None, Query(ge=0, le=FURTHEST, description="UTC seconds")]
+Since = Annotated[Moment, Query(alias="since")]
+Until = Annotated[Moment, Query(alias="until")]
 _KEPT = ", ".join(dict.fromkeys((*METRICS, *HOST_METRICS)))
 
 
@@ -171,8 +173,8 @@ def _past(router: APIRouter, state: AppState) -> None:
         node: Picked,
         device: Past,
         metric: Annotated[str, Query(max_length=60, description=f"one of: {_KEPT}")],
-        start: Annotated[Moment, Query(alias="since")] = None,
-        end: Annotated[Moment, Query(alias="until")] = None,
+        start: Since = None,
+        end: Until = None,
         points: Annotated[int, Query(ge=1, le=MAX_POINTS)] = 300,
     ) -> Response:
         """Minimum, mean and maximum per bucket; by default for the last day."""
@@ -203,8 +205,8 @@ def _past(router: APIRouter, state: AppState) -> None:
         request: Request,
         node: Picked,
         device: Annotated[str | None, Query(max_length=200)] = None,
-        start: Annotated[Moment, Query(alias="since")] = None,
-        end: Annotated[Moment, Query(alias="until")] = None,
+        start: Since = None,
+        end: Until = None,
     ) -> Response:
         """Which processes used a device, or any, and when; by default in the last day."""
         since, until = _span(start, end)

@@ -31,7 +31,8 @@ from andon.web.routes.api import (
     DAY_SECONDS,
     ERRORS,
     DeviceName,
-    Moment,
+    Since,
+    Until,
     device_uuid,
 )
 from andon.web.routes.picked import Picked
@@ -64,8 +65,8 @@ def routes(state: AppState) -> APIRouter:
         node: Picked,
         device: DeviceName,
         metrics: Annotated[str, Query(max_length=400)] = ",".join(DRAWN),
-        start: Annotated[Moment, Query(alias="since")] = None,
-        end: Annotated[Moment, Query(alias="until")] = None,
+        start: Since = None,
+        end: Until = None,
         points: Annotated[int, Query(ge=1, le=MOST_POINTS)] = 300,
     ) -> Response:
         """Several readings over time in columns, and the throttle reasons."""
@@ -83,8 +84,8 @@ def routes(state: AppState) -> APIRouter:
         request: Request,
         node: Picked,
         metric: Annotated[str, Query(max_length=60)] = "utilization_percent",
-        start: Annotated[Moment, Query(alias="since")] = None,
-        end: Annotated[Moment, Query(alias="until")] = None,
+        start: Since = None,
+        end: Until = None,
         points: Annotated[int, Query(ge=1, le=MOST_POINTS_OF_ALL)] = 120,
     ) -> Response:
         """One reading of every device over time, in columns."""
@@ -103,8 +104,8 @@ def routes(state: AppState) -> APIRouter:
         request: Request,
         node: Picked,
         device: DeviceName,
-        start: Annotated[Moment, Query(alias="since")] = None,
-        end: Annotated[Moment, Query(alias="until")] = None,
+        start: Since = None,
+        end: Until = None,
     ) -> Response:
         """Which processes used the device and when; by default in the last day."""
         since, until = _span(start, end)

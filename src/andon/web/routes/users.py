@@ -2,9 +2,8 @@
 
 import math
 import time
-from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from andon.errors import Invalid
 from andon.history.rules.usage import Days, UsePeriod, by_day, summed
@@ -14,7 +13,7 @@ from andon.settings.resolution import Settings
 from andon.web.answers.schemas import UserDay, UserShare, UserShares
 from andon.web.answers.texts import dumped
 from andon.web.app_state import AppState
-from andon.web.routes.api import ERRORS, Moment
+from andon.web.routes.api import ERRORS, Since, Until
 from andon.web.routes.picked import Picked
 from andon.web.routes.responses import sent
 
@@ -28,8 +27,8 @@ def routes(state: AppState) -> APIRouter:
     async def users(
         request: Request,
         node: Picked,
-        start: Annotated[Moment, Query(alias="since")] = None,
-        end: Annotated[Moment, Query(alias="until")] = None,
+        start: Since = None,
+        end: Until = None,
     ) -> Response:
         """What each user used of the devices; by default in the last seven days."""
         until = 60.0 * math.ceil(time.time() / 60) if end is None else end

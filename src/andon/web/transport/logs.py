@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO, cast
 
+from andon.failures.log import raised_at
 from andon.failures.rules.repeats import EVERY_SECONDS, RepeatLimiter
 
 LIBRARIES = ("engineio.server", "socketio.server")
@@ -84,11 +85,7 @@ def kind_of(record: logging.LogRecord) -> Kind:
     """Returns the kind of a record: equal kinds count as the same message."""
     raised = ""
     if record.exc_info and record.exc_info[0] is not None:
-        trace = record.exc_info[2]
-        while trace is not None and trace.tb_next is not None:
-            trace = trace.tb_next
-        where = "" if trace is None else f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
-        raised = f"{record.exc_info[0].__name__} {where}"
+        raised = f"{record.exc_info[0].__name__} {raised_at(record.exc_info[2])}"
     return record.name, record.pathname, record.lineno, raised, getattr(record, "kind", "")
 
 

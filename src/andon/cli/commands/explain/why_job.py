@@ -7,7 +7,7 @@ from andon.cli.show.text import Text, say
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import AndonError
 from andon.model.job import JobState
-from andon.units import counted
+from andon.units import and_more, counted
 
 if TYPE_CHECKING:
     from andon.jobs.queue import Queue
@@ -73,7 +73,7 @@ def _lines(view: "JobView", ahead: "list[JobView]", others: "tuple[WaitingRow, .
         lines.append(say(f"  expected start: about {when}{source}"))
     if ahead:
         named = ", ".join(f"{one.label} {one.name}" for one in ahead[:MOST_AHEAD])
-        more = f" and {len(ahead) - MOST_AHEAD} more" if len(ahead) > MOST_AHEAD else ""
+        more = and_more(len(ahead) - MOST_AHEAD)
         lines.append(say(f"  your jobs ahead: {named}{more}"))
     for row in others[:MOST_AHEAD]:
         jobs = f", {counted(row.jobs_behind, 'more job')} behind it" if row.jobs_behind else ""

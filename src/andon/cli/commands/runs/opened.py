@@ -1,7 +1,8 @@
 """What the commands of `andon runs` share: how a run is named, and this machine's index."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -9,11 +10,14 @@ import click
 from andon.cli.options import chosen
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, notice
+from andon.errors import Gone
 from andon.model.run.record import RunState
+from andon.units import sh
 
 if TYPE_CHECKING:
     from andon.model.run.record import RunRow
     from andon.node.port import NodeRuns
+    from andon.runs.files import RecordRead
     from andon.runs.index import RunFinder
 
 RUN_FORMS = "RUN is an id or its prefix, a name, the file of a record, or last."
@@ -30,6 +34,20 @@ def finding(choices: Choices | None = None) -> "Iterator[RunFinder]":
         yield finder
     finally:
         finder.index.close()
+
+
+def record_of(
+    source: "NodeRuns", row: "RunRow", read: "Callable[[Path], RecordRead]"
+) -> "RecordRead":
+    """Returns the record of a run as it is now; raises Gone if its file is gone or another's."""
+    try:
+        found = read(source.record(row))
+    except Gone as exc:
+        raise Gone(f"the record of run {row.id} is no longer at {row.path}", hint=exc.hint) from exc
+    if found.begin.id != row.id:
+        hint = f"andon runs add {sh(row.path)}, or andon runs rm {row.id}"
+        raise Gone(f"{row.path} is the record of another run now", hint=hint)
+    return found
 
 
 def runs_named(source: "NodeRuns", name: str) -> "list[RunRow]":

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from andon.cli.commands.reporting import prices_of
+from andon.cli.commands.runs.opened import record_of
 from andon.cli.options import chosen
 from andon.cli.sources import settings_of
 from andon.cli.terminal import notice
-from andon.errors import Gone
 from andon.model.run.record import RunState
 from andon.runs.rules.reports.report import NO_PRICES, Prices, RunReport, report_of
-from andon.units import sh
 
 if TYPE_CHECKING:
     from andon.model.run.record import RunRow
@@ -24,13 +23,7 @@ def read_report(source: "NodeRuns", row: "RunRow", prices: Prices = NO_PRICES) -
     the file's owner: the name inside the record proves nothing."""
     from andon.runs.files import read_record
 
-    try:
-        read = read_record(source.record(row))
-    except Gone as exc:
-        raise Gone(f"the record of run {row.id} is no longer at {row.path}", hint=exc.hint) from exc
-    if read.begin.id != row.id:
-        hint = f"andon runs add {sh(row.path)}, or andon runs rm {row.id}"
-        raise Gone(f"{row.path} is the record of another run now", hint=hint)
+    read = record_of(source, row, read_record)
     if not read.whole:
         notice(
             f"{row.path} is large: only the items and events at its two ends are shown", chosen()

@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli.commands.runs.opened import RUN_FORMS, complete_run
+from andon.cli.commands.runs.opened import RUN_FORMS, complete_run, record_of
 from andon.cli.json_text import as_json_text
 from andon.cli.options import at_server, chosen, shared
 from andon.cli.show.text import say
 from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal
 from andon.model.run.record import RunState
-from andon.units import sh
 
 if TYPE_CHECKING:
     from andon.cli.show.runs.detail import RunShown
@@ -49,18 +48,11 @@ def show(run: str, as_json: bool) -> int:
 def read_run(word: str) -> "RunShown":
     """Returns the named run with its record as it is now."""
     from andon.cli.show.runs.detail import RunShown
-    from andon.errors import Gone
     from andon.runs.files import read_ends
 
     source = node_of(chosen()).runs
     row = source.resolve(word)
-    try:
-        read = read_ends(source.record(row))
-    except Gone as exc:
-        raise Gone(f"the record of run {row.id} is no longer at {row.path}", hint=exc.hint) from exc
-    if read.begin.id != row.id:
-        hint = f"andon runs add {sh(row.path)}, or andon runs rm {row.id}"
-        raise Gone(f"{row.path} is the record of another run now", hint=hint)
+    read = record_of(source, row, read_ends)
     return RunShown(
         row, read.begin, read.fold, read.size_bytes, read.whole, read.unreadable, read.problem
     )

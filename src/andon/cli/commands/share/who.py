@@ -17,7 +17,7 @@ from andon.cli.commands.reporting import (
 from andon.cli.commands.share.leases import on_devices
 from andon.cli.commands.share.who_past import PastUse, RecordedRuns, past_use, read_runs
 from andon.cli.json_text import as_json_text
-from andon.cli.moments import moment
+from andon.cli.moments import since_option
 from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
 from andon.cli.show.entries import unreal
 from andon.cli.show.render import no_device, paragraph
@@ -90,14 +90,7 @@ class WhoReport(Struct, frozen=True):
 
 @click.command()
 @with_devices()
-@click.option(
-    "--since",
-    default="24h",
-    show_default=True,
-    type=moment,
-    metavar="WHEN",
-    help="Start: 24h, yesterday, 'Fri 18:00', 2026-11-15T03:00.",
-)
+@since_option
 @click.option("--json", "as_json", is_flag=True, help="Print andon.who/1: bytes, joules, seconds.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print one row per user and day.")
 @format_option("Report per user and day: text, md, html, json or csv.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli.options import chosen, duration, shared
+from andon.cli.options import chosen, interval_option, shared
 from andon.cli.sources import sampling, settings_of
 from andon.cli.terminal import Choices, notice
 
@@ -39,13 +39,7 @@ SWITCH_SECONDS = 0.0005  # a scrape during a sample must not wait for all of it
     metavar="WORD",
     help="Prefix of every metric name; exporter.prefix if not given.",
 )
-@click.option(
-    "--interval",
-    "-i",
-    type=duration,
-    metavar="SECONDS",
-    help="Time between samples: 2, 500ms, 1m; sampling.interval if not given.",
-)
+@interval_option
 @shared
 def exporter(port: int | None, host: str | None, prefix: str | None, interval: float | None) -> int:
     """Serve /metrics for Prometheus, and /healthz, until Ctrl-C.

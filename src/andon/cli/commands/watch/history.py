@@ -10,7 +10,7 @@ import click
 from msgspec import Struct
 
 from andon.cli.json_text import as_json_text
-from andon.cli.moments import moment
+from andon.cli.moments import moment, since_option
 from andon.cli.options import DEVICE_FORMS, chosen, elsewhere, shared, whole, with_devices
 from andon.cli.show import history as history_text
 from andon.cli.show import history_parquet
@@ -96,14 +96,7 @@ def _whole_name(name: str, known: AbstractSet[str]) -> str:
     metavar="NAME,…",
     help="Which readings [default: utilisation, memory, temperature and power].",
 )
-@click.option(
-    "--since",
-    default="24h",
-    show_default=True,
-    type=moment,
-    metavar="WHEN",
-    help="Start: 24h, yesterday, 'Fri 18:00', 2026-11-15T03:00.",
-)
+@since_option
 @click.option(
     "--until",
     default="now",

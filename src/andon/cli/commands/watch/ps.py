@@ -14,6 +14,7 @@ from andon.cli.show.process_rows import (
     ProcessFilter,
     ProcessRow,
     between,
+    local_pids,
     uses,
     uses_to_csv,
     uses_to_json,
@@ -95,10 +96,10 @@ def ps(
     snapshot = node.live.latest(expensive_fields=True)
     root = settings_of(chosen()).root
     # Another machine's processes are not in this machine's /proc.
-    pids = _pids(snapshot) if node.url is None or _is_this_boot(snapshot, root) else set()
+    pids = local_pids(snapshot) if node.url is None or _is_this_boot(snapshot, root) else set()
     hosts = host_use(pids, SAMPLE_SECONDS, root)
     shown = narrowed(snapshot, devices)
-    ids = _container_ids(pids & _pids(shown), root) if container else {}
+    ids = _container_ids(pids & local_pids(shown), root) if container else {}
     wanted = ProcessFilter(user, container, job, ids)
     found = uses(shown, hosts, wanted, sort)
     terminal = Terminal.of(chosen())
@@ -109,7 +110,7 @@ def ps(
     elif not snapshot.devices or (not found and exit_code(shown)):
         terminal.show(render_status(shown, terminal.width, terminal.color, time.time()))
     elif tree:
-        branches, ancestors = _family(found, _pids(shown), root)
+        branches, ancestors = _family(found, local_pids(shown), root)
         width, color, mark = terminal.width, terminal.color, unreal(shown)
         terminal.show(render_tree(found, branches, ancestors, width, color, mark))
         _say_what_is_missing(shown, terminal)
@@ -135,12 +136,6 @@ def _no_process(snapshot: Snapshot, wanted: ProcessFilter) -> str:
     others = len({p.pid for status in snapshot.devices for p in status.processes})
     rest = f"; {counted(others, 'other')} use{'s' * (others == 1)} one" if others else ""
     return f"no process {wanted.words()} is using a GPU{rest}"
-
-
-def _pids(snapshot: Snapshot) -> set[int]:
-    """The processes in this system's /proc: not simulated ones, nor those without a name."""
-    real = [s for s in snapshot.devices if s.device.vendor != "sim"]
-    return {process.pid for status in real for process in status.processes if process.name}
 
 
 def _container_ids(pids: set[int], root: str) -> dict[int, str]:

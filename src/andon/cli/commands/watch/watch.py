@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from andon.cli.live_screen import LiveScreen, is_capable
-from andon.cli.options import chosen, duration, elsewhere, shared, whole, with_devices
+from andon.cli.options import chosen, elsewhere, interval_option, shared, whole, with_devices
 from andon.cli.outfile import LineFile
 from andon.cli.screen import size
 from andon.cli.show import csv_rows
@@ -30,13 +30,7 @@ Lamps = Callable[[Snapshot], tuple[DeviceLamp, ...]]
 
 @click.command()
 @with_devices()
-@click.option(
-    "--interval",
-    "-i",
-    type=duration,
-    metavar="SECONDS",
-    help="Time between samples: 2, 500ms, 1m; sampling.interval if not given.",
-)
+@interval_option
 @click.option("--count", "-n", type=whole, metavar="COUNT", help="Stop after COUNT samples.")
 @click.option(
     "--format",

@@ -23,7 +23,7 @@ from andon.model.run.record import RunState
 from andon.runs.rules.baselines import LOGGED
 from andon.runs.rules.reports.report import RunReport
 from andon.runs.rules.reports.sweep import MeanSpread, SweepBest, SweepRow, SweepTable
-from andon.units import GIB, counted, symbol_of, unit_of
+from andon.units import GIB, and_more, counted, symbol_of, unit_of
 
 TITLES = {
     "duration_seconds": "time", "mean_utilization_percent": "gpu", "peak_memory_bytes": "peak",
@@ -138,8 +138,7 @@ def listed(values: Sequence[Any]) -> str:
     whole = len(values) > 1 and all(type(one) is int for one in values)
     if whole and list(values) == list(range(values[0], values[-1] + 1)):
         return f"{values[0]}..{values[-1]}"
-    more = f" and {len(values) - MOST_LISTED} more" if len(values) > MOST_LISTED else ""
-    return ", ".join(map(shown, values[:MOST_LISTED])) + more
+    return ", ".join(map(shown, values[:MOST_LISTED])) + and_more(len(values) - MOST_LISTED)
 
 
 def _title(name: str) -> str:

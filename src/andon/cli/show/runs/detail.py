@@ -20,7 +20,7 @@ from andon.model.naming import short_model
 from andon.model.run.record import WAITED, RunBegin, RunDevice, RunEnd, RunRow, RunState
 from andon.runs.rules.fold import RunFold
 from andon.runs.rules.matching import devices_words
-from andon.units import fixed, human_bytes, measured_seconds
+from andon.units import and_more, fixed, human_bytes, measured_seconds
 
 WIDTH = 11
 MOST_PAIRS = 20
@@ -133,8 +133,7 @@ def _group(begin: RunBegin) -> str | None:
 
 def _pairs(values: Mapping[str, Any]) -> str:
     shown = [f"{name}={value}" for name, value in list(values.items())[:MOST_PAIRS]]
-    more = len(values) - len(shown)
-    return " ".join(shown) + (f" and {more} more" if more else "")
+    return " ".join(shown) + and_more(len(values) - len(shown))
 
 
 def _local(at: float) -> str:

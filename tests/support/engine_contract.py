@@ -1,4 +1,4 @@
-"""The contract of every container engine, as a pytest suite that other packages can use too.
+"""The contract of every container engine, as a pytest suite.
 
 class TestMyEngine(ContainerEngineContract):
     @pytest.fixture

@@ -1,4 +1,5 @@
-"""The contract of every kind of node, as a pytest suite that other packages can use too."""
+"""The contract of every kind of node: each class of tests/contract/test_nodes.py, and the nodes
+over HTTP and SSH, subclass it."""
 
 from itertools import islice
 
