@@ -14,7 +14,7 @@ from andon import app
 from andon.app import load_settings, open_sampler
 from andon.model.device import Snapshot
 from andon.model.request import Ring, RunAccount
-from andon.node.local import Here
+from andon.node.local.context import Here
 from andon.node.local.live import LocalLive
 from andon.sampling.bus import Subscription
 from andon.sampling.rules.told import SILENT, remembering

@@ -35,7 +35,8 @@ def find_node(
     if choice.node is not None and (choice.url is None or choice.url.startswith("ssh:")):
         raise Invalid("--node needs the URL of a hub", hint="--url https://HUB:26366")
     if choice.url is None:
-        from andon.node.local import Here, LocalNode
+        from andon.node.local import LocalNode
+        from andon.node.local.context import Here
 
         return LocalNode(
             Here(

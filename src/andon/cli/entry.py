@@ -53,7 +53,7 @@ def _run(args: list[str]) -> int:
         import andon.host.bare_imports  # noqa: F401 - before anything that imports the whole
         from andon.cli.ssh.asked import answer
 
-        return answer()
+        return answer(run_command)
     return run_command(args)
 
 

@@ -163,6 +163,14 @@ def run_map(choices: Choices, asked: MapRequest, devices: dict[str, Any]) -> int
                 inside.clean()
 
 
+def refuse_options(asked: MapRequest, names: Sequence[str]) -> None:
+    """Refuses options that only a map on this machine has."""
+    wrong = [name for name in names if getattr(asked, name)]
+    if wrong or asked.per_gpu > 1:
+        option = (wrong or ["per-gpu"])[0]
+        raise Invalid(f"--{option} is for a map on this machine", hint="leave out it or --on")
+
+
 def read_items(asked: MapRequest) -> tuple[MapItem, ...]:
     """Reads the items; there is at least one."""
     if asked.files:

@@ -129,7 +129,7 @@ def shared(command: F) -> F:
 def _complete_host(context: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
     from andon.cli.ssh.hosts import known_hosts
 
-    return known_hosts(context, typed)
+    return known_hosts(chosen(context), typed)
 
 
 _ELSEWHERE: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
@@ -187,7 +187,7 @@ def over_ssh(command: F) -> F:
             return command(*args, **more)
         from andon.cli.ssh.hosts import over_hosts
 
-        return over_hosts(command, args, more)
+        return over_hosts(chosen(), command, args, more)
 
     for names, settings in reversed(_SSH):
         called = click.option(*names, expose_value=False, callback=_remember, **settings)(called)

@@ -7,9 +7,10 @@ JSON of others is read by them.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
@@ -26,12 +27,12 @@ from andon.model.codec import (
     Time,
     Whole,
 )
-from andon.model.event import Event
+from andon.model.event import Event, Party
 from andon.model.place import NO_PLACE, DevicePlace
 from andon.model.shapes import Doc
 from andon.model.throttling import REASONS
 from andon.model.utilisation import Band, band
-from andon.units import unit_of
+from andon.units import counted, human_bytes, iso_utc, unit_of
 
 NAMES_MISSING = "processes.names"
 """The key of `missing` for the reason why listed processes have no name."""
@@ -45,12 +46,6 @@ SHARE_NAMES = ("memory_percent", "power_percent")
 """What the JSON of a sample adds to its values: it is computed."""
 MOST_REASONS, MOST_DEVICES = 64, 4096
 Reasons = Annotated[tuple[Name, ...], Meta(max_length=MOST_REASONS)]
-
-
-def _brief(value: Any) -> str:
-    from andon.model.naming import brief
-
-    return brief(value)
 
 
 class State(StrEnum):
@@ -186,7 +181,6 @@ NOT_READ = unknown_setup("not read through this backend")
 class Device(Struct, frozen=True):
     """Static facts about a device."""
 
-    __repr__ = _brief
     uuid: Annotated[Name, Doc("its identity; `vendor@address` until the driver has reported it")]
     index: Annotated[Index, Doc("the number to display: the node's, not CUDA's")]
     vendor: Annotated[Name, Doc("such as `nvidia`; `sim` if it is simulated")]
@@ -201,6 +195,9 @@ class Device(Struct, frozen=True):
     setup: Annotated[Setup, Doc("how the driver runs it")] = NOT_READ
     place: DevicePlace = NO_PLACE  # where it is in the machine; not part of a snapshot's JSON
 
+    def __repr__(self) -> str:
+        return f"<Device {self.index}: {self.name}, {self.uuid}>"
+
 
 _THROTTLE = (
     f"why the clocks are not higher: {', '.join(f'`{one.name}`' for one in REASONS)}, or a name of "
@@ -211,7 +208,6 @@ _THROTTLE = (
 class Sample(Struct, frozen=True):
     """One device at one instant. None means unknown; the reason is in `missing`."""
 
-    __repr__ = _brief
     at: Annotated[Time, Doc("when it was read")]
     utilization_percent: Annotated[
         Signed | None,
@@ -271,6 +267,22 @@ class Sample(Struct, frozen=True):
         Doc("field → time, for every value older than `at`: expensive values are read less often"),
     ] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return f"<Sample at {iso_utc(self.at)}: {_readings(self) or 'no readings'}>"
+
+
+def _readings(sample: Sample) -> str:
+    """Returns the four most common readings, if they are known."""
+    shown = (
+        (sample.utilization_percent, "{:.0f} %"),
+        (sample.temperature_celsius, "{:.0f} °C"),
+        (sample.power_watts, "{:.0f} W"),
+    )
+    found = [form.format(value) for value, form in shown if value is not None]
+    if sample.memory_used_bytes is not None:
+        found.insert(1, f"{human_bytes(sample.memory_used_bytes)} used")
+    return ", ".join(found)
+
 
 SAMPLE_VALUES = Sample.__struct_fields__[1:-1]
 """The values of a sample, in the order in which they are always listed."""
@@ -318,6 +330,11 @@ class Process(Struct, frozen=True):
     lease: Annotated[Name | None, Doc("the id of the lease under which it runs")] = None
 
 
+def party(process: Process) -> Party:
+    """The process, as what concerns an alert."""
+    return Party(*(getattr(process, name) for name in Party.__struct_fields__))
+
+
 def pids_of(processes: Iterable[Process]) -> set[int]:
     return {process.pid for process in processes}
 
@@ -337,7 +354,6 @@ class Reading(Struct, frozen=True):
 class DeviceStatus(Struct, frozen=True):
     """A device in a snapshot: its facts, its state, its latest reading."""
 
-    __repr__ = _brief
     device: Device
     state: Annotated[
         State,
@@ -417,6 +433,15 @@ class DeviceStatus(Struct, frozen=True):
             spare -= process.memory_bytes
         return max(0, spare)
 
+    def __repr__(self) -> str:
+        device = f"{self.device.index}: {self.device.name}, {self.state}"
+        if self.sample is None or not self.answered:
+            return f"<DeviceStatus {device}{f' ({self.reason})' if self.reason else ''}>"
+        count = len(self.processes)
+        processes = f"{count} process{'es' * (count != 1)}"
+        words = ", ".join(filter(None, (device, _readings(self.sample), processes)))
+        return f"<DeviceStatus {words}>"
+
 
 class Disk(Struct, frozen=True):
     """One local file system."""
@@ -447,7 +472,6 @@ class DriverVersions(Struct, frozen=True):
 class Host(Struct, frozen=True):
     """The node's own values."""
 
-    __repr__ = _brief
     cpu_percent: Annotated[Number | None, Doc("utilisation of all CPUs together")] = None
     memory_used_bytes: Annotated[Signed | None, Doc("memory that is not available")] = None
     memory_total_bytes: Annotated[Signed | None, Doc("the system's memory")] = None
@@ -479,6 +503,12 @@ class Host(Struct, frozen=True):
         default_factory=dict
     )
 
+    def __repr__(self) -> str:
+        cpu = None if self.cpu_percent is None else f"CPU {self.cpu_percent:.0f} %"
+        used = self.memory_used_bytes
+        memory = None if used is None else f"{human_bytes(used)} of memory used"
+        return f"<Host {', '.join(filter(None, (cpu, memory))) or 'of unknown values'}>"
+
 
 HOST_VALUES = tuple(
     name for name in Host.__struct_fields__ if name not in ("disk", "network", "drivers", "missing")
@@ -489,7 +519,6 @@ HOST_VALUES = tuple(
 class Snapshot(Struct, frozen=True):
     """A whole node at one instant. Reading it touches no hardware."""
 
-    __repr__ = _brief
     node: Annotated[Name, Doc("the machine's name")]
     at: Annotated[Time, Doc("when it was sampled")]
     simulated: Annotated[bool, Doc("whether any device is simulated")] = False
@@ -509,6 +538,13 @@ class Snapshot(Struct, frozen=True):
         ),
     ] = ()
     events: tuple[Event, ...] = ()  # since this session's last snapshot; not part of the JSON
+
+    def __repr__(self) -> str:
+        states = Counter(str(status.state) for status in self.devices)
+        devices = ", ".join(f"{count} {state}" for state, count in states.items()) or "no device"
+        faults = f", {counted(len(self.faults), 'fault')}" if self.faults else ""
+        mark = " SIMULATED" if self.simulated else ""
+        return f"<Snapshot of {self.node} at {iso_utc(self.at)}: {devices}{faults}{mark}>"
 
 
 def _lower(own: int | None, slot: int | None) -> int | None:

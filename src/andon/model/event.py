@@ -7,14 +7,11 @@ JSON of others is read by them.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from andon.model.codec import Name, Pid, Text, Time, Whole
-
-if TYPE_CHECKING:
-    from andon.model.device import Process
 
 MOST_PIDS = 4096
 
@@ -36,10 +33,6 @@ class Party(Struct, frozen=True):
     command: Text | None = None
     started: Time | None = None
     job: Name | None = None  # its job or unit, such as `slurm:42.0`
-
-    @classmethod
-    def of(cls, one: Process) -> Party:
-        return cls(one.pid, one.user, one.name, one.command, one.started, one.job)
 
 
 class Event(Struct, frozen=True):

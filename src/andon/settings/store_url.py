@@ -6,7 +6,6 @@ from typing import NoReturn
 from msgspec import Struct
 
 from andon.errors import Invalid
-from andon.settings.kinds import repr_without
 
 MEMORY = "memory:"
 LONGEST = 4096
@@ -31,7 +30,6 @@ _DATABASE = re.compile(r"//[^/?#]*/[^/?#]+|//.*[?&](?:dbname|service)=[^&]")
 class StoreUrl(Struct, frozen=True):
     """Where history and alerts are stored. `str` and `repr` do not show a password."""
 
-    __repr__ = repr_without("location")
     scheme: str
     location: str
 
@@ -42,6 +40,9 @@ class StoreUrl(Struct, frozen=True):
 
     def __str__(self) -> str:
         return redacted(self.text)
+
+    def __repr__(self) -> str:
+        return f"StoreUrl(scheme={self.scheme!r})"
 
 
 def parse_store_url(text: str) -> StoreUrl:

@@ -23,8 +23,8 @@ from andon.model.alert_wire import alerts_to_json
 from andon.model.device import Snapshot
 from andon.node import running
 from andon.node.calls import CallLimits
-from andon.node.local import Here
 from andon.node.local.alerts import LocalAlerts
+from andon.node.local.context import Here
 from andon.node.local.live import LocalLive
 from andon.node.port import LocalParts, NodeAlerts
 from andon.node.remote.alerts import RemoteAlerts

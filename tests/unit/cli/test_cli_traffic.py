@@ -15,7 +15,8 @@ from andon.cli.show.watch import LiveTable, Stream
 from andon.cli.show.why import answer, render_why
 from andon.history.rules.series import Bucket
 from andon.model.device import Host, Snapshot, State
-from andon.node.local import Here, LocalNode
+from andon.node.local import LocalNode
+from andon.node.local.context import Here
 from andon.node.port import LocalParts
 from andon.settings.resolution import Settings
 from andon.units import human_rate

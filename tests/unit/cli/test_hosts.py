@@ -289,8 +289,8 @@ def test_the_shell_completes_groups_and_configured_hosts(
     (tmp_path / "andon.toml").write_text('[ssh.groups]\nlab = ["lab1"]\n')
     context = click.Context(cli)
     monkeypatch.setenv("ANDON_CONFIG", str(tmp_path / "andon.toml"))
-    assert asked.known_hosts(context, "") == ["@lab", "lab1", "lab2", "other"]
-    assert asked.known_hosts(context, "other,la") == ["other,lab1", "other,lab2"]
+    assert asked.known_hosts(chosen(context), "") == ["@lab", "lab1", "lab2", "other"]
+    assert asked.known_hosts(chosen(context), "other,la") == ["other,lab1", "other,lab2"]
     context.obj = Choices(ssh=("@lab", "x"))
     assert asked.named_hosts(context.obj) == ["lab1", "x"]
 

@@ -6,16 +6,14 @@ The lamps are those of `standing.board_now`; its headline and the alerts of the 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
-from andon.alerts.rules.lamps import DeviceLamp, lamps_of
+from andon.alerts.rules.lamps import DeviceLamp, as_firing, lamps_of
 from andon.explain.conditions.rulebook import BY_NAME, Rulebook, may_light
 from andon.model.alert import Alert, Level, Phase
 from andon.model.device import DeviceStatus, Snapshot
 
 if TYPE_CHECKING:
     from andon.explain.conditions.condition import Condition
-    from andon.explain.conditions.judgement import Judgement, Rungs
+    from andon.explain.conditions.judgement import Judgement
     from andon.model.thresholds import Thresholds
 
 
@@ -81,23 +79,3 @@ def _alert(
     render = AlertRenderer(snapshot).rendered
     episode = begin(new, rule, finding, moment, figures, render, factor=1)
     return as_firing(episode.alert, rule, finding.rungs, status.since)
-
-
-def as_firing(alert: Alert, rule: "Condition", rungs: "Rungs", begun: float | None) -> Alert:
-    """An alert that holds now as if it had lasted; `begun` is since when its device is so."""
-    from andon.explain.conditions.condition import severity
-    from andon.explain.conditions.judgement import HOLDS
-    from andon.explain.conditions.judging import OnState
-
-    wall = alert.since
-    alert = replace(alert, state=Phase.FIRING, fires_in_seconds=None)
-    if not isinstance(rule.judged, OnState) or begun is None:
-        return alert
-    # How long a device has been in its state is known: as severe as a server would say.
-    reached = [
-        rung.level
-        for rung, now in zip(rule.rungs, rungs, strict=True)
-        if now is HOLDS and wall - begun >= rung.for_seconds
-    ]
-    level = max([alert.level, *reached], key=lambda level: level.rank)
-    return replace(alert, level=level, severity=severity(level, rule), since=begun)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from andon.alerts.rules.listing import (
     covered,
@@ -29,7 +30,7 @@ from andon.units import human_seconds
 
 if TYPE_CHECKING:
     from andon.explain.conditions.condition import Condition
-    from andon.explain.conditions.judgement import Judgement
+    from andon.explain.conditions.judgement import Judgement, Rungs
 
 
 class LampBoard(Struct, frozen=True):
@@ -354,3 +355,23 @@ def _affected_users(status: DeviceStatus, who: tuple[Party, ...]) -> str | None:
 
 def _need(count: int) -> str:
     return "needs" if count == 1 else "need"
+
+
+def as_firing(alert: Alert, rule: "Condition", rungs: "Rungs", begun: float | None) -> Alert:
+    """An alert that holds now as if it had lasted; `begun` is since when its device is so."""
+    from andon.explain.conditions.condition import severity
+    from andon.explain.conditions.judgement import HOLDS
+    from andon.explain.conditions.judging import OnState
+
+    wall = alert.since
+    alert = replace(alert, state=Phase.FIRING, fires_in_seconds=None)
+    if not isinstance(rule.judged, OnState) or begun is None:
+        return alert
+    # How long a device has been in its state is known: as severe as a server would say.
+    reached = [
+        rung.level
+        for rung, now in zip(rule.rungs, rungs, strict=True)
+        if now is HOLDS and wall - begun >= rung.for_seconds
+    ]
+    level = max([alert.level, *reached], key=lambda level: level.rank)
+    return replace(alert, level=level, severity=severity(level, rule), since=begun)

@@ -6,8 +6,7 @@ from math import inf
 from msgspec.structs import replace
 
 from andon.alerts.rules.commands import current
-from andon.alerts.rules.glance import as_firing
-from andon.alerts.rules.lamps import LampBoard, board
+from andon.alerts.rules.lamps import LampBoard, as_firing, board
 from andon.alerts.rules.state import EMPTY, AlertState
 from andon.alerts.rules.state_machine import step
 from andon.explain.conditions.observation import Moment, Observation

@@ -4,6 +4,7 @@ printed as a line of JSON."""
 import io
 import os
 import sys
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 
 from andon.errors import Invalid
@@ -19,10 +20,8 @@ READING = frozenset(
 MOST_BYTES = 1 << 20
 
 
-def answer() -> int:
+def answer(run_command: Callable[[list[str]], int]) -> int:
     """Answers all questions; their failures are part of the answers."""
-    from andon.cli.entry import run_command
-
     try:
         asked = wire.loads(os.environ.pop(QUESTION, ""), wire.NOTE)
         commands = [list(map(str, one)) for one in (asked.get("ask") or [asked["follow"]])]

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from andon import app
 from andon.cli.commands.suggestions import MACHINE_OPTIONS
-from andon.cli.options import chosen
 from andon.cli.sources import resolved_of, settings_of
 from andon.cli.ssh.table import HostAnswer, HostTable
 from andon.cli.terminal import Choices, Terminal
@@ -41,9 +40,11 @@ LIVE = frozenset(("watch", "top"))
 NONE_ANSWERED, SOME_ANSWERED, NOT_AVAILABLE = 3, 1, 6
 
 
-def over_hosts(command: Callable[..., Any], args: Sequence[Any], more: dict[str, Any]) -> int:
+def over_hosts(
+    choices: Choices, command: Callable[..., Any], args: Sequence[Any], more: dict[str, Any]
+) -> int:
     """Calls a command for each host that the command line names; returns the exit code."""
-    context, choices = click.get_current_context(), chosen()
+    context = click.get_current_context()
     path = context.command_path.partition(" ")[2]
     if path == "alerts" and context.invoked_subcommand in ("show", "rules"):
         return 0  # its command has the same options
@@ -153,12 +154,12 @@ def url_of(host: str) -> str:
     return host if "://" in host else f"ssh:{host}"
 
 
-def known_hosts(context: click.Context, typed: str) -> list[str]:
+def known_hosts(choices: Choices, typed: str) -> list[str]:
     """Shell completion: the names in ~/.ssh/config and the groups of the settings."""
     done, comma, last = typed.rpartition(",")
     names = list[str]()
     with suppress(OSError, AndonError, UnicodeDecodeError):
-        names += [f"@{name}" for name, _ in settings_of(chosen(context)).ssh_groups]
+        names += [f"@{name}" for name, _ in settings_of(choices).ssh_groups]
         names += configured_hosts(Path("~/.ssh/config").expanduser().read_text())
     return [f"{done}{comma}{name}" for name in names if name.startswith(last)]
 

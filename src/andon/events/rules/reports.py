@@ -6,8 +6,8 @@ from typing import Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from andon.model.device import Device, Process
-from andon.model.event import Event, Party
+from andon.model.device import Device, Process, party
+from andon.model.event import Event
 
 SAME_SECONDS: Final = 5.0
 """The driver's queue and the kernel log both report an Xid, and a bad one repeats."""
@@ -43,7 +43,7 @@ def on_device(report: Event, devices: Sequence[Device]) -> Event:
 
 def with_parties(report: Event, processes: Iterable[Process]) -> Event:
     """The report with the processes on the device: first those it names, then the others."""
-    ran = {process.pid: Party.of(process) for process in processes}
+    ran = {process.pid: party(process) for process in processes}
     named = [ran.pop(known.pid, known) for known in report.who]
     return replace(report, who=(*named, *ran.values()))
 

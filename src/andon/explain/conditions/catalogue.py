@@ -9,7 +9,8 @@ from andon.errors import Gone
 from andon.explain import conditions
 from andon.explain.conditions.condition import Condition, Subject
 from andon.explain.conditions.state.phrases import ALERT
-from andon.explain.evidence.reasons import Explanation, FaultExplanation, ReasonKind
+from andon.explain.evidence.reasons import FaultExplanation, ReasonKind
+from andon.explain.evidence.view import Explanation
 from andon.model.thresholds import Thresholds
 
 _ORDER = tuple(Subject)

@@ -13,7 +13,8 @@ from msgspec import Meta, Struct
 from andon.explain.conditions.judgement import Judgement
 from andon.explain.conditions.judging import Judged
 from andon.explain.conditions.promql import Query
-from andon.explain.evidence.reasons import Explanation, FaultExplanation
+from andon.explain.evidence.reasons import FaultExplanation
+from andon.explain.evidence.view import Explanation
 from andon.model.alert import Level
 from andon.model.codec import Text
 from andon.model.device import Device, DeviceStatus, Sample, Snapshot

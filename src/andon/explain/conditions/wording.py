@@ -7,7 +7,7 @@ from andon.explain.conditions.condition import AlertFacts, Recovery, Sentence
 from andon.explain.conditions.track import Track
 from andon.explain.evidence.blame import ranked_processes
 from andon.explain.evidence.forecast import Arrival
-from andon.model.device import DeviceStatus, Process, Snapshot
+from andon.model.device import DeviceStatus, Process, Snapshot, party
 from andon.model.event import Party
 from andon.model.thresholds import Thresholds
 from andon.units import human_seconds
@@ -127,4 +127,4 @@ def percent(value: float | None) -> str:
 def parties(processes: Iterable[Process]) -> tuple[Party, ...]:
     """Returns who is affected; blamed processes come first."""
     ranked = ranked_processes(processes)[:MOST_PARTIES]
-    return tuple(Party.of(process) for process in ranked)
+    return tuple(party(process) for process in ranked)

@@ -1,14 +1,10 @@
 """A reason: why a device is in its state, with evidence and what to do."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from andon.model.device import Fault, Process, Snapshot
-
-if TYPE_CHECKING:  # a view is evidence itself
-    from andon.explain.evidence.view import View
 
 
 class ReasonKind(Struct, frozen=True):
@@ -66,11 +62,4 @@ class FaultExplanation(Struct, frozen=True):
     """What `why` says about a reader that failed, where no device is listed."""
 
     explain: Callable[[Fault, Snapshot], Reason | None]
-    kinds: tuple[ReasonKind, ...]
-
-
-class Explanation(Struct, frozen=True):
-    """What `why` says about a condition: the function, and the kinds of reason it may give."""
-
-    explain: "Callable[[View], Reason | None]"
     kinds: tuple[ReasonKind, ...]

@@ -7,7 +7,7 @@ from msgspec import Struct
 from andon.explain.evidence.blame import Blame, blamed, owns_memory
 from andon.explain.evidence.departures import NOTHING_KNOWN, EndedProcess, EndedProcesses, departed
 from andon.explain.evidence.phrasing import Clause, listed, say
-from andon.explain.evidence.reasons import Evidence
+from andon.explain.evidence.reasons import Evidence, Reason, ReasonKind
 from andon.model.device import (
     Device,
     DeviceStatus,
@@ -212,3 +212,10 @@ def _answers(snapshots: Sequence[Snapshot], uuid: str) -> Iterator[DeviceStatus]
             if status.device.uuid == uuid and sample is not None and sample.at > latest:
                 latest = sample.at
                 yield status
+
+
+class Explanation(Struct, frozen=True):
+    """What `why` says about a condition: the function, and the kinds of reason it may give."""
+
+    explain: Callable[[View], Reason | None]
+    kinds: tuple[ReasonKind, ...]

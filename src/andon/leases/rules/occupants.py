@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from andon.explain.conditions.observation import NOT_SHARED, HeldDevices, PreviousLease, Sharing
 from andon.explain.evidence.blame import unattributed_bytes
 from andon.leases.rules.membership import is_owners, judge, nearest
-from andon.model.device import NAMES_MISSING, DeviceStatus, Process, ProcessKind
+from andon.model.device import NAMES_MISSING, DeviceStatus, Process, ProcessKind, party
 from andon.model.event import Party
 from andon.model.lease import (
     LONGEST_ID,
@@ -211,7 +211,7 @@ def _held(
         left = {p.pid: p for s in statuses for p in s.processes
                 if marks.get(s.device.uuid, {}).get(p.pid) == name
                 and is_owners(kin.get(p.pid), claim.uid)}  # fmt: skip
-        who = tuple(Party.of(p) for p in left.values())
+        who = tuple(party(p) for p in left.values())
         remedy = _remedy((*left, *(pid for pid in claim.left if pid not in left)))
         if not who:
             who = tuple(Party(pid, claim.user, _program(command), command) for pid in claim.left)

@@ -13,7 +13,7 @@ from andon.node.running import silent_server
 
 if TYPE_CHECKING:
     from andon.model.device import Snapshot
-    from andon.node.local import Here
+    from andon.node.local.context import Here
     from andon.node.local.live import LocalLive
     from andon.node.remote.alerts import RemoteAlerts
 

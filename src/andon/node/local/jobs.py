@@ -7,7 +7,7 @@ from andon.jobs.queue import Queue
 from andon.jobs.rules.views import JobListing
 
 if TYPE_CHECKING:
-    from andon.node.local import Here
+    from andon.node.local.context import Here
 
 
 class LocalJobs:

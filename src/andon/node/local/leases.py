@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from andon.leases.rules.offer import Offer
     from andon.model.lease import DeviceRequest
     from andon.model.lease_list import LeaseList
-    from andon.node.local import Here
+    from andon.node.local.context import Here
     from andon.node.local.live import LocalLive
 
 

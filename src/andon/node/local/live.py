@@ -14,7 +14,7 @@ from andon.units import human_seconds
 
 if TYPE_CHECKING:
     from andon.model.lamp import DeviceLamp
-    from andon.node.local import Here
+    from andon.node.local.context import Here
     from andon.node.port import SnapshotSession
     from andon.node.remote.alerts import RemoteAlerts
     from andon.sampling.bus import Subscription

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from andon.history.rules.intervals import UsageInterval
     from andon.history.rules.series import Bucket
     from andon.model.device import Device
-    from andon.node.local import Here
+    from andon.node.local.context import Here
     from andon.node.remote.past import RemotePast
     from andon.ports import Store
 

@@ -11,7 +11,7 @@ from andon.runs.index import RunFinder
 from andon.runs.rules.matching import RunListing, RunQuery
 
 if TYPE_CHECKING:
-    from andon.node.local import Here
+    from andon.node.local.context import Here
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -36,10 +36,7 @@ from andon.web.fleet.hub import LIST, Hub
 from andon.web.fleet.report import Report
 from andon.web.fleet.tokens import NamedTokens
 
-if TYPE_CHECKING:
-    from andon.web.app_state import AppState
-    from andon.web.transport.keys import Keys
-
+Parts = TypeVar("Parts")
 FOLD_SECONDS = 5.0
 MOST_KEPT = 32
 """Nodes whose parts are kept, those last asked for."""
@@ -193,45 +190,6 @@ class ReportedNode:
         """Does nothing: the hub closes its connections."""
 
 
-class _Watcher:
-    """The alerts of a node; its past ones are not its snapshots."""
-
-    def __init__(self, node: ReportedNode) -> None:
-        self._node = node
-        self.alerts, self.firing, self.silences = node.alerts, node.firing, node.silences
-        self.past, self.find, self.rulebook = node.past_alerts, node.find, node.rulebook
-        self.awake = node.awake
-
-
-class _Jobs:
-    """The jobs that a node reported, in place of a folder."""
-
-    def __init__(self, node: ReportedNode) -> None:
-        self._node, self.user = node, node.name
-
-    def jobs(self) -> Any:
-        from andon.web.users.files import UserJobs
-
-        return UserJobs(self._node.jobs(), False)
-
-    def job(self, number: int) -> JobView:
-        for one in self._node.jobs():
-            if one.number == number:
-                return one
-        raise Gone(f"{self._node.name} reported no job {number}", hint=self._there("jobs"))
-
-    def log(self, number: int, attempt: int | None, start: int | None) -> Any:
-        raise Unavailable(
-            "the output of a job stays on its node", hint=self._there(f"logs {number}")
-        )
-
-    def act(self, *_: object) -> Any:
-        raise Unavailable("jobs are changed on their node", hint=self._there("cancel ID"))
-
-    def _there(self, command: str) -> str:
-        return f"on {self._node.name}: andon {command}"
-
-
 class Fleet:
     """The hub's nodes for routes: the state of each, as of a server's own node."""
 
@@ -240,7 +198,7 @@ class Fleet:
         self._pasts: NodePasts | None = None
         self._opening = threading.Lock()
         self._lock = threading.Lock()
-        self._kept: dict[str, tuple[ReportedNode, AppState]] = {}
+        self._kept: dict[str, tuple[ReportedNode, Any]] = {}
         self.tokens = NamedTokens(lambda: self.pasts)
 
     @property
@@ -251,14 +209,14 @@ class Fleet:
                 self._pasts = self._open()
             return self._pasts
 
-    def state_of(self, name: str, keys: "Keys") -> "AppState":
-        """Returns the parts of a node; the call may block."""
+    def state_of(self, name: str, state: Callable[[ReportedNode], Parts]) -> Parts:
+        """Returns the parts of a node as `state` makes them, once; the call may block."""
         with self._lock:
             known = self._kept.pop(name, None)
             self.hub.node(name)  # one that was removed may come back with another past
             if known is None:
                 node = ReportedNode(self.hub, self.pasts, name, self._settings)
-                known = node, _state(node, keys)
+                known = node, state(node)
             self._kept[name] = known
             while len(self._kept) > MOST_KEPT:
                 self._kept.pop(next(iter(self._kept)))
@@ -308,25 +266,6 @@ class Fleet:
         if self._pasts is not None:
             self._pasts.close()
         self.hub.close()
-
-
-def _state(node: ReportedNode, keys: "Keys") -> "AppState":
-    from andon.web.app_state import AppState
-    from andon.web.jobs.shown import ServerJobs
-    from andon.web.runs.shown import FoundRuns, ServerRuns
-
-    part = cast("Any", node)
-    why_not = f"jobs are submitted on {node.name}"
-    jobs = ServerJobs(cast("Any", _Jobs(node)), node.listed, lambda: why_not, _refuse)
-    runs = ServerRuns(lambda: FoundRuns(node.runs), f"The runs of {node.name}")
-    return AppState(
-        part, keys, part, {}, watcher=cast("Any", _Watcher(node)), remote_leases=part, jobs=jobs,
-        runs=runs,
-    )  # fmt: skip
-
-
-def _refuse(_document: dict[str, Any]) -> Sequence[int]:
-    raise Unavailable("a hub runs nothing on its nodes", hint="submit there: andon submit")
 
 
 def _silent(snapshot: Snapshot, row: NodeRow) -> Snapshot:

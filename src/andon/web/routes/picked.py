@@ -9,6 +9,7 @@ from fastapi.routing import APIRoute
 from andon.access.roles import OF_A_HUB, Identity
 from andon.errors import Gone
 from andon.web.app_state import AppState
+from andon.web.fleet.node_state import node_state
 from andon.web.fleet.paths import NODE
 from andon.web.served.node import ServingNode
 from andon.web.transport.auth import caller_of
@@ -22,7 +23,9 @@ async def picked(request: Request) -> ServingNode:
         return ServingNode(state, who)
     if state.fleet is None:
         raise Gone("this server is not a hub", hint="it shows its own node: /api/nodes")
-    there = await run_in_threadpool(state.fleet.state_of, name, state.keys)
+    there = await run_in_threadpool(
+        state.fleet.state_of, name, lambda node: node_state(node, state.keys)
+    )
     # An account of the hub's machine is not the one of the same name on another.
     return ServingNode(there, who if who.role in OF_A_HUB else Identity())
 

@@ -154,7 +154,7 @@ def _of_file(choices: Choices, path: str | None) -> int:
 def _resumed(choices: Choices, group: str) -> int:
     """Runs the jobs of a group again that did not succeed, waits, and shows the table."""
     from andon.cli.commands.jobs.common import open_queue
-    from andon.cli.commands.jobs.submit import wait_for_end
+    from andon.cli.commands.jobs.submitting import wait_for_end
     from andon.jobs import acts
     from andon.jobs.queue import wake
     from andon.model.job import JobState

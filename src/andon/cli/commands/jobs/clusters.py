@@ -195,7 +195,7 @@ def cluster_list(
 
 def _latest(views: "list[JobView]") -> "list[JobView]":
     """Returns the last jobs that ended, the running ones and the first that wait."""
-    from andon.cli.commands.jobs.group import MOST_ENDED, MOST_WAITING
+    from andon.cli.commands.jobs.common import MOST_ENDED, MOST_WAITING
     from andon.model.job import UNSETTLED, JobState
 
     ended = [view for view in views if view.state.is_settled]

@@ -23,6 +23,7 @@ JOB_FORMS = (
 QUEUE_JOB_FORMS = (
     "JOB is a number, a name, a group, @ for the last one, or 12_3 for an element of an array."
 )
+MOST_WAITING, MOST_ENDED = 50, 10  # shown without --all
 POLL_SECONDS = 0.2
 SLOW_POLL_SECONDS = 2.0
 

@@ -23,7 +23,7 @@ def submit_file(
 ) -> int:
     """Queues the jobs one after the other: a later one may name an earlier one in `after`. Those
     for a cluster come last."""
-    from andon.cli.commands.jobs.submit import possible, sampled, say_same
+    from andon.cli.commands.jobs.submitting import possible, sampled, say_same
     from andon.jobs.file import JobQueue, queue_all, read_job_file, specs_of
     from andon.jobs.metrics import refuse_slow
     from andon.jobs.rules.parameters import refuse_many
@@ -44,7 +44,7 @@ def submit_file(
     checked = [possible(choices, specs_of(job, base, {}, _known, simulate), sample) for job in jobs]
     _check_images(jobs)
     if dry_run:
-        from andon.cli.commands.jobs.submit import show_dry
+        from andon.cli.commands.jobs.submitting import show_dry
 
         if checked:
             show_dry(checked)
@@ -186,7 +186,7 @@ def _say(choices: Choices, labels: Sequence[str], names: Sequence[str]) -> None:
 
 def _waited(choices: Choices, labels: Sequence[str]) -> int:
     from andon.cli.commands.jobs.common import going_on
-    from andon.cli.commands.jobs.submit import wait_for_end
+    from andon.cli.commands.jobs.submitting import wait_for_end
 
     with going_on(choices, labels):
         return wait_for_end(choices, *labels)

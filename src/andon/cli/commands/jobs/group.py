@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from andon.cli.commands.command_group import CommandGroup
+from andon.cli.commands.jobs.common import MOST_ENDED, MOST_WAITING, open_queue, wait_settled
 from andon.cli.options import chosen, elsewhere, shared
 from andon.cli.show.text import say
 from andon.cli.terminal import Choices, Terminal, notice
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from andon.model.job import JobView
     from andon.model.lease_list import LeaseList
 
-MOST_WAITING, MOST_ENDED = 50, 10
 FOLLOW_SECONDS = 1.0
 COMMANDS = {
     "show": ("acts:show", "One job: what it asks for, why it waits, how it ended."),
@@ -83,7 +83,6 @@ def jobs(
     if context.invoked_subcommand is not None:
         return None
     from andon.cli.commands.jobs.clusters import cluster_list
-    from andon.cli.commands.jobs.common import open_queue
 
     choices = chosen()
     queue = open_queue(choices, wake=not look)
@@ -163,7 +162,6 @@ def _follow(
 ) -> None:
     """Prints each change until all jobs have ended, those of clusters included."""
     from andon.cli.commands.jobs.clusters import ClusterFollower
-    from andon.cli.commands.jobs.common import wait_settled
 
     follower = ClusterFollower(choices, there, lambda view: _changed(terminal, view))
     active = [n for n, found in queue.statuses.items() if not found.state.is_settled]

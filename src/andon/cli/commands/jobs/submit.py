@@ -1,13 +1,19 @@
 """`andon submit`: queues a command that runs as soon as its devices are free."""
 
 import os
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from andon.cli.commands.completing import complete_command
 from andon.cli.commands.jobs.clusters import on_options, per_gpu_option, refuse_unasked, target_of
+from andon.cli.commands.jobs.submitting import (
+    possible,
+    sampled,
+    say_same,
+    show_dry,
+    wait_for_end,
+)
 from andon.cli.commands.share.container_options import (
     contained,
     container_from,
@@ -27,7 +33,7 @@ from andon.errors import Invalid
 from andon.units import sh
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from andon.jobs.clusters.asking import OpenCluster
     from andon.model.device import Snapshot
@@ -294,27 +300,6 @@ def _figures(asked: dict[str, Any]) -> dict[str, Any]:
     return {"metrics": metrics, "stop_when": asked["stop_when"]}
 
 
-def possible(
-    choices: Choices, specs: "Sequence[JobSpec]", sample: "Callable[[], Snapshot] | None" = None
-) -> "list[JobSpec]":
-    """Returns the same specs; raises an error if this machine can never start one of them."""
-    if all(spec.request.is_plain for spec in specs):
-        return list(specs)  # `submit` must be quick
-    from andon.app.leases import labels_of
-    from andon.cli.sources import resolved_of
-    from andon.jobs.queue import possible_here
-
-    labels = labels_of(resolved_of(choices).settings)
-    return possible_here(specs, sample or (lambda: sampled(choices)), labels)
-
-
-def sampled(choices: Choices) -> "Snapshot":
-    from andon.cli.sources import sampling_ahead
-
-    with sampling_ahead(choices) as sampler:
-        return sampler.once(with_host=False)
-
-
 def _container(image: "ContainerOptions | None") -> dict[str, object]:
     if image is None:
         return {}
@@ -341,10 +326,6 @@ def _numbers(given: tuple[str, ...]) -> tuple[int, ...]:
 
     jobs, rule = Queue().jobs, NameRule(lambda text: notice(text, chosen()))
     return tuple(dict.fromkeys(number for word in words for number in meant(word, jobs, rule)))
-
-
-def say_same(choices: Choices, label: str) -> None:
-    notice(f"job {label} is the same; nothing was queued", choices)
 
 
 def _say(choices: Choices, number: str, made: "list[JobSpec] | None") -> None:
@@ -411,29 +392,8 @@ def _no_gpu(sample: "Callable[[], Snapshot]", root: str = "/") -> str | None:
     return None if found.devices else no_gpu(found.faults).reason
 
 
-def show_dry(jobs: "Sequence[list[JobSpec]]") -> None:
-    from andon.cli.show.jobs import render_dry
-
-    terminal = Terminal.of(chosen())
-    for line in render_dry(jobs, terminal.width):
-        terminal.say(line)
-
-
 def _waited(choices: Choices, label: str) -> int:
     from andon.cli.commands.jobs.common import going_on
 
     with going_on(choices, [label]):
         return wait_for_end(choices, label)
-
-
-def wait_for_end(choices: Choices, *jobs: str) -> int:
-    from andon.cli.commands.jobs.common import meant_jobs, open_queue, wait_settled, worst_code
-
-    queue = open_queue(choices)
-    numbers = [facts.spec.number for facts in meant_jobs(queue, jobs)[0]]
-    deleted = wait_settled(queue, numbers)
-    for view in queue.views(numbers):
-        if view.error:
-            sys.stdout.flush()
-            notice(f"job {view.label} {view.state.words}: {view.error}", choices)
-    return worst_code(queue, numbers, deleted)

@@ -71,7 +71,7 @@ def _job(base: JobSpec, values: Parameters, open_: Mapping[str, bool]) -> JobSpe
 
 def submit_here(choices: Choices, specs: Sequence[JobSpec], dry_run: bool, wait: bool) -> int:
     from andon.cli.commands.jobs.common import going_on
-    from andon.cli.commands.jobs.submit import possible, show_dry, wait_for_end
+    from andon.cli.commands.jobs.submitting import possible, show_dry, wait_for_end
 
     checked = possible(choices, specs)
     if dry_run:
@@ -137,7 +137,7 @@ def _say(choices: Choices, made: Sequence[JobSpec], labels: Sequence[str], lasts
 
 def expected_words(choices: Choices, made: Sequence[JobSpec]) -> str:
     """How long they take on the GPUs of this machine, if earlier ones of that name tell it."""
-    from andon.cli.commands.jobs.submit import sampled
+    from andon.cli.commands.jobs.submitting import sampled
     from andon.jobs.queue import Queue
     from andon.jobs.rules.expected import learned
 

@@ -15,9 +15,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from andon.app.runs import recording
-from andon.cli.commands.share.map_there import refuse_options
 from andon.cli.device_request import request_from
-from andon.cli.map_session import MapRequest, left_of, read_items
+from andon.cli.map_session import MapRequest, left_of, read_items, refuse_options
 from andon.cli.show.map import scaling_lines
 from andon.cli.sources import sampling, settings_of
 from andon.cli.terminal import INTERRUPTED, Choices, Terminal, notice

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from andon.cli.commands.jobs.following import log_of
 from andon.cli.device_request import request_from
-from andon.cli.map_session import MapRequest, read_items
+from andon.cli.map_session import MapRequest, read_items, refuse_options
 from andon.cli.terminal import INTERRUPTED, Choices, notice, write
-from andon.errors import AndonError, Gone, Invalid, Unavailable
+from andon.errors import AndonError, Gone, Unavailable
 from andon.jobs.clusters.asking import OpenCluster
 from andon.jobs.clusters.submitting import submission_of, submit_there
 from andon.jobs.rules.polling import FRESH_SECONDS, PAST_SECONDS
@@ -50,14 +50,6 @@ def map_there(
     plan = MapPlan(items, asked.policy, asked.per_call)
     request = request_from({**devices, "gpus": str(asked.gpus_per_worker)})
     return _MapThere(choices, cluster, asked, plan, _Calls(template, request, options)).run()
-
-
-def refuse_options(asked: MapRequest, names: Sequence[str]) -> None:
-    """Refuses options that only a map on this machine has."""
-    wrong = [name for name in names if getattr(asked, name)]
-    if wrong or asked.per_gpu > 1:
-        option = (wrong or ["per-gpu"])[0]
-        raise Invalid(f"--{option} is for a map on this machine", hint="leave out it or --on")
 
 
 class _Calls(NamedTuple):

@@ -24,8 +24,8 @@ from andon.explain.conditions.promql import DEVICE, PromTerms
 from andon.explain.conditions.wording import clears_below, last_hour, lately, percent, was
 from andon.explain.evidence.measures import clock_loss_percent, measured
 from andon.explain.evidence.phrasing import CERTAIN, Clause, conclude
-from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
-from andon.explain.evidence.view import View
+from andon.explain.evidence.reasons import Reason, ReasonKind
+from andon.explain.evidence.view import Explanation, View
 from andon.model.thresholds import Figure
 from andon.model.throttling import CLOCKS_SET as CLOCKS_SET_REASON
 from andon.model.throttling import DISPLAY_CLOCKS, REASONS, SYNC_BOOST, ThrottleKind

@@ -21,8 +21,8 @@ from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
 from andon.explain.conditions.wording import percent, was
 from andon.explain.evidence.phrasing import CERTAIN, Clause, conclude, listed, say
-from andon.explain.evidence.reasons import Evidence, Explanation, Reason, ReasonKind
-from andon.explain.evidence.view import View
+from andon.explain.evidence.reasons import Evidence, Reason, ReasonKind
+from andon.explain.evidence.view import Explanation, View
 from andon.model.device import DeviceStatus, Limits, Sample, Snapshot
 from andon.model.thresholds import Figure
 

@@ -16,8 +16,8 @@ from andon.explain.conditions.promql import PromTerms, above
 from andon.explain.conditions.wording import clears_below, reading, valued, was
 from andon.explain.evidence.measures import clock_loss_percent, measured, power_percent
 from andon.explain.evidence.phrasing import CERTAIN, conclude, say
-from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
-from andon.explain.evidence.view import View, after_colon
+from andon.explain.evidence.reasons import Reason, ReasonKind
+from andon.explain.evidence.view import Explanation, View, after_colon
 from andon.model.thresholds import Figure
 from andon.model.throttling import HW_SLOWDOWN, POWER_BRAKE, POWER_CAP
 

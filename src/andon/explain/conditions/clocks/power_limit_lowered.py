@@ -4,8 +4,8 @@ from andon.explain.conditions.clocks.phrases import LITTLE_PERCENT, clocks, lose
 from andon.explain.conditions.condition import Condition
 from andon.explain.evidence.measures import clock_loss_percent, measured, power_limit_percent
 from andon.explain.evidence.phrasing import CERTAIN, Clause, conclude, say
-from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
-from andon.explain.evidence.view import View
+from andon.explain.evidence.reasons import Reason, ReasonKind
+from andon.explain.evidence.view import Explanation, View
 from andon.model.throttling import POWER_CAP
 
 POWER_LIMIT_LOWERED = ReasonKind(

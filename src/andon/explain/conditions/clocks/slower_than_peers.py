@@ -8,8 +8,8 @@ from andon.explain.evidence.measures import (
     peers_temperature_celsius,
 )
 from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, conclude, say
-from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
-from andon.explain.evidence.view import View
+from andon.explain.evidence.reasons import Reason, ReasonKind
+from andon.explain.evidence.view import Explanation, View
 
 SLOWER_SHARE = 0.88  # of the clock of its peers
 BUSY_PERCENT = 80

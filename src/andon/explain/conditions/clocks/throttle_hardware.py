@@ -19,8 +19,8 @@ from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import DEVICE, PromTerms
 from andon.explain.conditions.wording import last_hour, lately
 from andon.explain.evidence.phrasing import CERTAIN, conclude, say
-from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
-from andon.explain.evidence.view import View
+from andon.explain.evidence.reasons import Reason, ReasonKind
+from andon.explain.evidence.view import Explanation, View
 from andon.model.throttling import HW_SLOWDOWN
 from andon.model.throttling import POWER_BRAKE as POWER_BRAKE_REASON
 

@@ -23,8 +23,8 @@ from andon.explain.conditions.promql import DEVICE, PromTerms
 from andon.explain.conditions.wording import last_hour, lately, percent, was
 from andon.explain.evidence.measures import clock_loss_percent, measured
 from andon.explain.evidence.phrasing import CERTAIN, conclude, say
-from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
-from andon.explain.evidence.view import View, after_colon
+from andon.explain.evidence.reasons import Reason, ReasonKind
+from andon.explain.evidence.view import Explanation, View, after_colon
 from andon.model.thresholds import Figure, Thresholds
 from andon.model.throttling import POWER_CAP as POWER_CAP_REASON
 

@@ -14,8 +14,8 @@ from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
 from andon.explain.conditions.wording import clears_below, reading, was
 from andon.explain.evidence.phrasing import CERTAIN, LIKELY, conclude, say
-from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
-from andon.explain.evidence.view import View
+from andon.explain.evidence.reasons import Reason, ReasonKind
+from andon.explain.evidence.view import Explanation, View
 from andon.model.thresholds import Figure
 
 CELSIUS = Figure(

@@ -8,8 +8,8 @@ from andon.explain.evidence.measures import (
     utilization_max_percent,
 )
 from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, Clause, conclude, say
-from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
-from andon.explain.evidence.view import View
+from andon.explain.evidence.reasons import Reason, ReasonKind
+from andon.explain.evidence.view import Explanation, View
 from andon.model.utilisation import BARELY_BUSY_PERCENT
 
 COOL_CELSIUS = 50

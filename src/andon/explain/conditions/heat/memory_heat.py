@@ -5,8 +5,8 @@ from andon.explain.conditions.condition import Condition
 from andon.explain.conditions.heat.phrases import throttling
 from andon.explain.evidence.measures import clock_loss_percent, measured, slowdown_margin_celsius
 from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, Clause, conclude, say
-from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
-from andon.explain.evidence.view import View
+from andon.explain.evidence.reasons import Reason, ReasonKind
+from andon.explain.evidence.view import Explanation, View
 
 HOT_CELSIUS = 95  # the limit of stacked memory; graphics memory tolerates more
 VERY_HOT_CELSIUS = 105

@@ -43,8 +43,8 @@ from andon.explain.conditions.promql import DEVICE, PromTerms
 from andon.explain.conditions.wording import bounds_of, reading, span_of, was
 from andon.explain.evidence.forecast import Arrival, Trend, arrival
 from andon.explain.evidence.phrasing import CERTAIN, conclude, say
-from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
-from andon.explain.evidence.view import View, after_colon
+from andon.explain.evidence.reasons import Reason, ReasonKind
+from andon.explain.evidence.view import Explanation, View, after_colon
 from andon.model.thresholds import Thresholds
 from andon.model.throttling import HW_THERMAL
 

@@ -36,8 +36,8 @@ from andon.explain.conditions.promql import PromTerms
 from andon.explain.conditions.wording import last_hour, lately
 from andon.explain.evidence.measures import clock_loss_percent, measured
 from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, conclude, say
-from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
-from andon.explain.evidence.view import View, after_colon
+from andon.explain.evidence.reasons import Reason, ReasonKind
+from andon.explain.evidence.view import Explanation, View, after_colon
 
 LEAST_LOSS_PERCENT = 1  # a smaller loss of the clock is not worth mentioning
 HEAT = ReasonKind("heat", "thermally throttled now", 92, mild=86)

@@ -16,8 +16,8 @@ from andon.explain.conditions.judging import OnEvents
 from andon.explain.conditions.promql import PromTerms
 from andon.explain.evidence.measures import ecc_rise
 from andon.explain.evidence.phrasing import CERTAIN, Clause, conclude, say
-from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
-from andon.explain.evidence.view import View
+from andon.explain.evidence.reasons import Reason, ReasonKind
+from andon.explain.evidence.view import Explanation, View
 from andon.model.device import DeviceStatus
 from andon.model.lamp import Lamp
 

@@ -8,8 +8,8 @@ from andon.explain.conditions.device_view import DeviceView
 from andon.explain.conditions.judgement import ONE, UNKNOWN, Judgement
 from andon.explain.conditions.judging import OnReading
 from andon.explain.evidence.phrasing import CERTAIN, Clause, conclude
-from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
-from andon.explain.evidence.view import View
+from andon.explain.evidence.reasons import Reason, ReasonKind
+from andon.explain.evidence.view import Explanation, View
 from andon.model.device import Device
 from andon.model.thresholds import Figure
 from andon.model.vendors import NVIDIA

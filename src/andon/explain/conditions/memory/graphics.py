@@ -4,8 +4,8 @@ from andon.explain.conditions.condition import Condition
 from andon.explain.conditions.memory.phrases import is_full
 from andon.explain.evidence.measures import graphics_memory_bytes, measured
 from andon.explain.evidence.phrasing import CERTAIN, conclude, say
-from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
-from andon.explain.evidence.view import View
+from andon.explain.evidence.reasons import Reason, ReasonKind
+from andon.explain.evidence.view import Explanation, View
 from andon.units import MIB
 
 DESKTOP_BYTES = 128 * MIB

@@ -4,8 +4,8 @@ from andon.explain.conditions.condition import Condition
 from andon.explain.conditions.memory.phrases import find_who, hoarder, idle_confidence, is_full
 from andon.explain.evidence.measures import measured, memory_percent, process_idle_seconds
 from andon.explain.evidence.phrasing import Clause, conclude, say
-from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
-from andon.explain.evidence.view import View
+from andon.explain.evidence.reasons import Reason, ReasonKind
+from andon.explain.evidence.view import Explanation, View
 from andon.model.device import Process
 
 IDLE_MEMORY = ReasonKind("idle_memory", "memory held by an idle process", 46, mild=38)

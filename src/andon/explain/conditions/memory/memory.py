@@ -10,8 +10,8 @@ from andon.explain.conditions.wording import clears_below, reading, valued, was
 from andon.explain.evidence.blame import unattributed_bytes
 from andon.explain.evidence.measures import measured, memory_percent, memory_unattributed_bytes
 from andon.explain.evidence.phrasing import CERTAIN, Clause, conclude, say
-from andon.explain.evidence.reasons import Evidence, Explanation, Reason, ReasonKind
-from andon.explain.evidence.view import View, after_colon, part_of_whole
+from andon.explain.evidence.reasons import Evidence, Reason, ReasonKind
+from andon.explain.evidence.view import Explanation, View, after_colon, part_of_whole
 from andon.model.thresholds import Figure
 from andon.units import GIB
 

@@ -13,8 +13,8 @@ from andon.explain.conditions.wording import bounds_of, span_of
 from andon.explain.evidence.forecast import Arrival, Trend, arrival
 from andon.explain.evidence.growth import Growth, growth
 from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, Clause, conclude, say
-from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
-from andon.explain.evidence.view import View
+from andon.explain.evidence.reasons import Reason, ReasonKind
+from andon.explain.evidence.view import Explanation, View
 from andon.model.thresholds import Figure, Thresholds
 from andon.units import human_bytes, human_seconds
 

@@ -22,8 +22,8 @@ from andon.explain.evidence.blame import CONTEXT_BYTES, owns_memory, unattribute
 from andon.explain.evidence.departures import EndedProcess
 from andon.explain.evidence.measures import measured, memory_unattributed_bytes
 from andon.explain.evidence.phrasing import CERTAIN, LIKELY, Clause, conclude, say
-from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
-from andon.explain.evidence.view import View
+from andon.explain.evidence.reasons import Reason, ReasonKind
+from andon.explain.evidence.view import Explanation, View
 from andon.model.thresholds import Figure, Thresholds
 from andon.model.utilisation import ZERO_READING
 from andon.units import GIB, human_bytes

@@ -13,14 +13,8 @@ from andon.explain.conditions.node.drivers import (
     readable,
 )
 from andon.explain.evidence.phrasing import CERTAIN, conclude, say
-from andon.explain.evidence.reasons import (
-    Evidence,
-    Explanation,
-    FaultExplanation,
-    Reason,
-    ReasonKind,
-)
-from andon.explain.evidence.view import View
+from andon.explain.evidence.reasons import Evidence, FaultExplanation, Reason, ReasonKind
+from andon.explain.evidence.view import Explanation, View
 from andon.model.device import Fault, Snapshot
 from andon.model.vendors import NVIDIA, VendorRow, vendor_of_backend
 

@@ -22,8 +22,8 @@ from andon.explain.conditions.state.phrases import (
     state_evidence,
 )
 from andon.explain.evidence.phrasing import CERTAIN, conclude, say
-from andon.explain.evidence.reasons import Explanation, FaultExplanation, Reason
-from andon.explain.evidence.view import View
+from andon.explain.evidence.reasons import FaultExplanation, Reason
+from andon.explain.evidence.view import Explanation, View
 from andon.model.device import Fault, Snapshot
 from andon.model.vendors import vendor_of_backend
 

@@ -7,8 +7,8 @@ from andon.explain.conditions.condition import WARNING, AlertFacts, Condition, R
 from andon.explain.conditions.judgement import ONE, UNKNOWN, Judgement
 from andon.explain.conditions.judging import OnNode
 from andon.explain.evidence.phrasing import CERTAIN, conclude, say
-from andon.explain.evidence.reasons import Evidence, Explanation, Reason, ReasonKind
-from andon.explain.evidence.view import View
+from andon.explain.evidence.reasons import Evidence, Reason, ReasonKind
+from andon.explain.evidence.view import Explanation, View
 from andon.model.device import DriverVersions, FaultCode, Snapshot
 from andon.model.thresholds import Thresholds
 from andon.model.vendors import vendor_of, vendor_of_backend

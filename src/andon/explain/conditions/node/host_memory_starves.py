@@ -8,8 +8,8 @@ from andon.explain.conditions.judgement import NEITHER, ONE, UNKNOWN, Judgement
 from andon.explain.conditions.judging import TENTH, OnNode
 from andon.explain.conditions.promql import HALF, PromTerms
 from andon.explain.evidence.phrasing import LIKELY, conclude, say
-from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
-from andon.explain.evidence.view import View
+from andon.explain.evidence.reasons import Reason, ReasonKind
+from andon.explain.evidence.view import Explanation, View
 from andon.model.device import DeviceStatus, Host, Process, ProcessKind, Snapshot, State
 from andon.model.thresholds import Figure, Thresholds
 from andon.model.utilisation import SCHEDULABLE_IDLE_PERCENT

@@ -3,8 +3,8 @@
 from andon.explain.conditions.condition import Condition
 from andon.explain.conditions.state.phrases import because, lasting, state_evidence
 from andon.explain.evidence.phrasing import CERTAIN, conclude, say
-from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
-from andon.explain.evidence.view import View
+from andon.explain.evidence.reasons import Reason, ReasonKind
+from andon.explain.evidence.view import Explanation, View
 from andon.model.device import State
 
 ASLEEP = ReasonKind("asleep", "suspended; not woken", 19)

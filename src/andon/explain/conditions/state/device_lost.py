@@ -19,8 +19,8 @@ from andon.explain.conditions.state.phrases import (
 )
 from andon.explain.conditions.wording import Reported, hinted, reported
 from andon.explain.evidence.phrasing import CERTAIN, conclude, say
-from andon.explain.evidence.reasons import Explanation, Reason
-from andon.explain.evidence.view import View
+from andon.explain.evidence.reasons import Reason
+from andon.explain.evidence.view import Explanation, View
 from andon.model.device import DeviceStatus, State
 
 

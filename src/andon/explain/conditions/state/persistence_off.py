@@ -10,8 +10,8 @@ from andon.explain.conditions.judging import OnReading
 from andon.explain.conditions.promql import PromTerms
 from andon.explain.conditions.wording import clears
 from andon.explain.evidence.phrasing import CERTAIN, POSSIBLE, Clause, conclude, say
-from andon.explain.evidence.reasons import Evidence, Explanation, Reason, ReasonKind
-from andon.explain.evidence.view import View
+from andon.explain.evidence.reasons import Evidence, Reason, ReasonKind
+from andon.explain.evidence.view import Explanation, View
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.thresholds import Figure
 

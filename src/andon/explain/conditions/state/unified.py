@@ -2,8 +2,8 @@
 
 from andon.explain.conditions.condition import Condition
 from andon.explain.evidence.phrasing import CERTAIN, Clause, conclude, say
-from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
-from andon.explain.evidence.view import View, part_of_whole
+from andon.explain.evidence.reasons import Reason, ReasonKind
+from andon.explain.evidence.view import Explanation, View, part_of_whole
 from andon.model.device import MemoryKind
 
 UNIFIED = ReasonKind("unified", "shares the system's memory", 17, mild=4)

@@ -2,8 +2,8 @@
 
 from andon.explain.conditions.condition import Condition
 from andon.explain.evidence.phrasing import CERTAIN, Clause, conclude, listed, say
-from andon.explain.evidence.reasons import Evidence, Explanation, Reason, ReasonKind
-from andon.explain.evidence.view import View
+from andon.explain.evidence.reasons import Evidence, Reason, ReasonKind
+from andon.explain.evidence.view import Explanation, View
 from andon.model.device import MemoryKind, State
 from andon.units import GIB
 

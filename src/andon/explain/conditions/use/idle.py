@@ -23,8 +23,8 @@ from andon.explain.conditions.sharing.phrases import (
 from andon.explain.conditions.use.phrases import settled
 from andon.explain.evidence.measures import idle_seconds, measured, utilization_max_percent
 from andon.explain.evidence.phrasing import Clause, conclude, say
-from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
-from andon.explain.evidence.view import View
+from andon.explain.evidence.reasons import Reason, ReasonKind
+from andon.explain.evidence.view import Explanation, View
 from andon.model.device import Process
 from andon.model.thresholds import Figure
 from andon.model.utilisation import BARELY_BUSY_PERCENT, ZERO_READING

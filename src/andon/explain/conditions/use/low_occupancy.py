@@ -3,8 +3,8 @@
 from andon.explain.conditions.condition import Condition
 from andon.explain.evidence.measures import measured, power_percent, utilization_min_percent
 from andon.explain.evidence.phrasing import CERTAIN, POSSIBLE, Clause, conclude, say
-from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
-from andon.explain.evidence.view import View
+from andon.explain.evidence.reasons import Reason, ReasonKind
+from andon.explain.evidence.view import Explanation, View
 from andon.model.throttling import IDLE
 
 ALWAYS_PERCENT = 95.0

@@ -5,8 +5,8 @@ from andon.explain.conditions.memory.phrases import hoarder, is_full
 from andon.explain.conditions.use.phrases import active_users, competing, parts
 from andon.explain.evidence.measures import measured, memory_percent
 from andon.explain.evidence.phrasing import CERTAIN, Clause, conclude, listed, say
-from andon.explain.evidence.reasons import Evidence, Explanation, Reason, ReasonKind
-from andon.explain.evidence.view import View
+from andon.explain.evidence.reasons import Evidence, Reason, ReasonKind
+from andon.explain.evidence.view import Explanation, View
 
 PART_SHARE = 0.1
 SHARED = ReasonKind("shared", "several users compete", 34)

@@ -11,8 +11,8 @@ from andon.explain.evidence.measures import (
     utilization_min_percent,
 )
 from andon.explain.evidence.phrasing import LIKELY, POSSIBLE, Clause, conclude, say
-from andon.explain.evidence.reasons import Explanation, Reason, ReasonKind
-from andon.explain.evidence.view import View
+from andon.explain.evidence.reasons import Reason, ReasonKind
+from andon.explain.evidence.view import Explanation, View
 from andon.model.utilisation import BARELY_BUSY_PERCENT
 
 SOME_SECONDS = 30.0
