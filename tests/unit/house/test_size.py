@@ -1,6 +1,78 @@
-"""`dev/size`: what is counted as which package, and how changes are shown."""
+"""Lines of each package: a budget that a change cannot exceed unseen, and what `dev/size` prints."""
 
 from dev import size
+from tests.support.rows import rows
+
+BUDGET = {
+    "(modules)": 1224,
+    "access": 1187,
+    "alerts": 4944,
+    "api": 3589,
+    "app": 2321,
+    "callbacks": 1455,
+    "cli": 22005,
+    "clusters": 5005,
+    "doctor": 3233,
+    "drivers": 7685,
+    "engines": 458,
+    "estimate": 4104,
+    "events": 502,
+    "explain": 7774,
+    "exporter": 1851,
+    "failures": 312,
+    "fleet": 1242,
+    "history": 2161,
+    "host": 5160,
+    "jobs": 7561,
+    "kill": 548,
+    "leases": 7264,
+    "model": 5351,
+    "node": 4265,
+    "notifiers": 491,
+    "runs": 5144,
+    "sampling": 2867,
+    "settings": 2188,
+    "standalone": 1213,
+    "stores": 2620,
+    "testing": 2134,
+    "tui": 4478,
+    "web": 13039,
+    "work": 6229,
+}
+"""The most lines of each package. Above fails; so does a row that is far above the truth, so that
+it moves down with the code. A commit that raises a row says in its message what people get for it."""
+SLACK, SLACK_LINES = 0.02, 60
+
+
+def beside_budget(lines: int, row: int) -> str:
+    """What is wrong with a package of so many lines under a row of the budget; empty if nothing."""
+    if lines > row:
+        return f"{lines} lines, {lines - row} above its row"
+    if row - lines > max(SLACK * lines, SLACK_LINES):
+        return f"{lines} lines: its row of {row} moves down"
+    return ""
+
+
+def test_every_package_is_within_its_budget() -> None:
+    found = {name: one.lines for name, one in size.sizes(size.lines_here()).items()}
+    assert found.keys() == BUDGET.keys()
+    wrong = {name: beside_budget(found[name], row) for name, row in BUDGET.items()}
+    assert {name: why for name, why in wrong.items() if why} == {}
+
+
+@rows("lines, row, is_wrong", [
+    (100, 100, False),
+    (101, 100, True),
+    (940, 1000, False),
+    (939, 1000, True),
+    (9_804, 10_000, False),
+    (9_803, 10_000, True),
+])  # fmt: skip
+def test_a_row_of_the_budget_is_neither_below_nor_far_above_the_truth(
+    lines: int, row: int, is_wrong: bool
+) -> None:
+    assert bool(beside_budget(lines, row)) == is_wrong
+
 
 HERE = {"units.py": 10, "cli/main.py": 20, "cli/show/text.py": 5, "runs/__init__.py": 0}
 

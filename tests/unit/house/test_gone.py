@@ -1,0 +1,39 @@
+"""What was taken away does not come back: names of modules, classes and functions."""
+
+import re
+
+import pytest
+
+from tests.support.sources import sources
+
+DEFINED = re.compile(r"^\s*(?:async )?(?:def|class) (\w+)|^(\w+)\s*(?::[^=\n]+)?=", re.MULTILINE)
+
+GONE = {
+    "lighter": (
+        "engine/", "host/bare_imports.py", "host/state/node_folder.py",
+        "standalone/quick_start.py", "testing/engine_contract.py", "testing/fake_node.py",
+        "testing/node_contract.py", "testing/notices.py",
+        "ContainerEngineContract", "FakeNode", "NodeContract", "OLD_MODULES", "_find_old_module",
+        "takes_share",
+    ),
+}  # fmt: skip
+"""By the order that took them away. A path ends in .py or /; anything else is a name that no module
+defines."""
+
+
+@pytest.mark.parametrize("order", GONE)
+def test_what_is_gone_stays_gone(order: str) -> None:
+    paths = sources()
+    names = {name for text in paths.values() for pair in DEFINED.findall(text) for name in pair}
+    assert "Snapshot" in names  # it can find what there is
+    assert "units.py" in paths
+    back = [
+        gone
+        for gone in GONE[order]
+        if (
+            any(path.startswith(gone) for path in paths)
+            if gone.endswith(("/", ".py"))
+            else gone in names
+        )
+    ]
+    assert back == []

@@ -1,0 +1,91 @@
+"""Imports stand at the top of a module, unless something that starts often would load more."""
+
+import json
+import sys
+from collections.abc import Iterator
+
+from tests.support.import_graph import (
+    GUARDED,
+    INSIDE,
+    TOP,
+    TYPES,
+    Import,
+    circle,
+    graph,
+    imports,
+    loaded_by,
+    modules,
+)
+from tests.support.snapshots import GOLDEN
+
+LATE = frozenset((
+    "_winapi", "click.shell_completion", "ctypes", "ctypes.util", "difflib", "fcntl", "hashlib",
+    "http.client", "importlib", "importlib.metadata", "logging", "msgspec.structs", "msvcrt", "pty",
+    "pwd", "resource", "shlex", "shutil", "signal", "site", "socket", "struct", "subprocess",
+    "tempfile", "termios", "tomllib", "tty", "unicodedata", "zoneinfo",
+))  # fmt: skip
+"""Of Python's own and the two libraries that are always there: slow to load, or not everywhere."""
+ALWAYS = ("click", "msgspec")
+LOCKS = frozenset(("fcntl", "grp", "pty", "pwd", "resource", "termios", "tty"))
+"""A module that loads one of them cannot be imported on every system."""
+BEGINNINGS = frozenset((
+    "andon.cli.drawn_table", "andon.cli.entry", "andon.node.ssh.client", "andon.tui.opening",
+))  # fmt: skip
+"""They load in the order in which things are needed: what is drawn while a driver opens, and
+nothing else where a server has drawn it already."""
+WHEN_ASKED = frozenset((
+    "andon.app.job_messages", "andon.cli.status_table", "andon.drivers.replay.recording",
+    "andon.exporter.exports", "andon.host.processes.environment", "andon.host.processes.facts",
+    "andon.host.rules.variables", "andon.jobs.acts", "andon.jobs.file", "andon.jobs.rules.file",
+    "andon.jobs.rules.parameters", "andon.kill.ending", "andon.node.calls", "andon.node.sign_in",
+    "andon.node.trusted", "andon.tui.views.details", "andon.web.app", "andon.web.fleet.keeper",
+    "andon.web.fleet.reported", "andon.web.fleet.telling",
+))  # fmt: skip
+"""What `serve`, `top` and the dispatcher hold in memory only once someone asks for it."""
+
+
+def unexplained() -> Iterator[str]:
+    """The imports in functions and for types alone that could stand at the top."""
+    kept = json.loads((GOLDEN / "loaded.json").read_text())
+    starts = [frozenset(one["modules"]) for one in kept.values()]
+    edges = graph(TOP, GUARDED)
+    for one in imports():
+        if one.when in (INSIDE, TYPES) and not _has_reason(one, edges, starts):
+            yield f"{one.of} line {one.line}: {', '.join(one.targets)}"
+
+
+def _has_reason(one: Import, edges: dict[str, set[str]], starts: list[frozenset[str]]) -> bool:
+    if one.of in BEGINNINGS or one.of.startswith("andon.standalone"):
+        return True
+    if not {name.partition(".")[0] for name in one.targets} <= {"andon"}:
+        return all(name in LATE or _is_of_an_extra(name) for name in one.targets)
+    if WHEN_ASKED.intersection(one.targets):
+        return True
+    found = loaded_by(one.targets, edges)
+    ours = found & modules()
+    if one.of in ours or any(one.of in start and not ours <= start for start in starts):
+        return True  # a circle, or more than a command loads now
+    more = found - loaded_by([one.of], edges)
+    return any(name in LOCKS or _is_of_an_extra(name) for name in more - modules())
+
+
+def _is_of_an_extra(name: str) -> bool:
+    room = name.partition(".")[0]
+    return room not in sys.stdlib_module_names and room not in ALWAYS
+
+
+def test_imports_stand_at_the_top_unless_a_start_would_pay_for_them() -> None:
+    assert list(unexplained()) == []
+
+
+def test_no_modules_import_each_other() -> None:
+    edges = graph(TOP, TYPES, GUARDED, INSIDE)
+    assert len(edges) > 800
+    assert circle(edges) == []
+
+
+def test_the_graph_sees_every_way_to_import() -> None:
+    found = {one.when for one in imports()}
+    assert found == {TOP, TYPES, GUARDED, INSIDE}
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": set()}) != []
+    assert loaded_by(["a.b"], {"a": {"x"}, "x": {"y"}}) == {"a", "a.b", "x", "y"}
