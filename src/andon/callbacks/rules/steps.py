@@ -88,7 +88,7 @@ def size_of(batch: Any) -> tuple[int, int]:
             parts = batch if isinstance(batch, list | tuple) else (batch,)
         shape = ids or next(filter(None, (getattr(one, "shape", None) for one in parts)), None)
         return int(shape[0]) if shape else 0, ids[0] * ids[1] if ids and len(ids) == 2 else 0
-    except (AttributeError, TypeError, ValueError):
+    except Exception:  # noqa: BLE001 - the program's own class
         return 0, 0
 
 
@@ -107,7 +107,7 @@ def _parts(batch: Any) -> Sequence[Any]:
 def _shape(value: Any) -> tuple[int, ...]:
     try:
         return tuple(int(size) for size in value.shape)
-    except (AttributeError, TypeError, ValueError):
+    except Exception:  # noqa: BLE001 - the program's own class
         return ()
 
 
