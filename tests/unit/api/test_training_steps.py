@@ -157,6 +157,9 @@ class Hostile:
     def items(self) -> Any:
         raise RuntimeError("no items")
 
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError("no attributes")
+
 
 def test_a_batch_of_a_class_of_its_own_costs_its_size_alone() -> None:
     for batch in (Hostile(), [Hostile()], tensor()):

@@ -79,8 +79,8 @@ class StepRates:
 def size_of(batch: Any) -> tuple[int, int]:
     """Samples and tokens of a batch, 0 where it does not tell. Called at each step: it looks at
     the shape of one tensor and at nothing else."""
-    get, ids = getattr(batch, "get", None), None
     try:
+        get, ids = getattr(batch, "get", None), None
         if get is not None:
             ids = getattr(get("input_ids"), "shape", None)
             parts = batch.values()
