@@ -39,7 +39,7 @@ def _plain_value(value: Any, depth: int, room: list[int]) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, Integral):  # of a class of its own too, which no encoder takes: numpy's
-        return int(value) if abs(value) < 2**63 else plain_text(value)
+        return whole if abs(whole := int(value)) < 2**63 else plain_text(value)
     if isinstance(value, Real):
         return float(value) if math.isfinite(value) else str(float(value))
     if isinstance(value, Mapping) and depth < DEEPEST:
