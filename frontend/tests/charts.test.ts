@@ -122,6 +122,7 @@ test("the time moves, zooms and never runs ahead of now", () => {
   assert.equal(zoomed(view, now, 0.001).seconds, 60);
   assert.ok(fetchSpan(view, now).since <= now - 300);
   assert.equal(viewOf(new URLSearchParams("seconds=5&until=x")).seconds, 7_200);
+  for (const until of ["1e999", "9e12", "NaN", "-1"]) assert.equal(viewOf(new URLSearchParams({ until })).until, null);
   assert.ok(pointsOf(31_536_000) <= 360);
 });
 

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from andon.history.rules.intervals import OpenIntervals
 from andon.history.rules.ledger import UseLedger
-from andon.history.rules.series import tick_of
+from andon.history.rules.series import NodeReadings, tick_of
 from andon.history.rules.usage import UsePeriod, UserUsage, by_day, summed
 from andon.model.device import Device, DeviceStatus, Process, Sample, Snapshot, State
 from andon.ports import Store
@@ -66,13 +66,14 @@ class Recording:
         resets: Callable[[float], float] = lambda at: 0.0,
     ) -> None:
         self.span, self.counter, self.resets = span, counter, resets
+        self.ahead = 0.0  # of the wall clock, which someone sets
         self.meters = [
             Meter([one for one in loads if one.device == index], *span)
             for index in range(max(one.device for one in loads) + 1)
         ]
         self.store: Store = MemoryStore()
         self.ledger, self.uses = UseLedger(), OpenIntervals()
-        self._read: dict[int, tuple[float, float, frozenset[int]]] = {}
+        self._read: dict[int, tuple[float, float, float, frozenset[int]]] = {}
 
     def play(self, interval: float, phase: float = 0.0, away: tuple[float, float] = (0, 0)) -> None:
         """Reads every so many seconds, but not while the server is `away`."""
@@ -83,34 +84,37 @@ class Recording:
             at = round(at + interval, 3)
         self.store.write(self.ledger.close())
 
-    def take(self, at: float) -> None:
+    def take(self, at: float) -> list[NodeReadings]:
+        """Reads and records them; returns the points of what was used."""
         statuses = [self._status(index, meter, at) for index, meter in enumerate(self.meters)]
-        snapshot = Snapshot("n", at, devices=tuple(statuses))
+        snapshot = Snapshot("n", at + self.ahead, devices=tuple(statuses))
         used, changes = self.ledger.take(snapshot)
         self.uses, changed = self.uses.follow(snapshot, changes)
         self.uses, settled = self.uses.settle()
         devices = [status.device for status in statuses]
         self.store.write([tick_of(snapshot), *used], [*changed, *settled], devices)
+        return used
 
     def _status(self, index: int, meter: Meter, at: float) -> DeviceStatus:
         on = [load for load in meter.loads if load.is_on(at)]
         pids = frozenset(load.pid for load in on)
-        read_at, joules, before = self._read.get(index, (-1e9, 0.0, frozenset()))
-        if at - read_at >= COUNTER_SECONDS or pids != before:
-            read_at, joules = at, meter.joules(at) - self.resets(at)
-        self._read[index] = read_at, joules, pids
+        wall, nobody = at + self.ahead, frozenset[int]()
+        read, read_at, joules, before = self._read.get(index, (-1e9, 0.0, 0.0, nobody))
+        if at - read >= COUNTER_SECONDS or pids != before:
+            read, read_at, joules = at, wall, meter.joules(at) - self.resets(at)
+        self._read[index] = read, read_at, joules, pids
         sample = Sample(
-            at,
+            wall,
             utilization_percent=100 if any(load.computing(at) for load in on) else 0,
             power_watts=meter.watts(at),
             energy_joules=joules if self.counter else None,
-            read_at={} if read_at == at else {"energy_joules": read_at},
+            read_at={} if read_at == wall else {"energy_joules": read_at},
         )
         processes = tuple(
             Process(load.pid, started=load.first - STARTING_SECONDS, user=load.user) for load in on
         )
         device = Device(f"GPU-{index}", index, "nvidia", "H200")
-        return DeviceStatus(device, State.OK, at, sample=sample, processes=processes)
+        return DeviceStatus(device, State.OK, wall, sample=sample, processes=processes)
 
     def users(self, since: float, until: float) -> dict[str, UserUsage]:
         period = UsePeriod.of(since, until)

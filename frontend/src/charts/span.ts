@@ -8,6 +8,7 @@ export const RANGES: [string, number, string][] = [
 ];
 export const SHORTEST = 60;
 export const LONGEST = 2 * 31_536_000;
+const LATEST = 253_402_300_799; // the year 9999: a Date goes no further than 275760
 const FIRST = 7_200; // the last hours, from the history
 
 /** An earlier time to compare with: its name in the address, what it is called, and how long ago. */
@@ -24,7 +25,7 @@ export interface View {
 export function viewOf(query: URLSearchParams): View {
   const seconds = within(query.get("seconds"), FIRST);
   const until = Number(query.get("until") ?? 0);
-  return { seconds, until: until > 0 ? until : null, range: within(query.get("range"), seconds) };
+  return { seconds, until: until > 0 && until <= LATEST ? until : null, range: within(query.get("range"), seconds) };
 }
 
 function within(text: string | null, otherwise: number): number {

@@ -98,6 +98,8 @@ class Watcher:
         self._last: Snapshot | None = None
         self._heard = self._written = time.monotonic()
         self._caught_up = False
+        self._begun = threading.Event()
+        """Set once the saved state is restored: what was decided before that would be lost."""
         self._listeners: Listeners[[tuple[Alert, ...]]] = Listeners(
             FailureLog("andon.watcher", "a listener failed; the others continue")
         )
@@ -118,7 +120,7 @@ class Watcher:
             ),
             idle_seconds=lambda: waits.turn,
             idle=self._turn,
-            begin=lambda: self._restore(self._writer.opened(waits.opening)),
+            begin=self._begin,
         )
         self._follower.start()
 
@@ -268,6 +270,7 @@ class Watcher:
 
     def relay(self, given: Sequence[HandedNotice]) -> bool:
         """Sends notices of nodes as its own; returns whether they are stored."""
+        self._begun.wait(self._waits.opening)
         with self._lock:
             box, new = relayed(self._outbox, given, self._routes, time.time(), self._offset)
             self._open_elsewhere = still_open(self._open_elsewhere, new)
@@ -356,6 +359,7 @@ class Watcher:
         is_published: Callable[[Alert], bool] = lambda alert: True,
     ) -> StepResult:
         """Decides, stores the state, and publishes changed alerts that `is_published` allows."""
+        self._begun.wait(self._waits.opening)
         with self._lock:
             moment = Moment(*self._clock())
             outcome = decide(self._state, moment)
@@ -397,6 +401,12 @@ class Watcher:
     def _save(self) -> None:
         with self._lock:
             self._write(self._outbox)
+
+    def _begin(self) -> None:
+        try:
+            self._restore(self._writer.opened(self._waits.opening))
+        finally:
+            self._begun.set()
 
     def _restore(self, saved: SavedAlerts | None) -> None:
         if saved is None:

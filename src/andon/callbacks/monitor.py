@@ -57,13 +57,15 @@ class GpuMonitorCallback(LoopHook):
     ) -> None:
         """At the end one line on standard error says where the record is, unless `quiet`."""
         from andon.api.compat.alerts import AlertConfig, AndonSystem
+        from andon.runs.rules.plain import plain_table
 
         if action is not None and action not in ACTIONS:
             raise Invalid(f"{action!r} is not an action", hint='"pause" or "stop"')
         self._config, self._interval = config or AlertConfig(), float(interval_secs)
         self._calls = [] if on_alert is None else [on_alert]
         super().__init__(longest_pause_seconds)
-        self._action, self._quiet, self._name, self._given = action, quiet, name, params
+        self._action, self._quiet, self._name = action, quiet, name
+        self._given = plain_table(params or {})  # a copy for another process can be pickled
         self._run = self._new_run()
         self._system = AndonSystem(self._config)
         self._current: dict[AlertKey, GpuAlert] = {}

@@ -90,7 +90,17 @@ class TrainingMonitor(GpuMonitorCallback):
     def fit_begins(
         self, total_steps: float | None, variables: Mapping[str, str] | None = None, ranks: int = 1
     ) -> None:
-        """Starts the record, its thread and the alerts; a fit that was left open is ended."""
+        """Starts the record, its thread and the alerts; a fit that was left open is ended. Where
+        they cannot start, as without threads or with wrong settings, the fit goes on without."""
+        try:
+            self._start(total_steps, variables, ranks)
+        except Exception as error:  # noqa: BLE001 - logged, and training goes on
+            self._failures.add(error)
+            self.end(error)
+
+    def _start(
+        self, total_steps: float | None, variables: Mapping[str, str] | None, ranks: int
+    ) -> None:
         from andon.api.run import RecordedRun
         from andon.model.run.record import RunKind
         from andon.runs.rules.ranks import RECORD_VARIABLE
@@ -113,9 +123,10 @@ class TrainingMonitor(GpuMonitorCallback):
         self.begin()
         self._config_values = {f"{PREFIX}run": self._run.id or ""}
         self._seen = _last_error()
+        pulse = threading.Thread(target=self._beat, name="andon training", daemon=True)
+        pulse.start()
+        self._pulse = pulse  # a thread that did not start cannot be joined
         atexit.register(self._left)
-        self._pulse = threading.Thread(target=self._beat, name="andon training", daemon=True)
-        self._pulse.start()
         if threading.current_thread() is threading.main_thread():
             with suppress(ValueError):
                 if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
@@ -134,12 +145,12 @@ class TrainingMonitor(GpuMonitorCallback):
                 pulse.join(2 * LINE_SECONDS)
             atexit.unregister(self._left)
             self._note_steps(time.monotonic())
-            self._explain(error)
-            self._write_queue()
+            self._safely(partial(self._explain, error))
+            self._safely(self._write_queue)
         with suppress(ValueError):
             if signal.getsignal(signal.SIGTERM) == self._terminated:
                 signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        super().end(error)
+        self._safely(partial(super().end, error))
 
     def _left(self) -> None:
         """Ends a fit that the program left by an error which its framework told no callback."""
@@ -214,7 +225,7 @@ class TrainingMonitor(GpuMonitorCallback):
         """Queues what the framework logs, when it does: the values are numbers by then."""
         from andon.api.run import logged_lines
 
-        self._queue.extend(logged_lines(step, values))
+        self._safely(lambda: self._queue.extend(logged_lines(step, values)))
 
     def interrupted(self, what: str, /, **data: Any) -> None:
         """Something else than training begins, such as validation."""

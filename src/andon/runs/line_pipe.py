@@ -65,6 +65,7 @@ class LinePipe:
             os.close(answers)
             if self._process is None:
                 self._let_go()
+        self._inodes = self._found()
         os.set_blocking(self._lines, False)
         os.set_blocking(self._answers, False)
         with suppress(OSError, AttributeError):  # not on every system, and a user has a quota
@@ -80,7 +81,7 @@ class LinePipe:
         if os.getpid() != self._pid:  # before the lock: another thread may have held it at the fork
             return
         with self._lock:
-            if self._process is None:
+            if self._process is None or self._is_lost():
                 return
             self._flush()
             data = line.encode(errors="replace")  # a name may have bytes that are no text
@@ -98,6 +99,10 @@ class LinePipe:
         with self._lock:
             if self._process is None:
                 return
+            if self._is_lost():
+                wait_for(self._process, seconds)
+                self._process = None
+                return
             end = time.monotonic() + seconds
             self._waiting += END
             self._drain(end)
@@ -111,6 +116,18 @@ class LinePipe:
                 self._report(f"its folder has not responded within {seconds:.0f} s")
             self._process = None
             self._let_go()
+
+    def _is_lost(self) -> bool:
+        """Whether the program has closed the pipes, as daemons do: their numbers may stand for
+        files of its own now, which get no line of ours."""
+        with suppress(OSError):
+            if self._found() == self._inodes:
+                return False
+        self._report("the program has closed its files")
+        return True
+
+    def _found(self) -> tuple[int, int]:
+        return os.fstat(self._lines).st_ino, os.fstat(self._answers).st_ino
 
     def _drain(self, end: float) -> None:
         room = select.poll()

@@ -2,11 +2,13 @@
 
 import copy
 import pickle
+import threading
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from andon.api import watch as library
 from andon.callbacks.rules.steps import (
     StepClock,
     StepRates,
@@ -17,6 +19,7 @@ from andon.callbacks.rules.steps import (
 from andon.callbacks.training import TrainingMonitor
 from andon.errors import Invalid
 from andon.model.run.record import RunEvent
+from tests.support.replaced import fails
 
 
 def tensor(*shape: int) -> Any:
@@ -142,3 +145,45 @@ def test_an_error_without_a_text_ends_the_record_of_a_fit() -> None:
     monitor._explain(Mine())
     monitor._explain(RuntimeError("CUDA out of memory"))
     assert [line.name for line in monitor._queue if isinstance(line, RunEvent)] == ["out_of_memory"]
+
+
+class Hostile:
+    """A batch or a table of values of a program's own class."""
+
+    @property
+    def shape(self) -> Any:
+        raise RuntimeError("no shape")
+
+    def items(self) -> Any:
+        raise RuntimeError("no items")
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError("no attributes")
+
+
+def test_a_batch_of_a_class_of_its_own_costs_its_size_alone() -> None:
+    for batch in (Hostile(), [Hostile()], tensor()):
+        assert size_of(batch) == (0, 0)
+        assert shapes_of(batch) == {}
+
+
+def test_a_copy_can_be_made_whatever_the_parameters_hold() -> None:
+    given = {"lr": 0.1, "lock": threading.Lock(), "loss": lambda: 0}
+    made = pickle.loads(pickle.dumps(copy.deepcopy(TrainingMonitor(params=given))))
+    assert made._keywords()["params"]["lr"] == 0.1
+
+
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), Invalid("no setting")])
+def test_a_monitor_that_cannot_start_costs_the_record_alone(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    fails(monkeypatch, library, "shared", error)
+    monitor = TrainingMonitor()
+    monitor.fit_begins(10)
+    monitor.step_begins(0)
+    monitor.step_ends(0)
+    monitor.logged(0, Hostile())  # type: ignore[arg-type]
+    assert monitor.hold() is False
+    monitor.end(ValueError("the program's own"))
+    assert str(error) in caplog.text
+    assert monitor.run.id is None

@@ -71,6 +71,18 @@ def test_a_counter_that_begins_again_counts_on() -> None:
     assert ada.energy_joules == pytest.approx(200 * 700, rel=0.03)
 
 
+@pytest.mark.parametrize("step", [-31.0, -59.0, 31.0, 59.0])
+def test_a_clock_that_is_set_bills_nothing_twice_and_gives_nothing_back(step: float) -> None:
+    recording = Recording([Load(NOON + 7.0, NOON + 190.0)], SPAN)
+    used = list[float]()
+    for tick in range(360):
+        recording.ahead = step if tick >= 150 else 0.0
+        points = [one for point in recording.take(SPAN[0] + tick) for one in point.readings]
+        used += [values[0] / 10 for _, metrics, values in points if metrics[0] == "used_joules"]
+    assert min(used) >= 0
+    assert sum(used) == pytest.approx(183 * 700, rel=0.02)
+
+
 def test_what_happened_while_no_server_ran_is_unknown() -> None:
     recording = Recording([Load(NOON - 100.0, NOON + 230.0)], SPAN)
     recording.play(1.0, away=(NOON, NOON + 120.0))

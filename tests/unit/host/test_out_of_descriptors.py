@@ -1,5 +1,6 @@
 """Out of descriptors or processes: what could not be started leaves no descriptor open."""
 
+import os
 import resource
 import subprocess
 from collections.abc import Iterator
@@ -48,6 +49,27 @@ def test_a_record_that_gets_one_pipe(tmp_path: Path) -> None:
         LinePipe(tmp_path / "run.jsonl", said.append).close()
     assert open_descriptors() == before
     assert said == [f"the run is not recorded: {tmp_path}/run.jsonl: Too many open files"]
+
+
+@pytest.mark.process
+def test_a_program_that_closes_all_its_files_gets_no_line_of_its_record(tmp_path: Path) -> None:
+    said: list[str] = []
+    before = open_descriptors()
+    record = LinePipe(tmp_path / "run.jsonl", said.append)
+    pipes = sorted(int(path.name) for path in open_descriptors() - before if path.exists())
+    own = (tmp_path / "own").open("w+b")
+    for number in pipes:
+        os.dup2(own.fileno(), number)  # what the program opens next has these numbers
+    record.put("a line\n")
+    record.close()
+    assert (tmp_path / "own").read_bytes() == b""
+    for number in pipes:
+        os.close(number)
+    record.put("a line\n")
+    own.close()
+    assert said == [
+        f"the run is not recorded: {tmp_path}/run.jsonl: the program has closed its files"
+    ]
 
 
 def test_a_lease_whose_holder_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,9 @@
 
 import json
 import math
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Integral
 from typing import Any
 
 import pytest
@@ -10,7 +13,7 @@ from hypothesis import strategies as st
 
 from andon.api.run import RecordedRun
 from andon.model.codec import NAME
-from andon.model.run.record import ItemState, RunEvent, RunState
+from andon.model.run.record import MOST_LINE_BYTES, ItemState, RunEvent, RunState
 from andon.model.run.wire import line_from_json, line_to_text
 from andon.runs.rules.items import ItemLog
 from andon.runs.rules.plain import ending_of, plain_numbers, plain_table
@@ -178,6 +181,33 @@ def test_values_of_a_programs_own_classes_end_no_program() -> None:
     numbers: Any = (Broken(), None, Broken(), Broken())
     line = ItemLog().line(1.0, "a", ItemState.OK, *numbers)
     assert (line.index, line.attempt, line.runtime_seconds) == (0, 1, None)
+
+
+def test_a_table_of_tables_costs_no_more_than_a_line_of_a_record_has_room_for() -> None:
+    itself: list[Any] = []
+    itself += [itself] * 200
+    texts = [["ä" * 2000] * 200] * 200
+    for value in (itself, texts, {f"{'n' * 2000}{n}": n for n in range(200)}):
+        line = line_to_text(RunEvent(1.0, "epoch", plain_table({"a": value, "b": value})))
+        assert len(line.encode()) < MOST_LINE_BYTES
+
+
+def test_numbers_of_other_libraries_are_numbers() -> None:
+    found = plain_table({"a": Fraction(1, 2), "b": [Whole()], "c": Decimal("1.5")})
+    assert found == {"a": 0.5, "b": [3], "c": "1.5"}
+    line_to_text(RunEvent(1.0, "epoch", found))
+
+
+class Whole:
+    """As numpy.int64: no int, but registered as one."""
+
+    def __int__(self) -> int:
+        return 3
+
+    __abs__ = __int__
+
+
+Integral.register(Whole)
 
 
 def test_a_name_is_as_long_as_readers_take() -> None:

@@ -79,8 +79,8 @@ class StepRates:
 def size_of(batch: Any) -> tuple[int, int]:
     """Samples and tokens of a batch, 0 where it does not tell. Called at each step: it looks at
     the shape of one tensor and at nothing else."""
-    get, ids = getattr(batch, "get", None), None
     try:
+        get, ids = getattr(batch, "get", None), None
         if get is not None:
             ids = getattr(get("input_ids"), "shape", None)
             parts = batch.values()
@@ -88,7 +88,7 @@ def size_of(batch: Any) -> tuple[int, int]:
             parts = batch if isinstance(batch, list | tuple) else (batch,)
         shape = ids or next(filter(None, (getattr(one, "shape", None) for one in parts)), None)
         return int(shape[0]) if shape else 0, ids[0] * ids[1] if ids and len(ids) == 2 else 0
-    except (AttributeError, TypeError, ValueError):
+    except Exception:  # noqa: BLE001 - the program's own class
         return 0, 0
 
 
@@ -107,7 +107,7 @@ def _parts(batch: Any) -> Sequence[Any]:
 def _shape(value: Any) -> tuple[int, ...]:
     try:
         return tuple(int(size) for size in value.shape)
-    except (AttributeError, TypeError, ValueError):
+    except Exception:  # noqa: BLE001 - the program's own class
         return ()
 
 

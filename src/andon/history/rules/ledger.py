@@ -39,6 +39,7 @@ class DeviceLedger(Struct):
     device: str
     meter: EnergyMeter
     at: float
+    read: float | None = None  # when the counter was, by the clock of that time
     watts: float | None = None
     idle: bool | None = None
     processes: tuple[Process, ...] = ()
@@ -81,12 +82,12 @@ class DeviceLedger(Struct):
     def _read(self, at: float, sample: Sample) -> bool:
         """Whether the counter was read since the last time."""
         counter, read_at = sample.energy_joules, sample.read_at.get("energy_joules", at)
-        counted = counter is not None and self.at < read_at <= at
+        counted = counter is not None and read_at != self.read and self.at < read_at <= at
         if counted and read_at < at:
             self.meter.add(read_at, sample.power_watts, counter)
-        self.meter.add(at, sample.power_watts, counter if read_at == at else None)
+        self.meter.add(at, sample.power_watts, counter if counted and read_at == at else None)
         busy = sample.utilization_percent
-        self.at, self.watts = at, sample.power_watts
+        self.at, self.read, self.watts = at, read_at, sample.power_watts
         self.idle = None if busy is None else busy == ZERO_READING
         return counted
 
@@ -101,14 +102,15 @@ class DeviceLedger(Struct):
     def _point(self, at: float, end: float) -> list[NodeReadings]:
         found = self.meter.until(end)
         values = (
-            None if found is None else found[0] - self.mark,
+            None if found is None else max(0.0, found[0] - self.mark),
             self.known_seconds or None,
             self.idle_seconds if self.known_seconds else None,
         )
         known = [
             (m, v) for m, one in zip(USED, values, strict=True) if (v := kept(m, one)) is not None
         ]
-        self.mark, self.marked_at = self._total(end), end
+        # What power said too much of, as over a step of the clock, the next points lack.
+        self.mark, self.marked_at = max(self.mark, self._total(end)), end
         self.known_seconds = self.idle_seconds = 0.0
         reading = self.device, tuple(m for m, _ in known), tuple(v for _, v in known)
         return [NodeReadings(at, (reading,))] if known else []
@@ -130,7 +132,8 @@ class UseLedger:
             known = self._devices.get(uuid)
             if known is None or not 0.0 < snapshot.at - known.at <= JOIN_SECONDS:
                 points += [] if known is None else known.close()
-                self._devices[uuid] = _opened(uuid, snapshot.at, sample, status.processes)
+                read = None if known is None else known.read
+                self._devices[uuid] = _opened(uuid, snapshot.at, sample, status.processes, read)
                 continue
             made, change = known.step(snapshot.at, sample, status.processes)
             points += made
@@ -145,11 +148,14 @@ class UseLedger:
         return found
 
 
-def _opened(uuid: str, at: float, sample: Sample, processes: tuple[Process, ...]) -> DeviceLedger:
-    """Begins where the counter was last read, so that the next reading of it tells something."""
+def _opened(
+    uuid: str, at: float, sample: Sample, processes: tuple[Process, ...], read: float | None
+) -> DeviceLedger:
+    """Begins where the counter was last read, so that the next reading of it tells something.
+    What was `read` before is billed already: now its time is of a clock that has been set."""
     read_at = sample.read_at.get("energy_joules", at)
-    began = read_at if 0.0 <= at - read_at <= JOIN_SECONDS else at
-    made = DeviceLedger(uuid, EnergyMeter(began, JOIN_SECONDS), began - LEAST_SECONDS)
+    began = read_at if 0.0 <= at - read_at <= JOIN_SECONDS and read_at != read else at
+    made = DeviceLedger(uuid, EnergyMeter(began, JOIN_SECONDS), began - LEAST_SECONDS, read)
     made._read(at, sample)
     made.processes, made.mark, made.marked_at = processes, made._total(at), at
     return made

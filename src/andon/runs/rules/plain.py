@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Callable, Mapping
+from itertools import islice
+from numbers import Integral, Real
 from typing import Any
 
 from andon.model.codec import NAME
@@ -12,41 +14,49 @@ from andon.runs.rules.oom import complaint
 LONGEST_TEXT = 2000
 MOST_ENTRIES = 200
 DEEPEST = 4
+MOST_LETTERS = 500_000  # of a whole table: a line of a record has its bound too
+NUMBER_LETTERS = 8
 
 
 def plain_table(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values, bounded in depth and size; a value whose name suggests a secret is hidden."""
-    found = plain_value(values, -1)
+    found = plain_value(values, -1, [MOST_LETTERS])
     return found if isinstance(found, dict) else {}
 
 
-def plain_value(value: Any, depth: int = 0) -> Any:
-    """Returns numbers, strings, lists and tables as they are; everything else as its text."""
+def plain_value(value: Any, depth: int, room: list[int]) -> Any:
+    """Returns numbers, strings, lists and tables as they are; everything else as its text. `room`
+    is how many letters are left for all of them."""
     try:
-        return _plain_value(value, depth)
+        found = _plain_value(value, depth, room)
     except Exception:  # noqa: BLE001 - the program's own class
-        return plain_text(value)
+        found = plain_text(value)
+    room[0] -= len(found) if isinstance(found, str) else NUMBER_LETTERS
+    return found
 
 
-def _plain_value(value: Any, depth: int) -> Any:
+def _plain_value(value: Any, depth: int, room: list[int]) -> Any:
     if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, int):  # of a class of its own too, which no encoder takes: numpy.float64
-        return int(value) if abs(value) < 2**63 else plain_text(value)
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else str(value)
+    if isinstance(value, Integral):  # of a class of its own too, which no encoder takes: numpy's
+        return whole if abs(whole := int(value)) < 2**63 else plain_text(value)
+    if isinstance(value, Real):
+        return float(value) if math.isfinite(value) else str(float(value))
     if isinstance(value, Mapping) and depth < DEEPEST:
-        return _table(value, depth + 1)
+        return _table(value, depth + 1, room)
     if isinstance(value, list | tuple) and depth < DEEPEST:
-        return [plain_value(one, depth + 1) for one in first(value)]
+        return [plain_value(one, depth + 1, room) for one in first(value) if room[0] > 0]
     return plain_text(value)
 
 
-def _table(values: Mapping[Any, Any], depth: int) -> dict[str, Any]:
-    named = ((plain_text(name), value) for name, value in first(values.items()))
-    return {
-        name: HIDDEN if is_secret_name(name) else plain_value(value, depth) for name, value in named
-    }
+def _table(values: Mapping[Any, Any], depth: int, room: list[int]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for given, value in first(values.items()):
+        if room[0] > 0:
+            name = plain_text(given)
+            room[0] -= len(name)
+            found[name] = HIDDEN if is_secret_name(name) else plain_value(value, depth, room)
+    return found
 
 
 def plain_text(value: Any, longest: int = LONGEST_TEXT, shown: Callable[[Any], str] = str) -> str:
@@ -59,7 +69,7 @@ def plain_text(value: Any, longest: int = LONGEST_TEXT, shown: Callable[[Any], s
 
 
 def first(values: Any) -> list[Any]:
-    return list(values)[:MOST_ENTRIES]
+    return list(islice(values, MOST_ENTRIES))
 
 
 def plain_numbers(values: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, str]]:
