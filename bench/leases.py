@@ -22,7 +22,8 @@ from tests.integration.lease_crowd import asked
 from tests.standin import StandIn, build
 from tests.standin import hung as hangs
 
-from andon.app import load_settings, open_sampler
+from andon.app.sampler import open_sampler
+from andon.app.settings import load_settings
 from andon.leases.availability import Availability
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms

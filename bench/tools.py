@@ -10,6 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from andon.app.sampler import open_sampler
+from andon.app.settings import load_settings
+
 _SCHEDULER_CLOCK = 2
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 SMI_DEADLINE_SECONDS = 60.0
@@ -75,9 +78,8 @@ class Andon(Tool):
     """andon as it runs: the sampler here, the reader in its own process."""
 
     def __init__(self) -> None:
-        from andon import app
 
-        self._sampler = app.open_sampler(app.load_settings({}).settings)
+        self._sampler = open_sampler(load_settings({}).settings)
         self._latest: Any = None
 
     def ticks(self, interval_seconds: float) -> Iterator[float]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from andon.errors import Gone
@@ -58,6 +58,7 @@ class TestStores(StoreContract):
     points=st.dictionaries(st.integers(0, 4000), st.integers(0, 100), max_size=60),
     span=st.tuples(st.integers(-50, 4000), st.integers(1, 4000), st.integers(1, 50)),
 )
+@example(points={240: 0}, span=(-50, 290, 17))  # at the end, which rounding puts before it
 def test_every_store_answers_as_a_list_of_points_does(
     tmp_path_factory: pytest.TempPathFactory,
     scheme: str,

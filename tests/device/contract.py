@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from msgspec.structs import fields
 
 import andon
-from andon import app
+from andon.app.sampler import open_sampler
+from andon.app.settings import load_settings
 from andon.model import wire, wire_in
 from andon.model.device import SAMPLE_VALUES, Sample, Snapshot, State
 from andon.sampling.sampler import Sampler
@@ -24,7 +25,7 @@ LATE_SECONDS = 2.0
 @contextmanager
 def sampler() -> Iterator[Sampler]:
     """A new sampler with a new reader."""
-    with app.open_sampler(app.load_settings({}).settings) as made:
+    with open_sampler(load_settings({}).settings) as made:
         yield made
 
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import andon
-from andon import app
+from andon.app.sampler import open_sampler
+from andon.app.settings import load_settings
 from andon.host.processes.facts import sees_host_pids
 from andon.model import wire, wire_in
 from andon.model.device import Snapshot
@@ -173,14 +174,14 @@ def _answer_and_leave(out: int) -> None:
 
 
 def closing_twice_is_fine_and_it_opens_again(scene: Scene) -> str:
-    settings = app.load_settings({}).settings
-    sampler = app.open_sampler(settings)
+    settings = load_settings({}).settings
+    sampler = open_sampler(settings)
     first = sampler.once()
     pids = sampler.reader_pids()
     sampler.close()
     sampler.close()
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids), "a reader was left behind"
-    with app.open_sampler(settings) as again:
+    with open_sampler(settings) as again:
         assert [s.device for s in again.once().devices] == [s.device for s in first.devices]
     return "no reader is left behind"
 

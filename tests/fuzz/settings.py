@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from andon.app import load_settings
+from andon.app.settings import load_settings
 from andon.errors import AndonError
 from andon.settings.resolution import describe, resolve
 from tests.fuzz.chance import Chance, rounds

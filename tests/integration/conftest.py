@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from andon.app import load_settings, open_sampler
+from andon.app.sampler import open_sampler
+from andon.app.settings import load_settings
 from andon.model.device import Snapshot, State
 from andon.sampling.sampler import Sampler
 from tests.conftest import need

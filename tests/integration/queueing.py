@@ -14,7 +14,7 @@ from andon.host.processes.kin import group_members, started_ticks
 from andon.jobs.folder import LOCK, LOG, JobsFolder, open_jobs_folder
 from andon.jobs.queue import Queue, wake
 from andon.jobs.starting import is_dispatched
-from andon.model.job import JobState
+from andon.model.job.facts import JobState
 from tests.support.homes import own_folders
 
 PATIENCE_SECONDS = 45.0

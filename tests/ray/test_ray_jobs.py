@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from andon.clusters.ray import RayCluster
-from andon.model.job import JobState
+from andon.model.job.facts import JobState
 from andon.testing.cluster_contract import ClusterContract
 from tests.ray.conftest import RealRay, opened, typed
 

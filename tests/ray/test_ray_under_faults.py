@@ -9,8 +9,8 @@ import time
 import pytest
 
 from andon.errors import Denied, Unavailable
-from andon.model.job import JobState
 from andon.model.job.cluster import ClusterJob
+from andon.model.job.facts import JobState
 from andon.testing.cluster_contract import ClusterContract
 from tests.ray.conftest import RealRay, opened, typed
 

@@ -7,8 +7,10 @@ from functools import cache
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon.alerts import rules as alerting
-from andon.alerts.rules import EMPTY, AlertState, HeldDevices, Moment, Observation
+from andon.alerts.rules.commands import acknowledge, current, silence
+from andon.alerts.rules.state import EMPTY, AlertState
+from andon.alerts.rules.state_machine import step
+from andon.explain.conditions.observation import HeldDevices, Moment, Observation
 from andon.explain.conditions.rulebook import Rulebook
 from andon.model.alert import Alert, Silence
 from andon.model.device import DeviceStatus, Limits, Process, Snapshot, State
@@ -97,8 +99,8 @@ def played(
         )
         snapshot = Snapshot(NODE, begun + at, devices=fresh, boot=BOOT)
         seen = Observation(snapshot, leases=leases)
-        state = alerting.step(state, seen, moment, book).state
-    return snapshot, alerting.current(state)
+        state = step(state, seen, moment, book).state
+    return snapshot, current(state)
 
 
 def _times(start: float, seconds: float) -> list[float]:
@@ -109,7 +111,7 @@ def _times(start: float, seconds: float) -> list[float]:
 def silenced(rule: str, index: int, seconds: float = 2 * HOUR) -> Act:
     def act(state: AlertState, moment: Moment) -> AlertState:
         new = Silence("5f3a91c2", moment.wall + seconds, rule, uuid(index), by="ana")
-        return alerting.silence(state, new, moment).state
+        return silence(state, new, moment).state
 
     return act
 
@@ -117,7 +119,7 @@ def silenced(rule: str, index: int, seconds: float = 2 * HOUR) -> Act:
 def acknowledged(rule: str, index: int) -> Act:
     def act(state: AlertState, moment: Moment) -> AlertState:
         alert = state.episodes[uuid(index)][rule].alert
-        return alerting.acknowledge(state, alert.id, "ana", "a fan is ordered", moment).state
+        return acknowledge(state, alert.id, "ana", "a fan is ordered", moment).state
 
     return act
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from andon.alerts.rules import OwnTrouble
 from andon.alerts.rules.outbox import Delivery
 from andon.alerts.rules.routes import Route
 from andon.alerts.waits import AlertWaits
 from andon.alerts.watcher import Watcher
 from andon.errors import Unavailable
+from andon.explain.conditions.observation import OwnTrouble
 from andon.explain.conditions.rulebook import Rulebook
 from andon.failures.rules.backoff import BackOff
 from andon.leases.rules.occupants import BookView

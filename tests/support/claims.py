@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from andon.model.job import AttemptClaim
-from andon.model.job.facts import plain_fields
+from andon.model.job.facts import AttemptClaim, plain_fields
 
 
 def claim_to_json(claim: AttemptClaim) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from andon.leases.rules.offer import Offer, offer_by
 from andon.leases.rules.verdict import verdicts
 from andon.model.alert import Acknowledgement, Alert, Silence
 from andon.model.device import Device, Host, Snapshot
-from andon.model.job import JobView
+from andon.model.job.facts import JobView
 from andon.model.lamp import DeviceLamp
 from andon.model.lease import DeviceRequest
 from andon.model.lease_list import LeaseList, LeaseRow

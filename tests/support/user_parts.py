@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from andon.errors import AndonError
-from andon.model.job import JobView
-from andon.model.job.facts import view_to_json
+from andon.model.job.facts import JobView, view_to_json
 from andon.web.users.files import UserFiles
 
 

@@ -4,9 +4,12 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from andon.alerts import rules as alerting
-from andon.alerts.rules import EMPTY, AlertState, StepResult
+from andon.alerts.rules import commands
+from andon.alerts.rules.commands import acknowledge, current, raised, unacknowledge, unsilence
 from andon.alerts.rules.lamps import board
+from andon.alerts.rules.persistence import dump, restore
+from andon.alerts.rules.state import EMPTY, AlertState, StepResult
+from andon.alerts.rules.state_machine import step
 from andon.errors import AndonError
 from andon.explain.conditions.catalogue import BY_NAME, FIGURES
 from andon.explain.conditions.rulebook import Rulebook, thresholds
@@ -93,7 +96,7 @@ class Player:
     def _look(self, at: float) -> None:
         self.looks += 1
         observation, moment = self.world.observation(at), self.world.moment(at)
-        self._take(alerting.step(self.state, observation, moment, self.book))
+        self._take(step(self.state, observation, moment, self.book))
 
     def _take(self, outcome: StepResult) -> None:
         self.state = outcome.state
@@ -107,9 +110,9 @@ class Player:
                 self.episodes.add(alert.id)
         for notice in outcome.notices:
             self._tell(notice)
-        dumped = alerting.dump(self.state)
-        again = alerting.restore(dumped, self.world.moment(1e9), self.world.boot)
-        assert alerting.dump(again) == dumped
+        dumped = dump(self.state)
+        again = restore(dumped, self.world.moment(1e9), self.world.boot)
+        assert dump(again) == dumped
 
     def _tell(self, notice: Notice) -> None:
         assert notice.id not in self.notice_ids, "a notice's id stands twice"
@@ -134,23 +137,21 @@ class Player:
     def _obey(self, words: list[str], at: float) -> None:
         moment = self.world.moment(at)
         if words[0] == "ack":
-            new = alerting.acknowledge(self.state, self._id(words[1]), words[3], "", moment)
+            new = acknowledge(self.state, self._id(words[1]), words[3], "", moment)
         elif words[0] == "unack":
-            new = alerting.unacknowledge(self.state, self._id(words[1]), moment)
+            new = unacknowledge(self.state, self._id(words[1]), moment)
         elif words[0] == "silence":
-            new = alerting.silence(self.state, self._silence(words[1:], moment.wall), moment)
+            new = commands.silence(self.state, self._silence(words[1:], moment.wall), moment)
         else:
             for silence in self.state.silences:
-                self._take(alerting.unsilence(self.state, silence.id, moment))
+                self._take(unsilence(self.state, silence.id, moment))
             return
         self._take(new)
 
     def _id(self, name: str) -> str:
         rule, _, label = name.partition("@")
         subject = uuid_of(int(label)) if label.isdigit() else label
-        found = [
-            a.id for a in alerting.current(self.state) if (a.rule, a.subject) == (rule, subject)
-        ]
+        found = [a.id for a in current(self.state) if (a.rule, a.subject) == (rule, subject)]
         return found[0] if found else f"{rule}@{subject}#0"
 
     def _silence(self, words: list[str], wall: float) -> Silence:
@@ -168,14 +169,14 @@ class Player:
         kind, lasts = match[1], seconds(match[2])
         if kind == "suspend":
             return lasts
-        dumped = alerting.dump(self.state)
+        dumped = dump(self.state)
         if kind == "reboot":
             self.world.reboots += 1
             self.world.boot = f"boot {self.world.reboots}"
             self.world.steady_begins = NEW_BOOT_STEADY - at - lasts
             if match[3] is not None:
                 self.world.clock += float(match[3]) - lasts
-        self.state = alerting.restore(dumped, self.world.moment(at + lasts), self.world.boot)
+        self.state = restore(dumped, self.world.moment(at + lasts), self.world.boot)
         check_alerts(self.state)
         return lasts
 
@@ -196,7 +197,7 @@ class Player:
 
     def _check_alerts(self, row: Row, where: str) -> None:
         shown, flags = {}, {}
-        alerts = [*alerting.raised(self.state), *self.resolved]
+        alerts = [*raised(self.state), *self.resolved]
         for alert in alerts:
             if alert.rule not in self.timeline.ignore:
                 name = f"{self._name(alert)} {alert.state}"
@@ -236,7 +237,7 @@ class Player:
 
     def _check_lamps(self, row: Row, where: str) -> None:
         assert self.state.snapshot is not None
-        shown = board(self.state.snapshot, alerting.current(self.state))
+        shown = board(self.state.snapshot, current(self.state))
         lamps = {self.labels[lamp.uuid]: str(lamp.lamp) for lamp in shown.devices}
         for item in row.lamp.split(";"):
             name, _, colour = item.strip().partition("=")

@@ -6,7 +6,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from andon.alerts.rules import HeldDevices, Moment, Observation, OwnTrouble, PreviousLease, Sharing
+from andon.explain.conditions.observation import (
+    HeldDevices,
+    Moment,
+    Observation,
+    OwnTrouble,
+    PreviousLease,
+    Sharing,
+)
 from andon.model.device import (
     Device,
     DeviceStatus,

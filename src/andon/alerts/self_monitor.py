@@ -4,8 +4,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from andon.alerts.rules import OwnTrouble
 from andon.alerts.rules.self_checks import WINDOW_SECONDS, SelfStats, StoreStats, troubles
+from andon.explain.conditions.observation import OwnTrouble
 from andon.sampling.sampler import Costs
 
 LEAST_SECONDS = 5.0  # called at every sample, measured less often

@@ -8,8 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from andon.alerts import rules as alerting
-from andon.alerts.rules import AlertState, Moment, Observation, OwnTrouble, StepResult
+from andon.alerts.rules import commands
 from andon.alerts.rules.handover import (
     HUB_ROUTE,
     Duty,
@@ -26,11 +25,13 @@ from andon.alerts.rules.outbox import Acceptance, Delivery, Outbox, SavedAlerts
 from andon.alerts.rules.past import Query, is_kept
 from andon.alerts.rules.routes import Route, resolved
 from andon.alerts.rules.standing import lasting
+from andon.alerts.rules.state import AlertState, StepResult
 from andon.alerts.sender import NotifierWork, NotifierWorker
 from andon.alerts.waits import USUAL, AlertWaits
 from andon.alerts.writer import AlertWriter
 from andon.errors import AndonError, Gone
 from andon.explain.conditions.condition import READINGS, SERVED, Precondition
+from andon.explain.conditions.observation import Moment, Observation, OwnTrouble
 from andon.explain.conditions.rulebook import Rulebook
 from andon.failures.listeners import Listeners
 from andon.failures.log import FailureLog
@@ -83,6 +84,8 @@ class Watcher:
         """`self_checks` returns problems of andon itself, `book` the state of the lease book. With
         `has_hub` a hub notifies people while it answers. `leads` is for the alerts of a fleet:
         whether this hub is the one that notifies people; its own parts are judged elsewhere."""
+        from andon.alerts.rules.state import EMPTY
+
         self.rulebook = rulebook
         self._waits, self._clock = waits, clock
         self._offset, self._boot = offset, boot
@@ -92,7 +95,7 @@ class Watcher:
         routes = tuple(route for _, route in notifiers)
         self._routes = (*routes, HUB_ROUTE) if has_hub else routes
         self._lock = threading.Lock()
-        self._state: AlertState = alerting.EMPTY
+        self._state: AlertState = EMPTY
         self._outbox = Outbox()
         self._rendered: Rendered = (self._state, self._outbox, ())
         self._last: Snapshot | None = None
@@ -128,23 +131,31 @@ class Watcher:
 
     def alerts(self) -> tuple[Alert, ...]:
         """Pending and firing alerts, with the numbers of the last sample, worst first."""
+        from andon.alerts.rules.commands import current
+
         state, box, rendered = self._state, self._outbox, self._rendered
         if rendered[0] is not state or rendered[1] is not box:  # on request, not for every sample
-            found = tuple(map(box.shown, alerting.current(state)))
+            found = tuple(map(box.shown, current(state)))
             rendered = self._rendered = (state, box, found)
         return rendered[2]
 
     def firing(self) -> dict[str, int]:
         """How many alerts fire at each level; nothing is rendered for it."""
-        return firing_by_level(entries(alerting.raised(self._state)))
+        from andon.alerts.rules.commands import raised
+
+        return firing_by_level(entries(raised(self._state)))
 
     def lasting(self, devices: tuple[DeviceStatus, ...]) -> tuple[DeviceStatus, ...]:
         """Returns the devices, each silent one since its alert began."""
-        return lasting(devices, alerting.raised(self._state))
+        from andon.alerts.rules.commands import raised
+
+        return lasting(devices, raised(self._state))
 
     def broken_devices(self) -> dict[str, str]:
         """Devices that must not be leased because of errors they reported."""
-        possible = any(one.rule in BROKEN_RULES for one in alerting.raised(self._state))
+        from andon.alerts.rules.commands import raised
+
+        possible = any(one.rule in BROKEN_RULES for one in raised(self._state))
         return reported_broken(self.alerts()) if possible else {}
 
     def past(self, query: Query | None = None) -> Sequence[Alert]:
@@ -221,17 +232,17 @@ class Watcher:
 
     def acknowledge(self, number: str, by: str = "", note: str = "") -> Alert:
         """Acknowledges an alert: no further notices. Raises Gone if there is no such alert."""
-        return self._act(lambda s, m: alerting.acknowledge(s, number, by, note, m), number)
+        return self._act(lambda s, m: commands.acknowledge(s, number, by, note, m), number)
 
     def unacknowledge(self, number: str) -> Alert:
-        return self._act(lambda s, m: alerting.unacknowledge(s, number, m), number)
+        return self._act(lambda s, m: commands.unacknowledge(s, number, m), number)
 
     def silence(self, silence: Silence) -> Silence:
-        self._apply_by(lambda state, moment: alerting.silence(state, silence, moment))
+        self._apply_by(lambda state, moment: commands.silence(state, silence, moment))
         return silence
 
     def unsilence(self, number: str) -> None:
-        self._apply_by(lambda state, moment: alerting.unsilence(state, number, moment))
+        self._apply_by(lambda state, moment: commands.unsilence(state, number, moment))
 
     def test(self, name: str | None = None) -> dict[str, AndonError | None]:
         """Send a test message through one notifier or all; returns the error of each."""
@@ -307,6 +318,8 @@ class Watcher:
             self._judge(seen)
 
     def _judge(self, seen: Snapshot) -> None:
+        from andon.alerts.rules.state_machine import step
+
         page = None if self._book is None else self._book()
         observation = Observation(
             snapshot=seen,
@@ -315,7 +328,7 @@ class Watcher:
             leases=None if page is None else page.leases,
             sharing=BLANK.sharing if page is None else page.sharing,
         )
-        self._apply_by(lambda s, m: alerting.step(s, observation, m, self.rulebook), is_kept)
+        self._apply_by(lambda s, m: step(s, observation, m, self.rulebook), is_kept)
         if time.monotonic() - self._written >= SAVE_SECONDS:
             self._save()
 
@@ -389,9 +402,11 @@ class Watcher:
 
     def _write(self, box: Outbox, changed: Sequence[Alert] = ()) -> None:
         """Write the whole state; the caller holds the lock."""
+        from andon.alerts.rules.persistence import dump
+
         self._written = time.monotonic()
         state = {
-            "alerting": alerting.dump(self._state),
+            "alerting": dump(self._state),
             "informed": dict(box.informed),
             "accepted": {alert: list(accepted) for alert, accepted in box.accepted.items()},
             "elsewhere": [alert_to_json(alert) for alert in self._open_elsewhere],
@@ -409,17 +424,20 @@ class Watcher:
             self._begun.set()
 
     def _restore(self, saved: SavedAlerts | None) -> None:
+        from andon.alerts.rules.persistence import restore
+        from andon.alerts.rules.state import EMPTY
+
         if saved is None:
             return
         self._caught_up = True
-        state, informed = alerting.EMPTY, dict[str, tuple[str, ...]]()
+        state, informed = EMPTY, dict[str, tuple[str, ...]]()
         accepted: dict[str, Acceptance] = {}
         elsewhere: tuple[Alert, ...] = ()
         try:
             informed = {str(a): tuple(names) for a, names in saved.state["informed"].items()}
             accepted = _accepted(saved.state.get("accepted", {}))
             elsewhere = tuple(map(alert_from_json, saved.state.get("elsewhere", ())))
-            state = alerting.restore(saved.state["alerting"], Moment(*self._clock()), self._boot)
+            state = restore(saved.state["alerting"], Moment(*self._clock()), self._boot)
         except (AndonError, KeyError, TypeError, AttributeError, ValueError) as exc:
             log.warning("the stored alerts are discarded: %s", exc)
         with self._lock:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from andon.api import watch as library
 from andon.api.leased import ENVIRONMENT, leased
-from andon.app import open_availability
+from andon.app.leases import open_availability
 from andon.errors import AndonError, Gone, Unavailable
 from andon.host.processes.kin import here, myself, started_ticks
 from andon.leases import releaser

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from andon.api import watch as library
 from andon.api.lease import own_work, seen_with
 from andon.api.run import RecordedRun, event_line, parent_run
-from andon.app import open_availability
+from andon.app.leases import open_availability
 from andon.app.runs import recording
 from andon.errors import AndonError, Conflict
 from andon.host.machine_id import boot_id, node_name

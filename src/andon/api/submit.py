@@ -18,7 +18,7 @@ from andon.jobs.rules.polling import FRESH_SECONDS
 from andon.jobs.submitting import here_spec
 from andon.leases.availability import unasked_simulation
 from andon.leases.rules.requests import Count, Names, RequestOptions, Size
-from andon.model.job import JobState
+from andon.model.job.facts import JobState
 from andon.settings.clusters import HERE
 from andon.units import seconds_of
 from andon.work.functions.call import delete_call, new_call_folder, read_answer, write_call

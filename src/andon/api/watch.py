@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable
 
 from andon import app
-from andon.app import load_settings, open_sampler
+from andon.app.sampler import open_sampler
+from andon.app.settings import load_settings
 from andon.model.device import Snapshot
 from andon.model.request import Ring, RunAccount
 from andon.node.local.context import Here

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from andon.fleet.rules.digest import Digest
     from andon.history.writer import Recorder
     from andon.jobs.queue import Queue
-    from andon.model.job import JobView
+    from andon.model.job.facts import JobView
 
 FIRST_SNAPSHOT_SECONDS = 5.0
 

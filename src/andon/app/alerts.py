@@ -13,10 +13,10 @@ from andon.settings.resolution import Settings
 from andon.settings.store_url import MEMORY
 
 if TYPE_CHECKING:  # not every command needs alerts and leases
-    from andon.alerts.rules import OwnTrouble
     from andon.alerts.rules.messages import MessageContext
     from andon.alerts.rules.self_checks import StoreStats
     from andon.alerts.watcher import RoutedNotifier, Watcher
+    from andon.explain.conditions.observation import OwnTrouble
     from andon.leases.tracker import LeaseTracker
     from andon.ports import AlertStore, Notifier
     from andon.sampling.bus import Subscription

@@ -27,8 +27,7 @@ from andon.jobs.scan import Scanner
 from andon.jobs.starting import lock_dispatcher
 from andon.jobs.taking import DeviceTaker
 from andon.leases.rules.environment import LEASE_VARIABLE
-from andon.model.job import Holdup
-from andon.model.job.facts import dumps
+from andon.model.job.facts import Holdup, dumps
 from andon.runs.rules.ranks import RECORD_VARIABLE, RUN_VARIABLE
 from andon.sampling.rules.masks import VARIABLES
 from andon.settings.resolution import Settings

@@ -11,7 +11,7 @@ from andon.host.system import node_name
 from andon.jobs.folder import JobsFolder
 from andon.jobs.queue import Queue
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase
-from andon.model.job import JobState, JobView
+from andon.model.job.facts import JobState, JobView
 from andon.settings.resolution import Settings
 from andon.units import counted, human_seconds, sh
 

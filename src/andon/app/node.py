@@ -32,6 +32,8 @@ def find_node(
     choice: NodeChoice, settings: "Settings", notify: Callable[[str], None] = lambda _: None
 ) -> "Node":
     """Returns the named server, else this machine with the devices that the settings name."""
+    from andon.app.thresholds import rulebook
+
     if choice.node is not None and (choice.url is None or choice.url.startswith("ssh:")):
         raise Invalid("--node needs the URL of a hub", hint="--url https://HUB:26366")
     if choice.url is None:
@@ -60,11 +62,11 @@ def find_node(
         from andon.node.ssh.client import TIMEOUT_SECONDS, SshHost
 
         host = SshHost(choice.url, settings.ssh_andon, choice.ssh_seconds or TIMEOUT_SECONDS)
-        return SshNode(host, lambda: app.rulebook(settings), notify)
+        return SshNode(host, lambda: rulebook(settings), notify)
     from andon.node.remote import RemoteNode
     from andon.node.server import connect
 
     server = connect(choice.url, choice.token_file, notify)
     if choice.node is not None:
         server = server.of_node(choice.node)
-    return RemoteNode(server, lambda: app.rulebook(settings), notify)
+    return RemoteNode(server, lambda: rulebook(settings), notify)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from andon.alerts.watcher import Watcher
     from andon.fleet.rules.digest import Digest
     from andon.leases.network import NetworkLeases
-    from andon.model.job import JobView
+    from andon.model.job.facts import JobView
     from andon.model.lease_list import LeaseList
     from andon.model.run.record import RunRow
     from andon.ports import Store

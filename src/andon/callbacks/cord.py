@@ -11,12 +11,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Self
 
-from andon.alerts import rules as alerting
-from andon.alerts.rules import EMPTY, Moment, Observation, StepResult
+from andon.alerts.rules.state import EMPTY, StepResult
 from andon.api import watch as library
-from andon.app import rulebook, with_thresholds
+from andon.app.thresholds import rulebook, with_thresholds
 from andon.errors import Invalid
 from andon.explain.conditions.catalogue import BY_NAME
+from andon.explain.conditions.observation import Moment, Observation
 from andon.explain.conditions.rulebook import Rulebook
 from andon.failures.listeners import Listeners
 from andon.failures.log import FailureLog
@@ -102,11 +102,13 @@ class Cord(AbstractContextManager["Cord"]):
 
     def firing(self, wanted: AlertFilter | None = None) -> tuple[Alert, ...]:
         """The matching alerts that are firing, worst first."""
+        from andon.alerts.rules.commands import current
+
         state, wanted = self._state, wanted or self._wanted
         snapshot = state.snapshot
         if snapshot is None:
             return ()
-        alerts = (a for a in alerting.current(state) if a.state is Phase.FIRING)
+        alerts = (a for a in current(state) if a.state is Phase.FIRING)
         return tuple(alert for alert in alerts if wanted.fits(alert, snapshot))
 
     def wait_until_calm(self, wanted: AlertFilter, longest_seconds: float) -> bool:
@@ -129,8 +131,10 @@ class Cord(AbstractContextManager["Cord"]):
 
     def take(self, snapshot: Snapshot) -> None:
         """Evaluate one snapshot, and call for every change."""
+        from andon.alerts.rules.state_machine import step
+
         seen = Observation(snapshot, events=snapshot.events)
-        outcome = alerting.step(self._state, seen, Moment(*self._clock()), self._book)
+        outcome = step(self._state, seen, Moment(*self._clock()), self._book)
         with self._changed:
             self._state = outcome.state
             self._changed.notify_all()

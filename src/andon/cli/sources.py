@@ -42,9 +42,9 @@ def settings_of(choices: Choices) -> "Settings":
 
 def resolved_of(choices: Choices) -> "Resolved":
     """The settings in force, each with its origin; warnings are printed once."""
-    from andon import app
+    from andon.app.settings import load_settings
 
-    resolved = choices.resolved or app.load_settings(choices.flags())
+    resolved = choices.resolved or load_settings(choices.flags())
     choices.color = choices.color or resolved.settings.color
     if not choices.warned:
         choices.warned = True
@@ -86,16 +86,16 @@ def _close_at_end(node: "Node") -> None:
 
 def rulebook_of(choices: Choices) -> "Rulebook":
     """The thresholds in force, for what is shown as hot, full or at its limit."""
-    from andon import app
+    from andon.app.thresholds import rulebook
 
-    return app.rulebook(settings_of(choices))
+    return rulebook(settings_of(choices))
 
 
 def sampling(choices: Choices) -> "Sampler":
     """Returns a sampler for the settings and the command line; a context manager."""
-    from andon import app
+    from andon.app.sampler import open_sampler
 
-    return app.open_sampler(settings_of(choices))
+    return open_sampler(settings_of(choices))
 
 
 def sampling_ahead(choices: Choices) -> "Sampler":
@@ -109,7 +109,7 @@ def sampling_ahead(choices: Choices) -> "Sampler":
 
 def availability_of(choices: Choices, sampler: "Sampler") -> "Availability":
     """Availability from this sampler; simulated devices are leased only with --simulate."""
-    from andon.app import open_availability
+    from andon.app.leases import open_availability
 
     resolved = resolved_of(choices)
     return open_availability(

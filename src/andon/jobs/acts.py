@@ -13,7 +13,7 @@ from andon.jobs.folder import AGAIN, CANCELLED, CLAIM, HELD, ORDER, JobsFolder
 from andon.jobs.rules.order import place_before, place_first, place_last, waiting_in_order
 from andon.jobs.rules.states import JobStatus, is_running
 from andon.jobs.scan import Scanner, group_lives
-from andon.model.job import AttemptClaim, JobFacts, JobNote, JobState
+from andon.model.job.facts import AttemptClaim, JobFacts, JobNote, JobState
 
 POLL_SECONDS = 0.05
 

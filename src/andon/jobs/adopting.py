@@ -19,7 +19,7 @@ from andon.jobs.launching import DispatcherSettings, Supervisor, adopting_task
 from andon.leases.book.hold import LeaseHold
 from andon.leases.book.lease_book import Book
 from andon.leases.book.places import VARIABLE
-from andon.model.job import AttemptClaim, AttemptFacts, JobFacts
+from andon.model.job.facts import AttemptClaim, AttemptFacts, JobFacts
 from andon.work.containers.adoption import hold_again
 
 log = logging.getLogger("andon.jobs")

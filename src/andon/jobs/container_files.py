@@ -6,7 +6,7 @@ from pathlib import Path
 
 from andon.host.files import read_regular
 from andon.jobs.folder import CONTAINER, SMALL_BYTES, write_whole
-from andon.model.job import AttemptClaim
+from andon.model.job.facts import AttemptClaim
 
 
 def write_container(attempt: Path, identity: str) -> None:

@@ -27,7 +27,8 @@ from andon.jobs.scan import Scanner, StatusCache
 from andon.jobs.taking import MOST_TICKETS, BlockReason, DeviceTaker, DispatchRound
 from andon.leases.book.hold import LeaseHold
 from andon.leases.placement import Grant
-from andon.model.job import JobFacts, JobNote, JobSpec, JobState, NotifyWhen
+from andon.model.job.facts import JobFacts, JobNote, JobState
+from andon.model.job.spec import JobSpec, NotifyWhen
 from andon.runs.opening import RunRecording
 
 log = logging.getLogger("andon.jobs")

@@ -25,7 +25,7 @@ from andon.jobs.rules.naming import meant, parse_array
 from andon.jobs.rules.older_file import is_older, older_jobs_in
 from andon.jobs.submitting import here_spec
 from andon.model.execution import ContainerOptions
-from andon.model.job import JobFacts
+from andon.model.job.facts import JobFacts
 from andon.model.job.spec import ArrayPlace, JobSpec, without_own_secrets
 from andon.settings.moments import parse_moment
 from andon.work.containers.rules.options import options_to_json

@@ -31,7 +31,7 @@ from andon.model.job.spec import (
 )
 
 if TYPE_CHECKING:
-    from andon.model.job import Holdup, JobNote
+    from andon.model.job.facts import Holdup, JobNote
 
 JOBS = "jobs"
 CLUSTER_PAGES, SUBMISSIONS = "clusters", "elsewhere"
@@ -382,7 +382,7 @@ class JobsFolder:
 
     def holdups(self) -> "dict[int, Holdup]":
         """Returns why jobs wait, as the dispatcher last wrote it; may be missing or old."""
-        from andon.model.job import Holdup
+        from andon.model.job.facts import Holdup
 
         try:
             said = loads(read_regular(self.path / HOLDUPS, 16 * 1024 * 1024))

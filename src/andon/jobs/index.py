@@ -17,22 +17,19 @@ from msgspec import Struct
 
 from andon.jobs.rules.order import OrderKey, order_key
 from andon.jobs.rules.states import JobStatus, lasting_status
-from andon.model.job import (
-    ArrayPlace,
+from andon.model.job.device_request import DeviceRequest, PlacementOrder
+from andon.model.job.facts import (
     AttemptClaim,
     AttemptEnd,
     AttemptFacts,
     AttemptVerdict,
-    Checkpoint,
     EndReason,
     JobFacts,
     JobNote,
-    JobSpec,
     JobState,
-    NotifyWhen,
+    dumps,
 )
-from andon.model.job.device_request import DeviceRequest, PlacementOrder
-from andon.model.job.facts import dumps
+from andon.model.job.spec import ArrayPlace, Checkpoint, JobSpec, NotifyWhen
 
 INDEX_SCHEMA = "andon.job-index/2"
 _SPEC = JobSpec.__struct_fields__

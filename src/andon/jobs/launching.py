@@ -20,7 +20,9 @@ from andon.jobs.folder import BELL, LOCK, LOG, JobsFolder
 from andon.jobs.log_out import scope_prefix
 from andon.leases.book.hold import LeaseHold
 from andon.leases.placement import Placement
-from andon.model.job import AttemptFacts, JobSpec, facts
+from andon.model.job import facts
+from andon.model.job.facts import AttemptFacts
+from andon.model.job.spec import JobSpec
 from andon.model.lease import Owner
 from andon.runs.rules.ranks import run_variables
 from andon.standalone import STANDALONE

@@ -16,8 +16,8 @@ from andon.errors import AndonError, Invalid
 from andon.host.files import open_regular, read_text
 from andon.jobs.folder import write_whole
 from andon.jobs.rules.metrics import TRIALS, StopRule, compiled, found_in, parse_stop
-from andon.model.job import JobSpec
 from andon.model.job.cluster import ClusterTask
+from andon.model.job.spec import JobSpec
 from andon.model.run.record import RunEvent, RunLine, RunLogged
 from andon.runs.follower import RecordFollower
 from andon.units import whole_number

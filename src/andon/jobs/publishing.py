@@ -17,7 +17,7 @@ from andon.jobs.rules.order import in_order
 from andon.jobs.rules.states import JobStatus
 from andon.jobs.rules.views import MOST_REASONS
 from andon.jobs.taking import BlockReason, DispatchRound
-from andon.model.job import Holdup, JobFacts, JobState
+from andon.model.job.facts import Holdup, JobFacts, JobState
 
 PUBLISH_SECONDS = 0.5
 LEARN_SECONDS = 5.0

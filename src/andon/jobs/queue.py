@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # `submit` must be quick
     from andon.jobs.rules.states import JobStatus
     from andon.leases.rules.eligibility import Labels
     from andon.model.device import Snapshot
-    from andon.model.job import JobView
+    from andon.model.job.facts import JobView
     from andon.model.job.progress import WorkProgress
 
 
@@ -156,7 +156,7 @@ def refuse_too_many(folder: JobsFolder, more: int) -> None:
     if not os.access(PATH, os.F_OK) and os.access(PATH.parent, os.X_OK) == PATH.parent.is_dir():
         return  # `submit` must be quick
     from andon.leases.rules.policy import check_queued
-    from andon.model.job import JobState
+    from andon.model.job.facts import JobState
 
     policy = read_policy()
     user, limits = limits_for(policy, os.getuid())

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from andon.leases.placement import Grant
 from andon.leases.rules.eligibility import chosen_by
-from andon.model.job import AttemptEnd, AttemptVerdict, EndReason, JobSpec
+from andon.model.job.facts import AttemptEnd, AttemptVerdict, EndReason
+from andon.model.job.spec import JobSpec
 from andon.model.lease import Owner
 from andon.model.redaction import redact
 from andon.model.run.record import (

@@ -37,15 +37,19 @@ from andon.jobs.index import IndexedJob, facts_from_row, index_text, indexed, re
 from andon.jobs.rules.order import OrderKey, order_key
 from andon.jobs.rules.states import JobStatus, job_statuses, lasting_status
 from andon.model.codec import Wrong, read
-from andon.model.job import (
+from andon.model.job.facts import (
+    LARGEST_JOB_BYTES,
+    AdoptedClaim,
     AttemptClaim,
     AttemptEnd,
     AttemptFacts,
     AttemptVerdict,
     JobFacts,
     JobNote,
+    adopted,
+    loads,
+    spec_from_json,
 )
-from andon.model.job.facts import LARGEST_JOB_BYTES, AdoptedClaim, adopted, loads, spec_from_json
 
 T = TypeVar("T")
 

@@ -39,7 +39,8 @@ from andon.leases.rules.queue import (
     reserved,
 )
 from andon.model.device import Device
-from andon.model.job import JobFacts, JobSpec
+from andon.model.job.facts import JobFacts
+from andon.model.job.spec import JobSpec
 from andon.model.lease import DeviceRequest, Need, Ticket
 from andon.model.naming import device_labels
 from andon.model.redaction import redact

@@ -36,7 +36,7 @@ from andon.units import plain
 if TYPE_CHECKING:
     from typing import Self
 
-    from andon.model.job import AttemptClaim
+    from andon.model.job.facts import AttemptClaim
 
 LONGEST_USER = 64
 SIGTERM = signal.SIGTERM

@@ -11,7 +11,7 @@ from andon.model.device import Snapshot
 from andon.model.run.record import RunAlert
 
 if TYPE_CHECKING:  # hundreds of modules, which a run loads once its command has started
-    from andon.alerts.rules import AlertState
+    from andon.alerts.rules.state import AlertState
     from andon.explain.conditions.rulebook import Rulebook
 
 
@@ -32,15 +32,17 @@ class RunAlerts:
 
     def take(self, snapshot: Snapshot) -> list[RunAlert]:
         """Alerts that fire, become worse, or are resolved now."""
-        from andon.alerts import rules as alerting
+        from andon.alerts.rules.state import EMPTY
+        from andon.alerts.rules.state_machine import step
+        from andon.explain.conditions.observation import Moment, Observation
 
         self._book = self._book or self._make_book()
         mine = tuple(s for s in snapshot.devices if s.device.uuid in self.uuids)
-        seen = alerting.Observation(
+        seen = Observation(
             replace(snapshot, devices=mine, faults=(), events=()), events=snapshot.events
         )
-        moment = alerting.Moment(*self._clocks())
-        outcome = alerting.step(self._state or alerting.EMPTY, seen, moment, self._book)
+        moment = Moment(*self._clocks())
+        outcome = step(self._state or EMPTY, seen, moment, self._book)
         self._state = outcome.state
         news = filter(self._is_changed, outcome.changed)
         return [_line(alert, moment.wall) for alert in news]

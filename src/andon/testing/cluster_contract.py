@@ -23,9 +23,9 @@ import pytest
 
 from andon.errors import AndonError, Gone, Unavailable
 from andon.model.codec import read
-from andon.model.job import JobState
 from andon.model.job.cluster import ClusterJob, Submission
 from andon.model.job.device_request import DeviceRequest
+from andon.model.job.facts import JobState
 from andon.model.job.spec import JobSpec
 from andon.model.shapes import to_json
 from andon.ports import Cluster, Foreground

@@ -22,8 +22,8 @@ from msgspec.structs import replace
 from andon.errors import Gone, Invalid, Unavailable
 from andon.host.files import make_private
 from andon.host.users import user_name
-from andon.model.job import JobState
 from andon.model.job.cluster import ClusterJob, ClusterLog, ClusterNode, ClusterReason, Submission
+from andon.model.job.facts import JobState
 from andon.settings.clusters import ClusterSettings
 from andon.units import counted
 

@@ -18,7 +18,7 @@ from andon.model.programs import program_of
 from andon.tui.state import ProcessChoice, ProcessKey
 
 if TYPE_CHECKING:  # imported when their views are opened: the first picture must be quick
-    from andon.model.job import JobView
+    from andon.model.job.facts import JobView
     from andon.model.lease_list import LeaseList
     from andon.model.run.record import RunRow
     from andon.model.verdict import DeviceVerdict

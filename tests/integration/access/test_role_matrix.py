@@ -18,8 +18,7 @@ from msgspec.structs import replace
 from andon.access.roles import ALL_SEEING, Identity, Role
 from andon.errors import Gone
 from andon.model.device import Snapshot
-from andon.model.job import JobState, JobView
-from andon.model.job.facts import view_to_json
+from andon.model.job.facts import JobState, JobView, view_to_json
 from andon.model.run.wire import row_to_json
 from andon.model.shapes import to_json
 from andon.web.runs.shown import FoundRuns, ServerRuns

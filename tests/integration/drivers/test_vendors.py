@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from andon.app import load_settings, open_sampler
+from andon.app.sampler import open_sampler
+from andon.app.settings import load_settings
 from andon.model.device import State
 from andon.sampling.sampler import Sampler
 from tests.constructed import Machine, amd, intel

@@ -19,7 +19,7 @@ from andon.jobs.folder import JobsFolder, jobs_path
 from andon.jobs.queue import Queue
 from andon.leases.book.lease_book import Book
 from andon.model.execution import ContainerOptions, Submitter, WorkOrder
-from andon.model.job import JobState
+from andon.model.job.facts import JobState
 from andon.ports import ContainerEngine
 from tests.integration.conftest import Outcome, andon, is_alive
 from tests.integration.contained import LONG_SECONDS, NO_NETWORK, containers, first_pid

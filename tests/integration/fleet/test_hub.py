@@ -28,8 +28,8 @@ from andon.history.rules.series import tick_of
 from andon.history.rules.tiers import Tier
 from andon.model.alert_wire import notice_to_json
 from andon.model.device import Device
-from andon.model.job import JobState, JobView
 from andon.model.job.cluster import ClusterJob
+from andon.model.job.facts import JobState, JobView
 from andon.model.lease_list import LeaseList
 from andon.model.run.record import RunDevice, RunKind, RunRow, RunState
 from andon.model.wire import snapshot_to_json

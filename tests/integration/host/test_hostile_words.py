@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from andon.app import load_settings, open_sampler
+from andon.app.sampler import open_sampler
+from andon.app.settings import load_settings
 from andon.events.kernel_log import KernelLog
 from andon.model.device import NAMES_MISSING, State
 from andon.sampling.sampler import Sampler

@@ -19,7 +19,7 @@ from andon.jobs.folder import JobsFolder
 from andon.jobs.queue import Queue, submit, wake
 from andon.jobs.scan import group_lives
 from andon.jobs.submitting import here_spec
-from andon.model.job import JobState
+from andon.model.job.facts import JobState
 from andon.model.lease import DeviceRequest
 from tests.conftest import need
 from tests.integration.conftest import andon

@@ -24,9 +24,9 @@ from andon.jobs.clusters.asking import OpenCluster
 from andon.jobs.clusters.notes import submit_once
 from andon.jobs.clusters.pages import listed as listing_of
 from andon.jobs.clusters.pages import pages_now
-from andon.model.job import JobState
 from andon.model.job.cluster import Submission
 from andon.model.job.device_request import DeviceRequest
+from andon.model.job.facts import JobState
 from andon.model.job.spec import JobSpec
 from andon.settings.clusters import ClusterSettings
 from tests.conftest import need

@@ -22,7 +22,7 @@ from andon.clusters.ray import RayCluster
 from andon.clusters.ray.dashboard import RayDashboard
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
 from andon.jobs.rules.cluster_views import view_of
-from andon.model.job import JobState
+from andon.model.job.facts import JobState
 from andon.settings.clusters import ClusterSettings
 from andon.testing.cluster_contract import ClusterContract
 from tests.integration.serving import make_certificate

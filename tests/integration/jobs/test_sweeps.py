@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from andon.cli.commands.jobs.sweep import expected_words
 from andon.cli.terminal import Choices
 from andon.jobs.queue import Queue
-from andon.model.job import JobState
+from andon.model.job.facts import JobState
 from tests.integration.conftest import andon
 from tests.integration.queueing import cleaned, kill_dispatcher, settle, until_settled
 from tests.support.homes import own_folders

@@ -16,12 +16,13 @@ from typing import Any, ClassVar
 
 import pytest
 
-from andon import app
+from andon.app.history import open_store
 from andon.app.settings import load_settings
+from andon.app.thresholds import rulebook
 from andon.drivers.sim.rules import behaviour
 from andon.history.rules import seeding
 from andon.jobs.folder import JobsFolder, jobs_path
-from andon.model.job import JobSpec
+from andon.model.job.spec import JobSpec
 from andon.model.lease import DeviceRequest
 from andon.node.port import Node
 from andon.node.ssh import SshNode
@@ -200,7 +201,7 @@ def lab2(hosts: SshHosts) -> Iterator[SshHosts]:
         settings, now = load_settings({}).settings, time.time()
         devices = seeding.specimens(4, settings.simulate_seed)
         ticks = [seeding.tick(devices, now - 60.0 + number) for number in range(50)]
-        with closing(app.open_store(settings)) as store:
+        with closing(open_store(settings)) as store:
             facts = [behaviour.describe(one) for one in devices]
             store.write(ticks, seeding.uses(devices, now, 0.1), facts)
         jobs_path().mkdir(parents=True, mode=0o700)
@@ -471,7 +472,7 @@ class TestSsh(NodeContract):
     def node(self, lab2: SshHosts, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
         monkeypatch.setenv("PATH", f"{lab2.bin}:{os.environ['PATH']}")
         settings = load_settings({}).settings
-        made = SshNode(Remembering("lab2", seconds=60.0), lambda: app.rulebook(settings))
+        made = SshNode(Remembering("lab2", seconds=60.0), lambda: rulebook(settings))
         yield made
         made.close()
 

@@ -8,7 +8,8 @@ from contextlib import suppress
 
 import pytest
 
-from andon.app import load_settings, open_sampler
+from andon.app.sampler import open_sampler
+from andon.app.settings import load_settings
 from andon.sampling import spawning
 from andon.sampling.spawning import Spawned, start_ahead
 from tests.integration.conftest import andon

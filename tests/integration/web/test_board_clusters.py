@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import ViewportSize, expect
 
-from andon.model.job import JobSpec
 from andon.model.job.cluster import Submission
+from andon.model.job.spec import JobSpec
 from andon.model.lease import DeviceRequest
 from andon.testing.fake_cluster import FakeCluster, PlayedNode
 from tests.integration.board import sign_in, violations

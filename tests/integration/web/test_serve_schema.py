@@ -10,7 +10,7 @@ from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import response_schema_conformance
 
-from andon.app import open_store
+from andon.app.history import open_store
 from andon.history.writer import Recorder
 from andon.leases.book.lease_book import Book
 from andon.model.device import Snapshot

@@ -8,10 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.alerts import rules as alerting
-from andon.alerts.rules import (
-    EMPTY,
-    AlertState,
+from andon.alerts.rules import commands
+from andon.alerts.rules.commands import acknowledge, current, unacknowledge, unsilence
+from andon.alerts.rules.persistence import dump, restore
+from andon.alerts.rules.state import EMPTY, AlertState
+from andon.alerts.rules.state_machine import step
+from andon.errors import Conflict, Gone, Invalid
+from andon.explain.conditions.catalogue import BY_NAME, RULES
+from andon.explain.conditions.condition import SERVED, AlertFacts, inactive_reason, severity
+from andon.explain.conditions.judgement import HOLDS, Judgement
+from andon.explain.conditions.memory.memory_leak import Filling
+from andon.explain.conditions.observation import (
     HeldDevices,
     Moment,
     Observation,
@@ -19,11 +26,6 @@ from andon.alerts.rules import (
     PreviousLease,
     Sharing,
 )
-from andon.errors import Conflict, Gone, Invalid
-from andon.explain.conditions.catalogue import BY_NAME, RULES
-from andon.explain.conditions.condition import SERVED, AlertFacts, inactive_reason, severity
-from andon.explain.conditions.judgement import HOLDS, Judgement
-from andon.explain.conditions.memory.memory_leak import Filling
 from andon.explain.conditions.rulebook import Override, Rulebook, thresholds
 from andon.explain.evidence.forecast import Arrival, Trend
 from andon.model.alert import Level, NoticeKind, Phase, Silence
@@ -59,7 +61,7 @@ def played(*temperatures: int, every: float = 30.0) -> AlertState:
     for place, celsius in enumerate(temperatures):
         seen = Observation(snapshot(AT + place * every, temperature_celsius=celsius))
         moment = Moment(AT + place * every, STEADY + place * every)
-        state = alerting.step(state, seen, moment, book).state
+        state = step(state, seen, moment, book).state
     return state
 
 
@@ -128,7 +130,7 @@ def test_any_looks_leave_a_valid_state_and_sensible_notices(
     told: dict[str, list[NoticeKind]] = {}
     for seen, passed in looks:
         steady += passed
-        outcome = alerting.step(state, seen, Moment(AT + steady, steady), book)
+        outcome = step(state, seen, Moment(AT + steady, steady), book)
         state = outcome.state
         check_alerts(state)
         for notice in outcome.notices:
@@ -136,7 +138,7 @@ def test_any_looks_leave_a_valid_state_and_sensible_notices(
             assert (notice.kind is NoticeKind.FIRING) == (not before)
             assert NoticeKind.RESOLVED not in before
             before.append(notice.kind)
-        for alert in alerting.current(state):
+        for alert in current(state):
             assert alert.message
             assert alert.advice
             assert 0 <= alert.severity <= 100
@@ -145,7 +147,7 @@ def test_any_looks_leave_a_valid_state_and_sensible_notices(
 def standing(state: AlertState) -> list[dict[str, Any]]:
     """Where every episode stands, without the numbers that were drawn when it last changed."""
     shown = ("id", "state", "level", "notified", "no_data_since", "inhibited_by", "resolved")
-    found: list[dict[str, Any]] = alerting.dump(state)["episodes"]
+    found: list[dict[str, Any]] = dump(state)["episodes"]
     return [one | {"alert": {name: one["alert"][name] for name in shown}} for one in found]
 
 
@@ -158,15 +160,15 @@ def test_a_restart_changes_nothing(
     book, steady, state = Rulebook(thresholds(off=frozenset({"memory_leak"}))), STEADY, EMPTY
     for seen, passed in before:
         steady += abs(passed)
-        state = alerting.step(state, seen, Moment(AT + steady, steady), book).state
-    dumped = json.loads(json.dumps(alerting.dump(state)))
-    other = alerting.restore(dumped, Moment(AT + steady, steady), state.boot)
-    assert alerting.dump(other) == dumped
+        state = step(state, seen, Moment(AT + steady, steady), book).state
+    dumped = json.loads(json.dumps(dump(state)))
+    other = restore(dumped, Moment(AT + steady, steady), state.boot)
+    assert dump(other) == dumped
     steady += 10.0  # reasons that flicker are forgotten in a restart, and after five seconds
     for seen, passed in after:
         steady += abs(passed)
-        one = alerting.step(state, seen, Moment(AT + steady, steady), book)
-        two = alerting.step(other, seen, Moment(AT + steady, steady), book)
+        one = step(state, seen, Moment(AT + steady, steady), book)
+        two = step(other, seen, Moment(AT + steady, steady), book)
         assert [n.id for n in one.notices] == [n.id for n in two.notices]
         state, other = one.state, two.state
         assert standing(state) == standing(other)
@@ -179,9 +181,9 @@ def test_a_step_does_not_change_the_state_that_it_is_given(
     state, book, steady = EMPTY, Rulebook(), STEADY
     for seen, passed in looks:
         steady += abs(passed)
-        before = json.dumps(alerting.dump(state))
-        after = alerting.step(state, seen, Moment(AT + steady, steady), book).state
-        assert json.dumps(alerting.dump(state)) == before
+        before = json.dumps(dump(state))
+        after = step(state, seen, Moment(AT + steady, steady), book).state
+        assert json.dumps(dump(state)) == before
         state = after
 
 
@@ -191,15 +193,15 @@ def test_a_step_does_not_change_the_state_that_it_is_given(
 def test_only_what_is_pending_or_firing_can_be_acknowledged() -> None:
     state, moment = played(85), Moment(AT, STEADY)
     with pytest.raises(Gone):
-        alerting.acknowledge(state, "thermal@GPU-0#1", "bob", "", moment)
-    found = alerting.current(state)[0].id
-    state = alerting.acknowledge(state, found, "bob", "seen", moment).state
-    seen = alerting.current(state)[0].acknowledged
+        acknowledge(state, "thermal@GPU-0#1", "bob", "", moment)
+    found = current(state)[0].id
+    state = acknowledge(state, found, "bob", "seen", moment).state
+    seen = current(state)[0].acknowledged
     assert seen is not None
     assert (seen.by, seen.note) == ("bob", "seen")
-    state = alerting.unacknowledge(state, found, moment).state
+    state = unacknowledge(state, found, moment).state
     with pytest.raises(Conflict):
-        alerting.unacknowledge(state, found, moment)
+        unacknowledge(state, found, moment)
 
 
 @pytest.mark.parametrize(
@@ -212,21 +214,21 @@ def test_only_what_is_pending_or_firing_can_be_acknowledged() -> None:
 )
 def test_a_silence_that_makes_no_sense_is_refused(silence: Silence) -> None:
     with pytest.raises(Invalid):
-        alerting.silence(EMPTY, silence, Moment(AT, STEADY))
+        commands.silence(EMPTY, silence, Moment(AT, STEADY))
 
 
 def test_a_silence_stands_once_and_ends_once() -> None:
     moment = Moment(AT, STEADY)
-    state = alerting.silence(EMPTY, Silence("s", AT + 60), moment).state
+    state = commands.silence(EMPTY, Silence("s", AT + 60), moment).state
     with pytest.raises(Conflict):
-        alerting.silence(state, Silence("s", AT + 60), moment)
-    state = alerting.unsilence(state, "s", moment).state
+        commands.silence(state, Silence("s", AT + 60), moment)
+    state = unsilence(state, "s", moment).state
     with pytest.raises(Gone):
-        alerting.unsilence(state, "s", moment)
+        unsilence(state, "s", moment)
 
 
 def test_the_current_alerts_have_the_numbers_of_the_last_look() -> None:
-    alert = alerting.current(played(*[85] * 4, 87))[0]
+    alert = current(played(*[85] * 4, 87))[0]
     assert (alert.state, alert.value, alert.limit) == (Phase.FIRING, 87, 89)
     assert alert.message == "GPU 0 is too hot: 87 °C (alert above 80 °C, slows down at 89 °C)"
     assert [party.user for party in alert.affected] == ["alice"]
@@ -238,8 +240,8 @@ def test_a_device_that_warms_steadily_says_when_it_slows_down() -> None:
         celsius = 70 + look * 16 // 130
         at = look * 10.0
         seen = Observation(snapshot(AT + at, temperature_celsius=celsius))
-        state = alerting.step(state, seen, Moment(AT + at, STEADY + at), book).state
-    alert = next(a for a in alerting.current(state) if a.rule == "thermal")
+        state = step(state, seen, Moment(AT + at, STEADY + at), book).state
+    alert = next(a for a in current(state) if a.rule == "thermal")
     assert "reached in about 5 min" in alert.message
     low, high = (alert.evidence[f"slowdown_in_{n}_seconds"] for n in ("earliest", "latest"))
     assert isinstance(low, int | float)
@@ -252,8 +254,8 @@ def test_a_throttle_says_for_how_much_of_the_last_hour() -> None:
     for look in range(40):
         at, reasons = look * 10.0, ("sw_thermal_slowdown",) if look >= 30 else ()
         seen = Observation(snapshot(AT + at, throttle=reasons))
-        state = alerting.step(state, seen, Moment(AT + at, STEADY + at), book).state
-    alert = alerting.current(state)[0]
+        state = step(state, seen, Moment(AT + at, STEADY + at), book).state
+    alert = current(state)[0]
     assert alert.rule == "throttle_thermal"
     assert alert.message == "GPU 0 is thermally throttled, 25 % of the last 7 min"
     assert alert.evidence["last_hour_percent"] == pytest.approx(25, abs=1)
@@ -264,9 +266,9 @@ def test_a_throttle_says_for_how_much_of_the_last_hour() -> None:
     [{}, {"schema": "andon.alerting/9"}, {"episodes": [{}]}, {"ecc": {"x": "y"}}, {"ended": 3}],
 )
 def test_a_state_that_cannot_be_read_is_refused(broken: dict[str, object]) -> None:
-    data = alerting.dump(played(85)) | broken if broken else {}
+    data = dump(played(85)) | broken if broken else {}
     with pytest.raises(Invalid):
-        alerting.restore(data, Moment(AT, STEADY), "one")
+        restore(data, Moment(AT, STEADY), "one")
 
 
 def test_an_error_is_reported_although_the_clock_was_set_back_since_the_last_one() -> None:
@@ -274,7 +276,7 @@ def test_an_error_is_reported_although_the_clock_was_set_back_since_the_last_one
     for wall, steady in ((AT, STEADY), (AT - 7200, STEADY + 60), (AT - 7199, STEADY + 61)):
         event = Event(EventKind.XID, "GPU-0", wall, 79)
         seen = Observation(snapshot(wall), (event,))
-        outcome = alerting.step(state, seen, Moment(wall, steady), book)
+        outcome = step(state, seen, Moment(wall, steady), book)
         taken = outcome.state.findings.get("GPU-0", {}).get("xid")
         assert (taken is not None) is (wall != AT - 7199)  # that is the same one, seen twice
         state = outcome.state
@@ -285,15 +287,15 @@ def test_an_alert_of_another_versions_rule_ends_and_the_others_go_on(
     change: dict[str, Any],
 ) -> None:
     before = played(*[85] * 4, 91, 91, 91)
-    data = json.loads(json.dumps(alerting.dump(before)))
+    data = json.loads(json.dumps(dump(before)))
     (old,) = data["episodes"]
     assert old["notified_rank"] is not None
     alert = old["alert"] | change.get("alert", {})
     data["episodes"] = [{**old, **change, "alert": alert}]
     moment = Moment(AT + 300, STEADY + 300)
-    state = alerting.restore(data, moment, "one")
+    state = restore(data, moment, "one")
     seen = Observation(snapshot(AT + 300, temperature_celsius=40))
-    outcome = alerting.step(state, seen, moment, Rulebook())
+    outcome = step(state, seen, moment, Rulebook())
     check_alerts(outcome.state)
     assert [(n.kind, n.alert.id) for n in outcome.notices] == [(NoticeKind.RESOLVED, alert["id"])]
 
@@ -350,12 +352,12 @@ def test_a_devices_own_figures_beat_its_models_and_those_beat_all() -> None:
 
 def test_a_reminder_has_the_numbers_of_now() -> None:
     """It repeated those of hours ago, also where the device had cooled down since."""
-    state, told = alerting.EMPTY, []
+    state, told = EMPTY, []
     for second in range(0, 14_500, 25):
         celsius = 91 if second < 200 else 90
         seen = Snapshot("n", AT + second, devices=(h200(0, 0, temperature_celsius=celsius),))
         moment = Moment(AT + second, 1000.0 + second)
-        outcome = alerting.step(state, Observation(seen), moment, Rulebook())
+        outcome = step(state, Observation(seen), moment, Rulebook())
         state = outcome.state
         told += [(n.kind, n.alert.value) for n in outcome.notices if n.alert.rule == "thermal"]
     assert told == [("firing", 91.0), ("reminder", 90.0)]
@@ -363,13 +365,13 @@ def test_a_reminder_has_the_numbers_of_now() -> None:
 
 def test_a_pending_alert_says_when_it_fires_and_a_calm_one_when_it_clears() -> None:
     def played(*celsius: int) -> tuple[float | None, float | None]:
-        state = alerting.EMPTY
+        state = EMPTY
         for place, value in enumerate(celsius):
             at = AT + 20 * place
             seen = Snapshot("n", at, devices=(h200(0, 0, temperature_celsius=value),))
             moment = Moment(at, 1000.0 + 20 * place)
-            state = alerting.step(state, Observation(seen), moment, Rulebook()).state
-        (hot,) = [one for one in alerting.current(state) if one.rule == "thermal"]
+            state = step(state, Observation(seen), moment, Rulebook()).state
+        (hot,) = [one for one in current(state) if one.rule == "thermal"]
         return hot.fires_in_seconds, hot.clears_in_seconds
 
     assert played(81) == (60.0, None)

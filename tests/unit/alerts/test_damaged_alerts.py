@@ -13,12 +13,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from andon.alerts import rules as alerting
-from andon.alerts.rules import EMPTY, AlertState, Moment, Observation
+from andon.alerts.rules.commands import current
 from andon.alerts.rules.messages import message
 from andon.alerts.rules.outbox import Delivery
 from andon.alerts.rules.past import Query
+from andon.alerts.rules.persistence import dump, restore
+from andon.alerts.rules.state import EMPTY, AlertState
+from andon.alerts.rules.state_machine import step
 from andon.errors import Invalid
+from andon.explain.conditions.observation import Moment, Observation
 from andon.explain.conditions.rulebook import Rulebook
 from andon.model.alert import Notice, NoticeKind
 from andon.model.device import Snapshot, State
@@ -46,7 +49,7 @@ def hot() -> Devices:
 
 def stepped(state: AlertState, at: float, devices: Devices) -> AlertState:
     seen = Observation(Snapshot("n", AT + at, devices=devices, boot="one"))
-    return alerting.step(state, seen, Moment(AT + at, at), Rulebook()).state
+    return step(state, seen, Moment(AT + at, at), Rulebook()).state
 
 
 @cache
@@ -57,7 +60,7 @@ def stored() -> Any:
         if at == 300:
             state = silenced("thermal", 2)(state, Moment(AT + at, at))
         state = stepped(state, at, hot())
-    return json.loads(json.dumps(alerting.dump(state)))
+    return json.loads(json.dumps(dump(state)))
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -90,14 +93,14 @@ def test_whatever_is_wrong_in_the_store_alerts_are_judged_again() -> None:
     for path in wanted:
         for wrong in (*WRONG, REMOVED):
             try:
-                found = alerting.restore(damaged(path, wrong), Moment(AT + 410, 410), "one")
+                found = restore(damaged(path, wrong), Moment(AT + 410, 410), "one")
             except Invalid:
                 continue
             used += 1
             found = stepped(found, 410, hot())
-            assert "thermal" in {a.rule for a in alerting.current(found)}, (path, wrong)
+            assert "thermal" in {a.rule for a in current(found)}, (path, wrong)
             found = stepped(found, 450, with_())
-            json.dumps(alerting.dump(found))
+            json.dumps(dump(found))
     assert used > 100, "some damage does no harm"
 
 

@@ -3,20 +3,20 @@
 import pytest
 from msgspec.structs import replace
 
-from andon.alerts import rules as alerting
-from andon.alerts.rules import (
-    EMPTY,
-    AlertState,
+from andon.alerts.rules.commands import current
+from andon.alerts.rules.lamps import board
+from andon.alerts.rules.messages import message
+from andon.alerts.rules.routes import Route, concerns
+from andon.alerts.rules.rule_page import rules_to_json
+from andon.alerts.rules.state import EMPTY, AlertState
+from andon.alerts.rules.state_machine import step
+from andon.explain.conditions.observation import (
     HeldDevices,
     Moment,
     Observation,
     PreviousLease,
     Sharing,
 )
-from andon.alerts.rules.lamps import board
-from andon.alerts.rules.messages import message
-from andon.alerts.rules.routes import Route, concerns
-from andon.alerts.rules.rule_page import rules_to_json
 from andon.explain.conditions.rulebook import Rulebook
 from andon.leases.rules.occupants import BookView
 from andon.model.alert import Alert, Notice, NoticeKind
@@ -47,13 +47,13 @@ def after(
     while passed <= seconds:
         node = Snapshot("n", AT + passed, boot="one", devices=statuses or (gpu(0), gpu(1)))
         seen = Observation(node, leases=leases, sharing=sharing or Sharing())
-        state = alerting.step(state, seen, Moment(AT + passed, passed), BOOK).state
+        state = step(state, seen, Moment(AT + passed, passed), BOOK).state
         passed += 20.0
     return state
 
 
 def one(state: AlertState, rule: str) -> Alert:
-    [found] = [alert for alert in alerting.current(state) if alert.rule == rule]
+    [found] = [alert for alert in current(state) if alert.rule == rule]
     return found
 
 
@@ -100,7 +100,7 @@ def test_an_idle_lease_names_its_devices_and_the_command_that_gives_it_back() ->
     assert alert.advice == "If unused, alice can release it: andon release k3f9"
     assert (alert.where, alert.device, alert.threshold) == ("lease k3f9", None, 1800.0)
     assert [party.user for party in alert.affected] == ["alice"]
-    idle = [a for a in alerting.current(after(1860)) if a.rule == "idle"]
+    idle = [a for a in current(after(1860)) if a.rule == "idle"]
     assert [a.inhibited_by for a in idle] == [alert.id, alert.id]
     assert {a.advice for a in idle} == {alert.advice}
     assert [party.user for a in idle for party in a.affected] == ["alice", "alice"]
@@ -166,6 +166,6 @@ def test_a_book_that_nobody_can_read_judges_nothing() -> None:
 
 
 def test_a_route_by_owner_takes_the_holder_of_an_idle_device() -> None:
-    idle = next(a for a in alerting.current(after(400)) if a.rule == "idle")
+    idle = next(a for a in current(after(400)) if a.rule == "idle")
     assert concerns(Route("x", owners=("alice",)), idle)
     assert not concerns(Route("x", owners=("bob",)), idle)

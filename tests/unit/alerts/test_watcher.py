@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from andon.alerts.rules import OwnTrouble
 from andon.alerts.rules.handover import HandedNotice
 from andon.alerts.rules.listing import entries, firing_by_level
 from andon.alerts.rules.outbox import Delivery, SavedAlerts
@@ -18,6 +17,7 @@ from andon.alerts.rules.rule_page import rules_to_json
 from andon.app.history import separate_history
 from andon.app.settings import load_settings
 from andon.errors import Gone, Unavailable
+from andon.explain.conditions.observation import OwnTrouble
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase, Silence
 from andon.model.device import State
 from andon.ports import AlertStore

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 import andon
-from andon.app import rulebook, with_thresholds
+from andon.app.thresholds import rulebook, with_thresholds
 from andon.callbacks.cord import AlertFilter, Cord
 from andon.callbacks.guard import Guard
 from andon.errors import Invalid

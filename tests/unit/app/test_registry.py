@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from andon.app import load_settings, open_sampler
+from andon.app.sampler import open_sampler
+from andon.app.settings import load_settings
 from andon.errors import Conflict, Invalid, Unavailable
 from andon.registry import (
     BACKENDS,

@@ -28,8 +28,9 @@ from andon.host.processes.kin import here, started_ticks
 from andon.host.state.node_folder import open_node_folder
 from andon.host.system import node_name
 from andon.jobs.folder import open_jobs_folder
-from andon.model.job import JobNote, JobSpec
 from andon.model.job.device_request import DeviceRequest
+from andon.model.job.facts import JobNote
+from andon.model.job.spec import JobSpec
 from andon.model.run.record import (
     ItemState,
     RunBegin,

@@ -9,7 +9,7 @@ import pytest
 
 from andon.alerts.rules.render import AlertRenderer
 from andon.alerts.rules.routes import Route, concerns, resolved
-from andon.app import refuse_ambiguous_names
+from andon.app.leases import refuse_ambiguous_names
 from andon.cli.main import run
 from andon.doctor.rules.selftest.load import Load, judge_load
 from andon.doctor.rules.selftest.trials import histories_of

@@ -23,7 +23,8 @@ from andon.leases.availability import Availability
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms
 from andon.model.device import Snapshot
-from andon.model.job import JobNote, JobSpec
+from andon.model.job.facts import JobNote
+from andon.model.job.spec import JobSpec
 from andon.model.lease import DeviceRequest
 from tests.support.fake_node import FakeNode
 from tests.support.homes import made_node_state

@@ -16,8 +16,8 @@ from andon.clusters.ray.rules.holders import (
 from andon.clusters.ray.rules.nodes import NOT_MEASURED, host_names, impossible, parse_nodes
 from andon.fleet.rules.states import NodeRow, NodeState
 from andon.model.device import DeviceStatus
-from andon.model.job import JobState
 from andon.model.job.cluster import ClusterJob, ClusterNode
+from andon.model.job.facts import JobState
 from tests.support.snapshots import busy, farm, h200, work
 
 ROW = NodeRow("n2", NodeState.HEALTHY, 2.0, 4, 4, 45.0, 48.0)

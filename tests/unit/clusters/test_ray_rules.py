@@ -28,7 +28,6 @@ from andon.clusters.ray.rules.nodes import (
 from andon.clusters.ray.rules.requests import JobsAndon, RayOptions
 from andon.errors import Invalid
 from andon.model.codec import read
-from andon.model.job import JobState
 from andon.model.job.cluster import (
     ClusterJob,
     ClusterNode,
@@ -37,6 +36,7 @@ from andon.model.job.cluster import (
     SubmissionNote,
 )
 from andon.model.job.device_request import DeviceRequest
+from andon.model.job.facts import JobState
 from andon.model.job.spec import Checkpoint, JobSpec
 from andon.model.shapes import to_json
 from andon.settings.clusters import ClusterSettings

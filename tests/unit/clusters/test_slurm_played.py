@@ -15,7 +15,7 @@ from andon.jobs.clusters.kept import KeptAnswers
 from andon.jobs.clusters.run_notes import RunNote, write_note
 from andon.jobs.rules.cluster_task import task_of
 from andon.jobs.rules.cluster_views import ClusterPage, page_line
-from andon.model.job import JobState
+from andon.model.job.facts import JobState
 from tests.support.played_slurm import DOWN, Played, let_pass, opened, row, submission
 from tests.support.surroundings import anothers
 

@@ -4,8 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.alerts import rules as alerting
+from andon.alerts.rules.commands import current
 from andon.alerts.rules.standing import board_now, standing
+from andon.alerts.rules.state import EMPTY
+from andon.alerts.rules.state_machine import step
+from andon.explain.conditions.observation import Moment, Observation
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.evidence.blame import blamed
 from andon.explain.why import explain
@@ -106,17 +109,17 @@ def test_why_alerts_and_the_headline_blame_the_same() -> None:
 def test_people_who_have_left_are_no_longer_affected() -> None:
     """An alert that had not cleared yet listed a process that was gone."""
     hot = replace(h200(0, 3, temperature_celsius=91), processes=(process(7, "root"),))
-    state = alerting.EMPTY
+    state = EMPTY
     for second in range(90):
-        seen = alerting.Observation(Snapshot("n", AT + second, devices=(hot,)))
-        moment = alerting.Moment(AT + second, 1000.0 + second)
-        state = alerting.step(state, seen, moment, Rulebook()).state
-    (alert,) = [one for one in alerting.current(state) if one.rule == "thermal"]
+        seen = Observation(Snapshot("n", AT + second, devices=(hot,)))
+        moment = Moment(AT + second, 1000.0 + second)
+        state = step(state, seen, moment, Rulebook()).state
+    (alert,) = [one for one in current(state) if one.rule == "thermal"]
     assert [party.user for party in alert.affected] == ["root"]
     cool = replace(h200(0, 0, temperature_celsius=40), processes=())
-    seen = alerting.Observation(Snapshot("n", AT + 90, devices=(cool,)))
-    state = alerting.step(state, seen, alerting.Moment(AT + 90, 1090.0), Rulebook()).state
-    (alert,) = [one for one in alerting.current(state) if one.rule == "thermal"]
+    seen = Observation(Snapshot("n", AT + 90, devices=(cool,)))
+    state = step(state, seen, Moment(AT + 90, 1090.0), Rulebook()).state
+    (alert,) = [one for one in current(state) if one.rule == "thermal"]
     assert alert.affected == ()
     assert alert.message == "GPU 0 was too hot (91 °C); now 40 °C, clears in 2 min"
     assert alert.clears_in_seconds == 120.0
@@ -125,10 +128,10 @@ def test_people_who_have_left_are_no_longer_affected() -> None:
 def test_a_device_that_stopped_answering_keeps_its_people() -> None:
     """Who is on it is not known any more, which is not nobody."""
     hot = replace(h200(0, 3, temperature_celsius=91), processes=(process(7, "root"),))
-    first = alerting.Observation(Snapshot("n", AT, devices=(hot,)))
-    state = alerting.step(alerting.EMPTY, first, alerting.Moment(AT, 1.0), Rulebook()).state
+    first = Observation(Snapshot("n", AT, devices=(hot,)))
+    state = step(EMPTY, first, Moment(AT, 1.0), Rulebook()).state
     silent = replace(hot, state=State.STALE, since=AT, processes=())
-    later = alerting.Observation(Snapshot("n", AT + 1, devices=(silent,)))
-    state = alerting.step(state, later, alerting.Moment(AT + 1, 2.0), Rulebook()).state
-    affected = {one.rule: [p.user for p in one.affected] for one in alerting.current(state)}
+    later = Observation(Snapshot("n", AT + 1, devices=(silent,)))
+    state = step(state, later, Moment(AT + 1, 2.0), Rulebook()).state
+    affected = {one.rule: [p.user for p in one.affected] for one in current(state)}
     assert affected["thermal"] == affected["driver_hung"] == ["root"]

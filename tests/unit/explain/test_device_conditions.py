@@ -3,9 +3,11 @@
 import pytest
 from msgspec.structs import replace
 
-from andon.alerts import rules as alerting
-from andon.alerts.rules import EMPTY, AlertState, Moment, Observation
+from andon.alerts.rules.commands import current
+from andon.alerts.rules.state import EMPTY, AlertState
+from andon.alerts.rules.state_machine import step
 from andon.explain.conditions.clocks.narrow_link import Link
+from andon.explain.conditions.observation import Moment, Observation
 from andon.explain.conditions.open_files import openers_of
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.evidence.reasons import Reason
@@ -42,7 +44,7 @@ def watched(*statuses: tuple[float, DeviceStatus]) -> AlertState:
     for after, status in statuses:
         snapshot = Snapshot("n", AT + after, boot="b", devices=(status,))
         moment = Moment(AT + after, 100 + after)
-        state = alerting.step(state, Observation(snapshot), moment, BOOK).state
+        state = step(state, Observation(snapshot), moment, BOOK).state
     return state
 
 
@@ -51,7 +53,7 @@ def alert(status: DeviceStatus, rule: str, seconds: int = 400) -> Alert:
 
 
 def of(state: AlertState, rule: str) -> Alert:
-    return next(one for one in alerting.current(state) if one.rule == rule)
+    return next(one for one in current(state) if one.rule == rule)
 
 
 # The link.
@@ -91,7 +93,7 @@ def test_an_old_reading_of_the_link_is_none() -> None:
     old = replace(BUSY, pcie_width=4, read_at={"pcie_width": AT - 61})
     later = [(float(n), gpu(replace(old, at=AT + n, read_at={"pcie_width": AT + n - 61})))
              for n in range(0, 400, 20)]  # fmt: skip
-    assert "narrow_link" not in {one.rule for one in alerting.current(watched(*later))}
+    assert "narrow_link" not in {one.rule for one in current(watched(*later))}
 
 
 def test_a_slot_of_eight_lanes_is_a_fact_and_no_fault() -> None:

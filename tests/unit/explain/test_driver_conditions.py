@@ -3,15 +3,17 @@
 import pytest
 from msgspec.structs import replace
 
-from andon.alerts import rules as alerting
-from andon.alerts.rules import Moment, Observation, current
+from andon.alerts.rules.commands import current
 from andon.alerts.rules.lamps import board
 from andon.alerts.rules.overview import AlertOverview
+from andon.alerts.rules.state import EMPTY
+from andon.alerts.rules.state_machine import step
 from andon.cli.commands.share.who import NOT_KNOWN, _lines, _unknown
 from andon.cli.show.render import no_device
 from andon.explain.conditions.node.container_without_gpu import remedy
 from andon.explain.conditions.node.driver_versions_differ import difference
 from andon.explain.conditions.node.drivers import cannot_be_read, has_none
+from andon.explain.conditions.observation import Moment, Observation
 from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.why import explain, explain_absence, explain_node
 from andon.model.alert import Alert, Phase
@@ -49,7 +51,7 @@ def node(*faults: Fault, devices: tuple[DeviceStatus, ...] = ()) -> Snapshot:
 def lit(snapshot: Snapshot) -> tuple[Alert, ...]:
     """What `andon alerts` shows of one sample."""
     seen = Observation(snapshot)
-    state = alerting.step(alerting.EMPTY, seen, Moment(AT, 1.0), Rulebook()).state
+    state = step(EMPTY, seen, Moment(AT, 1.0), Rulebook()).state
     return tuple(replace(alert, state=Phase.FIRING) for alert in current(state))
 
 

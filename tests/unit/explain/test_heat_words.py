@@ -2,13 +2,15 @@
 
 from msgspec.structs import replace
 
-from andon.alerts import rules as alerting
-from andon.alerts.rules import EMPTY, Moment, Observation
+from andon.alerts.rules.commands import current
 from andon.alerts.rules.listing import is_clearing
+from andon.alerts.rules.state import EMPTY
+from andon.alerts.rules.state_machine import step
 from andon.explain.conditions.condition import AlertFacts
 from andon.explain.conditions.heat.phrases import lower_limit
 from andon.explain.conditions.heat.thermal import STEADY, sentence
 from andon.explain.conditions.judgement import HOLDS, Judgement
+from andon.explain.conditions.observation import Moment, Observation
 from andon.explain.conditions.rulebook import Rulebook
 from andon.model.alert import Alert, Level, Phase
 from andon.model.device import Device, Limits, Sample, Snapshot
@@ -69,9 +71,9 @@ def played(*readings: tuple[float, int]) -> Alert:
                 status, device=replace(status.device, limits=Limits(slowdown_celsius=89))
             )
             seen = Observation(Snapshot("n", AT + at, devices=(status,)))
-            state = alerting.step(state, seen, Moment(AT + at, at), Rulebook()).state
+            state = step(state, seen, Moment(AT + at, at), Rulebook()).state
             at += 10
-    return next(one for one in alerting.current(state) if one.rule == "thermal")
+    return next(one for one in current(state) if one.rule == "thermal")
 
 
 @rows(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 
-from andon.alerts import rules as alerting
+from andon.alerts.rules.commands import current
 from andon.alerts.rules.glance import lamps_now
 from andon.alerts.rules.lamps import LampBoard, board
 from andon.alerts.rules.listing import entries, is_clearing, shown_level, worst
@@ -162,7 +162,7 @@ def test_at_the_end_of_timelines() -> None:
         seen = player.state.snapshot
         if seen is not None and seen.devices:
             with named(timeline.name):
-                assert_agreement([seen], alerting.current(player.state), player.book)
+                assert_agreement([seen], current(player.state), player.book)
                 assert_glance(seen, player.book)
 
 

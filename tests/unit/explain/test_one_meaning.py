@@ -7,14 +7,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from andon.alerts import rules as alerting
-from andon.alerts.rules import Moment, Observation
+from andon.alerts.rules.state import EMPTY
+from andon.alerts.rules.state_machine import step
 from andon.cli.main import run
 from andon.cli.show import cells
 from andon.cli.show.entries import entries, lit_entries
 from andon.cli.show.text import say
 from andon.explain.conditions.catalogue import DEFAULTS
 from andon.explain.conditions.heat.limits import HeatThrottling, heat_limits, heat_throttling
+from andon.explain.conditions.observation import Moment, Observation
 from andon.explain.conditions.rulebook import Rulebook, thresholds
 from andon.explain.evidence.blame import unattributed_bytes
 from andon.explain.why import explain
@@ -43,7 +44,7 @@ def node(status: DeviceStatus) -> Snapshot:
 def alerts(status: DeviceStatus, figures: Thresholds = DEFAULTS) -> set[str]:
     """The rules that hold for a device in one sample."""
     seen = Observation(node(status))
-    state = alerting.step(alerting.EMPTY, seen, Moment(AT, 1000.0), Rulebook(figures)).state
+    state = step(EMPTY, seen, Moment(AT, 1000.0), Rulebook(figures)).state
     return set(state.episodes.get(status.device.uuid, {}))
 
 

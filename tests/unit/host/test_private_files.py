@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from andon import app
+from andon.app.settings import check_settings, config_path, load_settings
 from andon.errors import Invalid
 from andon.host.files import (
     NotRegular,
@@ -86,7 +86,7 @@ def test_settings_in_a_pipe_are_refused_at_once(
     os.mkfifo(pipe)
     monkeypatch.setenv("ANDON_CONFIG", str(pipe))
     with pytest.raises(Invalid) as told:
-        app.load_settings({})
+        load_settings({})
     assert "not a regular file" in told.value.reason
 
 
@@ -96,14 +96,14 @@ def test_absurd_paths_of_settings_are_one_plain_error(
 ) -> None:
     monkeypatch.setenv("ANDON_CONFIG", path)
     with pytest.raises(Invalid) as told:
-        app.check_settings({})
+        check_settings({})
     assert len(told.value.reason) < 300
 
 
 def test_an_absurd_folder_of_settings_holds_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANDON_CONFIG", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", "/" + "a" * 5000)
-    assert app.config_path() in (None, Path("/etc/andon/andon.toml"))
+    assert config_path() in (None, Path("/etc/andon/andon.toml"))
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Lines of each package: a budget that a change cannot exceed unseen, and what `dev/size` prints."""
 
 from dev import size
+
 from tests.support.rows import rows
 
 BUDGET = {

@@ -18,9 +18,9 @@ from andon.jobs.clusters.asking import NotSent, OpenCluster
 from andon.jobs.clusters.poller import ClusterPoller
 from andon.jobs.clusters.submitting import submit_there
 from andon.jobs.folder import CLUSTER_PAGES, SUBMISSIONS, jobs_path, open_jobs_folder
-from andon.model.job import JobState
 from andon.model.job.cluster import ClusterJob, Submission
 from andon.model.job.device_request import DeviceRequest
+from andon.model.job.facts import JobState
 from andon.model.job.spec import JobSpec
 from andon.settings.clusters import ClusterSettings
 from andon.testing.fake_cluster import FakeCluster, PlayedNode

@@ -25,16 +25,16 @@ from andon.jobs.rules.states import JobStatus
 from andon.jobs.starting import lock_dispatcher
 from andon.jobs.taking import MOST_TICKETS, BlockReason, DeviceTaker, DispatchRound
 from andon.model.device import Snapshot
-from andon.model.job import (
+from andon.model.job.facts import (
     AttemptClaim,
     AttemptEnd,
     EndReason,
     JobFacts,
-    JobSpec,
     JobState,
-    NotifyWhen,
+    dumps,
+    plain_fields,
 )
-from andon.model.job.facts import dumps, plain_fields
+from andon.model.job.spec import JobSpec, NotifyWhen
 from andon.model.lease import DeviceRequest
 from tests.support.claims import claim_to_json
 from tests.support.counting import python_calls

@@ -15,7 +15,7 @@ from andon.jobs.git_commit import GitCommitLookup
 from andon.jobs.queue import Queue, same_as
 from andon.jobs.rules.file import jobs_in
 from andon.model.execution import ContainerOptions
-from andon.model.job import JobNote
+from andon.model.job.facts import JobNote
 from andon.work.containers.rules.options import options_from_json
 from tests.support.replaced import answers
 

@@ -21,7 +21,7 @@ from andon.jobs.rules.file_keys import KEYS, REQUEST_KEYS, FileJob
 from andon.jobs.rules.file_lines import json_lines, shown_path, toml_lines
 from andon.leases.rules import requests
 from andon.leases.rules.requests import RequestOptions
-from andon.model.job import Checkpoint, NotifyWhen
+from andon.model.job.spec import Checkpoint, NotifyWhen
 from andon.units import GIB
 from tests.conftest import REPOSITORY
 from tests.support.counting import python_calls

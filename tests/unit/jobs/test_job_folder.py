@@ -22,27 +22,22 @@ from andon.jobs.rules.order import order_key
 from andon.jobs.rules.states import job_statuses
 from andon.jobs.scan import Scanner
 from andon.model.codec import Wrong
-from andon.model.job import (
-    ArrayPlace,
+from andon.model.job.facts import (
     AttemptClaim,
     AttemptEnd,
     AttemptFacts,
     AttemptVerdict,
-    Checkpoint,
     EndReason,
     JobFacts,
     JobNote,
-    JobSpec,
     JobState,
-    NotifyWhen,
-)
-from andon.model.job.facts import (
     dumps,
     loads,
     plain_fields,
     spec_from_json,
     spec_to_json,
 )
+from andon.model.job.spec import ArrayPlace, Checkpoint, JobSpec, NotifyWhen
 from andon.model.lease import DeviceRequest, PlacementOrder
 from tests.support.claims import claim_to_json
 from tests.support.counting import python_calls

@@ -7,8 +7,8 @@ import pytest
 from andon.errors import Invalid
 from andon.jobs.metrics import MetricReader, refuse_slow, within
 from andon.jobs.rules.metrics import compiled, found_in, parse_metric, parse_stop
-from andon.model.job import JobSpec
 from andon.model.job.device_request import DeviceRequest
+from andon.model.job.spec import JobSpec
 from andon.model.run.record import RunEvent, RunLogged
 
 

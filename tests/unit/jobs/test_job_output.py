@@ -14,7 +14,9 @@ from andon.cli.terminal import Choices
 from andon.jobs.folder import CANCELLED, CLAIM, JobsFolder
 from andon.jobs.queue import Queue
 from andon.jobs.starting import lock_dispatcher
-from andon.model.job import AttemptClaim, Holdup, JobNote, JobSpec, facts
+from andon.model.job import facts
+from andon.model.job.facts import AttemptClaim, Holdup, JobNote
+from andon.model.job.spec import JobSpec
 from andon.model.lease import DeviceRequest
 from tests.support.claims import claim_to_json
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from andon.jobs.record import finish
 from andon.model.device import Snapshot
-from andon.model.job import AttemptEnd, EndReason
+from andon.model.job.facts import AttemptEnd, EndReason
 from andon.model.run.record import RunEnd, RunState
 from andon.model.run.wire import line_to_text
 from andon.runs.files import RecordFile

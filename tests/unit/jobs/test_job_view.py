@@ -6,8 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from andon.model.codec import Wrong, read
-from andon.model.job import JobState, JobView
-from andon.model.job.facts import view_to_json
+from andon.model.job.facts import JobState, JobView, view_to_json
 from andon.model.job.progress import WorkProgress
 
 WAITING = JobView(3, "3", "train", JobState.WAITING, "python train.py", "/data", "alice", 1e9, "2")

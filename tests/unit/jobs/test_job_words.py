@@ -22,8 +22,8 @@ from andon.jobs.rules.views import positions, view_of
 from andon.jobs.rules.waiting import who_has
 from andon.jobs.starting import lock_dispatcher
 from andon.model.alert import Level
-from andon.model.job import AttemptClaim, Holdup, JobFacts, JobNote, JobSpec, JobState
-from andon.model.job.facts import dumps
+from andon.model.job.facts import AttemptClaim, Holdup, JobFacts, JobNote, JobState, dumps
+from andon.model.job.spec import JobSpec
 from andon.model.lease import DeviceRequest
 from andon.model.lease_list import WaitingRow
 from andon.units import command_name

@@ -14,7 +14,7 @@ from andon.jobs.file import specs_of
 from andon.jobs.rules.older_file import ENGINES, is_older, older_jobs_in
 from andon.jobs.rules.states import FIRST
 from andon.jobs.rules.views import view_of
-from andon.model.job import JobFacts
+from andon.model.job.facts import JobFacts
 from andon.model.job.spec import spec_from_json, spec_to_json
 from andon.units import MIB
 from tests.support.rows import rows

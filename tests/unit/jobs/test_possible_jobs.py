@@ -11,7 +11,7 @@ from andon.cli.commands.jobs import submit as submitting
 from andon.errors import AndonError
 from andon.jobs.queue import possible_here
 from andon.model.device import Fault, Snapshot
-from andon.model.job import JobSpec
+from andon.model.job.spec import JobSpec
 from andon.units import GIB
 from tests.support.rows import rows
 from tests.support.sharing_parts import gpu, request

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from andon.alerts import rules as alerting
-from andon.alerts.rules import EMPTY, Moment, Observation
+from andon.alerts.rules.commands import current
+from andon.alerts.rules.state import EMPTY
+from andon.alerts.rules.state_machine import step
 from andon.errors import Conflict
+from andon.explain.conditions.observation import Moment, Observation
 from andon.explain.conditions.rulebook import Rulebook
 from andon.host.state import server_file
 from andon.leases.availability import Availability
@@ -74,8 +76,8 @@ def test_a_broken_device_is_told_with_its_error_and_returned_when_that_is_over()
     told: dict[int, str | None] = {}
     for second in range(0, 86_500, 25):
         seen = Observation(node, () if second else (xid,))
-        state = alerting.step(state, seen, Moment(AT + second, float(second)), book).state
-        capacity = capacities_of([status], broken=reported_broken(alerting.current(state)))[0]
+        state = step(state, seen, Moment(AT + second, float(second)), book).state
+        capacity = capacities_of([status], broken=reported_broken(current(state)))[0]
         found = obstacle(capacity, need(even_if_used=True))
         told[second] = None if found is None else f"{found.kind}: {found.words}"
     assert str(told[0]).startswith("broken: reports Xid 79: the GPU has fallen off the bus")

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from andon.alerts import rules as alerting
 from andon.alerts.rules.past import Query
+from andon.alerts.rules.persistence import restore
 from andon.explain.conditions.observation import Moment
 from andon.host.state import server_file
 from andon.leases.book.lease_book import Book
@@ -98,7 +98,7 @@ def test_an_earlier_history_is_read_with_its_alerts(tmp_path: Path) -> None:
     alerts = SqliteAlertStore(path)
     saved = alerts.load()
     assert saved is not None
-    state = alerting.restore(dict(saved.state), Moment(2e9, 2e9), None)
+    state = restore(dict(saved.state), Moment(2e9, 2e9), None)
     [episode] = [on["leftover_memory"] for on in state.episodes.values()]
     assert episode.notified_rank is not None
     assert episode.alert.id.startswith("leftover_memory@")

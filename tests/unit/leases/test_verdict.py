@@ -115,7 +115,7 @@ def show(book: Book, monkeypatch: pytest.MonkeyPatch) -> Show:
         here = SampledHere(devices)
 
         answers(monkeypatch, library, "shared", here)
-        answers(monkeypatch, "andon.app", "open_sampler", here)
+        answers(monkeypatch, "andon.app.sampler", "open_sampler", here)
         return here
 
     shown(NODE)

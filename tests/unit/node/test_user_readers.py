@@ -13,8 +13,7 @@ from msgspec.structs import replace
 from andon.access.roles import ALL_SEEING, BLIND, Identity, Role, Sight
 from andon.errors import AndonError, Denied, Gone, Unavailable
 from andon.host.accounts import UserAccount, become
-from andon.model.job import JobState, JobView
-from andon.model.job.facts import view_to_json
+from andon.model.job.facts import JobState, JobView, view_to_json
 from andon.model.lease_list import LeaseList, WaitingRow
 from andon.web.answers.job_schemas import PageScope
 from andon.web.bindings.live_server import Prepared

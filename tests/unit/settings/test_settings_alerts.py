@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from andon import app
+from andon.app.alerts import open_notifiers
+from andon.app.thresholds import rulebook
 from andon.cli.main import run
 from andon.errors import Invalid
 from andon.explain.conditions.catalogue import FIGURES
@@ -120,7 +121,7 @@ def test_each_threshold_can_be_given_by_a_variable_and_has_the_rulebooks_default
 
 
 def test_the_rulebook_follows_the_settings() -> None:
-    book = app.rulebook(from_file(TEXT).settings)
+    book = rulebook(from_file(TEXT).settings)
     assert book.thresholds.thermal_celsius == 75
     assert book.thresholds.off == {"power", "fan"}
     assert book.renotify_seconds == 3600
@@ -130,7 +131,7 @@ def test_the_rulebook_follows_the_settings() -> None:
 
 
 def test_the_routes_follow_the_settings() -> None:
-    routes = [route for _, route in app.open_notifiers(from_file(TEXT).settings, "node7")]
+    routes = [route for _, route in open_notifiers(from_file(TEXT).settings, "node7")]
     phone, log, am = routes
     assert (phone.quiet, phone.bypass_quiet_hours, phone.level) == (
         QuietHours(1380, 360),
@@ -220,7 +221,7 @@ def test_what_is_no_list_of_tables_says_how_it_is_written(text: str) -> None:
 
 def test_a_zone_that_does_not_exist_is_a_mistake() -> None:
     with pytest.raises(Invalid, match="time zone"):
-        app.open_notifiers(resolve(None, {"ANDON_ALERTS_TIME_ZONE": "Europe/Nowhere"}, {}).settings)
+        open_notifiers(resolve(None, {"ANDON_ALERTS_TIME_ZONE": "Europe/Nowhere"}, {}).settings)
 
 
 @pytest.mark.parametrize("url", [f"slack://{SECRET}", f"json://user:{SECRET}@host/{SECRET}?x=1"])
@@ -317,7 +318,7 @@ PAGE = (REPOSITORY / "docs" / "notifiers.md").read_text(encoding="utf-8")
 @pytest.mark.parametrize("example", re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL))
 def test_the_examples_of_the_docs_are_accepted(example: str) -> None:
     settings = from_file(example).settings
-    assert len(app.open_notifiers(settings, "node7")) == len(settings.alerts_notifiers) > 0
+    assert len(open_notifiers(settings, "node7")) == len(settings.alerts_notifiers) > 0
 
 
 def test_the_docs_show_a_message_as_it_is() -> None:

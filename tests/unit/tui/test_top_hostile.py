@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import fields, replace
 
 from andon.explain.evidence.reasons import Reason
-from andon.model.job import JobState, JobView
+from andon.model.job.facts import JobState, JobView
 from andon.model.run.record import RunKind, RunRow, RunState
 from andon.tui.scene import ProcessEnvironment
 from andon.tui.screen import compose

@@ -131,7 +131,7 @@ def test_an_age_is_short_and_changes_seldom() -> None:
 
 
 def test_a_recording_is_paused_and_stepped_both_ways(tmp_path: Path) -> None:
-    from andon.app import load_settings
+    from andon.app.settings import load_settings
     from andon.model import wire
 
     path = tmp_path / "r.jsonl"

@@ -7,7 +7,7 @@ from andon.cli.show.runs.cells import length, moment
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.jobs.rules.views import count_text
-from andon.model.job import JobState, JobView
+from andon.model.job.facts import JobState, JobView
 from andon.model.job.spec import JobSpec
 from andon.model.redaction import is_secret_name, redact
 from andon.units import counted, human_bytes, human_seconds, measured_seconds

@@ -15,7 +15,6 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from andon import app
 from andon.cli.commands.suggestions import MACHINE_OPTIONS
 from andon.cli.sources import resolved_of, settings_of
 from andon.cli.ssh.table import HostAnswer, HostTable
@@ -186,6 +185,8 @@ class Asking:
         width: int,
         calls: Callable[[float], SshCalls] = SshCalls,
     ) -> None:
+        from andon.app.thresholds import rulebook
+
         self._context, self._choices, self._call, self._calls = context, choices, call, calls
         resolved = resolved_of(choices)  # a mistake in them is reported once
         self._own = replace(
@@ -193,7 +194,7 @@ class Asking:
             color="always" if Terminal.of(choices).color else "never", resolved=resolved,
         )  # fmt: skip
         self._andon = resolved.settings.ssh_andon
-        self._book = cache(lambda: app.rulebook(resolved.settings))
+        self._book = cache(lambda: rulebook(resolved.settings))
         self._first: Commands = ()  # what is asked first, of every host
         self._open = dict[int, AskedHost]()
 

@@ -32,8 +32,8 @@ from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailabl
 from andon.host.users import user_name
 from andon.jobs.clusters.asking import NotSent
 from andon.jobs.clusters.notes import forget_note
-from andon.model.job import JobState
 from andon.model.job.cluster import ClusterJob, ClusterLog, ClusterNode, ClusterReason, Submission
+from andon.model.job.facts import JobState
 from andon.model.vendors import VENDORS
 from andon.settings.clusters import ClusterSettings
 from andon.units import sh

@@ -18,8 +18,8 @@ from andon.jobs.metrics import MATCH_SECONDS, printed_lines, within
 from andon.jobs.rules.metrics import compiled, found_in
 from andon.jobs.rules.polling import PAST_SECONDS
 from andon.model.codec import Wrong, read
-from andon.model.job import JobState
 from andon.model.job.cluster import ClusterJob
+from andon.model.job.facts import JobState
 from andon.model.job.spec import JobSpec
 from andon.model.run.record import (
     RunBegin,

@@ -46,7 +46,6 @@ from andon.jobs.clusters.run_notes import note_of
 from andon.jobs.folder import write_whole
 from andon.jobs.rules.cluster_task import task_of
 from andon.model import wire
-from andon.model.job import JobState
 from andon.model.job.cluster import (
     ClusterJob,
     ClusterLog,
@@ -55,6 +54,7 @@ from andon.model.job.cluster import (
     ClusterTask,
     Submission,
 )
+from andon.model.job.facts import JobState
 from andon.settings.clusters import ClusterSettings
 from andon.standalone import STANDALONE
 from andon.units import sh

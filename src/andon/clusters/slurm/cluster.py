@@ -30,7 +30,6 @@ from andon.jobs.rules.cluster_task import task_of
 from andon.jobs.rules.polling import UNWATCHED_SECONDS
 from andon.jobs.rules.room import short_words
 from andon.leases.rules.environment import HOLDER_VARIABLE, LEASE_VARIABLE
-from andon.model.job import JobState
 from andon.model.job.cluster import (
     ClusterJob,
     ClusterLog,
@@ -39,6 +38,7 @@ from andon.model.job.cluster import (
     ClusterTask,
     Submission,
 )
+from andon.model.job.facts import JobState
 from andon.sampling.rules.masks import VARIABLES as MASKS
 from andon.settings.clusters import ClusterSettings
 from andon.standalone import STANDALONE

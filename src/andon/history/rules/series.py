@@ -245,13 +245,14 @@ def buckets(
     rows: Iterable[SeriesRow], since: float, until: float, count: int, scale: int = 1
 ) -> list[Bucket]:
     """The rows in `count` spans of equal length; a row belongs to the span where it starts."""
-    begin_ms, width_ms = since * 1000, (until - since) * 1000 / count
+    begin_ms, end_ms = since * 1000, until * 1000
+    width_ms = (end_ms - begin_ms) / count
     counts, totals = [0] * count, [0] * count
     lows: list[int] = [0] * count
     highs: list[int] = [0] * count
     for at_ms, number, low, high, total in rows:
         place = int((at_ms - begin_ms) // width_ms)
-        if not 0 <= place < count:
+        if not 0 <= place < count or at_ms >= end_ms:  # the width is rounded
             continue
         if not counts[place]:
             lows[place], highs[place] = low, high

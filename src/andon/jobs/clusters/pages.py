@@ -20,8 +20,8 @@ from andon.jobs.rules.cluster_views import (
 )
 from andon.jobs.rules.polling import PAST_SECONDS, is_fresh
 from andon.model.codec import Wrong, read
-from andon.model.job import JobView
 from andon.model.job.cluster import ClusterJob
+from andon.model.job.facts import JobView
 from andon.model.job.spec import dumps, loads
 from andon.model.shapes import to_json
 

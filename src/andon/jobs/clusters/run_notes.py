@@ -13,8 +13,8 @@ from andon.errors import AndonError
 from andon.host.files import names_in, read_regular
 from andon.jobs.folder import write_whole
 from andon.model.codec import Name, Text, Time, Wrong, read
-from andon.model.job import JobState
 from andon.model.job.cluster import ClusterId, ClusterJob, ClusterTask
+from andon.model.job.facts import JobState
 from andon.model.job.spec import dumps, loads
 from andon.model.run.record import RunBegin, RunEnd, RunState
 from andon.model.shapes import to_json

@@ -12,8 +12,8 @@ from andon.jobs.clusters.pages import forget_answer
 from andon.jobs.rules.cluster_views import named, of_id
 from andon.jobs.rules.naming import parse_array
 from andon.jobs.rules.polling import FRESH_SECONDS, PAST_SECONDS
-from andon.model.job import JobState
 from andon.model.job.cluster import ClusterJob, Submission
+from andon.model.job.facts import JobState
 from andon.model.job.spec import JobSpec
 
 FIRST_POLL_SECONDS = 0.2

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from andon.jobs.rules.polling import UNWATCHED_SECONDS
 from andon.jobs.rules.views import count_text, shown_params
 from andon.model.codec import Name, Text, Time
-from andon.model.job import JobState, JobView
 from andon.model.job.cluster import ClusterJob, SubmissionNote
+from andon.model.job.facts import JobState, JobView
 from andon.model.job.spec import JobSpec
 from andon.model.redaction import redact
 from andon.units import human_seconds, valid_text

@@ -7,7 +7,7 @@ from statistics import median
 
 from msgspec import Struct
 
-from andon.model.job import EndReason, JobFacts
+from andon.model.job.facts import EndReason, JobFacts
 
 MOST_LEARNED = 50
 """The latest runs of a name that count."""

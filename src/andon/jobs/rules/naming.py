@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from andon.errors import Conflict, Gone, Invalid
-from andon.model.job import MOST_ARRAY, ArrayPlace, JobFacts, JobSpec
-from andon.model.job.spec import MOST_JOBS
+from andon.model.job.facts import JobFacts
+from andon.model.job.spec import MOST_ARRAY, MOST_JOBS, ArrayPlace, JobSpec
 
 LAST = "@"
 MOST_NAMED = 5

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from andon.jobs.rules.states import JobStatus
-from andon.model.job import JobFacts, JobState
+from andon.model.job.facts import JobFacts, JobState
 
 OrderKey = tuple[int, float, int]
 

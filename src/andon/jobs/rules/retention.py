@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from andon.jobs.rules.states import JobStatus
-from andon.model.job import JobFacts
+from andon.model.job.facts import JobFacts
 
 
 def too_old(

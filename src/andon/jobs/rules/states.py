@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from andon.model.job import AttemptFacts, EndReason, JobFacts, JobState
+from andon.model.job.facts import AttemptFacts, EndReason, JobFacts, JobState
 
 MOST_LOST = 10
 """A job that is lost more often is not retried: it may be what restarts the machine."""

@@ -6,8 +6,8 @@ from msgspec import Struct
 
 from andon.jobs.rules.order import OrderKey
 from andon.jobs.rules.states import JobStatus, is_running, left_devices
-from andon.model.job import AttemptFacts, Holdup, JobFacts, JobState, JobView
 from andon.model.job.device_request import DeviceRequest
+from andon.model.job.facts import AttemptFacts, Holdup, JobFacts, JobState, JobView
 from andon.model.job.spec import MOST_JOBS, JobSpec
 from andon.model.redaction import is_secret_name, redact
 from andon.units import valid_text

@@ -7,7 +7,8 @@ from andon.jobs.rules.states import ran_out_of_memory
 from andon.leases.rules.eligibility import Labels
 from andon.leases.rules.larger import larger_request
 from andon.model.device import DeviceStatus
-from andon.model.job import JobFacts, JobSpec
+from andon.model.job.facts import JobFacts
+from andon.model.job.spec import JobSpec
 from andon.model.lease import DeviceRequest
 from andon.units import counted, human_seconds
 

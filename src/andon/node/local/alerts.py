@@ -58,19 +58,22 @@ class LocalAlerts:
 
     def pages(self, devices: Sequence[str] = ()) -> Iterator[AlertOverview]:
         """Yields the alerts of sample after sample, by a server's rules and durations."""
-        from andon.alerts import rules as alerting
+        from andon.alerts.rules.commands import current
+        from andon.alerts.rules.state import EMPTY
+        from andon.alerts.rules.state_machine import step
+        from andon.explain.conditions.observation import Moment, Observation
         from andon.host.clock import clocks
 
-        rulebook, state = self._here.rulebook, alerting.EMPTY
+        rulebook, state = self._here.rulebook, EMPTY
         with self._live.subscribe(self._here.settings.interval_seconds) as snapshots:
             for snapshot in snapshots:
-                seen = alerting.Observation(snapshot, snapshot.events)
-                moment = alerting.Moment(*clocks())
-                outcome = alerting.step(state, seen, moment, rulebook)
+                seen = Observation(snapshot, snapshot.events)
+                moment = Moment(*clocks())
+                outcome = step(state, seen, moment, rulebook)
                 state = outcome.state
                 ended = [a for a in outcome.changed if a.state is Phase.RESOLVED and a.fired]
                 # There is nobody to notify.
-                found = (replace(a, notified=0) for a in (*alerting.current(state), *ended))
+                found = (replace(a, notified=0) for a in (*current(state), *ended))
                 yield _overview(snapshot, _narrowed(tuple(found), snapshot, devices))
 
     def rules(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from andon.jobs.rules.views import JobListing
 from andon.model.codec import Name, Text, Wrong, read
-from andon.model.job import JobView
+from andon.model.job.facts import JobView
 
 if TYPE_CHECKING:
     from andon.node.server import Server

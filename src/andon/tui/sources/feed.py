@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from andon.alerts import rules as alerting
+from andon.alerts.rules import state_machine
 from andon.alerts.rules.lamps import LampBoard, board
 from andon.cli.sources import node_of, rulebook_of, settings_of
 from andon.cli.terminal import Choices
@@ -59,9 +59,11 @@ class Feed:
     def __init__(
         self, choices: Choices, interval_seconds: float, devices: set[str] | None = None
     ) -> None:
+        from andon.alerts.rules.state import EMPTY
+
         self._choices, self._interval = choices, interval_seconds
         self._rulebook = rulebook_of(choices)
-        self._state = alerting.EMPTY
+        self._state = EMPTY
         self.shared = SharedAlerts()
         self.devices = devices  # the uuids to show; None: all
         self.names: Sequence[str] = ()  # of the devices to show, until a snapshot tells which
@@ -158,11 +160,14 @@ class Feed:
 
     def _judged(self, snapshot: Snapshot) -> tuple[Alert, ...]:
         """Returns the server's alerts, or without a server those of the same rules here."""
+        from andon.alerts.rules.commands import current
+        from andon.explain.conditions.observation import Observation
+
         if self.shared.alerts is not None:
             return self.shared.alerts
-        seen = alerting.Observation(snapshot, snapshot.events)
-        self._state = alerting.step(self._state, seen, Moment(*clocks()), self._rulebook).state
-        return alerting.current(self._state)
+        seen = Observation(snapshot, snapshot.events)
+        self._state = state_machine.step(self._state, seen, Moment(*clocks()), self._rulebook).state
+        return current(self._state)
 
     def _without(self, error: AndonError) -> None:
         """Samples this node because its server does not answer; another machine's is retried."""

@@ -95,10 +95,10 @@ class HistoryOnDisk:
         return bool(settings.history_store) or os.access(node_path() / HISTORY, os.F_OK)
 
     def _run(self) -> None:
-        from andon import app
+        from andon.app.history import find_store
 
         try:
-            store = app.find_store(settings_of(self._choices))
+            store = find_store(settings_of(self._choices))
             first = self._feed.first(FIRST_SECONDS)
             if store is not None and first is not None and first.snapshot is not None:
                 self._read(store, first.snapshot)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
-from andon import app
 from andon.cli.sources import node_of, settings_of
 from andon.cli.terminal import Choices
 from andon.errors import AndonError
@@ -42,8 +41,10 @@ class OwnSampler:
     words = ""
 
     def __init__(self, settings: "Settings", interval_seconds: float) -> None:
+        from andon.app.sampler import open_sampler
+
         with ExitStack() as stack:
-            self._sampler = stack.enter_context(app.open_sampler(settings))
+            self._sampler = stack.enter_context(open_sampler(settings))
             self._session = self._sampler.subscribe(interval_seconds, watching=True, size=2)
             self._stack = stack.pop_all()
         self._settings: Settings | None = settings  # until the leases are tracked
@@ -59,8 +60,10 @@ class OwnSampler:
 
     def _track_leases(self, settings: "Settings") -> None:
         """Starts tracking leases after the first picture, which would wait for the imports."""
+        from andon.app.leases import open_lease_tracker
+
         self._settings = None
-        tracker = app.open_lease_tracker(settings, self._sampler)
+        tracker = open_lease_tracker(settings, self._sampler)
         if tracker is not None:
             self._stack.callback(tracker.close)
 

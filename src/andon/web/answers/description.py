@@ -21,7 +21,7 @@ from andon.leases.rules.occupants import Holder
 from andon.model.alert import Alert, Silence
 from andon.model.alert_wire import ALERTS, AlertList
 from andon.model.device import SNAPSHOT, Device, DeviceStatus, Process, Sample, Snapshot
-from andon.model.job import JobView
+from andon.model.job.facts import JobView
 from andon.model.lease_list import LEASES, LeaseList, LeaseRow
 from andon.model.shapes import JsonShape, Member, Schemas, members_of, shape_of
 from andon.model.wire import (

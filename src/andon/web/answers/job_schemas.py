@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Struct, field
 
-from andon.model.job import JobView
+from andon.model.job.facts import JobView
 from andon.model.shapes import Doc
 
 

@@ -7,8 +7,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from andon.alerts.rules import OwnTrouble
 from andon.errors import AndonError, Unavailable
+from andon.explain.conditions.observation import OwnTrouble
 from andon.failures.log import FailureLog
 from andon.failures.retrying import Retrying, RetryTexts
 from andon.fleet.rules.states import NodeRow, NodeState, version_trouble

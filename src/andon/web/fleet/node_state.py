@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from andon.errors import Gone, Unavailable
-from andon.model.job import JobView
+from andon.model.job.facts import JobView
 from andon.web.app_state import AppState
 from andon.web.fleet.reported import ReportedNode
 from andon.web.jobs.shown import ServerJobs

@@ -14,7 +14,7 @@ from andon.model.alert import Alert, Silence
 from andon.model.alert_wire import alert_from_json, silence_from_json
 from andon.model.codec import Wrong, read
 from andon.model.device import Snapshot
-from andon.model.job import JobView
+from andon.model.job.facts import JobView
 from andon.model.lease_list import LeaseList
 from andon.model.wire import Json
 from andon.model.wire_in import snapshot_from_json

@@ -24,7 +24,7 @@ from andon.history.rules.series import facts_of
 from andon.history.rules.tiers import Tier
 from andon.model.alert import Alert, Silence
 from andon.model.device import MOST_DEVICES, Snapshot, State
-from andon.model.job import JobState, JobView
+from andon.model.job.facts import JobState, JobView
 from andon.model.lease_list import LeaseList
 from andon.model.wire import Json
 from andon.ports import NodePasts, RunIndex, Store

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
-from andon.alerts.rules import OwnTrouble
 from andon.alerts.rules.handover import HandedNotice
 from andon.alerts.rules.listing import entries, firing_by_level
 from andon.alerts.rules.past import Query
 from andon.alerts.watcher import Listener, Watcher
 from andon.errors import AndonError, Gone, Unavailable
+from andon.explain.conditions.observation import OwnTrouble
 from andon.failures.listeners import Listeners
 from andon.failures.log import FailureLog
 from andon.failures.rules.repeats import RepeatLimiter

@@ -8,7 +8,7 @@ from andon.errors import Denied, Gone, Invalid, Unavailable
 from andon.jobs.clusters.asking import OpenCluster
 from andon.jobs.clusters.pages import listed
 from andon.jobs.clusters.poller import ClusterPoller
-from andon.model.job import JobView
+from andon.model.job.facts import JobView
 from andon.units import sh
 from andon.web.answers.job_schemas import ClusterState, JobDone, JobLog
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from andon.errors import Gone, Unavailable
 from andon.host.files import open_regular
-from andon.model.job import JobState, JobView
+from andon.model.job.facts import JobState, JobView
 from andon.web.answers.job_schemas import JobDone, JobLog
 from andon.web.users.files import UserJobs
 

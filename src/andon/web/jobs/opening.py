@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from andon.jobs.dispatcher_guard import DispatcherGuard
     from andon.leases.rules.eligibility import Labels
     from andon.model.device import Snapshot
-    from andon.model.job import JobFacts
+    from andon.model.job.facts import JobFacts
     from andon.model.lease_list import LeaseList
     from andon.sampling.sampler import Sampler
     from andon.web.jobs.folder import FolderJobs

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from andon.access.roles import ALL_SEEING, Identity, Sight, sight_of
 from andon.errors import AndonError, Denied, Gone
 from andon.leases.rules.queue_reasons import queue_reasons
-from andon.model.job import JobState, JobView
+from andon.model.job.facts import JobState, JobView
 from andon.model.lease_list import LeaseList
 from andon.runs.rules.matching import HIDDEN_NAME
 from andon.web.answers.job_schemas import (

@@ -9,8 +9,7 @@ from msgspec.structs import asdict, replace
 from andon.drivers.sim.rules.lab import ME, Lab, LabOutcome, LabWork
 from andon.errors import AndonError, Conflict
 from andon.leases.rules.queue import in_order
-from andon.model.job import JobState, JobView
-from andon.model.job.facts import view_to_json
+from andon.model.job.facts import JobState, JobView, view_to_json
 from andon.model.job.progress import WorkProgress
 from andon.web.answers.job_schemas import JobDone, JobLog
 from andon.web.jobs.folder import WAITS, FolderJobs, no_job

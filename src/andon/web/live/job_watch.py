@@ -5,7 +5,7 @@ from functools import partial
 
 from andon.access.roles import Sight
 from andon.errors import AndonError
-from andon.model.job import JobView
+from andon.model.job.facts import JobView
 from andon.model.shapes import to_json
 from andon.model.wire import dumps
 from andon.web.answers.texts import sendable

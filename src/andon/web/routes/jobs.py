@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Path, Query, Request, Response
 
 from andon.access.roles import Action
-from andon.model.job import JobState
+from andon.model.job.facts import JobState
 from andon.web.answers.job_schemas import JobsQueued
 from andon.web.blocking_pool import BlockingPool
 from andon.web.history_reader import HistoryReader

@@ -13,7 +13,7 @@ from andon.runs.rules.matching import RunListing, RunQuery, seen_by
 from andon.web.jobs.shown import MOST_LISTED
 
 if TYPE_CHECKING:
-    from andon.model.job import JobView
+    from andon.model.job.facts import JobView
     from andon.model.run.record import RunRow
     from andon.web.answers.job_schemas import JobDone, JobLog, JobPage
     from andon.web.answers.run_schemas import RunCourses, RunDetails, RunMarks, RunPage

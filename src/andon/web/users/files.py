@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from andon.errors import AndonError, Unavailable
 from andon.model.codec import Wrong, read
-from andon.model.job import JobView
+from andon.model.job.facts import JobView
 from andon.model.run.record import RunRow
 from andon.model.run.wire import row_from_json
 from andon.web.answers.job_schemas import JobDone, JobLog

@@ -157,7 +157,7 @@ def _resumed(choices: Choices, group: str) -> int:
     from andon.cli.commands.jobs.submitting import wait_for_end
     from andon.jobs import acts
     from andon.jobs.queue import wake
-    from andon.model.job import JobState
+    from andon.model.job.facts import JobState
 
     queue = open_queue(choices, wake=False)
     numbers = [n for n, facts in queue.jobs.items() if facts.spec.group == group]

@@ -19,10 +19,10 @@ RESTART = "a running server uses it once it is restarted (sudo systemctl restart
 
 def trial(choices: Choices, name: str | None) -> Json:
     """Sends a test message through each notifier; they have their own timeouts."""
-    from andon import app
+    from andon.app.alerts import open_notifiers
 
     settings = settings_of(choices)
-    notifiers = [notifier for notifier, _ in app.open_notifiers(settings)]
+    notifiers = [notifier for notifier, _ in open_notifiers(settings)]
     known = [notifier.name for notifier in notifiers]
     if name is not None and name not in known:
         raise Gone(

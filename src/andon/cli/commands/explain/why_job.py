@@ -6,12 +6,12 @@ from andon.cli.json_text import as_json_text
 from andon.cli.show.text import Text, say
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import AndonError
-from andon.model.job import JobState
+from andon.model.job.facts import JobState
 from andon.units import and_more, counted
 
 if TYPE_CHECKING:
     from andon.jobs.queue import Queue
-    from andon.model.job import JobView
+    from andon.model.job.facts import JobView
     from andon.model.lease_list import WaitingRow
 
 MOST_AHEAD = 5

@@ -21,13 +21,13 @@ from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, duration, shared
 from andon.cli.terminal import Terminal, notice
 from andon.errors import AndonError, TimedOut
-from andon.model.job import JobState
+from andon.model.job.facts import JobState
 from andon.units import human_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from andon.model.job import JobFacts
+    from andon.model.job.facts import JobFacts
 
 
 @click.command(epilog=JOB_FORMS)

@@ -15,7 +15,7 @@ from andon.cli.commands.jobs.common import (
 from andon.cli.options import chosen, shared
 from andon.cli.terminal import Choices, notice, report
 from andon.errors import AndonError
-from andon.model.job import JobFacts, JobState
+from andon.model.job.facts import JobFacts, JobState
 
 SLACK_SECONDS = 5.0
 STILL_ENDING = "what it left is being removed; see andon jobs"

@@ -15,7 +15,7 @@ from andon.host.state.user_folder import config_mentions
 if TYPE_CHECKING:  # most machines have no cluster, and `submit` must be quick
     from andon.jobs.clusters.asking import OpenCluster
     from andon.jobs.rules.cluster_views import ClusterPage
-    from andon.model.job import JobView
+    from andon.model.job.facts import JobView
     from andon.settings.resolution import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -196,7 +196,7 @@ def cluster_list(
 def _latest(views: "list[JobView]") -> "list[JobView]":
     """Returns the last jobs that ended, the running ones and the first that wait."""
     from andon.cli.commands.jobs.common import MOST_ENDED, MOST_WAITING
-    from andon.model.job import UNSETTLED, JobState
+    from andon.model.job.facts import UNSETTLED, JobState
 
     ended = [view for view in views if view.state.is_settled]
     running = [view for view in views if view.state is JobState.RUNNING]

@@ -14,7 +14,7 @@ from andon.units import sh, shell_line
 
 if TYPE_CHECKING:
     from andon.jobs.queue import Queue
-    from andon.model.job import JobFacts, JobState, JobView
+    from andon.model.job.facts import JobFacts, JobState, JobView
 
 JOB_FORMS = (
     "JOB is a number, a name, a group, @ for the last one, 12_3 for an element of an array, or "
@@ -105,7 +105,7 @@ def wait_settled(
     meanwhile. `changed` is called with each job that changes, `each` at every poll: what it
     raises ends the wait."""
     from andon.jobs.queue import start_dispatcher
-    from andon.model.job import JobState
+    from andon.model.job.facts import JobState
 
     left, deleted = set(numbers), []
     seen: dict[int, str] = {}
@@ -160,7 +160,7 @@ def going_on(choices: Choices, labels: Sequence[str]) -> Iterator[None]:
 
 def exit_code(view: "JobView") -> int:
     """Returns the job's own exit code; 1 if it has none and did not succeed."""
-    from andon.model.job import JobState
+    from andon.model.job.facts import JobState
 
     if view.state is JobState.SUCCEEDED:
         return 0

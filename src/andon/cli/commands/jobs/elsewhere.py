@@ -15,8 +15,8 @@ from andon.jobs.clusters.pages import forget_answer
 from andon.jobs.clusters.submitting import code_of, jobs_there, wait_there
 from andon.jobs.rules.cluster_views import named, view_of
 from andon.jobs.rules.polling import PAST_SECONDS
-from andon.model.job import JobState, JobView
 from andon.model.job.cluster import ClusterReason, Submission
+from andon.model.job.facts import JobState, JobView
 from andon.ports import Previewing
 from andon.units import counted, sh
 

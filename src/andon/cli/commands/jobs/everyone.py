@@ -17,7 +17,7 @@ from andon.model.shapes import to_json
 from andon.units import counted, human_seconds
 
 if TYPE_CHECKING:
-    from andon.model.job import JobView
+    from andon.model.job.facts import JobView
 
 
 class QueueRow(Struct, frozen=True):

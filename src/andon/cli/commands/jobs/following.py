@@ -15,8 +15,8 @@ from andon.jobs.clusters.asking import OpenCluster
 from andon.jobs.clusters.submitting import code_of, jobs_there, submit_there, wait_there
 from andon.jobs.rules.cluster_views import named
 from andon.jobs.rules.polling import FRESH_SECONDS
-from andon.model.job import JobState
 from andon.model.job.cluster import ClusterLog, Submission
+from andon.model.job.facts import JobState
 from andon.ports import Foreground
 from andon.work.dropped_lines import without_lines
 

@@ -14,8 +14,8 @@ from andon.errors import Invalid
 if TYPE_CHECKING:
     from andon.jobs.clusters.asking import OpenCluster
     from andon.jobs.rules.file_keys import FileJob
-    from andon.model.job import JobFacts
     from andon.model.job.cluster import Submission
+    from andon.model.job.facts import JobFacts
 
 
 def submit_file(

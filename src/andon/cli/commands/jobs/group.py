@@ -13,12 +13,12 @@ from andon.cli.commands.jobs.common import MOST_ENDED, MOST_WAITING, open_queue,
 from andon.cli.options import chosen, elsewhere, shared
 from andon.cli.show.text import say
 from andon.cli.terminal import Choices, Terminal, notice
-from andon.model.job import JobState
+from andon.model.job.facts import JobState
 
 if TYPE_CHECKING:
     from andon.cli.commands.jobs.clusters import ClusterJobs
     from andon.jobs.queue import Queue
-    from andon.model.job import JobView
+    from andon.model.job.facts import JobView
     from andon.model.lease_list import LeaseList
 
 FOLLOW_SECONDS = 1.0

@@ -17,7 +17,7 @@ from andon.cli.options import MOST, chosen, shared
 from andon.cli.terminal import Choices, notice, write
 from andon.errors import Gone, Invalid
 from andon.host.files import open_regular
-from andon.model.job import JobState
+from andon.model.job.facts import JobState
 from andon.units import counted, sh
 
 if TYPE_CHECKING:

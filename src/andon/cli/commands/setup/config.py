@@ -45,15 +45,15 @@ def config(context: click.Context) -> int | None:
 @shared
 def check(file: str | None) -> int:
     """Report every mistake in the settings at once; exit code 2 if there is one."""
-    from andon import app
+    from andon.app.settings import check_settings, config_path
 
     choices = chosen()
     if file is not None:
         use_config(file)
-    resolved = app.check_settings(choices.flags())
+    resolved = check_settings(choices.flags())
     choices.color = choices.color or resolved.settings.color
     changed = [n for n, o in resolved.origin.items() if o != "default"]
-    path = app.config_path()
+    path = config_path()
     total = len(describe())
     differ = f"{len(changed)} of {total} settings differ from their defaults"
     where = "no config file" if path is None else f"{path}: OK"
@@ -86,9 +86,9 @@ def show(as_json: bool) -> int:
 @shared
 def path() -> int:
     """Print the path of the file in force; exit code 3 if there is none."""
-    from andon import app
+    from andon.app.settings import config_path
 
-    found = app.config_path()
+    found = config_path()
     if found is None:
         raise Unavailable(
             "there is no configuration file; none is required",

@@ -109,7 +109,7 @@ def node_of(facts: "MachineFacts") -> str:
 
 def gather(choices: Choices) -> "MachineFacts":
     """Gathers all facts; a mistake in the settings is one of them and does not stop the checks."""
-    from andon import app
+    from andon.app.history import store_files
     from andon.doctor.inspection.machine import inspect
     from andon.settings.resolution import Settings
 
@@ -120,7 +120,7 @@ def gather(choices: Choices) -> "MachineFacts":
         settings, mistakes = Settings(), wrong.mistakes or (wrong.reason,)
     stored: Mapping[str, Path] = {}
     try:
-        stored = app.store_files(settings)
+        stored = store_files(settings)
     except Invalid as wrong:
         mistakes = (*mistakes, f"history.store: {wrong.reason} ({wrong.hint})")
     except Denied:
@@ -170,12 +170,12 @@ def policy_of() -> "PolicyFacts":
 
 def look_of(settings: "Settings") -> "SampleTrial":
     """Takes one sample as every command does: through the sampler and its readers."""
-    from andon import app
+    from andon.app.sampler import open_sampler
     from andon.doctor.rules.facts import SampleTrial
 
     began = time.monotonic()
     try:
-        with app.open_sampler(settings) as sampler:
+        with open_sampler(settings) as sampler:
             snapshot = sampler.once()
             return SampleTrial(snapshot, time.monotonic() - began)
     except AndonError as error:
@@ -183,12 +183,12 @@ def look_of(settings: "Settings") -> "SampleTrial":
 
 
 def own_of(choices: Choices, settings: "Settings", mistakes: tuple[str, ...]) -> "Installation":
-    from andon import app
+    from andon.app.settings import config_path
     from andon.doctor.inspection.access import read_books
     from andon.doctor.rules.facts import Installation
     from andon.leases.book.places import book_path
 
-    terminal, path = Terminal.of(choices), app.config_path()
+    terminal, path = Terminal.of(choices), config_path()
     return Installation(
         version=__version__,
         python=platform.python_version(),

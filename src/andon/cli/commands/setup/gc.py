@@ -63,14 +63,14 @@ def _jobs(settings: "Settings") -> str:
 
 
 def _history(settings: "Settings") -> str:
-    from andon import app
+    from andon.app.history import maintainer_of, open_past, open_store
 
-    with closing(app.open_past(settings)) as store:
+    with closing(open_past(settings)) as store:
         place, before = store.place, store.size_bytes()
-    with closing(app.open_store(settings)) as store:
-        done = app.maintainer_of(settings, store).finish(time.time())
+    with closing(open_store(settings)) as store:
+        done = maintainer_of(settings, store).finish(time.time())
     # Read again: closing a store may remove its journals, unless a server also has it open.
-    with closing(app.open_past(settings)) as store:
+    with closing(open_past(settings)) as store:
         return f"{place}: {describe(done, before, store.size_bytes())}"
 
 

@@ -35,13 +35,13 @@ def seed(days: int, devices: int, store: str | None, force: bool) -> int:
     """
     from msgspec.structs import replace
 
-    from andon import app
+    from andon.app.history import find_store, open_past, store_url
 
     settings = settings_of(chosen())
     settings = replace(settings, history_store=store or settings.history_store)
-    if app.store_url(settings).scheme == "memory":
+    if store_url(settings).scheme == "memory":
         raise Invalid("a history in memory would be lost at once", hint="use --store FILE")
-    existing = app.find_store(settings)
+    existing = find_store(settings)
     if existing is not None:
         existing.close()
         if not force:
@@ -49,7 +49,7 @@ def seed(days: int, devices: int, store: str | None, force: bool) -> int:
             raise Conflict(reason, hint="use --store FILE for another, or --force")
     began = time.monotonic()
     _fill(settings, days, devices)
-    with closing(app.open_past(settings)) as filled:
+    with closing(open_past(settings)) as filled:
         place, size = filled.place, filled.size_bytes()
     if not chosen().quiet:
         text = (
@@ -61,7 +61,7 @@ def seed(days: int, devices: int, store: str | None, force: bool) -> int:
 
 
 def _fill(settings: "Settings", days: int, count: int) -> None:
-    from andon import app
+    from andon.app.history import open_store, retention_of
     from andon.drivers.sim.rules import behaviour
     from andon.history.rules import seeding
 
@@ -69,8 +69,8 @@ def _fill(settings: "Settings", days: int, count: int) -> None:
         raise Unavailable("at most 512 devices can be simulated")
     specimens, now = seeding.specimens(count, settings.simulate_seed), time.time()
     facts = [behaviour.describe(specimen) for specimen in specimens]
-    with closing(app.open_store(settings)) as store:
-        store.load(facts, seeding.blocks(specimens, now, days, app.retention_of(settings)))
+    with closing(open_store(settings)) as store:
+        store.load(facts, seeding.blocks(specimens, now, days, retention_of(settings)))
         store.write(
             seeding.last_ticks(specimens, now),
             seeding.uses(specimens, now, min(days, 90)),

@@ -15,9 +15,9 @@ from andon.jobs.clusters.asking import OpenCluster
 from andon.jobs.clusters.submitting import submission_of, submit_there
 from andon.jobs.rules.polling import FRESH_SECONDS, PAST_SECONDS
 from andon.jobs.submitting import here_spec
-from andon.model.job import JobState
 from andon.model.job.cluster import ClusterJob, Submission
 from andon.model.job.device_request import DeviceRequest
+from andon.model.job.facts import JobState
 from andon.model.run.record import ItemState
 from andon.units import counted, measured_seconds
 from andon.work.containers.rules.options import options_to_json

@@ -28,8 +28,8 @@ from andon.clusters.kubernetes.rules.objects import (
 )
 from andon.clusters.kubernetes.rules.quantities import pod_gpus
 from andon.model.codec import LONGEST_ID
-from andon.model.job import JobState
 from andon.model.job.cluster import ClusterJob
+from andon.model.job.facts import JobState
 from andon.model.redaction import redact
 from andon.units import printable
 

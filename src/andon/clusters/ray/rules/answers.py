@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from andon.clusters.ray.rules.nodes import number_of
 from andon.clusters.ray.rules.requests import label_of
-from andon.model.job import JobState
 from andon.model.job.cluster import ClusterJob
+from andon.model.job.facts import JobState
 from andon.units import whole_number
 
 UNCONFIRMED: Final = "stopping: Ray has not confirmed it"

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from andon.clusters.ray.rules.nodes import impossible
 from andon.model.device import DeviceStatus, Snapshot
-from andon.model.job import JobState
 from andon.model.job.cluster import ClusterJob, ClusterNode, ClusterReason
+from andon.model.job.facts import JobState
 from andon.model.place import cpu_words
 from andon.model.utilisation import ZERO_READING
 from andon.units import human_seconds

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from andon.clusters.slurm.rules.commands import MARK
 from andon.clusters.slurm.rules.reasons import ended_words, reason_of
 from andon.jobs.rules.room import MustEnd
-from andon.model.job import JobState
 from andon.model.job.cluster import ClusterJob, ClusterNode
+from andon.model.job.facts import JobState
 from andon.units import whole_number
 
 SEPARATOR: Final = "\x1f"
