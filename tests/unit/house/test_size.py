@@ -1,4 +1,4 @@
-"""Lines of each package: a budget that a change cannot exceed unseen, and what `dev/size` prints."""
+"""The budget of lines of each package, and what `dev/size` prints."""
 
 from dev import size
 
@@ -41,7 +41,7 @@ BUDGET = {
     "work": 6229,
 }
 """The most lines of each package. Above fails; so does a row that is far above the truth, so that
-it moves down with the code. A commit that raises a row says in its message what people get for it."""
+it moves down with the code. A commit that raises a row says what people get for it."""
 SLACK, SLACK_LINES = 0.02, 60
 
 
