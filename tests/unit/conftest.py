@@ -9,7 +9,6 @@ import pytest
 from andon.drivers.nvidia import Nvidia
 from tests.conftest import shut_down
 from tests.standin import StandIn
-from tests.support import new_databases as new_databases
 from tests.support.clocks import Clock
 
 

@@ -435,8 +435,8 @@ class Watcher:
         elsewhere: tuple[Alert, ...] = ()
         try:
             informed = {str(a): tuple(names) for a, names in saved.state["informed"].items()}
-            accepted = _accepted(saved.state.get("accepted", {}))
-            elsewhere = tuple(map(alert_from_json, saved.state.get("elsewhere", ())))
+            accepted = _accepted(saved.state["accepted"])
+            elsewhere = tuple(map(alert_from_json, saved.state["elsewhere"]))
             state = restore(saved.state["alerting"], Moment(*self._clock()), self._boot)
         except (AndonError, KeyError, TypeError, AttributeError, ValueError) as exc:
             log.warning("the stored alerts are discarded: %s", exc)

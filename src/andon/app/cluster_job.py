@@ -1,4 +1,4 @@
-"""Runs a cluster's job on its node, and records it; `standalone/quick_start.py` calls it.
+"""Runs a cluster's job on its node, and records it; `standalone/cluster_start.py` calls it.
 
 The cluster chose the devices: they are those that the masks leave, and a lease is taken on them and
 on no others. Nothing of ours keeps the command from running: without a lease, or without a record,
@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -32,11 +31,11 @@ from andon.jobs.metrics import MetricReader
 from andon.leases.availability import Availability, BookContents
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms
-from andon.leases.own import own_leases
 from andon.leases.placement import Placement
 from andon.leases.rules.capacity import DeviceCapacity
 from andon.leases.rules.choice import obstacle
 from andon.leases.rules.eligibility import given_devices, no_gpu
+from andon.leases.rules.environment import LEASE_VARIABLE
 from andon.model.codec import read
 from andon.model.device import Snapshot
 from andon.model.job.cluster import ClusterTask
@@ -51,10 +50,6 @@ from andon.runs.record import RunRecorder
 from andon.work.output_tail import TAIL_BYTES
 from andon.work.preparing import CannotStart, find
 from andon.work.session import CommandWork
-from andon.work.started import StartedProcess
-
-if TYPE_CHECKING:
-    from andon.standalone.quick_start import QuickStart
 
 GIVEN_BACK = 75
 NO_BOOK = BookContents()
@@ -72,18 +67,9 @@ class _Place(Struct, frozen=True):
     unleased: str | None = None  # why it has no lease, where nobody else is on them
 
 
-def main(words: Sequence[str], quick: "QuickStart | None" = None) -> int:
-    """Runs the command; of one that was started before, only the rest is recorded."""
+def main(words: Sequence[str]) -> int:
     task, job, command = read(ClusterTask, loads(words[0])), words[1], words[2:]
     begun = threading.Event()
-    if quick is not None:
-        started = StartedProcess(quick.pid, quick.at, quick.run, quick.record, quick.asked)
-        try:
-            return _run(task, job, command, begun, started)
-        except AndonError as error:
-            _say(f"no record of this job: {error.reason}")
-            code = started.wait()
-            return 128 - code if code < 0 else code
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, partial(_ended, begun))
     try:
@@ -105,20 +91,14 @@ def _ended(begun: threading.Event, number: int, frame: FrameType | None) -> None
         os._exit(128 + number)
 
 
-def _run(
-    task: ClusterTask,
-    job: str,
-    command: Sequence[str],
-    running: threading.Event,
-    started: StartedProcess | None = None,
-) -> int:
+def _run(task: ClusterTask, job: str, command: Sequence[str], running: threading.Event) -> int:
     settings = load_settings({}).settings
     with open_sampler(settings) as sampler:
         sampler.begin()
         availability = open_availability(
             settings, lambda: sampler.once(with_host=False), simulated=False
         )
-        place = _place(availability, task, redact(tuple(command)), started)
+        place = _place(availability, task, redact(tuple(command)))
         if place.unleased is not None:
             _say(f"without a lease: {place.unleased}")
         for words in place.strangers:
@@ -159,7 +139,6 @@ def _run(
             output=partial(_output, task, job, printed) if task.quiet else None,
             quiet=task.quiet,
             forwards=task.forwards,
-            started=started,
             hopeless=lambda: printed[0].look() if printed else None,
         )
         try:
@@ -200,11 +179,9 @@ class _Figures:
         return bool(lines)
 
 
-def _place(
-    availability: Availability, task: ClusterTask, words: str, started: StartedProcess | None
-) -> _Place:
-    """Returns the devices that the cluster gave, with a lease on them if that is possible. A
-    command that has started may have one of its own on them."""
+def _place(availability: Availability, task: ClusterTask, words: str) -> _Place:
+    """Returns the devices that the cluster gave, with a lease on them if that is possible. The
+    masks stay as the cluster set them."""
     view = availability.view()
     snapshot = view.snapshot
     given = given_devices(snapshot)
@@ -222,28 +199,17 @@ def _place(
     except Conflict as error:
         names = tuple(f"{titles(snapshot.devices)[uuid]}: " for uuid in uuids)
         barred = tuple(line for line in error.mistakes if line.startswith(names))
-        leased = {share.uuid for lease in own_leases() for share in lease.shares}
-        known = task.shares or (started is not None and not leased.isdisjoint(uuids))
-        return _Place(Placement(given, {}, snapshot), strangers=() if known else barred)
+        return _Place(Placement(given, {}, snapshot), strangers=() if task.shares else barred)
     except AndonError as error:
         found = [one for one in availability.capacities(view, NO_BOOK) if one.uuid in uuids]
         held = Placement(given, {}, snapshot)
-        return _Place(held, None, _strangers(snapshot, found, started), error.reason)
-    chosen = grant.candidates.choice.chosen
-    return _Place(grant, strangers=_strangers(snapshot, chosen, started))
+        return _Place(held, None, _strangers(snapshot, found), error.reason)
+    strangers = _strangers(snapshot, grant.candidates.choice.chosen)
+    return _Place(replace(grant, environment={LEASE_VARIABLE: grant.lease.id}), strangers=strangers)
 
 
-def _strangers(
-    snapshot: Snapshot, found: Sequence[DeviceCapacity], started: StartedProcess | None
-) -> tuple[str, ...]:
-    """Returns who is on the devices; of those on which the command may be itself, who was there
-    before it."""
-    if started is not None:
-        found = [
-            replace(one, trouble=None, strangers=before)
-            for one in found
-            if (before := tuple(p for p in one.strangers if p.started and p.started < started.at))
-        ]
+def _strangers(snapshot: Snapshot, found: Sequence[DeviceCapacity]) -> tuple[str, ...]:
+    """Returns who is on the devices."""
     names, need = titles(snapshot.devices), Need(frozenset(one.uuid for one in found))
     barred = {one.uuid: obstacle(one, need) for one in found}
     return tuple(f"{names[uuid]}: {bar.words}" for uuid, bar in barred.items() if bar is not None)
@@ -260,8 +226,12 @@ def _gave_back(line: str) -> bool:
 
 
 def _folder(task: ClusterTask) -> Path | None:
-    """Returns where the record goes: None for the person's own folder, else beside the output."""
-    home = runs_folder()
+    """Returns where the record goes: into the folder of the submission where that is ours, else
+    into our own, which is None, or beside the output."""
+    wanted, home = Path(task.runs), runs_folder()
+    above = wanted.parent
+    if wanted != home and os.access(above, os.W_OK) and above.stat().st_uid == os.getuid():
+        return wanted
     while not home.exists() and home != home.parent:
         home = home.parent
     return None if os.access(home, os.W_OK) else Path(task.notes)

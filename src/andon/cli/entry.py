@@ -50,7 +50,6 @@ def main() -> "NoReturn":
 
 def _run(args: list[str]) -> int:
     if args == ["asked"]:
-        import andon.host.bare_imports  # noqa: F401 - before anything that imports the whole
         from andon.cli.ssh.asked import answer
 
         return answer(run_command)
@@ -67,8 +66,6 @@ def run_command(args: list[str]) -> int:
 
         if (code := print_drawn(bare=not args)) is not None:
             return code
-    import andon.host.bare_imports  # noqa: F401 - before anything that imports the whole
-
     as_json = args[:2] == ["status", "--json"] and args[2:] in ([], ["--judged"])
     if open_ and will_sample(args, os.environ):
         _start_reader(args)

@@ -22,10 +22,11 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
+from msgspec.structs import replace
+
 from andon.drivers.shared.presence import vendors
 from andon.errors import AndonError, Gone, Unavailable
 from andon.host.aside import Aside
-from andon.host.bare_imports import replace
 from andon.model import wire
 from andon.model.device import (
     NAMES_MISSING,

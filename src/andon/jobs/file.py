@@ -21,8 +21,8 @@ from andon.host.interpreter import module_environment, process_command
 from andon.jobs.rules.file import is_job_word, jobs_in
 from andon.jobs.rules.file_keys import FileJob
 from andon.jobs.rules.file_lines import KeyPath, Lines, json_lines, toml_lines, without_comments
+from andon.jobs.rules.model_file import is_model_file, model_jobs_in
 from andon.jobs.rules.naming import meant, parse_array
-from andon.jobs.rules.older_file import is_older, older_jobs_in
 from andon.jobs.submitting import here_spec
 from andon.model.execution import ContainerOptions
 from andon.model.job.facts import JobFacts
@@ -39,7 +39,7 @@ def read_job_file(path: str) -> tuple[FileJob, ...]:
     """Reads the jobs of a file; raises Invalid with every mistake in it."""
     text = _text(path)
     document, lines = _parsed(path, text)
-    jobs = older_jobs_in(document, path, lines) if is_older(document) else None
+    jobs = model_jobs_in(document, path, lines) if is_model_file(document) else None
     return jobs_in(document, path, lines) if jobs is None else jobs
 
 

@@ -4,7 +4,6 @@ import os
 from typing import TYPE_CHECKING
 
 from andon.leases.book.lease_book import Book
-from andon.leases.rules.environment import HOLDER_VARIABLE
 
 if TYPE_CHECKING:
     from andon.model.lease import Lease
@@ -15,13 +14,6 @@ def own_leases(book: Book | None = None) -> "list[Lease]":
     entries = (book or Book(make=False)).entries()
     found = (entry for entry in entries if entry.locked and entry.uid == os.getuid())
     return [entry.lease for entry in found if entry.lease is not None]
-
-
-def lease_around() -> str | None:
-    """Returns the lease of the cluster's job that this process is in, which was taken when it had
-    started: a variable names its holder. None if there is none yet."""
-    holder = os.environ.get(HOLDER_VARIABLE)
-    return next((one.id for one in own_leases() if str(one.owner.pid) == holder), None)
 
 
 def gpus_of(lease: "Lease") -> str:

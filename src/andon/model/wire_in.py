@@ -154,12 +154,12 @@ def _without_shares(status: DeviceStatus) -> DeviceStatus:
 
 
 def _unlabelled(statuses: Iterable[DeviceStatus]) -> tuple[DeviceStatus, ...]:
-    """Removes the labels that follow from the list; an older sender states none."""
+    """Removes the labels that follow from the list."""
     listed = tuple(statuses)
     bare = tuple(replace(status, label="") for status in listed)
     told = device_labels(bare)
     return tuple(
-        status if status.label not in ("", told[status.device.uuid]) else plain
+        plain if status.label == told[status.device.uuid] else status
         for status, plain in zip(listed, bare, strict=True)
     )
 

@@ -34,7 +34,6 @@ OTHERS = frozenset(
         "ANDON_JOB",
         "ANDON_LEASE",
         "ANDON_LEASE_DIR",
-        "ANDON_LEASE_HOLDER",
         PORT_VARIABLE,
         "ANDON_PYTHONPATH",
         "ANDON_RECORD",

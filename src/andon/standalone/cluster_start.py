@@ -1,12 +1,46 @@
-"""Starts a cluster's job on its node: `cluster_start.py VERSION TASK JOB CMD…`, with -P -S.
+"""Starts a cluster's job on its node: `cluster_start.py VERSION TASK JOB CMD…`, with -P.
 
-What it does is in a module, which is compiled once; a script is compiled at each start.
+A node whose andon has another version, or cannot be imported, runs the command alone.
 """
 
+import os
+import signal
 import sys
+from importlib import import_module
+from pathlib import Path
+from typing import NoReturn
 
-sys.path.append(__file__.rpartition("/")[0])
-from quick_start import main  # type: ignore[import-not-found]
+NOT_EXECUTABLE, NOT_FOUND = 126, 127
+PACKAGE = Path(__file__).parent.parent
+
+
+def run_alone(command: tuple[str, ...], why: str) -> NoReturn:
+    """Runs the command in place of this process; ends as a shell does if it cannot be started."""
+    node = os.uname().nodename
+    say(f"no record of this job: {node} does not have the andon that submitted it ({why})")
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    try:
+        os.execvp(command[0], command)  # noqa: S606 - as given
+    except OSError as error:
+        missing = isinstance(error, (FileNotFoundError, NotADirectoryError))
+        say(f"{command[0]}: {'command not found' if missing else error.strerror}")
+        sys.exit(NOT_FOUND if missing else NOT_EXECUTABLE)
+
+
+def say(text: str) -> None:
+    print(f"andon: {text}", file=sys.stderr, flush=True)
+
+
+def main(version: str, task: str, job: str, *command: str) -> int:
+    if f'"{version}"' not in (PACKAGE / "version.py").read_text(encoding="utf-8"):
+        run_alone(command, "it has another version")
+    sys.path.append(str(PACKAGE.parent))
+    try:
+        recorded = import_module("andon.app.cluster_job").main
+    except ImportError as error:
+        run_alone(command, str(error))
+    return int(recorded((task, job, *command)))
+
 
 if __name__ == "__main__":
     sys.exit(main(*sys.argv[1:]))

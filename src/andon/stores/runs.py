@@ -45,7 +45,7 @@ class RunTables:
                 if known is not None:
                     old = read_row(known[0])
                     row = replace(row, tags=old.tags, note=old.note)
-                write_row(session, session.node, row)
+                _write_row(session, row)
 
     def find(self, query: RunQuery) -> Sequence[RunRow]:
         limit = {
@@ -83,7 +83,7 @@ class RunTables:
             if known is None:
                 raise Gone(f"there is no run {run[:40]!r}")
             row = replace(read_row(known[0]), tags=tuple(sorted(set(tags))), note=note)
-            write_row(session, session.node, row)
+            _write_row(session, row)
 
     def drop(self, runs: Sequence[str]) -> None:
         with self._database.transaction() as session:
@@ -134,13 +134,13 @@ class RunTables:
         }
 
 
-def write_row(session: TableSession, node: int, row: RunRow) -> None:
+def _write_row(session: TableSession, row: RunRow) -> None:
     """Writes a run and its tags, in place of what was known of it."""
     others = seen_by(BLIND, row)
     session.put(
         "put",
         {
-            "node": node,
+            "node": session.node,
             "id": row.id,
             "began": row.began,
             "state": str(row.state),
@@ -156,8 +156,8 @@ def write_row(session: TableSession, node: int, row: RunRow) -> None:
             "body": json.dumps(row_to_json(row), separators=(",", ":")),
         },
     )
-    session.put("drop_tags", (node, row.id))
-    session.many("put_tag", [(node, row.id, tag) for tag in row.tags])
+    session.put("drop_tags", (session.node, row.id))
+    session.many("put_tag", [(session.node, row.id, tag) for tag in row.tags])
 
 
 def read_row(body: str) -> RunRow:

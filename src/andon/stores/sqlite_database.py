@@ -18,9 +18,7 @@ from andon.stores.sqlite_file import (
     find_node,
     migrate,
     refuse_newer,
-    show_as_one_node,
     untouched,
-    version_of,
 )
 from andon.stores.statements import migrations, statements
 
@@ -201,14 +199,11 @@ class SqliteDatabase:
         return self._writer
 
     def _connected(self) -> sqlite3.Connection:
-        """Returns a connection that reads; read-only, also a file that is not up to date."""
         reader = sqlite_file.connect(self.path, True)
         if not self._readonly:
             return reader
         try:
             refuse_newer(reader, self._kind)
-            if version_of(reader) < len(migrations(self._kind.dialect)):
-                show_as_one_node(reader)
             found = find_node(reader, self._name)
             if found is None:
                 names = [name for (name,) in reader.execute("SELECT name FROM node ORDER BY name")]

@@ -5,11 +5,11 @@ import os
 import sqlite3
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.host import file_systems
@@ -24,8 +24,6 @@ class FileKind(Struct, frozen=True):
     dialect: str
     words: str
     hint: str
-    also: Mapping[int, Callable[[sqlite3.Connection], None]] = field(default_factory=dict)
-    """What a migration does beside its SQL, by its number."""
 
 
 HISTORY_FILE = FileKind("sqlite", "history", "set ANDON_HISTORY to another file")
@@ -168,7 +166,6 @@ def migrate(
             if version_of(connection) < number:  # another part of andon may have been first
                 for statement in _statements(step):
                     connection.execute(statement)
-                kind.also.get(number, _nothing)(connection)
                 connection.execute(f"PRAGMA user_version = {number}")
 
 
@@ -185,12 +182,8 @@ def committed(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def _nothing(_: sqlite3.Connection) -> None:
-    """Does nothing: most migrations are SQL alone."""
-
-
-# The nodes of a file. A file of before November 2026, and that in a machine's own folder, has one
-# without a name: it is the machine that uses the file, whatever its name is now.
+# The nodes of a file. That in a machine's own folder has one without a name: it is the machine that
+# uses the file, whatever its name is now.
 
 
 def find_node(connection: sqlite3.Connection, name: str) -> int | None:
@@ -216,15 +209,6 @@ def claim_node(connection: sqlite3.Connection, name: str) -> int:
         if name:
             connection.execute("UPDATE node SET name = ? WHERE id = ?", (name, number))
         return number
-
-
-def show_as_one_node(connection: sqlite3.Connection) -> None:
-    """Lets a connection that only reads a file of before there were nodes find one in it."""
-    connection.execute("PRAGMA temp_store = MEMORY")
-    connection.execute("CREATE TEMP VIEW node AS SELECT 1 AS id, '' AS name")
-    for table in ("device", "head", "extent"):
-        view = f"SELECT *, 1 AS node FROM main.{table}"  # noqa: S608 - no one else's text
-        connection.execute(f"CREATE TEMP VIEW {table} AS {view}")
 
 
 def refuse_newer(connection: sqlite3.Connection, kind: FileKind = HISTORY_FILE) -> None:

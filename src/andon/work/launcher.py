@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from subprocess import DEVNULL
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
@@ -19,9 +19,6 @@ from andon.model.lease import Work
 from andon.work.preparing import NOT_EXECUTABLE, NOT_FOUND, CannotStart
 from andon.work.process_group import CHECK_SECONDS, ProcessGroup
 from andon.work.tap import Tap
-
-if TYPE_CHECKING:
-    from andon.work.started import StartedProcess
 
 FORWARDED = ("SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH")
 ENDING = ("SIGINT", "SIGTERM")
@@ -61,23 +58,21 @@ class Launcher:
         elsewhere: Callable[[int], None] | None = None,
         forwards: bool = True,
         errors: int | None = None,
-        started: "StartedProcess | None" = None,
     ) -> None:
         """`asked_by` returns who asked this process to end, when SIGTERM arrives; `shell`: the
         command is a person's shell; `cpus` are those that it may run on. With `output`, all of
         its output goes there, it has no input, and nothing that it started outlives it.
         `elsewhere` signals the work if the command is only its client; without `forwards` whoever
-        signals us signals the command too. Its error output goes to `errors` if that is given. A
-        command that was `started` before is only followed."""
+        signals us signals the command too. Its error output goes to `errors` if that is given."""
         self._command, self._environment = list(command), dict(environment)
         self._grace_seconds, self._hold, self._interactive = grace_seconds, hold, interactive
         self._asked_by, self._shell, self._elsewhere = asked_by, shell, elsewhere
         self._cpus, self._output, self._check_seconds = cpus, output, check_seconds
         self._forwards, self._errors = forwards, output if errors is None else errors
-        self._started, self._tap = started, Tap() if tapped else None
+        self._tap = Tap() if tapped else None
         self._group: ProcessGroup | None = None
         self._pending: list[int] = []
-        self._asked = int(started is not None and started.asked)
+        self._asked = 0
         self._ended_for: str | None = None
         self._terminal = _terminal()
 
@@ -96,8 +91,6 @@ class Launcher:
             for number, handler in before.items():
                 signal.signal(number, handler)
         seconds = time.monotonic() - began
-        if self._started is not None:
-            seconds = max(seconds, time.time() - self._started.at)
         tail = self._tap.tail() if self._tap else ""
         shown = 128 - code if code < 0 else code
         return CommandEnd(
@@ -119,7 +112,6 @@ class Launcher:
                 self._grace_seconds,
                 self._cpus,
                 None if self._elsewhere is None else self._signal_elsewhere,
-                self._started,
                 pass_fds=kept,  # the lock lasts as long as the command, even without us
                 stdin=None if self._output is None else DEVNULL,
                 stdout=self._output,

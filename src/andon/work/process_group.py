@@ -9,12 +9,9 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from andon.host.topology import on_cpus
-
-if TYPE_CHECKING:
-    from andon.work.started import StartedProcess
 
 CHECK_SECONDS = 1.0  # between two looks whether a process that was asked to end is to be killed
 EXIT_SECONDS = 0.05  # for a process that is about to exit, so that its own exit code is seen
@@ -32,19 +29,13 @@ class ProcessGroup:
         grace_seconds: float,
         cpus: Collection[int] | None = None,
         elsewhere: Callable[[int], None] | None = None,
-        started: "StartedProcess | None" = None,
         **streams: Any,
     ) -> None:
-        """Starts the command on these CPUs, unless it was `started` before; `streams` are the
-        descriptors that Popen takes. `elsewhere` signals the work if the process is only its
-        client."""
+        """Starts the command on these CPUs; `streams` are the descriptors that Popen takes.
+        `elsewhere` signals the work if the process is only its client."""
         self.grace_seconds, self._elsewhere = grace_seconds, elsewhere
         with on_cpus(cpus):
-            self.process = (
-                subprocess.Popen(command, env=environment, process_group=0, **streams)
-                if started is None
-                else cast("subprocess.Popen[Any]", started)
-            )
+            self.process = subprocess.Popen(command, env=environment, process_group=0, **streams)
         self._reaping = threading.RLock()  # a signal handler may interrupt the thread that has it
         self._kill_at: float | None = None  # monotonic; set once it was asked to end
         self.was_asked = False  # whether `end` was called

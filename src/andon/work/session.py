@@ -29,7 +29,6 @@ from andon.work.tap import PrintedProgress
 
 if TYPE_CHECKING:
     from andon.work.containers.running import ContainedCommand
-    from andon.work.started import StartedProcess
 
 
 class CommandWork(Struct, frozen=True):
@@ -51,7 +50,6 @@ class CommandWork(Struct, frozen=True):
     output: Callable[[], str] | None = None  # the end of its output, where that is a file
     quiet: bool = False  # says neither where it runs nor what it used
     forwards: bool = True  # passes signals on; a cluster may send them to every process itself
-    started: "StartedProcess | None" = None  # it runs already
     hopeless: Callable[[], str | None] | None = None  # why it is to be stopped, if it is
 
     @property
@@ -92,7 +90,6 @@ class _Attempt:
             self._why_not_sampled(),
             None if also is None else partial(also, begin),
             self._printed,
-            None if work.started is None else Path(work.started.record),
         )
 
     def _begin(self) -> RunBegin:
@@ -107,8 +104,6 @@ class _Attempt:
             "world_size": len(place.devices),
             **work.more,
         }
-        if work.started is not None:
-            told |= {"at": work.started.at, "id": work.started.run}
         name = work.name or command_name(work.command)
         return new_run(work.kind, name, place.snapshot, place.uuids, os.environ, **told)
 
@@ -189,7 +184,6 @@ class _Attempt:
             cpus=cpus,
             elsewhere=None if work.contained is None else work.contained.send,
             forwards=work.forwards,
-            started=work.started,
         )
         self._printed.follow(launcher.recent)
         return launcher.run(self._check, self._notify)

@@ -74,7 +74,7 @@ def test_a_job_is_recorded_on_the_devices_that_slurm_gave(node: StandIn, login: 
     assert (end["state"], end["exit_code"]) == ("failed", 5)
     assert begin["lease"] is not None
     log = login.andon("logs", one)
-    assert log.startswith("on 0,1\n")  # it starts at once, with Slurm's own mask
+    assert log.endswith("\non 0,1\n")  # with Slurm's own mask
     (said,) = [line for line in lines if line.get("name") == "stranger"]
     assert f"pid {os.getpid()}" in said["data"]["device"]
     assert f"slurm gave this job a GPU that is in use: {said['data']['device']}" in log

@@ -78,9 +78,7 @@ DRAWING = {
 }  # fmt: skip
 """All that is loaded to print a table that the server has drawn."""
 NOT_NEEDED = {
-    "argparse", "click", "http", "ipaddress", "json", "platform", "selectors", "socket", "struct",
-    "subprocess", "textwrap", "threading", "typing_extensions", "urllib.parse", "msgspec.inspect",
-    "msgspec._json_schema",
+    "argparse", "click", "http", "json", "selectors", "socket", "struct", "subprocess", "threading",
 }  # fmt: skip
 
 

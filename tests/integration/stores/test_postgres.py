@@ -18,6 +18,7 @@ from andon.stores.postgres_kind import PostgresKind
 from andon.stores.statements import migrations
 from tests.support.history_parts import AT, GPU, tick, upkeep
 from tests.support.postgres import server, url_of
+from tests.support.replaced import answers
 from tests.support.rows import rows
 
 SECRET = "hunter2"
@@ -132,6 +133,20 @@ def test_a_newer_database_is_refused(url: str, store: PostgresStore) -> None:
         told = refusal(url, readonly)
         assert isinstance(told, Invalid)
         assert "newer andon (format 99" in told.reason
+
+
+def test_further_migrations_run_once_and_in_order(
+    url: str, store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.write([tick(AT, 42)])
+    steps = (*migrations("postgres"), "CREATE TABLE shade ()", "ALTER TABLE shade RENAME TO colour")
+    answers(monkeypatch, "andon.stores.postgres_database", "migrations", steps)
+    assert "is from an older andon" in refusal(url, readonly=True).reason
+    for _ in range(2):
+        with closing(opened(url)) as newer:
+            assert newer.history(GPU, "utilization_percent", AT, AT + 1, 1)[0].mean == 42
+    assert sql(url, "SELECT version FROM andon_schema") == [(1,), (2,), (3,)]
+    assert sql(url, "SELECT * FROM colour") == []
 
 
 def test_another_programs_tables_are_left_alone(url: str) -> None:

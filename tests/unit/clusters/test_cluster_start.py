@@ -1,4 +1,4 @@
-"""A cluster's job starts at once, and what is over in a moment has a short record."""
+"""A cluster's job begins on its node: it is recorded, and its command runs whatever fails."""
 
 import subprocess
 import sys
@@ -21,25 +21,27 @@ from andon.version import __version__
 from tests.support.homes import own_folders
 
 pytestmark = pytest.mark.process
-PATIENT = """
-import sys
-sys.path.append(sys.argv[1])
-import quick_start
-quick_start.SHORT_SECONDS = 60.0
-sys.exit(quick_start.main(*sys.argv[2:]))
-"""
+SCRIPT = STANDALONE / "cluster_start.py"
 
 
-def started(folder: Path, *command: str, job: str = "7_3") -> "subprocess.CompletedProcess[str]":
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in own_folders(tmp_path).items():
+        monkeypatch.setenv(name, value)
+
+
+def started(
+    folder: Path,
+    *command: str,
+    job: str = "7_3",
+    version: str = __version__,
+    flags: str = "-P",
+) -> "subprocess.CompletedProcess[str]":
     (folder / "notes").mkdir(exist_ok=True)
-    task = ClusterTask(
-        "lab", "a1b2", "train a", str(folder / "notes"), 5.0, 1, ("night",), quick=True,
-        command="train", user="ada", runs=str(folder / "runs"),
-    )  # fmt: skip
-    words = [sys.executable, "-P", "-S", "-c", PATIENT, str(STANDALONE), __version__]
-    return subprocess.run(
-        [*words, dumps(to_json(task)), job, *command], capture_output=True, text=True
-    )
+    notes, runs = str(folder / "notes"), str(folder / "runs")
+    task = ClusterTask("lab", "a1b2", "train a", notes, runs, 5.0, 1, ("night",), quiet=True)
+    words = [sys.executable, flags, str(SCRIPT), version, dumps(to_json(task)), job, *command]
+    return subprocess.run(words, capture_output=True, text=True)
 
 
 @pytest.mark.parametrize(
@@ -65,49 +67,51 @@ def test_how_a_short_job_ended_is_in_its_record(
     assert (fold.begin.id, fold.begin.group, fold.begin.tags) == (note.run, "lab:7", ("night",))
     assert fold.begin.params == {"job": "lab:7_3"}
     assert fold.end is not None
-    assert fold.end.no_samples_reason == "the run ended before its devices were read"
+    assert Path(note.record).parent == tmp_path / "runs"
 
 
-def test_its_command_knows_its_run_and_who_takes_its_lease(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ANDON_LEASE_HOLDER", "1")  # of a job that submitted this one
-    names = "$ANDON_RUN $ANDON_RECORD $MASTER_PORT $ANDON_LEASE_HOLDER $PPID"
-    done = started(tmp_path, "sh", "-c", f"echo {names}", job="8")
-    run, record, port, holder, parent = done.stdout.split()
+def test_its_command_knows_its_run_and_a_port_of_its_own(tmp_path: Path) -> None:
+    done = started(tmp_path, "sh", "-c", "echo $ANDON_RUN $ANDON_RECORD $MASTER_PORT", job="8")
+    run, record, port = done.stdout.split()
     note = note_of(tmp_path / "notes", "8")
     assert note is not None
     assert (note.run, note.record) == (run, record)
-    assert (int(port) > 0, holder) == (True, parent)
+    assert int(port) > 0
 
 
 def test_a_record_that_cannot_be_written_costs_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "runs").touch()
-    assert started(tmp_path, "true").returncode == 0
-    assert note_of(tmp_path / "notes", "7_3") is None  # nothing that could be read again
-    assert not list((tmp_path / "notes").iterdir())
+    done = started(tmp_path, "sh", "-c", "echo out; exit 5")
+    assert (done.returncode, done.stdout) == (5, "out\n")
+    assert "the run is not recorded" in done.stderr
 
 
 @pytest.mark.parametrize(("name", "code"), [("no-such-program", 127), ("/etc/passwd", 126)])
 def test_a_command_that_cannot_be_started_ends_as_in_a_shell(
     tmp_path: Path, name: str, code: int
 ) -> None:
-    done = started(tmp_path, name)
-    assert (done.returncode, name in done.stderr) == (code, True)
+    for version in (__version__, "0.0.0"):  # recorded, and alone
+        done = started(tmp_path, name, version=version)
+        assert (done.returncode, name in done.stderr) == (code, True)
 
 
-def test_figures_that_a_job_prints_are_recorded_and_end_a_hopeless_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in own_folders(tmp_path).items():
-        monkeypatch.setenv(name, value)
+def test_a_node_with_another_andon_or_a_part_of_one_runs_the_command(tmp_path: Path) -> None:
+    for why, options in {
+        "it has another version": {"version": "0.0.0"},
+        "No module named 'msgspec'": {"flags": "-PS"},
+    }.items():
+        done = started(tmp_path, "sh", "-c", "echo out; exit 5", **options)
+        assert (done.returncode, done.stdout) == (5, "out\n")
+        assert f"does not have the andon that submitted it ({why})" in done.stderr
+
+
+def test_figures_that_a_job_prints_are_recorded_and_end_a_hopeless_one(tmp_path: Path) -> None:
     metrics = dict([parse_metric(r"loss=([\d.]+)")])
     more: dict[str, Any] = {"metrics": metrics, "stop_when": "loss>2"}
     job = JobSpec(1, "train", ("sh",), "/", DeviceRequest(), 5.0, **more)
     runs = tmp_path / "state" / "andon" / "runs"
-    task = task_of(Submission("a1b2", job), "lab", str(tmp_path), "ada", str(runs), quick=True)
-    assert not task.quick
-    words = [sys.executable, "-P", "-S", str(STANDALONE / "cluster_start.py"), __version__]
+    task = task_of(Submission("a1b2", job), "lab", str(tmp_path), str(runs))
+    words = [sys.executable, "-P", str(SCRIPT), __version__]
     command = ["sh", "-c", "echo loss=1.5; echo loss=3; exec sleep 60"]
     with (tmp_path / "8.out").open("wb") as output:
         done = subprocess.run(
@@ -122,22 +126,3 @@ def test_figures_that_a_job_prints_are_recorded_and_end_a_hopeless_one(
     lines = list(map(loads, Path(note.record).read_text().splitlines()))
     assert [line["values"]["loss"] for line in lines if line["event"] == "log"] == [1.5, 3.0]
     assert [line for line in lines if line.get("name") == "cancelled: loss is 3, > 2"]
-
-
-STOPPED = """
-import os, signal, sys
-sys.path.append(sys.argv[1])
-from quick_start import QuickStart
-task = {"runs": sys.argv[2], "notes": sys.argv[2], "name": "train"}
-quick = QuickStart(task, "7", ["sh", "-c", "kill -STOP $$; exit 5"])
-ended = quick.ends_within(0.5)
-os.waitid(os.P_PID, quick.pid, os.WSTOPPED)
-os.kill(quick.pid, signal.SIGCONT)
-print(ended, quick.reap())
-"""
-
-
-def test_a_command_that_is_stopped_has_not_ended(tmp_path: Path) -> None:
-    words = [sys.executable, "-P", "-S", "-c", STOPPED, str(STANDALONE), str(tmp_path)]
-    done = subprocess.run(words, capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("False 5\n", "")

@@ -1,6 +1,5 @@
 """What jobs of Slurm and Ray will say and cost: these tests wait for the order that makes it so."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,7 @@ from andon.cli.terminal import Choices
 from andon.clusters.slurm import SlurmCluster
 from andon.errors import Invalid, Unavailable
 from andon.jobs.clusters.asking import OpenCluster
-from andon.model.codec import read
-from andon.model.job.cluster import ClusterJob, ClusterLog, ClusterTask
-from andon.model.job.spec import loads
+from andon.model.job.cluster import ClusterJob, ClusterLog
 from tests.support.orders import waits_for
 from tests.support.played_slurm import Played, opened, row, submission
 from tests.support.replaced import constants
@@ -54,12 +51,6 @@ def test_a_submission_runs_one_command_of_slurm(slurm: SlurmCluster, played: Pla
 def test_srun_waits_for_no_other_command_of_slurm(slurm: SlurmCluster, played: Played) -> None:
     slurm.foreground(submission())
     assert played.asked == []
-
-
-@waits_for(DESK)
-def test_a_command_at_the_terminal_starts_before_andon_is_imported(slurm: SlurmCluster) -> None:
-    (words,) = re.findall(r"'(\{.*\})'", " ".join(slurm.foreground(submission())))
-    assert read(ClusterTask, loads(words)).quick
 
 
 class Away:

@@ -45,7 +45,7 @@ RECORDED = Path(__file__).parents[2] / "recorded/ray/answers.json"
 TOLD: dict[str, Any] = json.loads(RECORDED.read_text())
 NAMES = node_names(TOLD["nodes"])
 INSTALLED = JobsAndon("/opt/python", "/opt/start.py", "1.2")
-TASK = ClusterTask("ray", "k3", "train", "/notes", 1.0, 1)
+TASK = ClusterTask("ray", "k3", "train", "/notes", "/runs", 1.0, 1)
 
 
 def test_recorded_jobs_are_read_as_they_were() -> None:

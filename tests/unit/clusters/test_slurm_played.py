@@ -345,7 +345,7 @@ def test_a_note_of_another_user_is_no_job(
 ) -> None:
     logs = tmp_path / "logs"
     logs.mkdir(mode=0o777)
-    task = task_of(submission(), "slurm", str(logs), "a", str(tmp_path))
+    task = task_of(submission(), "slurm", str(logs), str(tmp_path))
     write_note(RunNote("4711", task, "kqzvmtra", str(tmp_path / "none"), "a", time.time()))
     assert [job.id for job in slurm.jobs(0.0)] == ["4711"]
     anothers(monkeypatch, logs / "4711.run")

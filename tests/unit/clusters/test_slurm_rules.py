@@ -48,7 +48,7 @@ def arguments(one: Submission, **options: Any) -> list[str]:
 
 def task(one: Submission, **options: Any) -> ClusterTask:
     more = commands.task_options(one, SlurmOptions(**options))
-    return task_of(one, "slurm", "/logs", "ada", "/runs", **more)
+    return task_of(one, "slurm", "/logs", "/runs", **more)
 
 
 def scripted(one: Submission, installed: SameAndon = INSTALLED) -> str:

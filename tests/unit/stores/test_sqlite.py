@@ -15,34 +15,13 @@ from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import HOST, NodeReadings
 from andon.history.rules.tiers import DAY_SECONDS
 from andon.stores import sqlite_file
-from andon.stores.head import HeadLayout, pack_body
 from andon.stores.sqlite import SqliteStore
 from andon.stores.sqlite_alerts import SqliteAlertStore
 from andon.stores.sqlite_runs import SqliteRunIndex
-from andon.stores.statements import migrations, statements
+from andon.stores.statements import statements
 from tests.support.history_parts import AT, GPU, tick, upkeep
 from tests.support.rows import rows
 from tests.support.surroundings import mounted
-
-STEPS = migrations("sqlite")
-
-
-@pytest.mark.parametrize("version", range(len(STEPS) + 1))
-def test_a_file_of_every_earlier_form_is_brought_up_to_date(tmp_path: Path, version: int) -> None:
-    path = tmp_path / "history.db"
-    with closing(sqlite_file.connect(path)) as connection:
-        sqlite_file.migrate(connection, until=version)
-        assert sqlite_file.version_of(connection) == version
-        if version:
-            node = version == len(STEPS)
-            columns, values = ("node, ", "1, ") if node else ("", "")
-            made = f"INSERT INTO device ({columns}uuid, position) VALUES ({values}'GPU-1', 5)"
-            connection.execute(made)
-    store = SqliteStore(path)
-    store.write([tick(AT, 1)], [UsageInterval(GPU, 1, None, "ada", None, AT, AT)])
-    assert store.history(GPU, "utilization_percent", AT, AT + 1, 1)[0].count == 1
-    assert [d.index for d in store.devices()] == ([5] if version else [])
-    store.close()
 
 
 def test_the_files_and_their_new_folders_are_for_their_owner_alone(tmp_path: Path) -> None:
@@ -69,30 +48,6 @@ def test_a_file_that_its_owner_shares_stays_shared(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o640
 
 
-def test_rows_of_one_device_each_are_read_and_packed_as_well(tmp_path: Path) -> None:
-    """The form of head rows before one row held a whole tick."""
-    path = tmp_path / "history.db"
-    store = SqliteStore(path)
-    store.write([tick(AT, 1)])
-    with closing(sqlite3.connect(path)) as connection:
-        known = connection.execute(statements("sqlite")["list_series"], (1,)).fetchall()
-        for device in {uuid for uuid, _, _ in known}:
-            series = [number for uuid, _, number in known if uuid == device]
-            body = pack_body(HeadLayout.of(0, series), [7] * len(series))
-            connection.execute(
-                "INSERT INTO head (at, device, body) SELECT ?, id, ? FROM device WHERE uuid = ?",
-                (round(AT * 1000) + 1000, body, device),
-            )
-        connection.commit()
-    store.write([tick(AT + 2, 3)])
-    for _ in range(2):
-        found = store.history(GPU, "utilization_percent", AT, AT + 3, 3)
-        assert [bucket.mean for bucket in found] == [1, 7, 3]
-        assert store.history(HOST, "cpu_percent", AT, AT + 3, 3)[1].mean == 0.7
-        upkeep(store, AT + 3600)
-    store.close()
-
-
 def test_devices_that_come_and_go_leave_their_own_points(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "history.db")
     both = tick(AT, 1).readings
@@ -104,20 +59,6 @@ def test_devices_that_come_and_go_leave_their_own_points(tmp_path: Path) -> None
         assert store.history(HOST, "cpu_percent", AT, AT + 900, 1)[0].count == 602
         upkeep(store, AT + 3600)
     store.close()
-
-
-def test_a_migration_that_fails_leaves_the_form_as_it_was(tmp_path: Path) -> None:
-    with closing(sqlite_file.connect(tmp_path / "history.db")) as connection:
-        sqlite_file.migrate(connection, until=1)
-
-        def fail(connection: sqlite3.Connection) -> None:
-            connection.execute("CREATE TABLE one (a)")
-            connection.execute("NONSENSE")
-
-        with pytest.raises(sqlite3.OperationalError):
-            sqlite_file.migrate(connection, sqlite_file.FileKind("sqlite", "", "", {2: fail}))
-        assert sqlite_file.version_of(connection) == 1
-        assert not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'one'").fetchall()
 
 
 def test_several_parts_may_open_a_new_file_at_the_same_time(tmp_path: Path) -> None:
@@ -235,7 +176,7 @@ BROKEN = (
     "DROP TABLE device",
     "DROP TABLE alert_state",
     "ALTER TABLE episode RENAME COLUMN body_length TO heaviness",
-    "PRAGMA user_version = 1",
+    "PRAGMA user_version = 0",
 )
 
 
@@ -283,7 +224,7 @@ def test_who_only_reads_a_file_without_a_table_is_told_and_changes_nothing(tmp_p
     assert set_aside(tmp_path) == []
 
 
-@pytest.mark.parametrize("version", [0, len(STEPS)])
+@pytest.mark.parametrize("version", [0, 1])
 def test_the_database_of_another_program_is_left_alone(tmp_path: Path, version: int) -> None:
     path = tmp_path / "history.db"
     with closing(sqlite3.connect(path)) as connection:

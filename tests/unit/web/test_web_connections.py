@@ -324,18 +324,6 @@ def test_who_has_asked_and_gives_way_reads_why(sent: bytes) -> None:
     assert json.loads(body)["error"]["kind"] == "unavailable"
 
 
-def test_when_few_are_left_of_many_memory_is_given_back_once() -> None:
-    calm: list[int] = []
-    seats = Places(most=100)
-    seats.calmed = lambda: calm.append(len(seats))
-    for count, times in ((30, 0), (31, 1), (5, 1)):
-        here = [seats.arrive(lambda: None, 0.0) for _ in range(count)]
-        for seat in here:
-            seat.leave()
-            seat.leave()
-        assert len(calm) == times
-
-
 @pytest.mark.parametrize("first", [b"", b"GET /healthz HTTP/1.1", b"right"])
 def test_a_right_key_and_healthz_do_not_wait_for_their_turn(first: bytes) -> None:
     """A hundred requests are there before it; they are taken a few in each round."""

@@ -102,11 +102,11 @@ def _shifted(episode: Episode, shift: float) -> Episode:
     )
 
 
-_TIMES = ("dark", "fired", "notified_at")
+_TIMES = ("worst", "dark", "fired", "notified_at")
 _COUNTS = ("up", "factor", "reminders")
 _RANKS = ("notified_rank", "covered")
 _FLAGS = ("restarted", "notifiable")
-_PLAIN = ("worst", *_TIMES, *_COUNTS, *_RANKS, *_FLAGS)
+_PLAIN = (*_TIMES, *_COUNTS, *_RANKS, *_FLAGS)
 FURTHEST = 1e12  # seconds: no clock gets there
 MOST_COUNT = 1 << 16
 
@@ -170,7 +170,6 @@ def _episode(value: Json) -> Episode:
         alert=alert_from_json(value["alert"]),
         held=tuple(map(_time, _list(value["held"]))),
         calm=tuple(map(_time, _list(value["calm"]))),
-        worst=_time(value.get("worst")),  # not in a file of an earlier version
         **plain,
     )
 

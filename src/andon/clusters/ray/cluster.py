@@ -296,8 +296,7 @@ class RayCluster:
     def _task(self, submission: Submission) -> ClusterTask:
         with suppress(OSError):
             make_private(self._notes)
-        where = (self._name, str(self._notes), submission.job.user, str(runs_folder()))
-        return task_of(submission, *where, quick=True)
+        return task_of(submission, self._name, str(self._notes), str(runs_folder()))
 
     def _drop(self, job: str) -> None:
         if (old := self._outputs.pop(job, None)) is not None:

@@ -29,7 +29,7 @@ from andon.jobs.clusters.run_notes import note_of, noted_jobs, recorded_job
 from andon.jobs.rules.cluster_task import task_of
 from andon.jobs.rules.polling import UNWATCHED_SECONDS
 from andon.jobs.rules.room import short_words
-from andon.leases.rules.environment import HOLDER_VARIABLE, LEASE_VARIABLE
+from andon.leases.rules.environment import LEASE_VARIABLE
 from andon.model.job.cluster import (
     ClusterJob,
     ClusterLog,
@@ -159,7 +159,7 @@ class SlurmCluster:
     # What else it can do.
 
     def foreground(self, submission: Submission) -> Sequence[str]:
-        task = replace(self._task(submission), quiet=False, if_busy="", forwards=False, quick=False)
+        task = replace(self._task(submission), quiet=False, if_busy="", forwards=False)
         command = commands.srun_command(submission, self._options, task, _installation())
         self._ping()
         return command
@@ -193,7 +193,7 @@ class SlurmCluster:
         return commands.batch_script(submission, self._task(submission), _installation())
 
     def _task(self, submission: Submission) -> ClusterTask:
-        where = (self._name, str(self._logs), self._user, str(runs_folder()))
+        where = (self._name, str(self._logs), str(runs_folder()))
         return task_of(submission, *where, **commands.task_options(submission, self._options))
 
     def _present(self, everyone: bool) -> list[SlurmJob]:
@@ -391,7 +391,7 @@ def _waits(one: SlurmJob) -> bool:
 def _environment(given: Mapping[str, str]) -> dict[str, str]:
     """Returns the variables for a command: times in seconds, and no mask and no lease of this
     machine's GPUs."""
-    outer = (*MASKS, LEASE_VARIABLE, HOLDER_VARIABLE)
+    outer = (*MASKS, LEASE_VARIABLE)
     kept = {name: value for name, value in given.items() if name not in outer}
     kept = {name: value for name, value in kept.items() if not name.startswith(ARRAY)}
     place = {"SLURM_CONF": os.environ["SLURM_CONF"]} if "SLURM_CONF" in os.environ else {}

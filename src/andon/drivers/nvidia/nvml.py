@@ -6,23 +6,13 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
+import pynvml
 from msgspec import Struct
 
 from andon.drivers.nvidia import trouble
 from andon.drivers.nvidia.calls import LibraryCall, LongNumber, Number
-from andon.host.bare_imports import stand_ins
 from andon.model.place import SWITCH
 from andon.model.throttling import NVIDIA_REASONS
-
-
-def _find_library(name: str) -> str | None:
-    from ctypes.util import find_library  # with a compiler's tools, and on Linux never called
-
-    return find_library(name)
-
-
-with stand_ins({"ctypes.util": {"find_library": _find_library}}):
-    import pynvml
 
 Handle = Any
 Error: TypeAlias = pynvml.NVMLError

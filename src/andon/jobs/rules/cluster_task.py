@@ -6,32 +6,27 @@ from typing import Any
 
 from andon.errors import Invalid
 from andon.model.job.cluster import ClusterTask, Submission
-from andon.model.redaction import redact
 
 LONGEST_NAME = 200
 
 
 def task_of(
-    submission: Submission, cluster: str, notes: str, user: str, runs: str, **more: Any
+    submission: Submission, cluster: str, notes: str, runs: str, **more: Any
 ) -> ClusterTask:
     """Returns what andon inside the job is told; `notes` and `runs` are folders."""
     job = submission.job
-    if job.metrics or job.stop_when:
-        more["quick"] = False  # what it prints in its first second counts too
     return ClusterTask(
         cluster,
         submission.label,
         one_line(job.name),
         notes,
+        runs,
         job.submitted_at,
         job.request.least,
         job.tags,
         job.group,
         job.params,
         quiet=True,
-        command=redact(job.argv),
-        user=user,
-        runs=runs,
         metrics=job.metrics,
         stop_when=job.stop_when,
         **more,

@@ -7,8 +7,6 @@ from andon.model.vendors import MASKED, NVIDIA, MaskEntry, MaskVariable, VendorR
 from andon.sampling.rules.masks import in_pci_order
 
 LEASE_VARIABLE = "ANDON_LEASE"
-HOLDER_VARIABLE = "ANDON_LEASE_HOLDER"
-"""The process that takes the lease of a cluster's job, where the job has started before."""
 NO_DEVICE = {mask.name: mask.hides_all for vendor in MASKED for mask in vendor.masks}
 """Hides the devices of every vendor."""
 NO_GPU = "cpu"  # the label of work without a device

@@ -50,6 +50,7 @@ class ClusterTask(Struct, frozen=True):
     label: Id
     name: Name
     notes: Text  # the folder of outputs
+    runs: Text  # the folder of its user's records
     submitted_at: Time
     gpus: Count
     tags: Names = ()
@@ -59,10 +60,6 @@ class ClusterTask(Struct, frozen=True):
     forwards: bool = True  # its command gets no signal but by us
     shares: bool = False  # several of its processes have the same GPU
     if_busy: str = ""  # a line of a shell that gives the job back, if that was not done before
-    quick: bool = False  # its command starts before its devices are looked at
-    command: Text = ""  # without secrets
-    user: Name = ""
-    runs: Text = ""  # the folder of its user's records
     metrics: Texts = field(default_factory=dict)  # patterns of figures in its output, by name
     stop_when: Name | None = None  # such figures that make it hopeless
 

@@ -148,8 +148,6 @@ def spec_to_json(spec: JobSpec) -> dict[str, Any]:
     out["array"] = None if spec.array is None else plain_fields(spec.array)
     out["checkpoint"] = None if spec.checkpoint is None else plain_fields(spec.checkpoint)
     out["container"] = dict(spec.container)
-    if spec.grace_seconds is None:  # a dispatcher of before December 2026 refuses null
-        del out["grace_seconds"]
     del out["environment"]
     return {**out, "environment": dict(spec.environment)}
 

@@ -126,7 +126,7 @@ class LocalLive:
 
         if (told := server_look(here.settings.node, here.root, commands)) is not None:
             return told
-        from andon.node.latest_snapshot import latest_snapshot  # by HTTP: an older server
+        from andon.node.latest_snapshot import latest_snapshot  # by HTTP: its socket is off
 
         return latest_snapshot(here.settings.node, here.root, here.settings.interval_seconds)
 

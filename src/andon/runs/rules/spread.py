@@ -5,6 +5,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from andon.explain.evidence.forecast import median
+
 LEAST_RUNS = 3
 """On each side; of fewer there is nothing to say beyond the numbers."""
 
@@ -30,7 +32,7 @@ class SpreadOfRuns(Struct, frozen=True):
 def spread_of(values: Iterable[float | None]) -> SpreadOfRuns | None:
     """Returns the spread of the known values; None if none is known."""
     known = sorted(value for value in values if value is not None)
-    return SpreadOfRuns(len(known), _median(known), known[0], known[-1]) if known else None
+    return SpreadOfRuns(len(known), median(known), known[0], known[-1]) if known else None
 
 
 def order_of(one: SpreadOfRuns | None, other: SpreadOfRuns | None) -> Order:
@@ -45,11 +47,3 @@ def order_of(one: SpreadOfRuns | None, other: SpreadOfRuns | None) -> Order:
 def change_of(one: float, other: float) -> float | None:
     """Returns how much larger the first is, as a share of the second; None if the second is 0."""
     return (one - other) / abs(other) if other else None
-
-
-def _median(ordered: list[float]) -> float:
-    """Returns the median without `statistics`, whose import takes longer than a list of runs."""
-    middle = len(ordered) // 2
-    if len(ordered) % 2:
-        return ordered[middle]
-    return (ordered[middle - 1] + ordered[middle]) / 2

@@ -1,11 +1,9 @@
 """uvicorn's server without its timer and its accept loop: it wakes only for events."""
 
 import asyncio
-import ctypes
 import gc
 import socket
 from collections.abc import Callable
-from contextlib import suppress
 from types import FrameType
 
 import uvicorn
@@ -14,26 +12,6 @@ from andon.web.bindings.accepting import Acceptor
 from andon.web.bindings.connections import Connection, SharedState
 from andon.web.transport.places import Places, Seat
 from andon.web.transport.turns import RequestTurns
-
-CALM_SECONDS = 5.0
-_USUAL = gc.get_threshold()
-_SELDOM = 100  # ten times as many objects as usual before a full collection
-
-
-def collect_rarely() -> None:
-    """Run full collections less often under load: each one pauses all threads."""
-    gc.set_threshold(*_USUAL[:2], _SELDOM)
-
-
-def release_memory() -> None:
-    """Collect reference cycles, which an idle process does late, and return free pages.
-
-    Memory in partly used arenas stays allocated: the next burst uses it.
-    """
-    gc.set_threshold(*_USUAL)
-    gc.collect()
-    with suppress(OSError, AttributeError):  # a system without glibc
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 class QuietServer(uvicorn.Server):
@@ -63,7 +41,6 @@ class QuietServer(uvicorn.Server):
         # What exists now stays: scanning it for garbage again and again would find nothing.
         gc.collect()
         gc.freeze()
-        self._places.crowded, self._places.calmed = collect_rarely, self._calmed
         self._ready()
 
     async def main_loop(self) -> None:
@@ -85,10 +62,6 @@ class QuietServer(uvicorn.Server):
         self.should_exit = True
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._woken.set)
-
-    def _calmed(self) -> None:
-        """Frees memory after a delay, so that closed connections are freed first."""
-        asyncio.get_running_loop().call_later(CALM_SECONDS, release_memory)
 
     def _connection(self, seat: Seat) -> Connection:
         state = self.lifespan.state

@@ -84,10 +84,10 @@ def submit_document(
     from andon.jobs.file import JobQueue, queue_all, specs_of
     from andon.jobs.folder import open_jobs_folder
     from andon.jobs.rules.file import jobs_in
-    from andon.jobs.rules.older_file import is_older, older_jobs_in
+    from andon.jobs.rules.model_file import is_model_file, model_jobs_in
     from andon.jobs.rules.parameters import refuse_many
 
-    read = older_jobs_in if is_older(document) else jobs_in
+    read = model_jobs_in if is_model_file(document) else jobs_in
     jobs, home = read(dict(document), REQUEST, {}), home_folder()
     if any(job.on not in ("", HERE) for job in jobs):
         raise Invalid(

@@ -62,10 +62,6 @@ class Places:
     def __init__(self, most: int = MOST, most_stalled: int = MOST_STALLED) -> None:
         self.quotas, self._most_stalled = Quotas(most), most_stalled
         self.stalled: dict[Seat, None] = {}
-        self.crowded: Callable[[], None] = _nothing
-        self.calmed: Callable[[], None] = _nothing
-        """Called when there are many connections, and when few are left."""
-        self._were_many = False
         self._closed = RepeatLimiter()
         self._of: dict[ConnectionUse, dict[Seat, None]] = {
             standing: {} for standing in ConnectionUse
@@ -84,9 +80,6 @@ class Places:
         """Returns a seat for an accepted connection; if all are taken, closes another one."""
         seat = Seat(self, end, at)
         self._of[seat.standing][seat] = None
-        if not self._were_many and len(self) > 3 * self.quotas.tenth:
-            self._were_many = True
-            self.crowded()
         self._make_room(at)
         return seat
 
@@ -113,9 +106,6 @@ class Places:
     def leave(self, seat: Seat) -> None:
         self._of[seat.standing].pop(seat, None)
         self.stalled.pop(seat, None)
-        if self._were_many and len(self) < self.quotas.tenth:
-            self._were_many = False
-            self.calmed()
 
     def _make_room(self, now: float) -> None:
         """Closes a connection and frees its seat at once, before its socket is closed."""

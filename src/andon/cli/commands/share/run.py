@@ -197,10 +197,6 @@ def _run(
             more=more,
         )
         lease = asked["lease_id"] or os.environ.get("ANDON_LEASE")
-        if lease is None and "ANDON_LEASE_HOLDER" in os.environ:
-            from andon.leases.own import lease_around
-
-            lease = lease_around()
         if lease:
             return _ended(work.run(on_lease(lease, availability.view(), request)), choices)
         return _granted(work, availability, request, asked, choices)

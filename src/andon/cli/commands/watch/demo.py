@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from andon.cli.commands.watch.serve import CLIENTS_LIBRARIES, check_packages
+from andon.cli.commands.watch.serve import check_packages
 from andon.cli.options import chosen, shared, whole
 from andon.cli.show.text import say
 from andon.cli.terminal import Terminal
@@ -52,14 +52,11 @@ def _move_into(folder: Path) -> None:
 
 def _serve(folder: Path, port: int, seed: int, opens: bool) -> None:
     from andon.drivers.sim.rules.scenarios import LAB, LAB_DEVICES
-    from andon.host.bare_imports import stand_ins
     from andon.settings.resolution import Settings
-
-    with stand_ins(CLIENTS_LIBRARIES):
-        from andon.web.lab.filling import open_lab
-        from andon.web.lab.runs import NODE
-        from andon.web.listening import ServeOptions, Started
-        from andon.web.server import serve
+    from andon.web.lab.filling import open_lab
+    from andon.web.lab.runs import NODE
+    from andon.web.listening import ServeOptions, Started
+    from andon.web.server import serve
 
     settings = Settings(
         simulate=LAB_DEVICES,

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from andon.sampling.rules.told import ServerSnapshot
     from andon.web.listening import Started
 
-CLIENTS_LIBRARIES = dict.fromkeys(("aiohttp", "requests", "websocket"))
-"""What Socket.IO's clients import where it is installed: 5 MB that a server does not use."""
 NEEDED = ("fastapi", "uvicorn", "socketio", "wsproto")
 _FILE = click.Path(path_type=Path)
 
@@ -93,11 +91,8 @@ def hub(**place: Any) -> int:
 
 def _serve(given: dict[str, Any], history: bool, reports_to: str | None = None) -> int:
     check_packages()
-    from andon.host.bare_imports import stand_ins
-
-    with stand_ins(CLIENTS_LIBRARIES):
-        from andon.web.listening import ServeOptions
-        from andon.web.server import serve
+    from andon.web.listening import ServeOptions
+    from andon.web.server import serve
 
     choices = chosen()
     resolved = resolved_of(choices)

@@ -182,7 +182,7 @@ def entrypoint(
     run = "import sys; from andon.app.cluster_job import main; sys.exit(main(sys.argv[1:]))"
     return (
         f"{begin}if [ -x {python} ] && [ -r {script} ]; then "
-        f'exec {python} -P -S {script} {version} {told} {number} "$@"; '
+        f'exec {python} -P {script} {version} {told} {number} "$@"; '
         f"elif python -c {shlex.quote(check)} >/dev/null 2>&1; then "
         f'exec python -c {shlex.quote(run)} {told} {number} "$@"; fi; '
         'echo "andon: no record of this job: its environment does not have andon '

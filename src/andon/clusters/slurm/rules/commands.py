@@ -150,7 +150,6 @@ def task_options(submission: Submission, options: SlurmOptions) -> dict[str, Any
     return {
         "shares": submission.per_gpu > 1,
         "if_busy": _give_back(submission.job) if requeues else "",
-        "quick": not submission.per_gpu and not requeues,
     }
 
 
@@ -164,7 +163,7 @@ def _recorded(submission: Submission, task: ClusterTask, installed: SameAndon) -
     return (
         "job=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}\n"
         f'if [ -x {python} ] && [ -r {script} ] && [ "$(uname -m)" = {installed.machine} ]; then\n'
-        f'exec {python} -P -S {script} {told} "${{job:-$SLURM_JOB_ID}}" "$@"\n'
+        f'exec {python} -P {script} {told} "${{job:-$SLURM_JOB_ID}}" "$@"\n'
         "fi\n"
         'echo "andon: no record of this job: $(uname -n) does not have the andon that submitted it'
         f' ({shlex.quote(installed.python)})" >&2\n'

@@ -1,5 +1,5 @@
--- History, alerts and the index of runs of any number of nodes. Times of the history are
--- milliseconds, all others UTC seconds.
+-- History, alerts and the index of runs of any number of nodes, and what a hub keeps. Times of the
+-- history are milliseconds, all others UTC seconds.
 CREATE TABLE node (
     id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name text NOT NULL UNIQUE
@@ -125,4 +125,47 @@ CREATE TABLE baselines (
     at double precision NOT NULL,
     body text NOT NULL,
     PRIMARY KEY (node, name)
+);
+-- The nodes that may report to a hub, with the digest of their last heartbeats. These rows change with
+-- every heartbeat: room in each page lets PostgreSQL do that in place.
+CREATE TABLE fleet_node (
+    node integer PRIMARY KEY REFERENCES node,
+    token_hash text NOT NULL UNIQUE,
+    added double precision NOT NULL,
+    drained boolean NOT NULL,
+    session text,
+    sequence bigint,
+    heard double precision,
+    sent double precision,
+    digest bytea NOT NULL DEFAULT ''
+) WITH (fillfactor = 50);
+-- The other parts of heartbeats, deflated by the node, in a partition for each hour.
+CREATE TABLE beat (
+    hour integer NOT NULL,
+    node integer NOT NULL,
+    session text NOT NULL,
+    sequence bigint NOT NULL,
+    at double precision NOT NULL,
+    sent double precision NOT NULL,
+    snapshot bytea NOT NULL,
+    ticks bytea NOT NULL
+) PARTITION BY LIST (hour);
+ALTER TABLE beat ALTER COLUMN snapshot SET STORAGE EXTERNAL;
+ALTER TABLE beat ALTER COLUMN ticks SET STORAGE EXTERNAL;
+CREATE INDEX beat_place ON beat (node, sequence);
+-- Heartbeats with notices for people, until the hub that leads has taken them.
+CREATE TABLE news (
+    node integer NOT NULL REFERENCES node,
+    session text NOT NULL,
+    sequence bigint NOT NULL,
+    at double precision NOT NULL,
+    snapshot bytea NOT NULL,
+    PRIMARY KEY (node, session, sequence)
+);
+-- Tokens of people and programs, with what each may do.
+CREATE TABLE named_token (
+    name text COLLATE "C" PRIMARY KEY,
+    hash text NOT NULL UNIQUE,
+    role text NOT NULL,
+    added double precision NOT NULL
 );

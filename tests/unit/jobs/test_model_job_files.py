@@ -1,4 +1,4 @@
-"""Job files in the older form: one job per combination of parameters."""
+"""Job files with a model and its parameters: one job per combination of them."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from andon.cli.show.jobs import render_dry
 from andon.errors import Invalid
 from andon.estimate.rules.options import ServingEngine
 from andon.jobs.file import specs_of
-from andon.jobs.rules.older_file import ENGINES, is_older, older_jobs_in
+from andon.jobs.rules.model_file import ENGINES, is_model_file, model_jobs_in
 from andon.jobs.rules.states import FIRST
 from andon.jobs.rules.views import view_of
 from andon.model.job.facts import JobFacts
@@ -19,7 +19,7 @@ from andon.model.job.spec import spec_from_json, spec_to_json
 from andon.units import MIB
 from tests.support.rows import rows
 
-OLDER = {
+WITH_MODEL = {
     "task_name": "sweep",
     "model": {"id_or_path": "meta/llama-3-70b"},
     "parameters": {
@@ -31,10 +31,10 @@ OLDER = {
 }
 
 
-def test_the_older_form_is_one_job_per_combination() -> None:
-    assert is_older(OLDER)
-    assert not is_older({"model": "H200", "command": "x"})
-    jobs = older_jobs_in(OLDER, "old.json", {})
+def test_there_is_one_job_per_combination() -> None:
+    assert is_model_file(WITH_MODEL)
+    assert not is_model_file({"model": "H200", "command": "x"})
+    jobs = model_jobs_in(WITH_MODEL, "tasks.json", {})
     assert [job.request.least for job in jobs] == [1, 1, 4, 4]
     assert {job.request.memory_bytes for job in jobs} == {20_000 * 1024 * 1024}
     assert jobs[3].command == (
@@ -72,7 +72,7 @@ def test_each_engine_gets_its_own_spelling(
     engine: str, given: dict[str, object], words: list[str]
 ) -> None:
     document = {"model": {"id_or_path": "m"}, "base_runtime": engine, "parameters": given}
-    (job,) = older_jobs_in(document, "old.json", {})
+    (job,) = model_jobs_in(document, "tasks.json", {})
     start = ENGINES[ServingEngine(engine)].start
     assert job.command == (*start, "m", *words)
 
@@ -90,18 +90,18 @@ def test_each_engine_gets_its_own_spelling(
 def test_what_an_engine_does_not_have_is_a_mistake(engine: str, name: str, says: str) -> None:
     document = {"model": {"id_or_path": "m"}, "base_runtime": engine, "parameters": {name: 1}}
     with pytest.raises(Invalid, match=f"parameters.{name}: {says}"):
-        older_jobs_in(document, "old.json", {})
+        model_jobs_in(document, "tasks.json", {})
 
 
 def test_a_command_of_ones_own_gets_the_parameters_as_they_are() -> None:
     document = {"model": {"id_or_path": "m"}, "command": ["serve"], "parameters": {"tp_size": 2}}
-    (job,) = older_jobs_in(document, "old.json", {})
+    (job,) = model_jobs_in(document, "tasks.json", {})
     assert job.command == ("serve", "--model", "m", "--tp_size", "2")
 
 
 @pytest.mark.process  # git is asked for the commit
 def test_jobs_of_a_parameter_list_carry_their_parameters_and_a_group(tmp_path: Path) -> None:
-    jobs = older_jobs_in(OLDER, "old.json", {})
+    jobs = model_jobs_in(WITH_MODEL, "tasks.json", {})
     assert {job.group for job in jobs} == {"sweep"}
     assert jobs[1].params == {
         "tp-size": 1, "mem-fraction-static": 0.9, "trust": True, "no": False,
@@ -125,14 +125,14 @@ def test_jobs_of_a_parameter_list_carry_their_parameters_and_a_group(tmp_path: P
     assert lines[4].split()[:6] == ["sweep", "4", "19.5", "GiB", "4", "0.8"]
 
 
-def test_the_older_form_with_more() -> None:
+def test_keys_of_a_plain_file_are_taken_too() -> None:
     sizes = {"parameters": {"tp-size": [1, 4]}, "for": "1h", "gpus": 2}
-    served = {**OLDER, "base_runtime": "vllm", **sizes}
-    jobs = older_jobs_in(served, "old.json", {})
+    served = {**WITH_MODEL, "base_runtime": "vllm", **sizes}
+    jobs = model_jobs_in(served, "tasks.json", {})
     assert jobs[0].command[:3] == ("vllm", "serve", "meta/llama-3-70b")
     assert {(job.for_seconds, job.request.least) for job in jobs} == {(3600.0, 2)}
-    docker = {**OLDER, "deployment_mode": "docker", "runtime_image_tag": "v1"}
-    assert {job.image for job in older_jobs_in(docker, "old.json", {})} == {"sglang:v1"}
+    docker = {**WITH_MODEL, "deployment_mode": "docker", "runtime_image_tag": "v1"}
+    assert {job.image for job in model_jobs_in(docker, "tasks.json", {})} == {"sglang:v1"}
 
 
 @pytest.mark.parametrize(
@@ -149,18 +149,18 @@ def test_the_older_form_with_more() -> None:
         ({"gpu": 3}, "there is no such key"),
     ],
 )
-def test_mistakes_in_the_older_form(change: dict[str, object], says: str) -> None:
+def test_mistakes_are_named(change: dict[str, object], says: str) -> None:
     with pytest.raises(Invalid) as wrong:
-        older_jobs_in({**OLDER, **change}, "old.json", {})
+        model_jobs_in({**WITH_MODEL, **change}, "tasks.json", {})
     assert says in "\n".join((wrong.value.reason, *wrong.value.mistakes))
 
 
-def test_the_need_of_the_older_form_is_that_of_the_kept_function() -> None:
+def test_the_need_is_that_of_the_kept_function() -> None:
     """Sizes that the earlier systems did not know are estimated."""
     models = ("llama-3-70b", "llama-2-13b-chat", "Qwen2.5-7B-Instruct", "gpt2", "mistral-22b")
     for model in models:
         document = {"model": {"id_or_path": model}, "parameters": {"tp_size": [1, 2], "dp": 3}}
-        found = [one.request for one in older_jobs_in(document, "old.json", {})]
+        found = [one.request for one in model_jobs_in(document, "tasks.json", {})]
         for request, size in zip(found, (1, 2), strict=True):
             asked = {"model": {"name": model}, "parameters": {"tp-size": size, "dp-size": 3}}
             gpus, memory = estimate_gpu_requirements(asked)

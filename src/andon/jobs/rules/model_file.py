@@ -1,4 +1,4 @@
-"""Job files in the older form: a model and its parameters; one job for each combination."""
+"""Job files with a model and its parameters: one job for each combination."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -96,16 +96,16 @@ def option_name(engine: ServingEngine, word: str) -> str:
 
 
 UNUSED = frozenset({"description", "benchmark", "optimization", "slo", "runtime_image_tag"})
-"""Keys of the older form that say nothing about how a job runs."""
+"""Keys of such a file that say nothing about how a job runs."""
 OWN = frozenset({"model", "parameters", "deployment_mode", "base_runtime", "task_name"})
 
 
-def is_older(document: object) -> bool:
+def is_model_file(document: object) -> bool:
     return isinstance(document, Mapping) and isinstance(document.get("model"), Mapping)
 
 
-def older_jobs_in(document: Mapping[str, Any], path: str, lines: Lines) -> tuple[FileJob, ...]:
-    """Returns the jobs of an older file; keys of the newer form are accepted, too."""
+def model_jobs_in(document: Mapping[str, Any], path: str, lines: Lines) -> tuple[FileJob, ...]:
+    """Returns the jobs of such a file; keys of a plain one are accepted, too."""
     mistakes = Mistakes(path, lines)
     model = _model(document, mistakes)
     combinations = _combinations(document.get("parameters", {}), mistakes)
