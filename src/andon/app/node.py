@@ -32,8 +32,6 @@ def find_node(
     choice: NodeChoice, settings: "Settings", notify: Callable[[str], None] = lambda _: None
 ) -> "Node":
     """Returns the named server, else this machine with the devices that the settings name."""
-    from andon.app.thresholds import rulebook
-
     if choice.node is not None and (choice.url is None or choice.url.startswith("ssh:")):
         raise Invalid("--node needs the URL of a hub", hint="--url https://HUB:26366")
     if choice.url is None:
@@ -58,11 +56,13 @@ def find_node(
     if choice.own_thresholds:
         raise Invalid("--threshold and --url cannot be combined", hint=SERVER_THRESHOLDS)
     if choice.url.startswith("ssh:"):
+        from andon.app.thresholds import rulebook
         from andon.node.ssh import SshNode
         from andon.node.ssh.client import TIMEOUT_SECONDS, SshHost
 
         host = SshHost(choice.url, settings.ssh_andon, choice.ssh_seconds or TIMEOUT_SECONDS)
         return SshNode(host, lambda: rulebook(settings), notify)
+    from andon.app.thresholds import rulebook
     from andon.node.remote import RemoteNode
     from andon.node.server import connect
 

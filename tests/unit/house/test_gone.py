@@ -10,7 +10,7 @@ DEFINED = re.compile(r"^\s*(?:async )?(?:def|class) (\w+)|^(\w+)\s*(?::[^=\n]+)?
 
 GONE = {
     "lighter": (
-        "engine/", "host/bare_imports.py", "host/state/node_folder.py",
+        "engine/", "host/bare_imports.py",
         "standalone/quick_start.py", "testing/engine_contract.py", "testing/fake_node.py",
         "testing/node_contract.py", "testing/notices.py",
         "ContainerEngineContract", "FakeNode", "NodeContract", "OLD_MODULES", "_find_old_module",
