@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from andon.errors import AndonError
 from andon.model.device import Card, Device, Host, Process, Reading
+from andon.model.event import Event
 from andon.model.place import DevicePlace
 
 if TYPE_CHECKING:  # imported at every start; history and alerts are not
-    from pathlib import Path
-
     from andon.alerts.rules.outbox import Delivery, SavedAlerts
     from andon.alerts.rules.past import Query
-    from andon.errors import AndonError
     from andon.fleet.rules.nodes import FleetNode, Heartbeat, NamedToken
     from andon.history.rules.intervals import UsageInterval
     from andon.history.rules.series import Bucket, NodeReadings
     from andon.history.rules.tiers import DueRoll, Maintenance, StoreContents, StoredBlock, Tier
     from andon.model.alert import Alert, Notice
-    from andon.model.event import Event
     from andon.model.execution import CreatedWork, WorkEnd, WorkOrder
     from andon.model.job.cluster import (
         ClusterJob,

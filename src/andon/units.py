@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from itertools import pairwise
 
 MIB = 1024**2
@@ -199,8 +200,6 @@ def _nearest(value: float) -> int:
 
 def iso_utc(at: float) -> str:
     """Formats `2026-11-15T03:00:00.250Z`, as spreadsheets and people read it."""
-    from datetime import UTC, datetime
-
     text = datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
     return text.replace("+00:00", "Z")
 

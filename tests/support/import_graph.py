@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tests.support.sources import sources
 
 TOP, TYPES, GUARDED, INSIDE = "top", "types", "guarded", "inside"
-"""At the top of a module, for types alone, in a `try` (it may be missing), and in a function."""
+"""At the top of a module, for types alone, in a `try` of a function, elsewhere in a function."""
 IMPORT = re.compile(
     r"^( *)(?:from ([\w.]+) import (\([^)]*\)|[^\n#]*)|import ([\w., ]+))", re.MULTILINE
 )
@@ -52,8 +52,8 @@ def _imports(of: str, text: str) -> Iterable[Import]:
                 around.add(word)
                 indent = outer
         when = (
-            INSIDE if "def" in around and "try" not in around
-            else GUARDED if "try" in around
+            GUARDED if {"def", "try"} <= around
+            else INSIDE if "def" in around
             else TYPES if "if TYPE_CHECKING" in around
             else TOP
         )  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from andon.alerts.rules import commands
+from andon.alerts.rules.commands import current, raised
 from andon.alerts.rules.handover import (
     HUB_ROUTE,
     Duty,
@@ -23,9 +24,11 @@ from andon.alerts.rules.listing import entries, firing_by_level
 from andon.alerts.rules.messages import trial_notice
 from andon.alerts.rules.outbox import Acceptance, Delivery, Outbox, SavedAlerts
 from andon.alerts.rules.past import Query, is_kept
+from andon.alerts.rules.persistence import dump, restore
 from andon.alerts.rules.routes import Route, resolved
 from andon.alerts.rules.standing import lasting
-from andon.alerts.rules.state import AlertState, StepResult
+from andon.alerts.rules.state import EMPTY, AlertState, StepResult
+from andon.alerts.rules.state_machine import step
 from andon.alerts.sender import NotifierWork, NotifierWorker
 from andon.alerts.waits import USUAL, AlertWaits
 from andon.alerts.writer import AlertWriter
@@ -84,8 +87,6 @@ class Watcher:
         """`self_checks` returns problems of andon itself, `book` the state of the lease book. With
         `has_hub` a hub notifies people while it answers. `leads` is for the alerts of a fleet:
         whether this hub is the one that notifies people; its own parts are judged elsewhere."""
-        from andon.alerts.rules.state import EMPTY
-
         self.rulebook = rulebook
         self._waits, self._clock = waits, clock
         self._offset, self._boot = offset, boot
@@ -131,8 +132,6 @@ class Watcher:
 
     def alerts(self) -> tuple[Alert, ...]:
         """Pending and firing alerts, with the numbers of the last sample, worst first."""
-        from andon.alerts.rules.commands import current
-
         state, box, rendered = self._state, self._outbox, self._rendered
         if rendered[0] is not state or rendered[1] is not box:  # on request, not for every sample
             found = tuple(map(box.shown, current(state)))
@@ -141,20 +140,14 @@ class Watcher:
 
     def firing(self) -> dict[str, int]:
         """How many alerts fire at each level; nothing is rendered for it."""
-        from andon.alerts.rules.commands import raised
-
         return firing_by_level(entries(raised(self._state)))
 
     def lasting(self, devices: tuple[DeviceStatus, ...]) -> tuple[DeviceStatus, ...]:
         """Returns the devices, each silent one since its alert began."""
-        from andon.alerts.rules.commands import raised
-
         return lasting(devices, raised(self._state))
 
     def broken_devices(self) -> dict[str, str]:
         """Devices that must not be leased because of errors they reported."""
-        from andon.alerts.rules.commands import raised
-
         possible = any(one.rule in BROKEN_RULES for one in raised(self._state))
         return reported_broken(self.alerts()) if possible else {}
 
@@ -318,8 +311,6 @@ class Watcher:
             self._judge(seen)
 
     def _judge(self, seen: Snapshot) -> None:
-        from andon.alerts.rules.state_machine import step
-
         page = None if self._book is None else self._book()
         observation = Observation(
             snapshot=seen,
@@ -402,8 +393,6 @@ class Watcher:
 
     def _write(self, box: Outbox, changed: Sequence[Alert] = ()) -> None:
         """Write the whole state; the caller holds the lock."""
-        from andon.alerts.rules.persistence import dump
-
         self._written = time.monotonic()
         state = {
             "alerting": dump(self._state),
@@ -424,9 +413,6 @@ class Watcher:
             self._begun.set()
 
     def _restore(self, saved: SavedAlerts | None) -> None:
-        from andon.alerts.rules.persistence import restore
-        from andon.alerts.rules.state import EMPTY
-
         if saved is None:
             return
         self._caught_up = True

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -17,11 +17,13 @@ from andon.api.served_model import only_model
 from andon.errors import AndonError, Invalid
 from andon.host.port_listeners import listening_pids
 from andon.host.processes.procfs import ancestry
+from andon.model.naming import device_labels
 from andon.model.run.record import ItemState, RunKind
 from andon.model.shapes import to_json
 from andon.runs.rules.reports.report import JOULES_PER_KWH
 from andon.runs.rules.reports.sweep import parse_limit
 from andon.work.load.driver import DrivenLoad
+from andon.work.load.genai_bench import GenaiBenchLoad
 from andon.work.rules.genai_bench import each_load
 from andon.work.rules.load import (
     MOST_LINES,
@@ -35,9 +37,6 @@ from andon.work.rules.load import (
     route_of,
     values_of_load,
 )
-
-if TYPE_CHECKING:
-    from andon.work.load.genai_bench import GenaiBenchLoad
 
 MADE_PROMPTS = 256
 LOCAL = ("127.0.0.1", "::1", "localhost")
@@ -189,7 +188,7 @@ def _took(record: RecordedRun, count: int, one: RequestResult) -> None:
 
 
 @contextmanager
-def _stopped_by_signals(load: "DrivenLoad | GenaiBenchLoad") -> Iterator[list[int]]:
+def _stopped_by_signals(load: DrivenLoad | GenaiBenchLoad) -> Iterator[list[int]]:
     """Lets Ctrl-C and SIGTERM end the load; yields the signals that came."""
     came: list[int] = []
     if threading.current_thread() is not threading.main_thread():
@@ -211,7 +210,6 @@ def _stopped_by_signals(load: "DrivenLoad | GenaiBenchLoad") -> Iterator[list[in
 def _of_devices(found: Mapping[str, Any], uuids: Sequence[str]) -> Mapping[str, Any] | None:
     """What the monitor found, of these devices alone."""
     snapshot = library.shared().once(with_host=False)
-    from andon.model.naming import device_labels
 
     labels = device_labels(snapshot.devices)
     wanted = {labels[uuid] for uuid in uuids if uuid in labels}

@@ -14,7 +14,11 @@ from typing import Any, Self, TypeVar, overload
 from andon.api.around import P, R, around
 from andon.api.ray_worker import CallRun, DeviceBusy, RayCall, current_call, this_worker
 from andon.api.run import current_run
+from andon.app.clusters import open_cluster
+from andon.app.settings import load_settings
 from andon.errors import AndonError, Invalid
+from andon.jobs.rules.best_nodes import IdleLimits, best_nodes
+from andon.settings.clusters import ClusterSettings
 
 __all__ = ["DeviceBusy", "actor", "prefer_idle", "task"]
 
@@ -74,11 +78,6 @@ def prefer_idle(gpus: int = 1) -> Any:
 def _idle_nodes(gpus: int, address: str | None) -> list[str]:
     """Returns the idle nodes with room, best first, from the cluster of the settings or that of
     this program; none if it does not answer."""
-    from andon.app.clusters import open_cluster
-    from andon.app.settings import load_settings
-    from andon.jobs.rules.best_nodes import IdleLimits, best_nodes
-    from andon.settings.clusters import ClusterSettings
-
     given = {} if address is None else {"address": address}
     known = (one for one in load_settings({}).settings.clusters if one.kind == "ray")
     try:

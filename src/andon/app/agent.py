@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from andon.alerts.rules.self_checks import StoreStats
 from andon.app.alerts import open_watcher
@@ -15,23 +14,21 @@ from andon.app.pod_runs import PodRuns
 from andon.app.runs import recording
 from andon.app.sampler import open_sampler
 from andon.app.uplink import REPORTED_SECONDS, hub_link, open_uplink, past_sender, report_sources
+from andon.fleet.rules.digest import Digest
+from andon.history.writer import Recorder
 from andon.host.pod_resources import PodDevices, can_ask_kubelet
 from andon.host.state import server_file
 from andon.host.state.node_folder import open_node_folder
+from andon.jobs.queue import Queue
+from andon.model.job.facts import JobView
 from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.settings.resolution import Settings
-
-if TYPE_CHECKING:
-    from andon.fleet.rules.digest import Digest
-    from andon.history.writer import Recorder
-    from andon.jobs.queue import Queue
-    from andon.model.job.facts import JobView
 
 FIRST_SNAPSHOT_SECONDS = 5.0
 
 
 def report_to(
-    settings: Settings, url: str, on_sent: "Callable[[Digest], None]", over: threading.Event
+    settings: Settings, url: str, on_sent: Callable[[Digest], None], over: threading.Event
 ) -> None:
     """Reports until `over` is set. One agent or server runs for a user on a machine: both record
     the same history."""
@@ -80,9 +77,7 @@ class UnfinishedJobs:
     def __init__(self) -> None:
         self._queue: Queue | None = None
 
-    def __call__(self) -> "Sequence[JobView]":
-        from andon.jobs.queue import Queue
-
+    def __call__(self) -> Sequence[JobView]:
         if self._queue is None:
             self._queue = Queue()
         else:
@@ -90,6 +85,6 @@ class UnfinishedJobs:
         return [one for one in self._queue.views() if one.ended is None]
 
 
-def _stats(recorder: "Recorder") -> StoreStats:
+def _stats(recorder: Recorder) -> StoreStats:
     health = recorder.health()
     return StoreStats(health.reason, health.hint or "", health.dropped_snapshots, health.size_bytes)

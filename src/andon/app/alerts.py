@@ -5,39 +5,40 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from andon.alerts.rules.messages import MessageContext
+from andon.alerts.rules.routes import Route
+from andon.alerts.rules.self_checks import StoreStats
+from andon.alerts.self_monitor import SelfMonitor
+from andon.alerts.watcher import RoutedNotifier, Watcher
 from andon.app.history import separate_history, store_kind, store_node, store_url
 from andon.app.thresholds import rulebook
 from andon.errors import AndonError, Invalid
+from andon.explain.conditions.observation import OwnTrouble
+from andon.host.clock import offset
+from andon.host.machine_id import boot_id
 from andon.host.system import node_name
+from andon.model.alert import Level
+from andon.ports import AlertStore, Notifier
+from andon.registry import NOTIFIERS, load
+from andon.sampling.bus import Subscription
+from andon.sampling.sampler import Sampler
+from andon.settings.moments import parse_quiet
 from andon.settings.resolution import Settings
 from andon.settings.store_url import MEMORY
 
 if TYPE_CHECKING:  # not every command needs alerts and leases
-    from andon.alerts.rules.messages import MessageContext
-    from andon.alerts.rules.self_checks import StoreStats
-    from andon.alerts.watcher import RoutedNotifier, Watcher
-    from andon.explain.conditions.observation import OwnTrouble
     from andon.leases.tracker import LeaseTracker
-    from andon.ports import AlertStore, Notifier
-    from andon.sampling.bus import Subscription
-    from andon.sampling.sampler import Sampler
     from andon.settings.alerts import NotifierSettings
 
 
-def open_alert_store(settings: Settings) -> "AlertStore":
+def open_alert_store(settings: Settings) -> AlertStore:
     """Where alerts are stored: beside the history."""
     url = store_url(settings)
     return store_kind(url).open_alerts(url, store_node(settings))
 
 
-def open_notifiers(settings: Settings, node: str = "") -> "list[RoutedNotifier]":
+def open_notifiers(settings: Settings, node: str = "") -> list[RoutedNotifier]:
     """All notifiers, each with its route. Invalid lists every mistake at once, and no secret."""
-    from andon.alerts.rules.messages import MessageContext
-    from andon.alerts.rules.routes import Route
-    from andon.host.clock import offset
-    from andon.model.alert import Level
-    from andon.settings.moments import parse_quiet
-
     found: list[RoutedNotifier] = []
     mistakes: list[str] = []
     zone = offset(settings.alerts_time_zone)
@@ -76,9 +77,7 @@ def open_notifiers(settings: Settings, node: str = "") -> "list[RoutedNotifier]"
     return found
 
 
-def _notifier(settings: "NotifierSettings", context: "MessageContext") -> "Notifier":
-    from andon.registry import NOTIFIERS, load
-
+def _notifier(settings: "NotifierSettings", context: MessageContext) -> Notifier:
     try:
         made = load(NOTIFIERS, settings.kind)
     except AndonError as exc:
@@ -89,18 +88,14 @@ def _notifier(settings: "NotifierSettings", context: "MessageContext") -> "Notif
 
 def open_watcher(
     settings: Settings,
-    sampler: "Sampler",
-    store: "Callable[[], StoreStats]",
+    sampler: Sampler,
+    store: Callable[[], StoreStats],
     keep: bool = True,
     leases: "LeaseTracker | None" = None,
     has_hub: bool = False,
-) -> "Watcher":
+) -> Watcher:
     """Opens a watcher for this sampler's alerts. A recording notifies no one. With `has_hub` a hub
     notifies people while it answers."""
-    from andon.alerts.self_monitor import SelfMonitor
-    from andon.alerts.watcher import Watcher
-    from andon.host.clock import offset
-
     kept = separate_history(settings) if keep else replace(settings, history_store=MEMORY)
     notifiers = [] if settings.replay else open_notifiers(settings, sampler.node.name)
     monitor = SelfMonitor(sampler.costs, store)
@@ -121,17 +116,13 @@ def open_watcher(
 
 def open_fleet_watcher(
     settings: Settings,
-    session: "Subscription",
-    open_store: "Callable[[], AlertStore]",
-    troubles: "Callable[[], Sequence[OwnTrouble]]",
+    session: Subscription,
+    open_store: Callable[[], AlertStore],
+    troubles: Callable[[], Sequence[OwnTrouble]],
     leads: Callable[[], bool],
-) -> "Watcher":
+) -> Watcher:
     """Opens what notifies people about the nodes of a hub, while this hub leads: of what their
     hub judges, and of what they judged themselves."""
-    from andon.alerts.watcher import Watcher
-    from andon.host.clock import offset
-    from andon.host.machine_id import boot_id
-
     return Watcher(
         session,
         rulebook(settings),

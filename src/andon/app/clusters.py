@@ -1,20 +1,18 @@
 """The clusters of the settings, opened by their kinds."""
 
 from functools import cache, partial
-from typing import TYPE_CHECKING
 
 from andon.errors import AndonError, Invalid
 from andon.jobs.clusters.asking import OpenCluster
+from andon.jobs.clusters.pages import was_used
+from andon.jobs.clusters.poller import ClusterPoller
+from andon.ports import Cluster
 from andon.registry import CLUSTERS, known_names, load
 from andon.settings.clusters import HERE, ClusterSettings, is_cluster_name
 from andon.settings.resolution import Settings
 
-if TYPE_CHECKING:
-    from andon.jobs.clusters.poller import ClusterPoller
-    from andon.ports import Cluster
 
-
-def open_cluster(settings: ClusterSettings) -> "Cluster":
+def open_cluster(settings: ClusterSettings) -> Cluster:
     """Opens a cluster; its kind checks its own options. Nothing is asked yet."""
     try:
         found: Cluster = load(CLUSTERS, settings.kind)(settings)
@@ -27,7 +25,6 @@ def configured_clusters(settings: Settings) -> list[OpenCluster]:
     """The clusters of the settings, and those that were used without one; each is opened when it
     is first asked."""
     tables = {one.name: one for one in settings.clusters}
-    from andon.jobs.clusters.pages import was_used  # who names a cluster does not need it
 
     used = [ClusterSettings(name, name) for name in CLUSTERS if was_used(name)]
     return [_opened_later(one) for one in ({one.name: one for one in used} | tables).values()]
@@ -78,12 +75,11 @@ def _how_to(settings: Settings) -> str:
     return f"kinds in this installation: {kinds}; for a cluster with options {write}; {here}"
 
 
-def open_pollers(settings: Settings, everyone: bool) -> "list[ClusterPoller]":
+def open_pollers(settings: Settings, everyone: bool) -> list[ClusterPoller]:
     """Returns a running poller for each cluster."""
     clusters = configured_clusters(settings)
     if not clusters:
         return []
-    from andon.jobs.clusters.poller import ClusterPoller
 
     pollers = [ClusterPoller(one, everyone) for one in clusters]
     for one in pollers:

@@ -1,23 +1,23 @@
 """The history's store: which one the settings name, how it is opened, and what it keeps."""
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from msgspec.structs import replace
 
 from andon.errors import Gone, Invalid, Unavailable
+from andon.history.rules.tiers import DAY_SECONDS, Retention
 from andon.host.machine_id import node_name
 from andon.host.state.node_folder import HISTORY, node_folder
+from andon.ports import Store, StoreKind
+from andon.registry import STORES, load
+from andon.sampling.bus import Subscription
 from andon.settings.resolution import Settings
 from andon.settings.store_url import MEMORY, StoreUrl, parse_store_url, url_of_file
 
 if TYPE_CHECKING:  # not every command reads history
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from andon.history.rules.tiers import Retention
     from andon.history.writer import Maintainer, Recorder
-    from andon.ports import Store, StoreKind
-    from andon.sampling.bus import Subscription
 
 NOTHING = "andon serve records history; andon seed generates sample history"
 
@@ -34,29 +34,27 @@ def store_node(settings: Settings) -> str:
     return (settings.node or node_name()) if settings.history_store else ""
 
 
-def store_kind(url: StoreUrl) -> "StoreKind":
+def store_kind(url: StoreUrl) -> StoreKind:
     """The class for the URL's scheme; Invalid if there is no such store."""
-    from andon.registry import STORES, load
-
     try:
         return cast("StoreKind", load(STORES, url.scheme))
     except Invalid as exc:
         raise Invalid(f"no such store: {str(url)[:200]}", hint=exc.hint) from exc
 
 
-def open_store(settings: Settings, readonly: bool = False) -> "Store":
+def open_store(settings: Settings, readonly: bool = False) -> Store:
     """The store of the settings; read-only, it is never created, repaired or changed."""
     url = store_url(settings)
     return store_kind(url).open(url, store_node(settings), readonly)
 
 
-def store_files(settings: Settings) -> "Mapping[str, Path]":
+def store_files(settings: Settings) -> Mapping[str, Path]:
     """The store's files on this machine, by purpose; none where it has none."""
     url = store_url(settings)
     return store_kind(url).files(url)
 
 
-def find_store(settings: Settings) -> "Store | None":
+def find_store(settings: Settings) -> Store | None:
     """The store, read-only; None where nothing has been recorded yet."""
     try:
         return open_store(settings, readonly=True)
@@ -64,7 +62,7 @@ def find_store(settings: Settings) -> "Store | None":
         return None
 
 
-def open_past(settings: Settings) -> "Store":
+def open_past(settings: Settings) -> Store:
     """The store, read-only; Unavailable where nothing has been recorded yet."""
     try:
         return open_store(settings, readonly=True)
@@ -72,10 +70,8 @@ def open_past(settings: Settings) -> "Store":
         raise Unavailable(f"no history yet: {exc.reason}", hint=exc.hint or NOTHING) from exc
 
 
-def retention_of(settings: Settings) -> "Retention":
+def retention_of(settings: Settings) -> Retention:
     """How long each tier is kept, and how much space it may take."""
-    from andon.history.rules.tiers import DAY_SECONDS, Retention
-
     return Retention(
         raw_seconds=settings.history_raw_days * DAY_SECONDS,
         minute_seconds=settings.history_minute_days * DAY_SECONDS,
@@ -84,14 +80,14 @@ def retention_of(settings: Settings) -> "Retention":
     )
 
 
-def maintainer_of(settings: Settings, store: "Store") -> "Maintainer":
+def maintainer_of(settings: Settings, store: Store) -> "Maintainer":
     """Keeps the store within the limits of the settings."""
     from andon.history.writer import Maintainer
 
     return Maintainer(store, retention_of(settings))
 
 
-def open_recorder(settings: Settings, subscription: "Subscription") -> "Recorder":
+def open_recorder(settings: Settings, subscription: Subscription) -> "Recorder":
     """Writes each snapshot to the store."""
     from andon.history.writer import Recorder
 

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from andon.errors import Invalid
+from andon.leases.rules.capacity import Weights
+from andon.model.device import DeviceStatus, Snapshot
 from andon.model.naming import mistake_in
+from andon.node.broken_devices import BrokenDevicesQuery
 from andon.settings.resolution import Settings
 
 if TYPE_CHECKING:  # not every command shares devices
@@ -17,18 +20,17 @@ if TYPE_CHECKING:  # not every command shares devices
     from andon.leases.network import NetworkLeases
     from andon.leases.tracker import LeaseTracker
     from andon.leases.usage_meter import UsageMeter
-    from andon.model.device import DeviceStatus, Snapshot
     from andon.sampling.sampler import Sampler
 
 
 def open_availability(
     settings: Settings,
-    sample: "Callable[[], Snapshot]",
+    sample: Callable[[], Snapshot],
     *,
     simulated: bool,
     own_pids: Set[int] = frozenset(),
-    broken: "Callable[[], Mapping[str, str]] | None" = None,
-    ask_places: "Callable[[], None] | None" = None,
+    broken: Callable[[], Mapping[str, str]] | None = None,
+    ask_places: Callable[[], None] | None = None,
 ) -> "Availability":
     """Opens availability, judged from these samples; processes in `own_pids` are not strangers.
 
@@ -36,8 +38,6 @@ def open_availability(
     `ask_places` makes the next sample include how devices are linked.
     """
     from andon.leases.availability import Availability, TurnMemory
-    from andon.leases.rules.capacity import Weights
-    from andon.node.broken_devices import BrokenDevicesQuery
 
     found = Availability(
         sample,
@@ -72,7 +72,7 @@ def open_lease_tracker(
 def open_network_leases(
     settings: Settings,
     sampler: "Sampler",
-    latest: "Callable[[], Snapshot]",
+    latest: Callable[[], Snapshot],
     watcher: "Watcher",
     leases: "LeaseTracker | None",
     simulated: bool,
@@ -105,7 +105,7 @@ def open_usage_meter(sampler: "Sampler", leases: "LeaseTracker") -> "UsageMeter"
     return UsageMeter(sampler.subscribe(COUNT_SECONDS, size=2), leases.page)
 
 
-def refuse_ambiguous_names(settings: Settings, statuses: "Sequence[DeviceStatus]") -> None:
+def refuse_ambiguous_names(settings: Settings, statuses: Sequence[DeviceStatus]) -> None:
     """Invalid if a setting names a device by something that several devices here have."""
     named = [("alerts.override", one.device) for one in settings.alerts_overrides if one.device]
     named += [("alerts.notifier", d) for one in settings.alerts_notifiers for d in one.devices]

@@ -7,10 +7,12 @@ from msgspec import Struct
 
 from andon import app
 from andon.errors import Invalid
+from andon.node.local import LocalNode
+from andon.node.local.context import Here
+from andon.settings.resolution import Settings
 
 if TYPE_CHECKING:
     from andon.node.port import Node
-    from andon.settings.resolution import Settings
 
 SERVER_THRESHOLDS = "a server uses its own settings: andon serve --threshold NAME=VALUE"
 
@@ -29,15 +31,12 @@ class NodeChoice(Struct, frozen=True):
 
 
 def find_node(
-    choice: NodeChoice, settings: "Settings", notify: Callable[[str], None] = lambda _: None
+    choice: NodeChoice, settings: Settings, notify: Callable[[str], None] = lambda _: None
 ) -> "Node":
     """Returns the named server, else this machine with the devices that the settings name."""
     if choice.node is not None and (choice.url is None or choice.url.startswith("ssh:")):
         raise Invalid("--node needs the URL of a hub", hint="--url https://HUB:26366")
     if choice.url is None:
-        from andon.node.local import LocalNode
-        from andon.node.local.context import Here
-
         return LocalNode(
             Here(
                 settings,

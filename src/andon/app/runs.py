@@ -1,29 +1,29 @@
 """Runs: where their records are, the index that finds them, and how a record is added to it."""
 
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from andon.errors import AndonError
 from andon.host.state.user_folder import runs_folder as runs_folder
+from andon.model.job.progress import WorkProgress
+from andon.settings.resolution import Settings
 
 if TYPE_CHECKING:  # whoever makes a run needs none of it
-    from collections.abc import Callable, Mapping
-
-    from andon.model.job.progress import WorkProgress
     from andon.ports import RunIndex
     from andon.runs.index import RunFinder
     from andon.runs.opening import RunRecording
     from andon.runs.record import SampleSource
     from andon.runs.rules.retention import RetentionPolicy
-    from andon.settings.resolution import Settings
 
 INDEX = "runs.db"
 
 
 def recording(
-    settings: "Settings",
+    settings: Settings,
     source: "SampleSource",
-    notify: "Callable[[str], None]" = lambda text: None,
+    notify: Callable[[str], None] = lambda text: None,
     folder: Path | None = None,
     direct: bool = False,
 ) -> "RunRecording":
@@ -34,7 +34,7 @@ def recording(
     return RunRecording(source, lambda: rulebook(settings), notify, folder, direct)
 
 
-def open_run_index(settings: "Settings | None" = None, in_memory: bool = False) -> "RunIndex":
+def open_run_index(settings: Settings | None = None, in_memory: bool = False) -> "RunIndex":
     """The index of this machine: in its state folder, or where the settings keep the history if
     that is a database of several machines and not a file; or an empty one in memory."""
     from andon.app.history import store_kind, store_node, store_url
@@ -62,8 +62,8 @@ def load_run_index() -> None:
 
 
 def open_run_finder(
-    tell: "Callable[[str], None]" = lambda words: None,
-    settings: "Settings | None" = None,
+    tell: Callable[[str], None] = lambda words: None,
+    settings: Settings | None = None,
     in_memory: bool = False,
 ) -> "RunFinder":
     """Opens a finder of runs, by the index and in the folder of records; `close` its index
@@ -75,10 +75,9 @@ def open_run_finder(
     return RunFinder(index, runs_folder(), tell=tell, printed=printed_progress)
 
 
-def printed_progress() -> "Mapping[str, WorkProgress]":
+def printed_progress() -> Mapping[str, WorkProgress]:
     """Returns the progress of this user's running jobs, by the ids of their runs; empty if the
     queue cannot be read."""
-    from andon.errors import AndonError
     from andon.jobs.queue import Queue
 
     try:
@@ -87,7 +86,7 @@ def printed_progress() -> "Mapping[str, WorkProgress]":
         return {}
 
 
-def retention_policy(settings: "Settings") -> "RetentionPolicy":
+def retention_policy(settings: Settings) -> "RetentionPolicy":
     """How long records of the state folder are kept, and how much space they may take."""
     from andon.runs.rules.retention import DAY_SECONDS, RetentionPolicy
 

@@ -17,6 +17,7 @@ from andon.model.device import Device, DriverVersions, Snapshot
 from andon.registry import BACKENDS, is_known, unknown
 from andon.sampling.readers import encoded
 from andon.sampling.rules.masks import VARIABLES, Visibility, visibility
+from andon.sampling.rules.readings import checked_host
 from andon.sampling.rules.roster import BackendChoice
 from andon.sampling.sampler import NodeIdentity, Sampler
 from andon.sampling.spawning import decide_ahead
@@ -100,7 +101,6 @@ def _choices(name: str, settings: Settings) -> tuple[BackendChoice, ...]:
 def _replay(settings: Settings) -> Sampler:
     """Returns a sampler of the recorded node: its values and name, and none of our masks."""
     from andon.drivers.replay import RecordedHost
-    from andon.sampling.rules.readings import checked_host
 
     played: dict[str, object] = {
         "path": str(expanded(settings.replay).absolute()),

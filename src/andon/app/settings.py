@@ -10,6 +10,7 @@ from andon.errors import Invalid
 from andon.host.files import is_regular, read_regular
 from andon.host.state.user_folder import LONGEST_CONFIG_BYTES, foreign_owner, users_file
 from andon.host.state.user_folder import config_path as config_path
+from andon.host.users import user_name
 from andon.settings.resolution import Resolved, Settings, resolve
 from andon.units import sh
 
@@ -32,7 +33,6 @@ def _ignored() -> str | None:
     owner = foreign_owner(path) if is_regular(path) else None
     if owner is None:
         return None
-    from andon.host.users import user_name  # rarely needed
 
     shown = str(path)[:LONGEST_SHOWN]
     return f"{shown} is not read: it belongs to {user_name(owner)}; to use it: --config {sh(path)}"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from andon.settings.resolution import Settings
+from andon.settings.resolution import Settings, resolve
 
 if TYPE_CHECKING:  # with its catalogue of conditions, which not every command needs
     from andon.explain.conditions.rulebook import Rulebook
@@ -31,7 +31,6 @@ def with_thresholds(settings: Settings, given: Mapping[str, object]) -> Settings
     if not given:
         return settings
     from andon.settings.figures import flags_of
-    from andon.settings.resolution import resolve
 
     own = resolve(None, {}, flags_of(given)).settings.alerts_figures
     figures = {**dict(settings.alerts_figures), **dict(own)}

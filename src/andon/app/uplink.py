@@ -9,28 +9,29 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from andon.alerts.watcher import Watcher
 from andon.app.runs import open_run_finder
 from andon.errors import AndonError, Invalid
 from andon.fleet.link import HubLink, no_token
+from andon.fleet.rules.digest import Digest
 from andon.fleet.sending import PastSender, note_trouble
 from andon.fleet.uplink import ReportSources, Uplink, is_refused
 from andon.host.files import read_regular, replace_file
 from andon.host.machine_id import node_key
 from andon.host.state.node_folder import open_node_folder
 from andon.host.state.user_folder import read_token
+from andon.model.job.facts import JobView
+from andon.model.lease_list import LeaseList
+from andon.model.run.record import RunRow
 from andon.node.server import base_url
+from andon.ports import Store
+from andon.runs.index import RunFinder
+from andon.runs.rules.matching import RunQuery
+from andon.sampling.sampler import Sampler
 from andon.settings.resolution import Settings
 
 if TYPE_CHECKING:
-    from andon.alerts.watcher import Watcher
-    from andon.fleet.rules.digest import Digest
     from andon.leases.network import NetworkLeases
-    from andon.model.job.facts import JobView
-    from andon.model.lease_list import LeaseList
-    from andon.model.run.record import RunRow
-    from andon.ports import Store
-    from andon.runs.index import RunFinder
-    from andon.sampling.sampler import Sampler
 
 log = logging.getLogger("andon.uplink")
 
@@ -89,9 +90,9 @@ def _pin(folder: Path, new_token: bool) -> str | None:
 
 
 def report_sources(
-    watcher: "Watcher",
-    book: "Callable[[], LeaseList | None]",
-    jobs: "Callable[[], Sequence[JobView]]",
+    watcher: Watcher,
+    book: Callable[[], LeaseList | None],
+    jobs: Callable[[], Sequence[JobView]],
 ) -> ReportSources:
     return ReportSources(
         book, watcher.alerts, watcher.silences, watcher.firing, jobs,
@@ -100,7 +101,7 @@ def report_sources(
 
 
 def past_sender(
-    settings: Settings, folder: Path, store: "Callable[[], Store]", watcher: "Watcher"
+    settings: Settings, folder: Path, store: Callable[[], Store], watcher: Watcher
 ) -> PastSender:
     return PastSender(folder, store, watcher.past, runs=LatestRuns(settings))
 
@@ -112,9 +113,7 @@ class LatestRuns:
         self._settings = settings
         self._finder: RunFinder | None = None
 
-    def __call__(self) -> "Sequence[RunRow]":
-        from andon.runs.rules.matching import RunQuery
-
+    def __call__(self) -> Sequence[RunRow]:
         if self._finder is None:
             self._finder = open_run_finder(settings=self._settings)
         self._finder.refresh()
@@ -123,12 +122,12 @@ class LatestRuns:
 
 def open_uplink(
     settings: Settings,
-    sampler: "Sampler",
+    sampler: Sampler,
     link: HubLink,
     sources: ReportSources,
     past: PastSender,
     leases: "NetworkLeases | None",
-    on_sent: "Callable[[Digest], None]" = lambda _: None,
+    on_sent: Callable[[Digest], None] = lambda _: None,
 ) -> Uplink:
     """Reports what the sampler reads, and what the store has packed. While the hub marks this
     node as drained, its devices are cordoned, if this user may."""

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+import andon
+
 if TYPE_CHECKING:
     from andon.callbacks.cord import Cord, on_alert
     from andon.callbacks.guard import Guard, guarded
@@ -14,7 +16,6 @@ def __getattr__(name: str) -> object:
     """Imports the same names as `andon` has when they are first used."""
     if name not in __all__:
         raise AttributeError(f"module 'andon.callbacks' has no attribute {name!r}")
-    import andon
 
     return getattr(andon, name)
 

@@ -11,7 +11,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Self
 
+from andon.alerts.rules.commands import current
 from andon.alerts.rules.state import EMPTY, StepResult
+from andon.alerts.rules.state_machine import step
 from andon.api import watch as library
 from andon.app.thresholds import rulebook, with_thresholds
 from andon.errors import Invalid
@@ -102,8 +104,6 @@ class Cord(AbstractContextManager["Cord"]):
 
     def firing(self, wanted: AlertFilter | None = None) -> tuple[Alert, ...]:
         """The matching alerts that are firing, worst first."""
-        from andon.alerts.rules.commands import current
-
         state, wanted = self._state, wanted or self._wanted
         snapshot = state.snapshot
         if snapshot is None:
@@ -131,8 +131,6 @@ class Cord(AbstractContextManager["Cord"]):
 
     def take(self, snapshot: Snapshot) -> None:
         """Evaluate one snapshot, and call for every change."""
-        from andon.alerts.rules.state_machine import step
-
         seen = Observation(snapshot, events=snapshot.events)
         outcome = step(self._state, seen, Moment(*self._clock()), self._book)
         with self._changed:

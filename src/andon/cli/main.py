@@ -22,6 +22,7 @@ from andon.cli.catalogue import (
 from andon.cli.options import shared
 from andon.cli.terminal import INTERRUPTED, Choices, guarded, reopen_closed, report, write
 from andon.errors import AndonError, Invalid
+from andon.version import __version__
 
 if TYPE_CHECKING:
     from andon.node.port import Node
@@ -106,8 +107,6 @@ def _nearest(word: str) -> str | None:
 
 def _version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
-        from andon.version import __version__
-
         write(sys.stdout, f"andon {__version__}\n")
         context.exit()
 

@@ -9,12 +9,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.app.runs import recording
+from andon.cli.commands.runs.opened import finding
 from andon.cli.commands.share.container_options import contained
 from andon.cli.device_request import request_from, wait_seconds
 from andon.cli.show.map import MapScreen, scaling_lines, summary_words, where
 from andon.cli.show.waiting import WaitingLine
 from andon.cli.sources import availability_of, sampling_ahead, settings_of
 from andon.cli.terminal import Choices, Terminal, notice
+from andon.drivers.shared.presence import signs
 from andon.errors import Conflict, Gone, Invalid, Unavailable
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms
@@ -25,8 +27,10 @@ from andon.model.run.record import ItemState, RunKind, RunRow, RunState
 from andon.runs.record import RunRecorder
 from andon.runs.rules.matching import RunQuery
 from andon.runs.rules.usage_words import report_words
+from andon.sampling.sampler import Sampler
 from andon.units import command_name, counted
 from andon.work.map.blocks import FOLDER, BlockFolder
+from andon.work.map.calls import CallEnd
 from andon.work.map.commands import MapCommand
 from andon.work.map.earlier import earlier_outcomes
 from andon.work.map.places import CpuPlaces, LeasedPlaces, WorkPlaces
@@ -41,15 +45,12 @@ from andon.work.rules.map.items import (
     digest,
     left,
 )
-from andon.work.rules.map.plan import MapPlan, MapPolicy
+from andon.work.rules.map.plan import MapPlan, MapPolicy, MapUnit
 from andon.work.rules.map.scaling import ScalingStep, step_of
 from andon.work.rules.map.template import CommandTemplate, template_of
 
 if TYPE_CHECKING:
-    from andon.sampling.sampler import Sampler
     from andon.work.containers.running import ContainedCommand
-    from andon.work.map.calls import CallEnd
-    from andon.work.rules.map.plan import MapUnit
 
 Notify = Callable[[str], None]
 INTERRUPTED, TERMINATED = 130, 143
@@ -184,8 +185,6 @@ def read_items(asked: MapRequest) -> tuple[MapItem, ...]:
 
 def left_of(asked: MapRequest, items: tuple[MapItem, ...]) -> tuple[tuple[MapItem, ...], str]:
     """Returns the unfinished items of an earlier map, and its id."""
-    from andon.cli.commands.runs.opened import finding
-
     command = asked.digest
     with finding() as finder:
         if asked.resume == LAST:
@@ -226,7 +225,7 @@ class _Maker(Struct, frozen=True):
     choices: Choices
     asked: MapRequest
     devices: dict[str, Any]
-    sampler: "Sampler"
+    sampler: Sampler
     template: CommandTemplate
     params: dict[str, Any]
     inside: "ContainedCommand | None" = None
@@ -353,8 +352,6 @@ class _Maker(Struct, frozen=True):
     def _has_no_gpu(self) -> bool:
         """Whether the node has no GPU at all; one whose driver fails counts as a GPU, so that
         work does not start without it."""
-        from andon.drivers.shared.presence import signs
-
         return not signs(Path(settings_of(self.choices).root))
 
     def _say(self, result: MapResult) -> None:
@@ -376,7 +373,7 @@ class _Silent(Struct):
 
     screen: MapScreen
 
-    def ended(self, unit: "MapUnit", end: "CallEnd", state: ItemState) -> None:
+    def ended(self, unit: MapUnit, end: CallEnd, state: ItemState) -> None:
         if state is not ItemState.OK:
             self.screen.ended(unit, replace(end, output=None, errors=None), state)
 

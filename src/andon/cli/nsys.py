@@ -7,7 +7,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from andon.doctor.inspection.machine import counters_restricted, may_profile
+from andon.doctor.rules.driver import COUNTERS_FOR_ROOT
 from andon.errors import Denied, Unavailable
+from andon.host.files import make_private
+from andon.runs.header import record_path
 
 REPORT = ".nsys-rep"
 PARAM = "nsys_report"
@@ -30,8 +34,6 @@ def profiled(
         hint = "install Nsight Systems (nsight-systems-cli), or leave out --nsys"
         raise Unavailable("nsys is not installed", hint=hint)
     _check_counters()
-    from andon.host.files import make_private
-    from andon.runs.header import record_path
 
     make_private(folder)
     report = record_path(folder, name, time.time()).with_suffix(REPORT)
@@ -40,8 +42,5 @@ def profiled(
 
 
 def _check_counters() -> None:
-    from andon.doctor.inspection.machine import counters_restricted, may_profile
-    from andon.doctor.rules.driver import COUNTERS_FOR_ROOT
-
     if counters_restricted() and not may_profile():
         raise Denied(COUNTERS_FOR_ROOT, hint="andon doctor says what to do")

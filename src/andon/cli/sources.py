@@ -3,14 +3,15 @@ from."""
 
 import sys
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from andon.app.settings import load_settings
 from andon.cli.terminal import Choices, notice
 from andon.model.device import Snapshot, State
+from andon.settings.resolution import Resolved, Settings
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from andon.explain.conditions.rulebook import Rulebook
     from andon.leases.availability import Availability
     from andon.leases.granter import LeaseTerms
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from andon.node.port import Node
     from andon.runs.opening import RunRecording
     from andon.sampling.sampler import Sampler
-    from andon.settings.resolution import Resolved, Settings
 
 
 NO_DEVICE = 3  # the exit code if none responds
@@ -35,15 +35,13 @@ def is_leasable(snapshot: Snapshot) -> bool:
     return "replay" not in snapshot.versions and sys.platform != "win32" and bool(snapshot.devices)
 
 
-def settings_of(choices: Choices) -> "Settings":
+def settings_of(choices: Choices) -> Settings:
     """The settings in force; they also set the colour if the command line does not."""
     return resolved_of(choices).settings
 
 
-def resolved_of(choices: Choices) -> "Resolved":
+def resolved_of(choices: Choices) -> Resolved:
     """The settings in force, each with its origin; warnings are printed once."""
-    from andon.app.settings import load_settings
-
     resolved = choices.resolved or load_settings(choices.flags())
     choices.color = choices.color or resolved.settings.color
     if not choices.warned:
@@ -140,7 +138,7 @@ def take(
 
 
 def recording_of(
-    choices: Choices, sampler: "Sampler", folder: "Path | None" = None
+    choices: Choices, sampler: "Sampler", folder: Path | None = None
 ) -> "RunRecording":
     """How the runs of this command are recorded."""
     from andon.app.runs import recording

@@ -2,17 +2,18 @@
 other machines ask for, so it goes without a parser of options too."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from msgspec import to_builtins
+
+from andon.cli.show.entries import only_visible as seen
 from andon.cli.sources import exit_code, is_leasable, node_of
 from andon.cli.terminal import Choices, Terminal, guarded, reopen_closed
 from andon.errors import AndonError
 from andon.model import wire
 from andon.model.device import Snapshot
 from andon.model.naming import narrowed
-
-if TYPE_CHECKING:
-    from andon.node.port import Node
+from andon.node.local import LocalNode
+from andon.node.port import Node
 
 JUDGED = "--judged"
 """Asks for what `andon status --ssh` shows besides: for an andon elsewhere, not for people."""
@@ -35,8 +36,6 @@ def print_json(
     snapshot = node.live.latest()
     shown = narrowed(snapshot, devices)
     if only_visible:
-        from andon.cli.show.entries import only_visible as seen
-
         shown = seen(shown)
     value = {**wire.snapshot_to_json(shown), **(_judged(node, snapshot) if judged else {})}
     text = wire.dumps(value, indented=True) if terminal.live else wire.struct_text(value)
@@ -44,12 +43,9 @@ def print_json(
     return exit_code(shown)
 
 
-def _judged(node: "Node", snapshot: Snapshot) -> wire.Json:
+def _judged(node: Node, snapshot: Snapshot) -> wire.Json:
     """Returns verdicts and lamps, where more than the readings and the usual thresholds decide:
     without them whoever asks comes to the same, and this machine is spared the work."""
-    from msgspec import to_builtins
-
-    from andon.node.local import LocalNode
 
     assert isinstance(node, LocalNode)
     found: wire.Json = {"verdicts": [], "lamps": node.live.lamps_beyond_readings(snapshot)}

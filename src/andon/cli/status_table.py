@@ -9,22 +9,27 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from andon.app.thresholds import rulebook
 from andon.cli.screen import LEAST_WIDTH
 from andon.cli.show.cells import WITHHELD
-from andon.cli.show.entries import NO_VERDICTS
+from andon.cli.show.entries import NO_VERDICTS, only_visible
+from andon.cli.show.render import Mask, paragraph, render_status
 from andon.cli.show.text import UNKNOWN, WIDE, Text, say, without_commands
 from andon.cli.sources import exit_code, is_leasable, node_of, rulebook_of
 from andon.cli.terminal import Choices, Terminal, guarded, reopen_closed
 from andon.errors import AndonError
+from andon.explain.conditions.rulebook import Rulebook
+from andon.host.machine_id import node_name
+from andon.leases.book.places import has_changed
 from andon.model.device import Snapshot
+from andon.model.lamp import DeviceLamp
 from andon.model.naming import device_labels, narrowed, range_of
 from andon.model.verdict import DeviceVerdict, VerdictKind
+from andon.sampling.rules.masks import visibility
+from andon.settings.resolution import Settings
 
 if TYPE_CHECKING:
     from andon.access.look import Asked
-    from andon.cli.show.render import Mask
-    from andon.explain.conditions.rulebook import Rulebook
-    from andon.model.lamp import DeviceLamp
     from andon.node.port import Node
     from andon.sampling.rules.told import ServerSnapshot
 
@@ -91,8 +96,6 @@ def _load() -> None:
 
 
 def _visible(snapshot: Snapshot) -> Snapshot:
-    from andon.cli.show.entries import only_visible
-
     return only_visible(snapshot)
 
 
@@ -114,11 +117,7 @@ def _show(
 def drawn_here(asked: "Asked", told: "ServerSnapshot") -> tuple[int, str] | None:
     """Returns exit code and table as `andon status` of a user without settings and masks prints
     it; None where that needs more than a server's latest snapshot."""
-    from andon.app.thresholds import rulebook
-    from andon.host.machine_id import node_name
-    from andon.leases.book.places import has_changed
     from andon.node.latest_snapshot import masked
-    from andon.settings.resolution import Settings
 
     width, color, live, bare = asked
     snapshot = masked(told.snapshot, {})
@@ -138,16 +137,14 @@ def drawn_here(asked: "Asked", told: "ServerSnapshot") -> tuple[int, str] | None
 def _text(
     terminal: Terminal,
     shown: Snapshot,
-    mask: "Mask",
-    book: "Rulebook",
-    lit: "Sequence[DeviceLamp]",
+    mask: Mask,
+    book: Rulebook,
+    lit: Sequence[DeviceLamp],
     known: KnownVerdicts,
     bare: bool,
     verbose: bool = False,
 ) -> str:
     """Returns all lines; the last is for `andon` alone on a terminal."""
-    from andon.cli.show.render import paragraph, render_status
-
     width, color = terminal.width, terminal.color
     table = render_status(
         shown, width, color, time.time(), verbose, mask, book, lit, known.verdicts
@@ -167,19 +164,14 @@ def _verdicts(node: "Node", snapshot: Snapshot) -> KnownVerdicts:
         return KnownVerdicts(unknown=getattr(error, "reason", str(error)))
 
 
-def mask_of(snapshot: Snapshot, node: "Node", left_out: int = 0) -> "Mask":
+def mask_of(snapshot: Snapshot, node: "Node", left_out: int = 0) -> Mask:
     """The mask that decides what this process sees; it does not apply to a server's devices."""
-    from andon.cli.show.render import Mask
-
     if node.url is not None:
         return Mask(left_out=left_out)
     return _mask(snapshot, os.environ, left_out)
 
 
-def _mask(snapshot: Snapshot, environment: Mapping[str, str], left_out: int = 0) -> "Mask":
-    from andon.cli.show.render import Mask
-    from andon.sampling.rules.masks import visibility
-
+def _mask(snapshot: Snapshot, environment: Mapping[str, str], left_out: int = 0) -> Mask:
     found = visibility([status.device for status in snapshot.devices], environment)
     return Mask(found.source, found.note, left_out, found.container)
 

@@ -22,6 +22,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from andon.drivers.shared.presence import vendors
@@ -37,12 +38,12 @@ from andon.model.device import (
     Process,
     Reading,
 )
+from andon.model.event import Event
 from andon.model.place import NO_PLACE, DevicePlace, place_to_json
 from andon.model.request import UNDECIDED, ReaderRequest, RunAccount
 from andon.registry import BACKENDS, load
 
 if TYPE_CHECKING:
-    from andon.model.event import Event
     from andon.ports import Backend, ProcessSource
 
 READER = "andon.reader/1"
@@ -417,9 +418,7 @@ class _Names:
         return self._learn(question)
 
 
-def _announce(outbox: LineBuffer, events: "Sequence[Event]") -> None:
-    from msgspec import to_builtins
-
+def _announce(outbox: LineBuffer, events: Sequence[Event]) -> None:
     outbox.post({"events": to_builtins(events)})
 
 

@@ -4,10 +4,8 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from andon.model.event import Event
+from andon.model.event import Event
 
 RECORD_BYTES = 8192  # the kernel returns one record per read, and none is longer
 MOST_RECORDS = 512  # per read; a flood continues with the next
@@ -32,7 +30,7 @@ class KernelLog:
             self.reason = exc.strerror or str(exc)
             self.close()
 
-    def read(self) -> "Sequence[Event]":
+    def read(self) -> Sequence[Event]:
         """The events since the last read."""
         if self._file < 0:
             return ()
@@ -45,7 +43,7 @@ class KernelLog:
         found = (parse_record(record, at) for record in records)
         return [event for event in found if event is not None]
 
-    def numbered(self) -> "list[tuple[int, Event]]":
+    def numbered(self) -> list[tuple[int, Event]]:
         """The events in all records there are, each with the number of its record."""
         from andon.events.rules.kernel_log import parse_record
 

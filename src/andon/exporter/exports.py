@@ -12,7 +12,7 @@ import zlib
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import asdict, replace
 
@@ -26,13 +26,11 @@ from andon.failures.log import FailureLog
 from andon.failures.retrying import Retrying, RetryTexts
 from andon.failures.rules.backoff import BackOff
 from andon.host.spool import Spool
+from andon.model.device import Snapshot
+from andon.sampling.bus import Subscription
+from andon.sampling.sampler import Sampler
 from andon.settings.exports import REMOTE_WRITE, ExportSettings
-
-if TYPE_CHECKING:
-    from andon.model.device import Snapshot
-    from andon.sampling.bus import Subscription
-    from andon.sampling.sampler import Sampler
-    from andon.settings.resolution import Settings
+from andon.settings.resolution import Settings
 
 log = logging.getLogger("andon.export")
 AGAIN = BackOff(first_seconds=1.0, most_seconds=60.0, at_once=0)
@@ -109,8 +107,8 @@ class Export:
     def __init__(
         self,
         settings: ExportSettings,
-        session: "Subscription",
-        render: "Callable[[Snapshot], str]",
+        session: Subscription,
+        render: Callable[[Snapshot], str],
         pack: Pack,
         receiver: Receiver,
         folder: Path,
@@ -285,13 +283,13 @@ def packer(settings: ExportSettings, prefix: str, node: str) -> tuple[Pack, dict
 
 
 def open_exports(
-    settings: "Settings", sampler: "Sampler", folder: Path, counts: Callable[[], ServerCounts]
+    settings: Settings, sampler: Sampler, folder: Path, counts: Callable[[], ServerCounts]
 ) -> Exports:
     """Starts the exports of the settings. Raises Unavailable if one cannot be made."""
     prefix, node = settings.exporter_prefix, sampler.node.name
     exposition, exports = Exposition(prefix), Exports()
 
-    def render(snapshot: "Snapshot") -> str:
+    def render(snapshot: Snapshot) -> str:
         known = exports.added_to(counts())
         return exposition.render(snapshot, sampler.costs(), time.time(), counts=known)
 

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -11,11 +10,9 @@ from andon.errors import Invalid
 from andon.model.device import Device, DeviceStatus, Process, ProcessKind, Sample, Snapshot, State
 from andon.model.throttling import NVIDIA_REASONS
 from andon.model.vendors import vendor_of
+from andon.sampling.sampler import Costs
 from andon.settings.kinds import WORD
 from andon.version import __version__
-
-if TYPE_CHECKING:
-    from andon.sampling.sampler import Costs
 
 # Labels and numbers in the exposition format.
 
@@ -105,7 +102,7 @@ class SelfReadings(Struct, frozen=True):
 
     snapshot: Snapshot
     now: float
-    costs: "Costs | None" = None
+    costs: Costs | None = None
     service: Service | None = None
     counts: ServerCounts | None = None
 

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -16,13 +15,11 @@ from andon.fleet.rules.past import PastPart, due_windows, packed_past, runs_sinc
 from andon.fleet.rules.states import CLOCK_SECONDS
 from andon.history.rules.tiers import DAY_SECONDS, WINDOW_MS, StoredBlock, Tier
 from andon.host.files import read_regular, replace_file
+from andon.model.alert import Alert
 from andon.model.codec import Time, Whole, Wrong, read
 from andon.model.run.record import RunRow
 from andon.model.wire import NOTE, dumps, loads
-
-if TYPE_CHECKING:
-    from andon.model.alert import Alert
-    from andon.ports import Store
+from andon.ports import Store
 
 log = logging.getLogger("andon.uplink")
 
@@ -50,10 +47,10 @@ class PastSender:
     def __init__(
         self,
         folder: Path,
-        store: "Callable[[], Store]",
-        alerts: "Callable[[Query], Sequence[Alert]]",
+        store: Callable[[], Store],
+        alerts: Callable[[Query], Sequence[Alert]],
         clock: Callable[[], float] = time.time,
-        runs: "Callable[[], Sequence[RunRow]]" = tuple,
+        runs: Callable[[], Sequence[RunRow]] = tuple,
         most_bytes: int = MOST_BYTES,
     ) -> None:
         """`runs` returns this node's latest runs."""

@@ -8,10 +8,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
+from andon.alerts.rules.handover import HandedNotice
 from andon.alerts.rules.lamps import lamps_of
 from andon.errors import AndonError, Unavailable
 from andon.failures.log import FailureLog
@@ -22,16 +23,13 @@ from andon.fleet.rules.digest import Digest, digest_of, encoded
 from andon.fleet.rules.heartbeat import HeartbeatHeader, deflated, heartbeat_body, packed_ticks
 from andon.fleet.rules.states import clock_trouble
 from andon.history.rules.series import NodeReadings, tick_of
+from andon.model.alert import Alert, Silence
+from andon.model.device import Snapshot
 from andon.model.job.facts import JobView
+from andon.model.lease_list import LeaseList
 from andon.model.wire import Json, bare_snapshot
+from andon.sampling.bus import Subscription
 from andon.version import __version__
-
-if TYPE_CHECKING:
-    from andon.alerts.rules.handover import HandedNotice
-    from andon.model.alert import Alert, Silence
-    from andon.model.device import Snapshot
-    from andon.model.lease_list import LeaseList
-    from andon.sampling.bus import Subscription
 
 log = logging.getLogger("andon.uplink")
 
@@ -51,15 +49,15 @@ TEXTS = RetryTexts(
 class ReportSources(Struct, frozen=True):
     """Where a report comes from. Each may be called from the thread of the reports."""
 
-    leases: "Callable[[], LeaseList | None]" = lambda: None
-    alerts: "Callable[[], Sequence[Alert]]" = tuple
-    silences: "Callable[[], Sequence[Silence]]" = tuple
+    leases: Callable[[], LeaseList | None] = lambda: None
+    alerts: Callable[[], Sequence[Alert]] = tuple
+    silences: Callable[[], Sequence[Silence]] = tuple
     firing: Callable[[], Mapping[str, int]] = dict
     jobs: Callable[[], Sequence[JobView]] = tuple
     """Those that wait or run."""
     hand_over: Callable[[], "Sequence[HandedNotice]"] = tuple
     """Called when a heartbeat begins: the notices for it."""
-    handed_over: "Callable[[Sequence[HandedNotice], bool | None], None]" = lambda by_hub, told: None
+    handed_over: Callable[[Sequence[HandedNotice], bool | None], None] = lambda by_hub, told: None
     """Called when it ends: with what the hub took, and whether it notifies people; None if it did
     not answer."""
 
@@ -69,7 +67,7 @@ class Uplink:
 
     def __init__(
         self,
-        session: "Subscription",
+        session: Subscription,
         link: HubLink,
         sources: ReportSources,
         machine: str,
@@ -156,7 +154,7 @@ class Uplink:
         self._on_sent(digest)
         self._obey(answer, header.sent)
 
-    def _report(self, snapshot: "Snapshot") -> tuple[Digest, bytes]:
+    def _report(self, snapshot: Snapshot) -> tuple[Digest, bytes]:
         """Returns the digest, and all that can be asked about this node now."""
         sources = self._sources
         leases, alerts, jobs = sources.leases(), tuple(sources.alerts()), sources.jobs()

@@ -7,6 +7,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from andon.host.files import names_in, read_text
+from andon.host.own_container import container_kind, read_mounts
 from andon.model.device import Fault
 from andon.model.vendors import GIVEN_AWAY, VENDORS, VendorRow, vendor_of_backend
 
@@ -68,6 +69,4 @@ def has_device_files(vendor: VendorRow, own: Path) -> bool:
 
 
 def _container(own: Path, env: Mapping[str, str]) -> str:
-    from andon.host.own_container import container_kind, read_mounts  # needed here alone
-
     return container_kind(own, env, read_mounts(own))

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from datetime import datetime
 
 from andon.errors import Invalid
 
@@ -10,7 +11,6 @@ def offset(zone: str = "") -> Callable[[float], float]:
     """Returns the UTC offset in seconds at an instant; an empty name means this node's zone."""
     if not zone:
         return lambda at: float(time.localtime(at).tm_gmtoff)
-    from datetime import datetime
     from zoneinfo import ZoneInfo
 
     try:

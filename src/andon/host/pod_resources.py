@@ -6,16 +6,14 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from andon.errors import Unavailable
 from andon.failures.retrying import Retrying, RetryTexts
 from andon.failures.rules.backoff import BackOff
 from andon.host.rules.pod_resources import PodHolder, holders_of, listed_containers, with_pods
 from andon.host.rules.unary_call import call_of, message_in
-
-if TYPE_CHECKING:
-    from andon.model.device import Device, DeviceStatus
+from andon.model.device import Device, DeviceStatus
 
 log = logging.getLogger("andon.pods")
 
@@ -61,7 +59,7 @@ class PodDevices:
         """Calls it with every answer of the kubelet, in the thread that asks."""
         self._listeners.append(listener)
 
-    def marked(self, statuses: "tuple[DeviceStatus, ...]") -> "tuple[DeviceStatus, ...]":
+    def marked(self, statuses: tuple[DeviceStatus, ...]) -> tuple[DeviceStatus, ...]:
         """Adds who has each device; the sampler calls this for every sample."""
         if not (found := self._found):
             return statuses

@@ -1,5 +1,6 @@
 """Who listens on an address and port of this machine, from the kernel's table."""
 
+import ipaddress
 import sys
 from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import suppress
@@ -74,7 +75,6 @@ def _packed(address: str) -> bytes | None:
     """Returns the bytes of an address: 4, also of IPv4 that is written as IPv6, or 16."""
     if address == "127.0.0.1":  # usually: a parser takes longer to import than all of this
         return bytes((127, 0, 0, 1))
-    import ipaddress
 
     try:
         found = ipaddress.ip_address(address.partition("%")[0])

@@ -5,6 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from andon.host.files import read_regular
+from andon.host.processes import kin
 from andon.jobs.folder import CONTAINER, SMALL_BYTES, write_whole
 from andon.model.job.facts import AttemptClaim
 
@@ -22,8 +23,6 @@ def container_of(attempt: Path) -> str | None:
 
 def container_lives(attempt: Path, claim: AttemptClaim) -> bool:
     """Whether a process of the attempt's container is alive; checks every process here."""
-    from andon.host.processes import kin  # few jobs have a container
-
     identity = container_of(attempt)
     return (
         identity is not None and claim.boot == kin.here().boot and kin.container_lives([identity])

@@ -6,6 +6,7 @@
 import errno
 import os
 import re
+import threading
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -159,8 +160,6 @@ def sync_all(paths: Sequence[Path | str]) -> None:
     if len(paths) < FEW:
         work()
     else:
-        import threading
-
         threads = [threading.Thread(target=work) for _ in range(SYNC_THREADS)]
         for thread in threads:
             thread.start()

@@ -1,6 +1,7 @@
 """Reads what a log-out does here: logind's settings, lingering, where this process is."""
 
 import os
+import shutil
 from pathlib import Path
 
 from andon.host.files import names_in, read_text
@@ -60,8 +61,6 @@ def log_out_line() -> str:
 
 
 def _has_runner() -> bool:
-    import shutil
-
     return shutil.which(RUNNER) is not None
 
 

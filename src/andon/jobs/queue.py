@@ -1,9 +1,12 @@
 """Jobs: the folder of this machine's queue, what is in it, and its dispatcher."""
 
+import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from andon.jobs.folder import JobsFolder, open_jobs_folder, own_jobs_folder
 from andon.jobs.starting import start_dispatcher as start_dispatcher
@@ -59,7 +62,6 @@ class Queue:
         """Adds to a running job the progress at the end of its output."""
         if view.pid is None:
             return view
-        from msgspec.structs import replace
 
         return replace(view, progress=self._progress(view.number, view.started))
 
@@ -87,8 +89,6 @@ class Queue:
 
     def view(self, number: int) -> "JobView":
         """Returns one job, with the variables that may be shown; raises Gone if there is none."""
-        from msgspec.structs import replace
-
         from andon.jobs.rules.views import shown_environment
 
         spec = self.folder.spec(number)
@@ -123,7 +123,6 @@ def possible_here(
     asked = {spec.request for spec in specs if not spec.request.is_plain}
     if not asked:  # `submit` must be quick
         return list(specs)
-    from msgspec.structs import replace
 
     from andon.leases.rules.eligibility import settled
 
@@ -149,8 +148,6 @@ def same_as(spec: JobSpec) -> JobSpec | None:
 
 def refuse_too_many(folder: JobsFolder, more: int) -> None:
     """Raises Denied if root's policy lets no more of this user's jobs wait."""
-    import os
-
     from andon.leases.policy_file import PATH, limits_for, read_policy
 
     if not os.access(PATH, os.F_OK) and os.access(PATH.parent, os.X_OK) == PATH.parent.is_dir():

@@ -5,6 +5,7 @@ Most submissions find one: what starts a process is imported only when it is nee
 
 import fcntl
 import os
+import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -65,7 +66,6 @@ def start_dispatcher(folder: JobsFolder) -> bool:
             os.close(lock)
     except OSError:
         return False  # the next command about jobs tries again
-    import threading
 
     # A process that goes on must not keep a zombie; one that ends leaves it to init.
     threading.Thread(target=started.wait, name="andon dispatcher", daemon=True).start()

@@ -6,6 +6,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from andon.errors import Invalid
 from andon.host.clock import boot_seconds
 from andon.host.files import read
@@ -72,7 +74,6 @@ def here_spec(
         submitted_boot_seconds=boot_seconds(),
         **more,
     )
-    from msgspec.structs import replace
 
     refuse_unreadable(spec)
     return spec if asked is None else replace(spec, git_commit=asked.answer())
@@ -80,8 +81,6 @@ def here_spec(
 
 def refuse_unreadable(spec: JobSpec) -> None:
     """Refuses a job that cannot be read back: a dispatcher would skip it."""
-    from msgspec.structs import replace
-
     text = dumps(spec_to_json(replace(spec, number=1, array=None)))
     if len(text) > LARGEST_JOB_BYTES - _SPARE_BYTES:
         raise Invalid(

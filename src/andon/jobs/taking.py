@@ -190,7 +190,7 @@ class DeviceTaker:
 
     def _need(
         self, request: DeviceRequest, spec: JobSpec, view: AvailabilityView
-    ) -> "Need | AndonError":
+    ) -> Need | AndonError:
         """Returns the need; computed once for all jobs with the same request."""
         hidden = self._hidden(spec, [status.device for status in view.snapshot.devices])
         key = (request, hidden)

@@ -8,12 +8,17 @@ import signal
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import Self
 
 from andon.errors import AndonError, Denied, Gone
 from andon.host.processes.handles import ProcessHandle
 from andon.host.processes.kin import here, read_kin, uid_of
 from andon.host.processes.procfs import ancestry, parents, read_facts, short_name
+from andon.jobs import acts
+from andon.jobs.folder import jobs_path
+from andon.jobs.queue import Queue, wake
+from andon.jobs.rules.naming import one_meant
+from andon.jobs.rules.states import is_running
 from andon.kill.rules.plan import (
     EndLease,
     EndRequester,
@@ -24,19 +29,17 @@ from andon.kill.rules.plan import (
     is_same_start,
     refusal,
 )
+from andon.leases import releaser
+from andon.leases.book.lease_book import Book
 from andon.leases.releaser import asker
 from andon.leases.rules.membership import BY_ITSELF, bond
 from andon.leases.rules.occupants import lease_name
 from andon.leases.rules.rights import barred
 from andon.model.device import FaultCode, Process, Snapshot, State
+from andon.model.job.facts import AttemptClaim
 from andon.model.lease import Claim, Kin, LeaseState
 from andon.model.naming import device_labels
 from andon.units import plain
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from andon.model.job.facts import AttemptClaim
 
 LONGEST_USER = 64
 SIGTERM = signal.SIGTERM
@@ -103,7 +106,7 @@ class Ending:
     def close(self) -> None:
         self._closing.close()
 
-    def __enter__(self) -> "Self":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -233,8 +236,6 @@ def _is_use(process: Process, started: float) -> bool:
 
 def _claims() -> tuple[Claim, ...]:
     """Returns the leases that are held; none if the book cannot be read."""
-    from andon.leases.book.lease_book import Book
-
     try:
         entries = Book(make=False).entries()
     except (AndonError, OSError):
@@ -243,14 +244,10 @@ def _claims() -> tuple[Claim, ...]:
     return tuple(Claim(e.lease, state, e.uid, e.user, e.file) for e in entries if e.locked)
 
 
-def _running_jobs() -> "tuple[tuple[str, AttemptClaim], ...]":
+def _running_jobs() -> tuple[tuple[str, AttemptClaim], ...]:
     """Returns this user's running jobs, by their labels; none if they cannot be read."""
-    from andon.jobs.folder import jobs_path
-
     if not os.access(jobs_path(), os.F_OK):
         return ()
-    from andon.jobs.queue import Queue
-    from andon.jobs.rules.states import is_running
 
     try:
         jobs = Queue().jobs.values()
@@ -263,19 +260,12 @@ def _running_jobs() -> "tuple[tuple[str, AttemptClaim], ...]":
 def end_whole(whole: LargerTarget) -> str:
     """Cancel the job or release the lease; returns a sentence that says what was done."""
     if whole.kind == "lease":
-        from andon.leases import releaser
-        from andon.leases.book.lease_book import Book
-
         return f"released lease {releaser.release(Book(make=False), whole.id).id}"
     return _cancel(whole.id)
 
 
 def _cancel(label: str) -> str:
     """Cancel one job without waiting for its end; returns the result as a sentence."""
-    from andon.jobs import acts
-    from andon.jobs.queue import Queue, wake
-    from andon.jobs.rules.naming import one_meant
-
     queue = Queue()
     number = one_meant(label, queue.jobs)
     outcome = acts.cancel(queue.folder, queue.jobs[number], queue.statuses[number])

@@ -1,26 +1,23 @@
 """This user's own leases in the book of this machine."""
 
 import os
-from typing import TYPE_CHECKING
 
 from andon.leases.book.lease_book import Book
-
-if TYPE_CHECKING:
-    from andon.model.lease import Lease
+from andon.model.lease import Lease
 
 
-def own_leases(book: Book | None = None) -> "list[Lease]":
+def own_leases(book: Book | None = None) -> list[Lease]:
     """Returns this user's leases that are held."""
     entries = (book or Book(make=False)).entries()
     found = (entry for entry in entries if entry.locked and entry.uid == os.getuid())
     return [entry.lease for entry in found if entry.lease is not None]
 
 
-def gpus_of(lease: "Lease") -> str:
+def gpus_of(lease: Lease) -> str:
     """Returns `GPU 0, 1`."""
     return f"GPU {', '.join(numbers_of(lease))}"
 
 
-def numbers_of(lease: "Lease") -> list[str]:
+def numbers_of(lease: Lease) -> list[str]:
     """Returns the numbers of its devices."""
     return [str(share.index) for share in lease.shares]

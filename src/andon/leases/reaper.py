@@ -30,7 +30,7 @@ class Reaper:
         self._ours, self._theirs = socket.socketpair()
         self._thread: threading.Thread | None = None
 
-    def watch(self, child: "subprocess.Popen[bytes]") -> None:
+    def watch(self, child: subprocess.Popen[bytes]) -> None:
         with self._lock:
             self._children[os.pidfd_open(child.pid)] = child
             if self._thread is None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 
 from andon.errors import AndonError
+from andon.model import wire
 from andon.node.usual_server import may_be_running, usual_port
 
 ASKED = "/api/alerts?state=firing&level=critical&limit=1000"
@@ -44,7 +45,6 @@ class BrokenDevicesQuery:
 def _read(body: bytes) -> Mapping[str, str] | None:
     """Reads the answer; None if it is not that of a server of this version."""
     from andon.leases.rules.broken_devices import reported_broken
-    from andon.model import wire
     from andon.model.alert_wire import alerts_from_json
 
     try:

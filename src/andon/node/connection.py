@@ -1,5 +1,6 @@
 """A connection whose whole exchange ends at one moment, however slowly its peer speaks."""
 
+import hashlib
 import socket
 import ssl
 import time
@@ -86,8 +87,6 @@ class TimedConnection(HTTPConnection):
 
 def fingerprint(certificate: bytes) -> str:
     """Returns the fingerprint of a certificate in its binary form."""
-    import hashlib  # only where a certificate is pinned
-
     return f"sha256:{hashlib.sha256(certificate).hexdigest()}"
 
 

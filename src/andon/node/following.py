@@ -4,9 +4,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Self
 
+from andon.alerts.rules.overview import AlertOverview
+from andon.model.device import Snapshot
+
 if TYPE_CHECKING:
-    from andon.alerts.rules.overview import AlertOverview
-    from andon.model.device import Snapshot
     from andon.node.port import NodeAlerts
 
 FOLLOW_SECONDS = 1.0
@@ -23,13 +24,13 @@ class PolledSession:
 
     def __init__(
         self,
-        first: "Callable[[], Snapshot]",
-        later: "Callable[[], Snapshot]",
+        first: Callable[[], Snapshot],
+        later: Callable[[], Snapshot],
         interval_seconds: float,
     ) -> None:
         self._first, self._later, self._interval = first, later, interval_seconds
 
-    def __iter__(self) -> "Iterator[Snapshot]":
+    def __iter__(self) -> Iterator[Snapshot]:
         last: float | None = None
         while True:
             asked = time.monotonic()
@@ -46,7 +47,7 @@ class PolledSession:
         """Does nothing: there is nothing to close."""
 
 
-def followed(alerts: "NodeAlerts", devices: Sequence[str]) -> "Iterator[AlertOverview]":
+def followed(alerts: "NodeAlerts", devices: Sequence[str]) -> Iterator[AlertOverview]:
     """Yields the active alerts and those that ended meanwhile, again and again."""
     page = alerts.page(None, devices)
     while True:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from andon.errors import AndonError
+from andon.host.machine_id import boot_id, node_name
 from andon.model.device import COMMANDS_MISSING, DeviceStatus, Process, Snapshot
+from andon.sampling.rules.masks import visibility
 from andon.sampling.rules.told import INTERVAL_HEADER, ServerSnapshot, parse_interval
 
 if TYPE_CHECKING:
@@ -53,8 +55,6 @@ def as_seen_here(snapshot: Snapshot, root: Path, commands: bool = True) -> Snaps
 
 def masked(snapshot: Snapshot, environment: Mapping[str, str]) -> Snapshot:
     """Returns the snapshot with the masks of an environment."""
-    from andon.sampling.rules.masks import visibility
-
     seen = visibility([status.device for status in snapshot.devices], environment).visible
     devices = tuple(
         replace(status, visible=status.device.uuid in seen,
@@ -142,8 +142,6 @@ def is_simulated_here(snapshot: Snapshot, name: str | None, root: Path) -> bool:
 
 
 def _is_same_machine(snapshot: Snapshot, name: str | None, root: Path) -> bool:
-    from andon.host.machine_id import boot_id, node_name
-
     boot = boot_id(root)
     same = snapshot.boot is None or boot is None or snapshot.boot == boot
     return same and snapshot.node in (name, node_name())

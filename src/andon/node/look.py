@@ -15,10 +15,13 @@ import msgspec
 from andon.access.look import SCHEMA, is_trusted, look_names
 from andon.errors import AndonError
 from andon.host.port_listeners import SYSTEM_UIDS
+from andon.host.socket_peers import code_stamp, connect, peer_uid
 from andon.host.state.user_folder import SERVER_FILE, is_own, node_path
+from andon.model import wire_in
 from andon.model.codec import prepared
 from andon.model.lamp import DeviceLamp
 from andon.model.verdict import DeviceVerdict
+from andon.node.latest_snapshot import as_seen_here, is_here, is_simulated_here
 from andon.node.usual_server import usual_port
 from andon.sampling.rules.told import ServerSnapshot
 
@@ -46,10 +49,6 @@ def server_look(
 ) -> ServerSnapshot | None:
     """Returns the snapshot of this user's own server, else of the system's; None if neither has
     one of this machine. On a machine without GPUs it may be one of simulated devices."""
-    from andon.host.socket_peers import code_stamp
-    from andon.model import wire_in
-    from andon.node.latest_snapshot import as_seen_here, is_here, is_simulated_here
-
     for body in _answers(time.monotonic() + timeout_seconds):
         try:
             look = msgspec.json.decode(body, type=prepared(Look))
@@ -86,8 +85,6 @@ def _answers(deadline: float) -> Iterator[bytes]:
 
 def _asked(name: str, deadline: float) -> bytes | None:
     """Returns what a trusted listener sends; None from any other."""
-    from andon.host.socket_peers import connect, peer_uid
-
     with closing(connect(name, max(0.01, deadline - time.monotonic()))) as connection:
         if not is_trusted(peer_uid(connection), os.geteuid(), SYSTEM_UIDS):
             return None

@@ -6,32 +6,32 @@ tests/support/node_contract.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
+from andon.alerts.rules.overview import AlertOverview
+from andon.explain.conditions.rulebook import Rulebook
+from andon.history.rules.intervals import UsageInterval
+from andon.history.rules.series import Bucket
+from andon.jobs.clusters.asking import OpenCluster
+from andon.jobs.rules.views import JobListing
+from andon.leases.rules.offer import Offer
+from andon.model.alert import Alert, Silence
+from andon.model.device import Device, Snapshot
+from andon.model.lamp import DeviceLamp
+from andon.model.lease import DeviceRequest
+from andon.model.lease_list import LeaseList
+from andon.model.run.record import RunRow
+from andon.model.verdict import DeviceVerdict
+from andon.ports import Store
+from andon.runs.index import RunFinder
+from andon.runs.rules.matching import RunListing, RunQuery
+from andon.sampling.sampler import Sampler
+from andon.settings.resolution import Settings
 
-    from andon.alerts.rules.overview import AlertOverview
-    from andon.explain.conditions.rulebook import Rulebook
-    from andon.history.rules.intervals import UsageInterval
-    from andon.history.rules.series import Bucket
-    from andon.jobs.clusters.asking import OpenCluster
-    from andon.jobs.rules.views import JobListing
+if TYPE_CHECKING:
     from andon.leases.availability import Availability
-    from andon.leases.rules.offer import Offer
-    from andon.model.alert import Alert, Silence
-    from andon.model.device import Device, Snapshot
-    from andon.model.lamp import DeviceLamp
-    from andon.model.lease import DeviceRequest
-    from andon.model.lease_list import LeaseList
-    from andon.model.run.record import RunRow
-    from andon.model.verdict import DeviceVerdict
-    from andon.ports import Store
-    from andon.runs.index import RunFinder
-    from andon.runs.rules.matching import RunListing, RunQuery
-    from andon.sampling.sampler import Sampler
-    from andon.settings.resolution import Settings
 
 
 class Node(Protocol):

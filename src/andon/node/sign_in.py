@@ -5,13 +5,13 @@ says who listens on the port (/proc/net/tcp) and on the socket (SO_PEERCRED). Th
 to the address that the server itself gives over the socket.
 """
 
+import _socket
 import json
 import os
 import socket
 from collections.abc import Mapping
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -40,9 +40,6 @@ from andon.node.calls import (
 )
 from andon.node.connection import FAILURES, left
 from andon.units import sh
-
-if TYPE_CHECKING:
-    import _socket
 
 MOST_NAMED = 5
 UNIX_SOCKETS = Path("/proc/net/unix")
@@ -158,7 +155,7 @@ def _parsed(answer: Answer) -> Mapping[str, object]:
     return found if isinstance(found, dict) else {}
 
 
-def _read_all(connection: "_socket.socket", deadline: float) -> bytes:
+def _read_all(connection: _socket.socket, deadline: float) -> bytes:
     content = b""
     while len(content) <= LARGEST_BYTES:
         connection.settimeout(left(deadline))

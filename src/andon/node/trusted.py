@@ -5,29 +5,24 @@ system's is used only if this user or a system account listens (`calls`).
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from andon.errors import AndonError
 from andon.host.state import server_file
 from andon.host.state.node_folder import node_path
 from andon.host.state.user_folder import own_token, state_folder
+from andon.node.calls import Answer, CallLimits, SentRequest, Target, Token, Trust, call
+from andon.node.connection import FAILURES
+from andon.node.sign_in import open_session
 from andon.node.usual_server import usual_port
-
-if TYPE_CHECKING:
-    from andon.node.calls import Answer, CallLimits, Target
 
 
 def ask_trusted(
-    path: str, limits: "CallLimits", port: int | None = None, signs_in: bool = False
-) -> "Iterator[Answer]":
+    path: str, limits: CallLimits, port: int | None = None, signs_in: bool = False
+) -> Iterator[Answer]:
     """Yields the answers, own server first; none if no server answers in time.
 
     `signs_in`: signs in as this user if the system's server answers only known users.
     """
-    from andon.node.calls import SentRequest, Trust, call
-    from andon.node.connection import FAILURES
-    from andon.node.sign_in import open_session
-
     asked = SentRequest("GET", path)
     for target in _targets(usual_port() if port is None else port):
         try:
@@ -42,10 +37,8 @@ def ask_trusted(
             yield answer
 
 
-def _targets(port: int) -> "Iterator[Target]":
+def _targets(port: int) -> Iterator[Target]:
     """Returns the servers to ask: this user's own; else the system's, without our token."""
-    from andon.node.calls import Target, Token, Trust
-
     own, token = server_file.find(node_path()), _token()
     if own is not None and token is not None:
         yield Target(own, Trust.PROVEN, Token(token))

@@ -4,15 +4,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from msgspec.structs import replace
 
 from andon.model.device import Snapshot
+from andon.model.event import Event
 from andon.sampling.rules import timing
-
-if TYPE_CHECKING:
-    from andon.model.event import Event
 
 MOST_EVENTS = 256  # queued for one session; devices report a handful in a bad week
 
@@ -45,7 +43,7 @@ class Subscription:
             self.interval_seconds = interval_seconds
             self._slot = timing.slot(now, interval_seconds)
 
-    def add_events(self, events: "Sequence[Event]") -> None:
+    def add_events(self, events: Sequence[Event]) -> None:
         """Keep events until this session's next snapshot, which may be many samples away."""
         with self._changed:
             self._pending_events = (*self._pending_events, *events)[-MOST_EVENTS:]
@@ -148,7 +146,7 @@ class Bus:
             self._subscriptions = (*self._subscriptions, subscription)
         return subscription
 
-    def add_events(self, events: "Sequence[Event]") -> None:
+    def add_events(self, events: Sequence[Event]) -> None:
         """Adds events; every session gets each event exactly once, with its own next snapshot."""
         for subscription in self._subscriptions:
             subscription.add_events(events)

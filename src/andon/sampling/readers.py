@@ -5,7 +5,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
@@ -14,15 +14,13 @@ from andon.host.system import starved_seconds
 from andon.model import wire, wire_in
 from andon.model.codec import read
 from andon.model.device import Card, Device, Fault, FaultCode, Reading
+from andon.model.event import Event
 from andon.model.request import ReaderRequest, Ring, RunAccount
 from andon.sampling.rules import timing
 from andon.sampling.rules.roster import BackendChoice, Roster, both_failed, used_instead
 from andon.sampling.rules.timing import Attempts, ReaderLife, ReaderPhase
 from andon.sampling.spawning import take, wait_for
 from andon.units import human_seconds
-
-if TYPE_CHECKING:
-    from andon.model.event import Event
 
 Messages = list[wire.Json]
 """Messages that arrived together; an empty list means the reader ended."""
@@ -278,8 +276,6 @@ class Vendor:
         self.roster.failed(card, "its reading is invalid", REPORT_HINT, at)
 
     def _report(self, events: list[wire.Json]) -> None:
-        from andon.model.event import Event
-
         self.events += [read(Event, event) for event in events]
 
     def _take(self, message: wire.Json, at: float, now: float) -> None:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from andon.errors import Invalid
 from andon.failures.log import FailureLog
 from andon.model.device import SAMPLER, Device, DeviceStatus, Fault, Host, Snapshot
+from andon.model.event import Event
 from andon.model.request import Ring, RunAccount
 from andon.sampling.bus import Bus, Subscription
 from andon.sampling.readers import LONGEST_REASON, REPORT_HINT, Vendor
@@ -22,7 +23,6 @@ from andon.sampling.spawning import wait_readable
 
 if TYPE_CHECKING:
     from andon.events.rules.reports import Reports
-    from andon.model.event import Event
     from andon.ports import EventSource, HostSource
 
 FIRST_SAMPLE_SECONDS = 0.1  # CPU use is a difference: two readings closer than this say nothing,
@@ -325,7 +325,7 @@ class Sampler:
         if tell is not None and words:
             tell(words[0])
 
-    def _new_events(self) -> "tuple[Event, ...]":
+    def _new_events(self) -> tuple[Event, ...]:
         """Returns new events and passes them to every session at once: this snapshot may be for
         a single caller."""
         reports = list(self._kernel_log.read()) if self._kernel_log is not None else []
@@ -343,7 +343,7 @@ class Sampler:
         self._bus.add_events(events)
         return events
 
-    def _named(self, report: "Event") -> "Event":
+    def _named(self, report: Event) -> Event:
         """The event with its device and the processes there."""
         from andon.events.rules.reports import on_device, with_parties
 
@@ -354,7 +354,7 @@ class Sampler:
         return report
 
     def _snapshot(
-        self, at: float, read_host: Callable[[], Host], events: "tuple[Event, ...]"
+        self, at: float, read_host: Callable[[], Host], events: tuple[Event, ...]
     ) -> Snapshot:
         now = time.monotonic()
         for vendor in self._vendors:

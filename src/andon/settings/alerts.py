@@ -1,12 +1,18 @@
 """The tables of the alert settings: thresholds for some devices, and notifiers."""
 
 import re
+import shlex
+import tomllib
 from collections.abc import Callable, Collection, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from msgspec import Struct, field
 
+from andon.explain.conditions.catalogue import FIGURES, RULES_OF
+from andon.explain.conditions.catalogue import RULES as CONDITION_RULES
 from andon.model.alert import Level
+from andon.model.redaction import redact
 from andon.settings.kinds import (
     NUMBER,
     NUMBER_OR_OFF,
@@ -83,8 +89,6 @@ def _devices(value: object) -> tuple[str, ...]:
 def _command(value: object) -> tuple[str, ...]:
     """Parses a list, or a line split as a shell would; no shell ever runs it."""
     if isinstance(value, str):
-        import shlex
-
         value = shlex.split(value)
     if not isinstance(value, list | tuple) or not value or not all(value):
         raise ValueError
@@ -175,8 +179,6 @@ def read_notifiers(raw: object, where: str, mistakes: Mistakes) -> tuple[Notifie
 def addresses(text: str) -> tuple[NotifierSettings, ...]:
     """Returns the notifiers of a file whose kind or address can be tried, also if the rest is
     wrong."""
-    import tomllib
-
     try:
         raw = tomllib.loads(text)["alerts"]["notifier"]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -199,10 +201,8 @@ def addresses(text: str) -> tuple[NotifierSettings, ...]:
 
 def read_overrides(raw: object, where: str, mistakes: Mistakes) -> tuple[OverrideSettings, ...]:
     """Parses `[[alerts.override]]`: a device or a model, and its own thresholds."""
-    from andon.explain.conditions.catalogue import FIGURES, RULES, RULES_OF
-
     figures = tuple(TableKey(n, NUMBER_OR_OFF if n in RULES_OF else NUMBER, "") for n in FIGURES)
-    switches = tuple(TableKey(rule.name, OFF, "") for rule in RULES)
+    switches = tuple(TableKey(rule.name, OFF, "") for rule in CONDITION_RULES)
     found: list[OverrideSettings] = []
     for place, table in tables_in(raw, where, mistakes):
         before = len(mistakes)
@@ -214,7 +214,7 @@ def read_overrides(raw: object, where: str, mistakes: Mistakes) -> tuple[Overrid
         ]
         off = {
             *values.pop("disabled_rules", ()),
-            *(rule.name for rule in RULES if rule.name in values),
+            *(rule.name for rule in CONDITION_RULES if rule.name in values),
         }
         off |= {RULES_OF[n] for n in FIGURES if n in values and values[n] is None}
         if len(mistakes) == before:
@@ -228,9 +228,7 @@ def read_overrides(raw: object, where: str, mistakes: Mistakes) -> tuple[Overrid
 
 def unknown_rules(names: tuple[str, ...]) -> Iterator[str]:
     """Yields what is wrong with a list of rules."""
-    from andon.explain.conditions.catalogue import RULES
-
-    known = [rule.name for rule in RULES]
+    known = [rule.name for rule in CONDITION_RULES]
     for name in names:
         if name not in known:
             yield f"there is no rule {name[:40]!r}{_meant(name, known)}"
@@ -256,8 +254,6 @@ def shown(notifier: NotifierSettings) -> dict[str, object]:
         "timeout_seconds": notifier.timeout_seconds,
     }
     if notifier.command:
-        from andon.model.redaction import redact
-
         return {**values, "command": redact(notifier.command)}
     return {**values, "url": masked(notifier.url)}
 
@@ -308,8 +304,6 @@ def _missing(values: Mapping[str, Any], table: Mapping[str, Any]) -> Iterator[st
 
 
 def _meant(name: str, known: Any) -> str:
-    from difflib import get_close_matches  # only if there is a mistake
-
     close = get_close_matches(name, list(known), n=1)
     return f": did you mean {close[0]}?" if close else ""
 

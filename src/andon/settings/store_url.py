@@ -2,6 +2,7 @@
 
 import re
 from typing import NoReturn
+from urllib.parse import unquote
 
 from msgspec import Struct
 
@@ -73,8 +74,6 @@ def url_of_file(path: str) -> StoreUrl:
 
 def file_of(url: StoreUrl) -> str:
     """The path that a `sqlite:` URL names; relative to the current folder unless it has a slash."""
-    from urllib.parse import unquote  # only if there is a store to open
-
     if "?" in url.location or "#" in url.location:
         raise Invalid(f"{_shown(url.text)} has options", hint="write ? as %3F and # as %23")
     path = _without_host(url)

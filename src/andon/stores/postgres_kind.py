@@ -6,6 +6,7 @@ from pathlib import Path
 from andon.errors import Unavailable
 from andon.ports import AlertStore, NodePasts, NodeStore, RunIndex, Store
 from andon.settings.store_url import StoreUrl
+from andon.stores.alerts import AlertTables
 
 try:
     import psycopg as _psycopg  # noqa: F401 - whoever names this store learns at once if it is not here
@@ -27,7 +28,6 @@ class PostgresKind:
 
     @classmethod
     def open_alerts(cls, url: StoreUrl, node: str) -> AlertStore:
-        from andon.stores.alerts import AlertTables
         from andon.stores.postgres_database import PostgresDatabase
 
         return AlertTables(PostgresDatabase(url, node))

@@ -6,6 +6,8 @@ from pathlib import Path
 from andon.host.files import expanded
 from andon.ports import AlertStore, RunIndex, Store
 from andon.settings.store_url import StoreUrl, file_of
+from andon.stores.sqlite import SqliteStore
+from andon.stores.sqlite_file import PURPOSES, parts
 
 
 class SqliteKind:
@@ -13,8 +15,6 @@ class SqliteKind:
 
     @classmethod
     def open(cls, url: StoreUrl, node: str, readonly: bool = False) -> Store:
-        from andon.stores.sqlite import SqliteStore
-
         return SqliteStore(expanded(file_of(url)), node, readonly)
 
     @classmethod
@@ -31,6 +31,4 @@ class SqliteKind:
 
     @classmethod
     def files(cls, url: StoreUrl) -> Mapping[str, Path]:
-        from andon.stores.sqlite_file import PURPOSES, parts
-
         return dict(zip(PURPOSES, parts(expanded(file_of(url))), strict=True))

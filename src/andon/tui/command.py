@@ -10,6 +10,8 @@ from andon.cli.options import chosen, duration, elsewhere, shared, with_devices
 from andon.cli.screen import in_color
 from andon.cli.sources import node_of, settings_of
 from andon.errors import Invalid, Unavailable
+from andon.tui.opening import run
+from andon.tui.remembered import remembered
 from andon.tui.scene import SORT_NAMES
 from andon.tui.state import TopState
 
@@ -54,8 +56,6 @@ def top(
     choices = chosen()
     _refuse_what_cannot_work(interval)
     settings, node = settings_of(choices), node_of(choices)
-    from andon.tui.opening import run
-    from andon.tui.remembered import remembered
 
     kept = state = remembered(TopState(interval_seconds=settings.interval_seconds))
     processes = replace(state.processes, user=user)

@@ -1,7 +1,6 @@
 """Everything that top knows at one instant, and the rows that its views make of it."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -14,14 +13,12 @@ from andon.explain.conditions.rulebook import Rulebook
 from andon.explain.evidence.reasons import Reason
 from andon.model.alert import Alert
 from andon.model.device import Process, ProcessKind, Snapshot
+from andon.model.job.facts import JobView
+from andon.model.lease_list import LeaseList
 from andon.model.programs import program_of
+from andon.model.run.record import RunRow
+from andon.model.verdict import DeviceVerdict
 from andon.tui.state import ProcessChoice, ProcessKey
-
-if TYPE_CHECKING:  # imported when their views are opened: the first picture must be quick
-    from andon.model.job.facts import JobView
-    from andon.model.lease_list import LeaseList
-    from andon.model.run.record import RunRow
-    from andon.model.verdict import DeviceVerdict
 
 
 class ProcessEnvironment(Struct, frozen=True):
@@ -40,9 +37,9 @@ class Scene(Struct, frozen=True):
     entries: tuple[NamedDevice, ...] = ()
     lamps: LampBoard | None = None
     alerts: tuple[Alert, ...] = ()
-    leases: "LeaseList | None" = None
-    runs: "tuple[RunRow, ...] | None" = None
-    jobs: "tuple[JobView, ...] | None" = None
+    leases: LeaseList | None = None
+    runs: tuple[RunRow, ...] | None = None
+    jobs: tuple[JobView, ...] | None = None
     notes: Mapping[str, str] = field(default_factory=dict)  # list -> why it is missing
     hosts: Mapping[int, HostUsage] = field(default_factory=dict)
     links: Mapping[int, ParentLink] = field(default_factory=dict)
@@ -59,7 +56,7 @@ class Scene(Struct, frozen=True):
         return 0.0 if self.snapshot is None else self.snapshot.at
 
     @property
-    def verdicts(self) -> "dict[str, DeviceVerdict]":
+    def verdicts(self) -> dict[str, DeviceVerdict]:
         return {} if self.leases is None else {one.uuid: one for one in self.leases.devices}
 
     def entry(self, uuid: str | None) -> NamedDevice | None:

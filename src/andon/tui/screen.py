@@ -14,6 +14,8 @@ from andon.tui.views.chrome import (
     tabs,
 )
 from andon.tui.views.devices import device_table
+from andon.tui.views.lists import list_view
+from andon.tui.views.overlays import column_menu, help_page, over
 from andon.tui.views.processes import process_table
 
 LEAST_WIDTH, LEAST_HEIGHT = 40, 8
@@ -60,8 +62,6 @@ def _body(page: Page, frame: Frame) -> None:
 def _other_view(page: Page, frame: Frame, room: int) -> None:
     """Draws a view that is imported when opened: the first picture does not wait for it."""
     from andon.tui.views.details import device_page, process_page
-    from andon.tui.views.lists import list_view
-    from andon.tui.views.overlays import help_page
 
     if frame.state.help:
         help_page(page, frame, room)
@@ -74,8 +74,6 @@ def _other_view(page: Page, frame: Frame, room: int) -> None:
 
 
 def _overlay(page: Page, frame: Frame, question: tuple[Text, ...]) -> None:
-    from andon.tui.views.overlays import column_menu, over
-
     if frame.state.menu is not None:
         column_menu(page, frame)
     if question:

@@ -10,16 +10,16 @@ from andon.model.device import Snapshot
 from andon.sampling.snapshot_feed import SnapshotFeed
 from andon.web.answers.health import HealthPart
 from andon.web.answers.texts import SnapshotTexts
+from andon.web.fleet.reported import Fleet
 from andon.web.history_reader import HistoryReader
+from andon.web.jobs.shown import ServerJobs
+from andon.web.runs.shown import ServerRuns
 from andon.web.server_history import ServerHistory
 from andon.web.transport.keys import Keys
 
 if TYPE_CHECKING:  # locks are not on every system
     from andon.leases.network import NetworkLeases
     from andon.leases.tracker import LeaseTracker
-    from andon.web.fleet.reported import Fleet
-    from andon.web.jobs.shown import ServerJobs
-    from andon.web.runs.shown import ServerRuns
 
 FILES_THREADS = 4  # the files of one user may hang, and must not delay another's
 
@@ -42,13 +42,13 @@ class AppState(Struct, frozen=True):
     """For requests that read the store."""
     minutes: HistoryReader = field(default_factory=HistoryReader)
     """For requests that read all of the last two minutes."""
-    runs: "ServerRuns | None" = None
+    runs: ServerRuns | None = None
     records: HistoryReader = field(default_factory=lambda: HistoryReader(FILES_THREADS, what="run"))
     """For requests that read the records of runs."""
-    jobs: "ServerJobs | None" = None
+    jobs: ServerJobs | None = None
     queue: HistoryReader = field(default_factory=lambda: HistoryReader(FILES_THREADS, what="job"))
     """For requests that read the folder of jobs."""
-    fleet: "Fleet | None" = None
+    fleet: Fleet | None = None
     """The nodes that report to this server, if it is a hub."""
     placed: Callable[[], Snapshot] | None = None
     """The latest snapshot with the places of its devices, which may have to be asked for."""

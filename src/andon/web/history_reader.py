@@ -34,7 +34,7 @@ class Busy(Unavailable):
 class _Job(Struct, eq=False):
     key: Hashable
     work: Callable[[], bytes]
-    found: "asyncio.Future[bytes]"
+    found: asyncio.Future[bytes]
     peer: str | None  # None with a valid key
     callers: int = 0
 
@@ -116,7 +116,7 @@ class HistoryReader:
             working = loop.run_in_executor(self._pool, job.work)
             working.add_done_callback(partial(self._done, job))
 
-    def _done(self, job: _Job, done: "asyncio.Future[bytes]") -> None:
+    def _done(self, job: _Job, done: asyncio.Future[bytes]) -> None:
         self._busy -= 1
         self._end(job)
         error = None if done.cancelled() else done.exception()

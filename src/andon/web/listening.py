@@ -17,6 +17,8 @@ from andon.host.files import open_regular
 from andon.model.device import Snapshot
 from andon.node.connection import fingerprint
 from andon.web.transport.headers import App
+from andon.web.transport.places import Places
+from andon.web.transport.turns import RequestTurns
 
 # The limit on open files; the soft limit is often far below the hard limit.
 
@@ -80,8 +82,6 @@ def run(
     import uvicorn
 
     from andon.web.bindings.quiet_server import QuietServer
-    from andon.web.transport.places import Places
-    from andon.web.transport.turns import RequestTurns
 
     config = uvicorn.Config(
         application,

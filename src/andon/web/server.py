@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from andon.access.gate import Rules, is_loopback
 from andon.access.proxies import ProxyRules, proxy_rules
+from andon.alerts.watcher import Watcher
 from andon.app.alerts import open_fleet_watcher, open_watcher
 from andon.app.history import maintainer_of, open_recorder, store_kind, store_url
 from andon.app.leases import (
@@ -25,14 +26,25 @@ from andon.app.runs import open_run_finder
 from andon.app.sampler import open_sampler
 from andon.app.uplink import REPORTED_SECONDS, hub_link, open_uplink, past_sender, report_sources
 from andon.errors import Conflict, Denied, Unavailable
+from andon.exporter import Exposition
+from andon.exporter.scrape import scraped
+from andon.exporter.spreads import ServerCounts
+from andon.fleet.link import HubLink
+from andon.host.machine_id import node_name
 from andon.host.state import server_file
 from andon.host.state.node_folder import open_node_folder
 from andon.host.state.user_folder import TOKEN, state_folder
+from andon.leases.network import NetworkLeases
+from andon.leases.tracker import LeaseTracker
+from andon.model.lease_list import LeaseList
 from andon.sampling.sampler import Sampler
 from andon.sampling.snapshot_feed import PAST_SNAPSHOTS, PlacedFeed, SnapshotFeed
 from andon.settings.resolution import Settings
 from andon.web.answers.health import HealthPart
+from andon.web.fleet.hub import Hub
+from andon.web.fleet.reported import Fleet
 from andon.web.jobs.opening import open_dispatcher_guard, open_server_jobs
+from andon.web.jobs.shown import ServerJobs
 from andon.web.listening import (
     ServeOptions,
     Started,
@@ -44,6 +56,7 @@ from andon.web.listening import (
     url_of,
 )
 from andon.web.runs.opening import open_server_runs
+from andon.web.runs.shown import ServerRuns
 from andon.web.server_history import NoHistory, Recorded, ServerHistory
 from andon.web.transport import logs
 from andon.web.transport.audit import Audit
@@ -54,18 +67,9 @@ from andon.web.transport.session_file import SessionFile
 from andon.web.users.opening import open_shared_files
 
 if TYPE_CHECKING:
-    from andon.alerts.watcher import Watcher
-    from andon.exporter.spreads import ServerCounts
-    from andon.fleet.link import HubLink
-    from andon.leases.network import NetworkLeases
-    from andon.leases.tracker import LeaseTracker
-    from andon.model.lease_list import LeaseList
     from andon.web.app_state import AppState
     from andon.web.fleet.keeper import Keeper
-    from andon.web.fleet.reported import Fleet
-    from andon.web.jobs.shown import ServerJobs
     from andon.web.lab.filling import OpenLab
-    from andon.web.runs.shown import ServerRuns
 
 FIRST_SNAPSHOT_SECONDS = 5.0
 DEMO_CODE_SECONDS = 86_400.0
@@ -195,11 +199,11 @@ def serve(
         )
 
 
-def _listed(leases: "NetworkLeases | None", within_seconds: float = 0.0) -> "LeaseList | None":
+def _listed(leases: NetworkLeases | None, within_seconds: float = 0.0) -> LeaseList | None:
     return None if leases is None else leases.listed(within_seconds)
 
 
-def _checked(settings: Settings, place: ServeOptions) -> "tuple[HubLink | None, ProxyRules | None]":
+def _checked(settings: Settings, place: ServeOptions) -> tuple[HubLink | None, ProxyRules | None]:
     """Raises what is wrong before anything starts; returns the link to the hub that is named, and
     which proxy is believed."""
     if place.history:
@@ -209,16 +213,13 @@ def _checked(settings: Settings, place: ServeOptions) -> "tuple[HubLink | None, 
     return None if place.hub is None else hub_link(settings, place.hub, waits=True), proxy
 
 
-def _fleet(settings: Settings, place: ServeOptions, keys: Keys, stack: ExitStack) -> "Fleet | None":
+def _fleet(settings: Settings, place: ServeOptions, keys: Keys, stack: ExitStack) -> Fleet | None:
     """Returns the nodes that report here: those of a server whose store keeps nodes. Its named
     tokens are keys from now on."""
     url = store_url(settings)
     kind: Any = store_kind(url)
     if not hasattr(kind, "open_nodes") or settings.replay:
         return None
-    from andon.host.machine_id import node_name
-    from andon.web.fleet.hub import Hub
-    from andon.web.fleet.reported import Fleet
 
     own = settings.node or node_name()
     hub = Hub(partial(kind.open_nodes, url), bool(settings.alerts_notifiers), pin_of(place), own)
@@ -233,7 +234,7 @@ def _fleet(settings: Settings, place: ServeOptions, keys: Keys, stack: ExitStack
 
 
 def _with_nodes(
-    own: "Watcher", fleet: "Fleet | None", settings: Settings, name: str, stack: ExitStack
+    own: Watcher, fleet: Fleet | None, settings: Settings, name: str, stack: ExitStack
 ) -> "tuple[Watcher, Keeper | None]":
     """Returns the alerts of a server, of a hub with those of its nodes, and what keeps these."""
     if fleet is None:
@@ -248,7 +249,7 @@ def _with_nodes(
     return cast("Watcher", alerts), keeper
 
 
-def _reports(fleet: "Fleet | None", key: str) -> bool:
+def _reports(fleet: Fleet | None, key: str) -> bool:
     return fleet is not None and fleet.hub.reporter(key) is not None
 
 
@@ -281,13 +282,13 @@ def _app_state(
     placed: PlacedFeed,
     history: ServerHistory,
     keys: Keys,
-    watcher: "Watcher",
-    remote_leases: "NetworkLeases | None",
-    leases: "LeaseTracker | None",
+    watcher: Watcher,
+    remote_leases: NetworkLeases | None,
+    leases: LeaseTracker | None,
     sign_in: str | None,
-    runs: "ServerRuns",
-    jobs: "ServerJobs | None",
-    fleet: "Fleet | None",
+    runs: ServerRuns,
+    jobs: ServerJobs | None,
+    fleet: Fleet | None,
     keeper: "Keeper | None",
 ) -> "AppState":
     from andon.web.app_state import AppState
@@ -323,13 +324,11 @@ def _build(state: "AppState", audit: Audit, rules: Rules) -> App:
 
 def _counts(
     history: ServerHistory,
-    watcher: "Watcher",
-    leases: "LeaseTracker | None",
-    fleet: "Fleet | None",
-) -> "ServerCounts":
+    watcher: Watcher,
+    leases: LeaseTracker | None,
+    fleet: Fleet | None,
+) -> ServerCounts:
     """Returns counts from memory: a scrape reads neither the store nor the lease book."""
-    from andon.exporter.spreads import ServerCounts
-
     book = None if leases is None else leases.page()
     held = None if book is None else len(book.claims)
     refused = None if fleet is None else dict(fleet.hub.refused)
@@ -340,7 +339,7 @@ def _with_exports(
     state: "AppState",
     sampler: Sampler,
     folder: Path,
-    counts: "Callable[[], ServerCounts]",
+    counts: Callable[[], ServerCounts],
     stack: ExitStack,
 ) -> "AppState":
     """Starts the exports if there are any; their health and counts are then shown, too. What is
@@ -356,10 +355,7 @@ def _with_exports(
     return replace(state, expose=_exposition(state.feed, lambda: exports.added_to(counts())))
 
 
-def _exposition(feed: SnapshotFeed, counts: "Callable[[], ServerCounts]") -> Callable[[], str]:
-    from andon.exporter import Exposition
-    from andon.exporter.scrape import scraped
-
+def _exposition(feed: SnapshotFeed, counts: Callable[[], ServerCounts]) -> Callable[[], str]:
     exposition = Exposition(feed.settings.exporter_prefix)
     # The event loop must not wait.
     return lambda: scraped(feed, exposition, wait_seconds=0, counts=counts())

@@ -1,15 +1,13 @@
 """The server's history: the recorder and its store, or the reason why there is none."""
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from andon.alerts.rules.self_checks import StoreStats
 from andon.errors import Unavailable
+from andon.history.writer import Recorder
 from andon.model import wire
 from andon.model.shapes import to_json
 from andon.ports import Store
-
-if TYPE_CHECKING:
-    from andon.history.writer import Recorder
 
 
 class ServerHistory(Protocol):
@@ -47,7 +45,7 @@ class NoHistory:
 class Recorded:
     """History from the recorder's store."""
 
-    def __init__(self, recorder: "Recorder", budget_bytes: int | None = None) -> None:
+    def __init__(self, recorder: Recorder, budget_bytes: int | None = None) -> None:
         self._recorder, self._budget_bytes = recorder, budget_bytes
 
     def health(self) -> wire.Json:

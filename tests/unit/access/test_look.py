@@ -19,6 +19,7 @@ from andon.host.machine_id import boot_id, node_name
 from andon.model.device import Process, Snapshot
 from andon.model.lamp import Lamp
 from andon.model.vendors import AMD
+from andon.node import look
 from andon.node.look import server_look
 from andon.sampling.rules.told import ServerSnapshot
 from andon.settings.resolution import Settings
@@ -123,7 +124,7 @@ def test_one_without_an_account_gets_nothing() -> None:
 def test_a_listener_that_is_neither_this_users_nor_the_systems_is_not_believed(
     feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answers(monkeypatch, socket_peers, "peer_uid", 54_321)
+    answers(monkeypatch, look, "peer_uid", 54_321)
     assert told() is None
 
 

@@ -460,7 +460,7 @@ def test_gc_deletes_jobs_although_the_index_of_runs_cannot_be_written(
 ) -> None:
     fails(
         monkeypatch,
-        "andon.app.runs",
+        "andon.cli.commands.setup.gc",
         "open_run_finder",
         Unavailable("runs.db: the disk is full", hint="free some space, or: andon gc"),
     )

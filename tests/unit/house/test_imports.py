@@ -140,6 +140,12 @@ COMMANDS = {
     "submit": ["submit", "--", "true"],
 }
 READER = "reader"  # with the driver's backend, as soon as it is asked
+LIBRARY = {
+    "callbacks": "import andon.callbacks.monitor, andon.callbacks.training",
+    "get_gpu_monitor": "import andon; andon.get_gpu_monitor",
+    "andon.run": "import andon; andon.run",
+}
+"""What a program that uses andon waits for."""
 COUNT = """
 import builtins, json, os, sys, threading
 waits = threading.current_thread()  # what other threads load, nobody waits for
@@ -188,7 +194,8 @@ def quiet_node(own_places: Path, library: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def loaded(name: str) -> Load:
-    statement = TO_READ if name == READER else TO_RUN.format(words=COMMANDS[name])
+    given = {READER: TO_READ, **LIBRARY}
+    statement = given[name] if name in given else TO_RUN.format(words=COMMANDS[name])
     statement = HAS_GPU + statement if name == "submit" else statement
     done = subprocess.run(
         [sys.executable, "-c", COUNT.format(statement=statement)], capture_output=True, text=True,
@@ -201,7 +208,7 @@ def loaded(name: str) -> Load:
 @pytest.mark.process
 @pytest.mark.cold
 @pytest.mark.usefixtures("quiet_node")
-@pytest.mark.parametrize("name", [*COMMANDS, READER])
+@pytest.mark.parametrize("name", [*COMMANDS, READER, *LIBRARY])
 def test_what_a_command_loads_only_becomes_less(name: str) -> None:
     """Fifty modules and a hundred classes take as long to load as a driver takes to answer."""
     found, kept = loaded(name), json.loads(LOADED.read_text())

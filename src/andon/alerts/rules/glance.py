@@ -10,11 +10,11 @@ from andon.alerts.rules.lamps import DeviceLamp, as_firing, lamps_of
 from andon.explain.conditions.rulebook import BY_NAME, Rulebook, may_light
 from andon.model.alert import Alert, Level, Phase
 from andon.model.device import DeviceStatus, Snapshot
+from andon.model.thresholds import Thresholds
 
 if TYPE_CHECKING:
     from andon.explain.conditions.condition import Condition
     from andon.explain.conditions.judgement import Judgement
-    from andon.model.thresholds import Thresholds
 
 
 def lamps_now(snapshot: Snapshot, rulebook: Rulebook) -> tuple[DeviceLamp, ...]:
@@ -39,7 +39,7 @@ def _alerts(snapshot: Snapshot, rulebook: Rulebook) -> Iterator[Alert]:
 
 
 def _finding(
-    name: str, status: DeviceStatus, figures: "Thresholds", snapshot: Snapshot
+    name: str, status: DeviceStatus, figures: Thresholds, snapshot: Snapshot
 ) -> "Judgement | None":
     """Returns the finding of a condition from this device's status alone."""
     from andon.explain.conditions.device_view import DeviceView
@@ -63,7 +63,7 @@ def _alert(
     rule: "Condition",
     status: DeviceStatus,
     finding: "Judgement",
-    figures: "Thresholds",
+    figures: Thresholds,
     snapshot: Snapshot,
 ) -> Alert:
     """The alert of a finding, as the first step of the state machine begins it."""

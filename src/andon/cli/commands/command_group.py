@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from andon.cli.catalogue import LISTING
+
 
 class SuggestingGroup(click.Group):
     """A group that suggests an existing command for one that it does not have."""
@@ -24,7 +26,6 @@ class SuggestingGroup(click.Group):
 
 def _meant(word: str, known: Sequence[str]) -> str | None:
     """Returns a suggestion for the group: nothing, a command, or `show` and the argument."""
-    from andon.cli.catalogue import LISTING
     from andon.cli.commands.suggestions import near_command
 
     if word in LISTING:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from andon.errors import AndonError
+
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
@@ -18,7 +20,6 @@ def complete_job(
     context: click.Context, parameter: click.Parameter, typed: str
 ) -> "list[CompletionItem]":
     """Completes waiting and running jobs, then ended ones, newest first; none on an error."""
-    from andon.errors import AndonError
     from andon.jobs.folder import jobs_path
 
     if not os.access(jobs_path(), os.F_OK):
@@ -42,7 +43,6 @@ def complete_lease(
     context: click.Context, parameter: click.Parameter, typed: str
 ) -> "list[CompletionItem]":
     """This user's leases."""
-    from andon.errors import AndonError
     from andon.leases.own import gpus_of, own_leases
 
     try:

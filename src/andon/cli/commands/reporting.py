@@ -11,12 +11,13 @@ from click.core import ParameterSource
 from andon.cli.options import chosen
 from andon.cli.terminal import Terminal, notice
 from andon.errors import Denied, Unavailable
+from andon.settings.resolution import Settings
 from andon.units import sh
+from andon.version import __version__
 
 if TYPE_CHECKING:  # a command that prints no report needs none of it
     from andon.cli.show.reports.document import Document
     from andon.runs.rules.reports.report import Prices
-    from andon.settings.resolution import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 _ASKED = "andon.forms"  # in a context: the flags that stand for --format
@@ -85,7 +86,6 @@ def as_document(document: "Document", form: str, terminal: Terminal, plain: bool
     """A document as text, Markdown or HTML; `plain`: for a file, without colours."""
     if form == "html":
         from andon.cli.show.reports.as_html import document_html
-        from andon.version import __version__
 
         return document_html(document, f"andon {__version__}")
     if form == "md":
@@ -115,7 +115,7 @@ def deliver(text: str, out: Path | None, terminal: Terminal) -> None:
     notice(f"{out}: written", chosen())
 
 
-def prices_of(settings: "Settings") -> "Prices":
+def prices_of(settings: Settings) -> "Prices":
     """Returns the prices in the settings; 0 there means that no price is known."""
     from andon.runs.rules.reports.report import Prices
 

@@ -9,14 +9,21 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from andon.api.run import RecordedRun
+from andon.api.watch import watch
+from andon.cli.main import run
 from andon.cli.notebook.painted import Painted
+from andon.cli.show.render import render_status
+from andon.cli.show.reports.as_text import document_text
+from andon.cli.show.reports.run_comparison import comparison_document
+from andon.cli.show.reports.run_report import run_document
+from andon.cli.show.runs.listing import render_runs
 from andon.errors import AndonError, Invalid
+from andon.runs.rules.reports.advice import advice_on
+from andon.runs.rules.usage_words import cell_words
 from andon.units import parse_seconds, shell_line
-
-if TYPE_CHECKING:
-    from andon.api.run import RecordedRun
 
 WIDTH = 118
 FOR_TERMINALS = frozenset(
@@ -59,7 +66,6 @@ class AndonMagics:
     def cell(self, line: str, cell: str) -> Any:
         """`%%andon NAME`: records the cell as a run, and says under its output what it used."""
         name, request = _cell_words(_words(line))
-        from andon.api.run import RecordedRun
 
         with self._leased(request):
             run = RecordedRun(name or "cell", quiet=True)
@@ -113,8 +119,6 @@ class AndonMagics:
 
 def command_text(words: list[str]) -> str:
     """Returns what a command prints, with colours; its errors are text too."""
-    from andon.cli.main import run
-
     if words and words[0] in FOR_TERMINALS:
         return f"andon {words[0]} is for a terminal: !andon {shell_line(*words)}\n"
     out, error = io.StringIO(), io.StringIO()
@@ -126,8 +130,6 @@ def command_text(words: list[str]) -> str:
 def _watch(words: list[str]) -> None:
     """Repaints the status in place, once a second, until the cell is interrupted or time is up."""
     from IPython.display import display
-
-    from andon.api.watch import watch
 
     try:
         until = time.monotonic() + parse_seconds(words[0]) if words else None
@@ -165,10 +167,8 @@ def _cell_words(words: list[str]) -> tuple[str | None, dict[str, Any]]:
     return name, request
 
 
-def _used(run: "RecordedRun") -> str:
+def _used(run: RecordedRun) -> str:
     """Returns a line for each device: `GPU 1 · 3 min 12 s busy of 3 min 40 s · peak …`."""
-    from andon.runs.rules.usage_words import cell_words
-
     recorder = run.recorder
     if recorder is None or recorder.ended is None:
         return ""
@@ -190,8 +190,6 @@ def _cuda_initialised() -> bool:
 
 
 def _snapshot(value: Any) -> str:
-    from andon.cli.show.render import render_status
-
     return render_status(value, WIDTH, True, time.time())
 
 
@@ -215,24 +213,15 @@ def _run(value: Any) -> str:
 
 
 def _row(value: Any) -> str:
-    from andon.cli.show.runs.listing import render_runs
-
     lines = render_runs([value], time.time(), WIDTH)
     return "".join(f"{line.paint(True)}\n" for line in lines)
 
 
 def _report(value: Any) -> str:
-    from andon.cli.show.reports.as_text import document_text
-    from andon.cli.show.reports.run_report import run_document
-    from andon.runs.rules.reports.advice import advice_on
-
     return document_text(run_document(value, advice_on(value)), WIDTH, True)
 
 
 def _comparison(value: Any) -> str:
-    from andon.cli.show.reports.as_text import document_text
-    from andon.cli.show.reports.run_comparison import comparison_document
-
     return document_text(comparison_document(value, {}), WIDTH, True)
 
 

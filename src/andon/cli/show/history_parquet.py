@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -26,8 +27,6 @@ BATCH_ROWS = 10_000
 
 def check_packages() -> None:
     """Fails early if a package is missing, before anything is read."""
-    from importlib.util import find_spec
-
     if find_spec("pyarrow") is None:
         raise Unavailable("Parquet needs pyarrow, which is not installed", hint=_INSTALL)
 

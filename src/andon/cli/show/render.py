@@ -1,5 +1,6 @@
 """A snapshot as the text of `andon status`; pure, so that golden files can test it."""
 
+import textwrap
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
@@ -297,7 +298,6 @@ def paragraph(text: str, width: int, style: str = "", indent: int = 2) -> list[T
     width = max(20, width)
     if 0 < len(text) <= width and text.isprintable() and text == text.strip():
         return [say(text, style)]
-    import textwrap  # most texts fit
 
     found = textwrap.wrap(text, width, subsequent_indent=" " * indent, break_on_hyphens=False)
     return [say(line, style) for line in found]

@@ -1,6 +1,7 @@
 """Styled text that knows its width on a screen, in any script."""
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -34,8 +35,6 @@ _CELSIUS_CELL = r"(-?\d+(?:\.\d+)?) °C(?=(?:\x1b\[[0-9;]*m)*  )"
 @lru_cache(maxsize=4096)
 def char_width(char: str) -> int:
     """How many cells one character takes: 0 for marks, 2 for East-Asian and most emoji."""
-    import unicodedata  # a megabyte that plain text does not need
-
     if unicodedata.category(char) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
@@ -70,8 +69,6 @@ def without_commands(painted: str) -> str:
 
 
 def _shown(char: str) -> bool:
-    import unicodedata
-
     category = unicodedata.category(char)
     joiner = char == "\u200d"  # joins emoji; the other format characters reorder text
     return joiner or category not in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")

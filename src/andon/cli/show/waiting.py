@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from andon.cli.screen import size
 from andon.cli.show.text import say
 from andon.cli.terminal import Choices, notice, write
+from andon.leases.rules.eligibility import HEALTH, NEVER, Obstacle, ObstacleKind
+from andon.model.naming import titles
 from andon.units import counted, human_bytes, human_seconds
 
 if TYPE_CHECKING:
     from andon.leases.availability import Candidates
     from andon.leases.granter import Progress
-    from andon.leases.rules.eligibility import Obstacle
     from andon.model.lease_list import WaitingRow
 
 REPEAT_SECONDS = 30.0
@@ -125,8 +126,6 @@ def _place(progress: "Progress") -> str:
 
 def _count(candidates: "Candidates") -> str:
     """`1 of 8 free, 2 needed`, counted as `andon free` counts."""
-    from andon.leases.rules.eligibility import ObstacleKind
-
     bars = [one.obstacle.kind if one.obstacle else None for one in candidates.choice.candidates]
     asked = [bar for bar in bars if bar is not ObstacleKind.NOT_REQUESTED]
     least = candidates.need.least
@@ -137,8 +136,6 @@ def _count(candidates: "Candidates") -> str:
 def _first_obstacle(candidates: "Candidates", brief: bool = False) -> str:
     """The device that is expected to become available first; `brief` names only who has it."""
     from andon.leases.refusal import obstacle_words
-    from andon.leases.rules.eligibility import NEVER
-    from andon.model.naming import titles
 
     barred = [
         (c.uuid, c.obstacle)
@@ -154,10 +151,8 @@ def _first_obstacle(candidates: "Candidates", brief: bool = False) -> str:
     return f"{title}: {obstacle_words(soonest, candidates.snapshot.at)}"
 
 
-def _expected(obstacle: "Obstacle") -> tuple[float, bool, bool]:
+def _expected(obstacle: Obstacle) -> tuple[float, bool, bool]:
     """Returns a sort key for when an obstacle ends: a lease without an end ends with its
     command; a fault ends when someone repairs it."""
-    from andon.leases.rules.eligibility import HEALTH
-
     until = float("inf") if obstacle.until is None else obstacle.until
     return until, obstacle.lease is None, obstacle.kind in HEALTH

@@ -15,9 +15,11 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
+from andon.app.thresholds import rulebook
 from andon.cli.commands.suggestions import MACHINE_OPTIONS
 from andon.cli.sources import resolved_of, settings_of
 from andon.cli.ssh.table import HostAnswer, HostTable
+from andon.cli.ssh.watch import watch_hosts
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import AndonError, Invalid, Unavailable
 from andon.node.ssh import SshNode
@@ -93,7 +95,6 @@ def _live(
         return int(call() or 0)
     if path == "top":
         raise Invalid("andon top shows one host", hint="several: andon watch --ssh HOST,HOST")
-    from andon.cli.ssh.watch import watch_hosts
 
     return watch_hosts(choices, hosts, more)
 
@@ -185,8 +186,6 @@ class Asking:
         width: int,
         calls: Callable[[float], SshCalls] = SshCalls,
     ) -> None:
-        from andon.app.thresholds import rulebook
-
         self._context, self._choices, self._call, self._calls = context, choices, call, calls
         resolved = resolved_of(choices)  # a mistake in them is reported once
         self._own = replace(

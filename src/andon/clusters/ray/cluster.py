@@ -14,6 +14,7 @@ from urllib.parse import quote, urlencode
 
 from msgspec.structs import replace
 
+from andon.clusters.hub import MOST_DETAILED, hub_rows, node_details
 from andon.clusters.ray.dashboard import RayDashboard
 from andon.clusters.ray.logs import RayOutput
 from andon.clusters.ray.rules import answers, requests
@@ -36,6 +37,7 @@ from andon.clusters.ray.rules.nodes import (
     parse_nodes,
 )
 from andon.clusters.ray.rules.requests import JobsAndon, submission_id
+from andon.clusters.rules.idle import idle_seconds
 from andon.errors import AndonError, Conflict, Gone, Unavailable
 from andon.host.files import make_private, read_regular
 from andon.host.interpreter import interpreter
@@ -192,8 +194,6 @@ class RayCluster:
     def _readings(self, nodes: Sequence[ClusterNode], hosts: Mapping[str, str]) -> Readings:
         if not self._options.hub and not (node_path() / SERVER_FILE).exists():
             return NOTHING_READ
-        from andon.clusters.hub import MOST_DETAILED, hub_rows, node_details
-        from andon.clusters.rules.idle import idle_seconds
 
         server, rows = hub_rows(self._options.hub)
         heard = {row.name: row for row in rows if row.heard}

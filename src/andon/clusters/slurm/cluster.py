@@ -25,6 +25,7 @@ from andon.host.users import user_name
 from andon.jobs.clusters.asking import NotSent
 from andon.jobs.clusters.kept import KeptAnswers, SubmittedLabels
 from andon.jobs.clusters.outputs import read_output
+from andon.jobs.clusters.pages import local_time
 from andon.jobs.clusters.run_notes import note_of, noted_jobs, recorded_job
 from andon.jobs.rules.cluster_task import task_of
 from andon.jobs.rules.polling import UNWATCHED_SECONDS
@@ -261,7 +262,6 @@ class SlurmCluster:
         nodes, running = self._nodes(), partial(self._squeue, everyone=True, states="running")
         others = answers.parse_jobs(self._kept.get(ENDS, running, UNWATCHED_SECONDS))
         ends = {one.job: one for one in answers.ends_of((*others, *own))}
-        from andon.jobs.clusters.pages import local_time  # a submission needs no lists
 
         return {one: short_words(one or 0, nodes, ends.values(), local_time) for one in counts}
 

@@ -5,6 +5,7 @@ files, its library, its folders) under its own. Nothing here opens a device, wak
 a driver's library: only the reader does.
 """
 
+import ctypes
 import json
 import os
 import platform
@@ -253,7 +254,6 @@ def is_synchronised() -> bool | None:
     """Whether the kernel's clock is synchronised; None if unknown."""
     if platform.system() != "Linux" or platform.architecture()[0] != "64bit":
         return None
-    import ctypes
 
     answer = (ctypes.c_char * 512)()
     try:

@@ -4,14 +4,12 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from andon.drivers.nvidia import nvml
 from andon.drivers.nvidia.trouble import UNINITIALIZED
 from andon.failures.rules.backoff import doubled_seconds
-
-if TYPE_CHECKING:
-    from andon.model.event import Event
+from andon.model.event import Event, EventKind
 
 SOURCE: Final = "nvml"
 SETTLING_SECONDS: Final = 1.0  # a one-off command ends before this begins
@@ -107,9 +105,7 @@ class EventListener:
             event = nvml.wait_event(events, 0.0)
         self._report(tuple(batch.values()))
 
-    def _event(self, raw: nvml.RawEvent) -> "Event":
-        from andon.model.event import Event, EventKind
-
+    def _event(self, raw: nvml.RawEvent) -> Event:
         xid = raw.kind == nvml.XID_EVENT
         detail = "" if xid else nvml.ECC_EVENTS.get(raw.kind, "a memory error")
         if raw.instance is not None:

@@ -87,7 +87,7 @@ class SmiCommand:
             process.returncode, out.decode(errors="replace"), errors.decode(errors="replace")
         )
 
-    def _start(self, arguments: tuple[str, ...]) -> "subprocess.Popen[bytes]":
+    def _start(self, arguments: tuple[str, ...]) -> subprocess.Popen[bytes]:
         try:
             # In its own session, so that its children can be killed with it.
             return subprocess.Popen(
@@ -112,7 +112,7 @@ class SmiCommand:
             hint="see `sudo dmesg`; a reboot may be needed to end it",
         )
 
-    def _end(self, process: "subprocess.Popen[bytes]") -> None:
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         try:
@@ -121,7 +121,7 @@ class SmiCommand:
             self._stuck = process
 
 
-def _close(process: "subprocess.Popen[bytes]") -> None:
+def _close(process: subprocess.Popen[bytes]) -> None:
     for stream in (process.stdout, process.stderr):
         if stream is not None:
             stream.close()

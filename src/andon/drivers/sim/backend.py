@@ -9,20 +9,18 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
 from andon.drivers.sim.rules import behaviour
 from andon.drivers.sim.rules.behaviour import NOT_SIMULATED, UNSUPPORTED, Specimen
+from andon.drivers.sim.rules.lab import Lab
 from andon.drivers.sim.rules.scenarios import LAB, LAB_DEVICES, Script, ScriptedFault, plan
 from andon.errors import Gone, Unavailable
 from andon.model.device import SAMPLE_VALUES, Card, Device, Reading, State
+from andon.model.event import Event, EventKind
 from andon.version import __version__
-
-if TYPE_CHECKING:
-    from andon.drivers.sim.rules.lab import Lab
-    from andon.model.event import Event
 
 _ADVICE = {
     ScriptedFault.LOST: "find the cause in the kernel log (sudo dmesg), then reset it or reboot",
@@ -61,7 +59,7 @@ class Simulation:
         self._report: Callable[[Sequence[Event]], None] | None = None
         self._reported: set[Script] = set()
 
-    def announce(self, report: "Callable[[Sequence[Event]], None]") -> None:
+    def announce(self, report: Callable[[Sequence[Event]], None]) -> None:
         self._report = report
 
     def glance(self) -> Sequence[Card]:
@@ -74,8 +72,6 @@ class Simulation:
         self._opened_seconds = now - self._origin
         self._refuse_when_unavailable(self._opened_seconds)
         if self._lab_seed is not None and self._lab is None:
-            from andon.drivers.sim.rules.lab import Lab
-
             self._lab = Lab(self._lab_seed, self._origin, self._specimens[:LAB_DEVICES])
         return self.glance()
 
@@ -138,8 +134,6 @@ class Simulation:
             if not self._report or script in self._reported:
                 continue
             if script.since >= self._opened_seconds:
-                from andon.model.event import Event, EventKind
-
                 self._reported.add(script)
                 xid = Event(EventKind.XID, specimen.uuid, at, int(script.value), source=self.name)
                 self._report([xid])

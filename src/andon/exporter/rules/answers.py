@@ -1,6 +1,7 @@
 """What the answer of a receiver means: accepted, refused for good, or to be sent again."""
 
 from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
 from enum import StrEnum
 
 import msgspec
@@ -68,7 +69,6 @@ def _wait_seconds(text: str, now: float) -> float:
     """Reads Retry-After: seconds, or a date."""
     if text.isascii() and text.isdecimal():
         return min(float(text[:9]), LONGEST_WAIT_SECONDS)
-    from email.utils import parsedate_to_datetime  # hardly ever
 
     try:
         return min(max(0.0, parsedate_to_datetime(text).timestamp() - now), LONGEST_WAIT_SECONDS)

@@ -1,5 +1,6 @@
 """Runs a command that answers, and reads both of its outputs at once, within a time and a size."""
 
+import ctypes
 import os
 import selectors
 import signal
@@ -9,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Self
 
 MOST_BYTES = 16 << 20
@@ -26,8 +28,6 @@ class OutputTooLong(OSError):
 def die_with_parent() -> Callable[[], None]:
     """Returns what a new command does first, so that the kernel kills it with its parent: a
     hanging client would outlive it. It is one call into libc, found before the fork."""
-    import ctypes
-
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     return lambda: None if prctl is None else prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -82,8 +82,6 @@ def _given(text: str) -> IO[bytes]:
     if hasattr(os, "memfd_create"):
         file: IO[bytes] = os.fdopen(os.memfd_create("input"), "w+b")
     else:
-        from tempfile import TemporaryFile
-
         file = TemporaryFile()  # noqa: SIM115 - the caller closes it
     file.write(text.encode("utf-8", "surrogateescape"))
     file.seek(0)
@@ -93,7 +91,7 @@ def _given(text: str) -> IO[bytes]:
 class Printed:
     """What a process has printed, and how many of its two outputs are open."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process, self.open = process, 2
         self.out, self.said = bytearray(), bytearray()
 
@@ -110,7 +108,7 @@ class Listener:
     def __exit__(self, *_: object) -> None:
         self._selector.close()
 
-    def add(self, process: "subprocess.Popen[bytes]") -> Printed:
+    def add(self, process: subprocess.Popen[bytes]) -> Printed:
         printed = Printed(process)
         for stream, text in ((process.stdout, printed.out), (process.stderr, printed.said)):
             assert stream is not None
@@ -137,7 +135,7 @@ class Listener:
         return list(heard.values())
 
 
-def read_outputs(process: "subprocess.Popen[bytes]", deadline: float) -> tuple[bytes, bytes]:
+def read_outputs(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, bytes]:
     """Reads both outputs to their ends, and waits for its exit. Raises TimeoutError at the
     deadline, which is monotonic time, and OutputTooLong; the caller must then end the process."""
     with Listener() as listener:

@@ -18,6 +18,7 @@ from andon.model.job.facts import JobState
 from andon.model.job.spec import dumps, loads
 from andon.model.run.record import RunBegin, RunEnd, RunState
 from andon.model.shapes import to_json
+from andon.runs.files import read_ends
 from andon.units import whole_number
 
 SUFFIX = ".run"
@@ -79,8 +80,6 @@ def noted_jobs(folder: Path, since: float) -> list[str]:
 
 def recorded_job(note: RunNote) -> ClusterJob:
     """Returns a job that its cluster no longer knows, as its record has it."""
-    from andon.runs.files import read_ends  # a submission reads no record
-
     task, begin, end = note.task, None, None
     with suppress(AndonError):
         fold = read_ends(Path(note.record), 0).fold

@@ -153,7 +153,7 @@ def _crowded(named: Sequence["os.DirEntry[str]"]) -> Conflict:
     )
 
 
-def owner_of(entry: "os.DirEntry[str]") -> int | None:
+def owner_of(entry: os.DirEntry[str]) -> int | None:
     """Returns the uid of a file's owner; None if it no longer exists."""
     try:
         return entry.stat(follow_symlinks=False).st_uid

@@ -21,6 +21,7 @@ from andon.errors import AndonError
 from andon.host.interpreter import module_environment, process_command
 from andon.leases.book.hold import Countdown, Hold, LeaseHold
 from andon.leases.book.places import VARIABLE
+from andon.leases.book.release_notes import read_note
 from andon.leases.rules.validity import LeaseEnd
 from andon.model.lease_wire import ReleaseNote, release_from_json, release_to_json
 
@@ -68,7 +69,7 @@ class HolderProcess:
             theirs.close()
 
     @property
-    def process(self) -> "subprocess.Popen[bytes]":
+    def process(self) -> subprocess.Popen[bytes]:
         return self._process
 
     @property
@@ -164,8 +165,6 @@ def _asked() -> socket.socket:
 def _pass_on_note(hold: Hold, channel: socket.socket) -> None:
     """Sends the note to the program before the lease is gone: the process that left the note then
     removes it."""
-    from andon.leases.book.release_notes import read_note  # slow to import, and not always needed
-
     note = read_note(hold)
     with suppress(OSError):
         if note is not None:

@@ -1,21 +1,28 @@
 """The alerts of this machine without a server: judged by one sample, or sample after sample."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from msgspec.structs import replace
 
+from andon.alerts.rules.commands import current
 from andon.alerts.rules.overview import AlertOverview
+from andon.alerts.rules.rule_page import RuleContext, rule_to_json, rules_to_json
+from andon.alerts.rules.standing import standing
+from andon.alerts.rules.state import EMPTY
+from andon.alerts.rules.state_machine import step
 from andon.errors import Gone, Unavailable
+from andon.explain.conditions.catalogue import condition_named
+from andon.explain.conditions.node.drivers import has_none
+from andon.explain.conditions.observation import Moment, Observation
+from andon.host.clock import clocks
 from andon.model.alert import Alert, Phase, Silence
+from andon.model.device import Snapshot
 from andon.model.naming import devices_named
+from andon.node.local.context import Here
+from andon.node.local.live import LocalLive
+from andon.node.remote.alerts import RemoteAlerts
 from andon.node.running import silent_server
-
-if TYPE_CHECKING:
-    from andon.model.device import Snapshot
-    from andon.node.local.context import Here
-    from andon.node.local.live import LocalLive
-    from andon.node.remote.alerts import RemoteAlerts
 
 ONE_READING = "Based on one reading: {}, so durations are unknown and nobody is notified."
 OWN_THRESHOLDS = (
@@ -27,7 +34,7 @@ NO_SERVER = "no andon server is running on this machine"
 START = "start one with andon serve, or use one on another machine with --url"
 
 
-def alerts_of(here: "Here", live: "LocalLive") -> "LocalAlerts | RemoteAlerts":
+def alerts_of(here: Here, live: LocalLive) -> "LocalAlerts | RemoteAlerts":
     """Returns the alerts of the server that watches this machine; with thresholds of the caller's
     own, those of this node: a server judges by its own."""
     if not here.is_real or here.own_thresholds or (server := here.any_server()) is None:
@@ -40,14 +47,11 @@ class LocalAlerts:
 
     notifies = False
 
-    def __init__(self, here: "Here", live: "LocalLive") -> None:
+    def __init__(self, here: Here, live: LocalLive) -> None:
         self._here, self._live = here, live
 
     def page(self, since: float | None = None, devices: Sequence[str] = ()) -> AlertOverview:
         """Returns the alerts of one sample; one that would fire if it lasted counts as firing."""
-        from andon.alerts.rules.standing import standing
-        from andon.explain.conditions.node.drivers import has_none
-
         snapshot = self._live.with_driver_versions(self._live.read())
         silent = silent_server()
         reason = NONE_RUNNING if silent is None else f"{silent} does not answer"
@@ -58,12 +62,6 @@ class LocalAlerts:
 
     def pages(self, devices: Sequence[str] = ()) -> Iterator[AlertOverview]:
         """Yields the alerts of sample after sample, by a server's rules and durations."""
-        from andon.alerts.rules.commands import current
-        from andon.alerts.rules.state import EMPTY
-        from andon.alerts.rules.state_machine import step
-        from andon.explain.conditions.observation import Moment, Observation
-        from andon.host.clock import clocks
-
         rulebook, state = self._here.rulebook, EMPTY
         with self._live.subscribe(self._here.settings.interval_seconds) as snapshots:
             for snapshot in snapshots:
@@ -77,14 +75,9 @@ class LocalAlerts:
                 yield _overview(snapshot, _narrowed(tuple(found), snapshot, devices))
 
     def rules(self) -> dict[str, Any]:
-        from andon.alerts.rules.rule_page import rules_to_json
-
         return rules_to_json(self._here.rulebook, self._live.read().devices)
 
     def rule(self, name: str) -> dict[str, Any]:
-        from andon.alerts.rules.rule_page import RuleContext, rule_to_json
-        from andon.explain.conditions.catalogue import condition_named
-
         condition, prefix = condition_named(name), self._here.settings.exporter_prefix
         statuses = self._live.read().devices
         return rule_to_json(condition, RuleContext(self._here.rulebook, statuses, prefix=prefix))
@@ -119,7 +112,7 @@ def _refuse() -> NoReturn:
 
 
 def _narrowed(
-    alerts: tuple[Alert, ...], snapshot: "Snapshot", devices: Sequence[str]
+    alerts: tuple[Alert, ...], snapshot: Snapshot, devices: Sequence[str]
 ) -> tuple[Alert, ...]:
     if not devices:
         return alerts
@@ -128,6 +121,6 @@ def _narrowed(
 
 
 def _overview(
-    snapshot: "Snapshot", alerts: tuple[Alert, ...], note: str | None = None
+    snapshot: Snapshot, alerts: tuple[Alert, ...], note: str | None = None
 ) -> AlertOverview:
     return AlertOverview(snapshot.node, snapshot.at, alerts, (), snapshot.simulated, note)

@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from andon.settings.resolution import Settings
+
 if TYPE_CHECKING:
     from andon.explain.conditions.rulebook import Rulebook
     from andon.node.port import LocalParts
     from andon.node.remote import RemoteNode
-    from andon.settings.resolution import Settings
 
 
 class Here(Struct, frozen=True):
     """What the parts of this node share."""
 
-    settings: "Settings"
+    settings: Settings
     parts: "LocalParts"
     notify: Callable[[str], None]
     fresh: bool = False  # reads the devices, whatever a server knows

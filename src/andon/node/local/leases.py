@@ -8,24 +8,27 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from andon.errors import AndonError, Gone
+from andon.leases.book.places import has_changed, is_empty
 from andon.model.device import Snapshot
 from andon.model.verdict import DeviceVerdict
+from andon.node.local.context import Here
+from andon.node.local.live import LocalLive
+from andon.node.usual_server import may_be_running
+from andon.sampling.rules.masks import doubt_about
 
 if TYPE_CHECKING:
-    from andon.errors import AndonError
     from andon.leases.availability import Availability
     from andon.leases.book.lease_book import Book
     from andon.leases.rules.offer import Offer
     from andon.model.lease import DeviceRequest
     from andon.model.lease_list import LeaseList
-    from andon.node.local.context import Here
-    from andon.node.local.live import LocalLive
 
 
 class LocalLeases:
     """Judges by the book here; a server's verdicts are taken while the book has not changed."""
 
-    def __init__(self, here: "Here", live: "LocalLive") -> None:
+    def __init__(self, here: Here, live: LocalLive) -> None:
         self._here, self._live = here, live
         self._availability: Availability | None = None
 
@@ -61,9 +64,6 @@ class LocalLeases:
     def beyond_readings(self, snapshot: Snapshot) -> tuple[DeviceVerdict, ...] | None:
         """Returns the verdicts; None where they follow from the readings alone: nothing is leased,
         queued or cordoned here."""
-        from andon.leases.book.places import has_changed, is_empty
-        from andon.node.usual_server import may_be_running
-
         told = self._live.told
         if told is not None and told.verdicts and not has_changed(os.environ, told.listed_at):
             return told.verdicts
@@ -80,8 +80,6 @@ class LocalLeases:
 
     def _availability_in(self, snapshot: Snapshot) -> "Availability":
         """Earlier faults of devices come from the server, which knows none of simulated ones."""
-        from andon.node.usual_server import may_be_running
-
         if self._availability is None:
             broken = dict if snapshot.simulated or not may_be_running() else None
             self._availability = self._here.parts.open_availability(
@@ -112,7 +110,6 @@ class LocalLeases:
         return Offer(snapshot.at, snapshot.simulated, words, least, rows, found.choice.reason)
 
     def release(self, name: str, note: str) -> str:
-        from andon.errors import Gone
         from andon.leases import releaser
         from andon.leases.book.lease_book import Book
         from andon.leases.own import numbers_of, own_leases
@@ -179,7 +176,7 @@ def _own(found: "LeaseList") -> "LeaseList":
     return replace(found, leases=leases, waiting=waiting)
 
 
-def _orphaned(book: "Book", name: str) -> "AndonError | None":
+def _orphaned(book: "Book", name: str) -> AndonError | None:
     """The error for a lease that cannot be released: its holder has exited and its job runs."""
     from andon.leases.releaser import asker
     from andon.leases.rules.rights import barred
@@ -194,8 +191,6 @@ def _orphaned(book: "Book", name: str) -> "AndonError | None":
 
 def _masked(snapshot: Snapshot) -> tuple[DeviceVerdict, ...] | None:
     """Returns verdicts if it is not certain which devices this process may use."""
-    from andon.sampling.rules.masks import doubt_about
-
     if (doubt := doubt_about(snapshot.devices, os.environ)) is None:
         return None
     from andon.leases.rules.capacity import Surroundings, capacities

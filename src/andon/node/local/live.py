@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Self
 from msgspec.structs import replace
 
 from andon.model.device import Snapshot
+from andon.model.lamp import DeviceLamp
+from andon.node.local.context import Here
 from andon.units import human_seconds
 
 if TYPE_CHECKING:
-    from andon.model.lamp import DeviceLamp
-    from andon.node.local.context import Here
     from andon.node.port import SnapshotSession
     from andon.node.remote.alerts import RemoteAlerts
     from andon.sampling.bus import Subscription
@@ -26,7 +26,7 @@ BETWEEN_SECONDS = 0.1  # activity over less says nothing
 class LocalLive:
     """Asks this machine's server where it may, and otherwise starts a reader."""
 
-    def __init__(self, here: "Here") -> None:
+    def __init__(self, here: Here) -> None:
         self._here = here
         self.told: ServerSnapshot | None = None
         """The answer of the server that the last `latest` returned; None if it read itself."""
@@ -85,19 +85,19 @@ class LocalLive:
     def with_driver_versions(self, snapshot: Snapshot) -> Snapshot:
         return self._here.parts.with_driver_versions(snapshot, self._here.settings)
 
-    def lamps(self, snapshot: Snapshot) -> "tuple[DeviceLamp, ...]":
+    def lamps(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...]:
         if found := self._lamps_by_server(snapshot):
             return found
         from andon.alerts.rules.glance import lamps_now
 
         return lamps_now(snapshot, self._here.rulebook)
 
-    def lamps_beyond_readings(self, snapshot: Snapshot) -> "tuple[DeviceLamp, ...] | None":
+    def lamps_beyond_readings(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...] | None:
         """Returns the lamps; None where they follow from the readings by the usual thresholds."""
         found = self._lamps_by_server(snapshot)
         return found if found or self._here.usual_thresholds else self.lamps(snapshot)
 
-    def _lamps_by_server(self, snapshot: Snapshot) -> "tuple[DeviceLamp, ...] | None":
+    def _lamps_by_server(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...] | None:
         """A server that stops answering, or watches other devices, is not asked again."""
         if self.told is not None and self.told.lamps is not None:
             return self.told.lamps
@@ -152,7 +152,7 @@ class SamplerSession:
     """A sampler of its own for one session."""
 
     def __init__(
-        self, here: "Here", interval_seconds: float, watching: bool, told: "ServerSnapshot | None"
+        self, here: Here, interval_seconds: float, watching: bool, told: "ServerSnapshot | None"
     ) -> None:
         self._here, self._interval, self._watching = here, interval_seconds, watching
         self._told = told

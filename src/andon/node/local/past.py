@@ -1,48 +1,47 @@
 """The history of this machine: this user's file, or what the machine's server records."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from andon.errors import AndonError
+from andon.history.rules.intervals import UsageInterval
+from andon.history.rules.series import Bucket
+from andon.model.device import Device
 from andon.model.vendors import SIMULATED
+from andon.node.local.context import Here
+from andon.node.usual_server import may_be_running
+from andon.ports import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from andon.history.rules.intervals import UsageInterval
-    from andon.history.rules.series import Bucket
-    from andon.model.device import Device
-    from andon.node.local.context import Here
     from andon.node.remote.past import RemotePast
-    from andon.ports import Store
 
 
 class LocalPast:
     """On a shared machine one server records for everyone: a user without a server has no
     history of their own."""
 
-    def __init__(self, here: "Here") -> None:
+    def __init__(self, here: Here) -> None:
         self._here = here
 
     @property
     def recorded(self) -> bool:
         return self._found is not None
 
-    def devices(self) -> "Sequence[Device]":
+    def devices(self) -> Sequence[Device]:
         return self._past.devices()
 
     def history(
         self, device: str, metric: str, since: float, until: float, points: int
-    ) -> "Sequence[Bucket]":
+    ) -> Sequence[Bucket]:
         return self._past.history(device, metric, since, until, points)
 
-    def usage(self, device: str | None, since: float, until: float) -> "Sequence[UsageInterval]":
+    def usage(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
         return self._past.usage(device, since, until)
 
     def throttle_shares(
         self, device: str, since: float, until: float, points: int
-    ) -> "tuple[list[int], Mapping[str, list[float | None]]]":
+    ) -> tuple[list[int], Mapping[str, list[float | None]]]:
         from andon.history.rules.throttle_shares import throttle_shares
         from andon.node.remote.past import RemotePast
 
@@ -73,8 +72,6 @@ class LocalPast:
     def _of_the_server(self) -> "RemotePast | None":
         """Returns the history of this machine's server; with simulated devices only if it
         simulates too."""
-        from andon.node.usual_server import may_be_running
-
         here = self._here
         server = here.any_server() if not here.settings.replay and may_be_running() else None
         if server is None:

@@ -2,21 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from andon.errors import AndonError, Denied, Unavailable
 from andon.host.state.user_folder import is_read_only, state_folder
 from andon.model.run.record import RunRow
+from andon.node.local.context import Here
 from andon.runs.index import RunFinder
 from andon.runs.rules.matching import RunListing, RunQuery
-
-if TYPE_CHECKING:
-    from andon.node.local.context import Here
 
 T = TypeVar("T")
 
 
-def open_runs(here: "Here") -> "LocalRuns":
+def open_runs(here: Here) -> "LocalRuns":
     """Returns the runs by the index of this machine. Where it cannot be opened or written, as on
     a full disk, by the records themselves, which have no tags and notes."""
 

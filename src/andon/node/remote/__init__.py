@@ -4,15 +4,16 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from andon.explain.conditions.rulebook import Rulebook
+from andon.node.server import Notify, Server
+
 if TYPE_CHECKING:
-    from andon.explain.conditions.rulebook import Rulebook
     from andon.node.remote.alerts import RemoteAlerts
     from andon.node.remote.jobs import RemoteJobs
     from andon.node.remote.leases import RemoteLeases
     from andon.node.remote.live import RemoteLive
     from andon.node.remote.past import RemotePast
     from andon.node.remote.runs import RemoteRuns
-    from andon.node.server import Notify, Server
 
 
 class RemoteNode:
@@ -23,9 +24,9 @@ class RemoteNode:
 
     def __init__(
         self,
-        server: "Server",
-        rulebook: "Callable[[], Rulebook]",
-        notify: "Notify" = lambda _: None,
+        server: Server,
+        rulebook: Callable[[], Rulebook],
+        notify: Notify = lambda _: None,
     ) -> None:
         self.url: str | None = server.url
         self._server, self._rulebook, self._notify = server, rulebook, notify

@@ -1,7 +1,7 @@
 """The alerts of a server."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from msgspec.structs import replace
@@ -14,9 +14,7 @@ from andon.model.codec import Text, Wrong, read, read_schema
 from andon.model.shapes import to_json
 from andon.model.wire import Json
 from andon.node.following import followed
-
-if TYPE_CHECKING:
-    from andon.node.server import Server
+from andon.node.server import Server
 
 T = TypeVar("T")
 
@@ -28,7 +26,7 @@ class RemoteAlerts:
 
     notifies = True
 
-    def __init__(self, server: "Server") -> None:
+    def __init__(self, server: Server) -> None:
         self.server = server
 
     def page(self, since: float | None = None, devices: Sequence[str] = ()) -> AlertOverview:

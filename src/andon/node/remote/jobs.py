@@ -1,15 +1,11 @@
 """The jobs that a server shows."""
 
-from typing import TYPE_CHECKING
-
 from msgspec import Struct
 
 from andon.jobs.rules.views import JobListing
 from andon.model.codec import Name, Text, Wrong, read
 from andon.model.job.facts import JobView
-
-if TYPE_CHECKING:
-    from andon.node.server import Server
+from andon.node.server import Server
 
 SHOWN_JOBS = 200
 
@@ -31,7 +27,7 @@ class _Page(Struct, frozen=True):
 class RemoteJobs:
     """A server's jobs; fields hidden from this user are absent."""
 
-    def __init__(self, server: "Server") -> None:
+    def __init__(self, server: Server) -> None:
         self._server = server
 
     def page(self) -> JobListing:

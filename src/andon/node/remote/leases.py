@@ -1,6 +1,7 @@
 """The leases of a server: listed, released and extended there."""
 
 from collections.abc import Sequence
+from urllib.parse import quote, urlencode
 
 from andon.errors import Gone, Invalid
 from andon.leases.rules.offer import Offer, offer_by
@@ -34,8 +35,6 @@ class RemoteLeases:
         return offer_by(snapshot, {one.uuid: one for one in self._listed().devices}, request)
 
     def release(self, name: str, note: str) -> str:
-        from urllib.parse import urlencode  # slow to import, and rarely needed
-
         row = row_of(self._listed(), name)
         given = {"fence": row.fence, "note": note or None}
         asked = urlencode({key: value for key, value in given.items() if value is not None})
@@ -61,8 +60,6 @@ class RemoteLeases:
 
 
 def _place(row: LeaseRow) -> str:
-    from urllib.parse import quote
-
     return f"/api/leases/{quote(row.id or '', safe='')}"
 
 

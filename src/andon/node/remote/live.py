@@ -2,23 +2,21 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from andon.alerts.rules.glance import lamps_now
 from andon.alerts.rules.lamps import lamps_of
 from andon.errors import AndonError, Invalid, Unavailable
+from andon.explain.conditions.rulebook import Rulebook
 from andon.failures.retrying import Retrying, RetryTexts
 from andon.failures.rules.backoff import BackOff
 from andon.model import wire, wire_in
+from andon.model.codec import Wrong
 from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp
 from andon.node.following import PolledSession
+from andon.node.remote.alerts import RemoteAlerts
+from andon.node.server import MINUTES, Notify, Server
 from andon.sampling.rules.readings import checked_snapshot
-
-if TYPE_CHECKING:
-    from andon.explain.conditions.rulebook import Rulebook
-    from andon.node.remote.alerts import RemoteAlerts
-    from andon.node.server import Notify, Server
 
 BACK_OFF = BackOff(0.5, 30.0, at_once=0)
 
@@ -28,9 +26,9 @@ class RemoteLive:
 
     def __init__(
         self,
-        server: "Server",
-        rulebook: "Callable[[], Rulebook]",
-        notify: "Notify" = lambda _: None,
+        server: Server,
+        rulebook: Callable[[], Rulebook],
+        notify: Notify = lambda _: None,
     ) -> None:
         """`rulebook` has the thresholds for lamps, where the server has no alerts to give."""
         self.server, self._rulebook, self._notify = server, rulebook, notify
@@ -48,7 +46,6 @@ class RemoteLive:
         return self._snapshot(self.server.get("/api/snapshot"))
 
     def placed(self) -> Snapshot:
-        from andon.model.codec import Wrong
         from andon.model.links import with_places
 
         try:
@@ -57,8 +54,6 @@ class RemoteLive:
             raise self.server.of_another_version(str(exc)) from exc
 
     def minutes(self) -> Sequence[Snapshot]:
-        from andon.node.server import MINUTES
-
         items = self.server.get(MINUTES).get("items")
         found = [one for one in items if isinstance(one, dict)] if isinstance(items, list) else []
         return [self._snapshot(one) for one in found] or [self.read()]
@@ -67,8 +62,6 @@ class RemoteLive:
         return snapshot
 
     def lamps(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...]:
-        from andon.node.remote.alerts import RemoteAlerts
-
         return lamps_by(RemoteAlerts(self.server), snapshot) or lamps_now(
             snapshot, self._rulebook()
         )
@@ -100,7 +93,7 @@ class RemoteLive:
             raise self.server.of_another_version(exc.reason) from exc
 
 
-def lamps_by(alerts: "RemoteAlerts", snapshot: Snapshot) -> tuple[DeviceLamp, ...] | None:
+def lamps_by(alerts: RemoteAlerts, snapshot: Snapshot) -> tuple[DeviceLamp, ...] | None:
     """Returns the lamps by a server's alerts; None if it does not answer, or is about other
     devices."""
     if not snapshot.devices:

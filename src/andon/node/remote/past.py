@@ -1,7 +1,7 @@
 """The history of a server."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
 
 from msgspec import Meta, Struct
@@ -11,9 +11,7 @@ from andon.history.rules.series import Bucket
 from andon.model import wire
 from andon.model.codec import Name, Whole, Wrong, read
 from andon.model.device import Device
-
-if TYPE_CHECKING:
-    from andon.node.server import Server
+from andon.node.server import Server
 
 MOST_ROWS = 1_000_000
 MOST_CHART_POINTS = 2_000
@@ -33,7 +31,7 @@ class RemotePast:
 
     recorded = True
 
-    def __init__(self, server: "Server") -> None:
+    def __init__(self, server: Server) -> None:
         self._server = server
 
     def devices(self) -> Sequence[Device]:

@@ -6,19 +6,16 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from andon.errors import Gone, Invalid, Unavailable
 from andon.model.codec import Whole, Wrong, read
 from andon.model.run.record import RunRow
 from andon.model.run.wire import row_from_json
+from andon.model.wire import Json
+from andon.node.server import Notify, Server
 from andon.runs.index import LAST
 from andon.runs.rules.matching import RunListing, RunQuery, called, matches
-
-if TYPE_CHECKING:
-    from andon.model.wire import Json
-    from andon.node.server import Notify, Server
 
 PAGE = 100
 MOST_RUNS = 100_000
@@ -29,7 +26,7 @@ MOST_BYTES = 512 * 1024 * 1024
 class RemoteRuns:
     """Reads pages of a server's list, and downloads records; the server checks rights."""
 
-    def __init__(self, server: "Server", notify: "Notify" = lambda _: None) -> None:
+    def __init__(self, server: Server, notify: Notify = lambda _: None) -> None:
         """`notify` is called when a name means the newest of several runs."""
         self._server, self._notify = server, notify
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -115,13 +112,13 @@ class RemoteRuns:
                 reason = f"{self._server.url} has sent {offset} runs in {PAGES_SECONDS:g} s"
                 raise Unavailable(reason, hint="ask for fewer: -n N")
 
-    def _total(self, page: "Json") -> int:
+    def _total(self, page: Json) -> int:
         try:
             return min(read(Whole, page.get("total")), MOST_RUNS)
         except Wrong as exc:
             raise self._server.of_another_version(f"the list of runs: {exc}") from exc
 
-    def _page(self, query: RunQuery, offset: int, limit: int) -> "Json":
+    def _page(self, query: RunQuery, offset: int, limit: int) -> Json:
         state = None if query.state is None else str(query.state)
         return self._server.get(
             "/api/runs", tag=query.tag, group=query.group, state=state, offset=offset, limit=limit
@@ -132,7 +129,7 @@ class RemoteRuns:
             raise Invalid(f"{word[:40]!r} is not a run's id", hint="with --url a RUN is an id")
         return self._row(self._server.get(f"/api/runs/{quote(word, safe='')}"))
 
-    def _row(self, value: "Json") -> RunRow:
+    def _row(self, value: Json) -> RunRow:
         """Decodes a row as an index would have it; fields hidden from this user are absent."""
         try:
             whole = {

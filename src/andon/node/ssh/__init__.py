@@ -5,13 +5,13 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from andon.explain.conditions.rulebook import Rulebook
 from andon.node.remote import RemoteNode
+from andon.node.server import Notify
 from andon.node.ssh.client import SshHost
 from andon.node.ssh.live import SshLive
 
 if TYPE_CHECKING:
-    from andon.explain.conditions.rulebook import Rulebook
-    from andon.node.server import Notify
     from andon.node.ssh.leases import SshLeases
     from andon.node.ssh.past import SshAlerts, SshPast, SshRuns
 
@@ -20,13 +20,13 @@ class SshNode(RemoteNode):
     """One host. Each question is a connection of its own, unless it is followed."""
 
     def __init__(
-        self, host: SshHost, rulebook: "Callable[[], Rulebook]", notify: "Notify" = lambda _: None
+        self, host: SshHost, rulebook: Callable[[], Rulebook], notify: Notify = lambda _: None
     ) -> None:
         super().__init__(host, rulebook, notify)
         self.host = host
 
     @cached_property
-    def live(self) -> "SshLive":
+    def live(self) -> SshLive:
         return SshLive(self.host, self._rulebook, self._notify)
 
     @cached_property

@@ -3,11 +3,12 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from andon.alerts.rules.glance import lamps_now
 from andon.errors import AndonError, Unavailable
 from andon.explain.conditions.rulebook import Rulebook
+from andon.leases.rules.verdict import by_readings
 from andon.model.codec import Wrong, read
 from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp
@@ -15,12 +16,10 @@ from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.model.wire import Json
 from andon.node.following import PolledSession
 from andon.node.remote.live import BACK_OFF, RemoteLive
+from andon.node.server import Notify
 from andon.node.ssh.client import STATUS, Said, SshHost
 from andon.node.ssh.failures import UNEXPECTED, unexpected
 from andon.sampling.rules.readings import checked_snapshot
-
-if TYPE_CHECKING:
-    from andon.node.server import Notify
 
 T = TypeVar("T")
 SOON_SECONDS = 0.2
@@ -32,7 +31,7 @@ class SshLive(RemoteLive):
     """A status there, or the stream of a watch there."""
 
     def __init__(
-        self, host: SshHost, rulebook: "Callable[[], Rulebook]", notify: "Notify" = lambda _: None
+        self, host: SshHost, rulebook: Callable[[], Rulebook], notify: Notify = lambda _: None
     ) -> None:
         super().__init__(host, rulebook, notify)
         self.host = host
@@ -67,8 +66,6 @@ class SshLive(RemoteLive):
             if (unknown := judged.get("unknown")) is not None:
                 raise Unavailable(f"andon there: {str(unknown)[:200]}")
             if (given := judged.get("verdicts")) is None:  # nothing is leased there
-                from andon.leases.rules.verdict import by_readings
-
                 self._verdicts = by_readings(self._last.devices if self._last else ())
             else:
                 self._verdicts = self._part(tuple[DeviceVerdict, ...], given)
@@ -117,7 +114,7 @@ class SshSamples(PolledSession):
         super().__init__(live.read, live.read, interval_seconds)
         self._live = live
 
-    def __iter__(self) -> "Iterator[Snapshot]":
+    def __iter__(self) -> Iterator[Snapshot]:
         for power in range(MOST_ASKED):
             words = (*watch_words(self._interval), "--count", str(FIRST_ASKED << power))
             (found,) = self._live.host.ask(words)

@@ -1,23 +1,20 @@
 """The history, the alerts and the runs of a host over SSH, as andon prints them there."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from andon.errors import AndonError, Gone
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import HOST, Bucket
 from andon.model.codec import Wrong, read
 from andon.model.device import Device
+from andon.model.run.record import RunRow
 from andon.model.run.wire import row_from_json
 from andon.model.wire import Json
 from andon.node.remote.alerts import RemoteAlerts
 from andon.node.remote.past import RemotePast
 from andon.node.remote.runs import RemoteRuns
+from andon.node.ssh.client import SshHost
 from andon.runs.rules.matching import RunQuery
-
-if TYPE_CHECKING:
-    from andon.model.run.record import RunRow
-    from andon.node.ssh.client import SshHost
 
 OFTEN = "utilization_percent,power_watts"
 TOGETHER = (
@@ -32,7 +29,7 @@ MOST_RUNS, MOST_KEPT = 1000, 4
 class SshPast(RemotePast):
     """The history as `andon history` prints it there; a span is asked for once."""
 
-    def __init__(self, host: "SshHost") -> None:
+    def __init__(self, host: SshHost) -> None:
         super().__init__(host)
         self._host = host
         self._kept: dict[tuple[str, ...], Json] = {}
@@ -115,7 +112,7 @@ class SshAlerts(RemoteAlerts):
 class SshRuns(RemoteRuns):
     """The runs that `andon runs` lists there; their records stay there."""
 
-    def __init__(self, host: "SshHost") -> None:
+    def __init__(self, host: SshHost) -> None:
         super().__init__(host)
         self._host = host
 
@@ -126,13 +123,13 @@ class SshRuns(RemoteRuns):
         rows = found.get("runs")
         return {**found, "items": rows[offset:] if isinstance(rows, list) else None}
 
-    def _one(self, word: str) -> "RunRow":
+    def _one(self, word: str) -> RunRow:
         for row in self._each(RunQuery()):
             if row.id == word:
                 return row
         raise Gone(f"there is no run {word[:40]!r} there")
 
-    def _row(self, value: Json) -> "RunRow":
+    def _row(self, value: Json) -> RunRow:
         try:
             return row_from_json(value)
         except Wrong as exc:

@@ -2,11 +2,12 @@
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from andon.model.job.progress import WorkProgress
 from andon.model.run.energy import energy_source_of
 from andon.model.run.record import (
     RunAlert,
@@ -24,9 +25,6 @@ from andon.model.run.record import (
     RunState,
 )
 from andon.runs.rules.summary import RunTallies
-
-if TYPE_CHECKING:
-    from andon.model.job.progress import WorkProgress
 
 MOST_KEPT = 20_000
 """Events, items, logged values and alerts of one run: of more, the latest of each."""
@@ -189,7 +187,7 @@ def mean_of(used: Iterable[Mapping[str, Any]], name: str) -> float | None:
     return _mean(_numbers([s for s in spreads if isinstance(s, Mapping)], "mean"))
 
 
-def _progress(fold: RunFold) -> "WorkProgress | None":
+def _progress(fold: RunFold) -> WorkProgress | None:
     """Returns the progress: what the program logs comes before what it prints."""
     printed = None if fold.latest is None else fold.latest.progress
     if not fold.logged:

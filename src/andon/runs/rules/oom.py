@@ -159,7 +159,7 @@ def memory_growth(curve: Sequence[float], total_bytes: int | None) -> str | None
     return STEP
 
 
-def _bytes(found: "re.Match[str] | None") -> int | None:
+def _bytes(found: re.Match[str] | None) -> int | None:
     parts = [part for part in found.groups() if part is not None] if found else []
     try:
         return round(float(parts[0]) * _FACTORS[parts[1]]) if parts else None

@@ -4,16 +4,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from andon.alerts.rules import state_machine
+from andon.alerts.rules.commands import current
 from andon.alerts.rules.lamps import LampBoard, board
+from andon.alerts.rules.state import EMPTY
 from andon.cli.sources import node_of, rulebook_of, settings_of
 from andon.cli.terminal import Choices
 from andon.errors import AndonError
-from andon.explain.conditions.observation import Moment
+from andon.explain.conditions.observation import Moment, Observation
+from andon.explain.conditions.rulebook import Rulebook
 from andon.host.clock import clocks
 from andon.model.alert import Alert
 from andon.model.device import Snapshot
@@ -26,9 +28,6 @@ from andon.tui.sources.snapshots import (
     SnapshotSource,
     open_source,
 )
-
-if TYPE_CHECKING:
-    from andon.explain.conditions.rulebook import Rulebook
 
 KEPT = 120  # snapshots, for the explanation on a device's page
 RETRY_SECONDS = 2.0
@@ -59,8 +58,6 @@ class Feed:
     def __init__(
         self, choices: Choices, interval_seconds: float, devices: set[str] | None = None
     ) -> None:
-        from andon.alerts.rules.state import EMPTY
-
         self._choices, self._interval = choices, interval_seconds
         self._rulebook = rulebook_of(choices)
         self._state = EMPTY
@@ -79,7 +76,7 @@ class Feed:
         self._return: ServerReturn | None = None
 
     @property
-    def rulebook(self) -> "Rulebook":
+    def rulebook(self) -> Rulebook:
         return self._rulebook
 
     @property
@@ -160,9 +157,6 @@ class Feed:
 
     def _judged(self, snapshot: Snapshot) -> tuple[Alert, ...]:
         """Returns the server's alerts, or without a server those of the same rules here."""
-        from andon.alerts.rules.commands import current
-        from andon.explain.conditions.observation import Observation
-
         if self.shared.alerts is not None:
             return self.shared.alerts
         seen = Observation(snapshot, snapshot.events)

@@ -16,7 +16,10 @@ from andon.cli.sources import node_of, settings_of
 from andon.cli.terminal import Choices
 from andon.errors import AndonError
 from andon.explain.why import explain
+from andon.leases.book import places
 from andon.model.device import Process, Snapshot
+from andon.model.lease_list import LeaseList
+from andon.runs.rules.matching import RunQuery
 from andon.tui.scene import ProcessEnvironment
 from andon.tui.sources.feed import Feed
 from andon.tui.sources.past import PastReader
@@ -26,7 +29,6 @@ from andon.tui.state import TopView
 if TYPE_CHECKING:
     from andon.host.processes.facts import ProcessTable
     from andon.host.processes.procfs import ProcessCounters
-    from andon.model.lease_list import LeaseList
     from andon.node.port import Node
 
 SHOWN_RUNS = 200
@@ -192,8 +194,6 @@ class BackgroundReader:
         self._on_update({"why": found, "why_device": uuid}, True)
 
     def _read_runs(self, snapshot: Snapshot) -> None:
-        from andon.runs.rules.matching import RunQuery
-
         rows = tuple(self._node.runs.find(RunQuery(limit=SHOWN_RUNS)))
         self._on_update({"runs": rows}, True)
 
@@ -233,7 +233,7 @@ class LeaseReader:
         self._traces: Traces | None = None
         self._read_at = 0.0
 
-    def read(self, snapshot: Snapshot, looked_at: bool) -> "LeaseList | None":
+    def read(self, snapshot: Snapshot, looked_at: bool) -> LeaseList | None:
         """Returns the leases; None if nothing has changed since the last reading."""
         source, now = self._feed.source, time.monotonic()
         traces = _traces(snapshot)
@@ -248,8 +248,6 @@ class LeaseReader:
 
 def _traces(snapshot: Snapshot) -> Traces:
     """What changes with almost every grant and release: processes, and the books' folders."""
-    from andon.leases.book import places
-
     pids = frozenset((s.device.uuid, p.pid) for s in snapshot.devices for p in s.processes)
     stamps = []
     for book in places.books(os.environ):

@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
+from andon.app.leases import open_lease_tracker
+from andon.app.sampler import open_sampler
 from andon.cli.sources import node_of, settings_of
 from andon.cli.terminal import Choices
 from andon.errors import AndonError
+from andon.host.files import expanded
 from andon.model.device import Snapshot
 from andon.node.latest_snapshot import filled
 from andon.node.usual_server import may_be_running
+from andon.settings.resolution import Settings
 from andon.units import human_seconds
 
 if TYPE_CHECKING:
     from andon.host.processes.facts import ProcessTable
     from andon.node.port import Node
-    from andon.settings.resolution import Settings
 
 RETURN_SECONDS = 3.0  # between two looks for a server, at first or after it went away
 WAIT_SECONDS = 0.5  # how long a source may block before it is asked again
@@ -40,9 +43,7 @@ class OwnSampler:
 
     words = ""
 
-    def __init__(self, settings: "Settings", interval_seconds: float) -> None:
-        from andon.app.sampler import open_sampler
-
+    def __init__(self, settings: Settings, interval_seconds: float) -> None:
         with ExitStack() as stack:
             self._sampler = stack.enter_context(open_sampler(settings))
             self._session = self._sampler.subscribe(interval_seconds, watching=True, size=2)
@@ -58,10 +59,8 @@ class OwnSampler:
             self._track_leases(self._settings)
         return found
 
-    def _track_leases(self, settings: "Settings") -> None:
+    def _track_leases(self, settings: Settings) -> None:
         """Starts tracking leases after the first picture, which would wait for the imports."""
-        from andon.app.leases import open_lease_tracker
-
         self._settings = None
         tracker = open_lease_tracker(settings, self._sampler)
         if tracker is not None:
@@ -120,9 +119,8 @@ class Player:
 
     words = ""
 
-    def __init__(self, settings: "Settings") -> None:
+    def __init__(self, settings: Settings) -> None:
         from andon.drivers.replay.recording import Recording
-        from andon.host.files import expanded
 
         path = expanded(settings.replay)
         self._recording = Recording(str(path.absolute()), settings.replay_loop)

@@ -2,12 +2,13 @@
 
 import time
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from andon.alerts.rules import listing
 from andon.cli.show.entries import unreal
 from andon.cli.show.render import node_row
 from andon.cli.show.text import Text, join, say
+from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.naming import range_of
 from andon.model.verdict import VerdictKind
 from andon.tui.keys import KeyBinding, bindings_for, key_name
@@ -15,9 +16,6 @@ from andon.tui.page import Frame, Hit, Page
 from andon.tui.scene import Scene
 from andon.tui.state import PromptKind, TopView
 from andon.units import counted, human_seconds
-
-if TYPE_CHECKING:
-    from andon.model.lease_list import LeaseList, LeaseRow
 
 _STYLES = {"critical": "bold red", "warning": "yellow"}
 LEAST_NAME = 12
@@ -96,7 +94,7 @@ def leases_line(frame: Frame) -> Text:
     return (say("leases  ", "dim") + join(parts, " · ")).fit(frame.width)
 
 
-def _held(rows: "tuple[LeaseRow, ...]", labels: dict[str, str]) -> Text:
+def _held(rows: tuple[LeaseRow, ...], labels: dict[str, str]) -> Text:
     if not rows:
         return say("none held", "dim")
     named = [
@@ -106,7 +104,7 @@ def _held(rows: "tuple[LeaseRow, ...]", labels: dict[str, str]) -> Text:
     return say(f"{len(rows)} held ") + say(f"({'; '.join(named)})", "dim")
 
 
-def _waiting(found: "LeaseList") -> Text:
+def _waiting(found: LeaseList) -> Text:
     first = found.waiting[0]
     waited = human_seconds(max(0.0, found.at - first.since))
     many = counted(first.gpus, "GPU")

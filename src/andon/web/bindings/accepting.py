@@ -164,7 +164,7 @@ class Acceptor:
         self._joining.add(task)
         task.add_done_callback(lambda done: self._joined(done, accepted))
 
-    def _joined(self, task: "asyncio.Task[object]", accepted: AcceptedSocket) -> None:
+    def _joined(self, task: asyncio.Task[object], accepted: AcceptedSocket) -> None:
         """Ends a connection whose handshake failed; not logged: any client can cause one."""
         self._joining.discard(task)
         failed = None if task.cancelled() else task.exception()
@@ -200,5 +200,5 @@ class Acceptor:
             oldest.end()
 
 
-def _cancel(task: "asyncio.Task[object]") -> None:
+def _cancel(task: asyncio.Task[object]) -> None:
     task.cancel()

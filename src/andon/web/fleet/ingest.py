@@ -172,7 +172,7 @@ class Ingest:
         task = asyncio.ensure_future(self._commit(pending))
         task.add_done_callback(self._committed)
 
-    def _committed(self, done: "asyncio.Future[None]") -> None:
+    def _committed(self, done: asyncio.Future[None]) -> None:
         done.exception()
         self._committing = False
         if self._overdue:

@@ -3,25 +3,26 @@
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from andon.app.clusters import open_pollers
 from andon.app.leases import labels_of
 from andon.errors import Invalid
 from andon.host.files import home_folder
+from andon.jobs.dispatcher_guard import CHECK_SECONDS, DispatcherGuard
+from andon.jobs.folder import JobsFolder, jobs_path, open_jobs_folder
 from andon.jobs.queue import Queue, possible_here, refuse_too_many, same_as, submit, wake
+from andon.leases.rules.eligibility import Labels
+from andon.model.device import Snapshot
+from andon.model.job.facts import JobFacts
+from andon.model.lease_list import LeaseList
+from andon.sampling.sampler import Sampler
 from andon.settings.clusters import HERE
 from andon.settings.resolution import Settings
-
-if TYPE_CHECKING:
-    from andon.jobs.dispatcher_guard import DispatcherGuard
-    from andon.leases.rules.eligibility import Labels
-    from andon.model.device import Snapshot
-    from andon.model.job.facts import JobFacts
-    from andon.model.lease_list import LeaseList
-    from andon.sampling.sampler import Sampler
-    from andon.web.jobs.folder import FolderJobs
-    from andon.web.jobs.shown import ServerJobs
-    from andon.web.users.files import SharedFiles
+from andon.web.jobs.clusters import ServerClusters
+from andon.web.jobs.folder import FolderJobs
+from andon.web.jobs.shown import ServerJobs
+from andon.web.users.files import SharedFiles
 
 REQUEST = "the request"
 
@@ -29,21 +30,17 @@ REQUEST = "the request"
 def open_server_jobs(
     settings: Settings,
     user: str,
-    book: "Callable[[], LeaseList | None]",
-    users: "SharedFiles | None",
-    latest: "Callable[[], Snapshot]",
+    book: Callable[[], LeaseList | None],
+    users: SharedFiles | None,
+    latest: Callable[[], Snapshot],
     *,
     encrypted: bool,
-    own: "FolderJobs | None" = None,
-) -> "tuple[ServerJobs | None, Callable[[], None]]":
+    own: FolderJobs | None = None,
+) -> tuple[ServerJobs | None, Callable[[], None]]:
     """The jobs, and what closes them; None if there is no queue, as in a recording or on a system
     without locks. `own` are the server user's jobs, if they are not in the usual folder."""
     if settings.replay or sys.platform == "win32":
         return None, lambda: None
-    from andon.app.clusters import open_pollers
-    from andon.web.jobs.clusters import ServerClusters
-    from andon.web.jobs.folder import FolderJobs
-    from andon.web.jobs.shown import ServerJobs
 
     clusters = ServerClusters(open_pollers(settings, everyone=users is not None), user)
     jobs = ServerJobs(
@@ -57,11 +54,8 @@ def open_server_jobs(
     return jobs, clusters.close
 
 
-def open_dispatcher_guard(sampler: "Sampler") -> "DispatcherGuard":
+def open_dispatcher_guard(sampler: Sampler) -> DispatcherGuard:
     """Returns a guard that keeps a dispatcher running for the jobs of the server's user."""
-    from andon.jobs.dispatcher_guard import CHECK_SECONDS, DispatcherGuard
-    from andon.jobs.folder import JobsFolder, jobs_path
-
     session = sampler.subscribe(CHECK_SECONDS, size=2, at_once=False)
     return DispatcherGuard(session, JobsFolder(jobs_path()), lambda: Queue().statuses)
 
@@ -78,11 +72,10 @@ def why_not_submit(allowed: bool, uid: int, encrypted: bool) -> str | None:
 
 
 def submit_document(
-    document: Mapping[str, Any], latest: "Callable[[], Snapshot]", labels: "Labels"
+    document: Mapping[str, Any], latest: Callable[[], Snapshot], labels: Labels
 ) -> Sequence[int]:
     """Queues the jobs in a job file's document; returns their numbers."""
     from andon.jobs.file import JobQueue, queue_all, specs_of
-    from andon.jobs.folder import open_jobs_folder
     from andon.jobs.rules.file import jobs_in
     from andon.jobs.rules.model_file import is_model_file, model_jobs_in
     from andon.jobs.rules.parameters import refuse_many
@@ -102,5 +95,5 @@ def submit_document(
     return [one.spec.number for one in queue_all(jobs, home, queue)]
 
 
-def _known() -> "Mapping[int, JobFacts]":
+def _known() -> Mapping[int, JobFacts]:
     return Queue().jobs

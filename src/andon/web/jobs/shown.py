@@ -49,7 +49,7 @@ class ServerJobs:
         own: FolderJobs,
         book: Callable[[], LeaseList | None],
         why_not: Callable[[], str | None],
-        submit: "Callable[[dict[str, Any]], Sequence[int]]",
+        submit: Callable[[dict[str, Any]], Sequence[int]],
         users: SharedFiles | None = None,
         clusters: ServerClusters | None = None,
     ) -> None:

@@ -52,7 +52,7 @@ class LabBook(Book):
         return super().find(name, uid)
 
 
-def open_book(lab: Lab, queue: Callable[[], Sequence[LabWork]]) -> "Callable[..., Book]":
+def open_book(lab: Lab, queue: Callable[[], Sequence[LabWork]]) -> Callable[..., Book]:
     """Returns what opens the book of a lab whose jobs wait in this order."""
 
     def opened(env: Mapping[str, str] | None = None, make: bool = True) -> Book:

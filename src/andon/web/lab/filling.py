@@ -1,9 +1,8 @@
 """Fills a state folder with a simulated lab: a day of history, alerts, a cordon and runs."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -37,14 +36,10 @@ from andon.model.alert import Alert, Phase, Silence
 from andon.model.device import DeviceStatus, Host, Snapshot, State
 from andon.model.lease import Cordon
 from andon.runs.index import RunFinder
+from andon.settings.resolution import Settings
 from andon.web.lab.book import LabBook, entry_of, open_book
 from andon.web.lab.jobs import LabJobs, LabUsers
 from andon.web.lab.runs import NODE, LabFinder, LabRuns
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from andon.settings.resolution import Settings
 
 STEP_SECONDS = 30.0
 STARTING_SECONDS = 2.0
@@ -71,11 +66,11 @@ class OpenLab(Struct, frozen=True):
         return LabFinder(open_run_index(), runs_folder())
 
     @property
-    def open_book(self) -> "Callable[..., Book]":
+    def open_book(self) -> Callable[..., Book]:
         return open_book(self.lab, self.jobs.queue)
 
 
-def open_lab(settings: "Settings") -> OpenLab:
+def open_lab(settings: Settings) -> OpenLab:
     """Makes the lab and fills the stores of the settings, which must be new, up to now."""
     now = time.time()
     devices = specimens(LAB_DEVICES, settings.simulate_seed, settings.simulate_scenario)
@@ -96,7 +91,7 @@ def open_lab(settings: "Settings") -> OpenLab:
     return OpenLab(lab, LabJobs(lab), LabUsers(lab), runs)
 
 
-def _fill_alerts(settings: "Settings", lab: Lab) -> None:
+def _fill_alerts(settings: Settings, lab: Lab) -> None:
     """Judges the snapshots as a server would have done, and handles some of what it found."""
     state, ended = EMPTY, list[Alert]()
     book, offset = rulebook(settings), lab.origin - boot_seconds()

@@ -13,6 +13,7 @@ from socketio.exceptions import ConnectionRefusedError as Refused
 from andon.access.gate import LIVE, UNCHECKED, ShownKey
 from andon.access.lockout import Lockout
 from andon.access.roles import ANONYMOUS, Sight, sight_of
+from andon.alerts.watcher import Watcher
 from andon.errors import AndonError
 from andon.model import wire
 from andon.model.alert import Alert
@@ -34,7 +35,6 @@ from andon.web.transport.headers import App, Receive, Scope, Send
 from andon.web.transport.keys import Keys
 
 if TYPE_CHECKING:
-    from andon.alerts.watcher import Watcher
     from andon.leases.network import NetworkLeases
 
 UPDATE_SECONDS = 5.0
@@ -66,10 +66,10 @@ class Live:
         lockout: Lockout,
         texts: SnapshotTexts,
         clock: Callable[[], float] = time.monotonic,
-        watcher: "Watcher | None" = None,
+        watcher: Watcher | None = None,
         remote_leases: "NetworkLeases | None" = None,
-        runs: "RunWatch | None" = None,
-        jobs: "JobWatch | None" = None,
+        runs: RunWatch | None = None,
+        jobs: JobWatch | None = None,
     ) -> None:
         self._feed, self._keys, self._lockout, self._clock = feed, keys, lockout, clock
         self._texts = texts

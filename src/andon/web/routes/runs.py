@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -17,9 +17,7 @@ from andon.web.fleet.paths import NODE
 from andon.web.history_reader import HistoryReader
 from andon.web.routes.picked import Picked
 from andon.web.routes.responses import sent, shaped
-
-if TYPE_CHECKING:
-    from andon.web.runs.shown import Download
+from andon.web.runs.shown import Download
 
 PIECE_BYTES = 256 * 1024
 _Text = Annotated[str, Query(max_length=200)]
@@ -95,7 +93,7 @@ def run_routes(router: APIRouter, reader: HistoryReader) -> None:
         )
 
 
-async def _pieces(record: "Download", reader: HistoryReader) -> AsyncIterator[bytes]:
+async def _pieces(record: Download, reader: HistoryReader) -> AsyncIterator[bytes]:
     """Yields the record as it was at the request; later lines are left out."""
     left = record.size
     try:

@@ -7,31 +7,26 @@ open the index again.
 import logging
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from andon.app.runs import open_run_finder
 from andon.errors import AndonError, Unavailable
+from andon.ports import RunIndex
+from andon.runs.index import RunFinder
 from andon.runs.rules.matching import RunQuery
-
-if TYPE_CHECKING:
-    from andon.ports import RunIndex
-    from andon.runs.index import RunFinder
-    from andon.web.runs.shown import FoundRuns, ServerRuns
-    from andon.web.users.files import SharedFiles
+from andon.web.runs.shown import FoundRuns, ServerRuns
+from andon.web.users.files import SharedFiles
 
 log = logging.getLogger("andon.runs")
 
 
 def open_server_runs(
     user: str,
-    users: "SharedFiles | None" = None,
-    opened: "Callable[[], RunFinder]" = open_run_finder,
-    everywhere: "Callable[[], RunIndex] | None" = None,
+    users: SharedFiles | None = None,
+    opened: Callable[[], RunFinder] = open_run_finder,
+    everywhere: Callable[[], RunIndex] | None = None,
 ) -> tuple["ServerRuns", Callable[[], None]]:
     """Returns the runs, and a function that closes them. `everywhere` opens the index of all nodes
     of a hub."""
-    from andon.web.runs.shown import ServerRuns
-
     look = OpenRuns(user, opened)
     look.prepare()
     whose = (
@@ -46,16 +41,14 @@ def open_server_runs(
 class OpenRuns:
     """The index, with what is new, and without records of others that are closed by now."""
 
-    def __init__(self, user: str, opened: "Callable[[], RunFinder]" = open_run_finder) -> None:
+    def __init__(self, user: str, opened: Callable[[], RunFinder] = open_run_finder) -> None:
         self._user, self._opened = user, opened
         self._finder: RunFinder | None = None
         self._trouble: str | None = None
 
-    def __call__(self) -> "FoundRuns":
+    def __call__(self) -> FoundRuns:
         """Brings the index up to date; raises Unavailable if it cannot be read. One that cannot
         be written is shown as it is."""
-        from andon.web.runs.shown import FoundRuns
-
         finder = self.prepare()
         if finder is None:
             raise Unavailable(f"the runs cannot be listed: {self._trouble}")
@@ -68,7 +61,7 @@ class OpenRuns:
         closed = frozenset(row.id for row in others if not os.access(row.path, os.R_OK))
         return FoundRuns(finder.index, closed, left, problem)
 
-    def prepare(self) -> "RunFinder | None":
+    def prepare(self) -> RunFinder | None:
         """Opens the index when it is needed; a failure is logged once, when it begins."""
         if self._finder is not None:
             return self._finder

@@ -7,23 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from andon.access.roles import Action, Identity, Role, check_silence, refusal_for, signature
+from andon.access.roles import Action, Identity, Role, Sight, check_silence, refusal_for, signature
 from andon.alerts.rules.messages import NO_NOTIFIER
 from andon.alerts.rules.overview import AlertOverview
 from andon.alerts.rules.past import Query, matches
 from andon.alerts.rules.rule_page import RuleContext, rule_to_json, rules_to_json
+from andon.alerts.watcher import Watcher
 from andon.errors import AndonError, Conflict, Gone, Invalid, Unavailable
 from andon.explain.conditions.catalogue import condition_named
 from andon.explain.conditions.rulebook import Rulebook
 from andon.model.alert import Alert, Phase, Silence
+from andon.model.device import Snapshot
 from andon.model.naming import device_named
 from andon.node.following import followed
 from andon.web.answers.alert_payloads import seen_by
 
 if TYPE_CHECKING:
-    from andon.access.roles import Sight
-    from andon.alerts.watcher import Watcher
-    from andon.model.device import Snapshot
     from andon.web.app_state import AppState
 
 MOST_ALERTS = 1000
@@ -34,12 +33,12 @@ class ServedAlerts:
 
     notifies = True
 
-    def __init__(self, state: "AppState", who: Identity, sight: "Sight") -> None:
+    def __init__(self, state: "AppState", who: Identity, sight: Sight) -> None:
         self._feed, self._watching = state.feed, state.watcher
         self._who, self._sight = who, sight
 
     @property
-    def _watcher(self) -> "Watcher":
+    def _watcher(self) -> Watcher:
         if self._watching is None:
             raise Unavailable("alerts are not available on this server", hint="start: andon serve")
         return self._watching
@@ -144,7 +143,7 @@ class ServedAlerts:
             raise refused
 
 
-def _found(watcher: "Watcher", wanted: Query) -> tuple[list[Alert], str | None]:
+def _found(watcher: Watcher, wanted: Query) -> tuple[list[Alert], str | None]:
     """Returns current alerts from memory and past ones from the store, if it can be read."""
     now = [alert for alert in watcher.alerts() if matches(wanted, alert)]
     room = wanted.limit - len(now)
@@ -158,7 +157,7 @@ def _found(watcher: "Watcher", wanted: Query) -> tuple[list[Alert], str | None]:
     return now + [alert for alert in past if alert.id not in ids], None
 
 
-def _subject(snapshot: "Snapshot", device: str) -> str:
+def _subject(snapshot: Snapshot, device: str) -> str:
     """Returns the subject: a present device, a removed one, or node, store, sampler."""
     try:
         return device_named(device, snapshot.devices).device.uuid

@@ -7,33 +7,30 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from andon.access.roles import BLIND, Identity, Role, sight_of, signature
+from andon.access.roles import BLIND, Identity, Role, Sight, sight_of, signature
 from andon.alerts.rules.glance import lamps_now
 from andon.alerts.rules.lamps import lamps_of
 from andon.errors import AndonError, Invalid, Unavailable
 from andon.explain.conditions.rulebook import Rulebook
-from andon.history.rules.series import HOST, HOST_METRICS, USED
+from andon.history.rules.intervals import UsageInterval
+from andon.history.rules.series import HOST, HOST_METRICS, USED, Bucket
 from andon.history.rules.throttle_shares import throttle_shares
 from andon.leases.rules.occupants import Holder, holders
 from andon.leases.rules.offer import Offer, offer_by
-from andon.model.device import SAMPLE_VALUES
+from andon.model.device import SAMPLE_VALUES, Device, Snapshot
+from andon.model.lamp import DeviceLamp
+from andon.model.lease import DeviceRequest
+from andon.model.lease_list import LeaseList, LeaseRow
+from andon.model.verdict import DeviceVerdict
 from andon.node.following import PolledSession
+from andon.ports import Store
 from andon.web.answers import alert_payloads, lease_payloads
 from andon.web.answers.sights import all_seen_by, narrowed, seen_by, uses_seen_by
 from andon.web.served.alerts import ServedAlerts
 from andon.web.served.work import ServedJobs, ServedRuns
 
 if TYPE_CHECKING:
-    from andon.access.roles import Sight
-    from andon.history.rules.intervals import UsageInterval
-    from andon.history.rules.series import Bucket
     from andon.leases.network import NetworkLeases
-    from andon.model.device import Device, Snapshot
-    from andon.model.lamp import DeviceLamp
-    from andon.model.lease import DeviceRequest
-    from andon.model.lease_list import LeaseList, LeaseRow
-    from andon.model.verdict import DeviceVerdict
-    from andon.ports import Store
     from andon.web.app_state import AppState
 
 METRICS = (*(name for name in SAMPLE_VALUES if name != "throttle"), *USED)
@@ -102,7 +99,7 @@ class ServingNode:
 class ServedLive:
     """The snapshots of the server's sampler, without command lines that are not the caller's."""
 
-    def __init__(self, state: "AppState", sight: "Sight") -> None:
+    def __init__(self, state: "AppState", sight: Sight) -> None:
         self._state, self._sight, self._feed = state, sight, state.feed
 
     def latest(
@@ -111,7 +108,7 @@ class ServedLive:
         twice: bool = False,
         commands: bool = True,
         meanwhile: Callable[[], None] | None = None,
-    ) -> "Snapshot":
+    ) -> Snapshot:
         return seen_by(self._sight, self._feed.latest())
 
     read = latest
@@ -124,17 +121,17 @@ class ServedLive:
     def interval_seconds(self) -> float:
         return self._feed.settings.interval_seconds
 
-    def placed(self) -> "Snapshot":
+    def placed(self) -> Snapshot:
         return (self._state.placed or self._feed.latest)()
 
     def subscribe(self, interval_seconds: float, watching: bool = False) -> PolledSession:
         return PolledSession(self.latest, self.latest, interval_seconds)
 
-    def minutes(self) -> "Sequence[Snapshot]":
+    def minutes(self) -> Sequence[Snapshot]:
         sight, past = self._minutes
         return all_seen_by(sight, past)
 
-    def samples(self) -> "Sequence[Snapshot]":
+    def samples(self) -> Sequence[Snapshot]:
         """Returns the same with everything in it: for what shows only readings of devices."""
         return self._minutes[1]
 
@@ -148,17 +145,17 @@ class ServedLive:
         return past[-1].at, sight
 
     @cached_property
-    def _minutes(self) -> "tuple[Sight, list[Snapshot]]":
+    def _minutes(self) -> tuple[Sight, list[Snapshot]]:
         """The snapshots and the caller's sight: a user without a process in any of them sees what
         anyone sees, and shares the answer."""
         past = self._feed.past()
         whole = any(narrowed(self._sight, one) == self._sight for one in past)
         return self._sight if whole else BLIND, past
 
-    def with_driver_versions(self, snapshot: "Snapshot") -> "Snapshot":
+    def with_driver_versions(self, snapshot: Snapshot) -> Snapshot:
         return snapshot
 
-    def lamps(self, snapshot: "Snapshot") -> "tuple[DeviceLamp, ...]":
+    def lamps(self, snapshot: Snapshot) -> tuple[DeviceLamp, ...]:
         watcher = self._state.watcher
         if watcher is None:
             return lamps_now(snapshot, Rulebook())
@@ -188,27 +185,27 @@ class ServedLeases:
         """The only user whose leases the caller may change; None for an owner, who changes any."""
         return None if self._who.role is Role.OWNER else self._who.uid
 
-    def listed(self) -> "LeaseList":
+    def listed(self) -> LeaseList:
         server_user = self._state.keys.owner.user
         return lease_payloads.shown_to(self._who, self.network.listed(), server_user)
 
     def listing(
-        self, mine: bool = False, snapshot: "Snapshot | None" = None
-    ) -> "tuple[Snapshot, LeaseList, Sequence[str]]":
+        self, mine: bool = False, snapshot: Snapshot | None = None
+    ) -> tuple[Snapshot, LeaseList, Sequence[str]]:
         return snapshot or self._live.latest(), self.listed(), ()
 
-    def verdicts(self, snapshot: "Snapshot") -> "tuple[DeviceVerdict, ...]":
+    def verdicts(self, snapshot: Snapshot) -> tuple[DeviceVerdict, ...]:
         leases = self._state.remote_leases
         return () if leases is None else leases.listed().devices
 
-    def holders(self, snapshot: "Snapshot") -> tuple[dict[str, list[Holder]], str | None]:
+    def holders(self, snapshot: Snapshot) -> tuple[dict[str, list[Holder]], str | None]:
         """Returns who holds each device, or why that is unknown."""
         if (tracker := self._state.leases) is None:
             return {}, None
         page, uuids = tracker.page(), [status.device.uuid for status in snapshot.devices]
         return {} if page is None else holders(page, uuids), tracker.why_not()
 
-    def offer(self, request: "DeviceRequest") -> Offer:
+    def offer(self, request: DeviceRequest) -> Offer:
         snapshot = self._live.latest()
         return offer_by(snapshot, {one.uuid: one for one in self.verdicts(snapshot)}, request)
 
@@ -216,7 +213,7 @@ class ServedLeases:
         by = signature(self._who, "") or None
         return self.network.release(name, fence, note, by, self.own_uid).id
 
-    def renew(self, name: str, seconds: float, fence: int | None) -> "LeaseRow":
+    def renew(self, name: str, seconds: float, fence: int | None) -> LeaseRow:
         return self.network.renew(name, seconds, fence, self.own_uid)
 
     def extend(self, name: str, seconds: float) -> tuple[str, float]:
@@ -227,7 +224,7 @@ class ServedLeases:
 class ServedPast:
     """What the server has recorded; programs of others have no names."""
 
-    def __init__(self, state: "AppState", sight: "Sight") -> None:
+    def __init__(self, state: "AppState", sight: Sight) -> None:
         self._history, self._sight = state.history, sight
 
     @property
@@ -238,30 +235,30 @@ class ServedPast:
             return False
         return True
 
-    def store(self) -> "Store":
+    def store(self) -> Store:
         """Returns all of it, for what names nobody's programs."""
         return self._history.store()
 
-    def devices(self) -> "Sequence[Device]":
+    def devices(self) -> Sequence[Device]:
         return self._history.store().devices()
 
     def history(
         self, device: str, metric: str, since: float, until: float, points: int
-    ) -> "Sequence[Bucket]":
+    ) -> Sequence[Bucket]:
         store, known = self._history.store(), HOST_METRICS if device == HOST else METRICS
         if metric not in known:
             raise Invalid(f"{metric[:60]!r} is not recorded", hint=f"one of: {', '.join(known)}")
         _check_span(since, until)
         return store.history(device, metric, since, until, points)
 
-    def usage(self, device: str | None, since: float, until: float) -> "Sequence[UsageInterval]":
+    def usage(self, device: str | None, since: float, until: float) -> Sequence[UsageInterval]:
         store = self._history.store()
         _check_span(since, until)
         return uses_seen_by(self._sight, store.usage(device, since, until))
 
     def throttle_shares(
         self, device: str, since: float, until: float, points: int
-    ) -> "tuple[list[int], Mapping[str, list[float | None]]]":
+    ) -> tuple[list[int], Mapping[str, list[float | None]]]:
         return throttle_shares(self._history.store(), device, since, until, points)
 
 

@@ -2,29 +2,26 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
 from andon.access.roles import Action, Identity, Sight, refusal_for
 from andon.errors import Conflict, Gone
 from andon.jobs.rules.views import JobListing
+from andon.model.job.facts import JobView
+from andon.model.run.record import RunRow
 from andon.runs.rules.matching import RunListing, RunQuery, seen_by
-from andon.web.jobs.shown import MOST_LISTED
-
-if TYPE_CHECKING:
-    from andon.model.job.facts import JobView
-    from andon.model.run.record import RunRow
-    from andon.web.answers.job_schemas import JobDone, JobLog, JobPage
-    from andon.web.answers.run_schemas import RunCourses, RunDetails, RunMarks, RunPage
-    from andon.web.jobs.shown import ServerJobs
-    from andon.web.runs.shown import Download, ServerRuns
+from andon.web.answers.job_schemas import JobDone, JobLog, JobPage
+from andon.web.answers.run_schemas import RunCourses, RunDetails, RunMarks, RunPage
+from andon.web.jobs.shown import MOST_LISTED, ServerJobs
+from andon.web.runs.shown import Download, ServerRuns
 
 
 class ServedRuns:
     """Every call reads files."""
 
-    def __init__(self, runs: "ServerRuns", sight: Sight) -> None:
+    def __init__(self, runs: ServerRuns, sight: Sight) -> None:
         self._runs, self._sight = runs, sight
 
     def listed(self, query: RunQuery) -> RunListing:
@@ -32,7 +29,7 @@ class ServedRuns:
         rows, total = seen.rows(replace(query, sight=self._sight))
         return RunListing(list(rows), total, seen.note)
 
-    def find(self, query: RunQuery) -> "Sequence[RunRow]":
+    def find(self, query: RunQuery) -> Sequence[RunRow]:
         return self.listed(query).rows
 
     def is_id(self, word: str) -> bool:
@@ -41,33 +38,33 @@ class ServedRuns:
         except (Gone, Conflict):
             return False
 
-    def resolve(self, word: str) -> "RunRow":
+    def resolve(self, word: str) -> RunRow:
         return seen_by(self._sight, self._runs.find(word, self._sight)[0])
 
-    def record(self, row: "RunRow") -> Path:
+    def record(self, row: RunRow) -> Path:
         self.download(row.id).file.close()
         return Path(row.path)
 
-    def page(self, query: RunQuery, search: str) -> "RunPage":
+    def page(self, query: RunQuery, search: str) -> RunPage:
         return self._runs.page(self._sight, query, search)
 
-    def details(self, run: str) -> "RunDetails":
+    def details(self, run: str) -> RunDetails:
         return self._runs.details(self._sight, run)
 
-    def courses(self, runs: Sequence[str]) -> "RunCourses":
+    def courses(self, runs: Sequence[str]) -> RunCourses:
         return self._runs.courses(self._sight, runs)
 
-    def marks(self, run: str) -> "RunMarks":
+    def marks(self, run: str) -> RunMarks:
         return self._runs.marks(self._sight, run)
 
-    def download(self, run: str) -> "Download":
+    def download(self, run: str) -> Download:
         return self._runs.download(self._sight, run)
 
 
 class ServedJobs:
     """Every call may block. `user` names another user's jobs, for those who may see them."""
 
-    def __init__(self, jobs: "ServerJobs", who: Identity, sight: Sight) -> None:
+    def __init__(self, jobs: ServerJobs, who: Identity, sight: Sight) -> None:
         self._jobs, self._who, self._sight = jobs, who, sight
 
     def page(self) -> JobListing:
@@ -76,16 +73,16 @@ class ServedJobs:
         notes += [found.note] if found.note else []
         return JobListing.of(found.jobs, found.paused, notes)
 
-    def shown(self, state: str = "", limit: int = 100, user: str = "") -> "JobPage":
+    def shown(self, state: str = "", limit: int = 100, user: str = "") -> JobPage:
         return self._jobs.page(self._sight, state, limit, user)
 
-    def details(self, job: int | str, user: str) -> "JobView":
+    def details(self, job: int | str, user: str) -> JobView:
         return self._jobs.details(self._sight, job, user)
 
-    def log(self, job: int | str, attempt: int | None, start: int | None, user: str) -> "JobLog":
+    def log(self, job: int | str, attempt: int | None, start: int | None, user: str) -> JobLog:
         return self._jobs.log(self._sight, job, attempt, start, user)
 
-    def act(self, job: int | str, act: str, action: Action, user: str) -> "JobDone":
+    def act(self, job: int | str, act: str, action: Action, user: str) -> JobDone:
         """Changes one of the caller's own jobs; a server of root does it as that user."""
         whose = self._jobs.whose(self._who, user)
         refused = refusal_for(self._who, action, self._who.user == whose, whose)

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from andon.access.look import SCHEMA, Asked, asked_by, drawn_answer, look_name
-from andon.access.roles import identity_of, sight_of
+from andon.access.roles import Sight, identity_of, sight_of
 from andon.access.sign_in import SignInAnswer, dump_answer, socket_name
 from andon.alerts.rules.lamps import lamps_of
+from andon.alerts.watcher import Watcher
 from andon.failures.log import FailureLog
 from andon.host.processes.kin import account_name
 from andon.host.socket_peers import code_stamp, is_known, peer_uid, surroundings
+from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp
 from andon.model.wire_in import own_snapshot_from_json
 from andon.sampling.rules.masks import MASKS
@@ -27,10 +29,7 @@ from andon.web.answers.texts import SnapshotTexts
 from andon.web.transport.keys import Keys
 
 if TYPE_CHECKING:
-    from andon.access.roles import Sight
-    from andon.alerts.watcher import Watcher
     from andon.leases.network import NetworkLeases
-    from andon.model.device import Snapshot
 
 
 # A local socket that sends one message to each of this machine's users, whom the kernel identifies.
@@ -136,7 +135,7 @@ class LookSocket(LocalSocket):
         port: int,
         server_uid: int,
         feed: SnapshotFeed,
-        watcher: "Watcher | None" = None,
+        watcher: Watcher | None = None,
         leases: "NetworkLeases | None" = None,
         draw: Draw | None = None,
         name_of: Callable[[int], str | None] = account_name,
@@ -174,12 +173,12 @@ class LookSocket(LocalSocket):
             }
         )
 
-    def _lamps(self, snapshot: "Snapshot", sight: "Sight") -> "tuple[DeviceLamp, ...] | None":
+    def _lamps(self, snapshot: Snapshot, sight: Sight) -> tuple[DeviceLamp, ...] | None:
         if self._watcher is None:
             return None
         return lamps_of(snapshot, [seen_by(sight, alert) for alert in self._watcher.alerts()])
 
-    def _verdicts(self) -> "dict[str, Any]":
+    def _verdicts(self) -> dict[str, Any]:
         """Returns the verdicts; empty if they depend on the user, because someone is in the
         queue, or are unknown."""
         found = None if self._leases is None else self._leases.listed()

@@ -5,15 +5,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from andon.errors import AndonError
 from andon.host.accounts import UserAccount, account_of
+from andon.model.lease_list import LeaseList
 from andon.web.users.files import UserFiles
 from andon.web.users.processes import MOST_READERS, UserReaders
-
-if TYPE_CHECKING:
-    from andon.model.lease_list import LeaseList
 
 ROOT = 0
 Accounts = Callable[[int | str], UserAccount | None]
@@ -26,7 +23,7 @@ class UsersFiles:
         self,
         readers: UserReaders,
         signed_in: Callable[[], Iterable[int]],
-        book: "Callable[[], LeaseList | None]",
+        book: Callable[[], LeaseList | None],
         accounts: Accounts = account_of,
     ) -> None:
         self._readers, self._signed_in, self._book = readers, signed_in, book
@@ -78,7 +75,7 @@ class _Reader:
 
 
 def open_shared_files(
-    signed_in: Callable[[], Iterable[int]], book: "Callable[[], LeaseList | None]"
+    signed_in: Callable[[], Iterable[int]], book: Callable[[], LeaseList | None]
 ) -> UsersFiles | None:
     """Returns the files of other users; None unless root runs this process: nobody else can read
     as another user."""

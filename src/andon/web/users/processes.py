@@ -37,7 +37,7 @@ _KINDS: dict[str, type[AndonError]] = {
 Start = Callable[[UserAccount], "subprocess.Popen[bytes]"]
 
 
-def start_reader(account: UserAccount) -> "subprocess.Popen[bytes]":
+def start_reader(account: UserAccount) -> subprocess.Popen[bytes]:
     """Starts a reader, which is root until it has imported what it needs, and then becomes the
     user."""
     groups = ",".join(map(str, account.groups))

@@ -63,7 +63,7 @@ def called(function: Any, argument: bytes) -> bytes:
     return carry_value({"result": result})
 
 
-def _take_requests(descriptor: int, requests: "queue.SimpleQueue[bytes]") -> None:
+def _take_requests(descriptor: int, requests: queue.SimpleQueue[bytes]) -> None:
     while (frame := read_frame(descriptor)) is not None:
         requests.put(frame)
     os._exit(0)  # the parent is done with us, or gone

@@ -29,7 +29,7 @@ class DrivenLoad:
         self.results: list[RequestResult] = []
         self.ends: list[ClientEnd] = []
 
-    def _start(self, share: int, shares: int) -> "subprocess.Popen[bytes]":
+    def _start(self, share: int, shares: int) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
             process_command("load-client"),
             stdin=subprocess.PIPE,
@@ -44,7 +44,7 @@ class DrivenLoad:
         threading.Thread(target=self._read, args=(process,), name="andon load", daemon=True).start()
         return process
 
-    def _read(self, process: "subprocess.Popen[bytes]") -> None:
+    def _read(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
         with process.stdout:
             for line in process.stdout:

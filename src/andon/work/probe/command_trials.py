@@ -39,8 +39,8 @@ class TrialLimits(Struct, frozen=True):
 
     timeout_seconds: float = 300.0
     seconds: float | None = None  # a command that runs for this long fits
-    ready: "re.Pattern[str] | None" = None  # a command that prints this fits
-    metric: "re.Pattern[str] | None" = None  # the number in it is its throughput
+    ready: re.Pattern[str] | None = None  # a command that prints this fits
+    metric: re.Pattern[str] | None = None  # the number in it is its throughput
 
 
 class CommandTrials:

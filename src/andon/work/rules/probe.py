@@ -279,7 +279,7 @@ def filled(command: Sequence[str], size: int) -> list[str]:
     return [word.replace(PLACE, str(size)) for word in command]
 
 
-def check_pattern(option: str, text: str) -> "re.Pattern[str]":
+def check_pattern(option: str, text: str) -> re.Pattern[str]:
     """A regular expression as typed; Invalid if it is none."""
     try:
         return re.compile(text)
@@ -290,7 +290,7 @@ def check_pattern(option: str, text: str) -> "re.Pattern[str]":
         ) from exc
 
 
-def number_of(found: "re.Match[str]") -> float | None:
+def number_of(found: re.Match[str]) -> float | None:
     """The number in the first group, or in the whole match; None if it is not a number."""
     text = found[1] if found.re.groups else found[0]
     try:

@@ -1,22 +1,33 @@
 """`andon benchmark`: drives a load at a server, and says how fast it answers at what cost."""
 
+import json
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from andon.api.benchmark import BenchmarkResult, devices_of, order_of, result_json, run_load
+from andon.api.served_model import only_model
+from andon.cli.commands.jobs.common import open_queue
+from andon.cli.commands.jobs.from_file import submit_file
+from andon.cli.commands.jobs.submitting import wait_for_end
+from andon.cli.commands.runs.baseline import compare_with, refuse_unknown
+from andon.cli.commands.runs.compare import show_group
+from andon.cli.json_text import as_json_text
 from andon.cli.options import JOB_FILES, chosen, duration, set_variable, shared, whole
+from andon.cli.show.reports.benchmark import render_benchmark
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Denied, Gone, Invalid
+from andon.jobs import acts
+from andon.jobs.file import read_job_file
+from andon.jobs.queue import wake
+from andon.model.job.facts import JobState
 from andon.units import sh
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from andon.api.benchmark import BenchmarkResult
-    from andon.work.load.genai_bench import GenaiBenchLoad
-    from andon.work.rules.load import LoadOrder
+from andon.work.load.genai_bench import GenaiBenchLoad, find_tool
+from andon.work.rules.genai_bench import command_of, each_load
+from andon.work.rules.load import LoadOrder
 
 KEY_VARIABLE = "BENCHMARK_API_KEY"
 MOST_LOADS = 100
@@ -74,11 +85,7 @@ def benchmark(url: str | None, **asked: Any) -> int:
     if choices.simulate is not None:
         set_variable("ANDON_SIMULATE", str(choices.simulate))
     if asked["baseline"] is not None:
-        from andon.cli.commands.runs.baseline import refuse_unknown
-
         refuse_unknown(asked["baseline"])  # before a load that nothing could be compared with
-    from andon.api.benchmark import devices_of, order_of, run_load
-    from andon.api.served_model import only_model
 
     loads = _loads(asked)
     if asked["model"] is None:
@@ -114,15 +121,13 @@ def benchmark(url: str | None, **asked: Any) -> int:
 
 
 def _tool(
-    asked: dict[str, Any], orders: "list[LoadOrder]"
-) -> "Callable[[LoadOrder], GenaiBenchLoad] | None":
+    asked: dict[str, Any], orders: list[LoadOrder]
+) -> Callable[[LoadOrder], GenaiBenchLoad] | None:
     """Returns what opens a load with another client; None for our own."""
     if asked["tool"] is None:
         if asked["tokenizer"] is not None:
             raise click.UsageError("--tokenizer is for --tool")
         return None
-    from andon.work.load.genai_bench import GenaiBenchLoad, find_tool
-    from andon.work.rules.genai_bench import command_of
 
     given = {"--clients": asked["clients"] != 1, "--prompts": asked["prompts"],
              "--warm-up": asked["warm_up"]}  # fmt: skip
@@ -139,8 +144,6 @@ def _of_file(choices: Choices, path: str | None) -> int:
     """Queues the trials of a job file, waits for them, and shows their table."""
     if path is None:
         raise click.UsageError("name a URL, a job file with a [server], or --resume GROUP")
-    from andon.cli.commands.jobs.from_file import submit_file
-    from andon.jobs.file import read_job_file
 
     jobs = read_job_file(path)
     if any(job.server is None for job in jobs):
@@ -153,12 +156,6 @@ def _of_file(choices: Choices, path: str | None) -> int:
 
 def _resumed(choices: Choices, group: str) -> int:
     """Runs the jobs of a group again that did not succeed, waits, and shows the table."""
-    from andon.cli.commands.jobs.common import open_queue
-    from andon.cli.commands.jobs.submitting import wait_for_end
-    from andon.jobs import acts
-    from andon.jobs.queue import wake
-    from andon.model.job.facts import JobState
-
     queue = open_queue(choices, wake=False)
     numbers = [n for n, facts in queue.jobs.items() if facts.spec.group == group]
     if not numbers:
@@ -174,8 +171,6 @@ def _resumed(choices: Choices, group: str) -> int:
 
 
 def _show_group(choices: Choices, group: str) -> None:
-    from andon.cli.commands.runs.compare import show_group
-
     show_group(choices, group, "tokens_per_second")
 
 
@@ -185,8 +180,6 @@ def plain(value: float | str) -> float | str:
 
 
 def _loads(asked: dict[str, Any]) -> list[dict[str, Any]]:
-    from andon.work.rules.genai_bench import each_load
-
     if (asked["rate"] is None) == (asked["concurrency"] is None):
         raise click.UsageError("use --rate or --concurrency")
     name = "concurrency" if asked["rate"] is None else "rate"
@@ -217,8 +210,6 @@ def _spec(asked: dict[str, Any]) -> dict[str, Any]:
 
 def prompts_in(path: str) -> tuple[str, ...]:
     """Reads prompts, one on each line; a line of JSON may have a `prompt`."""
-    import json
-
     try:
         lines = Path(path).read_bytes().decode("utf-8-sig").splitlines()
     except UnicodeDecodeError:
@@ -248,25 +239,19 @@ def _key(path: str | None) -> str:
         raise Denied(f"the key in {path} cannot be read") from exc
 
 
-def _show(choices: Choices, results: "list[BenchmarkResult]", as_json: bool) -> None:
+def _show(choices: Choices, results: list[BenchmarkResult], as_json: bool) -> None:
     if not results:
         return
     terminal = Terminal.of(choices)
     if as_json:
-        from andon.api.benchmark import result_json
-        from andon.cli.json_text import as_json_text
-
         value = {"schema": SCHEMA, "loads": [result_json(one) for one in results]}
         terminal.show(as_json_text(value, terminal.live))
         return
-    from andon.cli.show.reports.benchmark import render_benchmark
 
     for line in render_benchmark(results, terminal.width):
         terminal.say(line)
 
 
-def _drift(choices: Choices, name: str, results: "list[BenchmarkResult]") -> int:
+def _drift(choices: Choices, name: str, results: list[BenchmarkResult]) -> int:
     """Compares each run with the baseline's runs; the exit code is 1 if a number drifts."""
-    from andon.cli.commands.runs.baseline import compare_with
-
     return compare_with(name, tuple(one.run for one in results if one.run is not None))

@@ -3,14 +3,16 @@
 import getpass
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from msgspec.structs import replace
 
 from andon.alerts.rules.overview import AlertOverview
 from andon.cli.commands.command_group import SuggestingGroup
+from andon.cli.commands.explain.alerts_follow import follow_alerts
 from andon.cli.commands.explain.alerts_notify import notify
+from andon.cli.commands.explain.alerts_trial import trial, trial_by
 from andon.cli.json_text import as_json_text
 from andon.cli.moments import coming_moment, moment
 from andon.cli.options import (
@@ -27,17 +29,16 @@ from andon.cli.options import (
     thresholds_option,
 )
 from andon.cli.show.alert_rules import render_rule, render_rules
-from andon.cli.show.alerts import render_alert, render_alerts
+from andon.cli.show.alerts import names_of, render_alert, render_alerts
 from andon.cli.show.text import say
 from andon.cli.sources import NO_DEVICE, node_of
 from andon.cli.terminal import Terminal, notice
 from andon.errors import AndonError, Gone
+from andon.explain.conditions.catalogue import BY_NAME
 from andon.model.alert import Alert, Level, Phase
 from andon.model.alert_wire import alert_to_json, alerts_to_json
+from andon.node.port import NodeAlerts
 from andon.units import human_seconds
-
-if TYPE_CHECKING:
-    from andon.node.port import NodeAlerts
 
 ENDED_SINCE = "1h"
 EXIT_CODES = {None: 0, Level.INFO: 10, Level.WARNING: 11, Level.CRITICAL: 12}
@@ -45,8 +46,6 @@ EXIT_CODES = {None: 0, Level.INFO: 10, Level.WARNING: 11, Level.CRITICAL: 12}
 
 def _names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Shell completion: the alerts of a server running here."""
-    from andon.cli.show.alerts import names_of
-
     try:
         page = _kept(context).page()
     except AndonError:
@@ -63,8 +62,6 @@ def _silence_ids(context: click.Context, parameter: click.Parameter, incomplete:
 
 
 def _rule_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    from andon.explain.conditions.catalogue import BY_NAME
-
     return sorted(name for name in BY_NAME if name.startswith(incomplete))
 
 
@@ -141,8 +138,6 @@ def alerts(
         return None
     source, terminal = node_of(chosen()).alerts, Terminal.of(chosen())
     if follow:
-        from andon.cli.commands.explain.alerts_follow import follow_alerts
-
         return follow_alerts(source, devices, terminal, chosen(), as_json, everything)
     page = replace(source.page(since, devices), everything=everything)
     terminal.show(_list(page, terminal, as_json))
@@ -296,8 +291,6 @@ def rules(name: str | None, everything: bool, as_json: bool) -> int:
 @shared
 def test(notifier: str | None) -> int:
     """Send a test message through every notifier, or through one."""
-    from andon.cli.commands.explain.alerts_trial import trial, trial_by
-
     source = node_of(chosen()).alerts
     payload = trial_by(source, chosen(), notifier) if source.notifies else trial(chosen(), notifier)
     terminal = Terminal.of(chosen())
@@ -313,7 +306,7 @@ def test(notifier: str | None) -> int:
 alerts.add_command(notify)
 
 
-def _find(source: "NodeAlerts", name: str) -> Alert:
+def _find(source: NodeAlerts, name: str) -> Alert:
     """Finds an alert among the active ones and those of the last day; a full id is also looked
     up in the whole store."""
     try:
@@ -324,7 +317,7 @@ def _find(source: "NodeAlerts", name: str) -> Alert:
         raise
 
 
-def _kept(context: click.Context | None = None) -> "NodeAlerts":
+def _kept(context: click.Context | None = None) -> NodeAlerts:
     """Alerts of a server, because only a server stores what is requested."""
     found = node_of(chosen(context)).alerts
     found.check_server()
@@ -333,8 +326,6 @@ def _kept(context: click.Context | None = None) -> "NodeAlerts":
 
 def resolved(page: AlertOverview, name: str) -> Alert:
     """The alert with this id or short name, or the only one that begins with it."""
-    from andon.cli.show.alerts import names_of
-
     names = names_of(page.alerts)
     by_name = {names[alert.id]: alert for alert in reversed(_in_order(page.alerts))}
     by_id = {alert.id: alert for alert in page.alerts}

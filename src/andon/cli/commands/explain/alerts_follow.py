@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -15,16 +14,14 @@ from andon.failures.rules.backoff import BackOff
 from andon.model import wire
 from andon.model.alert import Alert, Phase
 from andon.model.alert_wire import alert_to_json
-
-if TYPE_CHECKING:
-    from andon.node.port import NodeAlerts
+from andon.node.port import NodeAlerts
 
 FOLLOW_SECONDS = 1.0
 Seen = dict[str, tuple[object, ...]]
 
 
 def follow_alerts(
-    source: "NodeAlerts",
+    source: NodeAlerts,
     devices: Sequence[str],
     terminal: Terminal,
     choices: Choices,
@@ -78,9 +75,7 @@ def _mark(alert: Alert) -> tuple[object, ...]:
     return alert.state, alert.level, seen and (seen.by, seen.note), alert.silenced_until
 
 
-def _pages(
-    source: "NodeAlerts", devices: Sequence[str], choices: Choices
-) -> Iterator[AlertOverview]:
+def _pages(source: NodeAlerts, devices: Sequence[str], choices: Choices) -> Iterator[AlertOverview]:
     retrying = Retrying(
         lambda text: notice(text, choices),
         RetryTexts(lambda reason: f"{reason}; waiting for it", lambda _: "the server is back"),

@@ -6,13 +6,16 @@ from typing import Any
 
 import click
 
+from andon.app.alerts import open_notifiers
 from andon.cli.commands.command_group import SuggestingGroup
 from andon.cli.commands.explain.alerts_trial import RESTART, sent
 from andon.cli.options import chosen, shared
 from andon.cli.show.text import say
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid
+from andon.host.files import read_regular
 from andon.settings.notifier_kinds import KINDS
+from andon.settings.resolution import Settings
 from andon.units import sh
 
 LONGEST_SECRET = 4096
@@ -97,9 +100,6 @@ def add(
 
 
 def _tried(settings: Any, terminal: Terminal, choices: Choices) -> int:
-    from andon.app.alerts import open_notifiers
-    from andon.settings.resolution import Settings
-
     ((notifier, _),) = open_notifiers(Settings(alerts_notifiers=(settings,)))
     result = sent(notifier)
     if result["ok"]:
@@ -133,7 +133,6 @@ def _secret(source: str) -> str:
     """The first line of a file, or of standard input."""
     if source == "-":
         return sys.stdin.readline(LONGEST_SECRET).strip()
-    from andon.host.files import read_regular
 
     try:
         lines = read_regular(Path(source), LONGEST_SECRET, follow=True).decode().splitlines()

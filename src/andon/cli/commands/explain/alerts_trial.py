@@ -1,26 +1,22 @@
 """Sends a test message through the notifiers of the settings that no running server has."""
 
 import time
-from typing import TYPE_CHECKING
 
 from andon.alerts.rules.messages import NO_NOTIFIER, trial_notice
+from andon.app.alerts import open_notifiers
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices
 from andon.errors import AndonError, Gone
 from andon.host.system import node_name
 from andon.model.wire import Json
+from andon.node.port import NodeAlerts
 from andon.ports import Notifier
-
-if TYPE_CHECKING:
-    from andon.node.port import NodeAlerts
 
 RESTART = "a running server uses it once it is restarted (sudo systemctl restart andon)"
 
 
 def trial(choices: Choices, name: str | None) -> Json:
     """Sends a test message through each notifier; they have their own timeouts."""
-    from andon.app.alerts import open_notifiers
-
     settings = settings_of(choices)
     notifiers = [notifier for notifier, _ in open_notifiers(settings)]
     known = [notifier.name for notifier in notifiers]
@@ -33,7 +29,7 @@ def trial(choices: Choices, name: str | None) -> Json:
     return {"results": [sent(notifier) for notifier in chosen], "note": note}
 
 
-def trial_by(server: "NodeAlerts", choices: Choices, name: str | None) -> Json:
+def trial_by(server: NodeAlerts, choices: Choices, name: str | None) -> Json:
     """Lets a server send them; those that were added since it started are tried here."""
     own = () if choices.url else settings_of(choices).alerts_notifiers
     new = [one.name for one in own if name in (None, one.name)]

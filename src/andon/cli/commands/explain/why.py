@@ -15,12 +15,17 @@ from andon.cli.show.text import say
 from andon.cli.show.why import answer, answer_to_json, render_why
 from andon.cli.sources import exit_code, node_of, rulebook_of
 from andon.cli.terminal import Choices, Terminal, write
+from andon.explain.evidence.departures import (
+    NOTHING_KNOWN,
+    EndedProcesses,
+    departures,
+    has_unexplained,
+)
 from andon.model.device import Snapshot
 from andon.model.naming import device_named
 from andon.units import human_seconds, sh
 
 if TYPE_CHECKING:
-    from andon.explain.evidence.departures import EndedProcesses
     from andon.node.port import Node
 
 SAMPLED_SECONDS = "2"
@@ -101,11 +106,9 @@ def sampled(
     return found
 
 
-def _departures(node: "Node", snapshots: Sequence[Snapshot]) -> "EndedProcesses":
+def _departures(node: "Node", snapshots: Sequence[Snapshot]) -> EndedProcesses:
     """Returns the ended processes of devices whose memory no process accounts for; the history
     is opened only if there are such devices."""
-    from andon.explain.evidence.departures import NOTHING_KNOWN, departures, has_unexplained
-
     if not has_unexplained(snapshots[-1]):
         return NOTHING_KNOWN
     from andon.host.processes.facts import exited

@@ -2,17 +2,15 @@
 
 import signal
 import threading
-from typing import TYPE_CHECKING
 
 import click
 
+from andon.app.agent import report_to
 from andon.cli.options import chosen, shared, store_option
 from andon.cli.show.text import say
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Terminal
-
-if TYPE_CHECKING:
-    from andon.fleet.rules.digest import Digest
+from andon.fleet.rules.digest import Digest, sent_line
 
 
 @click.command()
@@ -27,13 +25,10 @@ def agent(hub: str) -> int:
     what the hub missed is sent when it is back. A machine that runs andon serve needs no agent:
     andon serve --hub URL.
     """
-    from andon.app.agent import report_to
-    from andon.fleet.rules.digest import sent_line
-
     choices, over = chosen(), threading.Event()
     terminal = Terminal.of(choices)
 
-    def told(digest: "Digest") -> None:
+    def told(digest: Digest) -> None:
         if not choices.quiet:
             terminal.say(say(sent_line(digest)))
 

@@ -1,7 +1,6 @@
 """`andon nodes --on NAME`: the machines of a cluster, and what is free on them."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from andon.cli.commands.jobs.clusters import clusters_of, target_of
 from andon.cli.json_text import as_json_text
@@ -9,9 +8,8 @@ from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import Invalid
-
-if TYPE_CHECKING:
-    from andon.model.job.cluster import ClusterNode
+from andon.model.job.cluster import ClusterNode
+from andon.model.shapes import to_json
 
 SCHEMA = "andon.cluster_nodes/1"
 NONE_CONFIGURED = (
@@ -32,8 +30,6 @@ def show_cluster(choices: Choices, on: str | None, as_json: bool) -> int:
     found = cluster.ask(lambda there: list(there.nodes()))
     terminal = Terminal.of(choices)
     if as_json:
-        from andon.model.shapes import to_json
-
         value = {"schema": SCHEMA, "cluster": cluster.name, "nodes": to_json(found)}
         terminal.show(as_json_text(value, terminal.live))
         return 0
@@ -45,7 +41,7 @@ def show_cluster(choices: Choices, on: str | None, as_json: bool) -> int:
     return 0
 
 
-def render_nodes(found: "Sequence[ClusterNode]", width: int) -> list[Text]:
+def render_nodes(found: Sequence[ClusterNode], width: int) -> list[Text]:
     """One line per node."""
     if any(one.who is not None for one in found):
         return _promised(found, width)
@@ -62,7 +58,7 @@ def render_nodes(found: "Sequence[ClusterNode]", width: int) -> list[Text]:
     return draw(columns, [TableRow(one) for one in found], width)
 
 
-def _promised(found: "Sequence[ClusterNode]", width: int) -> list[Text]:
+def _promised(found: Sequence[ClusterNode], width: int) -> list[Text]:
     """The nodes of a cluster that gives out GPUs without looking at them: what it promised, what is
     really busy, and who has them; below, why a value is not known."""
     columns: list[TableColumn[ClusterNode]] = [
@@ -82,13 +78,13 @@ def _promised(found: "Sequence[ClusterNode]", width: int) -> list[Text]:
             *(say(line, "dim") for line in reasons)]  # fmt: skip
 
 
-def _busy(one: "ClusterNode") -> Text:
+def _busy(one: ClusterNode) -> Text:
     if one.busy is None:
         return say("n/a", "dim")
     return say(str(one.busy)) + say(f" by {one.read_by}" if one.read_by else "", "dim")
 
 
-def _who(one: "ClusterNode") -> Text:
+def _who(one: ClusterNode) -> Text:
     return say(one.who or "") if one.usable else _state(one)
 
 
@@ -96,6 +92,6 @@ def _unit(value: float | None, unit: str) -> Text:
     return say(UNKNOWN, "dim") if value is None else say(f"{value:.0f} {unit}")
 
 
-def _state(one: "ClusterNode") -> Text:
+def _state(one: ClusterNode) -> Text:
     state = say(one.state, "" if one.usable else "yellow")
     return state + say(f" · {one.note}") if one.note else state

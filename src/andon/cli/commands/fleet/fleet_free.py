@@ -1,24 +1,20 @@
 """`andon free --url HUB`: which nodes of a hub have free devices for a request."""
 
-from typing import TYPE_CHECKING
-
 from andon.cli.json_text import as_json_text
 from andon.cli.show.text import say
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import Invalid, Unavailable
 from andon.fleet.rules.states import fitting, list_from_json, offers
 from andon.leases.rules.offer import requested_words
+from andon.model.lease import DeviceRequest
 from andon.model.shapes import to_json
 from andon.node.server import connect
-
-if TYPE_CHECKING:
-    from andon.model.lease import DeviceRequest
 
 SCHEMA = "andon.free_nodes/1"
 NOT_AVAILABLE = 1
 
 
-def free_in_fleet(choices: Choices, request: "DeviceRequest", as_json: bool) -> int | None:
+def free_in_fleet(choices: Choices, request: DeviceRequest, as_json: bool) -> int | None:
     """Prints the answer of a hub's nodes; returns the exit code, or None if it is not a hub."""
     if choices.url is None or choices.node_name is not None or "://" not in choices.url:
         return None

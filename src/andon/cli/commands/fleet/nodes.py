@@ -6,6 +6,7 @@ from urllib.parse import quote
 import click
 
 from andon.cli.commands.command_group import SuggestingGroup
+from andon.cli.commands.fleet.cluster_nodes import show_cluster
 from andon.cli.json_text import as_json_text
 from andon.cli.options import at_server, chosen, name_in_fleet, shared
 from andon.cli.show.table import TableColumn, TableRow, draw
@@ -51,8 +52,6 @@ def nodes(on: str | None, words: str, as_json: bool) -> int:
         return 0
     choices = chosen()
     if on is not None or (choices.url is None and own_server() is None):
-        from andon.cli.commands.fleet.cluster_nodes import show_cluster
-
         if words:
             raise Invalid("--filter is for the nodes of a hub", hint="use --url URL")
         return show_cluster(choices, on, as_json)

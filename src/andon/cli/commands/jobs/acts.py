@@ -1,7 +1,8 @@
 """The commands of `andon jobs`: show, wait, retry, requeue, hold, resume, rm, move, pause, …"""
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import click
 
@@ -17,17 +18,18 @@ from andon.cli.commands.jobs.common import (
     wait_settled,
     worst_code,
 )
+from andon.cli.commands.jobs.elsewhere import show_there
 from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, duration, shared
-from andon.cli.terminal import Terminal, notice
+from andon.cli.show.jobs import render_job
+from andon.cli.terminal import Terminal, notice, report
 from andon.errors import AndonError, TimedOut
-from andon.model.job.facts import JobState
+from andon.jobs import acts
+from andon.jobs.clusters.submitting import code_of, wait_there
+from andon.jobs.folder import open_jobs_folder
+from andon.jobs.queue import wake
+from andon.model.job.facts import JobFacts, JobState, views_to_json
 from andon.units import human_seconds
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from andon.model.job.facts import JobFacts
 
 
 @click.command(epilog=JOB_FORMS)
@@ -42,17 +44,12 @@ def show(jobs: tuple[str, ...], as_json: bool) -> int:
     found, code = meant_jobs(queue, here)
     views = [queue.view(facts.spec.number) for facts in found]
     if elsewhere:
-        from andon.cli.commands.jobs.elsewhere import show_there
-
         others, failed = show_there(elsewhere)
         views, code = [*views, *others], max(code, failed)
     terminal = Terminal.of(choices)
     if as_json:
-        from andon.model.job.facts import views_to_json
-
         terminal.show(as_json_text(views_to_json(views, queue.paused), terminal.live))
         return code
-    from andon.cli.show.jobs import render_job
 
     for view in views:
         for line in render_job(view, time.time()):
@@ -80,8 +77,6 @@ def wait(jobs: tuple[str, ...], timeout: float | None) -> int:
 
     code = max(code, worst_code(queue, numbers, wait_settled(queue, numbers, each=late)))
     for cluster, ids in elsewhere.values():
-        from andon.jobs.clusters.submitting import code_of, wait_there
-
         code = max(code, *map(code_of, wait_there(cluster, ids, until)))
     return code
 
@@ -90,7 +85,7 @@ def _is_settled(state: JobState) -> bool:
     return state.is_settled
 
 
-FITTING: "dict[str, Callable[[JobState], bool]]" = {
+FITTING: dict[str, Callable[[JobState], bool]] = {
     "rm": _is_settled,
     "retry": _is_settled,
     "requeue": lambda state: state is JobState.RUNNING,
@@ -100,7 +95,7 @@ FITTING: "dict[str, Callable[[JobState], bool]]" = {
 """The jobs of a name that a command can act on; they come before others of that name."""
 
 
-def _requeued(facts: "JobFacts") -> str:
+def _requeued(facts: JobFacts) -> str:
     checkpoint, last = facts.spec.checkpoint, facts.last
     labels = ", ".join(last.claim.labels) if last is not None else ""
     saves = ""
@@ -111,13 +106,13 @@ def _requeued(facts: "JobFacts") -> str:
     return f"{saves}is stopped and waits again{elsewhere}"
 
 
-def _failed_option(name: str) -> "Callable[[Callable[..., Any]], Callable[..., Any]]":
+def _failed_option(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     if name != "retry":
         return lambda command: command
     return click.option("--failed", is_flag=True, help="Only those that did not succeed.")
 
 
-def _acting(name: str, about: str, done: "Callable[[JobFacts], str]") -> click.Command:
+def _acting(name: str, about: str, done: Callable[[JobFacts], str]) -> click.Command:
     """Makes a command that does the same to each job; a failure on one does not stop the others."""
 
     @click.command(name, help=about, epilog=QUEUE_JOB_FORMS)
@@ -125,10 +120,6 @@ def _acting(name: str, about: str, done: "Callable[[JobFacts], str]") -> click.C
     @_failed_option(name)
     @shared
     def command(jobs: tuple[str, ...], failed: bool = False) -> int:
-        from andon.cli.terminal import report
-        from andon.jobs import acts
-        from andon.jobs.queue import wake
-
         choices = chosen()
         refuse_elsewhere(choices, jobs)
         queue = open_queue(choices, wake=False)
@@ -188,9 +179,6 @@ rm = _acting(
 @shared
 def move(job: str, first: bool, last: bool, before: str | None) -> int:
     """Change a job's position among your own of the same priority."""
-    from andon.jobs import acts
-    from andon.jobs.queue import wake
-
     if first + last + (before is not None) != 1:
         raise click.UsageError("use one of --first, --last and --before JOB")
     choices = chosen()
@@ -208,8 +196,6 @@ def move(job: str, first: bool, last: bool, before: str | None) -> int:
 @shared
 def pause() -> int:
     """Start no more jobs until andon jobs start; running ones continue."""
-    from andon.jobs.folder import open_jobs_folder
-
     open_jobs_folder().pause()
     notice("paused; to resume: andon jobs start", chosen())
     return 0
@@ -219,9 +205,6 @@ def pause() -> int:
 @shared
 def start() -> int:
     """Start jobs again after andon jobs pause."""
-    from andon.jobs.folder import open_jobs_folder
-    from andon.jobs.queue import wake
-
     folder = open_jobs_folder()
     folder.unpause()
     wake(folder)

@@ -12,9 +12,13 @@ from andon.cli.commands.jobs.common import (
     meant_jobs,
     open_queue,
 )
+from andon.cli.commands.jobs.elsewhere import cancel_there
 from andon.cli.options import chosen, shared
+from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, notice, report
 from andon.errors import AndonError
+from andon.jobs import acts
+from andon.jobs.queue import wake
 from andon.model.job.facts import JobFacts, JobState
 
 SLACK_SECONDS = 5.0
@@ -34,16 +38,11 @@ def cancel(jobs: tuple[str, ...], no_wait: bool) -> int:
     here, elsewhere = apart(choices, jobs)
     codes = [_cancel_here(choices, here, no_wait)] if here else []
     if elsewhere:
-        from andon.cli.commands.jobs.elsewhere import cancel_there
-
         codes += [cancel_there(choices, one, ids) for one, ids in elsewhere.values()]
     return max(codes)
 
 
 def _cancel_here(choices: Choices, jobs: Sequence[str], no_wait: bool) -> int:
-    from andon.jobs import acts
-    from andon.jobs.queue import wake
-
     queue = open_queue(choices, wake=False)
     found, code = meant_jobs(queue, jobs, True, lambda state: not state.is_settled)
     outcomes = []
@@ -87,8 +86,6 @@ def _cancel_here(choices: Choices, jobs: Sequence[str], no_wait: bool) -> int:
 
 def _patience(facts: JobFacts, choices: Choices) -> float:
     """Returns how long a job has to end."""
-    from andon.cli.sources import settings_of
-
     grace = facts.spec.grace_seconds
     if grace is None:
         grace = settings_of(choices).work_grace_seconds

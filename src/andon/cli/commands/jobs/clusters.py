@@ -175,7 +175,7 @@ class ClusterJobs(NamedTuple):
 
 
 def cluster_list(
-    choices: Choices, state: str | None, everything: bool, meanwhile: "Callable[[], object]"
+    choices: Choices, state: str | None, everything: bool, meanwhile: Callable[[], object]
 ) -> ClusterJobs:
     """Returns the jobs of all clusters; with `everything` root sees everyone's. Settings that
     cannot be read cost a line, not the list. `meanwhile` is called while clusters are asked."""

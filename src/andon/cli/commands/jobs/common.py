@@ -3,18 +3,18 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
 
 from andon.cli.commands.completing import complete_job
+from andon.cli.options import chosen
 from andon.cli.terminal import Choices, notice, report
 from andon.errors import AndonError, Gone
+from andon.jobs.queue import Queue, start_dispatcher
+from andon.model.job.facts import JobFacts, JobState, JobView
 from andon.units import sh, shell_line
-
-if TYPE_CHECKING:
-    from andon.jobs.queue import Queue
-    from andon.model.job.facts import JobFacts, JobState, JobView
 
 JOB_FORMS = (
     "JOB is a number, a name, a group, @ for the last one, 12_3 for an element of an array, or "
@@ -35,10 +35,8 @@ def job_words(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-def open_queue(choices: Choices, wake: bool = True) -> "Queue":
+def open_queue(choices: Choices, wake: bool = True) -> Queue:
     """The queue as it is now; a dispatcher is started where jobs wait and none runs."""
-    from andon.jobs.queue import Queue, start_dispatcher
-
     queue = Queue()
     for path, why in list(queue.unread.items())[:5]:
         notice(_passed_over(path, why), choices)
@@ -50,8 +48,6 @@ def open_queue(choices: Choices, wake: bool = True) -> "Queue":
 
 def _passed_over(path: str, why: str) -> str:
     """Returns the notice about a file that cannot be read."""
-    from pathlib import Path
-
     folder = Path(path).parent
     if folder.name.isdecimal():
         give_up = f"rm -r {sh(folder)}"
@@ -60,11 +56,11 @@ def _passed_over(path: str, why: str) -> str:
 
 
 def meant_jobs(
-    queue: "Queue",
+    queue: Queue,
     words: Sequence[str],
     only_one: bool = False,
     fits: Callable[["JobState"], bool] | None = None,
-) -> "tuple[list[JobFacts], int]":
+) -> tuple[list[JobFacts], int]:
     """Returns every job that the arguments name, once, and an exit code. An argument that names
     none is reported, sets the exit code, and does not stop the others. `only_one` and `fits`
     narrow a name that several jobs have."""
@@ -82,7 +78,7 @@ def meant_jobs(
     return [queue.jobs[number] for number in numbers], code
 
 
-def one_job(queue: "Queue", word: str) -> int:
+def one_job(queue: Queue, word: str) -> int:
     """Returns the number of the one job that the argument names."""
     from andon.jobs.rules.naming import NameRule, one_meant
 
@@ -90,13 +86,11 @@ def one_job(queue: "Queue", word: str) -> int:
 
 
 def _tell(words: str) -> None:
-    from andon.cli.options import chosen
-
     notice(words, chosen())
 
 
 def wait_settled(
-    queue: "Queue",
+    queue: Queue,
     numbers: Iterable[int],
     changed: Callable[["JobView"], None] | None = None,
     each: Callable[[], None] = lambda: None,
@@ -104,9 +98,6 @@ def wait_settled(
     """Waits until all of these jobs have ended or are held; returns those that were deleted
     meanwhile. `changed` is called with each job that changes, `each` at every poll: what it
     raises ends the wait."""
-    from andon.jobs.queue import start_dispatcher
-    from andon.model.job.facts import JobState
-
     left, deleted = set(numbers), []
     seen: dict[int, str] = {}
     rung, looked = -1, 0.0
@@ -132,7 +123,7 @@ def wait_settled(
     return deleted
 
 
-def worst_code(queue: "Queue", numbers: Sequence[int], deleted: Sequence[int]) -> int:
+def worst_code(queue: Queue, numbers: Sequence[int], deleted: Sequence[int]) -> int:
     """The worst exit code of the jobs that were waited for; a deleted job counts as unknown."""
     codes = [exit_code(view) for view in queue.views(numbers)]
     return max([*codes, *(deleted_meanwhile(str(number)) for number in deleted)], default=0)
@@ -158,10 +149,8 @@ def going_on(choices: Choices, labels: Sequence[str]) -> Iterator[None]:
         raise
 
 
-def exit_code(view: "JobView") -> int:
+def exit_code(view: JobView) -> int:
     """Returns the job's own exit code; 1 if it has none and did not succeed."""
-    from andon.model.job.facts import JobState
-
     if view.state is JobState.SUCCEEDED:
         return 0
     return view.exit_code or 1

@@ -5,7 +5,9 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
+from andon.cli.commands.jobs.common import going_on
 from andon.cli.json_text import as_json_text
+from andon.cli.show.jobs import render_dry
 from andon.cli.show.text import Text, say
 from andon.cli.terminal import Choices, Terminal, notice, report
 from andon.errors import AndonError
@@ -17,6 +19,7 @@ from andon.jobs.rules.cluster_views import named, view_of
 from andon.jobs.rules.polling import PAST_SECONDS
 from andon.model.job.cluster import ClusterReason, Submission
 from andon.model.job.facts import JobState, JobView
+from andon.model.shapes import to_json
 from andon.ports import Previewing
 from andon.units import counted, sh
 
@@ -46,7 +49,6 @@ def preview_there(choices: Choices, cluster: OpenCluster, submission: Submission
         text = cluster.ask(lambda _: opened.preview(submission))
         terminal.show(text if text.endswith("\n") else f"{text}\n")
         return
-    from andon.cli.show.jobs import render_dry
 
     for line in render_dry([[submission.job] * max(1, len(submission.indices))], terminal.width):
         terminal.say(line)
@@ -76,8 +78,6 @@ def cancel_there(choices: Choices, cluster: OpenCluster, ids: Sequence[str]) -> 
 
 def why_there(choices: Choices, cluster: OpenCluster, job: str, as_json: bool) -> int:
     """Prints why a job waits or how it ended, and what would help."""
-    from andon.model.shapes import to_json
-
     views, terminal = views_there(cluster, [job]), Terminal.of(choices)
     if len(views) > 1:
         views = [one for one in views if not one.state.is_settled] or views
@@ -105,8 +105,6 @@ def _why_lines(view: JobView, reasons: Sequence[ClusterReason]) -> Iterator[Text
 
 def waited_there(choices: Choices, cluster: OpenCluster, label: str) -> int:
     """Waits for a job that was just submitted; returns its exit code."""
-    from andon.cli.commands.jobs.common import going_on
-
     with going_on(choices, [label]):
         ended = wait_there(cluster, [label.removeprefix(f"{cluster.name}:")])
     for job in ended:
@@ -115,7 +113,7 @@ def waited_there(choices: Choices, cluster: OpenCluster, label: str) -> int:
     return max(map(code_of, ended))
 
 
-def show_there(found: "dict[str, tuple[OpenCluster, list[str]]]") -> tuple[list[JobView], int]:
+def show_there(found: dict[str, tuple[OpenCluster, list[str]]]) -> tuple[list[JobView], int]:
     """Returns the named jobs of clusters, with all reasons; what fails is reported."""
     views, code = list[JobView](), 0
     for cluster, ids in found.values():

@@ -3,21 +3,21 @@
 import os
 from collections.abc import Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say
+from andon.cli.sources import node_of
 from andon.cli.terminal import Choices
 from andon.errors import AndonError
 from andon.leases.rules.queue_reasons import queue_reasons
+from andon.model.job.facts import JobView
 from andon.model.lease_list import LeaseList, WaitingRow
 from andon.model.shapes import to_json
 from andon.units import counted, human_seconds
-
-if TYPE_CHECKING:
-    from andon.model.job.facts import JobView
+from andon.web.users.opening import open_shared_files
 
 
 class QueueRow(Struct, frozen=True):
@@ -29,20 +29,17 @@ class QueueRow(Struct, frozen=True):
 
 def machine_queue(choices: Choices) -> tuple[LeaseList, str | None]:
     """Returns the lease book's list, and the reason if it cannot be read."""
-    from andon.cli.sources import node_of
-
     try:
         return node_of(choices).leases.listing()[1], None
     except AndonError as error:
         return LeaseList(0.0), f"the queue of the machine is not known: {error.reason}"
 
 
-def others_jobs(book: LeaseList) -> "tuple[list[JobView], list[str]]":
+def others_jobs(book: LeaseList) -> tuple[list[JobView], list[str]]:
     """Returns the jobs of everyone who holds or waits for GPUs, each read as that user, and what
     could not be read. Empty unless the caller is root."""
     if os.name == "nt" or os.getuid() != 0:
         return [], []
-    from andon.web.users.opening import open_shared_files
 
     users = open_shared_files(_signed_in, lambda: book)
     views, notes = list["JobView"](), list[str]()

@@ -9,6 +9,7 @@ from functools import partial
 
 from andon.cli.commands.jobs.elsewhere import cancel_there, views_there
 from andon.cli.show.waiting import LineInPlace, waited_words
+from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, notice, write
 from andon.errors import AndonError, Gone, Invalid
 from andon.jobs.clusters.asking import OpenCluster
@@ -17,8 +18,10 @@ from andon.jobs.rules.cluster_views import named
 from andon.jobs.rules.polling import FRESH_SECONDS
 from andon.model.job.cluster import ClusterLog, Submission
 from andon.model.job.facts import JobState
+from andon.model.job.spec import without_own_secrets
 from andon.ports import Foreground
 from andon.work.dropped_lines import without_lines
+from andon.work.launcher import Launcher
 
 LOG_BYTES = 1 << 20
 LOG_POLL_SECONDS = 1.0
@@ -135,10 +138,6 @@ def run_there(choices: Choices, cluster: OpenCluster, submission: Submission) ->
     is submitted and its output followed; Ctrl-C cancels it."""
     opened = cluster.open()
     if isinstance(opened, Foreground):
-        from andon.cli.sources import settings_of
-        from andon.model.job.spec import without_own_secrets
-        from andon.work.launcher import Launcher
-
         command = cluster.ask(lambda _: opened.foreground(submission))
         grace = settings_of(choices).work_grace_seconds
         send = partial(opened.signal, submission)

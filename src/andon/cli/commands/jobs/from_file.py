@@ -3,19 +3,32 @@
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from andon.cli.commands.jobs.clusters import refuse_unasked, target_of
-from andon.cli.terminal import Choices, Terminal
+from andon.cli.commands.jobs.common import going_on
+from andon.cli.commands.jobs.elsewhere import preview_there, say_submitted, waited_there
+from andon.cli.commands.jobs.submitting import possible, sampled, say_same, show_dry, wait_for_end
+from andon.cli.commands.jobs.sweep import say_group
+from andon.cli.commands.share.container_options import contained
+from andon.cli.show.text import say
+from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid
-
-if TYPE_CHECKING:
-    from andon.jobs.clusters.asking import OpenCluster
-    from andon.jobs.rules.file_keys import FileJob
-    from andon.model.job.cluster import Submission
-    from andon.model.job.facts import JobFacts
+from andon.jobs.clusters.asking import OpenCluster
+from andon.jobs.clusters.submitting import submission_of, submit_there
+from andon.jobs.file import JobQueue, queue_all, read_job_file, specs_of
+from andon.jobs.folder import open_jobs_folder
+from andon.jobs.log_out import log_out_line
+from andon.jobs.metrics import refuse_slow
+from andon.jobs.queue import Queue, refuse_too_many, same_as, submit
+from andon.jobs.rules.file_keys import FileJob
+from andon.jobs.rules.parameters import refuse_many
+from andon.model.execution import ContainerOptions
+from andon.model.job.cluster import Submission
+from andon.model.job.facts import JobFacts
 
 
 def submit_file(
@@ -23,11 +36,6 @@ def submit_file(
 ) -> int:
     """Queues the jobs one after the other: a later one may name an earlier one in `after`. Those
     for a cluster come last."""
-    from andon.cli.commands.jobs.submitting import possible, sampled, say_same
-    from andon.jobs.file import JobQueue, queue_all, read_job_file, specs_of
-    from andon.jobs.metrics import refuse_slow
-    from andon.jobs.rules.parameters import refuse_many
-
     _refuse_options(asked)
     every = read_job_file(path)
     for job in every:
@@ -44,14 +52,10 @@ def submit_file(
     checked = [possible(choices, specs_of(job, base, {}, _known, simulate), sample) for job in jobs]
     _check_images(jobs)
     if dry_run:
-        from andon.cli.commands.jobs.submitting import show_dry
-
         if checked:
             show_dry(checked)
         there.preview(choices)
         return 0
-    from andon.jobs.folder import open_jobs_folder
-    from andon.jobs.queue import refuse_too_many, same_as, submit
 
     if jobs:
         refuse_too_many(open_jobs_folder(), sum(map(len, checked)))
@@ -62,8 +66,6 @@ def submit_file(
     if labels:
         _say(choices, labels, [one.spec.name for one in plain])
     for swept in (one for one in made if one not in plain):
-        from andon.cli.commands.jobs.sweep import say_group
-
         say_group(choices, swept.specs)
         labels += [spec.label for spec in swept.specs]
     for filed in made:
@@ -79,10 +81,10 @@ def submit_file(
 class _Elsewhere:
     """The jobs of a file that run on clusters, each with its cluster."""
 
-    def __init__(self, base: Path, jobs: "Sequence[tuple[FileJob, OpenCluster]]") -> None:
+    def __init__(self, base: Path, jobs: Sequence[tuple[FileJob, OpenCluster]]) -> None:
         self._base, self._jobs = base, jobs
 
-    def check(self, here: "Sequence[FileJob]") -> None:
+    def check(self, here: Sequence[FileJob]) -> None:
         """Refuses what cannot be submitted, before anything is."""
         names = {job.name for job, _ in self._jobs if job.name}
         for job in here:
@@ -97,18 +99,13 @@ class _Elsewhere:
             named[job.name] = f"{cluster.name}:?"
 
     def preview(self, choices: Choices) -> None:
-        from andon.cli.commands.jobs.elsewhere import preview_there
-
         for job, cluster in self._jobs:
             named = {other.name: f"{cluster.name}:?" for other, _ in self._jobs}
             for submission in self._submissions(job, cluster, named):
                 preview_there(choices, cluster, submission)
 
-    def submit(self, choices: Choices) -> "list[tuple[OpenCluster, str]]":
+    def submit(self, choices: Choices) -> list[tuple[OpenCluster, str]]:
         """Submits the jobs one after the other; returns where each is and what it is called."""
-        from andon.cli.commands.jobs.elsewhere import say_submitted
-        from andon.jobs.clusters.submitting import submit_there
-
         named: dict[str, str] = {}
         out = []
         for job, cluster in self._jobs:
@@ -119,18 +116,12 @@ class _Elsewhere:
             named[job.name] = label
         return out
 
-    def waited(self, choices: Choices, cluster: "OpenCluster", label: str) -> int:
-        from andon.cli.commands.jobs.elsewhere import waited_there
-
+    def waited(self, choices: Choices, cluster: OpenCluster, label: str) -> int:
         return waited_there(choices, cluster, label)
 
     def _submissions(
-        self, job: "FileJob", cluster: "OpenCluster", named: Mapping[str, str]
-    ) -> "list[Submission]":
-        from msgspec.structs import replace
-
-        from andon.jobs.clusters.submitting import submission_of
-        from andon.jobs.file import specs_of
+        self, job: FileJob, cluster: OpenCluster, named: Mapping[str, str]
+    ) -> list[Submission]:
 
         plain = replace(job, after=(), after_any=(), array="")
         after = [named.get(word, word) for word in job.after]
@@ -141,9 +132,7 @@ class _Elsewhere:
         ]
 
 
-def _known() -> "Mapping[int, JobFacts]":
-    from andon.jobs.queue import Queue
-
+def _known() -> Mapping[int, JobFacts]:
     return Queue().jobs
 
 
@@ -161,11 +150,8 @@ def _refuse_options(asked: Mapping[str, Any]) -> None:
         raise Invalid(f"{option} cannot be combined with a job file", hint="write it into the file")
 
 
-def _check_images(jobs: "Sequence[FileJob]") -> None:
+def _check_images(jobs: Sequence[FileJob]) -> None:
     """Checks that containers can be started here, each image once."""
-    from andon.cli.commands.share.container_options import contained
-    from andon.model.execution import ContainerOptions
-
     for image, command in {job.image: job.command for job in jobs if job.image}.items():
         contained(ContainerOptions(image), command)
 
@@ -175,9 +161,6 @@ def _say(choices: Choices, labels: Sequence[str], names: Sequence[str]) -> None:
     if not terminal.live:
         terminal.show("".join(f"{label}\n" for label in labels))
         return
-    from andon.cli.show.text import say
-    from andon.cli.terminal import notice
-    from andon.jobs.log_out import log_out_line
 
     for label, name in zip(labels, names, strict=True):
         terminal.say(say(f"job {label}: {name}"))
@@ -185,8 +168,5 @@ def _say(choices: Choices, labels: Sequence[str], names: Sequence[str]) -> None:
 
 
 def _waited(choices: Choices, labels: Sequence[str]) -> int:
-    from andon.cli.commands.jobs.common import going_on
-    from andon.cli.commands.jobs.submitting import wait_for_end
-
     with going_on(choices, labels):
         return wait_for_end(choices, *labels)

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from andon.cli.commands.command_group import CommandGroup
+from andon.cli.commands.jobs.clusters import ClusterFollower, ClusterJobs, cluster_list
 from andon.cli.commands.jobs.common import MOST_ENDED, MOST_WAITING, open_queue, wait_settled
 from andon.cli.options import chosen, elsewhere, shared
+from andon.cli.show.jobs import render_jobs, why
 from andon.cli.show.text import say
 from andon.cli.terminal import Choices, Terminal, notice
-from andon.model.job.facts import JobState
+from andon.jobs.queue import Queue
+from andon.jobs.rules.views import latest_last
+from andon.model.job.facts import JobState, JobView, views_to_json
 
 if TYPE_CHECKING:
-    from andon.cli.commands.jobs.clusters import ClusterJobs
-    from andon.jobs.queue import Queue
-    from andon.model.job.facts import JobView
     from andon.model.lease_list import LeaseList
 
 FOLLOW_SECONDS = 1.0
@@ -82,7 +83,6 @@ def jobs(
         return _of_server(context, everything or follow, state, group, as_json)
     if context.invoked_subcommand is not None:
         return None
-    from andon.cli.commands.jobs.clusters import cluster_list
 
     choices = chosen()
     queue = open_queue(choices, wake=not look)
@@ -126,7 +126,6 @@ def _of_server(
     if context.invoked_subcommand is not None or more:
         raise click.UsageError("--url lists the jobs of a server: leave out --all, -f and commands")
     from andon.cli.sources import node_of
-    from andon.jobs.rules.views import latest_last
 
     found = node_of(chosen()).jobs.page()
     wanted = [one for one in found.views if state is None or one.state == state]
@@ -134,7 +133,6 @@ def _of_server(
     terminal, views = Terminal.of(chosen()), latest_last(wanted, MOST_ENDED)
     if as_json:
         from andon.cli.json_text import as_json_text
-        from andon.model.job.facts import views_to_json
 
         terminal.show(as_json_text(views_to_json(views, found.paused), terminal.live))
     else:
@@ -144,10 +142,9 @@ def _of_server(
 
 
 def _show_json(
-    terminal: Terminal, views: "Sequence[JobView]", paused: bool, there: "ClusterJobs", **more: Any
+    terminal: Terminal, views: Sequence[JobView], paused: bool, there: ClusterJobs, **more: Any
 ) -> None:
     from andon.cli.json_text import as_json_text
-    from andon.model.job.facts import views_to_json
 
     said = {**views_to_json(views, paused), "clusters": there.to_json(), **more}
     terminal.show(as_json_text(said, terminal.live))
@@ -155,14 +152,12 @@ def _show_json(
 
 def _follow(
     choices: Choices,
-    queue: "Queue",
+    queue: Queue,
     terminal: Terminal,
-    there: "ClusterJobs",
+    there: ClusterJobs,
     group: str | None = None,
 ) -> None:
     """Prints each change until all jobs have ended, those of clusters included."""
-    from andon.cli.commands.jobs.clusters import ClusterFollower
-
     follower = ClusterFollower(choices, there, lambda view: _changed(terminal, view))
     active = [n for n, found in queue.statuses.items() if not found.state.is_settled]
     active = [n for n in active if group is None or queue.jobs[n].spec.group == group]
@@ -174,9 +169,9 @@ def _follow(
 
 def _show_machine(
     choices: Choices,
-    queue: "Queue",
-    views: "list[JobView]",
-    there: "ClusterJobs",
+    queue: Queue,
+    views: list[JobView],
+    there: ClusterJobs,
     state: str | None,
     as_json: bool,
     read: "tuple[LeaseList, str | None]",
@@ -199,7 +194,7 @@ def _show_machine(
     return 0
 
 
-def _shown(queue: "Queue", everything: bool, state: str | None) -> tuple[list[int], int]:
+def _shown(queue: Queue, everything: bool, state: str | None) -> tuple[list[int], int]:
     """Returns the numbers to list and how many are left out: ended jobs, running ones, then
     waiting ones by position."""
     known = queue.statuses
@@ -216,14 +211,12 @@ def _shown(queue: "Queue", everything: bool, state: str | None) -> tuple[list[in
 
 def _show(
     paused: bool,
-    views: "Sequence[JobView]",
+    views: Sequence[JobView],
     left: int,
     terminal: Terminal,
-    notes: "Sequence[str]",
+    notes: Sequence[str],
     narrowed: bool,
 ) -> None:
-    from andon.cli.show.jobs import render_jobs
-
     if not views:
         none = "no such jobs; andon jobs --all lists all of them"
         none = none if narrowed else "no jobs; andon submit -- COMMAND queues one"
@@ -240,9 +233,7 @@ def _show(
         terminal.say(say("paused: nothing starts until andon jobs start", "yellow"))
 
 
-def _changed(terminal: Terminal, view: "JobView") -> None:
-    from andon.cli.show.jobs import why
-
+def _changed(terminal: Terminal, view: JobView) -> None:
     now = time.time()
     text = f"{time.strftime('%H:%M:%S', time.localtime(now))}  job {view.label} {view.state.words}"
     more = why(view, now)

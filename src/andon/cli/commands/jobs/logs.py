@@ -6,23 +6,22 @@ import time
 from codecs import getincrementaldecoder
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from andon.cli.commands.completing import complete_job
 from andon.cli.commands.jobs.clusters import one_apart
-from andon.cli.commands.jobs.common import JOB_FORMS, meant_jobs, open_queue
+from andon.cli.commands.jobs.common import JOB_FORMS, meant_jobs, open_queue, wait_settled
+from andon.cli.commands.jobs.following import logs_there
 from andon.cli.options import MOST, chosen, shared
+from andon.cli.show.jobs import why
+from andon.cli.show.waiting import LineInPlace, waited_words
 from andon.cli.terminal import Choices, notice, write
 from andon.errors import Gone, Invalid
 from andon.host.files import open_regular
+from andon.jobs.queue import Queue, start_dispatcher
 from andon.model.job.facts import JobState
 from andon.units import counted, sh
-
-if TYPE_CHECKING:
-    from andon.cli.show.waiting import LineInPlace
-    from andon.jobs.queue import Queue
 
 LINES = 15
 PIECE_BYTES = 1 << 16
@@ -54,8 +53,6 @@ def logs(job: str, follow: bool, lines: int | None, attempt: int | None) -> int:
     choices = chosen()
     there = one_apart(choices, job)
     if there is not None:
-        from andon.cli.commands.jobs.following import logs_there
-
         if attempt is not None:
             raise Invalid("--attempt is for jobs on this machine")
         return logs_there(choices, *there, LINES if lines is None else lines, follow)
@@ -85,12 +82,10 @@ def logs(job: str, follow: bool, lines: int | None, attempt: int | None) -> int:
 
 
 def _logs_of_many(
-    choices: Choices, queue: "Queue", numbers: list[int], lines: int, follow: bool
+    choices: Choices, queue: Queue, numbers: list[int], lines: int, follow: bool
 ) -> int:
     """Prints the output of each job under a line with its parameters; then what comes, until all
     have ended."""
-    from andon.cli.commands.jobs.common import wait_settled
-
     outputs = {number: _Output(queue, number, None) for number in numbers}
     shown = list[int]()
 
@@ -118,7 +113,7 @@ def _logs_of_many(
 class _Output:
     """The output of a job; when it is started again, of its next attempt."""
 
-    def __init__(self, queue: "Queue", number: int, attempt: int | None) -> None:
+    def __init__(self, queue: Queue, number: int, attempt: int | None) -> None:
         self._queue, self._number, self._fixed = queue, number, attempt
         self._place, self._attempt = 0, 0
         self._decoder = getincrementaldecoder("utf-8")("replace")  # a piece may end in a character
@@ -148,9 +143,6 @@ class _Output:
 
     def follow(self, choices: Choices, pause: Callable[[float], object] = time.sleep) -> None:
         """Prints the output until the job has ended; while it waits, prints why."""
-        from andon.cli.show.waiting import LineInPlace
-        from andon.jobs.queue import start_dispatcher
-
         line = LineInPlace(choices)
         try:
             while True:
@@ -169,10 +161,7 @@ class _Output:
         finally:
             line.clear()
 
-    def _say_why(self, line: "LineInPlace") -> None:
-        from andon.cli.show.jobs import why
-        from andon.cli.show.waiting import waited_words
-
+    def _say_why(self, line: LineInPlace) -> None:
         view, now = self._queue.views([self._number])[0], time.time()
         waits = view.state is JobState.WAITING
         words = waited_words(max(0.0, now - view.submitted_at)) if waits else view.state.words

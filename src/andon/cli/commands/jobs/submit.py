@@ -1,9 +1,12 @@
 """`andon submit`: queues a command that runs as soon as its devices are free."""
 
 import os
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from andon.cli.commands.completing import complete_command
 from andon.cli.commands.jobs.clusters import on_options, per_gpu_option, refuse_unasked, target_of
@@ -28,17 +31,20 @@ from andon.cli.device_request import (
     request_to_take,
 )
 from andon.cli.options import JOB_FILES, chosen, duration, lasting, shared, whole
+from andon.cli.show.text import say
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid
+from andon.jobs import queue as jobs
+from andon.jobs.git_commit import GitCommitLookup
+from andon.jobs.queue import Queue
+from andon.jobs.submitting import here_spec
+from andon.model.job.spec import CHECKPOINT_SECONDS, ArrayPlace, Checkpoint, JobSpec, NotifyWhen
 from andon.units import sh
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from andon.jobs.clusters.asking import OpenCluster
     from andon.model.device import Snapshot
     from andon.model.execution import ContainerOptions
-    from andon.model.job.spec import Checkpoint, JobSpec
 
 MOST_RETRIES = 1000
 USUAL_SIGNS = ("dev/nvidiactl", "dev/dxg")
@@ -61,11 +67,9 @@ def begin_moment(text: str) -> float:
     return coming_moment(text)
 
 
-def checkpoint(text: str) -> "Checkpoint":
+def checkpoint(text: str) -> Checkpoint:
     """Parses `USR1@60s`: a signal, and how long before the end it is sent."""
     import signal
-
-    from andon.model.job.spec import CHECKPOINT_SECONDS, Checkpoint
 
     name, _, before = text.partition("@")
     name = name.upper().removeprefix("SIG")
@@ -163,7 +167,6 @@ def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) ->
     if dry_run:
         show_dry([specs])
         return 0
-    from andon.jobs import queue as jobs
 
     same = jobs.same_as(specs[0]) if asked["unique"] else None
     if same is not None:
@@ -229,7 +232,7 @@ def _submit_there(
     return elsewhere.waited_there(choices, cluster, label) if wait else 0
 
 
-def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) -> "list[JobSpec]":
+def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) -> list[JobSpec]:
     if choices.replay is not None:
         raise Invalid("the devices of a recorded file cannot be used by jobs")
     refuse_unasked(choices)
@@ -241,9 +244,6 @@ def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) ->
     spec = _spec(choices, command, asked, image, after=after, after_any=after_any)
     if not indices:
         return [spec]
-    from msgspec.structs import replace
-
-    from andon.model.job.spec import ArrayPlace
 
     return [replace(spec, array=ArrayPlace(0, index, len(indices), limit)) for index in indices]
 
@@ -254,13 +254,8 @@ def _spec(
     asked: dict[str, Any],
     image: "ContainerOptions | None",
     **more: Any,
-) -> "JobSpec":
-    from andon.jobs.git_commit import GitCommitLookup
-
+) -> JobSpec:
     commit = GitCommitLookup()
-    import andon.jobs.queue  # noqa: F401 - needed below; imported while git looks for the commit
-    from andon.jobs.submitting import here_spec
-    from andon.model.job.spec import NotifyWhen
 
     return here_spec(
         command,
@@ -321,21 +316,19 @@ def _numbers(given: tuple[str, ...]) -> tuple[int, ...]:
     words = [word.strip() for words in given for word in words.split(",") if word.strip()]
     if not words:
         return ()
-    from andon.jobs.queue import Queue
     from andon.jobs.rules.naming import NameRule, meant
 
     jobs, rule = Queue().jobs, NameRule(lambda text: notice(text, chosen()))
     return tuple(dict.fromkeys(number for word in words for number in meant(word, jobs, rule)))
 
 
-def _say(choices: Choices, number: str, made: "list[JobSpec] | None") -> None:
+def _say(choices: Choices, number: str, made: list[JobSpec] | None) -> None:
     terminal = Terminal.of(choices)
     if not terminal.live or made is None:
         terminal.show(f"{number}\n")
     else:
         many = f" ({len(made)} jobs)" if len(made) > 1 else ""
         mark = "SIMULATED " if made[0].simulate is not None else ""
-        from andon.cli.show.text import say
         from andon.jobs.log_out import log_out_line
 
         terminal.say(say(f"{mark}job {number}{many}: {made[0].name}; andon logs {number} -f"))
@@ -380,7 +373,6 @@ def _no_gpu(sample: "Callable[[], Snapshot]", root: str = "/") -> str | None:
     file shows a GPU: in WSL and in containers it may know some all the same."""
     if any(os.path.exists(root + sign) for sign in USUAL_SIGNS):  # noqa: PTH110 - before the table of all vendors is imported
         return None
-    from pathlib import Path
 
     from andon.drivers.shared.presence import signs
 

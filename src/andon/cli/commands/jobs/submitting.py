@@ -2,27 +2,26 @@
 and waits for them."""
 
 import sys
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from andon.cli.options import chosen
 from andon.cli.terminal import Choices, Terminal, notice
+from andon.jobs.queue import possible_here
+from andon.model.job.spec import JobSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from andon.model.device import Snapshot
-    from andon.model.job.spec import JobSpec
 
 
 def possible(
-    choices: Choices, specs: "Sequence[JobSpec]", sample: "Callable[[], Snapshot] | None" = None
-) -> "list[JobSpec]":
+    choices: Choices, specs: Sequence[JobSpec], sample: "Callable[[], Snapshot] | None" = None
+) -> list[JobSpec]:
     """Returns the same specs; raises an error if this machine can never start one of them."""
     if all(spec.request.is_plain for spec in specs):
         return list(specs)  # `submit` must be quick
     from andon.app.leases import labels_of
     from andon.cli.sources import resolved_of
-    from andon.jobs.queue import possible_here
 
     labels = labels_of(resolved_of(choices).settings)
     return possible_here(specs, sample or (lambda: sampled(choices)), labels)
@@ -39,7 +38,7 @@ def say_same(choices: Choices, label: str) -> None:
     notice(f"job {label} is the same; nothing was queued", choices)
 
 
-def show_dry(jobs: "Sequence[list[JobSpec]]") -> None:
+def show_dry(jobs: Sequence[list[JobSpec]]) -> None:
     from andon.cli.show.jobs import render_dry
 
     terminal = Terminal.of(chosen())

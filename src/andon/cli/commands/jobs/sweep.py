@@ -2,16 +2,25 @@
 
 from collections.abc import Mapping, Sequence
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.core import ParameterSource
 from msgspec.structs import replace
 
+from andon.cli.commands.jobs import elsewhere
+from andon.cli.commands.jobs.common import going_on
+from andon.cli.commands.jobs.submitting import possible, sampled, show_dry, wait_for_end
 from andon.cli.show.text import say
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import AndonError, Invalid
 from andon.host.files import read_regular
+from andon.jobs import queue as jobs
+from andon.jobs.clusters.asking import OpenCluster
+from andon.jobs.clusters.submitting import submission_of, submit_there
+from andon.jobs.log_out import log_out_line
+from andon.jobs.queue import Queue
+from andon.jobs.rules.expected import learned
 from andon.jobs.rules.parameters import (
     Parameters,
     check_use,
@@ -23,9 +32,6 @@ from andon.jobs.rules.parameters import (
 )
 from andon.model.job.spec import JobSpec
 from andon.units import counted, human_seconds
-
-if TYPE_CHECKING:
-    from andon.jobs.clusters.asking import OpenCluster
 
 LARGEST_BYTES = 1 << 20
 
@@ -70,14 +76,10 @@ def _job(base: JobSpec, values: Parameters, open_: Mapping[str, bool]) -> JobSpe
 
 
 def submit_here(choices: Choices, specs: Sequence[JobSpec], dry_run: bool, wait: bool) -> int:
-    from andon.cli.commands.jobs.common import going_on
-    from andon.cli.commands.jobs.submitting import possible, show_dry, wait_for_end
-
     checked = possible(choices, specs)
     if dry_run:
         show_dry([[one] for one in checked])
         return 0
-    from andon.jobs import queue as jobs
 
     made = jobs.submit(checked)
     say_group(choices, made)
@@ -90,16 +92,13 @@ def submit_here(choices: Choices, specs: Sequence[JobSpec], dry_run: bool, wait:
 
 def submit_elsewhere(
     choices: Choices,
-    cluster: "OpenCluster",
+    cluster: OpenCluster,
     specs: Sequence[JobSpec],
     asked: Mapping[str, Any],
     dry_run: bool,
     wait: bool,
 ) -> int:
     """Submits each job to a cluster as one of its own."""
-    from andon.cli.commands.jobs import elsewhere
-    from andon.jobs.clusters.submitting import submission_of, submit_there
-
     given = (asked["engine_options"], asked["after"], asked["after_any"])
     made = [submission_of(cluster, one, *given, per_gpu=asked["processes"] or 0) for one in specs]
     if dry_run:
@@ -113,8 +112,6 @@ def submit_elsewhere(
 
 def say_group(choices: Choices, made: Sequence[JobSpec]) -> None:
     """Prints which jobs were made, what each asks for, and how long they will take together."""
-    from andon.jobs.log_out import log_out_line
-
     live = Terminal.of(choices).live
     _say(choices, made, [one.label for one in made], expected_words(choices, made) if live else "")
     if live:
@@ -137,10 +134,6 @@ def _say(choices: Choices, made: Sequence[JobSpec], labels: Sequence[str], lasts
 
 def expected_words(choices: Choices, made: Sequence[JobSpec]) -> str:
     """How long they take on the GPUs of this machine, if earlier ones of that name tell it."""
-    from andon.cli.commands.jobs.submitting import sampled
-    from andon.jobs.queue import Queue
-    from andon.jobs.rules.expected import learned
-
     like = learned(Queue().jobs.values()).get(made[0].name)
     if like is None:
         return ""

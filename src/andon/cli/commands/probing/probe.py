@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from andon.cli.commands.completing import complete_command
+from andon.cli.commands.probing.session import Probing
 from andon.cli.device_request import (
     bind_option,
     for_option,
@@ -20,10 +21,20 @@ from andon.cli.options import chosen, duration, shared
 from andon.cli.sources import availability_of, sampling_ahead, take
 from andon.cli.terminal import Choices, report
 from andon.errors import Invalid
-
-if TYPE_CHECKING:
-    from andon.work.probe.command_trials import TrialLimits
-    from andon.work.rules.probe import ProbeRequest
+from andon.leases.granter import LeaseTerms
+from andon.leases.placement import on_lease
+from andon.model.redaction import redact
+from andon.runs.header import LONGEST_NAME
+from andon.units import command_name
+from andon.work.preparing import CannotStart, find
+from andon.work.probe.command_trials import TrialLimits
+from andon.work.rules.probe import (
+    ProbeRequest,
+    begin_search,
+    check_margin,
+    check_pattern,
+    check_template,
+)
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -72,18 +83,6 @@ def probe(command: tuple[str, ...], **asked: Any) -> int:
     --seconds.
     """
     choices = chosen()
-    from andon.model.redaction import redact
-    from andon.runs.header import LONGEST_NAME
-    from andon.units import command_name
-    from andon.work.preparing import CannotStart, find
-    from andon.work.probe.command_trials import TrialLimits
-    from andon.work.rules.probe import (
-        ProbeRequest,
-        begin_search,
-        check_margin,
-        check_pattern,
-        check_template,
-    )
 
     check_template(command)
     low, high, ready, metric = (asked[name] for name in ("low", "high", "ready", "metric"))
@@ -110,8 +109,8 @@ def probe(command: tuple[str, ...], **asked: Any) -> int:
 def _probe(
     choices: Choices,
     command: Sequence[str],
-    wanted: "ProbeRequest",
-    limits: "TrialLimits",
+    wanted: ProbeRequest,
+    limits: TrialLimits,
     asked: dict[str, Any],
 ) -> int:
     request = request_to_take(asked, choices)
@@ -122,9 +121,6 @@ def _probe(
     with sampling_ahead(choices) as sampler:
         if asked["bind"]:
             sampler.ask_places()
-        from andon.cli.commands.probing.session import Probing
-        from andon.leases.granter import LeaseTerms
-        from andon.leases.placement import on_lease
 
         availability = availability_of(choices, sampler)
         result = asked["as_json"], asked["bind"]

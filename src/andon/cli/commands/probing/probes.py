@@ -5,8 +5,10 @@ import click
 from andon.cli.commands.command_group import SuggestingGroup
 from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, shared
+from andon.cli.show.probe import render_probes
 from andon.cli.terminal import Terminal
 from andon.errors import Gone
+from andon.model.probe import probes_to_json
 from andon.work.probe.shelf import kept_probes
 from andon.work.rules.probe import best
 
@@ -19,8 +21,6 @@ def probes(context: click.Context, as_json: bool) -> int:
     """List what `andon probe` found, newest first."""
     if context.invoked_subcommand is not None:
         return 0
-    from andon.cli.show.probe import render_probes
-    from andon.model.probe import probes_to_json
 
     terminal, found = Terminal.of(chosen()), kept_probes()
     if as_json:

@@ -2,7 +2,6 @@
 
 import re
 import time
-from typing import TYPE_CHECKING
 
 import click
 
@@ -10,17 +9,22 @@ from andon.cli.commands.command_group import SuggestingGroup
 from andon.cli.commands.runs.opened import complete_run, finding, runs_named
 from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, shared
+from andon.cli.show.runs.drift import render_baselines, render_drift
 from andon.cli.show.text import say
 from andon.cli.terminal import Terminal
 from andon.errors import Conflict, Gone, Invalid
-from andon.model.run.record import RunState
+from andon.model.run.record import RunRow, RunState
+from andon.node.local.runs import LocalRuns
+from andon.ports import RunIndex
+from andon.runs.index import RunFinder
+from andon.runs.rules.baselines import (
+    RunBaseline,
+    baseline_of,
+    baselines_to_json,
+    drift,
+    drift_to_json,
+)
 from andon.units import counted
-
-if TYPE_CHECKING:
-    from andon.model.run.record import RunRow
-    from andon.ports import RunIndex
-    from andon.runs.index import RunFinder
-    from andon.runs.rules.baselines import RunBaseline
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 FORMS = (
@@ -54,11 +58,8 @@ def baseline(context: click.Context, as_json: bool) -> int | None:
         found = list(finder.index.baselines())
     terminal = Terminal.of(chosen())
     if as_json:
-        from andon.runs.rules.baselines import baselines_to_json
-
         terminal.show(as_json_text(baselines_to_json(found), terminal.live))
         return 0
-    from andon.cli.show.runs.drift import render_baselines
 
     for line in render_baselines(found, time.time(), terminal.width):
         terminal.say(line)
@@ -71,8 +72,6 @@ def baseline(context: click.Context, as_json: bool) -> int | None:
 @shared
 def set_(name: str, runs: tuple[str, ...]) -> int:
     """Name runs that succeeded; three or more show how much such runs vary."""
-    from andon.runs.rules.baselines import baseline_of
-
     if not NAME.fullmatch(name):
         hint = "letters, digits, points, dashes and underscores; 60 at most"
         raise Invalid(f"{name[:60]!r} is not a name", hint=hint)
@@ -123,8 +122,6 @@ def compare_with(
     name: str, runs: tuple[str, ...], percent: float = 5.0, as_json: bool = False
 ) -> int:
     """Prints how far runs are from a baseline; returns the exit code."""
-    from andon.runs.rules.baselines import drift
-
     with finding() as finder:
         kept = _named(finder.index, name)
         rows = _meant(finder, runs)
@@ -133,13 +130,9 @@ def compare_with(
     failed = [row for row in rows if row.state is not RunState.SUCCEEDED]
     terminal = Terminal.of(chosen())
     if as_json:
-        from andon.runs.rules.baselines import drift_to_json
-
         answer = drift_to_json(kept, [row.id for row in rows], percent, lines)
         terminal.show(as_json_text(answer, terminal.live))
     else:
-        from andon.cli.show.runs.drift import render_drift
-
         for line in render_drift(kept, rows, lines, terminal.width):
             terminal.say(line)
     return DRIFTED if failed or any(line.drifted for line in lines) else 0
@@ -156,29 +149,27 @@ def rm(name: str) -> int:
     return 0
 
 
-def _meant(finder: "RunFinder", words: tuple[str, ...]) -> "list[RunRow]":
+def _meant(finder: RunFinder, words: tuple[str, ...]) -> list[RunRow]:
     """Returns runs by any of their names; a name means all runs of it that succeeded."""
-    from andon.node.local.runs import LocalRuns
-
     source = LocalRuns(finder)
     found = [runs_named(source, word) or [finder.resolve(word)] for word in words]
     return [row for rows in found for row in rows]
 
 
-def _named(index: "RunIndex", name: str) -> "RunBaseline":
+def _named(index: RunIndex, name: str) -> RunBaseline:
     for found in index.baselines():
         if found.name == name:
             return found
     raise _none(index, name)
 
 
-def _none(index: "RunIndex", name: str) -> Gone:
+def _none(index: RunIndex, name: str) -> Gone:
     known = ", ".join(found.name for found in index.baselines())
     hint = f"there are: {known}" if known else "andon runs baseline set NAME RUN…"
     return Gone(f"there is no baseline {name[:60]!r}", hint=hint)
 
 
-def _refuse_unfinished(rows: "list[RunRow]") -> None:
+def _refuse_unfinished(rows: list[RunRow]) -> None:
     for row in rows:
         if row.state is RunState.RUNNING:
             raise Conflict(

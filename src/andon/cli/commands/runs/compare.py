@@ -3,22 +3,36 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from andon.cli.commands.reporting import as_document, deliver, format_option
 from andon.cli.commands.runs.opened import complete_run, runs_named
+from andon.cli.commands.runs.reading import read_report
+from andon.cli.json_text import as_json_text
 from andon.cli.options import at_server, chosen, shared
+from andon.cli.show.reports import run_comparison
+from andon.cli.show.reports.sweep import sweep_csv, sweep_document
 from andon.cli.sources import node_of
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import Gone, Invalid
-
-if TYPE_CHECKING:
-    from andon.model.run.record import RunRow
-    from andon.node.port import NodeRuns
-    from andon.runs.rules.reports.compare import ComparedRun, RunComparison
-    from andon.runs.rules.reports.sweep import SweepTable
+from andon.model.run.energy import POWER
+from andon.model.run.record import RunRow
+from andon.model.shapes import to_json
+from andon.node.port import NodeRuns
+from andon.runs.rules.baselines import values_of
+from andon.runs.rules.matching import RunQuery, devices_words
+from andon.runs.rules.reports.compare import (
+    ITEMS,
+    STEPS,
+    ComparedRun,
+    RunComparison,
+    RunSide,
+    sides_of,
+    unique,
+)
+from andon.runs.rules.reports.compare import compare as side_by_side
+from andon.runs.rules.reports.sweep import SweepTable, sweep_table
 
 SIDE_FORMS = (
     "A SIDE is a RUN (an id or its prefix, the file of a record, or last), several separated by "
@@ -58,9 +72,6 @@ def compare(
     """
     if bool(sides) == (group is not None):
         raise click.UsageError("name sides, or --group")
-    from andon.runs.rules.matching import devices_words
-    from andon.runs.rules.reports.compare import RunSide
-    from andon.runs.rules.reports.compare import compare as side_by_side
 
     source = node_of(chosen()).runs
     if group is not None:
@@ -90,30 +101,22 @@ def show_group(choices: Choices, group: str, by: str) -> None:
 
 
 def sweep_of(
-    source: "NodeRuns", group: str, by: str | None, over: tuple[str, ...]
-) -> "tuple[Sequence[RunRow], SweepTable | None]":
+    source: NodeRuns, group: str, by: str | None, over: tuple[str, ...]
+) -> tuple[Sequence[RunRow], SweepTable | None]:
     """Returns the runs of a group, and the table of their parameters if these differ."""
-    from andon.runs.rules.matching import RunQuery
-    from andon.runs.rules.reports.sweep import sweep_table
-
     rows = source.find(RunQuery(group=group))
     return rows, sweep_table(rows, [one for one in (by or "").split(",") if one], over)
 
 
 def _swept(
-    source: "NodeRuns", group: str, by: str | None, over: tuple[str, ...], form: str, plain: bool
+    source: NodeRuns, group: str, by: str | None, over: tuple[str, ...], form: str, plain: bool
 ) -> str | None:
     """The group as a table of its parameters; None if its runs do not differ in any."""
-    from andon.cli.show.reports.sweep import sweep_csv, sweep_document
-
     rows, table = sweep_of(source, group, by, over)
     if table is None:
         return None
     terminal = Terminal.of(chosen())
     if form == "json":
-        from andon.cli.json_text import as_json_text
-        from andon.model.shapes import to_json
-
         value = {"schema": SWEEP_SCHEMA, "group": group, **to_json(table)}
         return as_json_text(value, terminal.live and not plain)
     if form == "csv":
@@ -130,10 +133,7 @@ def _refuse_one(sides: Sides) -> None:
         raise Invalid(f"comparing needs two runs; {row.id} ({row.name}) is only one", hint=hint)
 
 
-def _of_group(source: "NodeRuns", group: str) -> Sides:
-    from andon.runs.rules.matching import RunQuery
-    from andon.runs.rules.reports.compare import sides_of
-
+def _of_group(source: NodeRuns, group: str) -> Sides:
     rows = source.find(RunQuery(group=group))
     if not rows:
         raise Gone(
@@ -142,14 +142,12 @@ def _of_group(source: "NodeRuns", group: str) -> Sides:
     return sides_of(rows)
 
 
-def _named(source: "NodeRuns", words: tuple[str, ...]) -> Sides:
-    from andon.runs.rules.reports.compare import unique
-
+def _named(source: NodeRuns, words: tuple[str, ...]) -> Sides:
     found = [_side(source, word) for word in words]
     return list(zip(unique([label for label, _ in found]), [r for _, r in found], strict=True))
 
 
-def _side(source: "NodeRuns", word: str) -> tuple[str, list["RunRow"]]:
+def _side(source: NodeRuns, word: str) -> tuple[str, list["RunRow"]]:
     """Returns the label and runs of one side: `a,b,c`, a name, or one run."""
     if "," in word:
         rows = [source.resolve(one.strip()) for one in word.split(",") if one.strip()]
@@ -164,13 +162,8 @@ def _side(source: "NodeRuns", word: str) -> tuple[str, list["RunRow"]]:
     return f"{row.name} {row.id}", [row]
 
 
-def _compared(source: "NodeRuns", row: "RunRow") -> "ComparedRun":
+def _compared(source: NodeRuns, row: RunRow) -> ComparedRun:
     """Returns a run's numbers from the list, and those that only the whole record has."""
-    from andon.cli.commands.runs.reading import read_report
-    from andon.model.run.energy import POWER
-    from andon.runs.rules.baselines import values_of
-    from andon.runs.rules.reports.compare import ITEMS, STEPS, ComparedRun
-
     found = read_report(source, row)
     more = {ITEMS: found.items_per_second, STEPS: found.steps_per_second}
     known = {name: value for name, value in more.items() if value is not None}
@@ -179,13 +172,9 @@ def _compared(source: "NodeRuns", row: "RunRow") -> "ComparedRun":
 
 
 def _text(
-    found: "RunComparison", devices: dict[str, str], form: str, terminal: Terminal, plain: bool
+    found: RunComparison, devices: dict[str, str], form: str, terminal: Terminal, plain: bool
 ) -> str:
-    from andon.cli.show.reports import run_comparison
-
     if form == "json":
-        from andon.cli.json_text import as_json_text
-
         value = run_comparison.comparison_json(found, devices)
         return as_json_text(value, terminal.live and not plain)
     if form == "csv":

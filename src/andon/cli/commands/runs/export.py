@@ -1,21 +1,26 @@
 """`andon runs export`: a record as CSV, JSON lines or Parquet."""
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
+from typing import Any, BinaryIO, TextIO
 
 import click
 
 from andon.cli.commands.runs.opened import RUN_FORMS, complete_run, finding
 from andon.cli.options import chosen, shared
+from andon.cli.show.csv_rows import csv_line
+from andon.cli.show.history_parquet import check_packages, write_batches
 from andon.cli.terminal import notice, write
 from andon.errors import Denied, Invalid, Unavailable
+from andon.model.run.record import RUN_SCHEMA, RunBegin, RunLine, RunSample
+from andon.model.run.wire import line_to_text
+from andon.runs.files import open_record, pieces, read_ends
+from andon.runs.rules.lines import RecordLines
+from andon.runs.rules.tables import SAMPLE_COLUMNS, sample_rows
 from andon.units import iso_utc
-
-if TYPE_CHECKING:
-    from andon.model.run.record import RunLine
 
 AT_ISO = "at_iso"  # the last column: parsing by position keeps working
 FORMS = ("csv", "jsonl", "parquet")
@@ -45,8 +50,6 @@ def export(run: str, form: str | None, as_csv: bool, out: Path | None) -> int:
         raise click.UsageError("--csv and --format cannot be combined")
     form = "csv" if as_csv else form or _by_name(out)
     if form == "parquet":
-        from andon.cli.show.history_parquet import check_packages
-
         if out is None:
             raise click.UsageError("--format parquet needs --out FILE")
         check_packages()
@@ -71,12 +74,8 @@ def _by_name(out: Path | None) -> str:
     return form
 
 
-def _lines(path: Path) -> "Iterator[RunLine]":
+def _lines(path: Path) -> Iterator[RunLine]:
     """Yields the lines of a record, piece by piece."""
-    import os
-
-    from andon.runs.files import open_record, pieces, read_ends
-    from andon.runs.rules.lines import RecordLines
 
     read_ends(path, 0)  # a foreign file is refused before anything is written
     reader = RecordLines()
@@ -87,10 +86,7 @@ def _lines(path: Path) -> "Iterator[RunLine]":
         notice(f"{reader.unreadable} lines could not be read: {reader.first_problem}", chosen())
 
 
-def _rows(lines: "Iterable[RunLine]") -> Iterator[dict[str, Any]]:
-    from andon.model.run.record import RunBegin, RunSample
-    from andon.runs.rules.tables import sample_rows
-
+def _rows(lines: Iterable[RunLine]) -> Iterator[dict[str, Any]]:
     begin: RunBegin | None = None
     for line in lines:
         if isinstance(line, RunBegin):
@@ -100,10 +96,6 @@ def _rows(lines: "Iterable[RunLine]") -> Iterator[dict[str, Any]]:
 
 
 def _text(path: Path, form: str, out: Path | None) -> int:
-    from andon.cli.show.csv_rows import csv_line
-    from andon.model.run.wire import line_to_text
-    from andon.runs.rules.tables import SAMPLE_COLUMNS
-
     found = _lines(path)
     if form == "jsonl":
         texts: Iterable[str] = map(line_to_text, found)
@@ -124,7 +116,7 @@ def _pour(texts: Iterable[str], header: str, out: Path | None) -> int:
 
 
 @contextmanager
-def _opened(out: Path | None) -> "Iterator[Any]":
+def _opened(out: Path | None) -> Iterator[Any]:
     """Opens the output: a file is complete or absent; standard output is written line by line."""
     if out is None:
         yield lambda text: write(sys.stdout, text) if text else None
@@ -136,10 +128,6 @@ def _opened(out: Path | None) -> "Iterator[Any]":
 
 
 def _parquet(path: Path, out: Path) -> int:
-    from andon.cli.show.history_parquet import write_batches
-    from andon.model.run.record import RUN_SCHEMA
-    from andon.runs.rules.tables import SAMPLE_COLUMNS
-
     with replacing(out) as place, place.open("wb") as file:
         sink: BinaryIO = file
         return write_batches(sink, _rows(_lines(path)), SAMPLE_COLUMNS, RUN_SCHEMA)
@@ -148,8 +136,6 @@ def _parquet(path: Path, out: Path) -> int:
 @contextmanager
 def replacing(out: Path) -> Iterator[Path]:
     """Yields the path of a temporary file, which is renamed to `out` at the end."""
-    import os
-
     unfinished = out.with_name(f".{out.name}.{os.getpid()}")
     try:
         yield unfinished

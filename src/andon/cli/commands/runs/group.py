@@ -8,10 +8,12 @@ from andon.cli.commands.command_group import CommandGroup
 from andon.cli.json_text import as_json_text
 from andon.cli.moments import moment
 from andon.cli.options import MOST, chosen, elsewhere, shared
+from andon.cli.show.runs.listing import render_runs, runs_to_csv
 from andon.cli.show.text import say
 from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal, notice
 from andon.model.run.record import RunRow, RunState
+from andon.model.run.wire import rows_to_json
 from andon.runs.rules.matching import RunQuery
 
 SHOWN = 50
@@ -101,11 +103,8 @@ def runs(
 def _show(rows: list[RunRow], total: int, form: str | None) -> None:
     terminal = Terminal.of(chosen())
     if form == "json":
-        from andon.model.run.wire import rows_to_json
-
         terminal.show(as_json_text(rows_to_json(rows, total), terminal.live))
         return
-    from andon.cli.show.runs.listing import render_runs, runs_to_csv
 
     if form == "csv":
         terminal.show(runs_to_csv(rows))

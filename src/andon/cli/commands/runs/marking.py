@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -11,12 +10,10 @@ from andon.cli.options import chosen, shared
 from andon.cli.show.text import say
 from andon.cli.terminal import Terminal, report
 from andon.errors import AndonError, Conflict, Invalid
-from andon.model.run.record import RunState
+from andon.model.run.record import RunRow, RunState
+from andon.runs.files import delete_record
+from andon.runs.index import RunFinder
 from andon.units import sh
-
-if TYPE_CHECKING:
-    from andon.model.run.record import RunRow
-    from andon.runs.index import RunFinder
 
 TAG = re.compile(r"[^\s,\ud800-\udfff]{1,60}")  # surrogates are bytes that are no text
 MOST_TAGS, MOST_NOTE = 50, 2000
@@ -71,8 +68,6 @@ def rm(runs: tuple[str, ...], keep_file: bool, force: bool) -> int:
     deleted either, and a record outside the state folder is only removed from the list. A record
     kept in the state folder is found again by the next list.
     """
-    from andon.runs.files import delete_record
-
     code = 0
     with finding() as finder:
         held = {one.id: base.name for base in finder.index.baselines() for one in base.runs}
@@ -95,7 +90,7 @@ def rm(runs: tuple[str, ...], keep_file: bool, force: bool) -> int:
     return code
 
 
-def _refuse_kept(row: "RunRow", baseline: str | None, force: bool) -> None:
+def _refuse_kept(row: RunRow, baseline: str | None, force: bool) -> None:
     named = f"run {row.id} ({row.name})"
     if row.state is RunState.RUNNING:
         raise Conflict(f"{named} is still running", hint="wait until it ends")
@@ -106,7 +101,7 @@ def _refuse_kept(row: "RunRow", baseline: str | None, force: bool) -> None:
         raise Conflict(f"{named} is tagged {' '.join(row.tags)}", hint="--force deletes it")
 
 
-def _indexed(finder: "RunFinder", word: str) -> "RunRow":
+def _indexed(finder: RunFinder, word: str) -> RunRow:
     """Returns the named run; a file that is not in the index is added to it."""
     row = finder.resolve(word)
     if not any(one.id == row.id for one in finder.index.beginning(row.id, 1)):

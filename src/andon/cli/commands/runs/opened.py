@@ -3,31 +3,27 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from andon.app.runs import open_run_finder
 from andon.cli.options import chosen
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, notice
-from andon.errors import Gone
-from andon.model.run.record import RunState
+from andon.errors import AndonError, Gone
+from andon.model.run.record import RunRow, RunState
+from andon.node.port import NodeRuns
+from andon.runs.files import RecordRead
+from andon.runs.index import RunFinder
+from andon.runs.rules.matching import RunQuery
 from andon.units import sh
-
-if TYPE_CHECKING:
-    from andon.model.run.record import RunRow
-    from andon.node.port import NodeRuns
-    from andon.runs.files import RecordRead
-    from andon.runs.index import RunFinder
 
 RUN_FORMS = "RUN is an id or its prefix, a name, the file of a record, or last."
 
 
 @contextmanager
-def finding(choices: Choices | None = None) -> "Iterator[RunFinder]":
+def finding(choices: Choices | None = None) -> Iterator[RunFinder]:
     """Opens the index of this machine and closes it afterwards."""
-    from andon.app.runs import open_run_finder
-
     choices = choices or chosen()
     finder = open_run_finder(lambda words: notice(words, choices), settings_of(choices))
     try:
@@ -36,9 +32,7 @@ def finding(choices: Choices | None = None) -> "Iterator[RunFinder]":
         finder.index.close()
 
 
-def record_of(
-    source: "NodeRuns", row: "RunRow", read: "Callable[[Path], RecordRead]"
-) -> "RecordRead":
+def record_of(source: NodeRuns, row: RunRow, read: Callable[[Path], RecordRead]) -> RecordRead:
     """Returns the record of a run as it is now; raises Gone if its file is gone or another's."""
     try:
         found = read(source.record(row))
@@ -50,11 +44,9 @@ def record_of(
     return found
 
 
-def runs_named(source: "NodeRuns", name: str) -> "list[RunRow]":
+def runs_named(source: NodeRuns, name: str) -> list[RunRow]:
     """Returns the runs of this name that succeeded; none if a run has exactly this id. A name
     takes precedence over a prefix of an id; a longer prefix resolves the conflict."""
-    from andon.runs.rules.matching import RunQuery
-
     rows = source.find(RunQuery(name=name))
     if not rows or source.is_id(name):
         return []
@@ -69,9 +61,6 @@ def runs_named(source: "NodeRuns", name: str) -> "list[RunRow]":
 
 def complete_run(context: click.Context, parameter: click.Parameter, typed: str) -> list[str]:
     """Completes the newest ids that begin with what was typed; an error gives no suggestion."""
-    from andon.errors import AndonError
-    from andon.runs.rules.matching import RunQuery
-
     try:
         with finding(Choices(quiet=True)) as finder:
             rows = finder.index.beginning(typed, 50) if typed else ()

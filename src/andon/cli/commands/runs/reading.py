@@ -1,7 +1,6 @@
 """Reads whole records of runs for reports and comparisons."""
 
 import time
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -10,19 +9,15 @@ from andon.cli.commands.runs.opened import record_of
 from andon.cli.options import chosen
 from andon.cli.sources import settings_of
 from andon.cli.terminal import notice
-from andon.model.run.record import RunState
+from andon.model.run.record import RunRow, RunState
+from andon.node.port import NodeRuns
+from andon.runs.files import read_record
 from andon.runs.rules.reports.report import NO_PRICES, Prices, RunReport, report_of
 
-if TYPE_CHECKING:
-    from andon.model.run.record import RunRow
-    from andon.node.port import NodeRuns
 
-
-def read_report(source: "NodeRuns", row: "RunRow", prices: Prices = NO_PRICES) -> RunReport:
+def read_report(source: NodeRuns, row: RunRow, prices: Prices = NO_PRICES) -> RunReport:
     """Returns the report of the record as it is now, with the run's current tags. The user is
     the file's owner: the name inside the record proves nothing."""
-    from andon.runs.files import read_record
-
     read = record_of(source, row, read_record)
     if not read.whole:
         notice(

@@ -1,21 +1,28 @@
 """`andon runs report`: what a run used, whether it was worth it, and what to improve."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from andon.cli.commands.reporting import as_document, deliver, format_option
+from andon.cli.commands.runs.compare import sweep_of
 from andon.cli.commands.runs.opened import RUN_FORMS, complete_run
+from andon.cli.commands.runs.reading import prices, read_report
+from andon.cli.json_text import as_json_text
 from andon.cli.options import at_server, chosen, shared
+from andon.cli.show.reports.document import section, sentences
+from andon.cli.show.reports.report_rows import report_csv, report_json
+from andon.cli.show.reports.run_report import run_document
+from andon.cli.show.reports.sweep import best_sentences, run_charts, shown, sweep_document
 from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal
 from andon.errors import Invalid
+from andon.node.port import NodeRuns
+from andon.runs.rules.reports.advice import advice_on
+from andon.runs.rules.reports.report import RunReport
+from andon.runs.rules.reports.sweep import best_rows, parse_limit
 
 MOST_CHARTED = 6  # rows whose runs have lines in the charts
-if TYPE_CHECKING:
-    from andon.node.port import NodeRuns
-    from andon.runs.rules.reports.report import RunReport
 
 
 @click.command(epilog=RUN_FORMS)
@@ -40,8 +47,6 @@ def report(
     advice with its evidence. Cost and CO2 are included if runs.price_per_kwh and
     runs.co2_grams_per_kwh are set.
     """
-    from andon.cli.commands.runs.reading import prices, read_report
-
     if (run is None) == (group is None):
         raise click.UsageError("name a RUN, or --group")
     source = node_of(chosen()).runs
@@ -54,7 +59,7 @@ def report(
 
 
 def _of_group(
-    source: "NodeRuns",
+    source: NodeRuns,
     group: str,
     by: str | None,
     slo: tuple[str, ...],
@@ -62,12 +67,6 @@ def _of_group(
     out: Path | None,
 ) -> int:
     """One page about a group: its table, the best rows, four charts over time."""
-    from andon.cli.commands.runs.compare import sweep_of
-    from andon.cli.commands.runs.reading import read_report
-    from andon.cli.show.reports.document import section, sentences
-    from andon.cli.show.reports.sweep import best_sentences, run_charts, shown, sweep_document
-    from andon.runs.rules.reports.sweep import best_rows, parse_limit
-
     if form in ("json", "csv"):
         raise click.UsageError("for JSON and CSV: andon runs compare --group")
     limits = [parse_limit(one) for one in slo]
@@ -89,17 +88,11 @@ def _of_group(
     return 0
 
 
-def _text(found: "RunReport", form: str, terminal: Terminal, plain: bool) -> str:
-    from andon.runs.rules.reports.advice import advice_on
-
+def _text(found: RunReport, form: str, terminal: Terminal, plain: bool) -> str:
     advice = advice_on(found)
     if form in ("json", "csv"):
-        from andon.cli.json_text import as_json_text
-        from andon.cli.show.reports.report_rows import report_csv, report_json
-
         if form == "csv":
             return report_csv(found)
         return as_json_text(report_json(found, advice), terminal.live and not plain)
-    from andon.cli.show.reports.run_report import run_document
 
     return as_document(run_document(found, advice), form, terminal, plain)

@@ -1,21 +1,21 @@
 """`andon runs show`: one run, its facts and what it used."""
 
 import time
-from typing import TYPE_CHECKING
 
 import click
 
 from andon.cli.commands.runs.opened import RUN_FORMS, complete_run, record_of
 from andon.cli.json_text import as_json_text
 from andon.cli.options import at_server, chosen, shared
+from andon.cli.show.runs.detail import RunShown, render_run
 from andon.cli.show.text import say
 from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal
 from andon.model.run.record import RunState
-
-if TYPE_CHECKING:
-    from andon.cli.show.runs.detail import RunShown
-    from andon.model.wire import Json
+from andon.model.run.wire import row_to_json
+from andon.model.shapes import to_json
+from andon.model.wire import Json
+from andon.runs.files import read_ends
 
 SCHEMA = "andon.run_details/1"
 
@@ -35,7 +35,6 @@ def show(run: str, as_json: bool) -> int:
     if as_json:
         terminal.show(as_json_text(run_to_json(shown), terminal.live))
         return 0
-    from andon.cli.show.runs.detail import render_run
 
     for line in render_run(shown, time.time(), terminal.width):
         terminal.say(line)
@@ -45,11 +44,8 @@ def show(run: str, as_json: bool) -> int:
     return 0
 
 
-def read_run(word: str) -> "RunShown":
+def read_run(word: str) -> RunShown:
     """Returns the named run with its record as it is now."""
-    from andon.cli.show.runs.detail import RunShown
-    from andon.runs.files import read_ends
-
     source = node_of(chosen()).runs
     row = source.resolve(word)
     read = record_of(source, row, read_ends)
@@ -58,10 +54,7 @@ def read_run(word: str) -> "RunShown":
     )
 
 
-def run_to_json(shown: "RunShown") -> "Json":
-    from andon.model.run.wire import row_to_json
-    from andon.model.shapes import to_json
-
+def run_to_json(shown: RunShown) -> Json:
     return {
         "schema": SCHEMA,
         "run": row_to_json(shown.row),

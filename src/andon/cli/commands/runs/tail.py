@@ -4,20 +4,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from andon.cli.commands.runs.opened import RUN_FORMS, complete_run
 from andon.cli.options import at_server, chosen, shared, whole
+from andon.cli.show.runs.tail import line_texts, render_tail
 from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal, notice
-from andon.model.run.record import RunState
-
-if TYPE_CHECKING:
-    from andon.model.run.record import RunLine
-    from andon.runs.follower import RecordFollower
-    from andon.runs.rules.recent import RecentLines
+from andon.model.run.record import RunLine, RunState
+from andon.runs.follower import RecordFollower
+from andon.runs.index import is_alive
+from andon.runs.rules.recent import RecentLines
 
 SHOWN = 15
 POLL_SECONDS = 0.5
@@ -51,7 +49,6 @@ def tail(run: str | None, log: str | None, most: int, follow: bool) -> int:
         raise click.UsageError("name either a RUN or --log FILE")
     if node_of(chosen()).url is not None and (follow or log is not None):
         raise click.UsageError("--url cannot be combined with --follow or --log")
-    from andon.runs.follower import RecordFollower
 
     with RecordFollower(_path(run, log), most) as follower, ExitStack() as stack:
         recent = follower.recent()
@@ -71,7 +68,7 @@ def _path(run: str | None, log: str | None) -> Path:
     return source.record(source.resolve(run or ""))
 
 
-def _go_on(follower: "RecordFollower", recent: "RecentLines", draw: Draw) -> None:
+def _go_on(follower: RecordFollower, recent: RecentLines, draw: Draw) -> None:
     for lines in _added(follower):
         recent.add_all(lines)
         state = _state(follower, recent)
@@ -81,7 +78,7 @@ def _go_on(follower: "RecordFollower", recent: "RecentLines", draw: Draw) -> Non
     notice("the record was moved or deleted", chosen())
 
 
-def _added(follower: "RecordFollower") -> "Iterator[list[RunLine]]":
+def _added(follower: RecordFollower) -> Iterator[list[RunLine]]:
     """Yields lines as soon as they are added; an empty list now and then while nothing happens."""
     checked = time.monotonic()
     while True:
@@ -95,25 +92,22 @@ def _added(follower: "RecordFollower") -> "Iterator[list[RunLine]]":
             time.sleep(POLL_SECONDS)
 
 
-def _state(follower: "RecordFollower", recent: "RecentLines") -> RunState:
-    from andon.runs.index import is_alive
-
+def _state(follower: RecordFollower, recent: RecentLines) -> RunState:
     if recent.end is not None:
         return recent.end.state
     alive = is_alive(follower.begin, follower.modified, time.time())
     return RunState.RUNNING if alive else RunState.LOST
 
 
-def _drawer(follower: "RecordFollower", follow: bool, stack: ExitStack) -> Draw:
+def _drawer(follower: RecordFollower, follow: bool, stack: ExitStack) -> Draw:
     """Returns a function that redraws in place on a terminal and appends new lines elsewhere."""
     from andon.cli.live_screen import LiveScreen, is_capable
-    from andon.cli.show.runs.tail import line_texts, render_tail
 
     terminal = Terminal.of(chosen())
     if follow and terminal.live and is_capable():
         screen = stack.enter_context(LiveScreen())
 
-        def redraw(recent: "RecentLines", lines: "list[RunLine]", state: RunState) -> None:
+        def redraw(recent: RecentLines, lines: list[RunLine], state: RunState) -> None:
             width, height = screen.size()
             texts = list(render_tail(recent, state, time.time(), width))
             screen.draw([text.paint(terminal.color) for text in texts[: height - 1]])
@@ -121,7 +115,7 @@ def _drawer(follower: "RecordFollower", follow: bool, stack: ExitStack) -> Draw:
         return redraw
     first = [True]
 
-    def append(recent: "RecentLines", lines: "list[RunLine]", state: RunState) -> None:
+    def append(recent: RecentLines, lines: list[RunLine], state: RunState) -> None:
         if first.pop() if first else state is not RunState.RUNNING:
             for text in render_tail(recent, state, time.time(), terminal.width):
                 terminal.say(text)

@@ -11,6 +11,8 @@ from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, say
 from andon.cli.terminal import Terminal
 from andon.errors import Gone
+from andon.host.state.node_folder import node_folder
+from andon.node.audit_file import audit_lines
 
 SCHEMA = "andon.audit/1"
 
@@ -28,9 +30,6 @@ def audit(since: float, as_json: bool) -> int:
     It lists only what was done through the server. The log is in the state folder of the user who
     runs the server, in this machine's part, and no one else can read it.
     """
-    from andon.host.state.node_folder import node_folder
-    from andon.node.audit_file import audit_lines
-
     folder, terminal = node_folder(), Terminal.of(chosen())
     lines = list(audit_lines(folder))
     if not lines:

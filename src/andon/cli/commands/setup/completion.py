@@ -4,6 +4,7 @@ import sys
 
 import click
 
+from andon.cli.main import COMPLETE, cli
 from andon.cli.options import shared
 from andon.cli.terminal import write
 
@@ -20,8 +21,6 @@ INSTALL = {
 def completion(shell: str) -> int:
     """Print the completion script for a shell."""
     from click.shell_completion import get_completion_class
-
-    from andon.cli.main import COMPLETE, cli
 
     kind = get_completion_class(shell)
     assert kind is not None

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from andon.app.settings import check_settings, config_path
 from andon.cli.commands.command_group import SuggestingGroup
 from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, shared, use_config
@@ -16,6 +17,8 @@ from andon.cli.terminal import Terminal, notice
 from andon.errors import Unavailable
 from andon.host.files import is_regular
 from andon.host.state.user_folder import SYSTEM_FILE
+from andon.settings.alerts import shown
+from andon.settings.exports import shown as shown_export
 from andon.settings.resolution import Resolved, SettingRow, describe
 
 SCHEMA = "andon.settings/1"
@@ -45,8 +48,6 @@ def config(context: click.Context) -> int | None:
 @shared
 def check(file: str | None) -> int:
     """Report every mistake in the settings at once; exit code 2 if there is one."""
-    from andon.app.settings import check_settings, config_path
-
     choices = chosen()
     if file is not None:
         use_config(file)
@@ -86,8 +87,6 @@ def show(as_json: bool) -> int:
 @shared
 def path() -> int:
     """Print the path of the file in force; exit code 3 if there is none."""
-    from andon.app.settings import config_path
-
     found = config_path()
     if found is None:
         raise Unavailable(
@@ -164,12 +163,9 @@ def _tables_to_json(resolved: Resolved) -> dict[str, list[dict[str, object]]]:
     ]
     exports: list[dict[str, object]] = []
     if settings.exports:
-        from andon.settings.exports import shown as shown_export
-
         exports = [shown_export(one) for one in settings.exports]
     if not settings.alerts_overrides and not settings.alerts_notifiers:
         return {"overrides": [], "notifiers": [], "clusters": clusters, "exports": exports}
-    from andon.settings.alerts import shown
 
     overrides: list[dict[str, object]] = [
         {

@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import time
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import click
 from msgspec import Struct
@@ -19,9 +18,7 @@ from andon.cli.sources import sampling, settings_of
 from andon.cli.terminal import Terminal
 from andon.leases.rules.eligibility import no_gpu
 from andon.model import wire
-
-if TYPE_CHECKING:
-    from andon.sampling.sampler import Sampler
+from andon.sampling.sampler import Sampler
 
 SCHEMA = "andon.cost/1"
 QUERY = (
@@ -103,7 +100,7 @@ def cost(count: int, interval: float | None, as_json: bool) -> int:
     return 0
 
 
-def measure(opened: "Sampler", count: int, interval: float) -> CostReport:
+def measure(opened: Sampler, count: int, interval: float) -> CostReport:
     """Sample at the real interval: the driver's caches expire between two samples."""
     with opened as sampler, sampler.subscribe(interval) as snapshots:
         samples = iter(snapshots)

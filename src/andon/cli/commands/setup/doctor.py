@@ -4,13 +4,16 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from msgspec.structs import replace
 
+from andon.app.history import store_files
+from andon.app.sampler import open_sampler
+from andon.app.settings import config_path
 from andon.cli import sources
 from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, over_ssh, shared
@@ -18,23 +21,34 @@ from andon.cli.show.findings import findings_to_json, render_findings
 from andon.cli.show.text import Text, say
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, Terminal
+from andon.doctor.inspection.access import read_books, read_folder
+from andon.doctor.inspection.machine import inspect
+from andon.doctor.inspection.reporting import read_reporting
+from andon.doctor.inspection.security import read_security
+from andon.doctor.rules.checkup import judge
+from andon.doctor.rules.facts import (
+    Folder,
+    Installation,
+    MachineFacts,
+    PolicyFacts,
+    Reporting,
+    SampleTrial,
+    Security,
+)
+from andon.doctor.rules.findings import Check, exit_code
 from andon.errors import AndonError, Denied, Invalid
+from andon.host.machine_id import node_key
+from andon.host.own_container import read_mounts
+from andon.host.processes.kin import user_name
+from andon.host.state.user_folder import NODES, node_path, state_folder
+from andon.host.system import node_name
+from andon.leases.book.places import COMMON_BOOK, SYSTEM_BOOK, book_path
+from andon.leases.policy_file import PATH, limits_for, policy_state
+from andon.leases.rules.rows import usage_rows
+from andon.node.ssh import SshNode
+from andon.settings.table import FIELDS, Settings
 from andon.units import counted
 from andon.version import __version__
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from andon.doctor.rules.facts import (
-        Folder,
-        Installation,
-        MachineFacts,
-        PolicyFacts,
-        Reporting,
-        SampleTrial,
-        Security,
-    )
-    from andon.settings.resolution import Settings
 
 SCHEMA = "andon.doctor/1"
 PACKAGES = ("click", "msgspec", "nvidia-ml-py")
@@ -56,9 +70,6 @@ def doctor(as_json: bool) -> int:
     With a bug report, send the output of andon doctor --json and andon status --json. Secrets in
     command lines are hidden; names of users and programs are not: read it first.
     """
-    from andon.doctor.rules.checkup import judge
-    from andon.doctor.rules.findings import Check, exit_code
-
     choices = chosen()
     if choices.url is not None:  # a host over SSH
         return check_host(choices, as_json)
@@ -78,8 +89,6 @@ def doctor(as_json: bool) -> int:
 
 def check_host(choices: Choices, as_json: bool) -> int:
     """Prints who answers on a host over SSH, and what is missing there, in one line."""
-    from andon.node.ssh import SshNode
-
     node, terminal = sources.node_of(choices), Terminal.of(choices)
     assert isinstance(node, SshNode), "--ssh is its only option for another machine"
     snapshot = node.live.read()
@@ -101,17 +110,12 @@ def title_of(command: str, node: str) -> Text:
     return say(node, "bold") + say(f" · andon {__version__} {command}", "dim")
 
 
-def node_of(facts: "MachineFacts") -> str:
-    from andon.host.system import node_name
-
+def node_of(facts: MachineFacts) -> str:
     return facts.trial.snapshot.node if facts.trial.snapshot else node_name()
 
 
-def gather(choices: Choices) -> "MachineFacts":
+def gather(choices: Choices) -> MachineFacts:
     """Gathers all facts; a mistake in the settings is one of them and does not stop the checks."""
-    from andon.app.history import store_files
-    from andon.doctor.inspection.machine import inspect
-    from andon.settings.resolution import Settings
 
     mistakes: tuple[str, ...] = ()
     try:
@@ -135,26 +139,17 @@ def gather(choices: Choices) -> "MachineFacts":
     )
 
 
-def reporting_of(own: "Installation", settings: "Settings") -> "Reporting":
+def reporting_of(own: Installation, settings: Settings) -> Reporting:
     """What goes to a hub and to other systems; a network file system is not touched."""
-    from andon.doctor.rules.facts import Reporting
-
     if own.state.remote or not own.state.path:
         return Reporting()
-    from andon.doctor.inspection.reporting import read_reporting
-    from andon.host.state.user_folder import node_path
 
     return read_reporting(node_path(), settings.exports)
 
 
-def policy_of() -> "PolicyFacts":
+def policy_of() -> PolicyFacts:
     """Root's limits per user, and the use that a server has counted."""
-    from andon.doctor.rules.facts import PolicyFacts
-    from andon.host.processes.kin import user_name
     from andon.leases.book.contents import read_usage
-    from andon.leases.book.places import book_path
-    from andon.leases.policy_file import PATH, limits_for, policy_state
-    from andon.leases.rules.rows import usage_rows
 
     policy, wrong = policy_state()
     used = usage_rows(read_usage(book_path(os.environ)), user_name)
@@ -168,11 +163,8 @@ def policy_of() -> "PolicyFacts":
     )
 
 
-def look_of(settings: "Settings") -> "SampleTrial":
+def look_of(settings: Settings) -> SampleTrial:
     """Takes one sample as every command does: through the sampler and its readers."""
-    from andon.app.sampler import open_sampler
-    from andon.doctor.rules.facts import SampleTrial
-
     began = time.monotonic()
     try:
         with open_sampler(settings) as sampler:
@@ -182,12 +174,7 @@ def look_of(settings: "Settings") -> "SampleTrial":
         return SampleTrial(None, time.monotonic() - began, error.reason, error.hint)
 
 
-def own_of(choices: Choices, settings: "Settings", mistakes: tuple[str, ...]) -> "Installation":
-    from andon.app.settings import config_path
-    from andon.doctor.inspection.access import read_books
-    from andon.doctor.rules.facts import Installation
-    from andon.leases.book.places import book_path
-
+def own_of(choices: Choices, settings: Settings, mistakes: tuple[str, ...]) -> Installation:
     terminal, path = Terminal.of(choices), config_path()
     return Installation(
         version=__version__,
@@ -206,21 +193,16 @@ def own_of(choices: Choices, settings: "Settings", mistakes: tuple[str, ...]) ->
     )
 
 
-def _changed(settings: "Settings") -> int:
+def _changed(settings: Settings) -> int:
     """How many settings differ from their defaults; each threshold counts."""
-    from andon.settings.table import FIELDS, Settings
 
     plain = Settings()
     own = [one for one in FIELDS if getattr(settings, one.name) != getattr(plain, one.name)]
     return len(own) + len(settings.alerts_figures)
 
 
-def security_of(own: "Installation", stored: "Mapping[str, Path]") -> "Security":
+def security_of(own: Installation, stored: Mapping[str, Path]) -> Security:
     """Who could read or replace this user's files; network file systems are not touched."""
-    from andon.doctor.inspection.security import read_security
-    from andon.host.machine_id import node_key
-    from andon.host.state.user_folder import NODES
-
     state = own.state
     unseen = f"it is on a network file system ({state.kind})" if state.remote else ""
     folder = Path(state.path) if state.path and not state.remote else None
@@ -232,17 +214,10 @@ def security_of(own: "Installation", stored: "Mapping[str, Path]") -> "Security"
 
 def book_places() -> list[Path]:
     """Returns where a lease book may be, the one in use first: a grant reads all that exist."""
-    from andon.leases.book.places import COMMON_BOOK, SYSTEM_BOOK, book_path
-
     return list(dict.fromkeys((book_path(os.environ), SYSTEM_BOOK, COMMON_BOOK)))
 
 
-def _state() -> "Folder":
-    from andon.doctor.inspection.access import read_folder
-    from andon.doctor.rules.facts import Folder
-    from andon.host.own_container import read_mounts
-    from andon.host.state.user_folder import state_folder
-
+def _state() -> Folder:
     folder = state_folder()
     if not folder.is_absolute():  # a user without a home
         return Folder("")

@@ -2,21 +2,22 @@
 
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import click
 
+from andon.app.history import maintainer_of, open_past, open_store
+from andon.app.runs import open_run_finder, retention_policy, runs_folder
 from andon.cli.options import chosen, shared
 from andon.cli.show.text import say
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Terminal, report
 from andon.errors import AndonError, Unavailable
 from andon.history.rules.tiers import Maintenance
+from andon.jobs.folder import jobs_path
+from andon.jobs.queue import Queue, collect
+from andon.runs.index import CollectedRecords
+from andon.settings.resolution import Settings
 from andon.units import counted, human_bytes
-
-if TYPE_CHECKING:
-    from andon.runs.index import CollectedRecords
-    from andon.settings.resolution import Settings
 
 
 @click.command()
@@ -29,9 +30,6 @@ def gc() -> int:
     of a baseline and those in other folders are never deleted. Jobs that have ended are deleted
     with their output after `jobs.keep_days`.
     """
-    from andon.app.runs import runs_folder
-    from andon.jobs.folder import jobs_path
-
     settings = settings_of(chosen())
     # Jobs first: deleting them needs no room, which the others do on a full disk.
     parts = [_jobs] if jobs_path().is_dir() else []
@@ -53,18 +51,14 @@ def gc() -> int:
     return code
 
 
-def _jobs(settings: "Settings") -> str:
-    from andon.jobs.queue import Queue, collect
-
+def _jobs(settings: Settings) -> str:
     queue = Queue()
     count = collect(queue, settings.jobs_keep_days)
     words = f"{counted(count, 'job')} deleted" if count else "no job is too old"
     return f"{queue.folder.path}: {words}, {len(queue.jobs) - count} left"
 
 
-def _history(settings: "Settings") -> str:
-    from andon.app.history import maintainer_of, open_past, open_store
-
+def _history(settings: Settings) -> str:
     with closing(open_past(settings)) as store:
         place, before = store.place, store.size_bytes()
     with closing(open_store(settings)) as store:
@@ -74,9 +68,7 @@ def _history(settings: "Settings") -> str:
         return f"{place}: {describe(done, before, store.size_bytes())}"
 
 
-def _runs(settings: "Settings") -> str:
-    from andon.app.runs import open_run_finder, retention_policy
-
+def _runs(settings: Settings) -> str:
     finder = open_run_finder(settings=settings)
     with closing(finder.index):
         return f"{finder.folder}: {describe_runs(finder.collect(retention_policy(settings)))}"
@@ -87,7 +79,7 @@ def _say(words: str) -> None:
         Terminal.of(chosen()).say(say(words))
 
 
-def describe_runs(done: "CollectedRecords") -> str:
+def describe_runs(done: CollectedRecords) -> str:
     """Returns one line about the deleted and kept records."""
     parts = [
         (len(done.deleted), f"deleted ({human_bytes(done.freed_bytes)})"),

@@ -2,19 +2,20 @@
 
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
+from andon.app.history import find_store, open_past, open_store, retention_of, store_url
 from andon.cli.options import chosen, shared, whole
 from andon.cli.show.text import say
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Terminal
+from andon.drivers.sim.rules import behaviour
 from andon.errors import Conflict, Invalid, Unavailable
+from andon.history.rules import seeding
+from andon.settings.resolution import Settings
 from andon.units import counted, human_bytes
-
-if TYPE_CHECKING:
-    from andon.settings.resolution import Settings
 
 
 @click.command()
@@ -33,9 +34,6 @@ def seed(days: int, devices: int, store: str | None, force: bool) -> int:
     The last hour and the last day are simulated and repeated. The devices are marked as
     simulated; `andon history` shows them.
     """
-    from msgspec.structs import replace
-
-    from andon.app.history import find_store, open_past, store_url
 
     settings = settings_of(chosen())
     settings = replace(settings, history_store=store or settings.history_store)
@@ -60,11 +58,7 @@ def seed(days: int, devices: int, store: str | None, force: bool) -> int:
     return 0
 
 
-def _fill(settings: "Settings", days: int, count: int) -> None:
-    from andon.app.history import open_store, retention_of
-    from andon.drivers.sim.rules import behaviour
-    from andon.history.rules import seeding
-
+def _fill(settings: Settings, days: int, count: int) -> None:
     if count > 512:
         raise Unavailable("at most 512 devices can be simulated")
     specimens, now = seeding.specimens(count, settings.simulate_seed), time.time()

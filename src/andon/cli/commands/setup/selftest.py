@@ -3,25 +3,32 @@
 import math
 import sys
 from itertools import islice
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 from msgspec.structs import replace
 
 from andon.cli.commands.setup.doctor import title_of
+from andon.cli.commands.setup.selftest_load import installed, loaded
 from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, duration, shared
 from andon.cli.show.findings import findings_to_json, render_findings
-from andon.cli.sources import sampling, settings_of
+from andon.cli.sources import availability_of, sampling, settings_of
 from andon.cli.terminal import Choices, Terminal
+from andon.doctor.rules.findings import Finding, exit_code, in_order
+from andon.doctor.rules.selftest.load import FREE_BYTES, Load, choose, judge_load
+from andon.doctor.rules.selftest.plausibility import judge
+from andon.doctor.rules.selftest.trials import Sampling, SelftestTrial
 from andon.errors import Unavailable
-
-if TYPE_CHECKING:
-    from andon.doctor.rules.findings import Finding
-    from andon.doctor.rules.selftest.load import Load
-    from andon.doctor.rules.selftest.trials import Sampling
-    from andon.model.device import Snapshot
-    from andon.sampling.sampler import Costs, Sampler
+from andon.host.own_container import own_pids
+from andon.leases.book.lease_book import Book
+from andon.leases.rules.requests import checked
+from andon.leases.rules.verdict import available_by_readings
+from andon.model.device import Snapshot
+from andon.model.lease import DeviceRequest
+from andon.model.utilisation import SCHEDULABLE_IDLE_PERCENT
+from andon.model.verdict import VerdictKind
+from andon.sampling.sampler import Costs, Sampler
 
 SCHEMA = "andon.selftest/1"
 LOADED_SECONDS = 8.0  # the load itself ends after ten
@@ -47,9 +54,6 @@ def selftest(seconds: float, with_load: bool, as_json: bool) -> int:
     power rise and that the process is seen. Nothing is reset or reconfigured.
     The exit code is 0 if all is plausible, 3 if no device answers, else 1.
     """
-    from andon.doctor.rules.findings import exit_code
-    from andon.doctor.rules.selftest.trials import SelftestTrial
-
     choices = chosen()
     snapshots, findings = examine(choices, seconds, with_load)
     terminal, code = Terminal.of(choices), exit_code(findings, SelftestTrial.NO_DEVICE)
@@ -69,10 +73,6 @@ def examine(
     choices: Choices, seconds: float, with_load: bool
 ) -> tuple[list["Snapshot"], list["Finding"]]:
     """Sample, sample again under load if requested, and check both together."""
-    from andon.doctor.rules.findings import in_order
-    from andon.doctor.rules.selftest.load import judge_load
-    from andon.doctor.rules.selftest.plausibility import judge
-
     interval = settings_of(choices).interval_seconds
     with sampling(choices) as sampler:
         before, readings = watch(sampler, seconds, interval)
@@ -84,12 +84,8 @@ def examine(
     return before, in_order(findings)
 
 
-def watch(
-    sampler: "Sampler", seconds: float, interval: float
-) -> tuple[list["Snapshot"], "Sampling"]:
+def watch(sampler: Sampler, seconds: float, interval: float) -> tuple[list["Snapshot"], "Sampling"]:
     """Sample at the real interval; starting the reader is not part of the cost."""
-    from andon.doctor.rules.selftest.trials import Sampling
-
     count = max(2, math.ceil(seconds / interval))
     with sampler.subscribe(interval, watching=True) as session:
         samples = iter(session)
@@ -100,7 +96,7 @@ def watch(
     return snapshots, Sampling(ticks, interval, missed, dropped, own, reader)
 
 
-def _spent(before: "Costs", after: "Costs") -> tuple[int, float, float]:
+def _spent(before: Costs, after: Costs) -> tuple[int, float, float]:
     return (
         after.snapshots - before.snapshots,
         after.sampler_cpu_seconds - before.sampler_cpu_seconds,
@@ -108,21 +104,11 @@ def _spent(before: "Costs", after: "Costs") -> tuple[int, float, float]:
     )
 
 
-def free_uuids(choices: Choices, sampler: "Sampler", latest: "Snapshot") -> set[str]:
+def free_uuids(choices: Choices, sampler: Sampler, latest: Snapshot) -> set[str]:
     """The devices that a lease would get: no job is disturbed by the load."""
-    from andon.doctor.rules.selftest.load import FREE_BYTES
-    from andon.model.utilisation import SCHEDULABLE_IDLE_PERCENT
-
     if sys.platform == "win32":  # no locks, so no leases
-        from andon.leases.rules.verdict import available_by_readings
-
         found = available_by_readings(latest.devices, FREE_BYTES, SCHEDULABLE_IDLE_PERCENT)
         return {one.uuid for one in found}
-    from andon.cli.sources import availability_of
-    from andon.leases.book.lease_book import Book
-    from andon.leases.rules.requests import checked
-    from andon.model.lease import DeviceRequest
-    from andon.model.verdict import VerdictKind
 
     try:
         seen = replace(
@@ -135,13 +121,8 @@ def free_uuids(choices: Choices, sampler: "Sampler", latest: "Snapshot") -> set[
 
 
 def under_load(
-    sampler: "Sampler", latest: "Snapshot", free: set[str], seconds: float, interval: float
+    sampler: Sampler, latest: Snapshot, free: set[str], seconds: float, interval: float
 ) -> tuple[list["Snapshot"], "Load"]:
-    from pathlib import Path
-
-    from andon.cli.commands.setup.selftest_load import installed, loaded
-    from andon.doctor.rules.selftest.load import Load, choose
-    from andon.host.own_container import own_pids
 
     device, reason = choose(latest, free)
     if not installed():

@@ -64,7 +64,7 @@ def environment(uuid: str) -> dict[str, str]:
     }
 
 
-def _ready(child: "subprocess.Popen[str]") -> str:
+def _ready(child: subprocess.Popen[str]) -> str:
     if child.stdout is None:
         raise Unavailable("the load has no output")
     heard, _, _ = select.select([child.stdout], [], [], START_SECONDS)

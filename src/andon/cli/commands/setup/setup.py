@@ -5,10 +5,14 @@ from pathlib import Path
 
 import click
 
+from andon.cli.commands.setup.slurm import setup_slurm
 from andon.cli.options import chosen, shared
 from andon.cli.show.text import say
 from andon.cli.terminal import Terminal
 from andon.errors import AndonError, Denied, Unavailable
+from andon.host.files import replace_file
+from andon.host.processes.kin import user_name
+from andon.leases.book import places
 from andon.units import counted
 
 TMPFILES = Path("/etc/tmpfiles.d/andon.conf")
@@ -40,15 +44,11 @@ def setup(slurm: bool, write: bool) -> int:
     nodes, so that a broken GPU drains its node with the reason, and the job goes elsewhere.
     """
     if slurm:
-        from andon.cli.commands.setup.slurm import setup_slurm
-
         return setup_slurm(Terminal.of(chosen()), write)
     if write:
         raise click.UsageError("--write is for --slurm")
     if os.getuid() != 0:
         raise Denied("only root can create the machine's lease book", hint="sudo andon setup")
-    from andon.host.files import replace_file
-    from andon.leases.book import places
 
     terminal = Terminal.of(chosen())
     places.prepare(places.SYSTEM_BOOK)
@@ -71,8 +71,6 @@ def setup(slurm: bool, write: bool) -> int:
 def _swept(path: Path) -> list[str]:
     """Returns the lines about files removed from a book, and about leases still held in one that
     is no longer used."""
-    from andon.host.processes.kin import user_name
-    from andon.leases.book import places
     from andon.leases.book.sweeping import clear
 
     try:

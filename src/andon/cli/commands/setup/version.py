@@ -1,5 +1,7 @@
 """`andon version`: the version, as `andon --version` prints it."""
 
+from platform import python_version
+
 import click
 
 from andon.cli.json_text import as_json_text
@@ -19,7 +21,6 @@ def version(as_json: bool) -> int:
     if not as_json:
         terminal.show(f"andon {__version__}\n")
         return 0
-    from platform import python_version
 
     value = {"schema": "andon.version/1", "version": __version__, "python": python_version()}
     terminal.show(as_json_text(value, terminal.live))

@@ -2,18 +2,22 @@
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING
 
 import click
 
+from andon.app.engines import open_engine
 from andon.cli.commands.completing import complete_lease
 from andon.cli.options import chosen, shared
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, notice
-
-if TYPE_CHECKING:
-    from andon.runs.rules.oom import Verdict
-    from andon.work.containers.adoption import AdoptedWork
+from andon.leases.book.lease_book import Book
+from andon.model.execution import ContainerOptions
+from andon.model.run.record import RunState
+from andon.runs.rules.oom import Verdict, verdict
+from andon.work.containers.adoption import AdoptedWork
+from andon.work.containers.adoption import adopt as take_over
+from andon.work.containers.running import ContainedCommand, run_container
+from andon.work.lease_watch import LeaseWatch
 
 
 @click.command()
@@ -25,11 +29,6 @@ def adopt(lease_id: str) -> int:
     Holds its devices again, passes on the container's output from now on, and exits with its exit
     code. Ctrl-C, andon release and the lease's end stop the container.
     """
-    from andon.app.engines import open_engine
-    from andon.leases.book.lease_book import Book
-    from andon.model.run.record import RunState
-    from andon.work.containers.adoption import adopt as take_over
-
     choices = chosen()
     adopted = take_over(Book(make=False), open_engine(), lease_id, os.getuid())
     notice(f"adopted lease {adopted.held.lease.id} with container {adopted.work.id[:12]}", choices)
@@ -39,13 +38,8 @@ def adopt(lease_id: str) -> int:
     return code
 
 
-def _followed(adopted: "AdoptedWork", choices: Choices) -> "tuple[int, Verdict]":
+def _followed(adopted: AdoptedWork, choices: Choices) -> tuple[int, Verdict]:
     """Wait for the container, and release the lease whatever happens."""
-    from andon.model.execution import ContainerOptions
-    from andon.runs.rules.oom import verdict
-    from andon.work.containers.running import ContainedCommand, run_container
-    from andon.work.lease_watch import LeaseWatch
-
     held, notify = adopted.held, partial(notice, choices=choices)
     watch = LeaseWatch(held, notify)
     contained = ContainedCommand(adopted.engine, ContainerOptions(adopted.work.image), ())

@@ -4,6 +4,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -86,8 +87,6 @@ def container_from(asked: dict[str, Any]) -> "ContainerOptions | None":
 
 
 def _mounts(texts: Sequence[str], model_folder: str | None) -> "tuple[ContainerMount, ...]":
-    from pathlib import Path
-
     from andon.model.execution import ContainerMount
     from andon.work.containers.rules.options import parse_mount
 

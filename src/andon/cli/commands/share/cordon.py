@@ -3,7 +3,6 @@
 import os
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import click
 
@@ -11,11 +10,12 @@ from andon.cli.options import DEVICE_FORMS, chosen, shared, with_devices
 from andon.cli.show.text import say
 from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal
+from andon.host.processes.kin import here, user_name
+from andon.leases.book.lease_book import Book
+from andon.leases.rules.membership import judge
 from andon.model.device import Snapshot
+from andon.model.lease import Cordon
 from andon.model.naming import chosen_uuids, titles
-
-if TYPE_CHECKING:
-    from andon.leases.book.lease_book import Book
 
 
 @click.command()
@@ -27,10 +27,6 @@ def cordon(devices: list[str], reason: str) -> int:
 
     Only root and the owner of the lease book may do this. A reboot, which empties /run, ends it.
     """
-    from andon.host.processes.kin import user_name
-    from andon.leases.book.lease_book import Book
-    from andon.model.lease import Cordon
-
     snapshot, book = node_of(chosen()).live.read(), Book()
     users = _users(book, snapshot)
     for uuid, title in _named(snapshot, devices).items():
@@ -50,8 +46,6 @@ def cordoned_words(title: str, holder: str | None) -> str:
 @shared
 def uncordon(devices: list[str]) -> int:
     """Return a GPU to service."""
-    from andon.leases.book.lease_book import Book
-
     book = Book(make=False)
     for uuid, title in _named(node_of(chosen()).live.read(), devices).items():
         state = "is back in service" if book.uncordon(uuid) else "was not cordoned"
@@ -65,10 +59,7 @@ def _named(snapshot: Snapshot, names: Sequence[str]) -> dict[str, str]:
     return {uuid: title for uuid, title in titles(snapshot.devices).items() if uuid in uuids}
 
 
-def _users(book: "Book", snapshot: Snapshot) -> dict[str, str]:
+def _users(book: Book, snapshot: Snapshot) -> dict[str, str]:
     """The users who hold a lease on a device, by its UUID."""
-    from andon.host.processes.kin import here
-    from andon.leases.rules.membership import judge
-
     claims = judge(book.entries(), snapshot.devices, {}, here())
     return {s.uuid: claim.user for claim in claims if claim.lease for s in claim.lease.shares}

@@ -2,16 +2,30 @@
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, elsewhere, shared
 from andon.cli.show.entries import unreal
+from andon.cli.show.estimate import render_estimate
 from andon.cli.sources import node_of
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import AndonError, Invalid
+from andon.estimate.files import model_facts
+from andon.estimate.rules import estimating
+from andon.estimate.rules.command_line import (
+    ServerCommand,
+    file_options,
+    in_words,
+    is_container,
+    own_command,
+    understood,
+)
+from andon.estimate.rules.fits import GpuRoom, rooms_of
+from andon.estimate.rules.gpu_sizes import rooms_on
+from andon.estimate.rules.learned import LearnedPeak, learned_peak
 from andon.estimate.rules.options import (
     EstimateOption,
     EstimateOptions,
@@ -20,12 +34,10 @@ from andon.estimate.rules.options import (
     option_named,
     option_value,
 )
-
-if TYPE_CHECKING:
-    from andon.estimate.rules.command_line import ServerCommand
-    from andon.estimate.rules.fits import GpuRoom
-    from andon.estimate.rules.learned import LearnedPeak
-    from andon.model.device import Snapshot
+from andon.estimate.rules.wire import estimate_to_json
+from andon.host.files import read_regular
+from andon.model.device import Snapshot
+from andon.runs.rules.matching import RunQuery
 
 DOES_NOT_FIT = 1
 MOST_FILE_BYTES = 1024 * 1024
@@ -85,13 +97,6 @@ def estimate(model: str | None, on_gpus: str | None, as_json: bool, **given: Any
     --max-model-len for --context. The exit code is 0 if it fits when the GPUs are empty, or if
     there is no GPU to compare with, and 1 if it does not fit or the engine refuses the sizes.
     """
-    from andon.cli.show.estimate import render_estimate
-    from andon.estimate.files import model_facts
-    from andon.estimate.rules import estimating
-    from andon.estimate.rules.command_line import is_container, own_command
-    from andon.estimate.rules.gpu_sizes import rooms_on
-    from andon.estimate.rules.wire import estimate_to_json
-
     choices, terminal = chosen(), Terminal.of(chosen())
     words = own_command(click.get_current_context().meta.get(_COMMAND, ()))
     elsewhere = None if on_gpus is None else rooms_on(on_gpus)
@@ -138,8 +143,6 @@ def _asked(
     model: str | None, words: Sequence[str], typed: dict[str, Any]
 ) -> tuple[str, EstimateOptions, str | None]:
     """Returns the model, how it runs, and what was understood of a server's command line."""
-    from andon.estimate.rules.command_line import in_words, understood
-
     if not words:
         if model is None:
             raise Invalid(
@@ -156,11 +159,8 @@ def _asked(
     return found, options, text
 
 
-def _file(command: "ServerCommand") -> tuple[dict[str, Any], str | None]:
+def _file(command: ServerCommand) -> tuple[dict[str, Any], str | None]:
     """Returns the options in the server's own file."""
-    from andon.estimate.rules.command_line import file_options
-    from andon.host.files import read_regular
-
     if command.config is None:
         return {}, None
     try:
@@ -171,10 +171,8 @@ def _file(command: "ServerCommand") -> tuple[dict[str, Any], str | None]:
     return file_options(content.decode("utf-8", "replace"))
 
 
-def _rooms(choices: Choices) -> "tuple[Snapshot | None, tuple[GpuRoom, ...]]":
+def _rooms(choices: Choices) -> tuple[Snapshot | None, tuple[GpuRoom, ...]]:
     """Returns the GPUs to compare with; a node without any is not an error here."""
-    from andon.estimate.rules.fits import rooms_of
-
     node = node_of(choices)
     try:
         snapshot = node.live.read()
@@ -192,11 +190,8 @@ def _rooms(choices: Choices) -> "tuple[Snapshot | None, tuple[GpuRoom, ...]]":
     return snapshot, rooms_of(snapshot, verdicts)
 
 
-def _learned(words: Sequence[str], choices: Choices) -> "LearnedPeak | None":
+def _learned(words: Sequence[str], choices: Choices) -> LearnedPeak | None:
     """The peaks of earlier runs on this machine; prints a notice if the index cannot be read."""
-    from andon.estimate.rules.learned import learned_peak
-    from andon.runs.rules.matching import RunQuery
-
     if (node := node_of(choices)).url is not None:
         return None  # a server would send all of its runs
     try:

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -22,10 +22,12 @@ from andon.cli.show.waiting import WaitingLine
 from andon.cli.sources import availability_of, node_of, sampling_ahead
 from andon.cli.terminal import Terminal, notice
 from andon.errors import Invalid
+from andon.leases.book.lease_book import Book
+from andon.leases.refusal import chosen_title, is_hopeless, refusal
+from andon.leases.rules.choice import lacks_memory
+from andon.leases.rules.queue import Place, TurnTimes
+from andon.model.lease import DeviceRequest
 from andon.units import sh
-
-if TYPE_CHECKING:
-    from andon.model.lease import DeviceRequest
 
 POLL_SECONDS = 1.0
 NOT_AVAILABLE = 1
@@ -77,11 +79,7 @@ def wait(**asked: Any) -> int:
 
     To wait and reserve in one step, use andon run or andon lease.
     """
-    from andon.leases.book.lease_book import Book
     from andon.leases.granter import Progress
-    from andon.leases.refusal import chosen_title, is_hopeless, refusal
-    from andon.leases.rules.choice import lacks_memory
-    from andon.leases.rules.queue import Place, TurnTimes
 
     choices, request = chosen(), request_from(asked)
     seconds, began, line = wait_seconds(asked), time.monotonic(), WaitingLine(chosen())
@@ -132,13 +130,10 @@ def env(lease_id: str | None, **asked: Any) -> int:
         variables = found.environment
     else:
         _refuse_nothing(request)
-        from andon.leases.book.lease_book import Book
 
         with sampling_ahead(choices) as sampler:
             candidates = availability_of(choices, sampler).offer(Book(make=False), request)
         if not candidates.choice.chosen:
-            from andon.leases.refusal import refusal
-
             raise refusal(candidates, request, None)
         devices = [capacity.status.device for capacity in candidates.choice.chosen]
         variables = environment(devices, [s.device for s in candidates.snapshot.devices])
@@ -148,6 +143,6 @@ def env(lease_id: str | None, **asked: Any) -> int:
     return 0
 
 
-def _refuse_nothing(request: "DeviceRequest") -> None:
+def _refuse_nothing(request: DeviceRequest) -> None:
     if request.most == 0:
         raise Invalid("0 GPUs are always available", hint="to hide all GPUs: andon run --gpus 0")

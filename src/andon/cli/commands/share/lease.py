@@ -13,6 +13,7 @@ from andon.cli.commands.share.container_options import (
     container_from,
     container_options,
 )
+from andon.cli.commands.share.leases import only_lease
 from andon.cli.commands.share.run import RunCommand
 from andon.cli.device_request import (
     bind_option,
@@ -35,11 +36,13 @@ from andon.cli.sources import (
 )
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid
+from andon.leases.placement import Grant
+from andon.leases.refusal import clock
+from andon.work.preparing import CannotStart, find, shell
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from andon.leases.placement import Grant
 
 IMAGE_SHELL = "/bin/sh"  # what is started in an image without a command
 
@@ -101,8 +104,6 @@ def lease(command: tuple[str, ...], length: float | None, bind: bool, **asked: A
     ID --for 1h extends it; andon release ID ends it. andon lease adopt ID takes over one whose
     andon run was killed while its container keeps running.
     """
-    from andon.work.preparing import CannotStart, find, shell
-
     choices, image = chosen(), container_from(asked)
     refuse_bind(bind, image)
     request = request_to_take(asked, choices)
@@ -164,15 +165,11 @@ def extend(lease_id: str | None, length: float) -> int:
 
 def _lease_here(choices: Choices) -> str:
     """Returns the lease of this shell, or the user's only one."""
-    from andon.cli.commands.share.leases import only_lease
-
     inside = os.environ.get("ANDON_LEASE") if node_of(choices).url is None else None
     return inside or only_lease(choices, "lease extend").id
 
 
-def _words(grant: "Grant", has_command: bool) -> str:
-    from andon.leases.refusal import clock
-
+def _words(grant: Grant, has_command: bool) -> str:
     held = grant.lease
     until = "" if held.until is None else f" until {clock(held.until, held.since)}"
     left = "" if has_command else "; exit the shell to release it"

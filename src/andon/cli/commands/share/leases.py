@@ -3,7 +3,6 @@
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import click
 from msgspec.structs import replace
@@ -17,14 +16,11 @@ from andon.cli.show.waiting import queue_line
 from andon.cli.sources import node_of
 from andon.cli.terminal import Choices, Terminal, ask, notice, report
 from andon.errors import AndonError, Gone, Invalid
-from andon.model.lease import LONGEST_ID, LeaseState
+from andon.model.lease import LONGEST_ID, Lease, LeaseState
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.lease_wire import MOST_NOTE
 from andon.model.naming import may_mean, title
 from andon.units import human_bytes, human_seconds
-
-if TYPE_CHECKING:
-    from andon.model.lease import Lease
 
 MOST_USERS = 8  # whose hours are shown
 
@@ -104,7 +100,7 @@ def _released(choices: Choices, name: str, note: str) -> int:
     return 0
 
 
-def only_lease(choices: Choices, command: str) -> "Lease":
+def only_lease(choices: Choices, command: str) -> Lease:
     """Returns the user's only lease, for a command that was given no id."""
     if node_of(choices).url is not None:
         raise Invalid("which lease?", hint="to list them: andon leases --url URL")
@@ -118,14 +114,14 @@ def only_lease(choices: Choices, command: str) -> "Lease":
     return held[0]
 
 
-def _which(held: "list[Lease]", command: str) -> Invalid:
+def _which(held: list[Lease], command: str) -> Invalid:
     from andon.leases.own import gpus_of
 
     typed = "; ".join(f"andon {command} {one.id} ({gpus_of(one)})" for one in held)
     return Invalid("which lease?", hint=f"yours: {typed}")
 
 
-def _confirmed(lease: "Lease") -> bool:
+def _confirmed(lease: Lease) -> bool:
     from andon.leases.own import gpus_of
 
     words = f"your only lease is {lease.id}: {gpus_of(lease)}"

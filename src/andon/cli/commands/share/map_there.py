@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from andon.cli.commands.jobs.following import log_of
+from andon.cli.commands.share.map_blocks import map_in_blocks
 from andon.cli.device_request import request_from
 from andon.cli.map_session import MapRequest, read_items, refuse_options
 from andon.cli.terminal import INTERRUPTED, Choices, notice, write
@@ -41,8 +42,6 @@ def map_there(
 ) -> int:
     """Runs the map on a cluster and returns the exit code."""
     if (shared := cluster.open().shared_folder) is not None:
-        from andon.cli.commands.share.map_blocks import map_in_blocks
-
         return map_in_blocks(choices, cluster, Path(shared), asked, devices, options)
     refuse_options(asked, REFUSED)
     items = read_items(asked)

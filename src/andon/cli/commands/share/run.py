@@ -35,16 +35,24 @@ from andon.cli.sources import (
 )
 from andon.cli.terminal import Choices, notice, report
 from andon.errors import AndonError, Conflict, Invalid, Unavailable
+from andon.leases.availability import Availability
+from andon.leases.granter import LeaseTerms
+from andon.leases.placement import on_lease
+from andon.leases.rules.environment import NO_DEVICE
+from andon.leases.rules.larger import larger_request
+from andon.model.execution import UNLEASED
+from andon.model.lease import DeviceRequest
+from andon.model.run.record import RunBegin, RunState
+from andon.runs.header import runs_folder
+from andon.runs.rules.oom import Verdict
+from andon.units import command_name
+from andon.work.launcher import Launcher
+from andon.work.session import CommandWork
 
 if TYPE_CHECKING:
     from andon.cli.csv_copy import CsvCopy
     from andon.jobs.clusters.asking import OpenCluster
-    from andon.leases.availability import Availability
-    from andon.model.lease import DeviceRequest
-    from andon.model.run.record import RunBegin
-    from andon.runs.rules.oom import Verdict
     from andon.work.containers.running import ContainedCommand
-    from andon.work.session import CommandWork
 
 OURS = 125
 OOM_HINT = ". Try a larger --memory, or --retry-oom 1"
@@ -170,8 +178,6 @@ def _run(
     name, more = asked["name"], dict[str, Any]()
     if asked["nsys"]:
         from andon.cli.nsys import PARAM, profiled
-        from andon.runs.header import runs_folder
-        from andon.units import command_name
 
         name = name or command_name(command)
         place = runs_folder() if folder is None else Path(folder).absolute()
@@ -182,8 +188,6 @@ def _run(
     with sampling_ahead(choices) as sampler:
         if bind:
             sampler.ask_places()
-        from andon.leases.placement import on_lease
-        from andon.work.session import CommandWork
 
         availability = availability_of(choices, sampler)
         work = CommandWork(
@@ -202,23 +206,19 @@ def _run(
         return _granted(work, availability, request, asked, choices)
 
 
-def _csv_copy(choices: Choices, begin: "RunBegin", record: Path) -> "CsvCopy":
+def _csv_copy(choices: Choices, begin: RunBegin, record: Path) -> "CsvCopy":
     from andon.cli.csv_copy import CsvCopy
 
     return CsvCopy(begin, record, partial(notice, choices=choices))
 
 
 def _granted(
-    work: "CommandWork",
-    availability: "Availability",
-    request: "DeviceRequest",
+    work: CommandWork,
+    availability: Availability,
+    request: DeviceRequest,
     asked: dict[str, Any],
     choices: Choices,
 ) -> int:
-    from andon.leases.granter import LeaseTerms
-    from andon.leases.rules.larger import larger_request
-    from andon.model.run.record import RunState
-
     terms = LeaseTerms(command=work.words, seconds=asked["length"])
     retries, before = asked["retry_oom"] or 0, None
     while True:
@@ -242,7 +242,7 @@ def _granted(
         notice(f"{verdict.words}: retrying with more memory", choices)
 
 
-def _not_retried(before: "tuple[int, Verdict]", error: AndonError, choices: Choices) -> int:
+def _not_retried(before: tuple[int, Verdict], error: AndonError, choices: Choices) -> int:
     """Reports that the command is not retried; returns the exit code of the attempt that ran."""
     why = f" ({error.mistakes[0]})" if error.mistakes else ""
     hint = f"; {error.hint}" if error.hint else ""
@@ -250,9 +250,7 @@ def _not_retried(before: "tuple[int, Verdict]", error: AndonError, choices: Choi
     return _ended(before, choices)
 
 
-def _ended(result: "tuple[int, Verdict]", choices: Choices, oom_hint: str = "") -> int:
-    from andon.model.run.record import RunState
-
+def _ended(result: tuple[int, Verdict], choices: Choices, oom_hint: str = "") -> int:
     code, verdict = result
     if verdict.end not in (RunState.SUCCEEDED, RunState.FAILED, RunState.STOPPED):
         hint = oom_hint if verdict.end is RunState.DEVICE_OUT_OF_MEMORY else ""
@@ -264,12 +262,8 @@ def _without_device(
     command: Sequence[str], inside: "ContainedCommand | None", choices: Choices
 ) -> int:
     """Runs the command with an empty mask and no lease: nothing to wait for, nothing to record."""
-    from andon.leases.rules.environment import NO_DEVICE
-    from andon.work.launcher import Launcher
-
     grace = settings_of(choices).work_grace_seconds
     if inside is not None:
-        from andon.model.execution import UNLEASED
         from andon.work.containers.running import run_container
 
         inside.create(f"{UNLEASED}{os.urandom(4).hex()}", (), {}, lambda identity: None)

@@ -11,8 +11,14 @@ from andon.cli.commands.watch.serve import check_packages
 from andon.cli.options import chosen, shared, whole
 from andon.cli.show.text import say
 from andon.cli.terminal import Terminal
+from andon.drivers.sim.rules.scenarios import LAB, LAB_DEVICES
 from andon.errors import Invalid
+from andon.settings.resolution import Settings
 from andon.units import sh
+from andon.web.lab.filling import open_lab
+from andon.web.lab.runs import NODE
+from andon.web.listening import ServeOptions, Started
+from andon.web.server import serve
 
 
 @click.command()
@@ -51,13 +57,6 @@ def _move_into(folder: Path) -> None:
 
 
 def _serve(folder: Path, port: int, seed: int, opens: bool) -> None:
-    from andon.drivers.sim.rules.scenarios import LAB, LAB_DEVICES
-    from andon.settings.resolution import Settings
-    from andon.web.lab.filling import open_lab
-    from andon.web.lab.runs import NODE
-    from andon.web.listening import ServeOptions, Started
-    from andon.web.server import serve
-
     settings = Settings(
         simulate=LAB_DEVICES,
         simulate_scenario=LAB,

@@ -5,9 +5,11 @@ import click
 from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, elsewhere, fresh_option, shared, with_devices
 from andon.cli.show.facts import devices_to_json, render_devices
+from andon.cli.show.topology import render_topology
 from andon.cli.sources import exit_code, node_of
 from andon.cli.status_table import mask_of
 from andon.cli.terminal import Terminal
+from andon.model.links import topology_to_json
 from andon.model.naming import narrowed
 
 
@@ -38,9 +40,6 @@ def devices(devices: list[str], as_json: bool, topology: bool) -> int:
 
 
 def _topology(devices: list[str], as_json: bool) -> int:
-    from andon.cli.show.topology import render_topology
-    from andon.model.links import topology_to_json
-
     snapshot, terminal = narrowed(node_of(chosen()).live.placed(), devices), Terminal.of(chosen())
     if as_json:
         terminal.show(as_json_text(topology_to_json(snapshot), terminal.live))

@@ -5,19 +5,18 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
 import click
 
 from andon.cli.options import chosen, interval_option, shared
 from andon.cli.sources import sampling, settings_of
 from andon.cli.terminal import Choices, notice
-
-if TYPE_CHECKING:
-    from andon.exporter.exposition import Exposition
-    from andon.exporter.server import MetricsServer
-    from andon.sampling.sampler import Sampler
-    from andon.settings.resolution import Settings
+from andon.exporter.exposition import Exposition
+from andon.exporter.scrape import scraped
+from andon.exporter.server import MetricsServer
+from andon.sampling.sampler import Sampler
+from andon.sampling.snapshot_feed import SnapshotFeed
+from andon.settings.resolution import Settings
 
 SWITCH_SECONDS = 0.0005  # a scrape during a sample must not wait for all of it
 
@@ -49,8 +48,6 @@ def exporter(port: int | None, host: str | None, prefix: str | None, interval: f
     device that does not respond has a state and no readings. /metrics itself lists every name with
     its meaning.
     """
-    from andon.exporter.exposition import Exposition
-
     choices = chosen()
     choices.interval_seconds = interval
     choices.overrides = {
@@ -87,18 +84,14 @@ def asked_to_end() -> Iterator[Callable[[], object]]:
 
 
 def _serve(
-    sampler: "Sampler",
-    settings: "Settings",
-    exposition: "Exposition",
+    sampler: Sampler,
+    settings: Settings,
+    exposition: Exposition,
     address: tuple[str, int],
     choices: Choices,
     wait_for_the_end: Callable[[], object],
 ) -> None:
     """Open the port first: if it is taken, no device is read."""
-    from andon.exporter.scrape import scraped
-    from andon.exporter.server import MetricsServer
-    from andon.sampling.snapshot_feed import SnapshotFeed
-
     held: list[SnapshotFeed] = []
     server = MetricsServer(
         *address,
@@ -118,7 +111,7 @@ def _serve(
             feed.close()
 
 
-def _announce(server: "MetricsServer", choices: Choices) -> None:
+def _announce(server: MetricsServer, choices: Choices) -> None:
     if not server.local_only:
         notice(
             "WARNING: anyone who can reach this machine can read these values, including user "

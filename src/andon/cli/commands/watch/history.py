@@ -3,8 +3,8 @@
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from msgspec import Struct
@@ -23,9 +23,7 @@ from andon.history.rules.series import HOST, HOST_METRICS, METRICS, USED, summar
 from andon.model import wire
 from andon.model.device import Device
 from andon.model.naming import device_named, recorded_named
-
-if TYPE_CHECKING:
-    from andon.node.port import NodePast
+from andon.node.port import NodePast
 
 
 class HistoryView(Struct, frozen=True):
@@ -72,8 +70,6 @@ def metric_names(text: str) -> tuple[str, ...]:
     names = tuple(_whole_name(name.strip(), known) for name in text.split(",") if name.strip())
     wrong = [name for name in names if name not in known]
     if wrong:
-        from difflib import get_close_matches
-
         near = get_close_matches(wrong[0], sorted(known), n=1)
         meant = f"; did you mean {near[0]}?" if near else f" (known: {', '.join(sorted(known))})"
         raise click.BadParameter(f"unknown reading {wrong[0]!r}{meant}")
@@ -172,7 +168,7 @@ def _recorded(known: Sequence[Device], name: str) -> Device:
 
 
 def _lines(
-    past: "NodePast",
+    past: NodePast,
     devices: Sequence[Device | None],
     metrics: tuple[str, ...] | None,
     points: int | None,
@@ -191,7 +187,7 @@ def _lines(
     return out
 
 
-def _top(past: "NodePast", uuid: str, metric: str, span: tuple[float, float, int]) -> float | None:
+def _top(past: NodePast, uuid: str, metric: str, span: tuple[float, float, int]) -> float | None:
     """The top of a chart's scale: all of the memory, the power limit; None where it is fixed."""
     parts = TOPS.get(metric, ()) if uuid != HOST else ()
     wholes = [summary(past.history(uuid, part, *span)) for part in parts]
@@ -204,7 +200,7 @@ def _top(past: "NodePast", uuid: str, metric: str, span: tuple[float, float, int
 
 
 def _uses(
-    past: "NodePast", devices: Sequence[Device | None], shown: HistoryView
+    past: NodePast, devices: Sequence[Device | None], shown: HistoryView
 ) -> list[UsageInterval]:
     meant = {device.uuid for device in devices if device is not None}
     return [use for use in past.usage(None, shown.since, shown.until) if use.device in meant]
@@ -224,7 +220,7 @@ def _history(lines: list[HistoryLine], shown: HistoryView) -> str:
     return history_text.render_history(lines, *span, terminal.width, terminal.color)
 
 
-def _latest(past: "NodePast", devices: Sequence[Device | None]) -> dict[str, float]:
+def _latest(past: NodePast, devices: Sequence[Device | None]) -> dict[str, float]:
     """Returns when each device was last read, to a second; without those not read lately."""
     now = time.time()
     span = now - RECENT_SECONDS, now, RECENT_SECONDS

@@ -1,7 +1,7 @@
 """`andon kill`: ends processes, after showing what they are."""
 
+import signal
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
@@ -10,6 +10,7 @@ from andon.cli.show.text import say
 from andon.cli.sources import node_of, settings_of
 from andon.cli.terminal import Choices, Terminal, ask, notice, report
 from andon.errors import AndonError, Gone, Invalid
+from andon.kill.ending import Ending, end_whole, mine_on
 from andon.kill.rules.plan import (
     ENDING_SIGNALS,
     children_words,
@@ -24,13 +25,8 @@ from andon.kill.rules.plan import (
     parse_signal,
     question,
 )
+from andon.model.device import Snapshot
 from andon.model.naming import chosen_uuids
-
-if TYPE_CHECKING:
-    import signal
-
-    from andon.kill.ending import Ending
-    from andon.model.device import Snapshot
 
 NO_TERMINAL = "andon kill asks first, but standard input is not a terminal"
 
@@ -65,7 +61,6 @@ def kill(
     started: dict[int, float | None] = dict.fromkeys(wanted)
     if named and snapshot is not None:
         started = _mine(choices, snapshot, named)
-    from andon.kill.ending import Ending
 
     with Ending(tuple(started), snapshot, tree=tree, started=started, number=number) as ending:
         for error in ending.refused:
@@ -88,7 +83,7 @@ def _check(pids: bool, devices: bool, mine: bool) -> None:
         raise click.UsageError("which process? andon kill PID, or andon kill --device 3 --mine")
 
 
-def _snapshot(choices: Choices, needed: bool) -> "Snapshot | None":
+def _snapshot(choices: Choices, needed: bool) -> Snapshot | None:
     """Returns a snapshot of the devices; a pid can be ended without one."""
     try:
         snapshot = node_of(choices).live.read()
@@ -104,13 +99,11 @@ def _snapshot(choices: Choices, needed: bool) -> "Snapshot | None":
     return snapshot
 
 
-def _simulated(snapshot: "Snapshot") -> bool:
+def _simulated(snapshot: Snapshot) -> bool:
     return any(status.device.vendor == "sim" for status in snapshot.devices)
 
 
-def _mine(choices: Choices, snapshot: "Snapshot", named: list[str]) -> dict[int, float | None]:
-    from andon.kill.ending import mine_on
-
+def _mine(choices: Choices, snapshot: Snapshot, named: list[str]) -> dict[int, float | None]:
     uuids = chosen_uuids(snapshot, named)
     found = mine_on(snapshot, uuids)
     if not found:
@@ -121,11 +114,9 @@ def _mine(choices: Choices, snapshot: "Snapshot", named: list[str]) -> dict[int,
 
 
 def _end(
-    ending: "Ending", number: "signal.Signals", yes: bool, choices: Choices
+    ending: Ending, number: signal.Signals, yes: bool, choices: Choices
 ) -> tuple[AndonError, ...]:
     """Shows the processes, asks, signals and waits; returns the errors."""
-    from andon.kill.ending import end_whole
-
     terminal = Terminal.of(choices)
     _show(ending, terminal)
     answer = "y" if yes else _answer(ending, number)
@@ -150,7 +141,7 @@ def _end(
     return failed
 
 
-def _show(ending: "Ending", terminal: Terminal) -> None:
+def _show(ending: Ending, terminal: Terminal) -> None:
     for target in ending.targets:
         terminal.say(say(line_of(target)).fit(terminal.width))
         if not ending.tree and (below := children_words(target)):
@@ -159,7 +150,7 @@ def _show(ending: "Ending", terminal: Terminal) -> None:
         terminal.say(say(f"{words}; to end all of it: {command}", "yellow"))
 
 
-def _answer(ending: "Ending", number: "signal.Signals") -> str:
+def _answer(ending: Ending, number: signal.Signals) -> str:
     """The first letter: `y`, or that of the job or lease to end instead; anything else means no."""
     whole = offered(ending.targets)
     shown = "[y/N]" if whole is None else f"[y/N/{whole.key}: {whole} instead]"

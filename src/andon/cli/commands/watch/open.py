@@ -5,14 +5,20 @@ import io
 import os
 import re
 import sys
+import webbrowser
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 
+from andon.access.gate import is_loopback
+from andon.cli import browser_link
 from andon.cli.options import chosen, shared
 from andon.cli.terminal import Terminal, notice
 from andon.errors import Unavailable
+from andon.host.state.node_folder import open_node_folder
+from andon.node.server import base_url
 from andon.settings.table import USUAL_PORT
 from andon.units import counted
 
@@ -49,8 +55,6 @@ def open_(
     once, within two minutes. Its code stays in the browser's tab: no proxy sees it, and no cookie
     is set. For a phone: andon open --qr --at https://gpus.example.org
     """
-    from andon.cli import browser_link
-    from andon.node.server import base_url
 
     def notify(text: str) -> None:
         notice(text, chosen())
@@ -74,9 +78,6 @@ def open_(
 
 def _show_code(link: str, base: str, notify: Callable[[str], None]) -> None:
     """Prints the link as a QR code; warns if a phone cannot reach the address."""
-    from urllib.parse import urlsplit
-
-    from andon.access.gate import is_loopback
 
     host = urlsplit(base).hostname or ""
     if host == "localhost" or is_loopback(host):
@@ -121,9 +122,6 @@ def _opened(link: str) -> bool:
         os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     ):
         return False
-    import webbrowser
-
-    from andon.host.state.node_folder import open_node_folder
 
     path = open_node_folder() / PAGE
     _write(path, link)

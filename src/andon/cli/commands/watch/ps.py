@@ -31,6 +31,8 @@ from andon.cli.show.render import paragraph, render_status
 from andon.cli.sources import exit_code, node_of, settings_of
 from andon.cli.terminal import Terminal
 from andon.explain.evidence.blame import last_used
+from andon.host.machine_id import boot_id
+from andon.host.processes.facts import ProcessTable
 from andon.model.device import COMMANDS_MISSING, NAMES_MISSING, Process, Snapshot
 from andon.model.naming import narrowed, unread_words
 from andon.units import counted
@@ -40,8 +42,6 @@ from andon.units import counted
 
 def host_use(pids: set[int], seconds: float, root: str) -> dict[int, HostUsage]:
     """CPU and host memory of some processes, from two readings this far apart."""
-    from andon.host.processes.facts import ProcessTable
-
     table = ProcessTable(Path(root))
     first, began = table.usage(pids), time.monotonic()
     if pids:
@@ -124,8 +124,6 @@ def ps(
 
 def _is_this_boot(snapshot: Snapshot, root: str) -> bool:
     """Whether a server's snapshot is of this machine."""
-    from andon.host.machine_id import boot_id
-
     return snapshot.boot is not None and snapshot.boot == boot_id(Path(root))
 
 
@@ -140,8 +138,6 @@ def _no_process(snapshot: Snapshot, wanted: ProcessFilter) -> str:
 
 def _container_ids(pids: set[int], root: str) -> dict[int, str]:
     """Returns the full container ids: a container is shown by name and often selected by its id."""
-    from andon.host.processes.facts import ProcessTable
-
     found = ProcessTable(Path(root)).belongings(pids)
     return {pid: where.container.id for pid, where in found.items() if where.container}
 
@@ -150,8 +146,6 @@ def _family(
     found: list[ProcessRow], pids: set[int], root: str
 ) -> tuple[list[Branch], dict[int, Process]]:
     """The tree of these processes, and those in it that use no device."""
-    from andon.host.processes.facts import ProcessTable
-
     table = ProcessTable(Path(root))
     holders = [use.process.pid for use in found if use.process]
     branches = forest(table.lineage(pids.intersection(holders)), holders)

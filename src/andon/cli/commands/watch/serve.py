@@ -3,22 +3,21 @@
 import os
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from andon.access.look import Asked
+from andon.app.history import store_url
 from andon.cli.options import F, chosen, shared, store_option, thresholds_option
 from andon.cli.show.text import say
 from andon.cli.sources import resolved_of, settings_of
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid, Unavailable
+from andon.sampling.rules.told import ServerSnapshot
 from andon.settings.table import PORT_VARIABLE, USUAL_PORT
 from andon.units import sh
-
-if TYPE_CHECKING:
-    from andon.access.look import Asked
-    from andon.sampling.rules.told import ServerSnapshot
-    from andon.web.listening import Started
+from andon.web.listening import ServeOptions, Started
 
 NEEDED = ("fastapi", "uvicorn", "socketio", "wsproto")
 _FILE = click.Path(path_type=Path)
@@ -80,8 +79,6 @@ def hub(**place: Any) -> int:
     Machines report with `andon agent`; `andon nodes add` lets one. The store is a PostgreSQL
     database, which several hubs may share. It is the same server as andon serve.
     """
-    from andon.app.history import store_url
-
     if store_url(settings_of(chosen())).scheme != "postgresql":
         raise Invalid(
             "a hub keeps its nodes in PostgreSQL", hint="andon hub --store postgresql:///andon"
@@ -91,7 +88,6 @@ def hub(**place: Any) -> int:
 
 def _serve(given: dict[str, Any], history: bool, reports_to: str | None = None) -> int:
     check_packages()
-    from andon.web.listening import ServeOptions
     from andon.web.server import serve
 
     choices = chosen()
@@ -110,7 +106,7 @@ def _serve(given: dict[str, Any], history: bool, reports_to: str | None = None) 
     return 0
 
 
-def _draw(asked: "Asked", told: "ServerSnapshot") -> tuple[int, str] | None:
+def _draw(asked: Asked, told: ServerSnapshot) -> tuple[int, str] | None:
     from andon.cli.status_table import drawn_here  # when first asked for
 
     return drawn_here(asked, told)
@@ -125,7 +121,7 @@ def check_packages() -> None:
         )
 
 
-def _announce(started: "Started", choices: Choices) -> None:
+def _announce(started: Started, choices: Choices) -> None:
     """Prints the address on standard output, separated by spaces so that scripts can find it."""
     terminal = Terminal.of(choices)
     terminal.say(say("serving ") + say(started.url, "bold") + say(_about(started), "dim"))
@@ -142,7 +138,7 @@ def _announce(started: "Started", choices: Choices) -> None:
         notice("the token is sent in clear text: use --tls-cert and --tls-key", choices)
 
 
-def _about(started: "Started") -> str:
+def _about(started: Started) -> str:
     snapshot = started.snapshot
     if snapshot is None:
         return "  the devices have not responded yet"
@@ -151,7 +147,7 @@ def _about(started: "Started") -> str:
     return f"  {snapshot.node}: {count} {mark}{'device' if count == 1 else 'devices'}"
 
 
-def ssh_line(environment: "os._Environ[str] | dict[str, str]", port: int) -> str | None:
+def ssh_line(environment: os._Environ[str] | dict[str, str], port: int) -> str | None:
     """The command to reach this server from the user's machine, if they came by SSH."""
     parts = environment.get("SSH_CONNECTION", "").split()
     if len(parts) != 4:

@@ -2,19 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
+from andon.api.benchmark import BenchmarkResult
 from andon.cli.show.reports.figures import three
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
 from andon.units import fixed
 from andon.work.rules.load import CLIENT_BOUND_SECONDS, STATISTICS, TIMES, Percentiles
 
-if TYPE_CHECKING:
-    from andon.api.benchmark import BenchmarkResult
 
-
-def render_benchmark(results: "Sequence[BenchmarkResult]", width: int) -> Iterator[Text]:
+def render_benchmark(results: Sequence[BenchmarkResult], width: int) -> Iterator[Text]:
     """One row for each load, then its times, then what has to be known about it."""
     columns: Sequence[TableColumn[BenchmarkResult]] = (
         TableColumn(
@@ -88,7 +85,7 @@ def _late(found: Percentiles | None) -> Text:
     return say(UNKNOWN if found is None else f"{three(1000 * found.p99)} ms")
 
 
-def _tokens(one: "BenchmarkResult") -> Text:
+def _tokens(one: BenchmarkResult) -> Text:
     mark = "" if one.measured.tokens_by_usage or not one.measured.done else "*"
     return say(f"{three(one.measured.tokens_per_second)}{mark}")
 
@@ -101,6 +98,6 @@ def _percent(value: float | None) -> Text:
     return say(UNKNOWN if value is None else f"{fixed(value)} %")
 
 
-def _errors(one: "BenchmarkResult") -> Text:
+def _errors(one: BenchmarkResult) -> Text:
     words = ", ".join(f"{count} {kind}" for kind, count in one.measured.errors.items())
     return say(words, "red") if words else say("")

@@ -1,6 +1,7 @@
 """One run: its facts, and what it used of each device."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
@@ -137,8 +138,6 @@ def _pairs(values: Mapping[str, Any]) -> str:
 
 
 def _local(at: float) -> str:
-    from datetime import datetime
-
     return datetime.fromtimestamp(at).astimezone().isoformat(" ")[:LOCAL_SHOWN]
 
 

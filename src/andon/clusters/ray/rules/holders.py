@@ -5,21 +5,20 @@ What is idle is an idle lease by another name: the same readings, and as many se
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from andon.clusters.ray.rules.nodes import impossible
+from andon.explain.conditions.sharing.idle_lease import SECONDS
+from andon.fleet.rules.states import NodeRow
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.job.cluster import ClusterJob, ClusterNode, ClusterReason
 from andon.model.job.facts import JobState
 from andon.model.place import cpu_words
 from andon.model.utilisation import ZERO_READING
 from andon.units import human_seconds
-
-if TYPE_CHECKING:  # only with a hub
-    from andon.fleet.rules.states import NodeRow
 
 MARK: Final = "ray:"
 MOST_NAMED: Final = 5
@@ -35,7 +34,6 @@ class HeldGpus(Struct, frozen=True):
     def is_idle(self) -> bool:
         if self.idle_seconds is None:
             return False
-        from andon.explain.conditions.sharing.idle_lease import SECONDS  # loads many others
 
         return self.idle_seconds >= SECONDS.default
 
@@ -56,7 +54,7 @@ NOTHING_READ: Final[Readings] = {}
 
 
 def reading_of(
-    row: "NodeRow",
+    row: NodeRow,
     snapshot: Snapshot | None = None,
     idle: Mapping[str, float | None] = {},
     now: float = inf,
