@@ -22,7 +22,8 @@ LATE = frozenset((
     "_winapi", "click", "click.shell_completion", "ctypes", "ctypes.util", "difflib", "fcntl",
     "hashlib", "http.client", "importlib", "importlib.metadata", "json", "logging",
     "msgspec.structs", "msvcrt", "pty", "pwd", "resource", "shlex", "shutil", "signal", "site",
-    "socket", "struct", "subprocess", "tempfile", "termios", "tomllib", "tty", "unicodedata", "zoneinfo",
+    "socket", "struct", "subprocess", "tempfile", "termios", "tomllib", "tty", "unicodedata",
+    "zoneinfo",
 ))  # fmt: skip
 """Of Python's own and the two libraries that are always there: slow to load, or not everywhere."""
 ALWAYS = ("click", "msgspec")
