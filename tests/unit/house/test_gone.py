@@ -10,10 +10,13 @@ DEFINED = re.compile(r"^\s*(?:async )?(?:def|class) (\w+)|^(\w+)\s*(?::[^=\n]+)?
 
 GONE = {
     "lighter": (
-        "engine/", "host/bare_imports.py",
+        "engine/", "host/bare_imports.py", "jobs/rules/older_file.py",
         "standalone/quick_start.py", "testing/engine_contract.py", "testing/fake_node.py",
-        "testing/node_contract.py", "testing/notices.py",
-        "ContainerEngineContract", "FakeNode", "NodeContract", "OLD_MODULES", "_find_old_module",
+        "testing/node_contract.py", "testing/notices.py", "work/started.py", "CLIENTS_LIBRARIES",
+        "ContainerEngineContract", "FakeAlerts", "FakeJobs", "FakeLeases", "FakeLive", "FakeNode",
+        "FakePast", "FakeRuns", "HOLDER_VARIABLE", "NodeContract", "OLD_MODULES", "QuickStart",
+        "StartedProcess", "_find_old_module", "collect_rarely", "index_words", "is_older",
+        "lease_around", "older_jobs_in", "release_memory", "show_as_one_node", "stand_ins",
         "takes_share",
     ),
 }  # fmt: skip
