@@ -1,7 +1,7 @@
 """Who imports whom in src/andon, and when: read from the lines of the source, without a parser."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
@@ -13,7 +13,6 @@ TOP, TYPES, GUARDED, INSIDE = "top", "types", "guarded", "inside"
 IMPORT = re.compile(
     r"^( *)(?:from ([\w.]+) import (\([^)]*\)|[^\n#]*)|import ([\w., ]+))", re.MULTILINE
 )
-BLOCK = re.compile(r"^( *)(?:async )?(def|class|if TYPE_CHECKING|try)\b", re.MULTILINE)
 
 
 class Import(NamedTuple):
@@ -44,21 +43,31 @@ def imports() -> tuple[Import, ...]:
 
 def _imports(of: str, text: str) -> Iterable[Import]:
     text = re.sub(r'"""[\s\S]*?"""', lambda found: "\n" * found[0].count("\n"), text)
-    marks = [(m.start(), len(m[1]), m[2]) for m in BLOCK.finditer(text)]
+    lines = text.split("\n")
     for found in IMPORT.finditer(text):
-        around, indent = set[str](), len(found[1])
-        for start, outer, word in reversed(marks):
-            if start < found.start() and outer < indent:
-                around.add(word)
-                indent = outer
+        line = text.count("\n", 0, found.start())
+        around = set(_around(lines, line)) if found[1] else set()
         when = (
             GUARDED if {"def", "try"} <= around
             else INSIDE if "def" in around
-            else TYPES if "if TYPE_CHECKING" in around
+            else TYPES if "TYPE_CHECKING" in around
             else TOP
         )  # fmt: skip
-        line = text.count("\n", 0, found.start()) + 1
-        yield Import(of, tuple(sorted(_targets(found))), when, line)
+        yield Import(of, tuple(sorted(_targets(found))), when, line + 1)
+
+
+def _around(lines: Sequence[str], line: int) -> Iterator[str]:
+    """The words of the blocks that a line stands in, the innermost first."""
+    indent = _indent(lines[line])
+    for one in reversed(lines[:line]):
+        if indent and one.strip() and _indent(one) < indent:
+            yield from re.findall(r"\w+", one)[:3]
+            # The last line of a signature stands as far left as its first.
+            indent = _indent(one) + one.lstrip().startswith(")")
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _targets(found: re.Match[str]) -> set[str]:

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -254,4 +255,5 @@ def _output(task: ClusterTask, job: str, printed: Sequence[_Figures]) -> str:
 
 
 def _say(text: str) -> None:
-    print(f"andon: {text}", file=sys.stderr, flush=True)
+    with suppress(OSError):
+        print(f"andon: {text}", file=sys.stderr, flush=True)

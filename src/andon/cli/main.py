@@ -21,7 +21,7 @@ from andon.cli.catalogue import (
 )
 from andon.cli.options import shared
 from andon.cli.terminal import INTERRUPTED, Choices, guarded, reopen_closed, report, write
-from andon.errors import AndonError, Invalid
+from andon.errors import AndonError, Invalid, Unavailable
 from andon.version import __version__
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 BARE = "status"  # what `andon` without a command is
 HELP = "help"
+LOCKS = frozenset(("fcntl", "pwd", "resource", "termios"))  # what only Unix has
 COMPLETE = "_ANDON_COMPLETE"
 _ABOUT = frozenset(("-h", "--help", "--version"))  # about andon itself, not about a command
 
@@ -44,7 +45,14 @@ class LazyGroup(click.Group):
         if entry is None:
             return None
         module, _, attribute = entry.target.partition(":")
-        command: click.Command = getattr(import_module(module), attribute)
+        try:
+            command: click.Command = getattr(import_module(module), attribute)
+        except ModuleNotFoundError as missing:
+            if missing.name not in LOCKS:
+                raise
+            raise Unavailable(
+                f"andon {cmd_name} needs kernel locks that this system does not have"
+            ) from missing
         return command
 
     def resolve_command(

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -10,9 +11,11 @@ from andon.errors import Invalid
 from andon.model.device import Device, DeviceStatus, Process, ProcessKind, Sample, Snapshot, State
 from andon.model.throttling import NVIDIA_REASONS
 from andon.model.vendors import vendor_of
-from andon.sampling.sampler import Costs
 from andon.settings.kinds import WORD
 from andon.version import __version__
+
+if TYPE_CHECKING:  # what is exported does no I/O
+    from andon.sampling.sampler import Costs
 
 # Labels and numbers in the exposition format.
 
@@ -102,7 +105,7 @@ class SelfReadings(Struct, frozen=True):
 
     snapshot: Snapshot
     now: float
-    costs: Costs | None = None
+    costs: "Costs | None" = None
     service: Service | None = None
     counts: ServerCounts | None = None
 

@@ -6,6 +6,7 @@ A node whose andon has another version, or cannot be imported, runs the command 
 import os
 import signal
 import sys
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
@@ -28,7 +29,8 @@ def run_alone(command: tuple[str, ...], why: str) -> NoReturn:
 
 
 def say(text: str) -> None:
-    print(f"andon: {text}", file=sys.stderr, flush=True)
+    with suppress(OSError):  # the job counts, not what is said of it
+        print(f"andon: {text}", file=sys.stderr, flush=True)
 
 
 def main(version: str, task: str, job: str, *command: str) -> int:

@@ -192,7 +192,8 @@ def test_closing_ends_the_reader(node: StandIn, sampler: Sampler) -> None:
 
 def test_a_reader_does_not_outlive_a_parent_that_is_killed(node: StandIn) -> None:
     code = (
-        "from andon.app import *; s = open_sampler(load_settings({}).settings); s.once();"
+        "from andon.app.sampler import open_sampler; from andon.app.settings import load_settings;"
+        "s = open_sampler(load_settings({}).settings); s.once();"
         "print(s.reader_pids()[0], flush=True); import time; time.sleep(600)"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from andon.cli import nsys
-from andon.doctor.inspection import machine
 from andon.errors import Denied
 from tests.integration.conftest import andon
 from tests.integration.leasing import records
@@ -49,7 +48,7 @@ def test_without_the_profiler_nothing_is_run(
     assert "nsys is not installed" in done.err
     (own_places / "nsys").touch(0o755)
     monkeypatch.setenv("PATH", str(own_places), prepend=":")
-    answers(monkeypatch, machine, "may_profile", False)  # root of a container may not either
-    answers(monkeypatch, machine, "counters_restricted", True)
+    answers(monkeypatch, nsys, "may_profile", False)  # root of a container may not either
+    answers(monkeypatch, nsys, "counters_restricted", True)
     with pytest.raises(Denied, match="profiling counters are for root only"):
         nsys.profiled(["echo"], (), own_places, "echo")

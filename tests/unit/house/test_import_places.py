@@ -61,7 +61,7 @@ def unexplained() -> Iterator[str]:
     starts.append(frozenset(json.loads((GOLDEN / "loaded_told.json").read_text())))
     edges = graph(TOP)
     for one in imports():
-        if one.when in (INSIDE, TYPES) and not _has_reason(one, edges, starts):
+        if one.when != TOP and not _has_reason(one, edges, starts):
             yield f"{one.of} line {one.line}: {', '.join(one.targets)}"
 
 

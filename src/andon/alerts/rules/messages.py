@@ -22,7 +22,7 @@ MOST_NAMED = 3
 TITLE_CHARACTERS = 70
 COMMAND_CHARACTERS = 80
 TEXT_CHARACTERS = 500
-BODY_CHARACTERS = 1800  # of several alerts, which have equal shares: Discord takes 2000
+BODY_CHARACTERS = 1700  # of several alerts, in equal shares: Discord takes 2000 with the rest
 LATE_SECONDS = 600.0
 LATE = "Delayed: this was held back or could not be sent earlier."
 SIMULATED = "SIMULATED: no real device is affected."
@@ -125,9 +125,9 @@ def combined_message(notices: Sequence[Notice], at: float, offset: Offset) -> Me
     for notice, following in zip(listed, [*listed[1:], None], strict=True):
         item = _cut(_item(notice, at, offset, f"{notice.node}: " if several else ""), share)
         lines.append(item)
-        advice = _advice(notice)
-        if advice and advice != _advice(following) and len(item + advice) <= share:
-            lines.append(f"  What to do: {advice}")
+        advice = f"  What to do: {_advice(notice)}"
+        if _advice(notice) and _advice(notice) != _advice(following) and len(item + advice) < share:
+            lines.append(advice)
     if len(ordered) > MOST_LISTED:
         lines.append(f"and {len(ordered) - MOST_LISTED} more")
     levels = (lv for n in notices if (lv := _level(n)) is not None)

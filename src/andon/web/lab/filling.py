@@ -103,7 +103,12 @@ def _fill_alerts(settings: Settings, lab: Lab) -> None:
         state = result.state
         ended += [one for one in result.changed if one.state is Phase.RESOLVED and one.fired]
     state = _handled(state, lab, Moment(lab.origin, lab.origin - offset))
-    saved = {"alerting": {**dump(state), "boot": boot_id()}, "informed": {}, "accepted": {}}
+    saved = {
+        "alerting": {**dump(state), "boot": boot_id()},
+        "informed": {},
+        "accepted": {},
+        "elsewhere": [],
+    }
     with closing(open_alert_store(settings)) as store:
         store.save(saved, [*ended, *commands.current(state)], ())
 

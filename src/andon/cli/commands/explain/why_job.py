@@ -1,17 +1,13 @@
 """`andon why --job 12`: why a job waits, who holds what it needs, and who is ahead of it."""
 
 import time
+from typing import TYPE_CHECKING
 
 from andon.cli.commands.jobs.clusters import one_apart
-from andon.cli.commands.jobs.common import one_job
-from andon.cli.commands.jobs.elsewhere import why_there
 from andon.cli.json_text import as_json_text
 from andon.cli.show.text import Text, say
 from andon.cli.terminal import Choices, Terminal
 from andon.errors import AndonError
-from andon.jobs.queue import Queue
-from andon.leases.book.lease_book import Book
-from andon.leases.refusal import clock
 from andon.leases.rules.queue import in_order
 from andon.leases.rules.rows import waiting_rows
 from andon.model.job.facts import JobState, JobView
@@ -19,11 +15,17 @@ from andon.model.lease_list import WaitingRow
 from andon.model.shapes import to_json
 from andon.units import and_more, counted
 
+if TYPE_CHECKING:
+    from andon.jobs.queue import Queue
+
 MOST_AHEAD = 5
 
 
 def why_job(choices: Choices, word: str, as_json: bool) -> int:
     """Prints the dispatcher's reason for each device, and the jobs and users ahead of the job."""
+    from andon.cli.commands.jobs.common import one_job
+    from andon.jobs.queue import Queue
+
     if ":" in word and (code := why_elsewhere(choices, word, as_json)) is not None:
         return code
     queue, terminal = Queue(), Terminal.of(choices)
@@ -48,11 +50,14 @@ def why_elsewhere(choices: Choices, word: str, as_json: bool) -> int | None:
     there = one_apart(choices, word)
     if there is None:
         return None
+    from andon.cli.commands.jobs.elsewhere import why_there
 
     return why_there(choices, *there, as_json)
 
 
 def _lines(view: JobView, ahead: list[JobView], others: tuple[WaitingRow, ...]) -> list[Text]:
+    from andon.leases.refusal import clock
+
     place = "" if view.position is None else f", no. {view.position} of your jobs"
     mark = "SIMULATED " if view.simulated else ""
     lines = [say(f"{mark}job {view.label} {view.name}: {view.state.words}{place}", "bold")]
@@ -79,7 +84,7 @@ def _lines(view: JobView, ahead: list[JobView], others: tuple[WaitingRow, ...]) 
     return lines
 
 
-def _ahead(queue: Queue, view: JobView) -> list[JobView]:
+def _ahead(queue: "Queue", view: JobView) -> list[JobView]:
     """Returns this user's jobs that wait ahead of it."""
     if view.position is None:
         return []
@@ -90,6 +95,8 @@ def _ahead(queue: Queue, view: JobView) -> list[JobView]:
 
 def _others(view: JobView) -> tuple[WaitingRow, ...]:
     """Everyone in the queue now, this user's jobs included; empty if it cannot be read."""
+    from andon.leases.book.lease_book import Book
+
     if view.state is not JobState.WAITING:
         return ()
     try:

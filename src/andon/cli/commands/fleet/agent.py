@@ -5,7 +5,6 @@ import threading
 
 import click
 
-from andon.app.agent import report_to
 from andon.cli.options import chosen, shared, store_option
 from andon.cli.show.text import say
 from andon.cli.sources import settings_of
@@ -25,6 +24,8 @@ def agent(hub: str) -> int:
     what the hub missed is sent when it is back. A machine that runs andon serve needs no agent:
     andon serve --hub URL.
     """
+    from andon.app.agent import report_to
+
     choices, over = chosen(), threading.Event()
     terminal = Terminal.of(choices)
 

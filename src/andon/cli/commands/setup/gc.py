@@ -14,7 +14,6 @@ from andon.cli.terminal import Terminal, report
 from andon.errors import AndonError, Unavailable
 from andon.history.rules.tiers import Maintenance
 from andon.jobs.folder import jobs_path
-from andon.jobs.queue import Queue, collect
 from andon.runs.index import CollectedRecords
 from andon.settings.resolution import Settings
 from andon.units import counted, human_bytes
@@ -52,6 +51,8 @@ def gc() -> int:
 
 
 def _jobs(settings: Settings) -> str:
+    from andon.jobs.queue import Queue, collect
+
     queue = Queue()
     count = collect(queue, settings.jobs_keep_days)
     words = f"{counted(count, 'job')} deleted" if count else "no job is too old"

@@ -34,11 +34,13 @@ from andon.cli.sources import (
     settings_of,
     take,
 )
-from andon.cli.terminal import Choices, Terminal, notice
+from andon.cli.terminal import Choices, Terminal, notice, report
 from andon.errors import Invalid
+from andon.leases.granter import LeaseTerms
 from andon.leases.placement import Grant
 from andon.leases.refusal import clock
 from andon.work.preparing import CannotStart, find, shell
+from andon.work.session import CommandWork
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -121,8 +123,6 @@ def lease(command: tuple[str, ...], length: float | None, bind: bool, **asked: A
         with sampling_ahead(choices) as sampler:
             if bind:
                 sampler.ask_places()
-            from andon.leases.granter import LeaseTerms
-            from andon.work.session import CommandWork
 
             work = CommandWork(
                 wanted,
@@ -139,8 +139,6 @@ def lease(command: tuple[str, ...], length: float | None, bind: bool, **asked: A
             notice(_words(grant, bool(command)), choices)
             return work.run(grant)[0]
     except CannotStart as error:
-        from andon.cli.terminal import report
-
         report(error)
         return error.code
 

@@ -8,8 +8,10 @@ import click
 from andon.cli.commands.completing import complete_command
 from andon.cli.commands.jobs.clusters import on_options, target_of
 from andon.cli.commands.share.container_options import container_from, container_options
+from andon.cli.commands.share.map_there import map_there
 from andon.cli.commands.share.run import OURS, RunCommand
 from andon.cli.device_request import bind_option, queue_options, refuse_bind, request_options_but
+from andon.cli.map_session import MapRequest, run_map
 from andon.cli.options import chosen, lasting, shared, whole
 from andon.cli.terminal import report
 from andon.errors import AndonError, Invalid
@@ -101,15 +103,11 @@ def map_(command: tuple[str, ...], telemetry_dir: str | None, **asked: Any) -> i
         if asked["redo"] and not asked["resume"]:
             raise Invalid("--redo needs --resume", hint="add --resume last, or the id of a run")
 
-        from andon.cli.map_session import MapRequest, run_map
-
         options, target = asked["engine_options"], target_of(choices, asked)
         folder = None if telemetry_dir is None else Path(telemetry_dir)
         image = container_from(asked)
         refuse_bind(asked["bind"], image)
         if target is not None:
-            from andon.cli.commands.share.map_there import map_there
-
             request = MapRequest.of(command, folder, asked, image)
             return map_there(choices, target, request, asked, options)
         return run_map(choices, MapRequest.of(command, folder, asked, image), asked)

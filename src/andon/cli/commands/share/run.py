@@ -47,6 +47,7 @@ from andon.runs.header import runs_folder
 from andon.runs.rules.oom import Verdict
 from andon.units import command_name
 from andon.work.launcher import Launcher
+from andon.work.preparing import CannotStart, find
 from andon.work.session import CommandWork
 
 if TYPE_CHECKING:
@@ -121,8 +122,6 @@ def run(command: tuple[str, ...], **asked: Any) -> int:
     """
     choices = chosen()
     try:
-        from andon.work.preparing import CannotStart, find
-
         try:
             target = target_of(choices, asked)
             if target is not None:

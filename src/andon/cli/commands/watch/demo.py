@@ -15,10 +15,7 @@ from andon.drivers.sim.rules.scenarios import LAB, LAB_DEVICES
 from andon.errors import Invalid
 from andon.settings.resolution import Settings
 from andon.units import sh
-from andon.web.lab.filling import open_lab
-from andon.web.lab.runs import NODE
 from andon.web.listening import ServeOptions, Started
-from andon.web.server import serve
 
 
 @click.command()
@@ -57,6 +54,10 @@ def _move_into(folder: Path) -> None:
 
 
 def _serve(folder: Path, port: int, seed: int, opens: bool) -> None:
+    from andon.web.lab.filling import open_lab
+    from andon.web.lab.runs import NODE
+    from andon.web.server import serve
+
     settings = Settings(
         simulate=LAB_DEVICES,
         simulate_scenario=LAB,

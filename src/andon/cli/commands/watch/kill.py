@@ -2,6 +2,7 @@
 
 import signal
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,7 +11,6 @@ from andon.cli.show.text import say
 from andon.cli.sources import node_of, settings_of
 from andon.cli.terminal import Choices, Terminal, ask, notice, report
 from andon.errors import AndonError, Gone, Invalid
-from andon.kill.ending import Ending, end_whole, mine_on
 from andon.kill.rules.plan import (
     ENDING_SIGNALS,
     children_words,
@@ -27,6 +27,9 @@ from andon.kill.rules.plan import (
 )
 from andon.model.device import Snapshot
 from andon.model.naming import chosen_uuids
+
+if TYPE_CHECKING:
+    from andon.kill.ending import Ending
 
 NO_TERMINAL = "andon kill asks first, but standard input is not a terminal"
 
@@ -61,6 +64,7 @@ def kill(
     started: dict[int, float | None] = dict.fromkeys(wanted)
     if named and snapshot is not None:
         started = _mine(choices, snapshot, named)
+    from andon.kill.ending import Ending
 
     with Ending(tuple(started), snapshot, tree=tree, started=started, number=number) as ending:
         for error in ending.refused:
@@ -104,6 +108,8 @@ def _simulated(snapshot: Snapshot) -> bool:
 
 
 def _mine(choices: Choices, snapshot: Snapshot, named: list[str]) -> dict[int, float | None]:
+    from andon.kill.ending import mine_on
+
     uuids = chosen_uuids(snapshot, named)
     found = mine_on(snapshot, uuids)
     if not found:
@@ -114,9 +120,11 @@ def _mine(choices: Choices, snapshot: Snapshot, named: list[str]) -> dict[int, f
 
 
 def _end(
-    ending: Ending, number: signal.Signals, yes: bool, choices: Choices
+    ending: "Ending", number: signal.Signals, yes: bool, choices: Choices
 ) -> tuple[AndonError, ...]:
     """Shows the processes, asks, signals and waits; returns the errors."""
+    from andon.kill.ending import end_whole
+
     terminal = Terminal.of(choices)
     _show(ending, terminal)
     answer = "y" if yes else _answer(ending, number)
@@ -141,7 +149,7 @@ def _end(
     return failed
 
 
-def _show(ending: Ending, terminal: Terminal) -> None:
+def _show(ending: "Ending", terminal: Terminal) -> None:
     for target in ending.targets:
         terminal.say(say(line_of(target)).fit(terminal.width))
         if not ending.tree and (below := children_words(target)):
@@ -150,7 +158,7 @@ def _show(ending: Ending, terminal: Terminal) -> None:
         terminal.say(say(f"{words}; to end all of it: {command}", "yellow"))
 
 
-def _answer(ending: Ending, number: signal.Signals) -> str:
+def _answer(ending: "Ending", number: signal.Signals) -> str:
     """The first letter: `y`, or that of the job or lease to end instead; anything else means no."""
     whole = offered(ending.targets)
     shown = "[y/N]" if whole is None else f"[y/N/{whole.key}: {whole} instead]"
