@@ -19,6 +19,7 @@ from andon.web.answers.requests import (
     LeaseBody,
     RenewRequest,
 )
+from andon.web.answers.texts import dumped
 from andon.web.blocking_pool import BlockingPool
 from andon.web.routes.picked import Picked
 from andon.web.served.node import ServingNode
@@ -138,4 +139,4 @@ def _account(who: Identity, wanted: DeviceRequest) -> "Account | None":
 
 
 def _json(value: wire.Json, status: int = 200) -> Response:
-    return Response(lease_payloads.sendable(value), status, media_type="application/json")
+    return Response(dumped(value), status, media_type="application/json")
