@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from andon.app import run_indexing
-from andon.app.runs import open_run_finder, runs_folder
+from andon.app.runs import open_run_finder
+from andon.host.state.user_folder import runs_folder
 from andon.runs import opening
 from andon.runs.opening import remember
 from andon.runs.rules.matching import RunQuery

@@ -8,7 +8,7 @@ from andon.access.roles import Identity, Role, signature
 from andon.errors import Denied
 from andon.leases.rules.requests import options_from_rest
 from andon.model import wire
-from andon.model.lease import DeviceRequest
+from andon.model.job.device_request import DeviceRequest
 from andon.model.lease_list import row_to_json
 from andon.model.lease_wire import MOST_NOTE
 from andon.model.naming import FORMS, device_named
