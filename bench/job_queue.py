@@ -20,9 +20,10 @@ from andon.jobs.rules.order import in_order
 from andon.jobs.rules.states import job_statuses
 from andon.jobs.scan import Scanner
 from andon.jobs.submitting import here_spec
-from andon.model.job.facts import dumps, spec_to_json
-from andon.model.job.spec import JobSpec
-from andon.model.lease import DeviceRequest, Need
+from andon.model.job.device_request import DeviceRequest
+from andon.model.job.facts import dumps
+from andon.model.job.spec import JobSpec, spec_to_json
+from andon.model.lease import Need
 from bench.history import Target
 from bench.queue_beside import beside_gflow
 

@@ -20,8 +20,7 @@ from pathlib import Path
 
 from andon.history.rules.seeding import specimens, tick
 from andon.host.machine_id import node_key
-from andon.host.state.node_folder import HISTORY
-from andon.host.state.user_folder import NODES
+from andon.host.state.user_folder import HISTORY, NODES
 from andon.stores.sqlite import SqliteStore
 from bench import browser, nodes
 from bench.exporter import scrape

@@ -31,8 +31,7 @@ from andon.drivers.sim.rules import behaviour
 from andon.history.rules import seeding
 from andon.history.rules.tiers import Retention
 from andon.host.machine_id import node_key
-from andon.host.state.node_folder import HISTORY
-from andon.host.state.user_folder import NODES
+from andon.host.state.user_folder import HISTORY, NODES
 from andon.stores.sqlite import SqliteStore
 from bench import nodes
 from bench.served import Served, rollup, served

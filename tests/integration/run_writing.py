@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from andon.host.machine_id import node_name
 from andon.host.processes.kin import here, started_ticks
-from andon.host.system import node_name
 from andon.model.run.record import (
     RunBegin,
     RunDevice,

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from andon.model.job.facts import AttemptClaim, plain_fields
+from andon.model.job.facts import AttemptClaim
+from andon.model.job.spec import plain_fields
 
 
 def claim_to_json(claim: AttemptClaim) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from andon.leases.rules.offer import Offer, offer_by
 from andon.leases.rules.verdict import verdicts
 from andon.model.alert import Acknowledgement, Alert, Silence
 from andon.model.device import Device, Host, Snapshot
+from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobView
 from andon.model.lamp import DeviceLamp
-from andon.model.lease import DeviceRequest
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.naming import devices_named
 from andon.model.run.record import RunRow

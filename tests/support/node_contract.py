@@ -6,7 +6,7 @@ from itertools import islice
 import pytest
 
 from andon.errors import AndonError, Gone, Invalid, Unavailable
-from andon.model.lease import DeviceRequest
+from andon.model.job.device_request import DeviceRequest
 from andon.node.port import Node
 from andon.runs.rules.matching import RunQuery
 

@@ -48,8 +48,8 @@ def main(user: str) -> None:
     from andon.jobs.acts import cancel
     from andon.jobs.folder import open_jobs_folder
     from andon.jobs.queue import Queue
+    from andon.model.job.device_request import DeviceRequest
     from andon.model.job.spec import JobSpec
-    from andon.model.lease import DeviceRequest
     from tests.support.run_records import begin, end, sample, write_record
 
     folder = open_jobs_folder()

@@ -5,10 +5,10 @@ from typing import Any
 
 from andon.leases.rules.capacity import DeviceCapacity, Surroundings, capacities
 from andon.model.device import Device, DeviceStatus, Process, Sample, State
+from andon.model.job.device_request import DeviceRequest
 from andon.model.lease import (
     BookEntry,
     Claim,
-    DeviceRequest,
     Kin,
     Lease,
     LeaseKind,

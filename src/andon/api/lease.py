@@ -33,7 +33,8 @@ from andon.leases.rules.choice import rank
 from andon.leases.rules.environment import LEASE_VARIABLE
 from andon.leases.rules.requests import DEFAULT_LEASE_SECONDS, LeaseOptions, checked
 from andon.model.device import Device, Snapshot
-from andon.model.lease import DeviceRequest, Lease, LeaseKind, Owner, Work
+from andon.model.job.device_request import DeviceRequest
+from andon.model.lease import Lease, LeaseKind, Owner, Work
 from andon.model.redaction import redact
 from andon.model.verdict import VerdictKind
 from andon.sampling.rules.masks import visibility

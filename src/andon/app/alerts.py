@@ -15,8 +15,7 @@ from andon.app.thresholds import rulebook
 from andon.errors import AndonError, Invalid
 from andon.explain.conditions.observation import OwnTrouble
 from andon.host.clock import offset
-from andon.host.machine_id import boot_id
-from andon.host.system import node_name
+from andon.host.machine_id import boot_id, node_name
 from andon.model.alert import Level
 from andon.ports import AlertStore, Notifier
 from andon.registry import NOTIFIERS, load

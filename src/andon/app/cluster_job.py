@@ -21,11 +21,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.app.leases import open_availability
-from andon.app.runs import recording, runs_folder
+from andon.app.runs import recording
 from andon.app.sampler import open_sampler
 from andon.app.settings import load_settings
 from andon.errors import AndonError, Conflict
 from andon.host.files import read_tail
+from andon.host.state.user_folder import runs_folder
 from andon.host.users import user_name
 from andon.jobs.clusters.run_notes import RunNote, touch_note, write_note
 from andon.jobs.metrics import MetricReader

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from andon.errors import Gone, Invalid, Unavailable
 from andon.history.rules.tiers import DAY_SECONDS, Retention
 from andon.host.machine_id import node_name
-from andon.host.state.node_folder import HISTORY, node_folder
+from andon.host.state.node_folder import node_folder
+from andon.host.state.user_folder import HISTORY
 from andon.ports import Store, StoreKind
 from andon.registry import STORES, load
 from andon.sampling.bus import Subscription

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from andon.alerts.rules.messages import JOB_RULE
 from andon.app.alerts import open_notifiers
 from andon.errors import AndonError
-from andon.host.system import node_name
+from andon.host.machine_id import node_name
 from andon.jobs.folder import JobsFolder
 from andon.jobs.queue import Queue
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from andon.errors import AndonError
-from andon.host.state.user_folder import runs_folder as runs_folder
+from andon.host.state.user_folder import runs_folder
 from andon.model.job.progress import WorkProgress
 from andon.settings.resolution import Settings
 

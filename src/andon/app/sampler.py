@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from andon.drivers.shared.presence import has_nvidia_smi, unreadable, vendors
 from andon.events.kernel_log import KernelLog
 from andon.host.files import expanded
-from andon.host.system import System, boot_id, node_name
+from andon.host.machine_id import boot_id, node_name
+from andon.host.system import System
 from andon.model.device import Device, DriverVersions, Snapshot
 from andon.registry import BACKENDS, is_known, unknown
 from andon.sampling.readers import encoded

@@ -8,8 +8,12 @@ from msgspec.structs import replace
 
 from andon.errors import Invalid
 from andon.host.files import is_regular, read_regular
-from andon.host.state.user_folder import LONGEST_CONFIG_BYTES, foreign_owner, users_file
-from andon.host.state.user_folder import config_path as config_path
+from andon.host.state.user_folder import (
+    LONGEST_CONFIG_BYTES,
+    config_path,
+    foreign_owner,
+    users_file,
+)
 from andon.host.users import user_name
 from andon.settings.resolution import Resolved, Settings, resolve
 from andon.units import sh

@@ -13,7 +13,8 @@ if TYPE_CHECKING:  # with its catalogue of conditions, which not every command n
 
 def rulebook(settings: Settings) -> "Rulebook":
     """The thresholds from the settings; a threshold that is off turns its rule off."""
-    from andon.explain.conditions.rulebook import RULES_OF, Override, Rulebook, thresholds
+    from andon.explain.conditions.index import RULES_OF
+    from andon.explain.conditions.rulebook import Override, Rulebook, thresholds
 
     given = settings.alerts_figures
     off = {RULES_OF[name] for name, figure in given if figure is None}

@@ -5,9 +5,9 @@ from collections.abc import Set
 from msgspec import Struct
 
 from andon.errors import AndonError, Denied, Unavailable
-from andon.host.processes.kin import user_name
 from andon.host.state import server_file
-from andon.host.state.node_folder import node_path
+from andon.host.state.user_folder import node_path
+from andon.host.users import user_name
 from andon.node.calls import Target, Token, Trust, names_of, users_at
 from andon.node.connection import FAILURES, plain_words
 from andon.node.server import (

@@ -59,7 +59,9 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not _is_command(args[0]) and not args[0].startswith("-"):
-            near = _nearest(args[0])
+            from andon.cli.commands.suggestions import near_command
+
+            near = near_command(args[0], COMMANDS, MEANT)
             meant = f"; did you mean: andon {near}?" if near else ""
             raise click.UsageError(f"unknown command {args[0]!r}{meant}", ctx)
         return super().resolve_command(ctx, args)
@@ -105,12 +107,6 @@ def named(args: Sequence[str]) -> list[str]:
     if not bare or any(map(_is_command, args)) or _ABOUT.intersection(args):
         return list(args)
     return [BARE, *args]
-
-
-def _nearest(word: str) -> str | None:
-    from andon.cli.commands.suggestions import near_command
-
-    return near_command(word, COMMANDS, MEANT)
 
 
 def _version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:

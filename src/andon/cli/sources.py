@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from andon.leases.availability import Availability
     from andon.leases.granter import LeaseTerms
     from andon.leases.placement import Grant
-    from andon.model.lease import DeviceRequest
+    from andon.model.job.device_request import DeviceRequest
     from andon.node.port import Node
     from andon.runs.opening import RunRecording
     from andon.sampling.sampler import Sampler

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 from msgspec import to_builtins
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from andon.drivers.shared.presence import vendors
 from andon.errors import AndonError, Gone, Unavailable
@@ -264,7 +264,7 @@ class Reader:
         """Open the backend and serve requests until the input ends."""
         self._outbox.post({"hello": READER, "pid": os.getpid()})
         cards = self._backend.glance()
-        self._outbox.post({"glanced": [wire.card_to_json(card) for card in cards]})
+        self._outbox.post({"glanced": [asdict(card) for card in cards]})
         self._open()
         self._lead()
         threading.Event().wait()  # another thread leads now, and the main thread must not exit
@@ -293,7 +293,7 @@ class Reader:
             CardWorker(self._backend, card, self._names, self._outbox, self._leave, self._root)
             for card in cards
         ]
-        listed = [wire.card_to_json(card) for card in cards]
+        listed = [asdict(card) for card in cards]
         self._outbox.post({"opened": listed, "versions": dict(versions)})
 
     def _lead(self) -> None:

@@ -21,14 +21,8 @@ from andon.engines.rules import answers as answers
 from andon.errors import AndonError, Conflict, Gone, Invalid, Unavailable
 from andon.host.files import read
 from andon.host.processes.child_output import ask_command
-from andon.model.execution import (
-    UNLEASED,
-    ContainerOptions,
-    CreatedWork,
-    PullPolicy,
-    WorkEnd,
-    WorkOrder,
-)
+from andon.model.execution import UNLEASED, ContainerOptions, CreatedWork, WorkEnd, WorkOrder
+from andon.model.job.pull_policy import PullPolicy
 from andon.units import sh
 from andon.work.containers.notes import drop_note, is_recent, noted, write_note
 from andon.work.containers.rules.arguments import (

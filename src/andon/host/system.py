@@ -14,11 +14,8 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from andon.host.file_systems import Mount as Mount
-from andon.host.file_systems import parse_mounts as parse_mounts
+from andon.host.file_systems import Mount, parse_mounts
 from andon.host.files import read
-from andon.host.machine_id import boot_id as boot_id
-from andon.host.machine_id import node_name as node_name
 from andon.host.rules.rates import FIRST, NO_TIME
 from andon.host.traffic import (
     DISK,

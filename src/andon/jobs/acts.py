@@ -8,7 +8,8 @@ from contextlib import suppress
 from enum import StrEnum
 
 from andon.errors import Conflict, Denied, Invalid, Unavailable
-from andon.host.processes.kin import group_members, started_ticks, user_name
+from andon.host.processes.kin import group_members, started_ticks
+from andon.host.users import user_name
 from andon.jobs.folder import AGAIN, CANCELLED, CLAIM, HELD, ORDER, JobsFolder
 from andon.jobs.rules.order import place_before, place_first, place_last, waiting_in_order
 from andon.jobs.rules.states import JobStatus, is_running

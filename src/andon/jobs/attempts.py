@@ -19,8 +19,8 @@ from andon.jobs.record import FactsFinder, begin_record, finish
 from andon.jobs.rules.retention import settled_at
 from andon.jobs.rules.states import is_running
 from andon.leases.placement import Grant
-from andon.model.job.facts import AttemptFacts, AttemptVerdict, JobFacts, dumps, plain_fields
-from andon.model.job.spec import JobSpec
+from andon.model.job.facts import AttemptFacts, AttemptVerdict, JobFacts, dumps
+from andon.model.job.spec import JobSpec, plain_fields
 from andon.model.lease import Owner
 from andon.model.run.record import RunEvent
 from andon.runs.opening import RunRecording

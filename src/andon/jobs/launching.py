@@ -14,8 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.host.interpreter import isolated_command, module_environment, process_command
+from andon.host.machine_id import node_name
 from andon.host.processes.kin import myself, started_ticks
-from andon.host.system import node_name
 from andon.jobs.folder import BELL, LOCK, LOG, JobsFolder
 from andon.jobs.log_out import scope_prefix
 from andon.leases.book.hold import LeaseHold

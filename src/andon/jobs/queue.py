@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from andon.jobs.folder import JobsFolder, open_jobs_folder, own_jobs_folder
-from andon.jobs.starting import start_dispatcher as start_dispatcher
+from andon.jobs.starting import start_dispatcher
 from andon.model.job.spec import JobSpec
 
 if TYPE_CHECKING:  # `submit` must be quick

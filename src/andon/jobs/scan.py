@@ -38,7 +38,6 @@ from andon.jobs.rules.order import OrderKey, order_key
 from andon.jobs.rules.states import JobStatus, job_statuses, lasting_status
 from andon.model.codec import Wrong, read
 from andon.model.job.facts import (
-    LARGEST_JOB_BYTES,
     AdoptedClaim,
     AttemptClaim,
     AttemptEnd,
@@ -48,8 +47,8 @@ from andon.model.job.facts import (
     JobNote,
     adopted,
     loads,
-    spec_from_json,
 )
+from andon.model.job.spec import LARGEST_JOB_BYTES, spec_from_json
 
 T = TypeVar("T")
 

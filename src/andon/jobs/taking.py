@@ -39,9 +39,10 @@ from andon.leases.rules.queue import (
     reserved,
 )
 from andon.model.device import Device
+from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobFacts
 from andon.model.job.spec import JobSpec
-from andon.model.lease import DeviceRequest, Need, Ticket
+from andon.model.lease import Need, Ticket
 from andon.model.naming import device_labels
 from andon.model.redaction import redact
 from andon.runs.opening import RunRecording

@@ -43,7 +43,8 @@ from andon.leases.rules.requests import checked
 from andon.leases.rules.usage import NO_USAGE, RecentUsage
 from andon.leases.rules.verdict import all_masked, need_of_any, verdicts, verdicts_for
 from andon.model.device import Process, Snapshot
-from andon.model.lease import BookEntry, Claim, Cordon, DeviceRequest, Kin, Lease, Need, Ticket
+from andon.model.job.device_request import DeviceRequest
+from andon.model.lease import BookEntry, Claim, Cordon, Kin, Lease, Need, Ticket
 from andon.model.verdict import DeviceVerdict
 from andon.sampling.rules.masks import doubt_about
 

@@ -35,7 +35,8 @@ from andon.leases.rules.policy import (
 )
 from andon.leases.rules.queue import Place, TurnTimes, giving_way, in_order, place_of
 from andon.leases.rules.rights import next_fence
-from andon.model.lease import BookEntry, DeviceRequest, Lease, LeaseKind, Owner, Share, Ticket, Work
+from andon.model.job.device_request import DeviceRequest
+from andon.model.lease import BookEntry, Lease, LeaseKind, Owner, Share, Ticket, Work
 
 FIRST_GLANCE_SECONDS, LAST_GLANCE_SECONDS = 0.005, 0.1
 GLANCES_PER_WAIT = 500  # a long wait may be polled less often

@@ -4,7 +4,7 @@ import time
 
 from msgspec import Struct
 
-from andon.host.processes.kin import user_name
+from andon.host.users import user_name
 from andon.leases.availability import Availability, AvailabilityView, BookContents
 from andon.leases.book.lease_book import Book
 from andon.leases.rules.capacity import DeviceCapacity

@@ -14,8 +14,9 @@ from msgspec.structs import replace
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.failures.listeners import Listeners
 from andon.failures.log import FailureLog
-from andon.host.processes.kin import myself, user_name
+from andon.host.processes.kin import myself
 from andon.host.processes.known_kin import KnownKin
+from andon.host.users import user_name
 from andon.leases import releaser
 from andon.leases.availability import Availability, BookContents
 from andon.leases.book import places
@@ -32,7 +33,8 @@ from andon.leases.rules.rights import check_fence
 from andon.leases.rules.rows import lease_row
 from andon.leases.rules.verdict import in_use
 from andon.model.device import Snapshot
-from andon.model.lease import Claim, Cordon, DeviceRequest, Lease, LeaseKind, LeaseState, Owner
+from andon.model.job.device_request import DeviceRequest
+from andon.model.lease import Claim, Cordon, Lease, LeaseKind, LeaseState, Owner
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.redaction import redact
 

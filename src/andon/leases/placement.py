@@ -7,7 +7,8 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from andon.errors import Conflict, Gone
-from andon.host.processes.kin import here, user_name
+from andon.host.processes.kin import here
+from andon.host.users import user_name
 from andon.leases.availability import AvailabilityView, Candidates
 from andon.leases.book.hold import LeaseHold, name_container_in
 from andon.leases.book.lease_book import Book
@@ -16,7 +17,8 @@ from andon.leases.book.places import LEASES
 from andon.leases.rules.eligibility import chosen_by
 from andon.leases.rules.environment import NO_DEVICE, NO_GPU, environment
 from andon.model.device import Device, Snapshot
-from andon.model.lease import DeviceRequest, Lease
+from andon.model.job.device_request import DeviceRequest
+from andon.model.lease import Lease
 from andon.model.naming import device_labels, title
 
 THE_LEASE = "the lease"  # how devices were chosen that a lease had already

@@ -6,7 +6,7 @@ from andon.errors import Conflict, TimedOut
 from andon.leases.availability import Candidates
 from andon.leases.rules.choice import Candidate, lacks_memory
 from andon.leases.rules.eligibility import HEALTH, Obstacle, ObstacleKind, count_words
-from andon.model.lease import DeviceRequest
+from andon.model.job.device_request import DeviceRequest
 from andon.model.naming import device_labels, title, titles
 from andon.units import human_bytes, human_seconds
 

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from andon.errors import AndonError, Conflict, Denied, Gone
 from andon.host.processes.handles import is_stopped
-from andon.host.processes.kin import here, user_name
+from andon.host.processes.kin import here
+from andon.host.users import user_name
 from andon.leases.book.lease_book import Book
 from andon.leases.book.lock_holders import LockTable, described, open_holder, strangers
 from andon.leases.book.places import LEASES

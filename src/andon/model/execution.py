@@ -6,7 +6,7 @@ from msgspec import Struct, field
 
 from andon.errors import Invalid
 from andon.model.device import Device
-from andon.model.job.pull_policy import PullPolicy as PullPolicy
+from andon.model.job.pull_policy import PullPolicy
 from andon.model.vendors import MASKED
 
 HOST_MEMORY_WORDS = "killed by the kernel: the container ran out of host memory (OOMKilled)"

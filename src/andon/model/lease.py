@@ -6,9 +6,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from andon.model.codec import MOST_WHOLE, AnyNumber, Count, Index
-from andon.model.job.device_request import MOST_PRIORITY as MOST_PRIORITY
-from andon.model.job.device_request import DeviceRequest as DeviceRequest
-from andon.model.job.device_request import PlacementOrder as PlacementOrder
+from andon.model.job.device_request import MOST_PRIORITY
 
 MOST_BEHIND = 1_000_000
 """Jobs behind a ticket, as its owner says."""

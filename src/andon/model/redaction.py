@@ -19,7 +19,7 @@ follows a short option of a program that is known to take a password there.
 import re
 from collections.abc import Callable, Sequence
 
-from andon.units import printable as printable
+from andon.units import printable
 
 HIDDEN = "***"
 MAX_CHARACTERS = 4096

@@ -17,7 +17,6 @@ from andon.model.device import (
     SAMPLE_VALUES,
     SHARE_NAMES,
     SNAPSHOT,
-    Card,
     Device,
     DeviceStatus,
     Fault,
@@ -326,10 +325,6 @@ def device_to_json(device: Device) -> Json:
         "limits": asdict(device.limits),
         "setup": _setup_to_json(device.setup),
     }
-
-
-def card_to_json(card: Card) -> Json:
-    return asdict(card)
 
 
 def reading_to_json(reading: Reading, before: Reading | None = None) -> Json:

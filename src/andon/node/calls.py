@@ -23,7 +23,7 @@ from andon.access import server_proof
 from andon.access.server_proof import Peer
 from andon.errors import Denied, Unavailable
 from andon.host.port_listeners import listeners, trusted_listener
-from andon.host.processes.kin import user_name
+from andon.host.users import user_name
 from andon.node.connection import FAILURES, TimedConnection, left
 
 PROOF_BYTES = 4096

@@ -19,8 +19,8 @@ from andon.jobs.rules.views import JobListing
 from andon.leases.rules.offer import Offer
 from andon.model.alert import Alert, Silence
 from andon.model.device import Device, Snapshot
+from andon.model.job.device_request import DeviceRequest
 from andon.model.lamp import DeviceLamp
-from andon.model.lease import DeviceRequest
 from andon.model.lease_list import LeaseList
 from andon.model.run.record import RunRow
 from andon.model.verdict import DeviceVerdict

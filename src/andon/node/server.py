@@ -11,8 +11,7 @@ from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailabl
 from andon.failures.rules.backoff import BackOff
 from andon.host.files import expanded
 from andon.host.state import server_file
-from andon.host.state.node_folder import node_path
-from andon.host.state.user_folder import own_token, read_token, state_folder
+from andon.host.state.user_folder import node_path, own_token, read_token, state_folder
 from andon.model import wire
 from andon.node.calls import (
     Answer,

@@ -28,8 +28,8 @@ from andon.access.sign_in import (
 )
 from andon.errors import AndonError, Denied, Unavailable
 from andon.host.port_listeners import SYSTEM_UIDS, listeners
-from andon.host.processes.kin import user_name
 from andon.host.socket_peers import connect, is_known, peer_uid
+from andon.host.users import user_name
 from andon.node.calls import (
     Answer,
     CallLimits,

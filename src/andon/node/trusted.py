@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 from andon.errors import AndonError
 from andon.host.state import server_file
-from andon.host.state.node_folder import node_path
-from andon.host.state.user_folder import own_token, state_folder
+from andon.host.state.user_folder import node_path, own_token, state_folder
 from andon.node.calls import Answer, CallLimits, SentRequest, Target, Token, Trust, call
 from andon.node.connection import FAILURES
 from andon.node.sign_in import open_session

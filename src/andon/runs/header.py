@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from andon.host.processes.kin import here, started_ticks, user_name
-from andon.host.state.user_folder import runs_folder as runs_folder
-from andon.host.system import boot_id
+from andon.host.machine_id import boot_id
+from andon.host.processes.kin import here, started_ticks
+from andon.host.users import user_name
 from andon.model.device import Snapshot
 from andon.model.run.record import RunBegin, RunKind
 from andon.runs.rules.ranks import RUN_VARIABLE, RankPlace, rank_place

@@ -10,8 +10,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from andon.errors import AndonError, Conflict, Gone, Invalid
+from andon.host.machine_id import node_name
 from andon.host.processes.kin import here, started_ticks
-from andon.host.system import node_name
 from andon.model.job.progress import WorkProgress
 from andon.model.run.record import RunBegin, RunKind, RunRow, RunState
 from andon.ports import RunIndex

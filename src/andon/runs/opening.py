@@ -12,9 +12,10 @@ from msgspec import Struct
 
 from andon.errors import AndonError
 from andon.host.interpreter import module_environment, process_command
+from andon.host.state.user_folder import runs_folder
 from andon.model.job.progress import WorkProgress
 from andon.model.run.record import RunBegin, RunEnd, RunLogged, RunSample
-from andon.runs.header import record_path, runs_folder
+from andon.runs.header import record_path
 from andon.runs.line_pipe import LinePipe
 from andon.runs.record import FindFacts, LineSink, RunRecorder, SampleSource, SampleWriter
 

@@ -7,6 +7,7 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 from andon.errors import Invalid
+from andon.units import printable
 
 MEMORY = "memory:"
 LONGEST = 4096
@@ -165,6 +166,4 @@ _CHECKS = {
 
 
 def _shown(text: str) -> str:
-    from andon.model.redaction import printable
-
     return f'"{printable(redacted(text))[:80]}"'

@@ -99,7 +99,7 @@ def _run_app(
     color: bool,
     ascii_only: bool,
 ) -> "TopApp":
-    from andon.host.processes.kin import user_name
+    from andon.host.users import user_name
     from andon.tui.app import TopApp
     from andon.tui.sources.side import BackgroundReader
 

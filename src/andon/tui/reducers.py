@@ -32,17 +32,13 @@ FEW_DEVICES = 16
 def act(frame: Frame, action: str) -> Outcome:
     """Returns the state after an action; an action that has no effect here changes nothing."""
     state = replace(frame.state, copied=None)
-    frame = replace_state(frame, state)
+    frame = replace(frame, state=state)
     name, _, value = action.partition(":")
     if name == "view":
         return opened(state, TopView(value)), ()
     if name == "sort":
         return _sorted_by(state, value), ()
     return _ACTIONS[name](frame)
-
-
-def replace_state(frame: Frame, state: TopState) -> Frame:
-    return replace(frame, state=state)
 
 
 def typed(frame: Frame, key: str, character: str | None) -> Outcome:
@@ -133,8 +129,8 @@ def clicked(frame: Frame, kind: str, value: object, twice: bool) -> Outcome:
     elif kind == "row" and isinstance(value, int):
         state = replace(state, rows={**state.rows, state.view: value})
     elif kind == "column" and isinstance(value, int):
-        return in_menu(replace_state(frame, replace(state, menu=value)), "space"), ()
-    return open_chosen(replace_state(frame, state)) if twice else (state, ())
+        return in_menu(replace(frame, state=replace(state, menu=value)), "space"), ()
+    return open_chosen(replace(frame, state=state)) if twice else (state, ())
 
 
 # Processes.

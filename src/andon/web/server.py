@@ -60,7 +60,6 @@ from andon.web.runs.shown import ServerRuns
 from andon.web.server_history import NoHistory, Recorded, ServerHistory
 from andon.web.transport import logs
 from andon.web.transport.audit import Audit
-from andon.web.transport.headers import App
 from andon.web.transport.keys import Keys, make_token
 from andon.web.transport.local_sockets import Draw, LookSocket, local_sign_in, local_socket
 from andon.web.transport.session_file import SessionFile
@@ -178,7 +177,9 @@ def serve(
             uplink = open_uplink(settings, sampler, link, sources, past, remote_leases)
             state.parts["hub"] = uplink
             stack.callback(uplink.close)
-        built = _build(state, audit, rules)
+        from andon.web.app import build
+
+        built = build(state, rules, audit)
 
         def ready() -> None:
             stack.callback(server_file.withdraw, folder)
@@ -314,12 +315,6 @@ def _app_state(
         fleet=fleet,
         placed=placed.latest,
     )
-
-
-def _build(state: "AppState", audit: Audit, rules: Rules) -> App:
-    from andon.web.app import build
-
-    return build(state, rules, audit)
 
 
 def _counts(

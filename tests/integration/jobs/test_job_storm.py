@@ -18,8 +18,8 @@ from andon.jobs.queue import Queue, submit, wake
 from andon.jobs.rules.states import is_running
 from andon.jobs.starting import is_dispatched
 from andon.jobs.submitting import here_spec
+from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobState
-from andon.model.lease import DeviceRequest
 from tests.integration.queueing import (
     cleaned,
     dispatcher_pid,

@@ -18,9 +18,9 @@ from andon.jobs.folder import JobsFolder
 from andon.jobs.queue import Queue, submit, wake
 from andon.jobs.starting import is_dispatched
 from andon.jobs.submitting import here_spec
+from andon.model.job.device_request import DeviceRequest, PlacementOrder
 from andon.model.job.facts import AttemptClaim, JobState, JobView
 from andon.model.job.spec import ArrayPlace, Checkpoint, NotifyWhen
-from andon.model.lease import DeviceRequest, PlacementOrder
 from tests.integration.conftest import andon
 from tests.integration.queueing import (
     cleaned,

@@ -19,8 +19,8 @@ from andon.jobs.folder import JobsFolder
 from andon.jobs.queue import Queue, submit, wake
 from andon.jobs.scan import group_lives
 from andon.jobs.submitting import here_spec
+from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobState
-from andon.model.lease import DeviceRequest
 from tests.conftest import need
 from tests.integration.conftest import andon
 from tests.integration.queueing import (

@@ -21,7 +21,7 @@ SUBMITS = """
 import os, sys, time
 from andon.jobs.queue import Queue, submit
 from andon.jobs.submitting import here_spec
-from andon.model.lease import DeviceRequest
+from andon.model.job.device_request import DeviceRequest
 for word in sys.argv[1:]:  # NAME:GPUS[:DEVICE]
     name, count, *device = word.split(":")
     gate = "while ! test -e /tmp/gate; do sleep 0.05; done; " if name == "gate" else ""

@@ -6,7 +6,7 @@ nothing of this machine is written to, and nothing runs on when a script ends.
 
 import pytest
 
-from andon.host.processes.kin import user_name
+from andon.host.users import user_name
 from tests.integration.machine import on_a_machine
 
 # Findings 3 and 4: one small file.

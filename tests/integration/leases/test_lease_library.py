@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.host.processes.kin import user_name
+from andon.host.users import user_name
 from andon.leases.book.lease_book import Book
 from tests.integration.conftest import andon, is_alive
 from tests.integration.leasing import entries, held, kill, line

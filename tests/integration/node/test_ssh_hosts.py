@@ -22,8 +22,8 @@ from andon.app.thresholds import rulebook
 from andon.drivers.sim.rules import behaviour
 from andon.history.rules import seeding
 from andon.jobs.folder import JobsFolder, jobs_path
+from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import JobSpec
-from andon.model.lease import DeviceRequest
 from andon.node.port import Node
 from andon.node.ssh import SshNode
 from andon.node.ssh.client import LEASES, STATUS, Said, SshHost

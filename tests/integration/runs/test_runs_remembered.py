@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from andon.app import run_indexing
-from andon.app.runs import open_run_finder, runs_folder
+from andon.app.runs import open_run_finder
+from andon.host.state.user_folder import runs_folder
 from andon.runs import opening
 from andon.runs.opening import remember
 from andon.runs.rules.matching import RunQuery
@@ -58,7 +59,7 @@ def test_a_killed_run_is_lost_and_one_that_goes_on_is_running(tmp_path: Path) ->
     code = (
         "import os, time; from pathlib import Path\n"
         "from andon.host.processes.kin import here, started_ticks\n"
-        "from andon.host.system import node_name\n"
+        "from andon.host.machine_id import node_name\n"
         "from tests.support.run_records import begin, sample, write_record\n"
         "pid = os.getpid()\n"
         f"write_record(Path({str(tmp_path / 'live.jsonl')!r}),\n"

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from andon.jobs.queue import Queue, submit
 from andon.jobs.submitting import here_spec
+from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobState
-from andon.model.lease import DeviceRequest
 from tests.integration.conftest import andon
 from tests.integration.queueing import cleaned, settle, states
 from tests.integration.serving import Served, serving

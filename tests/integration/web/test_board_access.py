@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from andon.host.processes.kin import user_name
+from andon.host.users import user_name
 from tests.integration.board import (
     drawn,
     opened,

@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 import pytest
 from playwright.sync_api import Route, expect
 
-from andon.host.processes.kin import user_name
+from andon.host.users import user_name
 from andon.model.alert import Alert, Level, Phase
 from andon.model.event import Party
 from andon.stores.sqlite_alerts import SqliteAlertStore

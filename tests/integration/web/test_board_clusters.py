@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import ViewportSize, expect
 
 from andon.model.job.cluster import Submission
+from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import JobSpec
-from andon.model.lease import DeviceRequest
 from andon.testing.fake_cluster import FakeCluster, PlayedNode
 from tests.integration.board import sign_in, violations
 from tests.integration.browser import Window

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from andon.model.job.cluster import Submission
+from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import JobSpec
-from andon.model.lease import DeviceRequest
 from andon.testing.fake_cluster import FakeCluster, PlayedNode
 from andon.web.answers.description import ANSWERS
 from tests.integration.serving import Served, serving

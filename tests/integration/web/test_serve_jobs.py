@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import socketio
 
-from andon.host.processes.kin import user_name
+from andon.host.users import user_name
 from andon.jobs.folder import LOG, JobsFolder, jobs_path
 from andon.web.answers.description import ANSWERS
 from andon.web.jobs.opening import why_not_submit

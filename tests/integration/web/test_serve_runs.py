@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import socketio
 
-from andon.host.processes.kin import user_name
+from andon.host.users import user_name
 from andon.web.answers.description import ANSWERS
 from tests.integration.run_writing import WrittenRun
 from tests.integration.serving import READY_SECONDS, Served, andon, serving

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 
 from andon.access.roles import ANONYMOUS
 from andon.errors import Conflict, Unavailable
-from andon.host.processes.kin import myself, user_name
+from andon.host.processes.kin import myself
+from andon.host.users import user_name
 from andon.leases import network as lender_module
 from andon.leases import releaser
 from andon.leases.book import files

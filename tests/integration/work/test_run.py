@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from andon.cli.main import run as cli
-from andon.host.processes.kin import user_name
+from andon.host.users import user_name
 from andon.leases.book.lease_book import Book
 from tests.integration.conftest import andon, is_alive
 from tests.integration.leasing import (

@@ -15,7 +15,7 @@ from andon.access.saved_sessions import (
     load_sessions,
     sessions_key,
 )
-from andon.host.processes.kin import user_name
+from andon.host.users import user_name
 from andon.web.transport.keys import KEPT, KEPT_EACH, SESSION_SECONDS, Keys
 from andon.web.transport.session_file import NAME, SessionFile
 from tests.support.disks import file_limit

@@ -25,7 +25,7 @@ from andon.cli.show.render import Mask, render_status
 from andon.errors import Gone
 from andon.history.rules import seeding
 from andon.history.rules.series import Bucket
-from andon.host.system import node_name
+from andon.host.machine_id import node_name
 from andon.leases.rules.choice import obstacle
 from andon.leases.rules.eligibility import ObstacleKind
 from andon.leases.rules.verdict import need_of_any

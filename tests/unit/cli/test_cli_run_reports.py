@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from andon.cli.main import run
-from andon.host.processes.kin import user_name
+from andon.host.users import user_name
 from andon.model.run.record import RunBegin, RunEnd
 from tests.support.run_records import write_record
 from tests.support.run_stories import story

@@ -16,7 +16,7 @@ import click
 import pytest
 from pyarrow import parquet
 
-from andon.app.runs import INDEX, runs_folder
+from andon.app.runs import INDEX
 from andon.cli.commands.command_group import CommandGroup
 from andon.cli.commands.runs import tail
 from andon.cli.commands.runs.group import COMMANDS, runs
@@ -24,9 +24,10 @@ from andon.cli.commands.runs.opened import complete_run
 from andon.cli.main import cli, run
 from andon.cli.terminal import Choices
 from andon.errors import Denied, Unavailable
+from andon.host.machine_id import node_name
 from andon.host.processes.kin import here, started_ticks
 from andon.host.state.node_folder import open_node_folder
-from andon.host.system import node_name
+from andon.host.state.user_folder import runs_folder
 from andon.jobs.folder import open_jobs_folder
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobNote

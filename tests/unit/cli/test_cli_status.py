@@ -9,14 +9,13 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from andon.alerts.rules.lamps import DeviceLamp
 from andon.cli.main import run
 from andon.cli.show import csv_rows
 from andon.cli.show.entries import NamedDevice, entries, model_name, only_visible
 from andon.cli.show.render import MOST_TROUBLES, render_status
 from andon.cli.show.text import display_width
 from andon.model.device import Snapshot, State
-from andon.model.lamp import Lamp
+from andon.model.lamp import DeviceLamp, Lamp
 from andon.model.naming import range_of
 from andon.model.verdict import DeviceVerdict, VerdictKind
 from tests.support import snapshots as golden

@@ -23,9 +23,9 @@ from andon.leases.availability import Availability
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import Granter, LeaseTerms
 from andon.model.device import Snapshot
+from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobNote
 from andon.model.job.spec import JobSpec
-from andon.model.lease import DeviceRequest
 from tests.support.fake_node import FakeNode
 from tests.support.homes import made_node_state
 from tests.support.proving import TOKEN, Proving, proving

@@ -18,14 +18,8 @@ from andon.engines.rules.answers import (
 )
 from andon.errors import Denied, Gone, Invalid, Unavailable
 from andon.model.device import Device
-from andon.model.execution import (
-    ContainerMount,
-    ContainerOptions,
-    PullPolicy,
-    Submitter,
-    WorkEnd,
-    WorkOrder,
-)
+from andon.model.execution import ContainerMount, ContainerOptions, Submitter, WorkEnd, WorkOrder
+from andon.model.job.pull_policy import PullPolicy
 from andon.work.containers.rules.arguments import (
     DOCKER,
     PODMAN,

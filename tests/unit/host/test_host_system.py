@@ -11,19 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.host import system
+from andon.host.file_systems import Mount, parse_mounts
+from andon.host.machine_id import boot_id, node_name
 from andon.host.rules.rates import FIRST, NO_TIME
 from andon.host.system import (
     DISKS_EVERY_SECONDS,
     CpuTimes,
-    Mount,
     System,
-    boot_id,
     busy_percent,
     local_mounts,
-    node_name,
     parse_cpu,
     parse_memory,
-    parse_mounts,
     parse_network,
 )
 from andon.host.traffic import UNREADABLE
@@ -281,6 +279,6 @@ def test_a_disk_mounted_under_a_name_that_is_no_text_can_be_sent(tmp_path: Path)
 
 def test_a_host_name_that_is_no_text_can_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     answers(monkeypatch, os, "uname", SimpleNamespace(nodename="caf\udce9"))
-    assert system.node_name() == "caf\\udce9"
-    sent = dumps(snapshot_to_json(Snapshot(system.node_name(), 1.0)))
+    assert node_name() == "caf\\udce9"
+    sent = dumps(snapshot_to_json(Snapshot(node_name(), 1.0)))
     assert snapshot_from_json(loads(sent, ANSWER)).node == "caf\\udce9"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from andon.app.settings import config_path, load_settings
+from andon.app.settings import load_settings
 from andon.errors import AndonError, Gone, Invalid
 from andon.estimate.files import model_facts
-from andon.host.state.user_folder import state_folder
+from andon.host.state.user_folder import config_path, state_folder
 from andon.jobs.file import specs_of
 from andon.jobs.rules.file import jobs_in
 from andon.node import server

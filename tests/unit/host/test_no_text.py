@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from andon.host.processes.facts import ProcessTable
-from andon.host.processes.kin import user_name
+from andon.host.users import user_name
 from andon.model import lease_wire
 from andon.model.device import Process, Snapshot
 from andon.model.run.record import RunKind

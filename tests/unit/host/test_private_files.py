@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from andon.app.settings import check_settings, config_path, load_settings
+from andon.app.settings import check_settings, load_settings
 from andon.errors import Invalid
 from andon.host.files import (
     NotRegular,
@@ -15,6 +15,7 @@ from andon.host.files import (
     read_regular,
     replace_file,
 )
+from andon.host.state.user_folder import config_path
 from tests.support.disks import file_limit
 from tests.support.replaced import fails
 from tests.support.surroundings import anothers

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from andon.model import redaction
-from andon.model.redaction import HIDDEN, MAX_CHARACTERS, is_secret_name, printable, redact
+from andon.model.redaction import HIDDEN, MAX_CHARACTERS, is_secret_name, redact
+from andon.units import printable
 from tests.support.replaced import calls_of
 from tests.support.rows import rows
 

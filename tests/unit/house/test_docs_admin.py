@@ -12,7 +12,7 @@ from andon.cli.catalogue import COMMANDS
 from andon.cli.commands.setup.setup import TMPFILES
 from andon.cli.commands.watch.open import URL
 from andon.errors import Invalid
-from andon.host.state.node_folder import HISTORY
+from andon.host.state.user_folder import HISTORY
 from andon.leases.book.places import COMMON_BOOK, SYSTEM_BOOK
 from tests.conftest import REPOSITORY
 from tests.support.rows import rows

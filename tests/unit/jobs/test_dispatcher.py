@@ -25,17 +25,9 @@ from andon.jobs.rules.states import JobStatus
 from andon.jobs.starting import lock_dispatcher
 from andon.jobs.taking import MOST_TICKETS, BlockReason, DeviceTaker, DispatchRound
 from andon.model.device import Snapshot
-from andon.model.job.facts import (
-    AttemptClaim,
-    AttemptEnd,
-    EndReason,
-    JobFacts,
-    JobState,
-    dumps,
-    plain_fields,
-)
-from andon.model.job.spec import JobSpec, NotifyWhen
-from andon.model.lease import DeviceRequest
+from andon.model.job.device_request import DeviceRequest
+from andon.model.job.facts import AttemptClaim, AttemptEnd, EndReason, JobFacts, JobState, dumps
+from andon.model.job.spec import JobSpec, NotifyWhen, plain_fields
 from tests.support.claims import claim_to_json
 from tests.support.counting import python_calls
 from tests.support.noticed import noticed

@@ -7,9 +7,9 @@ import pytest
 from andon.jobs import adopting
 from andon.jobs.folder import JobsFolder
 from andon.jobs.launching import DispatcherSettings
+from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import AttemptClaim, AttemptFacts, JobFacts
 from andon.model.job.spec import JobSpec
-from andon.model.lease import DeviceRequest
 from tests.support.replaced import answers
 
 AT = 1_790_000_000.0

@@ -19,9 +19,9 @@ from andon.jobs.rules.dispatch import (
 from andon.jobs.rules.expected import BusyUntil, Learned, expected_starts
 from andon.leases.rules.capacity import DeviceCapacity
 from andon.leases.rules.choice import rank
+from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobFacts
 from andon.model.job.spec import JobSpec
-from andon.model.lease import DeviceRequest
 from tests.support.invariants import PlanError, check_plan
 from tests.support.sharing_parts import capacities_of, claim, gpu, lease, need
 

@@ -22,6 +22,7 @@ from andon.jobs.rules.order import order_key
 from andon.jobs.rules.states import job_statuses
 from andon.jobs.scan import Scanner
 from andon.model.codec import Wrong
+from andon.model.job.device_request import DeviceRequest, PlacementOrder
 from andon.model.job.facts import (
     AttemptClaim,
     AttemptEnd,
@@ -33,12 +34,16 @@ from andon.model.job.facts import (
     JobState,
     dumps,
     loads,
+)
+from andon.model.job.spec import (
+    ArrayPlace,
+    Checkpoint,
+    JobSpec,
+    NotifyWhen,
     plain_fields,
     spec_from_json,
     spec_to_json,
 )
-from andon.model.job.spec import ArrayPlace, Checkpoint, JobSpec, NotifyWhen
-from andon.model.lease import DeviceRequest, PlacementOrder
 from tests.support.claims import claim_to_json
 from tests.support.counting import python_calls
 from tests.support.noticed import before, noticed

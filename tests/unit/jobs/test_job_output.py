@@ -15,9 +15,9 @@ from andon.jobs.folder import CANCELLED, CLAIM, JobsFolder
 from andon.jobs.queue import Queue
 from andon.jobs.starting import lock_dispatcher
 from andon.model.job import facts
+from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import AttemptClaim, Holdup, JobNote
 from andon.model.job.spec import JobSpec
-from andon.model.lease import DeviceRequest
 from tests.support.claims import claim_to_json
 
 AT = 1_790_000_000.0

@@ -22,6 +22,7 @@ from andon.jobs.rules.states import (
 from andon.jobs.rules.views import view_of
 from andon.jobs.rules.waiting import insufficient, request_of, waited_seconds
 from andon.jobs.scan import StatusCache
+from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import (
     AttemptClaim,
     AttemptEnd,
@@ -34,7 +35,6 @@ from andon.model.job.facts import (
     JobState,
 )
 from andon.model.job.spec import ArrayPlace, JobSpec
-from andon.model.lease import DeviceRequest
 from andon.units import GIB
 from tests.support.sharing_parts import gpu
 

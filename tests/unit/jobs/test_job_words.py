@@ -22,9 +22,9 @@ from andon.jobs.rules.views import positions, view_of
 from andon.jobs.rules.waiting import who_has
 from andon.jobs.starting import lock_dispatcher
 from andon.model.alert import Level
+from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import AttemptClaim, Holdup, JobFacts, JobNote, JobState, dumps
 from andon.model.job.spec import JobSpec
-from andon.model.lease import DeviceRequest
 from andon.model.lease_list import WaitingRow
 from andon.units import command_name
 from andon.work.preparing import defaults, free_port

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from andon.leases.book import holder
 from andon.leases.book.hold import Countdown, LeaseHold
 from andon.leases.book.lease_book import Book
-from andon.leases.rules.validity import begun, followed, left_seconds, showing, to_show
+from andon.leases.rules.validity import begun, followed, left_seconds, to_show
 from tests.support.sharing_parts import lease
 
 HOUR, DAY = 3_600.0, 86_400.0
@@ -61,7 +61,7 @@ def test_after_a_step_the_file_shows_the_end_on_the_new_clock(clocks: Clocks) ->
     clocks.wall -= DAY
     right = to_show(end, *clocks())
     assert right == clocks.wall + 30
-    assert to_show(showing(end, right), *clocks()) is None
+    assert to_show(replace(end, shown=right), *clocks()) is None
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -11,7 +11,8 @@ from andon.errors import Gone, Unavailable
 from andon.leases.rules.choice import can_come, choose, obstacle, pick, rank
 from andon.leases.rules.eligibility import ObstacleKind, need_of, obstacles_of, preferred
 from andon.model.device import DeviceStatus, Process, ProcessKind, State
-from andon.model.lease import Claim, Cordon, LeaseState, PlacementOrder
+from andon.model.job.device_request import PlacementOrder
+from andon.model.lease import Claim, Cordon, LeaseState
 from andon.model.naming import devices_named
 from andon.units import GIB
 from tests.support.sharing_parts import capacities_of, claim, gpu, lease, need, request

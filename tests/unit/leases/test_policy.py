@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from andon.errors import AndonError, Conflict, Denied, Invalid, Unavailable
-from andon.host.processes.kin import user_name
+from andon.host.users import user_name
 from andon.leases import releaser
 from andon.leases.availability import Availability
 from andon.leases.book.lease_book import Book

@@ -20,7 +20,7 @@ from andon.leases.rules.requests import (
     parse_memory,
     rows,
 )
-from andon.model.lease import DeviceRequest, PlacementOrder
+from andon.model.job.device_request import DeviceRequest, PlacementOrder
 from andon.units import GIB, parse_bytes
 from andon.web.answers.requests import LeaseBody
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from andon.errors import Invalid
 from andon.model import wire, wire_in
@@ -233,7 +233,7 @@ def test_devices_cards_and_faults_survive_too() -> None:
     device = FULL.devices[0].device
     assert read(Device, wire.device_to_json(device)) == device
     card = Card("k", 1, "0000:01:00.0", "x")
-    assert read(Card, wire.card_to_json(card)) == card
+    assert read(Card, asdict(card)) == card
     fault = FULL.faults[0]
     assert read(type(fault), wire.fault_to_json(fault)) == fault
 

@@ -9,12 +9,8 @@ from andon.errors import Denied
 from andon.host.files import make_private
 from andon.host.machine_id import node_key, node_name
 from andon.host.state import server_file, user_folder
-from andon.host.state.node_folder import (
-    node_folder,
-    node_path,
-    open_node_folder,
-)
-from andon.host.state.user_folder import is_own
+from andon.host.state.node_folder import node_folder, open_node_folder
+from andon.host.state.user_folder import is_own, node_path
 from andon.leases.availability import TurnMemory
 from tests.support.replaced import answers
 

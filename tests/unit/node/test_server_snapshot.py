@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from andon.cli.sources import node_of
 from andon.cli.terminal import Choices
+from andon.host.machine_id import boot_id, node_name
 from andon.host.state import server_file
-from andon.host.system import boot_id, node_name
 from andon.model import wire
 from andon.model.device import (
     COMMANDS_MISSING,

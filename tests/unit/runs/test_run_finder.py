@@ -9,8 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from andon.errors import Conflict, Gone, Invalid
-from andon.host.processes.kin import here, started_ticks, user_name
-from andon.host.system import node_name
+from andon.host.machine_id import node_name
+from andon.host.processes.kin import here, started_ticks
+from andon.host.users import user_name
 from andon.model.job.progress import WorkProgress
 from andon.model.run.record import RunBegin, RunKind, RunLogged, RunState
 from andon.model.run.wire import line_to_text

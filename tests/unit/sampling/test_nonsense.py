@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import asdict
 
 from andon.model import wire
 from andon.model.device import Card, Device, Host, Reading, Sample, State
@@ -21,7 +22,7 @@ from andon.sampling.spawning import wait_readable
 CARDS = [Card("a", 0, "0000:01:00.0"), Card("b", 1, "0000:02:00.0")]
 GOOD = Device("GPU-a", 0, "nvidia", "H200", "0000:01:00.0")
 OTHER = Device("GPU-b", 1, "nvidia", "H200", "0000:02:00.0")
-OPENED = {"opened": [wire.card_to_json(card) for card in CARDS], "versions": {}}
+OPENED = {"opened": [asdict(card) for card in CARDS], "versions": {}}
 
 
 class Silent:

@@ -16,8 +16,8 @@ from andon.jobs.clusters.poller import ClusterPoller
 from andon.jobs.folder import JobsFolder
 from andon.jobs.queue import Queue
 from andon.model.job.cluster import Submission
+from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import JobSpec
-from andon.model.lease import DeviceRequest
 from andon.settings.clusters import ClusterSettings
 from andon.testing.fake_cluster import FakeCluster, PlayedNode
 from andon.web.answers.job_schemas import JobCounts

@@ -10,9 +10,9 @@ from andon.access.roles import ALL_SEEING
 from andon.jobs.folder import CLAIM, JobsFolder
 from andon.jobs.queue import Queue
 from andon.model.job import facts
+from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import AttemptClaim
 from andon.model.job.spec import JobSpec
-from andon.model.lease import DeviceRequest
 from andon.web.jobs.folder import LOG_BYTES, FolderJobs
 from andon.web.jobs.shown import ServerJobs
 from tests.support.claims import claim_to_json

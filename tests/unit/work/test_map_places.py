@@ -7,7 +7,7 @@ from andon.errors import Conflict
 from andon.leases.availability import Availability
 from andon.leases.book.lease_book import Book
 from andon.leases.placement import Placement
-from andon.model.lease import DeviceRequest
+from andon.model.job.device_request import DeviceRequest
 from andon.work.map.places import LeasedPlaces
 
 

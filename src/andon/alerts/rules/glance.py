@@ -6,10 +6,11 @@ The lamps are those of `standing.board_now`; its headline and the alerts of the 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from andon.alerts.rules.lamps import DeviceLamp, as_firing, lamps_of
+from andon.alerts.rules.lamps import as_firing, lamps_of
 from andon.explain.conditions.rulebook import BY_NAME, Rulebook, may_light
 from andon.model.alert import Alert, Level, Phase
 from andon.model.device import DeviceStatus, Snapshot
+from andon.model.lamp import DeviceLamp
 from andon.model.thresholds import Thresholds
 
 if TYPE_CHECKING:

@@ -22,9 +22,7 @@ from andon.explain.evidence.blame import Blame, blamed, listed_users, owned
 from andon.model.alert import Alert, Phase
 from andon.model.device import DeviceStatus, Snapshot, State
 from andon.model.event import Party
-from andon.model.lamp import NOT_URGENT as NOT_URGENT
-from andon.model.lamp import DeviceLamp as DeviceLamp
-from andon.model.lamp import Lamp
+from andon.model.lamp import DeviceLamp, Lamp
 from andon.model.naming import device_labels, title
 from andon.units import human_seconds
 

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from andon.explain.conditions.catalogue import BY_NAME
 from andon.model.alert import Alert, Level, Notice, NoticeKind, Phase
 from andon.model.event import Party
-from andon.model.redaction import printable, redact
+from andon.model.redaction import redact
 from andon.settings.moments import Offset
-from andon.units import human_seconds
+from andon.units import human_seconds, printable
 
 JOB_RULE = "job"  # of a notice about a job, which is no alert
 MOST_LISTED = 8

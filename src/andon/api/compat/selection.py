@@ -8,7 +8,7 @@ from andon.errors import AndonError, Invalid
 from andon.leases.availability import Candidates
 from andon.leases.refusal import is_hopeless, refusal
 from andon.leases.rules.requests import checked
-from andon.model.lease import DeviceRequest
+from andon.model.job.device_request import DeviceRequest
 from andon.units import MIB, counted
 
 log = logging.getLogger("andon.selection")

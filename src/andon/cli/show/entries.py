@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from andon.explain.conditions.rulebook import DEFAULTS, Rulebook
 from andon.model.device import DeviceStatus, Snapshot
 from andon.model.lamp import DeviceLamp
-from andon.model.naming import device_labels, title, with_labels
-from andon.model.naming import short_model as short_model
+from andon.model.naming import device_labels, short_model, title, with_labels
 from andon.model.thresholds import Thresholds
 from andon.model.vendors import vendor_of
 from andon.model.verdict import DeviceVerdict

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 
 from andon.cli.show import cells
-from andon.cli.show.entries import short_model
 from andon.cli.show.render import paragraph
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say, with_mark
@@ -13,6 +12,7 @@ from andon.estimate.rules.fits import GpuFit, SmallestSize
 from andon.estimate.rules.options import ServingEngine
 from andon.estimate.rules.serving import GpuNeed, stored_as
 from andon.estimate.rules.shape import FactSource
+from andon.model.naming import short_model
 from andon.units import and_more, counted, human_bytes
 
 _LABEL = 13

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 
 from andon.cli.show import cells
-from andon.cli.show.entries import short_model
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import Text, say, with_mark
 from andon.leases.refusal import clock
 from andon.leases.rules.offer import Offer, OfferRow
-from andon.model.naming import range_of
+from andon.model.naming import range_of, short_model
 from andon.model.verdict import DeviceVerdict, VerdictKind, verdict_to_json
 from andon.model.wire import Json
 

@@ -18,7 +18,7 @@ from andon.doctor.rules.facts import (
 from andon.host.file_systems import is_network, kind_of
 from andon.host.files import BIG_BYTES, free_bytes, names_in, read_bytes
 from andon.host.own_container import MountOptions
-from andon.host.processes.facts import parse_passwd
+from andon.host.processes.procfs import parse_passwd
 
 _NODES = re.compile(r"nvidia\d+|nvidiactl|nvidia-uvm|kfd")
 

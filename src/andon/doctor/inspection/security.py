@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 from andon.doctor.rules.facts import FileAccess, PortListener, RunningServer, Security
 from andon.host.files import BIG_BYTES, parse_uid, read_bytes, read_text
-from andon.host.processes.facts import parse_passwd
 from andon.host.processes.kin import here
+from andon.host.processes.procfs import parse_passwd
 from andon.host.rules.proc_stat import parse_stat
 from andon.host.state.server_file import LONGEST_BYTES, Announced, parse
 from andon.node.usual_server import usual_port

@@ -7,7 +7,7 @@ from msgspec import Struct, field
 
 from andon.host.rules.nvml_library import Library
 from andon.jobs.rules.log_out import LogOutFacts
-from andon.leases.rules.policy import POLICY_PATH
+from andon.leases.rules.policy_path import POLICY_PATH
 from andon.model.device import DeviceStatus, Snapshot, State
 from andon.settings.table import USUAL_PORT
 

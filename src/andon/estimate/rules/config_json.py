@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from andon.errors import Invalid
-from andon.estimate.rules.families import LLAMA, MULTIMODAL, FamilyTraits, traits_of
+from andon.estimate.rules.families import FAMILIES, LLAMA, MULTIMODAL, FamilyTraits
 from andon.estimate.rules.quantisation import config_format
 from andon.estimate.rules.shape import (
     EstimateConfidence,
@@ -92,9 +92,9 @@ def _text_part(config: Config) -> tuple[Config, str]:
 def _family(text: Config, outer: str, notes: list[str]) -> tuple[str, FamilyTraits | None]:
     word = _word(text.get("model_type"))
     fallback = MULTIMODAL.get(outer)
-    if not word or (traits_of(word) is None and fallback is not None):
+    if not word or (word not in FAMILIES and fallback is not None):
         word = fallback[0] if fallback is not None else word
-    traits = traits_of(word)
+    traits = FAMILIES.get(word)
     if traits is None:
         called = f"family {word!r} is not known" if word else "the family is not named"
         notes.append(f"{called}; taken as a plain decoder with three feed-forward matrices")

@@ -88,8 +88,3 @@ MULTIMODAL = {
 }
 """Of models with a tower for pictures: the family of the text part where the file does not say it,
 and whether the tower's feed-forward parts have three matrices."""
-
-
-def traits_of(model_type: str) -> FamilyTraits | None:
-    """Returns the traits of a family; None for one that is not known."""
-    return FAMILIES.get(model_type)

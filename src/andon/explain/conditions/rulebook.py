@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from andon.explain.conditions.index import FIGURES, LIT, PLACES, PRESENT, THROTTLED
-from andon.explain.conditions.index import RULES_OF as RULES_OF
 from andon.model.device import Device, DeviceStatus
 from andon.model.naming import device_labels, may_mean, recorded_label
 from andon.model.thresholds import NOTHING_OFF, Thresholds

@@ -19,7 +19,6 @@ from andon.host.processes.procfs import (
     Stamp,
     command_line,
 )
-from andon.host.processes.procfs import parse_passwd as parse_passwd
 from andon.host.rules.attribution import ProcessMembership, describe
 from andon.model.device import Process
 from andon.units import printable

@@ -12,11 +12,10 @@ from pathlib import Path
 
 from andon.host.clock import boot_seconds
 from andon.host.files import parse_uid, read
+from andon.host.machine_id import boot_id
 from andon.host.rules.attribution import belongs
 from andon.host.rules.proc_stat import ENDED, Stat, parse_stat
-from andon.host.system import boot_id
-from andon.host.users import account_name as account_name
-from andon.host.users import user_name as user_name
+from andon.host.users import user_name
 from andon.model.lease import Kin, Owner, PidScope
 
 _STAT_BYTES = 1024

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
-from andon.model.redaction import is_secret_name, printable, redact_text
+from andon.model.redaction import is_secret_name, redact_text
+from andon.units import printable
 
 SHOWN = (
     "CUDA_*", "NVIDIA_*", "NCCL_*", "SLURM_*", "ANDON_*", "OMP_*", "MKL_*", "TORCH_*", "PYTORCH_*",

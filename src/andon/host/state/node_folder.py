@@ -4,9 +4,12 @@ from pathlib import Path
 
 from andon.errors import Denied
 from andon.host.files import make_private
-from andon.host.state.user_folder import HISTORY as HISTORY
-from andon.host.state.user_folder import node_path as node_path
-from andon.host.state.user_folder import open_state_folder, refuse_anothers, refuse_foreign
+from andon.host.state.user_folder import (
+    node_path,
+    open_state_folder,
+    refuse_anothers,
+    refuse_foreign,
+)
 
 
 def node_folder() -> Path:

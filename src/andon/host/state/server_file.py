@@ -14,9 +14,9 @@ from msgspec.structs import asdict
 
 from andon.errors import Conflict, Denied
 from andon.host.files import open_regular, replace_file
+from andon.host.machine_id import node_name
 from andon.host.processes.kin import here, started_ticks
 from andon.host.state.user_folder import SERVER_FILE, is_own
-from andon.host.system import node_name
 from andon.model.lease import PidScope
 
 NAME = SERVER_FILE

@@ -21,7 +21,7 @@ from andon.host.files import (
     read_regular,
 )
 from andon.host.machine_id import node_key
-from andon.host.users import is_root
+from andon.host.users import is_root, user_name
 from andon.units import sh
 
 TOKEN = "token"  # noqa: S105 (a file's name)
@@ -156,8 +156,6 @@ def _check_place(folder: Path) -> None:
 def _check_owner(path: Path, owner: int, allowed: set[int]) -> None:
     if owner in allowed or not hasattr(os, "geteuid"):
         return
-    from andon.host.processes.kin import user_name
-
     raise Denied(
         f"{path} belongs to {user_name(owner)} (uid {owner}), and andon runs as "
         f"{user_name(_uid())}: another user's files are not used",

@@ -24,7 +24,7 @@ from andon.jobs.rules.parameters import (
     fitted,
 )
 from andon.leases.rules.requests import RequestOptions
-from andon.model.lease import DeviceRequest
+from andon.model.job.device_request import DeviceRequest
 from andon.units import command_name
 
 MOST_FILE_JOBS = 10_000

@@ -12,13 +12,13 @@ from andon.jobs.rules.naming import parse_array
 from andon.jobs.rules.parameters import MOST_COMBINATIONS, Value, checked_values
 from andon.jobs.rules.server_trial import ServerTrial, loads_of, server_of
 from andon.leases.rules.requests import RequestOptions, rows
+from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import (
     CHECKPOINT_SECONDS,
     MOST_RETRIES,
     Checkpoint,
     NotifyWhen,
 )
-from andon.model.lease import DeviceRequest
 from andon.units import has_unit, parse_seconds
 
 LONGEST_NAME = 200

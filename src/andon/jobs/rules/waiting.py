@@ -7,9 +7,9 @@ from andon.jobs.rules.states import ran_out_of_memory
 from andon.leases.rules.eligibility import Labels
 from andon.leases.rules.larger import larger_request
 from andon.model.device import DeviceStatus
+from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobFacts
 from andon.model.job.spec import JobSpec
-from andon.model.lease import DeviceRequest
 from andon.units import counted, human_seconds
 
 MOST_USERS, MOST_LABELS = 3, 8

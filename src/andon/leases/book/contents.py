@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from andon.errors import Invalid
 from andon.host.files import open_regular, read_regular, replace_file
-from andon.host.processes.kin import container_members, group_members, user_name
-from andon.host.users import is_root, is_unknown
+from andon.host.processes.kin import container_members, group_members
+from andon.host.users import is_root, is_unknown, user_name
 from andon.leases.book.files import BookFile
 from andon.leases.rules.membership import believed, believed_in_containers
 from andon.leases.rules.usage import NO_USAGE, RecentUsage, usage_from_json, usage_to_json

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from andon.errors import AndonError, Conflict, Denied, Unavailable
 from andon.host.files import born, is_locked
-from andon.host.processes.kin import user_name
+from andon.host.users import user_name
 from andon.leases.book.locks import holders_of
 from andon.model.lease_wire import MOST_OF_ONE_USER as MOST_OF_ONE_USER
 

@@ -8,11 +8,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from andon.errors import Gone, Unavailable
 from andon.host.clock import clocks
 from andon.leases.book import files
-from andon.leases.rules.validity import LeaseEnd, begun, followed, left_seconds, showing, to_show
+from andon.leases.rules.validity import LeaseEnd, begun, followed, left_seconds, to_show
 from andon.model import lease_wire, wire
 from andon.model.lease import Lease, Work
 
@@ -153,7 +154,7 @@ class Countdown(Struct):
             if (right := to_show(self.end, wall, boot)) is not None:
                 with suppress(OSError):
                     self.hold.stamp(right)
-                self.end = showing(self.end, self.hold.stamped)
+                self.end = replace(self.end, shown=self.hold.stamped)
         return left_seconds(self.end, boot)
 
 

@@ -12,8 +12,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
-from andon.host.processes.kin import here, user_name
-from andon.host.users import is_root
+from andon.host.processes.kin import here
+from andon.host.users import is_root, user_name
 from andon.leases.book import contents, files, places, tickets
 from andon.leases.book.contents import read_usage
 from andon.leases.book.files import BookFile

@@ -10,7 +10,8 @@ from pathlib import Path
 from andon.errors import AndonError, Conflict, Gone
 from andon.host.files import read
 from andon.host.processes.handles import ProcessHandle
-from andon.host.processes.kin import started_ticks, ticks_now, uid_of, user_name
+from andon.host.processes.kin import started_ticks, ticks_now, uid_of
+from andon.host.users import user_name
 from andon.leases.book.files import open_folder
 from andon.leases.book.locks import FileKey, holders_of, key_of, parse_locks, read_locks
 from andon.leases.book.places import LEASES

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from andon.errors import AndonError, Denied, Invalid, Unavailable
 from andon.host import file_systems
-from andon.host.users import is_unknown
+from andon.host.users import is_unknown, user_name
 from andon.units import sh
 
 SYSTEM_BOOK = Path("/run/andon")
@@ -157,14 +157,14 @@ def prepare(path: Path, mounts: str | None = None) -> None:
         raise Unavailable(f"the lease book {path}: {exc.strerror}") from exc
     if not stat.S_ISDIR(found.st_mode):
         raise Denied(
-            f"the lease book {path} is not a directory; {_user(found.st_uid)} created it",
+            f"the lease book {path} is not a directory; {user_name(found.st_uid)} created it",
             hint=f"remove it, or choose another: {VARIABLE}",
         )
     _refuse_other_use(path, found)
     if found.st_mode & 0o022:
         raise Denied(
-            f"users other than its owner ({_user(found.st_uid)}) can write to the book {path}",
-            hint=f"{_user(found.st_uid)} or root can fix that: chmod 755 {sh(path)}",
+            f"users other than its owner ({user_name(found.st_uid)}) can write to the book {path}",
+            hint=f"{user_name(found.st_uid)} or root can fix that: chmod 755 {sh(path)}",
         )
     _complete(path, found.st_uid)
 
@@ -175,7 +175,7 @@ def _refuse_other_use(path: Path, found: os.stat_result) -> None:
         names = set(os.listdir(path))  # noqa: PTH208 - names alone
     except OSError as exc:
         raise Denied(
-            f"no permission to read the lease book {path} of {_user(found.st_uid)}",
+            f"no permission to read the lease book {path} of {user_name(found.st_uid)}",
             hint=f"sudo andon setup creates {SYSTEM_BOOK}",
         ) from exc
     others = names - USAGE_FILES
@@ -257,8 +257,8 @@ def _complete(path: Path, owner: int) -> None:
             continue
         if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (owner, 0):
             raise Denied(
-                f"{part} does not belong to the book's owner ({_user(owner)})",
-                hint=f"{_user(owner)} or root can remove it",
+                f"{part} does not belong to the book's owner ({user_name(owner)})",
+                hint=f"{user_name(owner)} or root can remove it",
             )
         if stat.S_IMODE(found.st_mode) != mode:
             _repair(part, mode, owner)
@@ -274,13 +274,6 @@ def _repair(part: Path, mode: int, owner: int) -> None:
     except OSError as exc:
         raise Unavailable(
             f"the lease book's {part} is missing or has the wrong mode ({exc.strerror}); "
-            f"its owner is {_user(owner)}",
+            f"its owner is {user_name(owner)}",
             hint=f"sudo andon setup creates {SYSTEM_BOOK}, which is then used instead",
         ) from exc
-
-
-def _user(uid: int) -> str:
-    """Returns a user's name; imports only on errors: every `andon status` loads this module."""
-    from andon.host.processes.kin import user_name
-
-    return user_name(uid)

@@ -18,7 +18,8 @@ from andon.leases.rules.eligibility import (
     empty_bytes,
 )
 from andon.model.device import Process, State
-from andon.model.lease import LeaseState, Need, PlacementOrder
+from andon.model.job.device_request import PlacementOrder
+from andon.model.lease import LeaseState, Need
 from andon.units import and_more, apart_bytes, human_bytes
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from andon.errors import Gone, Unavailable
 from andon.model.device import Device, DeviceStatus, Fault, Snapshot
-from andon.model.lease import DeviceRequest, Need
+from andon.model.job.device_request import DeviceRequest
+from andon.model.lease import Need
 from andon.model.naming import device_named, devices_named, is_cuda_number, titles
 from andon.sampling.rules.masks import leading_number
 from andon.units import apart_bytes, counted

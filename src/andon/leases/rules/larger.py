@@ -8,7 +8,7 @@ from andon.errors import Unavailable
 from andon.explain.evidence.blame import LEAST_BYTES, LEAST_SHARE
 from andon.leases.rules.eligibility import Labels, empty_bytes, obstacles_of
 from andon.model.device import DeviceStatus
-from andon.model.lease import DeviceRequest
+from andon.model.job.device_request import DeviceRequest
 from andon.units import human_bytes
 
 HINT = "let it need less (a smaller batch), or spread it over several GPUs"

@@ -9,7 +9,7 @@ from andon.errors import Invalid
 from andon.leases.rules.eligibility import count_words, need_of, no_gpu, obstacles_of
 from andon.leases.rules.verdict import verdict
 from andon.model.device import DeviceStatus, Snapshot
-from andon.model.lease import DeviceRequest
+from andon.model.job.device_request import DeviceRequest
 from andon.model.naming import device_labels
 from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.units import human_bytes

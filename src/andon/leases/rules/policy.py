@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from andon.errors import Denied, Invalid
-from andon.leases.rules.policy_path import POLICY_PATH as POLICY_PATH
+from andon.leases.rules.policy_path import POLICY_PATH
 from andon.units import counted, human_seconds, parse_seconds
 
 UNLIMITED = "unlimited"

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from andon.model.lease import Lease, LeaseKind
 
@@ -38,11 +37,6 @@ def to_show(end: LeaseEnd, wall: float, boot: float) -> float | None:
     """Returns the correct file time after the wall clock was set; None if it is already correct."""
     right = wall + end.deadline - boot
     return right if abs(right - end.shown) > DRIFT_SECONDS else None
-
-
-def showing(end: LeaseEnd, shown: float) -> LeaseEnd:
-    """Returns the same end, with the file's new time."""
-    return replace(end, shown=shown)
 
 
 def left_seconds(end: LeaseEnd, boot: float) -> float:

@@ -12,7 +12,8 @@ from andon.leases.rules.eligibility import (
     obstacles_of,
 )
 from andon.model.device import Device, DeviceStatus
-from andon.model.lease import DeviceRequest, Need
+from andon.model.job.device_request import DeviceRequest
+from andon.model.lease import Need
 from andon.model.naming import device_labels
 from andon.model.verdict import DeviceVerdict, VerdictKind
 from andon.units import plain

@@ -22,13 +22,9 @@ from andon.model.codec import (
 )
 from andon.model.job.device_request import MOST_GPUS
 from andon.model.job.progress import WorkProgress
-from andon.model.job.spec import LARGEST_JOB_BYTES as LARGEST_JOB_BYTES
-from andon.model.job.spec import JobNumbers, JobSpec, Seconds, SomeJob
+from andon.model.job.spec import JobNumbers, JobSpec, Seconds, SomeJob, plain_fields
 from andon.model.job.spec import dumps as dumps
 from andon.model.job.spec import loads as loads
-from andon.model.job.spec import plain_fields as plain_fields
-from andon.model.job.spec import spec_from_json as spec_from_json
-from andon.model.job.spec import spec_to_json as spec_to_json
 
 Lines = Annotated[tuple[Text, ...], Meta(max_length=MOST_GPUS)]
 SignalNumber = Annotated[int, Meta(ge=0, le=128)]

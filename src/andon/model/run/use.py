@@ -81,7 +81,3 @@ def use_from_json(value: object) -> dict[str, Any]:
     """Returns every key of a `DeviceUse`, and no other."""
     found: Json = read(_written(), value)
     return {**_NO_USE, **{name: one for name, one in found.items() if one is not None}}
-
-
-def spread_from_json(value: object) -> RunSpread:
-    return read(RunSpread, value)

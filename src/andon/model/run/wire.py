@@ -23,7 +23,7 @@ from andon.model.run.record import (
     RunRow,
     RunSample,
 )
-from andon.model.run.use import spread_from_json, use_from_json
+from andon.model.run.use import RunSpread, use_from_json
 from andon.model.shapes import plain, to_json
 from andon.model.wire import Json, struct_text
 
@@ -100,7 +100,7 @@ def _whole_end(end: RunEnd) -> RunEnd:
     return replace(
         end,
         summary={uuid: use_from_json(device) for uuid, device in end.summary.items()},
-        node={name: spread_from_json(spread) for name, spread in end.node.items()},
+        node={name: read(RunSpread, spread) for name, spread in end.node.items()},
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from andon.errors import AndonError, Gone
+from andon.host.users import user_name
 from andon.leases.book.places import has_changed, is_empty
 from andon.model.device import Snapshot
 from andon.model.verdict import DeviceVerdict
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from andon.leases.availability import Availability
     from andon.leases.book.lease_book import Book
     from andon.leases.rules.offer import Offer
-    from andon.model.lease import DeviceRequest
+    from andon.model.job.device_request import DeviceRequest
     from andon.model.lease_list import LeaseList
 
 
@@ -169,8 +170,6 @@ class LocalLeases:
 
 def _own(found: "LeaseList") -> "LeaseList":
     """Returns this user's leases and places in the queue."""
-    from andon.host.processes.kin import user_name
-
     leases = tuple(row for row in found.leases if row.uid == os.getuid())
     waiting = tuple(row for row in found.waiting if row.user == user_name(os.getuid()))
     return replace(found, leases=leases, waiting=waiting)

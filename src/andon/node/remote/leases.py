@@ -7,7 +7,8 @@ from andon.errors import Gone, Invalid
 from andon.leases.rules.offer import Offer, offer_by
 from andon.model.codec import Wrong, read
 from andon.model.device import Snapshot
-from andon.model.lease import FURTHEST, DeviceRequest
+from andon.model.job.device_request import DeviceRequest
+from andon.model.lease import FURTHEST
 from andon.model.lease_list import LeaseList, LeaseRow, RenewedLease, list_from_json
 from andon.model.naming import may_mean_lease
 from andon.model.verdict import DeviceVerdict

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from andon.errors import Invalid
 from andon.leases.rules.offer import Offer, offer_by
 from andon.model.device import Snapshot
-from andon.model.lease import DeviceRequest
+from andon.model.job.device_request import DeviceRequest
 from andon.model.lease_list import LeaseList, list_from_json
 from andon.model.verdict import DeviceVerdict
 from andon.node.remote.leases import RemoteLeases

@@ -7,9 +7,10 @@ from numbers import Integral, Real
 from typing import Any
 
 from andon.model.codec import NAME
-from andon.model.redaction import HIDDEN, is_secret_name, printable
+from andon.model.redaction import HIDDEN, is_secret_name
 from andon.model.run.record import RunState
 from andon.runs.rules.oom import complaint
+from andon.units import printable
 
 LONGEST_TEXT = 2000
 MOST_ENTRIES = 200

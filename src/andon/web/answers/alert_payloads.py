@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from andon.access.roles import Sight
-from andon.alerts.rules.lamps import DeviceLamp, LampBoard
+from andon.alerts.rules.lamps import LampBoard
 from andon.alerts.rules.listing import counts, entries, is_soon, listed
 from andon.leases.rules.occupants import Holder
 from andon.model.alert import Alert, Phase
-from andon.model.lamp import Lamp
+from andon.model.lamp import DeviceLamp, Lamp
 from andon.model.shapes import names_of, plain, to_json
 from andon.model.verdict import DeviceVerdict
 from andon.model.wire import Json

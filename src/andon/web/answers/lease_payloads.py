@@ -8,6 +8,7 @@ from andon.access.roles import Action, Identity, Role, refusal_for
 from andon.model.lease_list import LeaseList, LeaseRow, list_to_json, row_to_json
 from andon.model.wire import Json, dumps
 from andon.web.answers.payloads import iso
+from andon.web.answers.texts import sendable
 
 
 def shown_to(who: Identity, found: LeaseList, server_user: str | None = None) -> LeaseList:
@@ -27,7 +28,7 @@ def grant(row: LeaseRow, environment: Mapping[str, str]) -> Json:
 
 def text(found: LeaseList) -> str:
     """Returns the list as JSON; invalid UTF-8 in a lease file must not break a response."""
-    return sendable(leases(found))
+    return sendable(dumps(leases(found)))
 
 
 def _shown(who: Identity, row: LeaseRow, server_user: str | None) -> LeaseRow:
@@ -44,7 +45,3 @@ def _shown(who: Identity, row: LeaseRow, server_user: str | None) -> LeaseRow:
         return row
     reason = f"{server_user or 'another user'} runs this server and cannot end it: andon release "
     return replace(row, not_releasable_reason=reason + row.id)
-
-
-def sendable(value: Json) -> str:
-    return dumps(value).encode("utf-8", "replace").decode()

@@ -17,7 +17,7 @@ from andon.leases.rules.requests import (
     Size,
     rows,
 )
-from andon.model.lease import MOST_PRIORITY
+from andon.model.job.device_request import MOST_PRIORITY
 
 # Request bodies of the routes about alerts.
 

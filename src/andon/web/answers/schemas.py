@@ -8,11 +8,10 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from andon.alerts.rules.lamps import DeviceLamp
 from andon.history.rules.intervals import UsageInterval
 from andon.leases.rules.occupants import Holder
 from andon.model.alert import Level
-from andon.model.lamp import Lamp
+from andon.model.lamp import DeviceLamp, Lamp
 from andon.model.lease_list import LeaseRow
 from andon.model.shapes import Doc
 from andon.model.verdict import DeviceVerdict

@@ -12,7 +12,7 @@ from andon.alerts.rules.state import EMPTY, AlertState
 from andon.alerts.rules.state_machine import step
 from andon.app.alerts import open_alert_store
 from andon.app.history import open_store
-from andon.app.runs import open_run_index, runs_folder
+from andon.app.runs import open_run_index
 from andon.app.thresholds import rulebook
 from andon.drivers.sim.rules import behaviour
 from andon.drivers.sim.rules.lab import (
@@ -28,8 +28,9 @@ from andon.history.rules import lab as day
 from andon.history.rules.seeding import specimens
 from andon.host.clock import boot_seconds
 from andon.host.files import make_private
+from andon.host.machine_id import boot_id
 from andon.host.processes.kin import here
-from andon.host.system import boot_id
+from andon.host.state.user_folder import runs_folder
 from andon.leases.book.lease_book import Book
 from andon.leases.rules.occupants import BLANK, page_of
 from andon.model.alert import Alert, Phase, Silence

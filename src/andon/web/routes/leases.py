@@ -8,7 +8,7 @@ from andon.access.roles import Identity, Role, signature
 from andon.errors import Denied
 from andon.leases.rules.requests import options_from_rest
 from andon.model import wire
-from andon.model.lease import DeviceRequest
+from andon.model.job.device_request import DeviceRequest
 from andon.model.lease_list import row_to_json
 from andon.model.lease_wire import MOST_NOTE
 from andon.model.naming import FORMS, device_named
@@ -19,6 +19,7 @@ from andon.web.answers.requests import (
     LeaseBody,
     RenewRequest,
 )
+from andon.web.answers.texts import dumped
 from andon.web.blocking_pool import BlockingPool
 from andon.web.routes.picked import Picked
 from andon.web.served.node import ServingNode
@@ -138,4 +139,4 @@ def _account(who: Identity, wanted: DeviceRequest) -> "Account | None":
 
 
 def _json(value: wire.Json, status: int = 200) -> Response:
-    return Response(lease_payloads.sendable(value), status, media_type="application/json")
+    return Response(dumped(value), status, media_type="application/json")

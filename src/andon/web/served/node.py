@@ -18,8 +18,8 @@ from andon.history.rules.throttle_shares import throttle_shares
 from andon.leases.rules.occupants import Holder, holders
 from andon.leases.rules.offer import Offer, offer_by
 from andon.model.device import SAMPLE_VALUES, Device, Snapshot
+from andon.model.job.device_request import DeviceRequest
 from andon.model.lamp import DeviceLamp
-from andon.model.lease import DeviceRequest
 from andon.model.lease_list import LeaseList, LeaseRow
 from andon.model.verdict import DeviceVerdict
 from andon.node.following import PolledSession

@@ -20,8 +20,8 @@ from andon.access.server_proof import Statement, token_hash
 from andon.errors import Denied, Unavailable
 from andon.failures.listeners import Listeners
 from andon.failures.log import FailureLog
-from andon.host.processes.kin import account_name, user_name
 from andon.host.state.user_folder import TOKEN, read_token
+from andon.host.users import account_name, user_name
 from andon.web.transport.session_file import SessionFile
 
 CODE_SECONDS = 120.0

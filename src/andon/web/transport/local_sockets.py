@@ -16,8 +16,8 @@ from andon.access.sign_in import SignInAnswer, dump_answer, socket_name
 from andon.alerts.rules.lamps import lamps_of
 from andon.alerts.watcher import Watcher
 from andon.failures.log import FailureLog
-from andon.host.processes.kin import account_name
 from andon.host.socket_peers import code_stamp, is_known, peer_uid, surroundings
+from andon.host.users import account_name
 from andon.model.device import Snapshot
 from andon.model.lamp import DeviceLamp
 from andon.model.wire_in import own_snapshot_from_json

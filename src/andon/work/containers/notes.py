@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from andon.errors import AndonError
 from andon.host.files import make_private, read_regular, replace_file
-from andon.host.state.node_folder import node_path, open_node_folder
+from andon.host.state.node_folder import open_node_folder
+from andon.host.state.user_folder import node_path
 from andon.model.codec import Json, Name, Text, Wrong, read
 from andon.model.execution import CreatedWork
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-from andon.host.system import node_name
+from andon.host.machine_id import node_name
 from andon.model.run.record import ItemState
 from andon.work.map.blocks import BEAT_SECONDS, BlockFolder, CallResult, SharedPlan
 from andon.work.map.calls import CallEnd, CommandCaller, ItemLimits

@@ -12,7 +12,7 @@ from andon.leases.availability import Availability
 from andon.leases.book.lease_book import Book
 from andon.leases.granter import Progress
 from andon.leases.placement import Placement
-from andon.model.lease import DeviceRequest
+from andon.model.job.device_request import DeviceRequest
 
 AT_ONCE_SECONDS = 0.0
 

@@ -7,7 +7,7 @@ from andon.app.alerts import open_notifiers
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices
 from andon.errors import AndonError, Gone
-from andon.host.system import node_name
+from andon.host.machine_id import node_name
 from andon.model.wire import Json
 from andon.node.port import NodeAlerts
 from andon.ports import Notifier

@@ -6,7 +6,7 @@ from andon.cli.terminal import Choices, Terminal
 from andon.errors import Invalid, Unavailable
 from andon.fleet.rules.states import fitting, list_from_json, offers
 from andon.leases.rules.offer import requested_words
-from andon.model.lease import DeviceRequest
+from andon.model.job.device_request import DeviceRequest
 from andon.model.shapes import to_json
 from andon.node.server import connect
 

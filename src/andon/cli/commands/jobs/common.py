@@ -12,7 +12,8 @@ from andon.cli.commands.completing import complete_job
 from andon.cli.options import chosen
 from andon.cli.terminal import Choices, notice, report
 from andon.errors import AndonError, Gone
-from andon.jobs.queue import Queue, start_dispatcher
+from andon.jobs.queue import Queue
+from andon.jobs.starting import start_dispatcher
 from andon.model.job.facts import JobFacts, JobState, JobView
 from andon.units import sh, shell_line
 

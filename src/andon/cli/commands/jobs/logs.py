@@ -19,7 +19,8 @@ from andon.cli.show.waiting import LineInPlace, waited_words
 from andon.cli.terminal import Choices, notice, write
 from andon.errors import Gone, Invalid
 from andon.host.files import open_regular
-from andon.jobs.queue import Queue, start_dispatcher
+from andon.jobs.queue import Queue
+from andon.jobs.starting import start_dispatcher
 from andon.model.job.facts import JobState
 from andon.units import counted, sh
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from andon.app.settings import check_settings, config_path
+from andon.app.settings import check_settings
 from andon.cli.commands.command_group import SuggestingGroup
 from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, shared, use_config
@@ -16,7 +16,7 @@ from andon.cli.sources import resolved_of
 from andon.cli.terminal import Terminal, notice
 from andon.errors import Unavailable
 from andon.host.files import is_regular
-from andon.host.state.user_folder import SYSTEM_FILE
+from andon.host.state.user_folder import SYSTEM_FILE, config_path
 from andon.settings.alerts import shown
 from andon.settings.exports import shown as shown_export
 from andon.settings.resolution import Resolved, SettingRow, describe

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from andon.app.history import store_files
 from andon.app.sampler import open_sampler
-from andon.app.settings import config_path
 from andon.cli import sources
 from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, over_ssh, shared
@@ -37,11 +36,10 @@ from andon.doctor.rules.facts import (
 )
 from andon.doctor.rules.findings import Check, exit_code
 from andon.errors import AndonError, Denied, Invalid
-from andon.host.machine_id import node_key
+from andon.host.machine_id import node_key, node_name
 from andon.host.own_container import read_mounts
-from andon.host.processes.kin import user_name
-from andon.host.state.user_folder import NODES, node_path, state_folder
-from andon.host.system import node_name
+from andon.host.state.user_folder import NODES, config_path, node_path, state_folder
+from andon.host.users import user_name
 from andon.leases.book.places import COMMON_BOOK, SYSTEM_BOOK, book_path
 from andon.leases.policy_file import PATH, limits_for, policy_state
 from andon.leases.rules.rows import usage_rows

@@ -6,13 +6,14 @@ from contextlib import closing
 import click
 
 from andon.app.history import maintainer_of, open_past, open_store
-from andon.app.runs import open_run_finder, retention_policy, runs_folder
+from andon.app.runs import open_run_finder, retention_policy
 from andon.cli.options import chosen, shared
 from andon.cli.show.text import say
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Terminal, report
 from andon.errors import AndonError, Unavailable
 from andon.history.rules.tiers import Maintenance
+from andon.host.state.user_folder import runs_folder
 from andon.jobs.folder import jobs_path
 from andon.runs.index import CollectedRecords
 from andon.settings.resolution import Settings

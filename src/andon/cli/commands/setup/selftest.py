@@ -24,7 +24,7 @@ from andon.host.own_container import own_pids
 from andon.leases.rules.requests import checked
 from andon.leases.rules.verdict import available_by_readings
 from andon.model.device import Snapshot
-from andon.model.lease import DeviceRequest
+from andon.model.job.device_request import DeviceRequest
 from andon.model.utilisation import SCHEDULABLE_IDLE_PERCENT
 from andon.model.verdict import VerdictKind
 from andon.sampling.sampler import Costs, Sampler

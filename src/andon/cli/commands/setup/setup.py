@@ -11,7 +11,7 @@ from andon.cli.show.text import say
 from andon.cli.terminal import Terminal
 from andon.errors import AndonError, Denied, Unavailable
 from andon.host.files import replace_file
-from andon.host.processes.kin import user_name
+from andon.host.users import user_name
 from andon.leases.book import places
 from andon.units import counted
 

@@ -10,7 +10,8 @@ from andon.cli.options import DEVICE_FORMS, chosen, shared, with_devices
 from andon.cli.show.text import say
 from andon.cli.sources import node_of
 from andon.cli.terminal import Terminal
-from andon.host.processes.kin import here, user_name
+from andon.host.processes.kin import here
+from andon.host.users import user_name
 from andon.leases.book.lease_book import Book
 from andon.leases.rules.membership import judge
 from andon.model.device import Snapshot

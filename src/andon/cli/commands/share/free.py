@@ -26,7 +26,7 @@ from andon.leases.book.lease_book import Book
 from andon.leases.refusal import chosen_title, is_hopeless, refusal
 from andon.leases.rules.choice import lacks_memory
 from andon.leases.rules.queue import Place, TurnTimes
-from andon.model.lease import DeviceRequest
+from andon.model.job.device_request import DeviceRequest
 from andon.units import sh
 
 POLL_SECONDS = 1.0

@@ -35,15 +35,15 @@ from andon.cli.sources import (
 )
 from andon.cli.terminal import Choices, notice, report
 from andon.errors import AndonError, Conflict, Invalid, Unavailable
+from andon.host.state.user_folder import runs_folder
 from andon.leases.availability import Availability
 from andon.leases.granter import LeaseTerms
 from andon.leases.placement import on_lease
 from andon.leases.rules.environment import NO_DEVICE
 from andon.leases.rules.larger import larger_request
 from andon.model.execution import UNLEASED
-from andon.model.lease import DeviceRequest
+from andon.model.job.device_request import DeviceRequest
 from andon.model.run.record import RunBegin, RunState
-from andon.runs.header import runs_folder
 from andon.runs.rules.oom import Verdict
 from andon.units import command_name
 from andon.work.launcher import Launcher

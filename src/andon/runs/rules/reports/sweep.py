@@ -166,7 +166,9 @@ def sweep_table(
     if not [name for name in varied if name != "name"]:
         return None
     if wrong := [name for name in over if name not in varied]:
-        raise Invalid(f"the runs do not differ in {wrong[0][:40]!r}", hint=f"in {_list(varied)}")
+        raise Invalid(
+            f"the runs do not differ in {wrong[0][:40]!r}", hint=f"in {', '.join(varied)}"
+        )
     seeds = tuple(over) or tuple(name for name in varied if name.lower() in SEEDS)
     params = tuple(name for name in varied if name not in seeds)
     if not params:
@@ -185,10 +187,6 @@ def sweep_table(
     return SweepTable(params, seeds, chosen, tuple(listed), tuple(ranked), estimated)
 
 
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(names)
-
-
 def _varied(runs: Sequence[RunRow]) -> list[str]:
     """The parameters in which the runs that have them differ."""
     names = dict.fromkeys(name for row in runs for name in row.params if name not in OF_A_JOB)
@@ -205,7 +203,7 @@ def _measure(word: str, known: Sequence[str]) -> SweepMeasure:
             if higher is None:
                 higher = found in HIGHER or found.endswith(HIGHER_LOGGED)
             return SweepMeasure(found, higher)
-    names = _list([one.removeprefix(LOGGED) for one in known])
+    names = ", ".join(one.removeprefix(LOGGED) for one in known)
     raise Invalid(
         f"no run has {name[:80]!r}", hint=f"compare by one of: {names or 'nothing known'}"
     )

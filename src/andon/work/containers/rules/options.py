@@ -4,12 +4,8 @@ import posixpath
 from collections.abc import Mapping, Sequence
 
 from andon.errors import Invalid
-from andon.model.execution import (
-    MASKS,
-    ContainerMount,
-    ContainerOptions,
-    PullPolicy,
-)
+from andon.model.execution import MASKS, ContainerMount, ContainerOptions
+from andon.model.job.pull_policy import PullPolicy
 
 Json = Mapping[str, object]
 RESERVED_OPTIONS = {
