@@ -76,6 +76,7 @@ def test_the_silent_go_first_but_a_tenth(given: dict[str, int], who: ConnectionU
     assert gives_way(Quotas(100), counts(**given)) is who
 
 
+@pytest.mark.slow
 def test_whoever_is_worked_for_never_goes() -> None:
     quotas = Quotas(20)
     for numbers in product(range(0, 21, 5), repeat=len(ConnectionUse)):

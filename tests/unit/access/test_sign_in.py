@@ -160,6 +160,7 @@ def test_an_account_that_cannot_be_looked_up_does_not_lock_the_others_out() -> N
     assert answer.user == "ada"
 
 
+@pytest.mark.slow
 def test_hundreds_who_say_nothing_keep_nobody_waiting(door: SignInSocket) -> None:
     with ExitStack() as stack:
         for _ in range(600):

@@ -174,6 +174,7 @@ def test_a_restart_changes_nothing(
         assert standing(state) == standing(other)
 
 
+@pytest.mark.slow
 @given(LOOKS)
 def test_a_step_does_not_change_the_state_that_it_is_given(
     looks: list[tuple[Observation, float]],

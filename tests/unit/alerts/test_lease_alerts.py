@@ -140,6 +140,7 @@ def test_the_title_on_a_phone_says_more_than_the_device(rule: str) -> None:
     assert "used outside its lease" in said.title or "memory left by a lease" in said.title
 
 
+@pytest.mark.slow
 def test_the_owner_of_an_idle_lease_is_told_and_nobody_else() -> None:
     alices, bobs, ours = Heard("alice"), Heard("bob"), Heard("all")
     page = BookView(leases=(HeldDevices("lease:k3f9", ("GPU-0",), AT, "alice", who=(ALICE,)),))

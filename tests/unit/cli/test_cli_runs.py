@@ -117,6 +117,7 @@ def test_without_runs_it_says_so(told: Told) -> None:
     assert json.loads(told("--json")) == {"schema": "andon.runs/1", "total": 0, "runs": []}
 
 
+@pytest.mark.slow
 def test_the_newest_come_first_and_filters_narrow_them(told: Told) -> None:
     three()
 
@@ -230,6 +231,7 @@ def test_rm_can_leave_the_file(told: Told, tmp_path: Path) -> None:
     assert told() == "no runs\n"
 
 
+@pytest.mark.slow
 def test_rm_leaves_what_goes_on_and_what_a_baseline_needs(told: Told) -> None:
     three()
     write("d", mine(), sample(1))
@@ -280,6 +282,7 @@ def mine() -> RunBegin:
     )
 
 
+@pytest.mark.slow
 def test_a_baseline_is_set_listed_checked_and_forgotten(told: Told) -> None:
     three()
     assert "no baselines" in told("baseline")

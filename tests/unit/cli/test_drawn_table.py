@@ -226,6 +226,7 @@ def test_a_server_that_cannot_draw_sends_nothing_and_answers_the_next() -> None:
         assert TABLE.encode() in received(name, asking_name(82, False, False, False, HEX))
 
 
+@pytest.mark.slow
 def test_hundreds_who_ask_and_do_not_read_keep_nobody_waiting() -> None:
     with drawing(lambda asked, told: (0, TABLE)) as name, ExitStack() as stack:
         for number in range(300):

@@ -71,6 +71,7 @@ def test_rest_refuses_an_ambiguous_name_with_the_candidates(caller: Caller) -> N
     assert caller.get("/api/alerts?device=MIG-").status_code == 422
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [("ps", "-d"), ("why",), ("cordon",), ("uncordon",), ("watch", "-n", "1", "-d")],

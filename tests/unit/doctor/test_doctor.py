@@ -120,6 +120,7 @@ def test_a_golden_examination_speaks_json(golden: Golden) -> None:
     golden("doctor.json", as_json_text(value, live=True))
 
 
+@pytest.mark.slow
 @rows("made", CASES, ids=lambda made: made.name)
 def test_no_line_is_wider_than_the_screen_unless_a_word_is(made: object) -> None:
     facts: MachineFacts = made.facts  # type: ignore[attr-defined]

@@ -64,6 +64,7 @@ def reads_well(finding: Finding) -> bool:
     return bool(finding.words) and is_helpful and is_clean and finding.words[-1] not in ". "
 
 
+@pytest.mark.slow
 def test_every_finding_reads_well_and_whatever_is_wrong_has_a_fix() -> None:
     found = [(made.name, finding) for made in CASES for finding in judge(made.facts)]
     bad = [f"{name}: {finding}" for name, finding in found if not reads_well(finding)]

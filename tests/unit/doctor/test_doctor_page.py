@@ -3,6 +3,8 @@
 import re
 from functools import cache
 
+import pytest
+
 from andon.cli.catalogue import COMMANDS
 from andon.doctor.rules.selftest.trials import SelftestTrial
 from andon.explain.conditions.catalogue import CONDITIONS, kinds_of
@@ -34,6 +36,7 @@ def named_by_tests() -> set[str]:
     return set(re.findall(r'\bSelftestTrial\.\w+|(?<=")[a-z_]+(?=")', text))
 
 
+@pytest.mark.slow
 @rows(("title", "mark"), MARKS, ids=[f"{t}: {m}" for t, m in MARKS])
 def test_what_an_entry_names_exists_and_some_case_makes_it(title: str, mark: str) -> None:
     source, _, name = mark.partition(".")

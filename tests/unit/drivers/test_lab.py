@@ -138,6 +138,7 @@ def busy_percent(made: Lab, work: LabWork, seconds: float = 0.0, each: int = 5) 
     return sum(one or 0 for one in found) / len(found)
 
 
+@pytest.mark.slow
 def test_a_seed_gives_one_value_of_a_run_whenever_the_lab_is_opened() -> None:
     found = []
     for origin in (NOW, NOW + 5_003.0, NOW + 86_417.0):

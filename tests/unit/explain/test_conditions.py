@@ -97,6 +97,7 @@ def test_a_file_begins_with_what_is_wrong_and_no_two_do_so_alike() -> None:
 # Figures.
 
 
+@pytest.mark.slow
 def test_every_figure_that_is_used_is_declared() -> None:
     undeclared = {
         path: unknown

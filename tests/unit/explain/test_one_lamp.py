@@ -124,6 +124,7 @@ def assert_glance(seen: Snapshot, book: Rulebook) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_in_every_situation() -> None:
     book = Rulebook()
     for situation in SITUATIONS:
@@ -134,6 +135,7 @@ def test_in_every_situation() -> None:
                 assert_glance(past[-1], book)
 
 
+@pytest.mark.slow
 @rows(
     "figures",
     [

@@ -84,6 +84,7 @@ def test_what_is_refused_is_counted_and_not_sent_again(
     assert SECRET not in caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "reply",
     [
@@ -123,6 +124,7 @@ def test_a_receiver_that_asks_for_time_gets_it(tmp_path: Path) -> None:
     assert numbers(receiver) == [1]
 
 
+@pytest.mark.slow
 def test_one_that_answers_too_slowly_is_given_up_and_tried_again(tmp_path: Path) -> None:
     free = threading.Event()
 

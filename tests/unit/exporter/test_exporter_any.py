@@ -2,6 +2,7 @@
 
 import math
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -84,6 +85,7 @@ SNAPSHOTS = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=settings().max_examples * 3 // 2, deadline=None)
 @given(SNAPSHOTS)
 def test_any_snapshot_at_all_renders_to_text_that_a_strict_reader_takes(snapshot: Snapshot) -> None:

@@ -44,6 +44,7 @@ class Hub(HubLink):
         return {"at": 0.0, "drained": True}
 
 
+@pytest.mark.slow
 def test_readings_of_a_short_outage_come_with_the_next_heartbeat() -> None:
     bus, hub = Bus(), Hub()
     sent, drained = list[Digest](), list[bool]()
@@ -66,6 +67,7 @@ def test_readings_of_a_short_outage_come_with_the_next_heartbeat() -> None:
     assert drained == [True], "a mark is obeyed once"
 
 
+@pytest.mark.slow
 def test_a_report_is_read_as_it_was_sent() -> None:
     bus, hub, sent = Bus(), Hub(), list[Digest]()
     handed = HandedNotice(notice(HOT), True)

@@ -31,6 +31,7 @@ def filled(request: pytest.FixtureRequest) -> tuple[Lab, MemoryStore]:
     return lab, store
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [300, 1800, 7200, 43_200, 86_400])
 @pytest.mark.parametrize("metric", ["utilization_percent", "power_watts", "energy_joules"])
 def test_a_chart_has_a_reading_in_every_span(
@@ -42,6 +43,7 @@ def test_a_chart_has_a_reading_in_every_span(
     assert [one.count > 0 for one in found] == [True] * points
 
 
+@pytest.mark.slow
 def test_a_lost_gpu_has_no_readings_since_then(filled: tuple[Lab, MemoryStore]) -> None:
     lab, store = filled
     uuid, lost = lab.devices[LOST].uuid, lab.lost_at
@@ -51,6 +53,7 @@ def test_a_lost_gpu_has_no_readings_since_then(filled: tuple[Lab, MemoryStore]) 
     assert all(one.count for one in before)
 
 
+@pytest.mark.slow
 def test_the_counter_of_energy_never_falls(filled: tuple[Lab, MemoryStore]) -> None:
     lab, store = filled
     for device in lab.devices[:4]:
@@ -59,6 +62,7 @@ def test_the_counter_of_energy_never_falls(filled: tuple[Lab, MemoryStore]) -> N
         assert means == sorted(means)
 
 
+@pytest.mark.slow
 def test_uses_are_those_of_the_works(filled: tuple[Lab, MemoryStore]) -> None:
     lab, store = filled
     found = store.usage(None, lab.origin - 86_400, lab.origin)
@@ -68,6 +72,7 @@ def test_uses_are_those_of_the_works(filled: tuple[Lab, MemoryStore]) -> None:
     assert all((use.peak_memory_bytes or 0) > 2**30 for use in found)
 
 
+@pytest.mark.slow
 def test_history_and_record_agree_on_how_busy_a_run_was(
     filled: tuple[Lab, MemoryStore], tmp_path: Path
 ) -> None:

@@ -244,6 +244,7 @@ def process_in(root: Path, pid: int, cgroup: str) -> None:
     (root / "proc/2/comm").write_text("kthreadd\n")
 
 
+@pytest.mark.slow
 def test_a_process_shows_the_name_as_soon_as_it_is_known(
     names: ContainerNames, engine: Engine, tmp_path: Path
 ) -> None:

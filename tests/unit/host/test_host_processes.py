@@ -242,6 +242,7 @@ def test_a_very_long_command_line_is_bounded(tree: Tree) -> None:
     assert len(attribute(tree, Process(7))[0].command or "") == 4096
 
 
+@pytest.mark.slow
 @linux
 def test_a_secret_at_the_end_of_what_is_read_is_not_shown_in_part(tree: Tree) -> None:
     """Much of a line is hidden, so that its end would still be shown."""

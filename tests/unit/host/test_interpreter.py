@@ -34,6 +34,7 @@ def places_of(attribute: str) -> Iterator[str]:
                 yield path
 
 
+@pytest.mark.slow
 def test_python_is_started_in_one_place_only() -> None:
     assert set(places_of("executable")) == STARTS_PYTHON | READS_ITS_PATH
 

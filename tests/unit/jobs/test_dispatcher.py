@@ -84,6 +84,7 @@ def test_a_message_that_a_killed_dispatcher_was_sending_is_sent_by_the_next(tmp_
     assert old not in jobs
 
 
+@pytest.mark.slow
 def test_the_end_of_a_whole_array_is_few_messages_and_one_at_a_time(tmp_path: Path) -> None:
     """Whatever the notifier does: a thread and a process for each job would be thousands."""
     folder, heard, goes_on = JobsFolder(tmp_path), list[list[int]](), threading.Event()
@@ -132,6 +133,7 @@ class Failing(JobsFolder):
         return super().attempt(number, attempt)
 
 
+@pytest.mark.slow
 def test_a_file_system_that_fails_for_a_moment_ends_no_dispatcher(tmp_path: Path) -> None:
     folder = Failing(tmp_path, "bell")
     dispatcher(folder).run(failed_seconds=0.0)

@@ -241,6 +241,7 @@ def test_nonsense_is_one_clear_line(tmp_path: Path, name: str, text: str, says: 
     assert says in wrong.value.reason
 
 
+@pytest.mark.slow
 def test_of_very_many_mistakes_the_first_are_told() -> None:
     """Each costs a search for what was meant, also in a server."""
     document = {**{f"k{n}": 1 for n in range(2000)}, "job": [{}] * 100}

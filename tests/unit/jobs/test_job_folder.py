@@ -121,6 +121,7 @@ def aged(folder: JobsFolder) -> Iterator[None]:
             os.utime(path, ns=(1, 1))
 
 
+@pytest.mark.slow
 def test_numbers_are_given_once(folder: JobsFolder) -> None:
     taken: list[int] = []
 

@@ -32,6 +32,7 @@ def test_what_is_not_a_metric_is_refused(text: str) -> None:
         parse_metric(text)
 
 
+@pytest.mark.slow
 def test_a_pattern_without_end_is_refused_and_interrupted() -> None:
     with pytest.raises(Invalid, match="too long"):
         refuse_slow(dict([parse_metric("x=((a+)+)$")]))
@@ -78,6 +79,7 @@ def test_a_reader_reads_whole_lines_once_also_after_another_one(tmp_path: Path) 
     assert later.read(last=True) == []
 
 
+@pytest.mark.slow
 def test_a_reader_gives_up_a_pattern_that_takes_too_long(tmp_path: Path) -> None:
     output = tmp_path / "output.log"
     output.write_text("x=" + "a" * 3000 + "!\n")

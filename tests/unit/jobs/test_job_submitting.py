@@ -25,6 +25,7 @@ def submitted(argv: tuple[str, ...] = ("true",), **more: Any) -> None:
     here_spec(argv, replace(ONE, **more.pop("request", {})), git=False, **more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "says"),
     [

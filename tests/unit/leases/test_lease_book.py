@@ -211,6 +211,7 @@ def test_a_file_that_may_not_be_opened_is_judged_by_the_kernels_list(
     os.close(descriptor)
 
 
+@pytest.mark.slow
 def test_asking_whether_it_is_locked_never_looks_like_a_holder(book: Book) -> None:
     held = book.write_lease(lease(0))
     held.hold.close()

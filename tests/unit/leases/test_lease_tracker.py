@@ -183,6 +183,7 @@ def test_what_others_put_into_the_book_harms_nobody(follower: Follower, place: P
     os.close(descriptor)
 
 
+@pytest.mark.slow
 def test_a_book_that_cannot_be_read_is_told_and_followed_again_when_it_can(
     follower: Follower, place: Path
 ) -> None:
@@ -263,6 +264,7 @@ def test_an_unchanged_empty_book_is_not_read_again(place: Path, watched: type[Wa
     follower.ledger.close()
 
 
+@pytest.mark.slow
 def test_a_dear_book_is_read_more_seldom(watched: type[WatchedBook]) -> None:
     def dear() -> None:
         end = time.thread_time() + 0.1  # of work: not again for more than half a minute

@@ -196,6 +196,7 @@ def test_free_answers_in_its_first_line(show: Show, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out.startswith("yes: all GPUs are free: GPU 5–7\n")
 
 
+@pytest.mark.slow
 def test_rest_and_the_board_give_the_same_answer(book: Book, tmp_path: Path) -> None:
     parts = Parts(tmp_path, [snapshot()], HOME, broken=lambda: XID)
     try:

@@ -160,6 +160,7 @@ def test_what_was_encoded_is_read_again() -> None:
     assert read(Outer, {**GOOD, "plain": False, "unknown": 1}).plain is False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changed", "words"),
     [

@@ -34,6 +34,7 @@ RULE = "/api/alerts/rules/{name}"
 SNAPSHOTS = any_of(Snapshot, events=st.just(()))
 
 
+@pytest.mark.slow
 @SOME
 @given(SNAPSHOTS)
 def test_every_snapshot_is_as_described(snapshot: Snapshot) -> None:

@@ -153,6 +153,7 @@ def test_a_service_that_does_not_know_the_named_token_is_read_without_it(server:
     assert server.asked[-1] == ("/api/x", BEARER)
 
 
+@pytest.mark.slow
 def test_no_other_module_sends_a_token() -> None:
     """Every module that speaks HTTP to anyone; the last three know no andon server. A hub gets the
     token of a node, a receiver of exports the secret that the settings name for it, Ray and
@@ -173,6 +174,7 @@ def test_no_other_module_sends_a_token() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("url", ["http", "https"])
 def test_one_time_limit_holds_for_the_whole_exchange(url: str) -> None:
     """Whoever accepts and says nothing, or one sign now and then, is left when time is over."""

@@ -67,6 +67,7 @@ def test_the_end_comes_like_any_line(path: Path) -> None:
     assert isinstance(recent.end, RunEnd)
 
 
+@pytest.mark.slow
 def test_rare_lines_are_looked_for_further_back(tmp_path: Path) -> None:
     early: list[RunLine] = [RunEvent(BEGAN, "early"), *(sample(n) for n in range(2000))]
     path = write_record(tmp_path / "r.jsonl", begin(), *early)

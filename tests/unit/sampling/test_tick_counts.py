@@ -179,6 +179,7 @@ class CountedHost:
         return Host(load_1m=float(self.reads))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("watching", "reads"), [(True, 6), (False, 0)])
 def test_the_machine_itself_is_read_with_each_sample_only_while_someone_watches(
     watching: bool, reads: int

@@ -32,6 +32,7 @@ HOOK = "https://hooks.slack.com/services/T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIde
 KEY = "0123456789abcdef0123456789abcdef"
 
 
+@pytest.mark.slow
 @rows(
     "kind, values, url",
     [

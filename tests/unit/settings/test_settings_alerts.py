@@ -130,6 +130,7 @@ def test_the_rulebook_follows_the_settings() -> None:
     assert found.off == {"power", "fan", "memory", "xid", "ecc"}
 
 
+@pytest.mark.slow
 def test_the_routes_follow_the_settings() -> None:
     routes = [route for _, route in open_notifiers(from_file(TEXT).settings, "node7")]
     phone, log, am = routes

@@ -48,6 +48,7 @@ def test_a_file_that_its_owner_shares_stays_shared(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o640
 
 
+@pytest.mark.slow
 def test_devices_that_come_and_go_leave_their_own_points(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "history.db")
     both = tick(AT, 1).readings

@@ -35,6 +35,7 @@ def _utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 SIZES = [(20, 5), (40, 8), (80, 24), (120, 40), (300, 80)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("view", list(TopView))
 def test_every_view_fits_every_window(view: TopView) -> None:
     wrong: list[object] = []

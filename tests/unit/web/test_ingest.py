@@ -117,6 +117,7 @@ def test_a_slow_commit_makes_the_next_one_larger() -> None:
     assert [len(group) for group in nodes.groups] == [1, 4]
 
 
+@pytest.mark.slow
 def test_refusals_are_counted_by_kind_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     nodes = Nodes()
     app, hub = made(nodes)

@@ -54,6 +54,7 @@ def bytes_read() -> int:
     return int(said[said.index("rchar:") + 1])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="the kernel does not count here")
 def test_opening_a_long_run_reads_little_of_it(tmp_path: Path) -> None:
     """Ten times the samples, the same bytes: only both ends are read, for the page and the list."""

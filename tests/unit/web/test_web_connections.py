@@ -291,6 +291,7 @@ def test_a_new_connection_that_gives_way_itself_is_closed() -> None:
     assert not wrong
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sent",
     [GET[:-2], GET + GET[:20], b""],

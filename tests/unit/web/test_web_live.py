@@ -48,6 +48,7 @@ def test_the_end_of_a_connection_fits_into_a_full_outbox() -> None:
     assert asyncio.run(filled()) == OUTBOX_PACKETS + 1
 
 
+@pytest.mark.slow
 def test_a_line_is_cut_although_its_holder_clings_to_it() -> None:
     async def clinging() -> None:
         with suppress(asyncio.CancelledError):

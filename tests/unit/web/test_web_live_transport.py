@@ -334,6 +334,7 @@ def test_a_client_that_joined_stays(play: Play) -> None:
     play(script)
 
 
+@pytest.mark.slow
 def test_anonymous_handshakes_leave_a_place_for_the_token(play: Play) -> None:
     async def script(parts: Parts) -> None:
         live_of(parts)._visitors._most_anonymous = 20

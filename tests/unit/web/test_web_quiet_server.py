@@ -5,6 +5,7 @@ import gc
 import signal
 import socket
 
+import pytest
 import uvicorn
 
 from andon.web.bindings import quiet_server
@@ -22,6 +23,7 @@ def started(ready: list[str]) -> quiet_server.QuietServer:
     return quiet_server.QuietServer(config, lambda: ready.append("ready"))
 
 
+@pytest.mark.slow
 def test_a_signal_ends_it_at_once_although_it_never_looks() -> None:
     ready: list[str] = []
     frozen = gc.get_freeze_count()

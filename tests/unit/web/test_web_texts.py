@@ -126,6 +126,7 @@ def test_a_name_that_is_no_text_can_be_sent() -> None:
     assert json.loads(text.encode())["host"]["disk"][0]["mount"] == "/mnt/? é"
 
 
+@pytest.mark.slow
 def test_answers_with_a_name_that_is_no_text_can_be_sent(tmp_path: Path) -> None:
     farm = drawn.farm()
     odd = replace(farm, host=replace(farm.host, disk=(Disk("/mnt/\udcff", 1, 2),)))
