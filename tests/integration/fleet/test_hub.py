@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -137,7 +138,8 @@ def test_the_list_and_one_node(fleet: FleetUnderTest) -> None:
     wait_for(is_healthy, 60)  # on a busy machine a report may be late
     shown = fleet.says("nodes", "show", "n17").splitlines()
     assert shown[0].startswith("GPU Capacity: 8 (H200")
-    assert shown[1] == "GPU Allocated: 0; 7 in use without a lease"
+    # How many are busy changes from minute to minute in a simulation.
+    assert re.fullmatch(r"GPU Allocated: 0; [1-8] in use without a lease", shown[1])
     assert shown[2].startswith("GPU Utilization: ")
     assert shown[2].endswith("% (real-time)")
     assert shown[3] == "Status: Healthy ✓"
