@@ -54,14 +54,14 @@ def find_node(
         raise Invalid("--url cannot be combined with --fresh", hint="the server reads its devices")
     if choice.own_thresholds:
         raise Invalid("--threshold and --url cannot be combined", hint=SERVER_THRESHOLDS)
+    from andon.app.thresholds import rulebook
+
     if choice.url.startswith("ssh:"):
-        from andon.app.thresholds import rulebook
         from andon.node.ssh import SshNode
         from andon.node.ssh.client import TIMEOUT_SECONDS, SshHost
 
         host = SshHost(choice.url, settings.ssh_andon, choice.ssh_seconds or TIMEOUT_SECONDS)
         return SshNode(host, lambda: rulebook(settings), notify)
-    from andon.app.thresholds import rulebook
     from andon.node.remote import RemoteNode
     from andon.node.server import connect
 

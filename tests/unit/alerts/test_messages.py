@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import pytest
 from msgspec.structs import replace
 
 from andon.alerts.rules.messages import (
@@ -122,3 +123,19 @@ def test_long_texts_of_one_node_do_not_cut_off_those_of_others() -> None:
     assert len(told.body) < 2000, "else Discord refuses all of it, again and again"
     assert "• WARNING n18: the disk is full, since 14 Nov" in told.body
     assert len(message([flood[0]], AT, berlin).body) < 4096
+
+
+@pytest.mark.parametrize("length", [20, 120, 180, 190, 200, 210, 220, 400])
+def test_what_stands_around_the_alerts_counts_too(length: int) -> None:
+    """The marks of a simulation and of lateness, the advice's beginning, the address, the title."""
+    many = [
+        replace(
+            notice(
+                replace(LOST, id=f"x@{n}#1", message="m" * length, advice=f"{n}" + "a" * length)
+            ),
+            simulated=True,
+        )
+        for n in range(30)
+    ]
+    told = message(many, AT + 7200.0, berlin, "https://gpus.example.com/" + "p" * 60)
+    assert len(told.title + told.body) < 2000
