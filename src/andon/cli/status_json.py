@@ -46,7 +46,6 @@ def print_json(
 def _judged(node: Node, snapshot: Snapshot) -> wire.Json:
     """Returns verdicts and lamps, where more than the readings and the usual thresholds decide:
     without them whoever asks comes to the same, and this machine is spared the work."""
-
     assert isinstance(node, LocalNode)
     found: wire.Json = {"verdicts": [], "lamps": node.live.lamps_beyond_readings(snapshot)}
     if is_leasable(snapshot):

@@ -76,7 +76,6 @@ def _by_name(out: Path | None) -> str:
 
 def _lines(path: Path) -> Iterator[RunLine]:
     """Yields the lines of a record, piece by piece."""
-
     read_ends(path, 0)  # a foreign file is refused before anything is written
     reader = RecordLines()
     with open_record(path) as file:

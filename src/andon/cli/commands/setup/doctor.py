@@ -114,7 +114,6 @@ def node_of(facts: MachineFacts) -> str:
 
 def gather(choices: Choices) -> MachineFacts:
     """Gathers all facts; a mistake in the settings is one of them and does not stop the checks."""
-
     mistakes: tuple[str, ...] = ()
     try:
         settings = settings_of(choices)
@@ -193,7 +192,6 @@ def own_of(choices: Choices, settings: Settings, mistakes: tuple[str, ...]) -> I
 
 def _changed(settings: Settings) -> int:
     """How many settings differ from their defaults; each threshold counts."""
-
     plain = Settings()
     own = [one for one in FIELDS if getattr(settings, one.name) != getattr(plain, one.name)]
     return len(own) + len(settings.alerts_figures)

@@ -34,7 +34,6 @@ def seed(days: int, devices: int, store: str | None, force: bool) -> int:
     The last hour and the last day are simulated and repeated. The devices are marked as
     simulated; `andon history` shows them.
     """
-
     settings = settings_of(chosen())
     settings = replace(settings, history_store=store or settings.history_store)
     if store_url(settings).scheme == "memory":

@@ -78,7 +78,6 @@ def open_(
 
 def _show_code(link: str, base: str, notify: Callable[[str], None]) -> None:
     """Prints the link as a QR code; warns if a phone cannot reach the address."""
-
     host = urlsplit(base).hostname or ""
     if host == "localhost" or is_loopback(host):
         notify(
