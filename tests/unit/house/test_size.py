@@ -11,7 +11,7 @@ BUDGET = {
     "api": 3588,
     "app": 2218,
     "callbacks": 1471,
-    "cli": 21595,
+    "cli": 21589,
     "clusters": 5001,
     "doctor": 3233,
     "drivers": 7665,
