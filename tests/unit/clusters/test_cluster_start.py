@@ -36,12 +36,13 @@ def started(
     job: str = "7_3",
     version: str = __version__,
     flags: str = "-P",
+    stderr: Any = subprocess.PIPE,
 ) -> "subprocess.CompletedProcess[str]":
     (folder / "notes").mkdir(exist_ok=True)
     notes, runs = str(folder / "notes"), str(folder / "runs")
     task = ClusterTask("lab", "a1b2", "train a", notes, runs, 5.0, 1, ("night",), quiet=True)
     words = [sys.executable, flags, str(SCRIPT), version, dumps(to_json(task)), job, *command]
-    return subprocess.run(words, capture_output=True, text=True)
+    return subprocess.run(words, stdout=subprocess.PIPE, stderr=stderr, text=True)
 
 
 @pytest.mark.parametrize(
@@ -103,6 +104,13 @@ def test_a_node_with_another_andon_or_a_part_of_one_runs_the_command(tmp_path: P
         done = started(tmp_path, "sh", "-c", "echo out; exit 5", **options)
         assert (done.returncode, done.stdout) == (5, "out\n")
         assert f"does not have the andon that submitted it ({why})" in done.stderr
+
+
+@pytest.mark.parametrize("version", [__version__, "0.0.0"])
+def test_a_job_runs_although_nothing_can_be_said_about_it(tmp_path: Path, version: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = started(tmp_path, "sh", "-c", "echo out; exit 5", version=version, stderr=full)
+    assert (done.returncode, done.stdout) == (5, "out\n")
 
 
 def test_figures_that_a_job_prints_are_recorded_and_end_a_hopeless_one(tmp_path: Path) -> None:

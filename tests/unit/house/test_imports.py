@@ -278,3 +278,21 @@ def test_without_options_the_table_needs_no_parser_and_is_the_same() -> None:
     table, parser = shown("status", "--color", "auto")
     assert parser == "True"
     assert shown() == shown("status") == (table, "False")
+
+
+WITHOUT_LOCKS = """
+import sys
+for name in ("fcntl", "pwd", "resource", "termios"):
+    sys.modules[name] = None  # any import of it fails, as on Windows
+from andon.cli.main import run
+sys.exit(run({words!r}))
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("command", "code"), [("kill", 0), ("doctor", 0), ("cancel", 3)])
+def test_a_command_that_needs_locks_says_so_where_there_are_none(command: str, code: int) -> None:
+    words = [sys.executable, "-c", WITHOUT_LOCKS.format(words=[command, "--help"])]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    assert ("needs kernel locks that this system does not have" in done.stderr) == (code == 3)
