@@ -1,8 +1,9 @@
 """A cluster that is a file: jobs are played, not run, and time passes when a test lets it.
 
 The state is in a folder, so that a test, a command and a server see the same cluster. A job's
-script may have `echo TEXT`, `sleep SECONDS` and `exit CODE`, with ; in between; `sh -c SCRIPT` and
-a command of one of these are played, anything else ends at once with exit code 0.
+script may have `echo TEXT`, `sleep SECONDS`, `exit CODE` and `kill -NUMBER $$`, with ; in between;
+`sh -c SCRIPT` and a command of one of these are played, anything else ends at once with exit code
+0.
 """
 
 import fcntl
@@ -63,6 +64,7 @@ class PlayedJob(Struct):
     devices: list[int] = field(default_factory=list)
     cancelled: bool = False
     run: str | None = None
+    signal: int | None = None
 
     @property
     def runs(self) -> bool:
@@ -264,10 +266,11 @@ def _write(folder: Path, state: PlayedState) -> None:
 
 def _jobs_of(submission: Submission, number: str, user: str, now: float) -> list[PlayedJob]:
     spec = submission.job
-    lines, seconds, code = _script(spec.argv)
+    lines, seconds, code, signal_number = _script(spec.argv)
     one = PlayedJob(
         number, submission.label, spec.name, user, shlex.join(spec.argv), spec.request.least, now,
         seconds, code, lines, list(submission.after), list(submission.after_any),
+        signal=signal_number,
     )  # fmt: skip
     if not submission.indices:
         return [one]
@@ -277,8 +280,8 @@ def _jobs_of(submission: Submission, number: str, user: str, now: float) -> list
     ]
 
 
-def _script(argv: Sequence[str]) -> tuple[list[tuple[float, str]], float, int]:
-    """Returns what a command prints when, how long it takes, and its exit code."""
+def _script(argv: Sequence[str]) -> tuple[list[tuple[float, str]], float, int, int | None]:
+    """Returns what a command prints when, how long it takes, its exit code and its signal."""
     text = argv[2] if tuple(argv[:2]) in (("sh", "-c"), ("/bin/sh", "-c")) else shlex.join(argv)
     lines, at = list[tuple[float, str]](), 0.0
     for part in text.split(";"):
@@ -289,8 +292,10 @@ def _script(argv: Sequence[str]) -> tuple[list[tuple[float, str]], float, int]:
             case ["sleep", seconds]:
                 at += float(seconds)
             case ["exit", code]:
-                return lines, at, int(code)
-    return lines, at, 0
+                return lines, at, int(code), None
+            case ["kill", number, "$$"]:
+                return lines, at, 128 - int(number), -int(number)
+    return lines, at, 0, None
 
 
 def _play(state: PlayedState, until: float) -> None:
@@ -351,7 +356,8 @@ def _seen(one: PlayedJob, state: PlayedState) -> ClusterJob:
         gpus=one.gpus, where=f"{one.node} GPU {devices}" if one.node else QUEUE,
         command=one.command, reason=reason, label=one.label, array=one.array,
         array_index=one.index, started=one.started, ended=one.ended,
-        exit_code=None if one.ended is None or one.cancelled else one.exit_code,
+        exit_code=None if one.ended is None or one.cancelled or one.signal else one.exit_code,
+        signal=None if one.ended is None or one.cancelled else one.signal,
     )  # fmt: skip
 
 
@@ -359,12 +365,11 @@ def _state_of(one: PlayedJob, state: PlayedState) -> tuple[JobState, str | None]
     if one.cancelled:
         return JobState.CANCELLED, _obstacle(state, replace(one)) or "cancelled"
     if one.ended is not None:
-        failed = one.exit_code != 0
-        return (
-            (JobState.FAILED, f"exit code {one.exit_code}")
-            if failed
-            else (JobState.SUCCEEDED, None)
-        )
+        if one.exit_code == 0:
+            return JobState.SUCCEEDED, None
+        signalled = one.signal is not None
+        how = f"killed by signal {one.signal}" if signalled else f"exit code {one.exit_code}"
+        return JobState.FAILED, how
     if one.started is not None:
         return JobState.RUNNING, None
     return JobState.WAITING, _obstacle(state, one) or _short(state, one)
