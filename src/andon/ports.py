@@ -20,13 +20,8 @@ if TYPE_CHECKING:  # imported at every start; history and alerts are not
     from andon.history.rules.tiers import DueRoll, Maintenance, StoreContents, StoredBlock, Tier
     from andon.model.alert import Alert, Notice
     from andon.model.execution import CreatedWork, WorkEnd, WorkOrder
-    from andon.model.job.cluster import (
-        ClusterJob,
-        ClusterLog,
-        ClusterNode,
-        ClusterReason,
-        Submission,
-    )
+    from andon.model.job.cluster import ClusterJob, ClusterNode
+    from andon.model.job.desk import Able, JobReason, LogPart, Submission
     from andon.model.run.record import RunRow
     from andon.runs.rules.baselines import RunBaseline
     from andon.runs.rules.matching import RunCounts, RunQuery
@@ -386,12 +381,23 @@ class Cluster(Protocol):
 
     A call may block until the `timeout_seconds` of the cluster's settings. Raises `Unavailable`
     when the cluster does not answer, `Denied`, `Gone` for an id that it does not know, and
-    `Invalid` for what it cannot do, in one sentence with a hint. One that has `reads_figures`
-    takes `metrics` and records the figures that its jobs print.
+    `Invalid` for what it cannot do, in one sentence with a hint. It translates: what clusters have
+    in common is done around it, in jobs.clusters.desk.
     """
 
+    title: str
+    """As sentences name it: Slurm."""
+    able: frozenset[Able]
+    """What it takes; the rest is refused before it is asked."""
+    instead: Mapping[Able, str]
+    """What to use in place of some that it does not take."""
     shared_folder: str | None
     """A folder that this machine and all jobs see; None if they share no files."""
+
+    @property
+    def identity(self) -> str:
+        """Which server is asked, and as whom, in one line without secrets: answers are kept for
+        it. Asks nothing."""
 
     def submit(self, submission: Submission) -> str:
         """Submits a job or an array; returns its id. A label that the cluster already has is not
@@ -405,14 +411,14 @@ class Cluster(Protocol):
         """Asks jobs to end, or whole arrays; no error if they have ended. `Gone` names the first
         unknown one, after the others were asked."""
 
-    def log(self, job: str, start: int | None, most_bytes: int) -> ClusterLog:
+    def log(self, job: str, start: int | None, most_bytes: int) -> LogPart:
         """Returns the output from this position on, or the end of it; at most this many bytes, of
         whole characters. Empty while the job has not started."""
 
     def nodes(self) -> Sequence[ClusterNode]:
         """Returns the machines with GPUs, by name."""
 
-    def reasons(self, job: str) -> Sequence[ClusterReason]:
+    def reasons(self, job: str) -> Sequence[JobReason]:
         """Returns why a job waits or how it ended, most important first; none while it runs."""
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from andon.clusters.slurm import SlurmCluster
 from andon.clusters.slurm.rules.answers import JOB_FIELDS, SEPARATOR
-from andon.model.job.cluster import Submission
+from andon.model.job.desk import Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import JobSpec
 from andon.settings.clusters import ClusterSettings

@@ -10,16 +10,17 @@ from andon.app.clusters import cluster_named
 from andon.errors import AndonError, Gone, Invalid, TimedOut, Unavailable
 from andon.failures.rules.backoff import doubled_seconds
 from andon.host.interpreter import module_environment, process_command
-from andon.jobs import acts, queue
-from andon.jobs.clusters.asking import OpenCluster
-from andon.jobs.clusters.submitting import jobs_there, submission_of, submit_there
-from andon.jobs.folder import own_jobs_folder
+from andon.jobs.desk import JobDesk
+from andon.jobs.queue_desk import QueueDesk
+from andon.jobs.rules.able import refuse
 from andon.jobs.rules.polling import FRESH_SECONDS
+from andon.jobs.starting import start_dispatcher
 from andon.jobs.submitting import here_spec
 from andon.leases.availability import unasked_simulation
 from andon.leases.rules.requests import Count, Names, RequestOptions, Size
-from andon.model.job.facts import JobState
-from andon.settings.clusters import HERE
+from andon.model.job import HERE
+from andon.model.job.desk import JobAct, new_submission
+from andon.model.job.facts import JobState, JobView
 from andon.units import seconds_of
 from andon.work.functions.call import delete_call, new_call_folder, read_answer, write_call
 from andon.work.functions.caller import CallOutcome
@@ -32,9 +33,9 @@ ANSWER_SECONDS = 5.0
 class SubmittedJob:
     """A job that calls a function."""
 
-    def __init__(self, label: str, folder: Path, cluster: OpenCluster | None) -> None:
+    def __init__(self, label: str, folder: Path, desk: JobDesk) -> None:
         self.label = label  # `12`, or `slurm:4711` on a cluster
-        self._folder, self._cluster = folder, cluster
+        self._folder, self._desk = folder, desk
         self._outcome: CallOutcome | None = None
 
     def __repr__(self) -> str:
@@ -43,7 +44,7 @@ class SubmittedJob:
     @property
     def state(self) -> JobState:
         """Where the job stands: waiting, running, succeeded, failed, …"""
-        return self._state()[0]
+        return self._view().state
 
     def result(self, timeout: float | str | None = None) -> Any:
         """Waits for the job and returns what the function returned; raises what it raised, or
@@ -72,35 +73,28 @@ class SubmittedJob:
 
     def cancel(self) -> None:
         """Asks the job to end."""
-        if self._cluster is not None:
-            job = self._id
-            self._cluster.ask(lambda there: there.cancel([job]))
-            return
-        found = queue.Queue()
-        acts.cancel(found.folder, found.jobs[int(self.label)], found.statuses[int(self.label)])
+        (outcome,) = self._desk.act(JobAct.CANCEL, [self.label])
+        if outcome.error is not None:
+            raise outcome.error
 
-    @property
-    def _id(self) -> str:
-        return self.label.partition(":")[2]
-
-    def _state(self) -> tuple[JobState, str | None]:
-        if self._cluster is not None:
-            (job,) = jobs_there(self._cluster, [self._id])
-            return job.state, job.reason
-        view = queue.Queue(own_jobs_folder()).view(int(self.label))
-        return view.state, view.error
+    def _view(self) -> JobView:
+        found, errors = self._desk.find([self.label])
+        for error in errors:
+            raise error
+        return found[0]
 
     def _ended(self) -> str | None:
         """Returns how the job ended; None while it has not, or its cluster does not answer."""
         try:
-            state, why = self._state()
+            view = self._view()
         except (Gone, Invalid):
             raise
         except AndonError:
             return None
-        if not state.is_settled:
+        if not view.state.is_settled:
             return None
-        return f"{state.words}: {why}" if why else f"{state.words}, and left no answer"
+        words, why = view.state.words, view.error
+        return f"{words}: {why}" if why else f"{words}, and left no answer"
 
 
 def submit(
@@ -124,9 +118,14 @@ def submit(
     `pip install 'andon[notebooks]'`.
     """
     settings = library.shared().settings
-    cluster = cluster_named(settings, on or settings.jobs_on or HERE)
-    if cluster is None and settings.simulate:
+    name_of = on or settings.jobs_on or HERE
+    desk: JobDesk
+    if name_of != HERE:
+        desk = cluster_named(settings, name_of)
+    elif settings.simulate:
         raise Unavailable(unasked_simulation().reason, hint="unset ANDON_SIMULATE")
+    else:
+        desk = QueueDesk(wake=start_dispatcher)
     folder = new_call_folder()
     write_call(folder, function, args, kwargs or {})
     try:
@@ -137,13 +136,10 @@ def submit(
             environment=module_environment(),
             for_seconds=None if seconds is None else seconds_of(seconds),
         )
-        if cluster is not None:
-            label = submit_there(cluster, submission_of(cluster, spec, options))
-        elif options:
-            raise Invalid("options are for jobs on a cluster", hint='add on="NAME"')
-        else:
-            label = queue.submit([spec])[0].label
+        job = new_submission(spec, options=tuple(options))
+        refuse(desk, [job])
+        label = desk.submit([job])[0].label
     except BaseException:
         delete_call(folder)
         raise
-    return SubmittedJob(label, folder, cluster)
+    return SubmittedJob(label, folder, desk)

@@ -3,12 +3,13 @@
 from functools import cache, partial
 
 from andon.errors import AndonError, Invalid
-from andon.jobs.clusters.asking import OpenCluster
-from andon.jobs.clusters.pages import was_used
+from andon.jobs.clusters.answers import was_used
+from andon.jobs.clusters.desk import ClusterDesk
 from andon.jobs.clusters.poller import ClusterPoller
+from andon.model.job import HERE
 from andon.ports import Cluster
 from andon.registry import CLUSTERS, known_names, load
-from andon.settings.clusters import HERE, ClusterSettings, is_cluster_name
+from andon.settings.clusters import ClusterSettings, is_cluster_name
 from andon.settings.resolution import Settings
 
 
@@ -21,7 +22,7 @@ def open_cluster(settings: ClusterSettings) -> Cluster:
     return found
 
 
-def configured_clusters(settings: Settings) -> list[OpenCluster]:
+def configured_clusters(settings: Settings) -> list[ClusterDesk]:
     """The clusters of the settings, and those that were used without one; each is opened when it
     is first asked."""
     tables = {one.name: one for one in settings.clusters}
@@ -30,8 +31,8 @@ def configured_clusters(settings: Settings) -> list[OpenCluster]:
     return [_opened_later(one) for one in ({one.name: one for one in used} | tables).values()]
 
 
-def _opened_later(one: ClusterSettings) -> OpenCluster:
-    return OpenCluster(one.name, one.timeout_seconds, cache(partial(open_cluster, one)))
+def _opened_later(one: ClusterSettings) -> ClusterDesk:
+    return ClusterDesk(one.name, one.timeout_seconds, cache(partial(open_cluster, one)))
 
 
 def check_clusters(settings: Settings) -> None:
@@ -53,10 +54,8 @@ def check_clusters(settings: Settings) -> None:
         raise Invalid(reason, hint="andon config lists the settings", mistakes=tuple(mistakes))
 
 
-def cluster_named(settings: Settings, name: str) -> OpenCluster | None:
-    """Returns a configured cluster; None for this machine."""
-    if name == HERE:
-        return None
+def cluster_named(settings: Settings, name: str) -> ClusterDesk:
+    """Returns a configured cluster."""
     for one in settings.clusters:
         if one.name == name:
             return _opened_later(one)

@@ -14,27 +14,17 @@ from andon.jobs.folder import AGAIN, CANCELLED, CLAIM, HELD, ORDER, JobsFolder
 from andon.jobs.rules.order import place_before, place_first, place_last, waiting_in_order
 from andon.jobs.rules.states import JobStatus, is_running
 from andon.jobs.scan import Scanner, group_lives
+from andon.model.job.desk import JobAct
 from andon.model.job.facts import AttemptClaim, JobFacts, JobNote, JobState
+from andon.units import human_seconds
 
 POLL_SECONDS = 0.05
-
-
-class JobAct(StrEnum):
-    """The actions that the board offers for a job."""
-
-    CANCEL = "cancel"
-    RETRY = "retry"
-    REQUEUE = "requeue"
-    FIRST = "first"  # to the front of the user's own queue
-    LAST = "last"
-    HOLD = "hold"
-    RESUME = "resume"
 
 
 class CancelOutcome(StrEnum):
     """The result of a request to cancel."""
 
-    ENDED = "already ended"
+    ENDED = "has ended already"
     CANCELLED = "cancelled"  # it had not started
     STOPPING = "stopping"  # its command was asked to end
 
@@ -46,26 +36,43 @@ def perform(
     jobs: Mapping[int, JobFacts],
     known: Mapping[int, JobStatus],
 ) -> str:
-    """Performs an action on a job; returns its outcome as text."""
+    """Performs an action on a job; returns what happens to it as text."""
     facts, status = jobs[number], known[number]
     match act:
         case JobAct.CANCEL:
-            return cancel(folder, facts, status).value
+            outcome = cancel(folder, facts, status, settle=False)
+            if outcome is CancelOutcome.ENDED and status.state is JobState.CANCELLED:
+                return "was already cancelled"
+            return outcome.value
         case JobAct.RETRY:
             retry(folder, facts, status)
             return "waits again"
         case JobAct.REQUEUE:
             requeue(folder, facts, status)
-            return "is stopped and waits again"
+            return _requeued(facts)
         case JobAct.HOLD:
             hold(folder, facts, status)
-            return "held"
+            return "is held"
         case JobAct.RESUME:
             resume(folder, facts)
             return "waits again"
+        case JobAct.REMOVE:
+            remove(folder, facts, jobs, known)
+            return "deleted"
         case _:
             move(folder, facts, jobs, known, first=act is JobAct.FIRST)
             return "moved"
+
+
+def _requeued(facts: JobFacts) -> str:
+    checkpoint, last = facts.spec.checkpoint, facts.last
+    labels = ", ".join(last.claim.labels) if last is not None else ""
+    saves = ""
+    if checkpoint is not None:
+        time_left = human_seconds(checkpoint.seconds)
+        saves = f"is sent SIG{checkpoint.signal}, has {time_left} to save its work, "
+    other = f", for another GPU than {labels} if there is one" if labels else ""
+    return f"{saves}is stopped and waits again{other}"
 
 
 def cancel(

@@ -1,32 +1,30 @@
-"""Reads a job file, and prepares the jobs of a file or a request for the queue."""
+"""Reads a job file, and makes submissions of the jobs of a file or a request."""
 
 import json
 import os
 import re
 import time
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.errors import Invalid, Unavailable
 from andon.host.clock import offset
 from andon.host.files import expanded, read_regular
 from andon.host.interpreter import module_environment, process_command
-from andon.jobs.rules.file import is_job_word, jobs_in
+from andon.jobs.rules.file import jobs_in
 from andon.jobs.rules.file_keys import FileJob
 from andon.jobs.rules.file_lines import KeyPath, Lines, json_lines, toml_lines, without_comments
 from andon.jobs.rules.model_file import is_model_file, model_jobs_in
-from andon.jobs.rules.naming import meant, parse_array
+from andon.jobs.rules.naming import parse_array
 from andon.jobs.submitting import here_spec
 from andon.model.execution import ContainerOptions
-from andon.model.job.facts import JobFacts
-from andon.model.job.spec import ArrayPlace, JobSpec, without_own_secrets
+from andon.model.job.desk import Submission, new_submission
+from andon.model.job.spec import JobSpec, without_own_secrets
 from andon.settings.moments import parse_moment
 from andon.work.containers.rules.options import options_to_json
 
@@ -111,56 +109,24 @@ def _yaml_lines(node: Any, path: KeyPath, lines: dict[KeyPath, int]) -> None:
             _yaml_lines(value, place, lines)
 
 
-# Prepares the jobs of a file or a request for the queue.
-
-Known = Callable[[], Mapping[int, JobFacts]]
-"""The jobs that are queued already; read only where a job names others."""
-
-
-class JobQueue(Struct, frozen=True):
-    """The queue that the jobs of a file go to."""
-
-    known: Known
-    submit: Callable[[Sequence[JobSpec]], Sequence[JobSpec]]
-    same: Callable[[JobSpec], JobSpec | None]  # a job like this one that waits or runs
-
-
-class FileJobResult(Struct, frozen=True):
-    """The jobs that one job of a file became: the elements of an array, the combinations of a
-    sweep, or the job that already existed."""
-
-    specs: Sequence[JobSpec]
-    is_new: bool = True
-
-    @property
-    def spec(self) -> JobSpec:
-        return self.specs[0]
-
-
-def queue_all(
-    jobs: Sequence[FileJob], base: Path, queue: JobQueue, simulate: int | None = None
-) -> list[FileJobResult]:
-    """Queues jobs one after the other: a later one may name an earlier one."""
-    named: dict[str, Sequence[int]] = {}
-    out: list[FileJobResult] = []
-    for job in jobs:
-        specs = specs_of(job, base, named, queue.known, simulate)
-        same = queue.same(specs[0]) if job.unique else None
-        out.append(
-            FileJobResult(queue.submit(specs)) if same is None else FileJobResult([same], False)
+def submissions_of(job: FileJob, base: Path, simulate: int | None = None) -> list[Submission]:
+    """Returns what a job of a file asks for: one, an array, or one for each combination."""
+    indices, limit = parse_array(job.array) if job.array else ((), None)
+    return [
+        new_submission(
+            spec,
+            after=job.after,
+            after_any=job.after_any,
+            indices=indices,
+            limit=limit,
+            options=job.engine_options,
         )
-        named[job.name] = [spec.number for spec in out[-1].specs]
-    return out
+        for spec in _specs(job, base, simulate)
+    ]
 
 
-def specs_of(
-    job: FileJob,
-    base: Path,
-    named: Mapping[str, Sequence[int]],
-    known: Known,
-    simulate: int | None = None,
-) -> list[JobSpec]:
-    """Returns the specification of a job, or one for each index of an array or combination."""
+def _specs(job: FileJob, base: Path, simulate: int | None) -> list[JobSpec]:
+    """Returns the job, or one for each combination."""
     place = base / expanded(job.folder)
     if not place.is_dir():
         raise Invalid(f"{place} is not a folder", hint="folder is relative to the job file")
@@ -175,8 +141,6 @@ def specs_of(
         bind=job.bind,
         grace_seconds=job.grace_seconds,
         timeout_seconds=job.timeout_seconds,
-        after=_numbers(job.after, named, known),
-        after_any=_numbers(job.after_any, named, known),
         begin_at=_begin(job.begin),
         retries=job.retries,
         retry_lost=job.retry_lost,
@@ -197,12 +161,7 @@ def specs_of(
             for one in job.each
         ]
         return made if job.server is None else [_trial(job, one) for one in made]
-    if job.server is not None:
-        return [_trial(job, spec)]
-    if not job.array:
-        return [spec]
-    indices, limit = parse_array(job.array)
-    return [replace(spec, array=ArrayPlace(0, index, len(indices), limit)) for index in indices]
+    return [spec if job.server is None else _trial(job, spec)]
 
 
 def _trial(job: FileJob, spec: JobSpec) -> JobSpec:
@@ -228,16 +187,3 @@ def _begin(text: str) -> float | None:
         return parse_moment(text, time.time(), offset(), future=True) if text else None
     except ValueError as wrong:
         raise Invalid(f"begin: {wrong}") from wrong
-
-
-def _numbers(
-    words: Sequence[str], named: Mapping[str, Sequence[int]], known: Known
-) -> tuple[int, ...]:
-    """Returns the numbers of jobs. A name means an earlier job of the file with all that it
-    became; in a dry run those have no numbers yet and give none."""
-    found = [number for word in words for number in named.get(word, ())]
-    texts = [word for word in words if word not in named and is_job_word(word)]
-    if texts:
-        jobs = known()
-        found += [number for text in texts for number in meant(text, jobs)]
-    return tuple(dict.fromkeys(found))

@@ -14,8 +14,8 @@ from andon.alerts.rules.overview import AlertOverview
 from andon.explain.conditions.rulebook import Rulebook
 from andon.history.rules.intervals import UsageInterval
 from andon.history.rules.series import Bucket
-from andon.jobs.clusters.asking import OpenCluster
-from andon.jobs.rules.views import JobListing
+from andon.jobs.clusters.desk import ClusterDesk
+from andon.jobs.desk import JobDesk
 from andon.leases.rules.offer import Offer
 from andon.model.alert import Alert, Silence
 from andon.model.device import Device, Snapshot
@@ -69,7 +69,8 @@ class Node(Protocol):
     def runs(self) -> NodeRuns: ...
 
     @property
-    def jobs(self) -> NodeJobs: ...
+    def jobs(self) -> JobDesk:
+        """Running and waiting jobs come first in its listing, then the latest that ended."""
 
     def shared(self) -> Node | None:
         """Returns this node as the server that watches it shows it, for a viewer that stays: ten
@@ -220,13 +221,6 @@ class NodeRuns(Protocol):
         """Returns a file with the record of a run, which can be read until the node is closed."""
 
 
-class NodeJobs(Protocol):
-    """The jobs of a node that this user may see."""
-
-    def page(self) -> JobListing:
-        """Returns running and waiting jobs first, then the latest that ended."""
-
-
 class LocalParts(Protocol):
     """How the parts of this machine are put together: `andon.app`."""
 
@@ -250,7 +244,7 @@ class LocalParts(Protocol):
 
     def open_past(self, settings: Settings) -> Store: ...
 
-    def configured_clusters(self, settings: Settings) -> Sequence[OpenCluster]: ...
+    def configured_clusters(self, settings: Settings) -> Sequence[ClusterDesk]: ...
 
     def open_run_finder(
         self, tell: Callable[[str], None], settings: Settings | None, in_memory: bool = False

@@ -6,10 +6,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from andon.model.job import HERE
 from andon.settings.kinds import SECONDS, repr_without
 
-HERE = "here"
-"""This machine, where the name of a cluster may stand."""
 TIMEOUT_SECONDS = 10.0
 LONGEST_TIMEOUT_SECONDS = 600.0
 NAME_WORDS = f"small letters, digits and -, beginning with a letter, and not {HERE}"

@@ -12,7 +12,7 @@ import os
 import shlex
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,15 @@ from msgspec.structs import replace
 from andon.errors import Gone, Invalid, Unavailable
 from andon.host.files import make_private
 from andon.host.users import user_name
-from andon.model.job.cluster import ClusterJob, ClusterLog, ClusterNode, ClusterReason, Submission
+from andon.model.job.cluster import ClusterJob, ClusterNode
+from andon.model.job.desk import Able, JobReason, LogPart, Submission
 from andon.model.job.facts import JobState
 from andon.settings.clusters import ClusterSettings
 from andon.units import counted
 
 STATE, LOCK = "state.json", "lock"
 QUEUE = "main"
+LOG_IT = "let the program log its figures: andon.run().log(loss=…)"
 
 
 class PlayedNode(Struct):
@@ -86,6 +88,12 @@ class PlayedState(Struct):
 class FakeCluster:
     """Implements andon.ports.Cluster. Its options: `folder`, which `make` prepared, and `user`."""
 
+    title = "The fake"
+    able = frozenset(Able) - {
+        Able.UNIQUE, Able.NOTIFY, Able.METRICS, Able.STOP_WHEN, Able.QUEUED, Able.PREVIEW,
+        Able.FOREGROUND,
+    }  # fmt: skip
+    instead: Mapping[Able, str] = {Able.METRICS: LOG_IT, Able.STOP_WHEN: LOG_IT}
     shared_folder: str | None = None
 
     def __init__(self, settings: ClusterSettings) -> None:
@@ -95,6 +103,10 @@ class FakeCluster:
             raise Invalid("a fake cluster takes folder and user, and needs a folder")
         self._folder, self._limit = Path(folder), settings.timeout_seconds
         self._user = user or user_name(os.getuid())
+
+    @property
+    def identity(self) -> str:
+        return f"{self._folder} {self._user}"
 
     @classmethod
     def make(
@@ -167,7 +179,7 @@ class FakeCluster:
             if unknown:
                 raise Gone(f"there is no job {unknown[0]}")
 
-    def log(self, job: str, start: int | None, most_bytes: int) -> ClusterLog:
+    def log(self, job: str, start: int | None, most_bytes: int) -> LogPart:
         with self._state() as state:
             one = _one(state, job)
             began = state.now if one.started is None else one.started
@@ -183,7 +195,7 @@ class FakeCluster:
             ):
                 part = part[:-1]
             text = part.decode("utf-8", "replace")
-            return ClusterLog(begin, begin + len(part), text, one.ended is not None)
+            return LogPart(begin, begin + len(part), text, one.ended is not None)
 
     def nodes(self) -> Sequence[ClusterNode]:
         with self._state() as state:
@@ -197,14 +209,14 @@ class FakeCluster:
                 for node in sorted(state.nodes, key=lambda node: node.name)
             ]  # fmt: skip
 
-    def reasons(self, job: str) -> Sequence[ClusterReason]:
+    def reasons(self, job: str) -> Sequence[JobReason]:
         with self._state() as state:
             one = _one(state, job)
             found = _seen(one, state)
             if found.reason is None:
                 return []
             advice = "use fewer GPUs" if found.state is JobState.WAITING and one.gpus > 1 else ""
-            return [ClusterReason(found.reason, advice)]
+            return [JobReason(found.reason, advice)]
 
     @contextmanager
     def _state(self, faults: bool = True) -> Iterator[PlayedState]:

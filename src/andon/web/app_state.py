@@ -12,7 +12,7 @@ from andon.web.answers.health import HealthPart
 from andon.web.answers.texts import SnapshotTexts
 from andon.web.fleet.reported import Fleet
 from andon.web.history_reader import HistoryReader
-from andon.web.jobs.shown import ServerJobs
+from andon.web.jobs.seen import ServerJobs
 from andon.web.runs.shown import ServerRuns
 from andon.web.server_history import ServerHistory
 from andon.web.transport.keys import Keys

@@ -44,7 +44,7 @@ from andon.web.answers.health import HealthPart
 from andon.web.fleet.hub import Hub
 from andon.web.fleet.reported import Fleet
 from andon.web.jobs.opening import open_dispatcher_guard, open_server_jobs
-from andon.web.jobs.shown import ServerJobs
+from andon.web.jobs.seen import ServerJobs
 from andon.web.listening import (
     ServeOptions,
     Started,

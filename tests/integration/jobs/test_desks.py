@@ -21,7 +21,6 @@ from tests.integration.jobs.desks import (
     plain,
     until_idle,
 )
-from tests.support.orders import waits_for
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(150)]
 
@@ -85,12 +84,10 @@ def test_why_in_json_names_the_job(desk: Desk, known: Known) -> None:
 
 # Waiting.
 
-LATE = {True: "andon: the job has not ended in time\n",
-        False: "andon: not all jobs have ended in time\n"}  # fmt: skip
+LATE = "andon: the job has not ended in time\n"
 
 
 def test_the_exit_code_of_wait_is_that_of_the_worst_job(desk: Desk, known: Known) -> None:
-    late = LATE[desk.name == HERE]
     expected = {
         "good": (0, ""),
         "bad": (3, ""),
@@ -99,9 +96,9 @@ def test_the_exit_code_of_wait_is_that_of_the_worst_job(desk: Desk, known: Known
         "bad killed good": (137, ""),
         "unknown": (5, NO_JOB[desk.name]),
         "good unknown": (5, NO_JOB[desk.name]),
-        "runs": (75, late),
-        "waits": (75, late),
-        "bad runs": (75, LATE[False]),
+        "runs": (75, LATE),
+        "waits": (75, LATE),
+        "bad runs": (75, LATE.replace("the job has not", "not all jobs have")),
     }
     found = {}
     for row in expected:
@@ -158,16 +155,15 @@ def test_a_job_that_goes_while_it_is_waited_for_is_an_error(desk: Desk, known: K
     with desk.start("jobs", "wait", job) as process:
         until_idle(process)
         process.send_signal(signal.SIGSTOP)  # it does not see that the job ends first
-        desk.fine("cancel", job)
         if desk.lab is not None:
             desk.lab.forget(job.removeprefix(desk.prefix))
         else:
+            desk.fine("cancel", job)
             desk.fine("jobs", "rm", job)
         process.send_signal(signal.SIGCONT)
         _, err = process.communicate(timeout=60)
-    unknown = NO_JOB[desk.name].replace(UNKNOWN, job.removeprefix(desk.prefix))
     gone = f"andon: job {job} was deleted meanwhile: how it ended is not known\n"
-    assert (process.returncode, err) == (5, gone if desk.name == HERE else unknown)
+    assert (process.returncode, err) == (5, gone)
 
 
 # Cancelling.
@@ -275,8 +271,6 @@ def test_a_sweep_is_a_group(desk: Desk, sweep: list[str]) -> None:
 def test_the_output_of_a_group_is_that_of_all_its_jobs(
     desk: Desk, sweep: list[str], follow: tuple[str, ...], request: pytest.FixtureRequest
 ) -> None:
-    if desk.name != HERE:
-        request.node.add_marker(waits_for("one desk"))  # only the first is printed
     first, second = sweep
     expected = f"==> job {first} n=5 <==\n5\n==> job {second} n=6 <==\n6\n"
     assert desk.fine("logs", *follow, "tune") == expected

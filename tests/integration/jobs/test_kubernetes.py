@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from andon.clusters.kubernetes import KubernetesCluster, transport
-from andon.model.job.cluster import Submission
+from andon.model.job.desk import Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobState
 from andon.model.job.spec import JobSpec

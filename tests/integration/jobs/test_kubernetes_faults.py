@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from andon.jobs.clusters.pages import listed as listing_of
+from andon.jobs.clusters.pages import pages_now
 
 import andon
 from andon.clusters.kubernetes import KubernetesCluster, listing, transport
@@ -22,9 +24,7 @@ from andon.host.state.user_folder import runs_folder
 from andon.jobs.clusters import pages
 from andon.jobs.clusters.asking import OpenCluster
 from andon.jobs.clusters.notes import submit_once
-from andon.jobs.clusters.pages import listed as listing_of
-from andon.jobs.clusters.pages import pages_now
-from andon.model.job.cluster import Submission
+from andon.model.job.desk import Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobState
 from andon.model.job.spec import JobSpec

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from andon.model.job.cluster import Submission
+from andon.model.job.desk import Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import JobSpec
 from andon.testing.fake_cluster import FakeCluster, PlayedNode

@@ -10,7 +10,8 @@ import pytest
 from andon.jobs.clusters.run_notes import note_of, recorded_job
 from andon.jobs.rules.cluster_task import task_of
 from andon.jobs.rules.metrics import parse_metric
-from andon.model.job.cluster import ClusterTask, Submission
+from andon.model.job.cluster import ClusterTask
+from andon.model.job.desk import Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobState
 from andon.model.job.spec import JobSpec, dumps, loads

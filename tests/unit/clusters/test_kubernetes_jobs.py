@@ -26,7 +26,8 @@ from andon.clusters.kubernetes.rules.states import (
 )
 from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailable
 from andon.model.codec import read
-from andon.model.job.cluster import ClusterJob, Submission
+from andon.model.job.cluster import ClusterJob
+from andon.model.job.desk import Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobState
 from andon.model.job.spec import Checkpoint, JobSpec

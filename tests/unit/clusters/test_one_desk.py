@@ -9,7 +9,8 @@ from andon.cli.terminal import Choices
 from andon.clusters.slurm import SlurmCluster
 from andon.errors import Invalid, Unavailable
 from andon.jobs.clusters.asking import OpenCluster
-from andon.model.job.cluster import ClusterJob, ClusterLog
+from andon.model.job.cluster import ClusterJob
+from andon.model.job.desk import LogPart
 from tests.support.orders import waits_for
 from tests.support.played_slurm import Played, opened, row, submission
 from tests.support.replaced import constants
@@ -59,11 +60,11 @@ class Away:
     def __init__(self, calls: int) -> None:
         self.calls = calls
 
-    def log(self, job: str, start: int | None, most_bytes: int) -> ClusterLog:
+    def log(self, job: str, start: int | None, most_bytes: int) -> LogPart:
         self.calls -= 1
         if self.calls >= 0:
             raise Unavailable("the head does not answer")
-        return ClusterLog(0, 0, "", ended=True)
+        return LogPart(0, 0, "", ended=True)
 
     def jobs(self, since: float, everyone: bool = False) -> list[ClusterJob]:
         raise Unavailable("the head does not answer")
@@ -76,5 +77,5 @@ def test_who_follows_a_job_learns_that_its_cluster_is_away(
     constants(monkeypatch, following, LOG_POLL_SECONDS=0.0)
     away = Away(3)
     ray = OpenCluster("ray", 5.0, lambda: away)  # type: ignore[arg-type,return-value]
-    following.follow_log(Choices(), ray, "7", ClusterLog(0, 0, "", False), wait=True)
+    following.follow_log(Choices(), ray, "7", LogPart(0, 0, "", False), wait=True)
     assert "the head does not answer" in capsys.readouterr().err

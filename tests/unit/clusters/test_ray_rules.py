@@ -28,13 +28,8 @@ from andon.clusters.ray.rules.nodes import (
 from andon.clusters.ray.rules.requests import JobsAndon, RayOptions
 from andon.errors import Invalid
 from andon.model.codec import read
-from andon.model.job.cluster import (
-    ClusterJob,
-    ClusterNode,
-    ClusterTask,
-    Submission,
-    SubmissionNote,
-)
+from andon.model.job.cluster import ClusterJob, ClusterNode, ClusterTask, SubmissionNote
+from andon.model.job.desk import Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobState
 from andon.model.job.spec import Checkpoint, JobSpec

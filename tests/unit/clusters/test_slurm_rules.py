@@ -15,7 +15,8 @@ from andon.clusters.slurm.rules.commands import SameAndon, SlurmOptions
 from andon.errors import Invalid
 from andon.jobs.rules.cluster_task import task_of
 from andon.jobs.rules.room import MustEnd
-from andon.model.job.cluster import ClusterTask, Submission
+from andon.model.job.cluster import ClusterTask
+from andon.model.job.desk import Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobState
 from andon.model.job.spec import Checkpoint, JobSpec

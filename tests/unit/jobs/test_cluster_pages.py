@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from andon.jobs.clusters.submitting import submit_there
 from msgspec.structs import replace
 
 from andon.cli.commands.jobs.following import say_why_it_waits
@@ -16,9 +17,9 @@ from andon.failures.retrying import Clocks
 from andon.jobs.clusters import asking, notes, pages
 from andon.jobs.clusters.asking import NotSent, OpenCluster
 from andon.jobs.clusters.poller import ClusterPoller
-from andon.jobs.clusters.submitting import submit_there
 from andon.jobs.folder import CLUSTER_PAGES, SUBMISSIONS, jobs_path, open_jobs_folder
-from andon.model.job.cluster import ClusterJob, Submission
+from andon.model.job.cluster import ClusterJob
+from andon.model.job.desk import Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobState
 from andon.model.job.spec import JobSpec

@@ -9,7 +9,8 @@ from andon.jobs.rules.cluster_views import (
     page_line,
 )
 from andon.jobs.rules.polling import is_fresh, wait_seconds
-from andon.model.job.cluster import ClusterJob, Submission, SubmissionNote
+from andon.model.job.cluster import ClusterJob, SubmissionNote
+from andon.model.job.desk import Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobState
 from andon.model.job.spec import JobSpec

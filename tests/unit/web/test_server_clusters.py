@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from andon.web.jobs.clusters import ServerClusters
+from andon.web.jobs.folder import FolderJobs
+from andon.web.jobs.shown import ServerJobs
 
 from andon.access.roles import ALL_SEEING, BLIND, Identity, Role, Sight
 from andon.errors import Denied, Gone, Invalid, Unavailable
@@ -15,7 +18,7 @@ from andon.jobs.clusters.asking import OpenCluster
 from andon.jobs.clusters.poller import ClusterPoller
 from andon.jobs.folder import JobsFolder
 from andon.jobs.queue import Queue
-from andon.model.job.cluster import Submission
+from andon.model.job.desk import Submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.spec import JobSpec
 from andon.settings.clusters import ClusterSettings
@@ -23,9 +26,6 @@ from andon.testing.fake_cluster import FakeCluster, PlayedNode
 from andon.web.answers.job_schemas import JobCounts
 from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
-from andon.web.jobs.clusters import ServerClusters
-from andon.web.jobs.folder import FolderJobs
-from andon.web.jobs.shown import ServerJobs
 from andon.web.live.job_watch import JobWatch
 from tests.support.homes import own_folders
 

@@ -8,12 +8,14 @@ from andon.api import watch as library
 from andon.app.clusters import cluster_named
 from andon.errors import Invalid
 from andon.estimate.rules.task_need import task_need
-from andon.jobs.clusters.asking import OpenCluster
-from andon.jobs.clusters.submitting import submission_of, submit_there
+from andon.jobs.clusters.desk import ClusterDesk
+from andon.jobs.rules.able import refuse
 from andon.jobs.rules.best_nodes import IdleLimits, best_nodes
 from andon.jobs.submitting import here_spec
 from andon.leases.rules.requests import RequestOptions
+from andon.model.job import HERE
 from andon.model.job.cluster import ClusterNode
+from andon.model.job.desk import new_submission
 
 USUAL = "k8s"
 
@@ -21,7 +23,7 @@ USUAL = "k8s"
 def get_cluster_gpu_status(on: str = USUAL) -> list[ClusterNode]:
     """Returns the nodes of a cluster with GPUs: how many each has, how many are requested and
     free, and how busy they are. A value that is not known is None, and `missing` says why."""
-    return _cluster(on).ask(lambda there: list(there.nodes()))
+    return _cluster(on).nodes()
 
 
 def select_best_node(
@@ -67,11 +69,12 @@ def deploy(
     request = RequestOptions(count).request()
     spec = here_spec(words, request, name=name or words[0], container={"image": image})
     chosen = [] if enable_gpu_selection else ["gpu-selection=false"]
-    return submit_there(cluster, submission_of(cluster, spec, [*options, f"kind={kind}", *chosen]))
+    job = new_submission(spec, options=(*options, f"kind={kind}", *chosen))
+    refuse(cluster, [job])
+    return cluster.submit([job])[0].label
 
 
-def _cluster(on: str) -> OpenCluster:
-    found = cluster_named(library.shared().settings, on)
-    if found is None:
+def _cluster(on: str) -> ClusterDesk:
+    if on == HERE:
         raise Invalid("this machine is no cluster", hint=f'on="{USUAL}"')
-    return found
+    return cluster_named(library.shared().settings, on)

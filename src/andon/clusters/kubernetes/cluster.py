@@ -32,7 +32,8 @@ from andon.errors import AndonError, Conflict, Denied, Gone, Invalid, Unavailabl
 from andon.host.users import user_name
 from andon.jobs.clusters.asking import NotSent
 from andon.jobs.clusters.notes import forget_note
-from andon.model.job.cluster import ClusterJob, ClusterLog, ClusterNode, ClusterReason, Submission
+from andon.model.job.cluster import ClusterJob, ClusterNode
+from andon.model.job.desk import JobReason, LogPart, Submission
 from andon.model.job.facts import JobState
 from andon.model.vendors import VENDORS
 from andon.settings.clusters import ClusterSettings
@@ -49,8 +50,8 @@ OFF: Final = NodePreference(words="no preference: GPU selection is off")
 class KubernetesCluster:
     """Implements ports.Cluster and Previewing by the API of a cluster."""
 
+    title, able, instead = "Kubernetes", made.ABLE, made.INSTEAD
     shared_folder: str | None = None
-    reads_figures = True  # from the output of a job that ended
 
     def __init__(self, settings: ClusterSettings) -> None:
         self._options, self._name = made.read_options(settings), settings.name
@@ -63,6 +64,10 @@ class KubernetesCluster:
         self._recorded, self._known_rooms = set[str | None](), placing.Rooms()
 
     # The port.
+
+    @property
+    def identity(self) -> str:
+        return self._transport.identity
 
     def submit(self, submission: Submission) -> str:
         options = made.with_words(self._options, submission.options)
@@ -118,7 +123,7 @@ class KubernetesCluster:
         if unknown is not None:
             raise unknown
 
-    def log(self, job: str, start: int | None, most_bytes: int) -> ClusterLog:
+    def log(self, job: str, start: int | None, most_bytes: int) -> LogPart:
         found, pods = self._find(job)
         settled = found.state.is_settled
         if settled and not pods and found.started is not None:
@@ -130,7 +135,7 @@ class KubernetesCluster:
         looks = self._looks(rooms)
         return [placing.cluster_node(room, looks.get(room.name)) for room in rooms]
 
-    def reasons(self, job: str) -> Sequence[ClusterReason]:
+    def reasons(self, job: str) -> Sequence[JobReason]:
         found, pods = self._find(job)
         if found.state is JobState.SUCCEEDED:
             return []
@@ -143,11 +148,11 @@ class KubernetesCluster:
         if found.state is JobState.WAITING:
             (explained,) = self._explained([found])
             if explained.reason != found.reason:
-                return [ClusterReason(explained.reason or text, self._advice(found))]
+                return [JobReason(explained.reason or text, self._advice(found))]
         said = self._event(found, pod)
         if said and said not in text:
             text = f"{text}: {said}" if text else said
-        return [ClusterReason(text or "Kubernetes gives no reason", advice)]
+        return [JobReason(text or "Kubernetes gives no reason", advice)]
 
     # What else it can do.
 
@@ -164,7 +169,7 @@ class KubernetesCluster:
     def _manifest(
         self, submission: Submission, options: KubernetesOptions
     ) -> tuple[str, dict[str, Any]]:
-        made.refuse_unknown(submission, options)
+        made.refuse_limit_of_service(submission, options)
         made.image_of(submission, options)
         namespace = options.namespace or self._namespace()
         rooms = list[Room]()
@@ -334,14 +339,14 @@ class KubernetesCluster:
         rooms = self._rooms()
         return placing.short_of(job.gpus or 0, None, rooms, self._looks(rooms))[1]
 
-    def _troubles(self, job: ClusterJob, pod: ApiPod | None) -> list[ClusterReason]:
+    def _troubles(self, job: ClusterJob, pod: ApiPod | None) -> list[JobReason]:
         """Returns what is wrong with a job that runs."""
         if job.reason:
-            return [ClusterReason(job.reason)]
+            return [JobReason(job.reason)]
         if pod is None:
             return []
         words = states.lost_node(pod, {room.name: room.state for room in self._rooms()})
-        return [] if words is None else [ClusterReason(words, "andon nodes --on shows it")]
+        return [] if words is None else [JobReason(words, "andon nodes --on shows it")]
 
     def _event(self, job: ClusterJob, pod: ApiPod | None) -> str:
         """Returns the newest warning about the pod, or the Job while it has none."""

@@ -18,8 +18,8 @@ from andon.clusters.kubernetes.rules.objects import ApiPod
 from andon.clusters.kubernetes.rules.states import started_at
 from andon.clusters.kubernetes.transport import ApiTransport
 from andon.errors import AndonError, Gone
-from andon.jobs.clusters.outputs import part_of
-from andon.model.job.cluster import ClusterLog
+from andon.jobs.outputs import part_of
+from andon.model.job.desk import LogPart
 
 STREAM_SECONDS: Final = 3600.0
 ENDED: Final = ("Succeeded", "Failed")
@@ -97,7 +97,7 @@ class JobLogs:
 
     def read(
         self, pods: Sequence[ApiPod], start: int | None, most_bytes: int, settled: bool
-    ) -> ClusterLog:
+    ) -> LogPart:
         """Returns a part of the output of these pods, oldest first, of whole characters."""
         logs = list[PodLog]()
         for pod in pods:

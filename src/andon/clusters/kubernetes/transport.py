@@ -9,12 +9,14 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
+from hashlib import blake2b
 from pathlib import Path
 from typing import Final, Protocol
 
 from andon.clusters.kubernetes.rules.failures import of_kubectl, of_status
 from andon.clusters.kubernetes.rules.manifest import KubernetesOptions
 from andon.errors import Denied, Invalid, Unavailable
+from andon.host.files import read_regular
 from andon.host.processes.child_output import ask_command, die_with_parent
 from andon.node.connection import FAILURES, TimedConnection
 from andon.units import human_seconds
@@ -33,6 +35,9 @@ _VERBS: Final = {  # the server checks what it gets; an older kubectl would fetc
 
 class ApiTransport(Protocol):
     """How the API is asked. Raises one of andon's errors, in one sentence."""
+
+    identity: str
+    """Which server it asks, and as whom."""
 
     def ask(self, method: str, path: str, body: str = "") -> bytes:
         """Makes one request; returns the body of a good answer."""
@@ -60,6 +65,7 @@ class KubectlTransport:
     def __init__(self, context: str, seconds: float) -> None:
         self._command = ["kubectl", *([f"--context={context}"] if context else [])]
         self._seconds = seconds
+        self.identity = f"{context} {_configuration()}"
 
     def ask(self, method: str, path: str, body: str = "") -> bytes:
         verb = [*_VERBS[method], "--raw", path, *(["-f", "-"] if body else [])]
@@ -111,6 +117,16 @@ class KubectlTransport:
         return out
 
 
+def _configuration() -> str:
+    """Returns a digest of kubectl's files: another context, server or login has another one."""
+    given = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+    found = blake2b(digest_size=16)
+    for path in given.split(os.pathsep):
+        with suppress(OSError, ValueError):
+            found.update(read_regular(path, MOST_BYTES, follow=True))
+    return found.hexdigest()
+
+
 def _no_kubectl(exc: OSError) -> Invalid | Unavailable:
     if isinstance(exc, FileNotFoundError):
         return Invalid("there is no kubectl on PATH", hint="install it, and log in to the cluster")
@@ -122,6 +138,7 @@ class InsideTransport:
 
     def __init__(self, host: str, port: int, seconds: float, account: Path) -> None:
         self._host, self._port, self._seconds, self._account = host, port, seconds, account
+        self.identity = f"{host}:{port}"
 
     def namespace(self) -> str:
         with suppress(OSError):

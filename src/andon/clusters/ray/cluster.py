@@ -48,14 +48,8 @@ from andon.jobs.clusters.run_notes import note_of
 from andon.jobs.folder import write_whole
 from andon.jobs.rules.cluster_task import task_of
 from andon.model import wire
-from andon.model.job.cluster import (
-    ClusterJob,
-    ClusterLog,
-    ClusterNode,
-    ClusterReason,
-    ClusterTask,
-    Submission,
-)
+from andon.model.job.cluster import ClusterJob, ClusterNode, ClusterTask
+from andon.model.job.desk import JobReason, LogPart, Submission
 from andon.model.job.facts import JobState
 from andon.settings.clusters import ClusterSettings
 from andon.standalone import STANDALONE
@@ -78,8 +72,8 @@ _MARK_BYTES: Final = 64
 class RayCluster:
     """Implements ports.Cluster and Previewing with Ray's dashboard."""
 
+    title, able, instead = "Ray", requests.ABLE, requests.INSTEAD
     shared_folder: str | None = None
-    reads_figures = True
 
     def __init__(self, settings: ClusterSettings) -> None:
         self._options, self._name = requests.read_options(settings), settings.name
@@ -91,6 +85,10 @@ class RayCluster:
         self._placed: dict[str, str] = {}
 
     # The port.
+
+    @property
+    def identity(self) -> str:
+        return self._ray.address
 
     def submit(self, submission: Submission) -> str:
         name, node = self._node_for(submission)
@@ -125,7 +123,7 @@ class RayCluster:
         if unknown is not None:
             raise unknown
 
-    def log(self, job: str, start: int | None, most_bytes: int) -> ClusterLog:
+    def log(self, job: str, start: int | None, most_bytes: int) -> LogPart:
         row = self._ray.get(JOBS + quote(job, safe=""))
         parsed = answers.parse_jobs([row], {})
         if not parsed or not isinstance(row, dict):
@@ -133,7 +131,7 @@ class RayCluster:
         found = parsed[0]
         settled = self._with_notes(found).state.is_settled
         if not found.has_log:
-            return ClusterLog(0, 0, "", settled)
+            return LogPart(0, 0, "", settled)
         output = self._outputs.get(job)
         if output is None or not output.has(start):
             self._drop(job)
@@ -153,7 +151,7 @@ class RayCluster:
         nodes, readings = self._nodes(listed)
         return [with_users(node, jobs, readings.get(node.name)) for node in nodes]
 
-    def reasons(self, job: str) -> Sequence[ClusterReason]:
+    def reasons(self, job: str) -> Sequence[JobReason]:
         listed = self._ray.nodes()
         jobs = [self._with_notes(one) for one in self._all(listed)]
         found = [one for one in jobs if job in (one.id, one.array)]
@@ -163,7 +161,7 @@ class RayCluster:
         if waiting:
             nodes, readings = self._nodes(listed)
             return [waiting_reason(waiting[0], nodes, jobs, time.time(), readings)]
-        return [ClusterReason(one.reason) for one in found if one.reason][:1]
+        return [JobReason(one.reason) for one in found if one.reason][:1]
 
     def preview(self, submission: Submission) -> str:
         index = submission.indices[0] if submission.indices else None
@@ -263,7 +261,7 @@ class RayCluster:
     def _node_for(self, submission: Submission) -> tuple[str, str | None]:
         """Returns name and address of the node to put a job on; an empty name leaves the choice to
         Ray. Refuses what can never start."""
-        requests.refuse_unknown(submission)
+        requests.refuse_long_array(submission)
         try:
             listed = self._ray.nodes()
             nodes, _ = self._nodes(listed)

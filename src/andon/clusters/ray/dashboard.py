@@ -98,8 +98,13 @@ class RayDashboard:
         port = place.port or (443 if encrypted else USUAL_PORT)
         return TimedConnection(place.hostname or "", port, deadline, encrypted)
 
+    @property
+    def address(self) -> str:
+        """As it was given; empty if it is not known."""
+        return self._given or next((os.environ[n] for n in VARIABLES if os.environ.get(n)), "")
+
     def _place(self) -> SplitResult:
-        given = self._given or next((os.environ[n] for n in VARIABLES if os.environ.get(n)), "")
+        given = self.address
         if not given:
             raise Invalid("the address of Ray's dashboard is not known", hint=HOW)
         given = "127.0.0.1" if given == "auto" else given  # as Ray says it: of this machine

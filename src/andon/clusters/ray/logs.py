@@ -8,8 +8,8 @@ from typing import Final
 
 from andon.clusters.ray.dashboard import RayStream
 from andon.errors import AndonError
-from andon.jobs.clusters.outputs import part_of
-from andon.model.job.cluster import ClusterLog
+from andon.jobs.outputs import part_of
+from andon.model.job.desk import LogPart
 
 MOST_KEPT: Final = 16 << 20
 """Of an output: what came before is read again where it is wanted."""
@@ -67,7 +67,7 @@ class RayOutput:
         """Whether this position was not dropped, and more may still be read."""
         return self._trouble is None and (start is None or start >= self._start)
 
-    def read(self, start: int | None, most_bytes: int, settled: bool) -> ClusterLog:
+    def read(self, start: int | None, most_bytes: int, settled: bool) -> LogPart:
         """Returns a part of it; of a job that has settled, once all has come."""
         wanted = 0 if start is None else start
         with self._changed:

@@ -23,22 +23,16 @@ from andon.host.processes.child_output import ask_command
 from andon.host.state.user_folder import runs_folder, state_folder
 from andon.host.users import user_name
 from andon.jobs.clusters.asking import NotSent
+from andon.jobs.clusters.desk import local_time
 from andon.jobs.clusters.kept import KeptAnswers, SubmittedLabels
-from andon.jobs.clusters.outputs import read_output
-from andon.jobs.clusters.pages import local_time
 from andon.jobs.clusters.run_notes import note_of, noted_jobs, recorded_job
+from andon.jobs.outputs import read_output
 from andon.jobs.rules.cluster_task import task_of
 from andon.jobs.rules.polling import UNWATCHED_SECONDS
 from andon.jobs.rules.room import short_words
 from andon.leases.rules.environment import LEASE_VARIABLE
-from andon.model.job.cluster import (
-    ClusterJob,
-    ClusterLog,
-    ClusterNode,
-    ClusterReason,
-    ClusterTask,
-    Submission,
-)
+from andon.model.job.cluster import ClusterJob, ClusterNode, ClusterTask
+from andon.model.job.desk import JobReason, LogPart, Submission
 from andon.model.job.facts import JobState
 from andon.sampling.rules.masks import VARIABLES as MASKS
 from andon.settings.clusters import ClusterSettings
@@ -58,7 +52,7 @@ MOST_PLACED = 200
 class SlurmCluster:
     """Implements ports.Cluster and its abilities with the site's own commands."""
 
-    reads_figures = True
+    title, able, instead = "Slurm", commands.ABLE, commands.INSTEAD
     own_lines = (
         r"srun: (?:error: )?(?:\S+: tasks? [\d,\[\]-]+: |launch/slurm: |Force Terminated "
         r"|Job step aborted: |Terminating |.*StepId=|io_init_msg|failed reading io init).*",
@@ -79,6 +73,10 @@ class SlurmCluster:
         self._kept, self._labels = KeptAnswers(self._logs), SubmittedLabels(self._logs)
 
     # The port.
+
+    @property
+    def identity(self) -> str:
+        return f"{os.environ.get('SLURM_CONF', '')} {self._user}"
 
     def submit(self, submission: Submission) -> str:
         arguments = self._arguments(submission)
@@ -131,7 +129,7 @@ class SlurmCluster:
         for one in unknown:
             self._ended_or_gone(one)
 
-    def log(self, job: str, start: int | None, most_bytes: int) -> ClusterLog:
+    def log(self, job: str, start: int | None, most_bytes: int) -> LogPart:
         ended = self._find(job).state.is_settled  # before the file is read: nothing comes after
         return read_output(self._logs / f"{job}.out", start, most_bytes, ended)
 
@@ -139,7 +137,7 @@ class SlurmCluster:
         self._ping()
         return self._nodes()
 
-    def reasons(self, job: str) -> Sequence[ClusterReason]:
+    def reasons(self, job: str) -> Sequence[JobReason]:
         self._ping()
         own = self._present(everyone=False)
         one = next((each for each in self._known(job, own) if each.job.id == job), None)
@@ -147,7 +145,7 @@ class SlurmCluster:
         if found.state is JobState.RUNNING or found.reason is None:
             return []
         if one is None or found.state.is_settled:
-            return [ClusterReason(found.reason)]
+            return [JobReason(found.reason)]
         told = reasons.reason_of(one.reason)
         (explained,) = self._explained([one], own)
         text = explained.job.reason or told.text
@@ -155,7 +153,7 @@ class SlurmCluster:
         advice = [told.advice] if told.advice else []
         if start is not None and start > time.time():
             advice.append(f"Slurm expects to start it in {human_seconds(start - time.time())}")
-        return [ClusterReason(text, "; ".join(advice))]
+        return [JobReason(text, "; ".join(advice))]
 
     # What else it can do.
 

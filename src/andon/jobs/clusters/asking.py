@@ -5,11 +5,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from msgspec import Struct
-
 from andon.errors import AndonError, Unavailable
 from andon.model.codec import Wrong
-from andon.ports import Cluster
 from andon.units import human_seconds
 
 T = TypeVar("T")
@@ -19,23 +16,6 @@ GRACE_SECONDS = 1.0
 
 class NotSent(Unavailable):
     """A job was not even sent to its cluster, which did not answer before."""
-
-
-class OpenCluster(Struct, frozen=True):
-    """A configured cluster: its name, its time limit, and how it is opened."""
-
-    name: str
-    timeout_seconds: float
-    open: Callable[[], Cluster]
-
-    def ask(self, question: Callable[[Cluster], T]) -> T:
-        """Asks it within its time limit; the error names it."""
-        try:
-            return within(self.timeout_seconds, self.name, lambda: question(self.open()))
-        except AndonError as error:
-            if error.reason.startswith(f"{self.name}:"):
-                raise
-            raise type(error)(f"{self.name}: {error.reason}", error.hint, error.mistakes) from error
 
 
 def within(seconds: float, name: str, call: Callable[[], T]) -> T:

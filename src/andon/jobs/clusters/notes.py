@@ -1,19 +1,20 @@
 """Notes about jobs that were submitted to clusters, in the folder of jobs.
 
-A note is written before the job is submitted, and its id when it is known; neither is rewritten.
-So a job whose submission was interrupted is found again by its label.
+A note is written before the job is submitted, its id when it is known, and a line for each of its
+jobs that ended: what a cluster forgets stays known. None is rewritten. So a job whose submission
+was interrupted is found again by its label.
 """
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from andon.errors import AndonError, Invalid, Unavailable
-from andon.host.files import make_private, names_in, read_regular
+from andon.errors import AndonError, Unavailable
+from andon.host.files import make_private, names_in, open_regular, read_regular
 from andon.jobs.clusters.asking import NotSent
 from andon.jobs.folder import (
     SUBMISSIONS,
@@ -23,7 +24,9 @@ from andon.jobs.folder import (
     write_whole,
 )
 from andon.model.codec import Wrong, read, shown
-from andon.model.job.cluster import Submission, SubmissionNote
+from andon.model.job.cluster import ClusterJob, SubmissionNote
+from andon.model.job.desk import Submission
+from andon.model.job.facts import JobState
 from andon.model.job.spec import (
     LARGEST_JOB_BYTES,
     dumps,
@@ -31,22 +34,17 @@ from andon.model.job.spec import (
     plain_fields,
     spec_to_json,
 )
+from andon.model.shapes import to_json
 from andon.ports import Cluster
 
-NOTE, ID = ".json", ".id"
+NOTE, ID, ENDS = ".json", ".id", ".ends"
 SCHEMA = "andon.submission/1"
 MOST_NOTES = 10_000
-_ID_BYTES = 4096
+_ID_BYTES, _ENDS_BYTES = 4096, 16 << 20
 
 
 def submit_once(name: str, cluster: Cluster, submission: Submission) -> str:
     """Submits a job to the named cluster, with its note; returns its id."""
-    job = submission.job
-    if (job.metrics or job.stop_when) and not getattr(cluster, "reads_figures", False):
-        raise Invalid(
-            "no andon runs inside its jobs, which --metric and --stop-when need",
-            hint="let the program log its figures: andon.run().log(loss=…)",
-        )
     try:
         folder = _made()
         note = folder / (submission.label + NOTE)
@@ -89,9 +87,50 @@ def sweep_notes(before: float) -> None:
 
 def forget_note(label: str) -> None:
     """Deletes the note of a job that its cluster was told to forget."""
-    for suffix in (NOTE, ID):
+    for suffix in (NOTE, ID, ENDS):
         with suppress(OSError):
             (own_jobs_folder().path / SUBMISSIONS / (label + suffix)).unlink()
+
+
+def keep_ends(notes: Iterable[SubmissionNote], jobs: Sequence[ClusterJob]) -> None:
+    """Adds the jobs that have ended to the notes of their submissions, unless they are there."""
+    by_label = {note.submission.label: note for note in notes}
+    for job in jobs:
+        note = by_label.get(job.label or "") if job.state.is_settled else None
+        if note is not None and not any(_same(job, end) for end in note.ends):
+            with suppress(OSError):
+                _append(own_jobs_folder().path / SUBMISSIONS / (note.submission.label + ENDS), job)
+
+
+def note_cancelled(cluster: str, ids: Collection[str]) -> None:
+    """Notes that jobs were asked to end, without when: a cluster may forget one that never
+    began."""
+    for note in recent_notes(0.0):
+        if note.cluster == cluster and note.id and note.id in ids and not note.submission.indices:
+            spec = note.submission.job
+            end = ClusterJob(note.id, spec.name, JobState.CANCELLED, spec.user, note.at,
+                             gpus=spec.request.least, label=note.submission.label)  # fmt: skip
+            keep_ends([note], [end])
+
+
+def _same(job: ClusterJob, end: ClusterJob) -> bool:
+    return (job.id, job.state) == (end.id, end.state) and (end.ended or job.ended) == end.ended
+
+
+def _append(path: Path, job: ClusterJob) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    with os.fdopen(open_regular(path, flags, own=True), "ab") as file:
+        file.write(f"{dumps(to_json(job))}\n".encode())
+
+
+def _ends(path: Path) -> tuple[ClusterJob, ...]:
+    """Returns the jobs of a submission that are known to have ended; a torn line is left out."""
+    found = list[ClusterJob]()
+    with suppress(OSError):
+        for line in read_regular(path, _ENDS_BYTES, own=True).splitlines():
+            with suppress(Wrong):
+                found.append(read(ClusterJob, loads(line)))
+    return tuple(found)
 
 
 def _made() -> Path:
@@ -131,4 +170,5 @@ def _note(folder: Path, name: str) -> SubmissionNote:
     found = None
     with suppress(OSError):
         found = read_regular(folder / (name + ID), _ID_BYTES).decode("utf-8", "replace")
-    return read(SubmissionNote, {**value, "id": found})
+    note = read(SubmissionNote, {**value, "id": found})
+    return replace(note, ends=_ends(folder / (name + ENDS)))

@@ -1,13 +1,35 @@
-"""Asks one cluster for its jobs again and again, for a server: in a thread, with back-off."""
+"""A cluster's desk for a server, which asks for its jobs again and again: in a thread, with
+back-off."""
 
 import logging
 import threading
+from collections.abc import Mapping, Sequence
 
+from andon.errors import Unavailable
 from andon.failures.retrying import REAL, Clocks, Retrying, RetryTexts
-from andon.jobs.clusters.asking import GRACE_SECONDS, OpenCluster, as_ours
-from andon.jobs.clusters.pages import keep_page, kept_page, valid
-from andon.jobs.rules.cluster_views import ClusterPage
-from andon.jobs.rules.polling import BACK_OFF, PAST_SECONDS, WATCHED_SECONDS, wait_seconds
+from andon.jobs.clusters.answers import keep_page, valid
+from andon.jobs.clusters.asking import GRACE_SECONDS, as_ours
+from andon.jobs.clusters.desk import ClusterDesk, listing_of
+from andon.jobs.rules.cluster_views import ClusterPage, is_of_id
+from andon.jobs.rules.polling import (
+    BACK_OFF,
+    FRESH_SECONDS,
+    PAST_SECONDS,
+    WATCHED_SECONDS,
+    wait_seconds,
+)
+from andon.jobs.rules.views import JobListing
+from andon.model.job.desk import (
+    Able,
+    Accepted,
+    Found,
+    JobAct,
+    JobReason,
+    JobWord,
+    LogPart,
+    Outcome,
+    Submission,
+)
 from andon.units import human_seconds
 
 CLOSE_SECONDS = 1.0
@@ -15,18 +37,18 @@ log = logging.getLogger("andon.clusters")
 
 
 class ClusterPoller:
-    """The jobs of one cluster, as it last answered. A question that hangs holds up this thread
-    alone; `page` never waits. With `everyone` the jobs of all users are asked for, and not kept in
-    this user's file."""
+    """Implements JobDesk: the jobs of one cluster, as it last answered. A question that hangs holds
+    up this thread alone; lists never wait. With `everyone` the jobs of all users are asked for, and
+    not kept in this user's file."""
 
-    def __init__(self, cluster: OpenCluster, everyone: bool = False, clocks: Clocks = REAL) -> None:
+    def __init__(self, cluster: ClusterDesk, everyone: bool = False, clocks: Clocks = REAL) -> None:
         self.opened, self._everyone, self._clocks = cluster, everyone, clocks
         texts = RetryTexts(
             lambda reason: f"the cluster {cluster.name} does not answer: {reason}",
             lambda lasted: f"the cluster {cluster.name} answers again, after {lasted}",
         )
         self._retrying = Retrying(log.warning, texts, as_ours, BACK_OFF, clocks)
-        self._page = ClusterPage(cluster.name) if everyone else kept_page(cluster.name)
+        self._page = cluster.page(everyone)
         self._watched, self._urgent = float("-inf"), False
         self._wake, self._stopped = threading.Event(), threading.Event()
         self._thread = threading.Thread(
@@ -47,6 +69,54 @@ class ClusterPoller:
             return self._page
         asked = self._clocks.wall() - stuck
         return self._page.failed(f"it was asked {human_seconds(stuck)} ago", asked)
+
+    # The desk.
+
+    poll_seconds = FRESH_SECONDS
+
+    @property
+    def name(self) -> str:
+        return self.opened.name
+
+    @property
+    def able(self) -> frozenset[Able]:
+        return self.opened.able
+
+    @property
+    def title(self) -> str:
+        return self.opened.title
+
+    @property
+    def instead(self) -> Mapping[Able, str]:
+        return self.opened.instead
+
+    def submit(self, jobs: Sequence[Submission], dry: bool = False) -> Sequence[Accepted]:
+        return self.opened.submit(jobs, dry)
+
+    def listing(self, everyone: bool = False) -> JobListing:
+        return listing_of([self.page()])
+
+    def find(self, words: Sequence[JobWord], act: JobAct | None = None) -> Found:
+        ids = [self.opened.id_of(word) for word in words]
+        views = self.listing().views
+        found = [one for one in views if any(is_of_id(one, wanted) for wanted in ids)]
+        if not found and self.page().failing_since is not None:
+            raise Unavailable(f"{self.name} does not answer now", hint="ask again later")
+        return Found(found)
+
+    def act(self, act: JobAct, words: Sequence[JobWord]) -> Sequence[Outcome]:
+        try:
+            return self.opened.act(act, words)
+        finally:
+            self.look_again()
+
+    def log(
+        self, job: JobWord, start: int | None, most: int, attempt: int | None = None
+    ) -> LogPart:
+        return self.opened.log(job, start, most)
+
+    def reasons(self, job: JobWord) -> Sequence[JobReason]:
+        return self.opened.reasons(job)
 
     def look_again(self) -> None:
         """Ask the cluster now: one of its jobs was changed."""
@@ -79,7 +149,7 @@ class ClusterPoller:
 
     def _ask(self) -> None:
         now = self._clocks.wall()
-        found = self.opened.open().jobs(now - PAST_SECONDS, self._everyone)
+        found = self.opened.jobs(now - PAST_SECONDS, self._everyone)
         self._page = self._page.answered(*valid(found), now)
 
     def _wait(self, began: float, took: float) -> None:

@@ -1,11 +1,9 @@
-"""What every kind of cluster makes of a submission: what andon inside the job is told, and a
-refusal of what the cluster has no word for."""
+"""What every kind of cluster makes of a submission: what andon inside the job is told."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from andon.errors import Invalid
-from andon.model.job.cluster import ClusterTask, Submission
+from andon.model.job.cluster import ClusterTask
+from andon.model.job.desk import Submission
 
 LONGEST_NAME = 200
 
@@ -20,7 +18,7 @@ def task_of(
         submission.label,
         one_line(job.name),
         notes,
-        runs,
+        submission.runs or runs,
         job.submitted_at,
         job.request.least,
         job.tags,
@@ -37,10 +35,3 @@ def one_line(name: str) -> str:
     """Returns a name without what would break a line of a cluster's lists."""
     signs = (sign if sign.isprintable() else " " for sign in name)
     return "".join(signs)[:LONGEST_NAME] or "job"
-
-
-def refuse(cluster: str, refused: Mapping[str, tuple[bool, str]]) -> None:
-    """Raises Invalid for the first that was given; each has what to use instead."""
-    for name, (given, instead) in refused.items():
-        if given:
-            raise Invalid(f"{cluster} does not take {name}", hint=instead)

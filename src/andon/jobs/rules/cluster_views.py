@@ -1,11 +1,12 @@
 """Jobs of clusters as every view shows them, beside those of this machine."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from andon.jobs.desk import SEPARATOR
 from andon.jobs.rules.polling import UNWATCHED_SECONDS
 from andon.jobs.rules.views import count_text, shown_params
 from andon.model.codec import Name, Text, Time
@@ -16,8 +17,6 @@ from andon.model.redaction import redact
 from andon.units import human_seconds, valid_text
 
 PAGE_SCHEMA = "andon.cluster-page/1"
-SEPARATOR = ":"
-"""Between the name of a cluster and the id of a job: lab:4711."""
 _SILENT = " does not answer"
 
 
@@ -31,11 +30,14 @@ class ClusterPage(Struct, frozen=True):
     failing_since: Time | None = None
     trouble: Text | None = None  # why it does not answer; None while it does
     invalid: Text | None = None  # what is wrong with a job that is left out
+    identity: Text = ""  # of the server, and of whom it answers
 
     def answered(
         self, jobs: Iterable[ClusterJob], invalid: str | None, now: float
     ) -> "ClusterPage":
-        return ClusterPage(self.name, now, now, tuple(jobs), invalid=invalid)
+        return ClusterPage(
+            self.name, now, now, tuple(jobs), invalid=invalid, identity=self.identity
+        )
 
     def failed(self, trouble: str, now: float) -> "ClusterPage":
         since = now if self.failing_since is None else self.failing_since
@@ -67,21 +69,32 @@ def named(cluster: str, job: str) -> str:
     return f"{cluster}{SEPARATOR}{job}"
 
 
-def of_id(jobs: Iterable[ClusterJob], wanted: str) -> list[ClusterJob]:
-    """The job with this id, or the elements of that array."""
-    return [one for one in jobs if wanted in (one.id, one.array)]
+def is_of_id(view: JobView, wanted: str) -> bool:
+    """Whether it is the job with this id, or an element of that array."""
+    own = view.engine_id or ""
+    return own == wanted or (view.array_index is not None and own.rpartition("_")[0] == wanted)
 
 
 def cluster_views(page: ClusterPage, notes: Sequence[SubmissionNote]) -> list[JobView]:
-    """Returns the jobs of a cluster; those that were submitted and that it does not list last."""
+    """Returns the jobs of a cluster; those that were submitted and that it does not list last. An
+    end that was known stays as it was."""
     labels = {one.submission.label: one for one in notes if one.cluster == page.name}
-    known = {name for job in page.jobs for name in (job.id, job.array, job.label)}
+    ends = {end.id: end for note in labels.values() for end in note.ends}
+    unlisted = ends.keys() - {job.id for job in page.jobs}
+    jobs = [_as_known(job, ends) for job in page.jobs]
+    jobs += [end for id_, end in ends.items() if id_ in unlisted]
+    known = {name for job in jobs for name in (job.id, job.array, job.label)}
     missing = [
         _job_of(page, note)
         for label, note in labels.items()
         if label not in known and (note.id is None or note.id not in known)
     ]
-    return [view_of(page.name, job, labels.get(job.label or "")) for job in (*page.jobs, *missing)]
+    return [view_of(page.name, job, labels.get(job.label or "")) for job in (*jobs, *missing)]
+
+
+def _as_known(job: ClusterJob, ends: Mapping[str, ClusterJob]) -> ClusterJob:
+    known = ends.get(job.id) if job.state.is_settled else None
+    return job if known is None or known.ended is None else known
 
 
 def _job_of(page: ClusterPage, note: SubmissionNote) -> ClusterJob:

@@ -123,3 +123,11 @@ def parse_array(text: str) -> tuple[tuple[int, ...], int | None]:
 def is_same(one: JobSpec, other: JobSpec) -> bool:
     """Whether two jobs count as the same, for `unique`: name, command and folder."""
     return (one.name, one.argv, one.folder) == (other.name, other.argv, other.folder)
+
+
+def deleted_meanwhile(label: str) -> Gone:
+    return Gone(f"job {label} was deleted meanwhile: how it ended is not known")
+
+
+def no_job(number: int) -> Gone:
+    return Gone(f"there is no job {number}", hint="to list them: andon jobs --all")

@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from andon.jobs.rules.order import OrderKey
 from andon.jobs.rules.states import JobStatus, is_running, left_devices
+from andon.model.job.cluster import ClusterState
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import AttemptFacts, Holdup, JobFacts, JobState, JobView
 from andon.model.job.spec import MOST_JOBS, JobSpec
@@ -152,14 +153,20 @@ class JobListing(Struct, frozen=True):
     views: tuple[JobView, ...]
     paused: bool = False
     notes: tuple[str, ...] = ()  # clusters that do not answer, and jobs that are left out
+    clusters: tuple[ClusterState, ...] = ()
 
     @classmethod
     def of(
-        cls, views: Iterable[JobView], paused: bool = False, notes: Iterable[str] = ()
+        cls,
+        views: Iterable[JobView],
+        paused: bool = False,
+        notes: Iterable[str] = (),
+        clusters: Iterable[ClusterState] = (),
     ) -> "JobListing":
         """Running jobs first, then waiting ones by their position, held ones, and the latest that
         ended."""
-        return cls(tuple(sorted(views, key=_list_order)), paused, tuple(notes))
+        found = tuple(sorted(views, key=_list_order))
+        return cls(found, paused, tuple(notes), tuple(clusters))
 
 
 def latest_last(views: Sequence[JobView], most_ended: int) -> list[JobView]:

@@ -17,30 +17,13 @@ from andon.model.codec import (
     Texts,
     Time,
 )
+from andon.model.job.desk import Submission
 from andon.model.job.facts import JobState, SignalNumber
-from andon.model.job.spec import MOST_ARRAY, Elements, JobSpec, Seconds
+from andon.model.job.spec import Seconds
+from andon.model.shapes import Doc
 
 ClusterId = Annotated[str, Meta(max_length=320, pattern=r"\A[^\s\x00-\x1f\ud800-\udfff]+\Z")]
 """What the cluster itself calls a job: `4711_7`, `default/andon-k3fh2m`."""
-Ids = Annotated[tuple[ClusterId, ...], Meta(max_length=MOST_ARRAY)]
-
-
-class Submission(Struct, frozen=True):
-    """A job for a cluster, or an array of them. The cluster keeps the label with it, so that it is
-    found again: the same label never makes a second job.
-
-    The job has no number, no array and no jobs that it waits for: those are here.
-    """
-
-    label: Id
-    job: JobSpec
-    after: Ids = ()  # these must have succeeded
-    after_any: Ids = ()  # these must have ended
-    indices: Annotated[tuple[Elements, ...], Meta(max_length=MOST_ARRAY)] = ()  # of an array
-    limit: Elements | None = None  # how many of the array may run at once
-    options: Names = ()  # in the cluster's own words, passed on unchanged
-    per_gpu: Count = 0  # processes for each GPU, which see that one alone; 0: one that sees all
-    records_itself: bool = False  # its command is andon's own and writes its record
 
 
 class ClusterTask(Struct, frozen=True):
@@ -96,22 +79,7 @@ class SubmissionNote(Struct, frozen=True):
     at: Time
     submission: Submission
     id: Text | None = None  # None: no answer came
-
-
-class ClusterLog(Struct, frozen=True):
-    """A part of a job's output; `start` and `end` are positions in bytes."""
-
-    start: Count
-    end: Count
-    text: str
-    ended: bool  # nothing more will come
-
-
-class ClusterReason(Struct, frozen=True):
-    """Why a job waits, or how it ended, and what would help."""
-
-    text: Text
-    advice: Text = ""
+    ends: tuple[ClusterJob, ...] = ()  # of its jobs that have ended, the latest last
 
 
 class ClusterNode(Struct, frozen=True):
@@ -132,3 +100,12 @@ class ClusterNode(Struct, frozen=True):
     busy: Count | None = None  # GPUs that really do something
     read_by: Name | None = None  # who reads them, where that is not andon
     who: Text | None = None  # who has its GPUs; None where the cluster shows that elsewhere
+
+
+class ClusterState(Struct, frozen=True):
+    """One cluster: when it last answered, and what is wrong if it does not answer now."""
+
+    name: Name
+    at: Annotated[Time | None, Doc("when its jobs were as listed; null: never")]
+    failing_since: Time | None
+    trouble: Annotated[Text | None, Doc("why it does not answer; null while it does")]

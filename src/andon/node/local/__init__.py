@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from andon.node.local.context import Here
 
 if TYPE_CHECKING:
+    from andon.jobs.desk import Desks
     from andon.node.local.alerts import LocalAlerts
-    from andon.node.local.jobs import LocalJobs
     from andon.node.local.leases import LocalLeases
     from andon.node.local.live import LocalLive
     from andon.node.local.past import LocalPast
@@ -67,10 +67,10 @@ class LocalNode:
         return open_runs(self._here)
 
     @cached_property
-    def jobs(self) -> "LocalJobs":
-        from andon.node.local.jobs import LocalJobs
+    def jobs(self) -> "Desks":
+        from andon.node.local.jobs import local_desks
 
-        return LocalJobs(self._here)
+        return local_desks(self._here)
 
     def shared(self) -> "RemoteNode | None":
         return self._here.watching_server()

@@ -1,29 +1,13 @@
 """The jobs of this user on this machine, and on the clusters of the settings."""
 
-import time
-
-from andon.jobs.clusters.pages import listed, pages_now
-from andon.jobs.queue import Queue
-from andon.jobs.rules.views import JobListing
+from andon.jobs.clusters.desk import ClusterDesk
+from andon.jobs.desk import Desks
+from andon.jobs.queue_desk import QueueDesk
 from andon.node.local.context import Here
 
 
-class LocalJobs:
-    """Keeps the queue open: each call reads only what changed. A cluster that does not answer in
-    time costs a line."""
-
-    def __init__(self, here: Here) -> None:
-        self._queue: Queue | None = None
-        self._clusters = here.parts.configured_clusters(here.settings)
-
-    def page(self) -> JobListing:
-        if self._queue is None:
-            self._queue = Queue()
-        else:
-            self._queue.refresh()
-        views, paused = self._queue.views(), self._queue.paused
-        if not self._clusters:
-            return JobListing.of(views, paused)
-
-        there = listed(pages_now(self._clusters), time.time())
-        return JobListing.of([*views, *there.views], paused, there.notes)
+def local_desks(here: Here) -> Desks:
+    """Returns the queue, which is kept open, and the clusters as one desk."""
+    clusters = here.parts.configured_clusters(here.settings)
+    named: dict[str, ClusterDesk] = {one.name: one for one in clusters}
+    return Desks(QueueDesk(), named.get, lambda: clusters)

@@ -9,7 +9,7 @@ from andon.node.server import Notify, Server
 
 if TYPE_CHECKING:
     from andon.node.remote.alerts import RemoteAlerts
-    from andon.node.remote.jobs import RemoteJobs
+    from andon.node.remote.jobs import ServerDesk
     from andon.node.remote.leases import RemoteLeases
     from andon.node.remote.live import RemoteLive
     from andon.node.remote.past import RemotePast
@@ -62,10 +62,10 @@ class RemoteNode:
         return RemoteRuns(self._server, self._notify)
 
     @cached_property
-    def jobs(self) -> "RemoteJobs":
-        from andon.node.remote.jobs import RemoteJobs
+    def jobs(self) -> "ServerDesk":
+        from andon.node.remote.jobs import ServerDesk
 
-        return RemoteJobs(self._server)
+        return ServerDesk(self._server)
 
     def shared(self) -> "RemoteNode":
         return self

@@ -1,18 +1,33 @@
-"""The jobs that a server shows."""
+"""The desk of a server: the jobs that it shows to this user."""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+from urllib.parse import quote
 
 from msgspec import Struct
 
+from andon.errors import AndonError, Denied
+from andon.jobs.rules.polling import FRESH_SECONDS
 from andon.jobs.rules.views import JobListing
 from andon.model.codec import Name, Text, Wrong, read
+from andon.model.job.cluster import ClusterState
+from andon.model.job.desk import (
+    Able,
+    Accepted,
+    Found,
+    JobAct,
+    JobReason,
+    JobWord,
+    LogPart,
+    Outcome,
+    Submission,
+)
 from andon.model.job.facts import JobView
 from andon.node.server import Server
 
 SHOWN_JOBS = 200
-
-
-class _Cluster(Struct, frozen=True):
-    name: Name
-    trouble: Text | None = None
+_ROUTES = {JobAct.FIRST: "move?to=first", JobAct.LAST: "move?to=last"}
+T = TypeVar("T")
 
 
 class _Page(Struct, frozen=True):
@@ -20,21 +35,76 @@ class _Page(Struct, frozen=True):
 
     jobs: list[JobView]
     paused: bool
-    clusters: list[_Cluster] = []
+    clusters: list[ClusterState] = []
     note: Text | None = None
 
 
-class RemoteJobs:
-    """A server's jobs; fields hidden from this user are absent."""
+class _Done(Struct, frozen=True):
+    outcome: Name
+    note: Text | None = None
+
+
+class ServerDesk:
+    """Implements JobDesk; fields hidden from this user are absent."""
+
+    name = title = "server"
+    able, poll_seconds = frozenset({Able.QUEUED}), FRESH_SECONDS
+    instead: Mapping[Able, str] = {}
 
     def __init__(self, server: Server) -> None:
         self._server = server
 
-    def page(self) -> JobListing:
-        try:
-            found = read(_Page, self._server.get("/api/jobs", limit=SHOWN_JOBS))
-        except Wrong as exc:
-            raise self._server.of_another_version(f"a job is not as expected: {exc}") from exc
+    def submit(self, jobs: Sequence[Submission], dry: bool = False) -> Sequence[Accepted]:
+        raise Denied(
+            "jobs are submitted on the machine itself", hint="or as a job file: POST /api/jobs"
+        )
+
+    def listing(self, everyone: bool = False) -> JobListing:
+        found = self._read(_Page, "/api/jobs", limit=SHOWN_JOBS)
         notes = [f"{one.name}: {one.trouble}" for one in found.clusters if one.trouble]
         notes += [found.note] if found.note else []
-        return JobListing.of(found.jobs, found.paused, notes)
+        return JobListing.of(found.jobs, found.paused, notes, found.clusters)
+
+    def find(self, words: Sequence[JobWord], act: JobAct | None = None) -> Found:
+        views, errors = list[JobView](), list[AndonError]()
+        for word in words:
+            try:
+                views.append(self._read(JobView, _path(word)))
+            except AndonError as error:
+                errors.append(error)
+        return Found(views, errors)
+
+    def act(self, act: JobAct, words: Sequence[JobWord]) -> list[Outcome]:
+        out = list[Outcome]()
+        for word in words:
+            try:
+                said = self._server.post(f"{_path(word)}/{_ROUTES.get(act, act.value)}")
+                done = read(_Done, said)
+            except AndonError as error:
+                out.append(Outcome(str(word), error=error))
+            else:
+                out.append(Outcome(str(word), done.outcome, note=done.note))
+        return out
+
+    def log(
+        self, job: JobWord, start: int | None, most: int, attempt: int | None = None
+    ) -> LogPart:
+        asked = {"start": start, "attempt": attempt}
+        given = {name: value for name, value in asked.items() if value is not None}
+        return self._read(LogPart, f"{_path(job)}/log", **given)
+
+    def reasons(self, job: JobWord) -> list[JobReason]:
+        view = self._read(JobView, _path(job))
+        lines = (view.reason or view.error, *view.waiting_details)
+        return [JobReason(line) for line in lines if line]
+
+    def _read(self, kind: type[T], path: str, **asked: int) -> T:
+        try:
+            found: T = read(kind, self._server.get(path, **asked))
+        except Wrong as exc:
+            raise self._server.of_another_version(f"a job is not as expected: {exc}") from exc
+        return found
+
+
+def _path(job: JobWord) -> str:
+    return f"/api/jobs/{quote(str(job), safe=':_')}"

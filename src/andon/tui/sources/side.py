@@ -198,7 +198,7 @@ class BackgroundReader:
         self._on_update({"runs": rows}, True)
 
     def _read_jobs(self, snapshot: Snapshot) -> None:
-        self._on_update({"jobs": self._node.jobs.page().views}, True)
+        self._on_update({"jobs": self._node.jobs.listing().views}, True)
 
     def _read_past(self, snapshot: Snapshot) -> None:
         needs = self._needs

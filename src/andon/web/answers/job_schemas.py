@@ -5,6 +5,7 @@ from typing import Annotated
 
 from msgspec import Struct, field
 
+from andon.model.job.cluster import ClusterState
 from andon.model.job.facts import JobView
 from andon.model.shapes import Doc
 
@@ -35,15 +36,6 @@ class JobCounts(Struct, frozen=True):
     waiting: int = 0
     running: int = 0
     ended: int = 0
-
-
-class ClusterState(Struct, frozen=True):
-    """One cluster: when it last answered, and what is wrong if it does not answer now."""
-
-    name: str
-    at: Annotated[float | None, Doc("when its jobs were as listed; null: never")]
-    failing_since: float | None
-    trouble: Annotated[str | None, Doc("why it does not answer; null while it does")]
 
 
 JobName = Annotated[int | str, Doc("its number, or NAME:ID of a job of a cluster")]

@@ -4,19 +4,19 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from andon.errors import Gone, Unavailable
+from andon.jobs.rules.views import JobListing
 from andon.model.job.facts import JobView
 from andon.web.app_state import AppState
 from andon.web.fleet.reported import ReportedNode
-from andon.web.jobs.shown import ServerJobs
+from andon.web.jobs.seen import ServerJobs
 from andon.web.runs.shown import FoundRuns, ServerRuns
 from andon.web.transport.keys import Keys
-from andon.web.users.files import UserJobs
 
 
 def node_state(node: ReportedNode, keys: Keys) -> AppState:
     part = cast("Any", node)
     why_not = f"jobs are submitted on {node.name}"
-    jobs = ServerJobs(cast("Any", _Jobs(node)), node.listed, lambda: why_not, _refuse)
+    jobs = ServerJobs(_Jobs(node), node.listed, lambda: why_not, _refuse)
     runs = ServerRuns(lambda: FoundRuns(node.runs), f"The runs of {node.name}")
     return AppState(
         part, keys, part, {}, watcher=cast("Any", _Watcher(node)), remote_leases=part, jobs=jobs,
@@ -44,22 +44,22 @@ class _Jobs:
     def __init__(self, node: ReportedNode) -> None:
         self._node, self.user = node, node.name
 
-    def jobs(self) -> Any:
-        return UserJobs(self._node.jobs(), False)
+    def listing(self) -> JobListing:
+        return JobListing(tuple(self._node.jobs()))
 
-    def job(self, number: int) -> JobView:
+    def view(self, job: int) -> JobView:
         for one in self._node.jobs():
-            if one.number == number:
+            if one.number == job:
                 return one
-        raise Gone(f"{self._node.name} reported no job {number}", hint=self._there("jobs"))
+        raise Gone(f"{self._node.name} reported no job {job}", hint=self._on_node("jobs"))
 
-    def log(self, number: int, attempt: int | None, start: int | None) -> Any:
+    def log(self, job: int, *_: object) -> Any:
         raise Unavailable(
-            "the output of a job stays on its node", hint=self._there(f"logs {number}")
+            "the output of a job stays on its node", hint=self._on_node(f"logs {job}")
         )
 
     def act(self, *_: object) -> Any:
-        raise Unavailable("jobs are changed on their node", hint=self._there("cancel ID"))
+        raise Unavailable("jobs are changed on their node", hint=self._on_node("cancel ID"))
 
-    def _there(self, command: str) -> str:
+    def _on_node(self, command: str) -> str:
         return f"on {self._node.name}: andon {command}"

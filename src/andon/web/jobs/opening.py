@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from andon.app.clusters import open_pollers
@@ -10,18 +11,17 @@ from andon.app.leases import labels_of
 from andon.errors import Invalid
 from andon.host.files import home_folder
 from andon.jobs.dispatcher_guard import CHECK_SECONDS, DispatcherGuard
-from andon.jobs.folder import JobsFolder, jobs_path, open_jobs_folder
-from andon.jobs.queue import Queue, possible_here, refuse_too_many, same_as, submit, wake
-from andon.leases.rules.eligibility import Labels
+from andon.jobs.folder import JobsFolder, jobs_path
+from andon.jobs.queue import Queue
+from andon.jobs.queue_desk import QueueDesk
+from andon.jobs.rules.able import refuse
+from andon.jobs.starting import start_dispatcher
 from andon.model.device import Snapshot
-from andon.model.job.facts import JobFacts
+from andon.model.job import HERE
 from andon.model.lease_list import LeaseList
 from andon.sampling.sampler import Sampler
-from andon.settings.clusters import HERE
 from andon.settings.resolution import Settings
-from andon.web.jobs.clusters import ServerClusters
-from andon.web.jobs.folder import FolderJobs
-from andon.web.jobs.shown import ServerJobs
+from andon.web.jobs.seen import ServerJobs, UsersDesk
 from andon.web.users.files import SharedFiles
 
 REQUEST = "the request"
@@ -35,23 +35,31 @@ def open_server_jobs(
     latest: Callable[[], Snapshot],
     *,
     encrypted: bool,
-    own: FolderJobs | None = None,
+    own: UsersDesk | None = None,
 ) -> tuple[ServerJobs | None, Callable[[], None]]:
     """The jobs, and what closes them; None if there is no queue, as in a recording or on a system
     without locks. `own` are the server user's jobs, if they are not in the usual folder."""
     if settings.replay or sys.platform == "win32":
         return None, lambda: None
 
-    clusters = ServerClusters(open_pollers(settings, everyone=users is not None), user)
+    clusters = open_pollers(settings, everyone=users is not None)
+    queue = QueueDesk(
+        user=user, wake=start_dispatcher, sample=latest, labels=lambda: labels_of(settings)
+    )
     jobs = ServerJobs(
-        own or FolderJobs(Queue, user, wake),
+        own or queue,
         book,
         lambda: why_not_submit(settings.jobs_submit_over_http, os.getuid(), encrypted),
-        lambda document: submit_document(document, latest, labels_of(settings)),
+        partial(submit_document, queue),
         users,
         clusters,
     )
-    return jobs, clusters.close
+
+    def close() -> None:
+        for one in clusters:
+            one.close()
+
+    return jobs, close
 
 
 def open_dispatcher_guard(sampler: Sampler) -> DispatcherGuard:
@@ -71,11 +79,9 @@ def why_not_submit(allowed: bool, uid: int, encrypted: bool) -> str | None:
     return None
 
 
-def submit_document(
-    document: Mapping[str, Any], latest: Callable[[], Snapshot], labels: Labels
-) -> Sequence[int]:
+def submit_document(queue: QueueDesk, document: Mapping[str, Any]) -> Sequence[int]:
     """Queues the jobs in a job file's document; returns their numbers."""
-    from andon.jobs.file import JobQueue, queue_all, specs_of
+    from andon.jobs.file import submissions_of
     from andon.jobs.rules.file import jobs_in
     from andon.jobs.rules.model_file import is_model_file, model_jobs_in
     from andon.jobs.rules.parameters import refuse_many
@@ -89,11 +95,6 @@ def submit_document(
         )
     for job in jobs:
         refuse_many(len(job.each), agreed=False)
-    made = [possible_here(specs_of(job, home, {}, _known), latest, labels) for job in jobs]
-    refuse_too_many(open_jobs_folder(), sum(map(len, made)))
-    queue = JobQueue(_known, lambda specs: submit(possible_here(specs, latest, labels)), same_as)
-    return [one.spec.number for one in queue_all(jobs, home, queue)]
-
-
-def _known() -> Mapping[int, JobFacts]:
-    return Queue().jobs
+    made = [one for job in jobs for one in submissions_of(job, home)]
+    refuse(queue, made)
+    return [int(one.label.partition("_")[0]) for one in queue.submit(made)]

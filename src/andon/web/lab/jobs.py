@@ -8,13 +8,15 @@ from msgspec.structs import asdict, replace
 
 from andon.drivers.sim.rules.lab import ME, Lab, LabOutcome, LabWork
 from andon.errors import AndonError, Conflict
+from andon.jobs.rules.naming import no_job
+from andon.jobs.rules.views import JobListing
 from andon.leases.rules.queue import in_order
+from andon.model.job.desk import JobAct, LogPart, Outcome
 from andon.model.job.facts import JobState, JobView, view_to_json
 from andon.model.job.progress import WorkProgress
-from andon.web.answers.job_schemas import JobDone, JobLog
-from andon.web.jobs.folder import WAITS, FolderJobs, no_job
+from andon.web.jobs.seen import WAITS
 from andon.web.lab.book import lease_id, tickets
-from andon.web.users.files import UserFiles, UserJobs
+from andon.web.users.files import UserFiles
 
 STEP_SECONDS = 9.0
 KEPT_SECONDS = 16 * 3600.0  # records of earlier runs are no longer there
@@ -30,12 +32,12 @@ _DONE = {
     "cancel": "cancelled",
     "retry": "waits again",
     "requeue": "is stopped and waits again",
-    "hold": "held",
+    "hold": "is held",
     "resume": "waits again",
 }
 
 
-class LabJobs(FolderJobs):
+class LabJobs:
     """The jobs of everyone, or of one user; cancelled, retried and moved ones stay so until the
     lab is closed, and what the GPUs do does not change with them."""
 
@@ -43,27 +45,27 @@ class LabJobs(FolderJobs):
         self._lab, self._of, self.user = lab, user, user or ME
         self._acts: dict[int, tuple[str, float]] = {}
 
-    def jobs(self) -> UserJobs:
+    def listing(self) -> JobListing:
         now = time.time()
         works = [work for work in self._lab.works if work.is_job and work.submitted <= now]
         views = self._placed([self._view(work, now) for work in works])
-        return UserJobs([view for view in views if self._of in (None, view.user)])
+        return JobListing(tuple(view for view in views if self._of in (None, view.user)))
 
-    def job(self, number: int) -> JobView:
-        for view in self.jobs().views:
-            if view.number == number:
+    def view(self, job: int) -> JobView:
+        for view in self.listing().views:
+            if view.number == job:
                 return view
-        raise no_job(number)
+        raise no_job(job)
 
-    def log(self, number: int, attempt: int | None, start: int | None) -> JobLog:
-        view = self.job(number)
+    def log(self, job: int, start: int | None, most: int, attempt: int | None = None) -> LogPart:
+        view = self.view(job)
         text = "" if view.started is None else output_of(view, time.time())
         begin = min(start or 0, len(text))
-        return JobLog(number, 1 if text else None, begin, len(text), text[begin:],
-                      view.state.is_settled)  # fmt: skip
+        return LogPart(begin, len(text), text[begin:], view.state.is_settled, 1 if text else None)
 
-    def act(self, number: int, act: str) -> JobDone:
-        view = self.job(number)
+    def act(self, act: JobAct, words: Sequence[int]) -> list[Outcome]:
+        (number,) = words
+        view = self.view(number)
         possible = {
             "cancel": not view.state.is_settled,
             "retry": view.state.is_settled,
@@ -72,10 +74,7 @@ class LabJobs(FolderJobs):
         if not possible:
             raise Conflict(f"job {number} is {view.state.words}", hint="see its page")
         self._acts[number] = act, time.time()
-        return JobDone(number, _DONE.get(act, "moved"))
-
-    def forget(self) -> None:
-        """Does nothing: nothing is read."""
+        return [Outcome(view.label, _DONE.get(act, "moved"))]
 
     def _view(self, work: LabWork, now: float) -> JobView:
         view = view_of(self._lab, work, now)
@@ -110,7 +109,7 @@ class LabJobs(FolderJobs):
         return [works[view.number] for view in sorted(waiting, key=key)]
 
     def queue(self) -> list[LabWork]:
-        return self._in_line(self.jobs().views)
+        return self._in_line(self.listing().views)
 
 
 class LabUsers:
@@ -138,11 +137,14 @@ class _Answers:
 
     def ask(self, what: str, **given: Any) -> dict[str, Any]:
         if what == "jobs":
-            return {"views": [view_to_json(view) for view in self._jobs.jobs().views], "seen": ""}
+            return {
+                "views": [view_to_json(view) for view in self._jobs.listing().views],
+                "seen": "",
+            }
         if what == "job":
-            return view_to_json(self._jobs.job(given["job"]))
+            return view_to_json(self._jobs.view(given["job"]))
         if what == "log":
-            return asdict(self._jobs.log(given["job"], given["attempt"], given["start"]))
+            return asdict(self._jobs.log(given["job"], given["start"], given["most"]))
         raise AndonError(f"{what} is not possible in a simulated lab")
 
 

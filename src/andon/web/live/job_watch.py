@@ -11,7 +11,7 @@ from andon.model.wire import dumps
 from andon.web.answers.texts import sendable
 from andon.web.bindings.live_server import Prepared
 from andon.web.history_reader import HistoryReader
-from andon.web.jobs.shown import ListedJobs, ServerJobs, counts_of, shown_to
+from andon.web.jobs.seen import ListedJobs, ServerJobs, counts_of, shown_to
 
 JOBS = "jobs"
 MOST_EVENTS = 100

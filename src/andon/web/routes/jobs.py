@@ -5,15 +5,16 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Path, Query, Request, Response
 
-from andon.access.roles import Action
+from andon.model.job.desk import JobAct
 from andon.model.job.facts import JobState
-from andon.web.answers.job_schemas import JobsQueued
+from andon.web.answers.job_schemas import JobDone, JobLog, JobsQueued
 from andon.web.blocking_pool import BlockingPool
 from andon.web.history_reader import HistoryReader
-from andon.web.jobs.shown import MOST_LISTED
+from andon.web.jobs.seen import LOG_BYTES, MOST_LISTED
 from andon.web.routes.picked import Picked
 from andon.web.routes.responses import sent, shaped
 from andon.web.served.node import ServingNode
+from andon.web.served.work import ServedJobs
 from andon.web.transport.auth import add_notes
 
 _Job = Annotated[
@@ -30,7 +31,7 @@ _User = Annotated[
 ]
 
 
-_Changed = Callable[[Request, ServingNode, str, str, Action, str], Awaitable[Response]]
+_Changed = Callable[[Request, ServingNode, str, str, str], Awaitable[Response]]
 
 
 def job_routes(router: APIRouter, reader: HistoryReader) -> None:
@@ -47,8 +48,8 @@ def job_routes(router: APIRouter, reader: HistoryReader) -> None:
     ) -> Response:
         """Jobs, newest first, and the queue. A server that root runs shows each user their own and
         root everyone's; any other one those of its user."""
-        jobs, key = node.jobs, ("jobs", node.sight, state, limit, user)
-        return sent(await reader.read(request, key, lambda: shaped(jobs.shown(state, limit, user))))
+        jobs, key = node.jobs.of(user), ("jobs", node.sight, state, limit, user)
+        return sent(await reader.read(request, key, lambda: shaped(jobs.shown(state, limit))))
 
     @router.get("/api/jobs/{job:path}/log", tags=["share"])
     async def job_log(
@@ -60,20 +61,16 @@ def job_routes(router: APIRouter, reader: HistoryReader) -> None:
         user: _User = "",
     ) -> Response:
         """The end of a job's output, or what follows `start`; for its user."""
-        jobs, key = node.jobs, ("job log", node.sight, job, attempt, start, user)
+        jobs, key = node.jobs.of(user), ("job log", node.sight, job, attempt, start, user)
         name = _named(job)
         used = reader if isinstance(name, int) else there  # a cluster may take its time
-        return sent(
-            await used.read(request, key, lambda: shaped(jobs.log(name, attempt, start, user)))
-        )
+        return sent(await used.read(request, key, lambda: shaped(_log(jobs, name, attempt, start))))
 
     @router.get("/api/jobs/{job:path}", tags=["share"])
     async def job_details(request: Request, node: Picked, job: _Job, user: _User = "") -> Response:
         """One job: its state and reason, its position, its devices, how it ended."""
-        jobs, key = node.jobs, ("job", node.sight, job, user)
-        return sent(
-            await reader.read(request, key, lambda: shaped(jobs.details(_named(job), user)))
-        )
+        jobs, key = node.jobs.of(user), ("job", node.sight, job, user)
+        return sent(await reader.read(request, key, lambda: shaped(jobs.view(_named(job)))))
 
     _changing(router)
 
@@ -81,30 +78,28 @@ def job_routes(router: APIRouter, reader: HistoryReader) -> None:
 def _changing(router: APIRouter) -> None:
     pool = BlockingPool()
 
-    async def done(
-        request: Request, node: ServingNode, job: str, act: str, action: Action, user: str
-    ) -> Response:
-        jobs = node.jobs
-        outcome = await pool.do(request, lambda _: jobs.act(_named(job), act, action, user))
-        add_notes(request.scope, job=_named(job), outcome=outcome.outcome)
-        return sent(shaped(outcome))
+    async def done(request: Request, node: ServingNode, job: str, act: str, user: str) -> Response:
+        jobs, name = node.jobs.of(user), _named(job)
+        (outcome,) = await pool.do(request, lambda _: jobs.act(JobAct(act), [name]))
+        add_notes(request.scope, job=name, outcome=outcome.words)
+        return sent(shaped(JobDone(name, outcome.words, outcome.note)))
 
     _holding(router, done)
 
     @router.post("/api/jobs/{job:path}/cancel", tags=["share"])
     async def cancel_job(request: Request, node: Picked, job: _Job, user: _User = "") -> Response:
         """Cancel a job: it never starts, or its command is asked to end; needs a key."""
-        return await done(request, node, job, "cancel", Action.CANCEL, user)
+        return await done(request, node, job, "cancel", user)
 
     @router.post("/api/jobs/{job:path}/retry", tags=["share"])
     async def retry_job(request: Request, node: Picked, job: _Job, user: _User = "") -> Response:
         """Queue a job that has ended again; needs a key."""
-        return await done(request, node, job, "retry", Action.RETRY, user)
+        return await done(request, node, job, "retry", user)
 
     @router.post("/api/jobs/{job:path}/requeue", tags=["share"])
     async def requeue_job(request: Request, node: Picked, job: _Job, user: _User = "") -> Response:
         """Stop a running job and queue it again; needs a key."""
-        return await done(request, node, job, "requeue", Action.REQUEUE, user)
+        return await done(request, node, job, "requeue", user)
 
     @router.post("/api/jobs/{job:path}/move", tags=["share"])
     async def move_job(
@@ -115,7 +110,7 @@ def _changing(router: APIRouter) -> None:
         user: _User = "",
     ) -> Response:
         """Move a waiting job to the front or the end of its user's own queue; needs a key."""
-        return await done(request, node, job, to, Action.MOVE, user)
+        return await done(request, node, job, to, user)
 
     @router.post("/api/jobs", tags=["share"], status_code=201)
     async def submit_job(
@@ -126,7 +121,7 @@ def _changing(router: APIRouter) -> None:
         """Queue jobs of the server's user; off unless jobs.submit_over_http is set. Needs the
         token or the server's user."""
         jobs = node.jobs
-        numbers = await pool.do(request, lambda _: jobs.submit(given))
+        numbers = await pool.do(request, lambda _: jobs.submit_document(given))
         add_notes(request.scope, jobs=list(numbers))
         return sent(shaped(JobsQueued(tuple(numbers))), 201)
 
@@ -135,13 +130,18 @@ def _holding(router: APIRouter, done: _Changed) -> None:
     @router.post("/api/jobs/{job:path}/hold", tags=["share"])
     async def hold_job(request: Request, node: Picked, job: _Job, user: _User = "") -> Response:
         """Keep a waiting job from starting until it is resumed; needs a key."""
-        return await done(request, node, job, "hold", Action.MOVE, user)
+        return await done(request, node, job, "hold", user)
 
     @router.post("/api/jobs/{job:path}/resume", tags=["share"])
     async def resume_job(request: Request, node: Picked, job: _Job, user: _User = "") -> Response:
         """Let a held job wait for its turn again; needs a key."""
-        return await done(request, node, job, "resume", Action.MOVE, user)
+        return await done(request, node, job, "resume", user)
 
 
 def _named(job: str) -> int | str:
     return int(job) if job.isdecimal() else job
+
+
+def _log(jobs: ServedJobs, job: int | str, attempt: int | None, start: int | None) -> JobLog:
+    part = jobs.log(job, start, LOG_BYTES, attempt)
+    return JobLog(job, part.attempt, part.start, part.end, part.text, part.ended)

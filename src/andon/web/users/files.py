@@ -6,15 +6,16 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.errors import AndonError, Unavailable
+from andon.jobs.rules.views import JobListing
 from andon.model.codec import Wrong, read
+from andon.model.job.desk import JobAct, LogPart, Outcome
 from andon.model.job.facts import JobView
 from andon.model.run.record import RunRow
 from andon.model.run.wire import row_from_json
-from andon.web.answers.job_schemas import JobDone, JobLog
+from andon.web.answers.job_schemas import JobDone
 from andon.web.answers.run_schemas import RunDetails, RunMarks, RunUpdate
 
 MOST_ROWS = 2000
@@ -28,13 +29,6 @@ class UserFileReader(Protocol):
     """The reader of one user."""
 
     def ask(self, what: str, **given: object) -> dict[str, Any]: ...
-
-
-class UserJobs(Struct, frozen=True):
-    """A user's jobs, and whether the queue is paused."""
-
-    views: Sequence[JobView]
-    paused: bool = False
 
 
 class CachedAnswer(Generic[T]):
@@ -51,28 +45,30 @@ class UserFiles:
         self, user: str, reader: UserFileReader, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self.user, self._reader, self._monotonic = user, reader, monotonic
-        self._jobs: CachedAnswer[UserJobs] = CachedAnswer(UserJobs(()))
+        self._jobs: CachedAnswer[JobListing] = CachedAnswer(JobListing(()))
         self._runs: CachedAnswer[Sequence[RunRow]] = CachedAnswer(())
         self._lock = threading.Lock()
 
     # Jobs.
 
-    def jobs(self) -> UserJobs:
+    def listing(self) -> JobListing:
         return self._fresh("jobs", self._jobs, self._found_jobs)
 
-    def job(self, number: int) -> JobView:
-        return self._told(lambda: self._own_view(self._reader.ask("job", job=number)))
+    def view(self, job: int) -> JobView:
+        return self._told(lambda: self._own_view(self._reader.ask("job", job=job)))
 
-    def log(self, number: int, attempt: int | None, start: int | None) -> JobLog:
-        said = self._reader.ask("log", job=number, attempt=attempt, start=start)
-        found: JobLog = self._told(lambda: read(JobLog, said))
+    def log(self, job: int, start: int | None, most: int, attempt: int | None = None) -> LogPart:
+        said = self._reader.ask("log", job=job, start=start, most=most, attempt=attempt)
+        found: LogPart = self._told(lambda: read(LogPart, said))
         return found
 
-    def act(self, number: int, act: str) -> JobDone:
-        said = self._reader.ask("act", job=number, act=act)
+    def act(self, act: JobAct, words: Sequence[int]) -> list[Outcome]:
         self._jobs.read = float("-inf")
-        found: JobDone = self._told(lambda: read(JobDone, said))
-        return found
+        return [self._done(self._reader.ask("act", job=job, act=act.value)) for job in words]
+
+    def _done(self, said: dict[str, Any]) -> Outcome:
+        found = self._told(lambda: read(JobDone, said))
+        return Outcome(str(found.job), found.outcome, note=found.note)
 
     # Runs.
 
@@ -113,9 +109,9 @@ class UserFiles:
                 kept.read = now
             return kept.value
 
-    def _found_jobs(self, said: dict[str, Any]) -> UserJobs:
-        views = [self._own_view(one) for one in _listed(said, "views")]
-        return UserJobs(views, read(bool, said.get("paused", False)))
+    def _found_jobs(self, said: dict[str, Any]) -> JobListing:
+        views = tuple(self._own_view(one) for one in _listed(said, "views"))
+        return JobListing(views, read(bool, said.get("paused", False)))
 
     def _found_runs(self, said: dict[str, Any]) -> Sequence[RunRow]:
         return [replace(row_from_json(one), user=self.user) for one in _listed(said, "rows")]

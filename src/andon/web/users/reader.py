@@ -23,8 +23,11 @@ from andon.errors import AndonError, Gone
 from andon.host.accounts import UserAccount, become
 from andon.host.state.user_folder import node_path
 from andon.jobs import acts as acts  # imported while it may read andon's own files
+from andon.jobs import outputs as outputs  # the same
 from andon.jobs import progress as progress  # the same
-from andon.jobs.queue import Queue
+from andon.jobs.queue_desk import QueueDesk
+from andon.jobs.rules import naming as naming  # the same
+from andon.model.job.desk import JobAct
 from andon.model.job.facts import view_to_json
 from andon.model.run.wire import row_to_json
 from andon.model.shapes import to_json
@@ -32,7 +35,7 @@ from andon.model.wire import dumps
 from andon.runs.growing import opened
 from andon.runs.index import RunFinder
 from andon.runs.rules.matching import RunQuery
-from andon.web.jobs.folder import FolderJobs
+from andon.web.answers.job_schemas import JobDone
 from andon.web.runs.shown import FoundRuns, ServerRuns
 from andon.web.users.files import MOST_ROWS, PIECE_BYTES
 from andon.web.users.processes import IDLE_SECONDS, MOST_ANSWER_BYTES
@@ -48,7 +51,7 @@ class UserAnswers:
 
     def __init__(self, user: str) -> None:
         self._user = user
-        self._folder = FolderJobs(Queue, user, None)
+        self._desk = QueueDesk(user=user)
         self._finder: RunFinder | None = None
         self._records = ServerRuns(self._look, "")
         self._told: dict[str, tuple[object, int]] = {}
@@ -70,7 +73,7 @@ class UserAnswers:
             return {"error": {"kind": "unavailable", "reason": reason, "hint": ""}}
 
     def jobs(self, seen: str) -> Answer:
-        found = self._folder.jobs()
+        found = self._desk.listing()
         views = list(found.views)[-MOST_ROWS:]
 
         def told() -> Answer:
@@ -79,13 +82,16 @@ class UserAnswers:
         return self._if_changed("jobs", (views, found.paused), seen, told)
 
     def job(self, job: int) -> Answer:
-        return view_to_json(self._folder.job(job))
+        return view_to_json(self._desk.view(job))
 
-    def log(self, job: int, attempt: int | None, start: int | None) -> Answer:
-        return asdict(self._folder.log(job, attempt, start))
+    def log(self, job: int, start: int | None, most: int, attempt: int | None) -> Answer:
+        return asdict(self._desk.log(job, start, most, attempt))
 
     def act(self, job: int, act: str) -> Answer:
-        return asdict(self._folder.act(job, act))
+        (done,) = self._desk.act(JobAct(act), [job])
+        if done.error is not None:
+            raise done.error
+        return asdict(JobDone(done.label, done.words, done.note))
 
     def runs(self, seen: str) -> Answer:
         rows = self._records.rows(MOST_ROWS)

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import click
 
 from andon.api.benchmark import BenchmarkResult, devices_of, order_of, result_json, run_load
 from andon.api.served_model import only_model
-from andon.cli.commands.jobs.common import open_queue
-from andon.cli.commands.jobs.from_file import submit_file
-from andon.cli.commands.jobs.submitting import wait_for_end
+from andon.cli.commands.jobs.common import wait_for_all
+from andon.cli.commands.jobs.desks import queue_desk
+from andon.cli.commands.jobs.from_file import file_batches
+from andon.cli.commands.jobs.submit import submit_all
 from andon.cli.commands.runs.baseline import compare_with, refuse_unknown
 from andon.cli.commands.runs.compare import show_group
 from andon.cli.json_text import as_json_text
@@ -20,9 +22,8 @@ from andon.cli.options import JOB_FILES, chosen, duration, set_variable, shared,
 from andon.cli.show.reports.benchmark import render_benchmark
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Denied, Gone, Invalid
-from andon.jobs import acts
 from andon.jobs.file import read_job_file
-from andon.jobs.queue import wake
+from andon.model.job.desk import JobAct
 from andon.model.job.facts import JobState
 from andon.units import sh
 from andon.work.load.genai_bench import GenaiBenchLoad, find_tool
@@ -148,7 +149,8 @@ def _of_file(choices: Choices, path: str | None) -> int:
     jobs = read_job_file(path)
     if any(job.server is None for job in jobs):
         raise Invalid(f"{path} has a job without a [server]", hint=f"andon submit {sh(path)}")
-    code = submit_file(choices, path, {"yes": True}, dry_run=False, wait=True)
+    batches = file_batches(choices, path, {"yes": True})
+    code = submit_all(choices, batches, dry_run=False, wait=True)
     for group in dict.fromkeys(job.group or job.name for job in jobs):
         _show_group(choices, group)
     return code
@@ -156,16 +158,14 @@ def _of_file(choices: Choices, path: str | None) -> int:
 
 def _resumed(choices: Choices, group: str) -> int:
     """Runs the jobs of a group again that did not succeed, waits, and shows the table."""
-    queue = open_queue(choices, wake=False)
-    numbers = [n for n, facts in queue.jobs.items() if facts.spec.group == group]
-    if not numbers:
+    desk = queue_desk(choices)
+    jobs = [one for one in desk.listing().views if one.group == group]
+    if not jobs:
         raise Gone(f"there is no group {group[:40]!r}", hint="andon jobs --all lists them")
-    for number in numbers:
-        status = queue.statuses[number]
-        if status.state.is_settled and status.state is not JobState.SUCCEEDED:
-            acts.retry(queue.folder, queue.jobs[number], status)
-    wake(queue.folder)
-    code = wait_for_end(choices, *map(str, numbers))
+    ended = [one for one in jobs if one.state.is_settled]
+    desk.act(JobAct.RETRY, [one.number for one in ended if one.state is not JobState.SUCCEEDED])
+    says = partial(notice, choices=choices)
+    code = wait_for_all(desk, [one.number for one in jobs], says=says)
     _show_group(choices, group)
     return code
 

@@ -62,13 +62,12 @@ def why(devices: list[str], as_json: bool, seconds: float, job: str | None) -> i
     cannot be read counts as unknown. For a job of a cluster: andon why lab:4711
     """
     if job is None and len(devices) == 1 and ":" in devices[0]:
-        from andon.cli.commands.explain.why_job import why_elsewhere
+        from andon.cli.commands.explain.why_job import is_cluster_job
 
-        if (code := why_elsewhere(chosen(), devices[0], as_json)) is not None:
-            return code
+        job = devices.pop() if is_cluster_job(chosen(), devices[0]) else None
+    elif job is not None and (devices or node_of(chosen()).url is not None):
+        raise click.UsageError("--job explains a job of this machine; leave out the GPU")
     if job is not None:
-        if devices or node_of(chosen()).url is not None:
-            raise click.UsageError("--job explains a job of this machine; leave out the GPU")
         from andon.cli.commands.explain.why_job import why_job
 
         return why_job(chosen(), job, as_json)

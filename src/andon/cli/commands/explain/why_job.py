@@ -1,15 +1,18 @@
 """`andon why --job 12`: why a job waits, who holds what it needs, and who is ahead of it."""
 
 import time
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from andon.cli.commands.jobs.clusters import one_apart
+from andon.cli.commands.jobs.desks import desks_of
 from andon.cli.json_text import as_json_text
 from andon.cli.show.text import Text, say
-from andon.cli.terminal import Choices, Terminal
+from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import AndonError
+from andon.jobs.desk import JobDesk
 from andon.leases.rules.queue import in_order
 from andon.leases.rules.rows import waiting_rows
+from andon.model.job.desk import JobReason
 from andon.model.job.facts import JobState, JobView
 from andon.model.lease_list import WaitingRow
 from andon.model.shapes import to_json
@@ -19,40 +22,60 @@ if TYPE_CHECKING:
     from andon.jobs.queue import Queue
 
 MOST_AHEAD = 5
+SCHEMA = "andon.why_job/1"
 
 
 def why_job(choices: Choices, word: str, as_json: bool) -> int:
-    """Prints the dispatcher's reason for each device, and the jobs and users ahead of the job."""
-    from andon.cli.commands.jobs.common import one_job
-    from andon.jobs.queue import Queue
-
-    if ":" in word and (code := why_elsewhere(choices, word, as_json)) is not None:
-        return code
-    queue, terminal = Queue(), Terminal.of(choices)
-    view = queue.views([one_job(queue, word)])[0]
-    ahead, others = _ahead(queue, view), _others(view)
-    if as_json:
+    """Prints the reasons of a desk for a job, and the jobs and users ahead of it here."""
+    desks, terminal = desks_of(choices), Terminal.of(choices)
+    desk = desks.of(word)
+    if desk is desks.queue:
+        queue = desks.queue.fresh()
+        (view,) = queue.views([desks.queue.facts(word).spec.number])
+        ahead, others = _ahead(queue, view), _others(view)
         value = {
-            "schema": "andon.why_job/1",
+            "schema": SCHEMA,
             "job": to_json(view),
             "ahead": [one.label for one in ahead],
             "in_line": [to_json(one) for one in others],
         }
+        lines = _lines(view, ahead, others)
+    else:
+        view = _one_of(choices, desk, word)
+        reasons = desk.reasons(view.label)
+        value = {"schema": SCHEMA, "job": to_json(view), "reasons": to_json(reasons)}
+        lines = list(_cluster_lines(view, reasons))
+    if as_json:
         terminal.show(as_json_text(value, terminal.live))
         return 0
-    for line in _lines(view, ahead, others):
-        terminal.say(line)
+    terminal.say(*lines)
     return 0
 
 
-def why_elsewhere(choices: Choices, word: str, as_json: bool) -> int | None:
-    """Explains a job of a cluster; None if the word names no cluster."""
-    there = one_apart(choices, word)
-    if there is None:
-        return None
-    from andon.cli.commands.jobs.elsewhere import why_there
+def _one_of(choices: Choices, desk: JobDesk, word: str) -> JobView:
+    found, errors = desk.find([word])
+    for error in errors:
+        raise error
+    view = next((one for one in found if not one.state.is_settled), found[0])
+    if len(found) > 1:
+        notice(f"{word} is an array; this is {view.label}", choices)
+    return view
 
-    return why_there(choices, *there, as_json)
+
+def is_cluster_job(choices: Choices, word: str) -> bool:
+    """Whether a word names a job of a cluster: lab:4711."""
+    desks = desks_of(choices)
+    return ":" in word and desks.of(word) is not desks.queue
+
+
+def _cluster_lines(view: JobView, reasons: Sequence[JobReason]) -> Iterator[Text]:
+    yield say(f"job {view.label} {view.name}: {view.state.words}", "bold")
+    if view.where:
+        yield say(f"  {'on' if view.started else 'in'} {view.where}")
+    for reason in reasons:
+        yield say(f"  {reason.text}")
+        if reason.advice:
+            yield say(f"    {reason.advice}", "dim")
 
 
 def _lines(view: JobView, ahead: list[JobView], others: tuple[WaitingRow, ...]) -> list[Text]:

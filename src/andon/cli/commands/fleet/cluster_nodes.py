@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from andon.cli.commands.jobs.clusters import clusters_of, target_of
+from andon.cli.commands.jobs.desks import clusters_of
+from andon.cli.commands.jobs.on import cluster_of
 from andon.cli.json_text import as_json_text
 from andon.cli.show.table import TableColumn, TableRow, draw
 from andon.cli.show.text import UNKNOWN, Text, say
@@ -20,14 +21,14 @@ NONE_CONFIGURED = (
 def show_cluster(choices: Choices, on: str | None, as_json: bool) -> int:
     """Lists the machines of a cluster: their GPUs, how many are given to jobs, how busy they are.
     Raises Invalid where none is meant."""
-    cluster = target_of(choices, {"on": on, "engine_options": ()})
+    cluster = cluster_of(choices, {"on": on})
     if cluster is None:
         known = ", ".join(one.name for one in clusters_of(choices))
         raise Invalid(
             "nodes needs a hub, --url URL, or the name of a cluster, --on NAME",
             hint=f"configured: {known}" if known else NONE_CONFIGURED,
         )
-    found = cluster.ask(lambda there: list(there.nodes()))
+    found = cluster.nodes()
     terminal = Terminal.of(choices)
     if as_json:
         value = {"schema": SCHEMA, "cluster": cluster.name, "nodes": to_json(found)}

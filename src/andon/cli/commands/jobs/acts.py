@@ -1,35 +1,32 @@
 """The commands of `andon jobs`: show, wait, retry, requeue, hold, resume, rm, move, pause, …"""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from andon.cli.commands.completing import complete_job
-from andon.cli.commands.jobs.clusters import apart, refuse_elsewhere
 from andon.cli.commands.jobs.common import (
     JOB_FORMS,
     QUEUE_JOB_FORMS,
     job_words,
-    meant_jobs,
-    one_job,
-    open_queue,
-    wait_settled,
-    worst_code,
+    report_all,
+    say_outcomes,
+    wait_for_all,
 )
-from andon.cli.commands.jobs.elsewhere import show_there
+from andon.cli.commands.jobs.desks import desks_of
 from andon.cli.json_text import as_json_text
 from andon.cli.options import chosen, duration, shared
 from andon.cli.show.jobs import render_job
-from andon.cli.terminal import Terminal, notice, report
-from andon.errors import AndonError, TimedOut
-from andon.jobs import acts
-from andon.jobs.clusters.submitting import code_of, wait_there
+from andon.cli.terminal import Terminal, notice
+from andon.errors import AndonError
+from andon.jobs.desk import Desks
 from andon.jobs.folder import open_jobs_folder
 from andon.jobs.queue import wake
-from andon.model.job.facts import JobFacts, JobState, views_to_json
-from andon.units import human_seconds
+from andon.model.job.desk import JobAct
+from andon.model.job.facts import JobState, JobView, views_to_json
 
 
 @click.command(epilog=JOB_FORMS)
@@ -39,16 +36,14 @@ from andon.units import human_seconds
 def show(jobs: tuple[str, ...], as_json: bool) -> int:
     """Show jobs: what they ask for, why they wait, on which GPUs they run, how they ended."""
     choices = chosen()
-    here, elsewhere = apart(choices, jobs)
-    queue = open_queue(choices)
-    found, code = meant_jobs(queue, here)
-    views = [queue.view(facts.spec.number) for facts in found]
-    if elsewhere:
-        others, failed = show_there(elsewhere)
-        views, code = [*views, *others], max(code, failed)
+    desks = desks_of(choices)
+    found, errors = desks.find(jobs)
+    code = report_all(errors)
+    views = [_whole(desks, view) for view in found]
     terminal = Terminal.of(choices)
     if as_json:
-        terminal.show(as_json_text(views_to_json(views, queue.paused), terminal.live))
+        paused = open_jobs_folder().paused
+        terminal.show(as_json_text(views_to_json(views, paused), terminal.live))
         return code
 
     for view in views:
@@ -57,118 +52,66 @@ def show(jobs: tuple[str, ...], as_json: bool) -> int:
     return code
 
 
+def _whole(desks: Desks, view: JobView) -> JobView:
+    """Adds what only one job is asked for: its variables here, all reasons on a cluster."""
+    if view.engine is None:
+        return desks.queue.view(view.number)
+    if view.state.is_settled or view.started is not None:
+        return view
+    reasons = desks.of(view.label).reasons(view.label)
+    lines = [line for one in reasons for line in (one.text, one.advice) if line]
+    return replace(view, waiting_details=tuple(one for one in lines if one != view.reason))
+
+
 @click.command(epilog=JOB_FORMS)
 @job_words
 @click.option("--timeout", "-t", type=duration, metavar="TIME", help="Maximum wait.")
 @shared
 def wait(jobs: tuple[str, ...], timeout: float | None) -> int:
     """Wait until jobs have ended; the exit code is that of the worst one."""
-    choices = chosen()
-    here, elsewhere = apart(choices, jobs)
-    queue = open_queue(choices)
-    found, code = meant_jobs(queue, here)
-    numbers = [facts.spec.number for facts in found]
     until = None if timeout is None else time.monotonic() + timeout
-
-    def late() -> None:
-        if until is not None and time.monotonic() >= until:
-            several = len(numbers) > 1
-            raise TimedOut(f"{'not all jobs have' if several else 'the job has not'} ended in time")
-
-    code = max(code, worst_code(queue, numbers, wait_settled(queue, numbers, each=late)))
-    for cluster, ids in elsewhere.values():
-        code = max(code, *map(code_of, wait_there(cluster, ids, until)))
-    return code
-
-
-def _is_settled(state: JobState) -> bool:
-    return state.is_settled
-
-
-FITTING: dict[str, Callable[[JobState], bool]] = {
-    "rm": _is_settled,
-    "retry": _is_settled,
-    "requeue": lambda state: state is JobState.RUNNING,
-    "hold": lambda state: state in (JobState.WAITING, JobState.LATER),
-    "resume": lambda state: state is JobState.HELD,
-}
-"""The jobs of a name that a command can act on; they come before others of that name."""
-
-
-def _requeued(facts: JobFacts) -> str:
-    checkpoint, last = facts.spec.checkpoint, facts.last
-    labels = ", ".join(last.claim.labels) if last is not None else ""
-    saves = ""
-    if checkpoint is not None:
-        time_left = human_seconds(checkpoint.seconds)
-        saves = f"is sent SIG{checkpoint.signal}, has {time_left} to save its work, "
-    elsewhere = f", for another GPU than {labels} if there is one" if labels else ""
-    return f"{saves}is stopped and waits again{elsewhere}"
+    split = desks_of(chosen()).split(jobs)
+    return max(wait_for_all(desk, words, until) for desk, words in split)
 
 
 def _failed_option(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    if name != "retry":
+    if name != JobAct.RETRY:
         return lambda command: command
     return click.option("--failed", is_flag=True, help="Only those that did not succeed.")
 
 
-def _acting(name: str, about: str, done: Callable[[JobFacts], str]) -> click.Command:
+def _acting(act: JobAct, about: str) -> click.Command:
     """Makes a command that does the same to each job; a failure on one does not stop the others."""
 
-    @click.command(name, help=about, epilog=QUEUE_JOB_FORMS)
+    @click.command(act.value, help=about, epilog=QUEUE_JOB_FORMS)
     @job_words
-    @_failed_option(name)
+    @_failed_option(act.value)
     @shared
     def command(jobs: tuple[str, ...], failed: bool = False) -> int:
         choices = chosen()
-        refuse_elsewhere(choices, jobs)
-        queue = open_queue(choices, wake=False)
-        act: Any = getattr(acts, "remove" if name == "rm" else name)
-        found, code = meant_jobs(queue, jobs, name in ("rm", "requeue"), FITTING.get(name))
-        for facts in found:
-            status = queue.statuses[facts.spec.number]
-            if failed and (not status.state.is_settled or status.state is JobState.SUCCEEDED):
-                continue
-            try:
-                if name == "rm":
-                    act(queue.folder, facts, queue.jobs, queue.statuses)
-                elif name == "resume":
-                    act(queue.folder, facts)
-                else:
-                    act(queue.folder, facts, status)
-            except AndonError as error:
-                report(error)
-                code = error.exit_code
-            else:
-                notice(f"job {facts.spec.label} {done(facts)}", choices)
-        if name != "rm":
-            wake(queue.folder)
-        return code
+        desks, words = desks_of(choices), list(jobs)
+        errors: Sequence[AndonError] = ()
+        if failed:
+            found, errors = desks.find(jobs, act)
+            ended = [one for one in found if one.state.is_settled]
+            words = [one.label for one in ended if one.state is not JobState.SUCCEEDED]
+        return max(report_all(errors), say_outcomes(choices, desks.act(act, words)))
 
     return command
 
 
-retry = _acting(
-    "retry",
-    "Run ended jobs again, as if they had just been submitted.",
-    lambda facts: "waits again",
-)
+retry = _acting(JobAct.RETRY, "Run ended jobs again, as if they had just been submitted.")
 requeue = _acting(
-    "requeue",
+    JobAct.REQUEUE,
     """Stop running jobs and queue them again, for other GPUs if there are any.
 
     A job with --checkpoint gets its signal and its time first. Then comes SIGTERM, and after the
     job's --grace SIGKILL.
     """,
-    _requeued,
 )
-hold = _acting("hold", "Keep jobs from starting until andon jobs resume.", lambda facts: "is held")
-resume = _acting("resume", "Let held jobs start.", lambda facts: "waits again")
-rm = _acting(
-    "rm",
-    "Delete ended jobs with their output; the records of their runs stay.",
-    lambda facts: "deleted",
-)
+hold = _acting(JobAct.HOLD, "Keep jobs from starting until andon jobs resume.")
+resume = _acting(JobAct.RESUME, "Let held jobs start.")
+rm = _acting(JobAct.REMOVE, "Delete ended jobs with their output; the records of their runs stay.")
 
 
 @click.command(epilog=QUEUE_JOB_FORMS)
@@ -182,14 +125,9 @@ def move(job: str, first: bool, last: bool, before: str | None) -> int:
     if first + last + (before is not None) != 1:
         raise click.UsageError("use one of --first, --last and --before JOB")
     choices = chosen()
-    refuse_elsewhere(choices, [job, before or ""])
-    queue = open_queue(choices, wake=False)
-    facts = queue.jobs[one_job(queue, job)]
-    target = None if before is None else one_job(queue, before)
-    acts.move(queue.folder, facts, queue.jobs, queue.statuses, target, first)
-    wake(queue.folder)
-    notice(f"job {facts.spec.label} moved", choices)
-    return 0
+    desks, act = desks_of(choices), JobAct.FIRST if first else JobAct.LAST
+    (one,) = desks.act(act, [job]) if before is None else [desks.queue.move_before(job, before)]
+    return say_outcomes(choices, [one])
 
 
 @click.command()

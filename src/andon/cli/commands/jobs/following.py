@@ -1,122 +1,159 @@
-"""The output of a cluster's job, and a job that is followed as if it ran here."""
+"""The output of jobs as it comes, and a job that is followed as if it ran at this terminal."""
 
 import os
 import sys
 import threading
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 
-from andon.cli.commands.jobs.elsewhere import cancel_there, views_there
+from andon.cli.show.jobs import why
 from andon.cli.show.waiting import LineInPlace, waited_words
 from andon.cli.sources import settings_of
 from andon.cli.terminal import Choices, notice, write
 from andon.errors import AndonError, Gone, Invalid
-from andon.jobs.clusters.asking import OpenCluster
-from andon.jobs.clusters.submitting import code_of, jobs_there, submit_there, wait_there
-from andon.jobs.rules.cluster_views import named
+from andon.jobs.clusters.desk import ClusterDesk
+from andon.jobs.desk import JobDesk, exit_code, wait
+from andon.jobs.rules.able import refuse
 from andon.jobs.rules.polling import FRESH_SECONDS
-from andon.model.job.cluster import ClusterLog, Submission
+from andon.model.job.desk import Able, JobAct, LogPart, Submission
 from andon.model.job.facts import JobState
 from andon.model.job.spec import without_own_secrets
 from andon.ports import Foreground
 from andon.work.dropped_lines import without_lines
 from andon.work.launcher import Launcher
 
-LOG_BYTES = 1 << 20
+LOG_BYTES, LONG_LINE_BYTES = 1 << 20, 1 << 10
 LOG_POLL_SECONDS = 1.0
 FIRST_LOOK_SECONDS = 2.0  # most jobs at a terminal have started by then
+WAITS = (JobState.WAITING, JobState.HELD, JobState.LATER)
 
 
-def logs_there(choices: Choices, cluster: OpenCluster, job: str, lines: int, follow: bool) -> int:
-    """Prints the output of a job: its last lines, or all; then what comes, until it ends."""
+class JobOutput:
+    """The output of a job, part by part; when it is started again, of its next attempt."""
+
+    def __init__(self, desk: JobDesk, label: str, attempt: int | None = None) -> None:
+        self.desk, self.label, self.ended = desk, label, False
+        self._fixed, self._attempt, self._place, self._rest = attempt, attempt, 0, ""
+
+    def begin(self, lines: int) -> bool:
+        """Begins with the last lines, 0 for all; returns whether earlier ones are left out. Of a
+        very long line, such as a progress bar's, a part is enough."""
+        if not lines:
+            return False
+        part = self._log(None, max(LOG_BYTES, lines * LONG_LINE_BYTES))
+        self._rest = last_lines(part.text, lines)
+        return part.start > 0 or len(self._rest) < len(part.text)
+
+    def read(self) -> str:
+        """Returns what came since; empty if there is nothing now."""
+        if self._rest:
+            text, self._rest = self._rest, ""
+            return text
+        return self._log(self._place, LOG_BYTES).text
+
+    def show(self) -> bool:
+        """Prints what came since; returns whether there was something."""
+        shown = False
+        while text := self.read():
+            write(sys.stdout, text)
+            shown = True
+        return shown
+
+    def _log(self, start: int | None, most: int) -> LogPart:
+        part = self.desk.log(self.label, start, most, self._fixed)
+        if part.attempt != self._attempt and start:
+            part = self.desk.log(self.label, 0, most, self._fixed)
+        self._attempt, self._place, self.ended = part.attempt, part.end, part.ended
+        return part
+
+
+def last_lines(text: str, lines: int) -> str:
+    """Returns the last lines of a text, as they are."""
+    at = len(text) - text.endswith("\n")
+    for _ in range(lines):
+        if (at := text.rfind("\n", 0, max(at, 0))) < 0:
+            return text
+    return text[at + 1 :]
+
+
+def follow(choices: Choices, output: JobOutput) -> None:
+    """Prints an output until its job has ended; while it waits, why, and that its cluster is away.
+    A final state ends it, whatever the output does."""
+    line = _WaitingJob(choices, output)
     try:
-        part = _log(cluster, job, None if lines else 0)
+        while not _is_over(choices, output, line):
+            time.sleep(min(LOG_POLL_SECONDS, output.desk.poll_seconds))
     except Gone:
-        elements = [one.id for one in jobs_there(cluster, [job])]
-        if job in elements:
-            raise
-        for one in elements:
-            write(sys.stdout, f"==> job {named(cluster.name, one)} <==\n")
-            logs_there(choices, cluster, one, lines, follow)
-        return 0
-    if lines:
-        kept = part.text.splitlines(keepends=True)[-lines:]
-        part = ClusterLog(part.start, part.end, "".join(kept), part.ended)
-    if not part.text and not follow:
-        (view,) = views_there(cluster, [job])
-        if view.started is None:
-            why = f": {view.reason}" if view.reason else ""
-            notice(f"job {view.label} has not started: it is {view.state.words}{why}", choices)
-    write(sys.stdout, part.text)
-    if follow or not lines:
-        follow_log(choices, cluster, job, part, follow)
-    return 0
-
-
-def _log(cluster: OpenCluster, job: str, start: int | None) -> ClusterLog:
-    return cluster.ask(lambda there: there.log(job, start, LOG_BYTES))
-
-
-def log_of(cluster: OpenCluster, job: str) -> str:
-    """Returns all of a job's output."""
-    texts, end = list[str](), 0
-    while (part := _log(cluster, job, end)).text:
-        texts.append(part.text)
-        end = part.end
-    return "".join(texts)
-
-
-def follow_log(
-    choices: Choices, cluster: OpenCluster, job: str, part: ClusterLog, wait: bool
-) -> None:
-    """Prints what follows this part; with `wait`, until the job has ended, and why it waits."""
-    waiting = _WaitingJob(choices, cluster, job)
-    try:
-        while True:
-            try:
-                part = _log(cluster, job, part.end)
-            except AndonError as error:
-                if not wait or isinstance(error, Gone | Invalid):
-                    raise
-                part = ClusterLog(part.end, part.end, "", False)  # it may come back
-            if part.text:
-                waiting.clear()
-                write(sys.stdout, part.text)
-            elif part.ended or not wait:
-                return
-            else:
-                waiting.look(started=part.end > 0)
-                time.sleep(LOG_POLL_SECONDS)
+        if Able.QUEUED not in output.desk.able:
+            raise  # here, its user has deleted it
     finally:
-        waiting.clear()
+        line.clear()
+
+
+def _is_over(choices: Choices, output: JobOutput, line: "_WaitingJob") -> bool:
+    try:
+        while text := output.read():
+            line.clear()
+            write(sys.stdout, text)
+    except (Gone, Invalid):
+        raise
+    except AndonError as error:
+        return line.look(error)
+    if not output.ended:
+        line.look()
+    return output.ended
+
+
+def follow_many(outputs: Mapping[str, JobOutput], show: Callable[[str], bool]) -> None:
+    """Prints the outputs of several jobs as they come, until all have ended."""
+    while left := [label for label, one in outputs.items() if not one.ended]:
+        time.sleep(outputs[left[0]].desk.poll_seconds)
+        for label in left:
+            with suppress(Gone):
+                while show(label):
+                    pass
 
 
 class _WaitingJob(LineInPlace):
-    """The line that says why a job has not started yet."""
+    """The line that says why a job has not started yet, or why nothing is known of it."""
 
-    def __init__(self, choices: Choices, cluster: OpenCluster, job: str) -> None:
+    def __init__(self, choices: Choices, output: JobOutput) -> None:
         super().__init__(choices)
-        self._cluster, self._job, self._looked = cluster, job, float("-inf")
+        self._output, self._looked, self._away = output, float("-inf"), ""
 
-    def look(self, started: bool) -> None:
-        """Asks why it waits, now and then, until it has started."""
-        now = time.monotonic()
-        if started or now - self._looked < FRESH_SECONDS:
-            return
+    def look(self, error: AndonError | None = None) -> bool:
+        """Asks why it waits, now and then; returns whether it has ended although its output cannot
+        be read."""
+        now, desk = time.monotonic(), self._output.desk
+        if now - self._looked < desk.poll_seconds:
+            return False
         self._looked = now
         with suppress(AndonError):
-            (view,) = views_there(self._cluster, [self._job])
-            if view.started is not None or view.state.is_settled:
-                self.clear()
-                return
-            waited = waited_words(max(0.0, time.time() - view.submitted_at))
-            why = f" · {view.reason}" if view.reason else ""
-            self.show(f"job {view.label} {waited}{why}", (view.state, view.reason))
+            for view in desk.find([self._output.label]).views:
+                if view.state.is_settled:
+                    self.clear()
+                    return error is not None
+                if view.state in WAITS:
+                    at = time.time()
+                    waits = view.state is JobState.WAITING
+                    waited = waited_words(max(0.0, at - view.submitted_at))
+                    words = f"job {view.label} {waited if waits else view.state.words}"
+                    reason = why(view, at)
+                    line = f"{words} · {reason}" if reason else words
+                    self.show(line, (view.state, view.position, view.reason))
+                else:
+                    self.clear()
+            return False
+        if error is not None and error.reason != self._away:
+            self._away = error.reason
+            notice(f"{error.reason}; trying again", self._choices)
+        return False
 
 
 def say_why_it_waits(
-    choices: Choices, cluster: OpenCluster, label: str, over: threading.Event
+    choices: Choices, desk: ClusterDesk, label: str, over: threading.Event
 ) -> None:
     """Says why a job at this terminal has not started, once for each reason: what runs it there is
     silent until it has."""
@@ -124,24 +161,25 @@ def say_why_it_waits(
     while not over.wait(pause):
         pause = FRESH_SECONDS
         with suppress(AndonError):
-            jobs = cluster.ask(lambda there: list(there.jobs(time.time())))
+            jobs = desk.ask(lambda _: desk.jobs(time.time()))
             job = next((one for one in jobs if one.label == label), None)
             if job is not None and (job.started is not None or job.state.is_settled):
                 return
             if job is not None and job.reason and job.reason != said and not over.is_set():
                 said = job.reason
-                notice(f"job {named(cluster.name, job.id)} waits: {said}", choices)
+                notice(f"job {desk.name}:{job.id} waits: {said}", choices)
 
 
-def run_there(choices: Choices, cluster: OpenCluster, submission: Submission) -> int:
+def run_at_terminal(choices: Choices, desk: ClusterDesk, submission: Submission) -> int:
     """Runs a job and returns its exit code: at this terminal if the cluster can do that, else it
     is submitted and its output followed; Ctrl-C cancels it."""
-    opened = cluster.open()
+    refuse(desk, [submission])
+    opened = desk.open()
     if isinstance(opened, Foreground):
-        command = cluster.ask(lambda _: opened.foreground(submission))
+        command = desk.ask(lambda _: opened.foreground(submission))
         grace = settings_of(choices).work_grace_seconds
         send = partial(opened.signal, submission)
-        over, asked = threading.Event(), (choices, cluster, submission.label)
+        over, asked = threading.Event(), (choices, desk, submission.label)
         with without_lines(opened.own_lines) as errors:
             passed = without_own_secrets(os.environ)
             client = Launcher(command, passed, grace, elsewhere=send, errors=errors)
@@ -150,15 +188,16 @@ def run_there(choices: Choices, cluster: OpenCluster, submission: Submission) ->
                 return client.run(lambda: None, notice).code
             finally:
                 over.set()
-    label = submit_there(cluster, submission)
-    job = label.removeprefix(f"{cluster.name}:")
+    (accepted,) = desk.submit([submission])
+    label = accepted.label
     notice(f"running as {label}", choices)
     try:
-        follow_log(choices, cluster, job, ClusterLog(0, 0, "", False), wait=True)
-        (ended,) = wait_there(cluster, [job])
+        follow(choices, JobOutput(desk, label))
+        (ended,), _ = wait(desk, [label])
     except KeyboardInterrupt:
-        cancel_there(choices, cluster, [job])
+        for one in desk.act(JobAct.CANCEL, [label]):
+            notice(f"job {label} {one.words or one.error}", choices)
         raise
-    if ended.state is not JobState.SUCCEEDED and ended.reason:
-        notice(f"job {label} {ended.state.words}: {ended.reason}", choices)
-    return code_of(ended)
+    if ended.error:
+        notice(f"job {label} {ended.state.words}: {ended.error}", choices)
+    return exit_code(ended)

@@ -1,25 +1,30 @@
 """`andon jobs`: lists jobs; its commands act on them."""
 
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec.structs import replace
 
 from andon.cli.commands.command_group import CommandGroup
-from andon.cli.commands.jobs.clusters import ClusterFollower, ClusterJobs, cluster_list
-from andon.cli.commands.jobs.common import MOST_ENDED, MOST_WAITING, open_queue, wait_settled
+from andon.cli.commands.jobs.common import MOST_ENDED, MOST_WAITING
+from andon.cli.commands.jobs.desks import desks_of
 from andon.cli.options import chosen, elsewhere, shared
 from andon.cli.show.jobs import render_jobs, why
 from andon.cli.show.text import say
 from andon.cli.terminal import Choices, Terminal, notice
-from andon.jobs.queue import Queue
-from andon.jobs.rules.views import latest_last
-from andon.model.job.facts import JobState, JobView, views_to_json
+from andon.errors import AndonError
+from andon.jobs.desk import Desks
+from andon.jobs.rules.views import JobListing, latest_last
+from andon.model.job.facts import UNSETTLED, JobState, JobView, views_to_json
+from andon.model.shapes import to_json
 
 if TYPE_CHECKING:
+    from andon.cli.show.text import Text
     from andon.model.lease_list import LeaseList
 
 FOLLOW_SECONDS = 1.0
@@ -85,24 +90,33 @@ def jobs(
         return None
 
     choices = chosen()
-    queue = open_queue(choices, wake=not look)
-    numbers, left = _shown(queue, everything or group is not None, state)
-    terminal = Terminal.of(choices)
+    desks, terminal = desks_of(choices, wakes=not look), Terminal.of(choices)
     book = cache(partial(_book, choices)) if everything and not follow else None
-    there = cluster_list(choices, state, everything, book or _load)
-    if group is not None:
-        numbers = [number for number in numbers if queue.jobs[number].spec.group == group]
-        there = there._replace(views=[one for one in there.views if one.group == group])
-    views = queue.views(numbers)
+    own, left, paused = _own(desks, everything or group is not None, state, group)
+    there = _on_clusters(choices, desks, everything, book or _load)
+    others = [one for one in there.views if state in (None, one.state)]
+    views = own + [one for one in others if group in (None, one.group)]
+    more, lines = dict[str, Any](), list["Text"]()
     if book is not None:
-        return _show_machine(choices, queue, views, there, state, as_json, book())
+        from andon.cli.commands.jobs import everyone
+
+        leases, unknown = book()
+        users, notes = everyone.others_jobs(leases)
+        views[len(own) : len(own)] = [one for one in users if state in (None, one.state)]
+        for note in filter(None, (unknown, *notes)):
+            notice(note, choices)
+        more["queue"] = everyone.queue_to_json(leases)
+        lines = everyone.queue_lines(leases, terminal.width)
     if as_json:
-        _show_json(terminal, [*views, *there.views], queue.paused, there)
+        from andon.cli.json_text import as_json_text
+
+        said = {**views_to_json(views, paused), "clusters": to_json(there.clusters), **more}
+        terminal.show(as_json_text(said, terminal.live))
         return 0
-    narrowed = state is not None or group is not None
-    _show(queue.paused, [*views, *there.views], left, terminal, there.notes, narrowed)
+    _show(paused, views, left, terminal, there.notes, state is not None or group is not None)
+    terminal.say(*lines)
     if follow:
-        _follow(choices, queue, terminal, there, group)
+        _follow(terminal, desks, group)
     return 0
 
 
@@ -119,6 +133,51 @@ def _book(choices: Choices) -> "tuple[LeaseList, str | None]":
     return machine_queue(choices)
 
 
+def _own(
+    desks: Desks, whole: bool, state: str | None, group: str | None
+) -> tuple[list[JobView], int, bool]:
+    """Returns the jobs of this machine to list, how many are left out, and whether they are paused:
+    ended jobs, running ones, then waiting ones by position."""
+    queue = desks.queue.fresh()
+    known = queue.statuses
+    wanted = [n for n, one in known.items() if state in (None, one.state)]
+    wanted = [n for n in wanted if group in (None, queue.jobs[n].spec.group)]
+    ended = [n for n in wanted if known[n].state.is_settled]
+    running = [n for n in wanted if known[n].state is JobState.RUNNING]
+    waiting = queue.in_order(set(wanted) - {*ended, *running})
+    if whole:
+        return queue.views([*ended, *running, *waiting]), 0, queue.paused
+    last = ended[-(MOST_ENDED if state is None else MOST_WAITING) :]
+    shown = [*last, *running, *waiting[:MOST_WAITING]]
+    left = len(wanted) - len(shown) - (len(ended) - len(last) if state is None else 0)
+    return queue.views(shown), left, queue.paused
+
+
+def _on_clusters(
+    choices: Choices, desks: Desks, everything: bool, meanwhile: Callable[[], object]
+) -> JobListing:
+    """Returns the jobs of all clusters; with `everything` root sees everyone's. Settings that
+    cannot be read cost a line, not the list. `meanwhile` is called while clusters are asked."""
+    try:
+        clusters = desks.clusters()
+    except AndonError as error:
+        return JobListing((), notes=(f"clusters are not known: {error.reason}",))
+    if not clusters:
+        return JobListing(())
+    from andon.jobs.clusters.desk import list_together
+
+    found = list_together(clusters, everything and os.getuid() == 0, meanwhile)
+    return found if everything else replace(found, views=tuple(_latest(found.views)))
+
+
+def _latest(views: Sequence[JobView]) -> list[JobView]:
+    """Returns the last jobs that ended, the running ones and the first that wait."""
+    ended = [view for view in views if view.state.is_settled]
+    running = [view for view in views if view.state is JobState.RUNNING]
+    waiting = [view for view in views if view.state in UNSETTLED - {JobState.RUNNING}]
+    return [*ended[-MOST_ENDED:], *running, *waiting[:MOST_WAITING]]
+
+
 def _of_server(
     context: click.Context, more: bool, state: str | None, group: str | None, as_json: bool
 ) -> int:
@@ -127,9 +186,9 @@ def _of_server(
         raise click.UsageError("--url lists the jobs of a server: leave out --all, -f and commands")
     from andon.cli.sources import node_of
 
-    found = node_of(chosen()).jobs.page()
-    wanted = [one for one in found.views if state is None or one.state == state]
-    wanted = [one for one in wanted if group is None or one.group == group]
+    found = node_of(chosen()).jobs.listing()
+    wanted = [one for one in found.views if state in (None, one.state)]
+    wanted = [one for one in wanted if group in (None, one.group)]
     terminal, views = Terminal.of(chosen()), latest_last(wanted, MOST_ENDED)
     if as_json:
         from andon.cli.json_text import as_json_text
@@ -141,72 +200,27 @@ def _of_server(
     return 0
 
 
-def _show_json(
-    terminal: Terminal, views: Sequence[JobView], paused: bool, there: ClusterJobs, **more: Any
-) -> None:
-    from andon.cli.json_text import as_json_text
-
-    said = {**views_to_json(views, paused), "clusters": there.to_json(), **more}
-    terminal.show(as_json_text(said, terminal.live))
-
-
-def _follow(
-    choices: Choices,
-    queue: Queue,
-    terminal: Terminal,
-    there: ClusterJobs,
-    group: str | None = None,
-) -> None:
+def _follow(terminal: Terminal, desks: Desks, group: str | None) -> None:
     """Prints each change until all jobs have ended, those of clusters included."""
-    follower = ClusterFollower(choices, there, lambda view: _changed(terminal, view))
-    active = [n for n, found in queue.statuses.items() if not found.state.is_settled]
-    active = [n for n in active if group is None or queue.jobs[n].spec.group == group]
-    wait_settled(queue, active, lambda view: _changed(terminal, view), follower.look)
-    while follower.active:
-        time.sleep(FOLLOW_SECONDS)
-        follower.look()
+    known: dict[str, JobState] | None = None
+    while known is None or any(not _is_over(state) for state in known.values()):
+        if known is not None:
+            time.sleep(FOLLOW_SECONDS)
+        queue, before = desks.queue.fresh(), known
+        active = [n for n, one in queue.statuses.items() if not one.state.is_settled]
+        labels = [] if known is None else [label for label in known if ":" not in label]
+        found = [*queue.views(active), *desks.queue.find(labels).views]
+        if before is None or any(":" in label for label in before):
+            found += _on_clusters(chosen(), desks, True, _load).views
+        now = {one.label: one for one in found if group in (None, one.group)}
+        for label, view in now.items():
+            if before is not None and before.get(label) is not view.state:
+                _changed(terminal, view)
+        known = {label: view.state for label, view in now.items()}
 
 
-def _show_machine(
-    choices: Choices,
-    queue: Queue,
-    views: list[JobView],
-    there: ClusterJobs,
-    state: str | None,
-    as_json: bool,
-    read: "tuple[LeaseList, str | None]",
-) -> int:
-    """Prints all of the user's own jobs, the machine's queue, and for root everyone's jobs."""
-    from andon.cli.commands.jobs import everyone
-
-    terminal = Terminal.of(choices)
-    book, unknown = read
-    others, notes = everyone.others_jobs(book)
-    more = [one for one in others if state is None or one.state == state]
-    views = [*views, *more, *there.views]
-    for note in filter(None, (unknown, *notes)):
-        notice(note, choices)
-    if as_json:
-        _show_json(terminal, views, queue.paused, there, queue=everyone.queue_to_json(book))
-        return 0
-    _show(queue.paused, views, 0, terminal, there.notes, state is not None)
-    terminal.say(*everyone.queue_lines(book, terminal.width))
-    return 0
-
-
-def _shown(queue: Queue, everything: bool, state: str | None) -> tuple[list[int], int]:
-    """Returns the numbers to list and how many are left out: ended jobs, running ones, then
-    waiting ones by position."""
-    known = queue.statuses
-    wanted = [n for n, one in known.items() if state is None or one.state == state]
-    ended = [n for n in wanted if known[n].state.is_settled]
-    running = [n for n in wanted if known[n].state is JobState.RUNNING]
-    waiting = queue.in_order(set(wanted) - {*ended, *running})
-    if everything:
-        return [*ended, *running, *waiting], 0
-    last = ended[-(MOST_ENDED if state is None else MOST_WAITING) :]
-    shown = [*last, *running, *waiting[:MOST_WAITING]]
-    return shown, len(wanted) - len(shown) - (len(ended) - len(last) if state is None else 0)
+def _is_over(state: JobState) -> bool:
+    return state.is_settled or state is JobState.HELD
 
 
 def _show(

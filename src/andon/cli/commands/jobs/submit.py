@@ -1,22 +1,16 @@
 """`andon submit`: queues a command that runs as soon as its devices are free."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from msgspec.structs import replace
 
 from andon.cli.commands.completing import complete_command
-from andon.cli.commands.jobs.clusters import on_options, per_gpu_option, refuse_unasked, target_of
-from andon.cli.commands.jobs.submitting import (
-    possible,
-    sampled,
-    say_same,
-    show_dry,
-    wait_for_end,
-)
+from andon.cli.commands.jobs.desks import desk_of, refuse_unasked, sampled
+from andon.cli.commands.jobs.on import on_options, per_gpu_option
 from andon.cli.commands.share.container_options import (
     contained,
     container_from,
@@ -31,18 +25,18 @@ from andon.cli.device_request import (
     request_to_take,
 )
 from andon.cli.options import JOB_FILES, chosen, duration, lasting, shared, whole
-from andon.cli.show.text import say
 from andon.cli.terminal import Choices, Terminal, notice
 from andon.errors import Invalid
-from andon.jobs import queue as jobs
 from andon.jobs.git_commit import GitCommitLookup
-from andon.jobs.queue import Queue
+from andon.jobs.rules.able import refuse
 from andon.jobs.submitting import here_spec
-from andon.model.job.spec import CHECKPOINT_SECONDS, ArrayPlace, Checkpoint, JobSpec, NotifyWhen
+from andon.model.job import HERE
+from andon.model.job.desk import Accepted, Submission, new_submission
+from andon.model.job.spec import CHECKPOINT_SECONDS, Checkpoint, JobSpec, NotifyWhen
 from andon.units import sh
 
 if TYPE_CHECKING:
-    from andon.jobs.clusters.asking import OpenCluster
+    from andon.jobs.desk import JobDesk
     from andon.model.device import Snapshot
     from andon.model.execution import ContainerOptions
 
@@ -152,100 +146,84 @@ def submit(command: tuple[str, ...], dry_run: bool, wait: bool, **asked: Any) ->
     """
     choices = chosen()
     if len(command) == 1 and is_job_file(command[0]):
-        from andon.cli.commands.jobs.from_file import submit_file
+        from andon.cli.commands.jobs.from_file import file_batches
 
-        return submit_file(choices, command[0], asked, dry_run=dry_run, wait=wait)
-    _refuse_words_after_a_file(command)
-    target = target_of(choices, asked)
-    if asked["params"]:
-        return _submit_sweep(choices, target, command, asked, dry_run=dry_run, wait=wait)
-    if target is not None:
-        return _submit_there(choices, target, command, asked, dry_run=dry_run, wait=wait)
-    specs = possible(choices, _specs(choices, command, asked))
-    if not specs[0].container:
-        _say_missing(choices, command)
-    if dry_run:
-        show_dry([specs])
-        return 0
-
-    same = jobs.same_as(specs[0]) if asked["unique"] else None
-    if same is not None:
-        say_same(choices, same.label)
-        _say(choices, same.label, None)
-        return _waited(choices, same.label) if wait else 0
-    made = jobs.submit(specs)
-    number = made[0].label.partition("_")[0]
-    _say(choices, number, made)
-    return _waited(choices, number) if wait else 0
+        batches = file_batches(choices, command[0], asked)
+    else:
+        _refuse_words_after_a_file(command)
+        desk = desk_of(choices, asked)
+        batches = [(desk, _jobs(choices, desk, command, asked))]
+    return submit_all(choices, batches, dry_run=dry_run, wait=wait)
 
 
-def _submit_sweep(
+def submit_all(
     choices: Choices,
-    cluster: "OpenCluster | None",
-    command: tuple[str, ...],
-    asked: dict[str, Any],
+    batches: "Sequence[tuple[JobDesk, Sequence[Submission]]]",
     *,
     dry_run: bool,
     wait: bool,
 ) -> int:
-    from andon.cli.commands.jobs import sweep
-
-    found = sweep.parameters_of(asked)
-    if cluster is not None:
-        spec = _spec(choices, command, asked, container_from(asked))
-        specs = sweep.swept(spec, found, asked)
-        return sweep.submit_elsewhere(choices, cluster, specs, asked, dry_run, wait)
-    specs = sweep.swept(_specs(choices, command, asked)[0], found, asked)
-    if not specs[0].container:
-        _say_missing(choices, specs[0].argv)
-    return sweep.submit_here(choices, specs, dry_run, wait)
-
-
-def _submit_there(
-    choices: Choices,
-    cluster: "OpenCluster",
-    command: tuple[str, ...],
-    asked: dict[str, Any],
-    *,
-    dry_run: bool,
-    wait: bool,
-) -> int:
-    """Submits the command to a cluster; what that cannot do it refuses itself."""
-    from andon.cli.commands.jobs import elsewhere
-    from andon.jobs.clusters.submitting import submission_of, submit_there
-
-    spec = _spec(choices, command, asked, container_from(asked))
-    submission = submission_of(
-        cluster,
-        spec,
-        (*asked["engine_options"], *([f"kind={kind}"] if (kind := asked["kind"]) else [])),
-        asked["after"],
-        asked["after_any"],
-        asked["array"],
-        asked["processes"] or 0,
-    )
+    """Submits jobs, shows them and waits for them. What one desk refuses keeps all from being
+    submitted."""
+    for desk, jobs in batches:
+        refuse(desk, jobs)
     if dry_run:
-        elsewhere.preview_there(choices, cluster, submission)
+        from andon.cli.commands.jobs.submitted import show_dry
+
+        for desk, jobs in batches:
+            show_dry(choices, desk.submit(jobs, dry=True))
         return 0
-    label = submit_there(cluster, submission)
-    elsewhere.say_submitted(choices, cluster, label, submission)
-    return elsewhere.waited_there(choices, cluster, label) if wait else 0
+    if len(batches) > 1:
+        for desk, jobs in batches:
+            desk.submit(jobs, dry=True)
+    made = [(desk, desk.submit(jobs)) for desk, jobs in batches]
+    for _, accepted in made:
+        _say(choices, accepted)
+    if not wait:
+        return 0
+    from andon.cli.commands.jobs.common import going_on, wait_for_all
+
+    every = [one for _, accepted in made for one in accepted]
+    names = dict.fromkeys(one.submission.job.group or one.label for one in every)
+    with going_on(choices, list(names)):
+        return max(
+            wait_for_all(
+                desk, [one.label for one in accepted], says=partial(notice, choices=choices)
+            )
+            for desk, accepted in made
+        )
 
 
-def _specs(choices: Choices, command: tuple[str, ...], asked: dict[str, Any]) -> list[JobSpec]:
-    if choices.replay is not None:
-        raise Invalid("the devices of a recorded file cannot be used by jobs")
-    refuse_unasked(choices)
-    indices, limit = _array(asked["array"])
-    after, after_any = _numbers(asked["after"]), _numbers(asked["after_any"])
+def _jobs(
+    choices: Choices, desk: "JobDesk", command: tuple[str, ...], asked: dict[str, Any]
+) -> list[Submission]:
+    """Returns the job, an array of them, or one for each combination of parameters."""
     image = container_from(asked)
-    refuse_bind(asked["bind"], image)
-    contained(image, command)
-    spec = _spec(choices, command, asked, image, after=after, after_any=after_any)
-    if not indices:
-        return [spec]
+    if desk.name == HERE:
+        if choices.replay is not None:
+            raise Invalid("the devices of a recorded file cannot be used by jobs")
+        refuse_unasked(choices)
+        refuse_bind(asked["bind"], image)
+        contained(image, command)
+    indices, limit = _array(asked["array"])
+    kind = [f"kind={asked['kind']}"] if asked["kind"] else []
+    spec = _spec(choices, command, asked, image)
+    more: dict[str, Any] = {
+        "after": _words(asked["after"]),
+        "after_any": _words(asked["after_any"]),
+        "indices": indices,
+        "limit": limit,
+        "options": (*asked["engine_options"], *kind),
+        "per_gpu": asked["processes"] or 0,
+    }
+    specs = [spec]
+    if asked["params"]:
+        from andon.cli.commands.jobs.sweep import parameters_of, swept
 
-    return [replace(spec, array=ArrayPlace(0, index, len(indices), limit)) for index in indices]
+        specs = swept(spec, parameters_of(asked), asked)
+    if desk.name == HERE and image is None:
+        _say_missing(choices, specs[0].argv)
+    return [new_submission(one, **more) for one in specs]
 
 
 def _spec(
@@ -253,7 +231,6 @@ def _spec(
     command: tuple[str, ...],
     asked: dict[str, Any],
     image: "ContainerOptions | None",
-    **more: Any,
 ) -> JobSpec:
     commit = GitCommitLookup()
 
@@ -277,7 +254,6 @@ def _spec(
         tags=tuple(asked["tags"]),
         container=_container(image),
         **_figures(asked),
-        **more,
     )
 
 
@@ -311,29 +287,27 @@ def _array(given: str | None) -> tuple[tuple[int, ...], int | None]:
     return parse_array(given)
 
 
-def _numbers(given: tuple[str, ...]) -> tuple[int, ...]:
-    """Returns the numbers of the named jobs; an argument that names none is an error."""
-    words = [word.strip() for words in given for word in words.split(",") if word.strip()]
-    if not words:
-        return ()
-    from andon.jobs.rules.naming import NameRule, meant
-
-    jobs, rule = Queue().jobs, NameRule(lambda text: notice(text, chosen()))
-    return tuple(dict.fromkeys(number for word in words for number in meant(word, jobs, rule)))
+def _words(given: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the jobs that were named, with commas or one by one."""
+    words = (word.strip() for part in given for word in part.split(","))
+    return tuple(dict.fromkeys(word for word in words if word))
 
 
-def _say(choices: Choices, number: str, made: list[JobSpec] | None) -> None:
+def _say(choices: Choices, accepted: "Sequence[Accepted]") -> None:
     terminal = Terminal.of(choices)
-    if not terminal.live or made is None:
-        terminal.show(f"{number}\n")
-    else:
-        many = f" ({len(made)} jobs)" if len(made) > 1 else ""
-        mark = "SIMULATED " if made[0].simulate is not None else ""
-        from andon.jobs.log_out import log_out_line
+    for one in accepted:
+        if not one.is_new:
+            notice(f"job {one.label} is the same; nothing was queued", choices)
+        if one.note:
+            notice(f"{one.label}: {one.note}", choices)
+    if terminal.live:
+        from andon.cli.commands.jobs.submitted import show_accepted
 
-        terminal.say(say(f"{mark}job {number}{many}: {made[0].name}; andon logs {number} -f"))
-        notice(log_out_line(), choices)
-    if made is None or made[0].simulate is not None:
+        show_accepted(choices, accepted)
+    else:
+        terminal.show("".join(f"{one.label}\n" for one in accepted))
+    first = accepted[0]
+    if not first.is_new or first.submission.job.simulate is not None or ":" in first.label:
         return
     if (why := _no_gpu(lambda: sampled(choices))) is not None:
         notice(f"it waits: {why}; to use simulated GPUs: andon submit --simulate 4 …", choices)
@@ -382,10 +356,3 @@ def _no_gpu(sample: "Callable[[], Snapshot]", root: str = "/") -> str | None:
 
     found = sample()
     return None if found.devices else no_gpu(found.faults).reason
-
-
-def _waited(choices: Choices, label: str) -> int:
-    from andon.cli.commands.jobs.common import going_on
-
-    with going_on(choices, [label]):
-        return wait_for_end(choices, label)

@@ -22,11 +22,12 @@ from andon.cli.sources import sampling, settings_of
 from andon.cli.terminal import INTERRUPTED, Choices, Terminal, notice
 from andon.errors import AndonError
 from andon.host.interpreter import module_environment, process_command
-from andon.jobs.clusters.asking import OpenCluster
-from andon.jobs.clusters.submitting import jobs_there, submission_of, submit_there
+from andon.jobs.clusters.desk import ClusterDesk
+from andon.jobs.rules.able import refuse
 from andon.jobs.rules.polling import FRESH_SECONDS
 from andon.jobs.submitting import here_spec
 from andon.leases.placement import Placement
+from andon.model.job.desk import JobAct, new_submission
 from andon.model.run.record import ItemState, RunItem, RunState
 from andon.runs.record import RunOutcome, RunRecorder
 from andon.runs.rules.ranks import run_variables
@@ -45,7 +46,7 @@ REFUSED = ("worker", "cpu", "bind", "image")
 
 def map_in_blocks(
     choices: Choices,
-    cluster: OpenCluster,
+    cluster: ClusterDesk,
     shared: Path,
     asked: MapRequest,
     devices: dict[str, Any],
@@ -92,9 +93,9 @@ def map_in_blocks(
     return work(max(1, min(workers, len(units), MOST_WORKERS)), True).run(params)
 
 
-def _all(cluster: OpenCluster, asked: MapRequest) -> int:
-    nodes = cluster.ask(lambda there: list(there.nodes()))
-    return sum(node.gpus // asked.gpus_per_worker for node in nodes if node.usable)
+def _all(cluster: ClusterDesk, asked: MapRequest) -> int:
+    nodes = [node for node in cluster.nodes() if node.usable]
+    return sum(node.gpus // asked.gpus_per_worker for node in nodes)
 
 
 def _measured(choices: Choices, maps: "Sequence[_SharedMap]", params: dict[str, Any]) -> int:
@@ -113,7 +114,7 @@ class _SharedMap(Struct):
     """One map: its workers are an array of the cluster, its results come here."""
 
     choices: Choices
-    cluster: OpenCluster
+    cluster: ClusterDesk
     asked: MapRequest
     plan: SharedPlan
     folder: BlockFolder
@@ -171,9 +172,10 @@ class _SharedMap(Struct):
             group=f"map:{run}",
             environment={**self.spec.environment, **run_variables(run)},
         )
-        array = f"0-{self.workers - 1}" if self.workers > 1 else "0"
-        submission = submission_of(self.cluster, spec, self.options, array=array)
-        label = submit_there(self.cluster, submission)
+        indices = tuple(range(self.workers))
+        submission = new_submission(spec, options=tuple(self.options), indices=indices)
+        refuse(self.cluster, [submission])
+        label = self.cluster.submit([submission])[0].label
         many = "1 worker" if self.workers == 1 else f"{self.workers} workers"
         items = "1 item" if self.total == 1 else f"{self.total} items"
         self._say(f"{items} for {many} on {label} (run {run})")
@@ -205,10 +207,10 @@ class _SharedMap(Struct):
     def _is_over(self, job: str) -> bool:
         """Whether no worker is left; what they wrote is read once more."""
         try:
-            found = jobs_there(self.cluster, [job])
+            found, errors = self.cluster.find([job])
         except AndonError:
             return False
-        return all(one.state.is_settled for one in found)
+        return not errors and all(one.state.is_settled for one in found)
 
     def _collect(self, recorder: RunRecorder) -> None:
         for one in self.folder.results(self._read):
@@ -238,7 +240,7 @@ class _SharedMap(Struct):
             self._shown += 1
 
     def _cancel(self, job: str) -> None:
-        self.cluster.ask(lambda there: there.cancel([job]))
+        self.cluster.act(JobAct.CANCEL, [job])
         self._say(f"the workers {self.cluster.name}:{job} are asked to end")
 
     def _summary(self, recorder: RunRecorder) -> None:

@@ -3,20 +3,22 @@
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from andon.cli.commands.jobs.following import log_of
+from andon.cli.commands.jobs.following import JobOutput
 from andon.cli.commands.share.map_blocks import map_in_blocks
 from andon.cli.device_request import request_from
 from andon.cli.map_session import MapRequest, read_items, refuse_options
 from andon.cli.terminal import INTERRUPTED, Choices, notice, write
 from andon.errors import AndonError, Gone, Unavailable
-from andon.jobs.clusters.asking import OpenCluster
-from andon.jobs.clusters.submitting import submission_of, submit_there
+from andon.jobs.clusters.desk import ClusterDesk
+from andon.jobs.rules.able import refuse
 from andon.jobs.rules.polling import FRESH_SECONDS, PAST_SECONDS
 from andon.jobs.submitting import here_spec
-from andon.model.job.cluster import ClusterJob, Submission
+from andon.model.job.cluster import ClusterJob
+from andon.model.job.desk import JobAct, Submission, new_submission
 from andon.model.job.device_request import DeviceRequest
 from andon.model.job.facts import JobState
 from andon.model.run.record import ItemState
@@ -35,7 +37,7 @@ FIRST_GPU = "0"
 
 def map_there(
     choices: Choices,
-    cluster: OpenCluster,
+    cluster: ClusterDesk,
     asked: MapRequest,
     devices: dict[str, Any],
     options: Sequence[str],
@@ -65,7 +67,7 @@ class _MapThere:
     def __init__(
         self,
         choices: Choices,
-        cluster: OpenCluster,
+        cluster: ClusterDesk,
         asked: MapRequest,
         plan: MapPlan,
         calls: _Calls,
@@ -111,14 +113,14 @@ class _MapThere:
 
     def _submit(self, submission: Submission, unit: MapUnit) -> None:
         try:
-            label = submit_there(self._cluster, submission)
+            (accepted,) = self._cluster.submit([submission])
         except Unavailable as error:
             if not self._jobs and not self._unsent and self._plan.done == 0:
                 raise
             notice(f"{error.reason}; trying again", self._choices)
             self._unsent.append((submission, unit))
         else:
-            self._jobs[label.removeprefix(f"{self._cluster.name}:")] = unit
+            self._jobs[self._cluster.id_of(accepted.label)] = unit
 
     def _submission(self, unit: MapUnit) -> Submission:
         asked, image = self._asked, self._asked.image
@@ -130,12 +132,15 @@ class _MapThere:
             for_seconds=asked.item_timeout,
             container={} if image is None else options_to_json(image),
         )
-        return submission_of(self._cluster, spec, self._calls.options)
+        found = new_submission(spec, options=tuple(self._calls.options))
+        refuse(self._cluster, [found])
+        return found
 
     def _collect(self) -> None:
         since = time.time() - PAST_SECONDS
         try:
-            found = self._cluster.ask(lambda there: {job.id: job for job in there.jobs(since)})
+            jobs = self._cluster.ask(lambda _: self._cluster.jobs(since))
+            found = {job.id: job for job in jobs}
         except AndonError as error:
             if not isinstance(error, Unavailable):
                 raise
@@ -150,10 +155,11 @@ class _MapThere:
             del self._jobs[job]
 
     def _log(self, job: str) -> str:
-        try:
-            return log_of(self._cluster, job)
-        except Gone:
-            return ""
+        output, texts = JobOutput(self._cluster, job), list[str]()
+        with suppress(Gone):
+            while text := output.read():
+                texts.append(text)
+        return "".join(texts)
 
     def _end(self, unit: MapUnit, job: ClusterJob | None, output: str) -> None:
         ok = job is not None and job.state is JobState.SUCCEEDED
@@ -179,6 +185,6 @@ class _MapThere:
     def _cancel(self) -> None:
         if self._jobs:
             jobs = list(self._jobs)
-            self._cluster.ask(lambda there: there.cancel(jobs))
+            self._cluster.act(JobAct.CANCEL, jobs)
             many, where = counted(len(jobs), "job"), self._cluster.name
             notice(f"{many} on {where} asked to end", self._choices)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from andon.cli.commands.completing import complete_command
-from andon.cli.commands.jobs.clusters import on_options, per_gpu_option, target_of
+from andon.cli.commands.jobs.on import cluster_of, on_options, per_gpu_option
 from andon.cli.commands.share.container_options import (
     contained,
     container_from,
@@ -52,7 +52,7 @@ from andon.work.session import CommandWork
 
 if TYPE_CHECKING:
     from andon.cli.csv_copy import CsvCopy
-    from andon.jobs.clusters.asking import OpenCluster
+    from andon.jobs.clusters.desk import ClusterDesk
     from andon.work.containers.running import ContainedCommand
 
 OURS = 125
@@ -123,9 +123,9 @@ def run(command: tuple[str, ...], **asked: Any) -> int:
     choices = chosen()
     try:
         try:
-            target = target_of(choices, asked)
-            if target is not None:
-                return _run_there(choices, target, command, asked)
+            cluster = cluster_of(choices, asked)
+            if cluster is not None:
+                return _run_on(choices, cluster, command, asked)
             image, bind = container_from(asked), asked.pop("bind")
             refuse_bind(bind, image)
             if image is None:
@@ -141,13 +141,13 @@ def run(command: tuple[str, ...], **asked: Any) -> int:
         return OURS
 
 
-def _run_there(
-    choices: Choices, cluster: "OpenCluster", command: Sequence[str], asked: dict[str, Any]
+def _run_on(
+    choices: Choices, cluster: "ClusterDesk", command: Sequence[str], asked: dict[str, Any]
 ) -> int:
     """Runs the command on a cluster, with its output and exit code here."""
-    from andon.cli.commands.jobs.following import run_there
-    from andon.jobs.clusters.submitting import submission_of
+    from andon.cli.commands.jobs.following import run_at_terminal
     from andon.jobs.submitting import here_spec
+    from andon.model.job.desk import new_submission
     from andon.work.containers.rules.options import options_to_json
 
     if asked["lease_id"]:
@@ -160,10 +160,11 @@ def _run_there(
         request_to_take(asked, choices),
         name=(asked["name"] or "")[:200],
         for_seconds=asked["length"],
+        bind=asked["bind"],
         container={} if image is None else options_to_json(image),
     )
-    there = submission_of(cluster, spec, asked["engine_options"], per_gpu=asked["processes"] or 0)
-    return run_there(choices, cluster, there)
+    options, each = tuple(asked["engine_options"]), asked["processes"] or 0
+    return run_at_terminal(choices, cluster, new_submission(spec, options=options, per_gpu=each))
 
 
 def _run(

@@ -1,7 +1,7 @@
 """A submission as an object of Kubernetes, and what of it Kubernetes has no word for."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from msgspec import Struct, ValidationError, convert
@@ -11,7 +11,7 @@ from andon.clusters.kubernetes.rules.quantities import is_gpu, parse_quantity
 from andon.errors import Invalid
 from andon.jobs.rules.best_nodes import IdleLimits
 from andon.model.codec import Percent
-from andon.model.job.cluster import Submission
+from andon.model.job.desk import Able, Submission
 from andon.model.redaction import redact
 from andon.settings.clusters import ClusterSettings
 
@@ -166,7 +166,6 @@ def manifest(
     placed: str = "",
 ) -> dict[str, Any]:
     """Returns the object that is created: a Job that waits to be started, or what `kind` names."""
-    refuse_unknown(submission, options)
     job, label = submission.job, submission.label
     labels = {JOB_LABEL: label, RUN_LABEL: label, USER_LABEL: label_value(user) or "unknown"}
     notes = {NAME_NOTE: job.name, COMMAND_NOTE: redact(job.argv), PLACE_NOTE: placed}
@@ -271,48 +270,39 @@ def _volumes(words: Sequence[str]) -> tuple[list[dict[str, Any]], list[dict[str,
     return mounts, volumes
 
 
-def refuse_unknown(submission: Submission, options: KubernetesOptions) -> None:
-    """Refuses what Kubernetes has no word for."""
-    job, request = submission.job, submission.job.request
-    container: Mapping[str, object] = job.container
-    counts = "Kubernetes counts GPUs and chooses them"
-    user = str(container.get("user") or "")
-    refused = {
-        "--after and --after-any": (
-            bool(submission.after or submission.after_any),
-            "a Job starts at once: wait with andon jobs wait, or use a workflow engine",
-        ),
-        "--begin": (job.begin_at is not None, "a CronJob starts at a time"),
-        "--array": (bool(submission.indices), "andon map --on makes a job for each item"),
-        "--per-gpu": (bool(submission.per_gpu), "start the processes in the command itself"),
-        "--memory": (request.memory_bytes is not None, f"{counts}: see resource for parts of one"),
-        "--shared": (request.shared, f"{counts}: see resource for shared ones"),
-        "--model": (bool(request.models), f"{counts}: it prefers nodes and requires none"),
-        "--device, --exclude, --prefer and --label": (
-            bool(request.devices or request.exclude or request.prefer or request.labels), counts
-        ),
-        "--gpus all": (request.every, "name a number"),
-        "a range of GPUs": (request.least != request.most, "name one number"),
-        "--priority": (request.priority != 0, "the cluster's priority classes are its own"),
-        "--retry-oom": (job.retry_oom > 0, "use --retries"),
-        "--checkpoint": (job.checkpoint is not None, "--for ends it with SIGTERM, and --grace"),
-        "--timeout": (job.timeout_seconds is not None, "andon cancel it"),
-        "--stop-when": (
-            bool(job.stop_when), "nothing of andon runs in a pod: andon cancel it"
-        ),
-        "--bind": (job.bind, "the kubelet binds by its own policy"),
-        "--mount and --model-folder": (
-            bool(container.get("mounts")), "--engine-option=volume=CLAIM:/PATH"
-        ),
-        "--container-option": (bool(container.get("options")), "see --engine-option"),
-        "--container-user by name": (bool(user) and not user.isdecimal(), "name it by its number"),
-        "--for with this kind": (
-            options.kind != "job" and job.for_seconds is not None, "it is a service: cancel it"
-        ),
-    }  # fmt: skip
-    for name, (given, instead) in refused.items():
-        if given:
-            raise Invalid(f"Kubernetes does not take {name}", hint=instead)
+ABLE: Final = frozenset(
+    {Able.ENGINE_OPTIONS, Able.IMAGE, Able.METRICS, Able.RETRIES, Able.RETRY_LOST}
+)
+_COUNTS: Final = "Kubernetes counts GPUs and chooses them"
+INSTEAD: Final = {
+    Able.AFTER: "a Job starts at once: wait with andon jobs wait, or use a workflow engine",
+    Able.BEGIN: "a CronJob starts at a time",
+    Able.ARRAY: "andon map --on makes a job for each item",
+    Able.PER_GPU: "start the processes in the command itself",
+    Able.MEMORY: f"{_COUNTS}: see resource for parts of one",
+    Able.SHARED: f"{_COUNTS}: see resource for shared ones",
+    Able.MODEL: f"{_COUNTS}: it prefers nodes and requires none",
+    Able.DEVICES: _COUNTS,
+    Able.EVERY_GPU: "name a number",
+    Able.GPU_RANGE: "name one number",
+    Able.PRIORITY: "the cluster's priority classes are its own",
+    Able.RETRY_OOM: "use --retries",
+    Able.CHECKPOINT: "--for ends it with SIGTERM, and --grace",
+    Able.TIMEOUT: "andon cancel it",
+    Able.STOP_WHEN: "nothing of andon runs in a pod: andon cancel it",
+    Able.BIND: "the kubelet binds by its own policy",
+    Able.MOUNTS: "--engine-option=volume=CLAIM:/PATH",
+    Able.CONTAINER_OPTIONS: "see --engine-option",
+    Able.USER_BY_NAME: "name it by its number",
+}
+"""What Kubernetes has no word for, and what to use."""
+
+
+def refuse_limit_of_service(submission: Submission, options: KubernetesOptions) -> None:
+    if options.kind != "job" and submission.job.for_seconds is not None:
+        raise Invalid(
+            "Kubernetes does not take --for with this kind", hint="it is a service: cancel it"
+        )
 
 
 def is_unstarted(parallelism: int | None, cancelled: str) -> bool:

@@ -14,7 +14,8 @@ from andon.clusters.ray.rules.nodes import impossible
 from andon.explain.conditions.sharing.idle_lease import SECONDS
 from andon.fleet.rules.states import NodeRow
 from andon.model.device import DeviceStatus, Snapshot
-from andon.model.job.cluster import ClusterJob, ClusterNode, ClusterReason
+from andon.model.job.cluster import ClusterJob, ClusterNode
+from andon.model.job.desk import JobReason
 from andon.model.job.facts import JobState
 from andon.model.place import cpu_words
 from andon.model.utilisation import ZERO_READING
@@ -132,12 +133,12 @@ def waiting_reason(
     jobs: Iterable[ClusterJob],
     now: float,
     readings: Readings = NOTHING_READ,
-) -> ClusterReason:
+) -> JobReason:
     """Returns why a job waits: what is promised, to whom, and who of them leaves it idle."""
     wanted = job.gpus or 0
     why = impossible(nodes, wanted, None)
     if why is not None:
-        return ClusterReason(f"{why}: it will never start", "andon cancel it; ask for fewer GPUs")
+        return JobReason(f"{why}: it will never start", "andon cancel it; ask for fewer GPUs")
     total = sum(node.gpus for node in nodes if node.usable)
     promised = sum(node.allocated for node in nodes)
     who = ", ".join(_promised(one, now, readings) for one in promised_to(jobs))
@@ -148,7 +149,7 @@ def waiting_reason(
             text = f"no node has {wanted} free GPUs: the most is {free}; {text}"
         else:
             text = "Ray is starting it"
-    return ClusterReason(text)
+    return JobReason(text)
 
 
 def _promised(job: ClusterJob, now: float, readings: Readings) -> str:

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from andon.model.job.cluster import ClusterNode, Submission, SubmissionNote
+from andon.model.job.cluster import ClusterNode, SubmissionNote
+from andon.model.job.desk import Submission
 from andon.model.utilisation import ZERO_READING
 from andon.units import human_seconds
 

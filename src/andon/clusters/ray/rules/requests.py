@@ -8,8 +8,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from andon.errors import Invalid
-from andon.jobs.rules.cluster_task import refuse
-from andon.model.job.cluster import ClusterTask, Submission
+from andon.model.job.cluster import ClusterTask
+from andon.model.job.desk import Able, Submission
 from andon.model.job.spec import dumps
 from andon.model.redaction import redact
 from andon.model.shapes import to_json
@@ -62,6 +62,31 @@ def read_options(settings: ClusterSettings) -> RayOptions:
     return RayOptions(**settings.options)
 
 
+ABLE: Final = frozenset({Able.ARRAY, Able.ENGINE_OPTIONS, Able.METRICS, Able.MODEL, Able.STOP_WHEN})
+_ALIKE: Final = "Ray gives out whole GPUs and chooses them"
+INSTEAD: Final = {
+    Able.AFTER: "wait for it: andon jobs wait",
+    Able.BEGIN: "submit it then",
+    Able.ARRAY_LIMIT: "leave out %N: Ray has no limit",
+    Able.MEMORY: f"{_ALIKE}: use --model",
+    Able.SHARED: f"{_ALIKE}: ask for a fraction in a Ray program",
+    Able.DEVICES: f"{_ALIKE}: use --model",
+    Able.EVERY_GPU: "name a number",
+    Able.GPU_RANGE: "name one number",
+    Able.MODELS: "name one",
+    Able.PRIORITY: "Ray has none",
+    Able.RETRIES: "submit it again",
+    Able.RETRY_OOM: "submit it again",
+    Able.RETRY_LOST: "submit it again",
+    Able.CHECKPOINT: "Ray sends SIGTERM, and SIGKILL 3 s later",
+    Able.TIMEOUT: "use --for, which counts from its start",
+    Able.IMAGE: "see image_uri in runtime_env of [clusters.NAME]",
+    Able.PER_GPU: "start the processes in the command itself",
+    Able.BIND: "leave it out",
+}
+"""What Ray has no word for, and what to use."""
+
+
 def submission_id(label: str, index: int | None = None) -> str:
     return PREFIX + label + ("" if index is None else f"_{index}")
 
@@ -72,35 +97,9 @@ def label_of(job: str) -> tuple[str | None, int | None]:
     return (None, None) if found is None else (found[1], whole_number(found[2] or ""))
 
 
-def refuse_unknown(submission: Submission) -> None:
-    """Refuses what Ray has no word for."""
-    job, request = submission.job, submission.job.request
-    alike = "Ray gives out whole GPUs and chooses them"
-    many = len(submission.indices)
-    refused = {
-        "--after": (bool(submission.after or submission.after_any), "wait for it: andon jobs wait"),
-        "--begin": (job.begin_at is not None, "submit it then"),
-        "an array with a limit": (submission.limit is not None, "leave out %N: Ray has no limit"),
-        f"arrays of more than {MOST_ARRAY}": (many > MOST_ARRAY, "submit several"),
-        "--memory": (request.memory_bytes is not None, f"{alike}: use --model"),
-        "--shared": (request.shared, f"{alike}: ask for a fraction in a Ray program"),
-        "--device, --exclude, --prefer and --label": (
-            bool(request.devices or request.exclude or request.prefer or request.labels),
-            f"{alike}: use --model",
-        ),
-        "--gpus all": (request.every, "name a number"),
-        "a range of GPUs": (request.least != request.most, "name one number"),
-        "several models": (len(request.models) > 1, "name one"),
-        "--priority": (request.priority != 0, "Ray has none"),
-        "--retries": (job.retries > 0 or job.retry_oom > 0, "submit it again"),
-        "--retry-lost": (job.retry_lost, "submit it again"),
-        "--checkpoint": (job.checkpoint is not None, "Ray sends SIGTERM, and SIGKILL 3 s later"),
-        "--timeout": (job.timeout_seconds is not None, "use --for, which counts from its start"),
-        "--image": (bool(job.container), 'see image_uri in runtime_env of [clusters.NAME]'),
-        "--per-gpu": (submission.per_gpu > 0, "start the processes in the command itself"),
-        "--bind": (job.bind, "leave it out"),
-    }  # fmt: skip
-    refuse("Ray", refused)
+def refuse_long_array(submission: Submission) -> None:
+    if len(submission.indices) > MOST_ARRAY:
+        raise Invalid(f"Ray does not take arrays of more than {MOST_ARRAY}", hint="submit several")
 
 
 def request_of(
@@ -173,8 +172,6 @@ def entrypoint(
     place = f"[ -d {shlex.quote(job.folder)} ] && cd {shlex.quote(job.folder)}; "
     array = "" if index is None else f"export ANDON_ARRAY_INDEX={index}; "
     begin = f"umask {job.umask:04o}; {place}{array}set -- {limit}{words}; "
-    if submission.records_itself:
-        return begin + 'exec "$@"'
     told = shlex.quote(dumps(to_json(task)))
     python, script = shlex.quote(installed.python), shlex.quote(installed.script)
     version = shlex.quote(installed.version)

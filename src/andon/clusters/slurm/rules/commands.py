@@ -4,13 +4,14 @@ import re
 import shlex
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
 from andon.errors import Invalid
-from andon.jobs.rules.cluster_task import one_line, refuse
-from andon.model.job.cluster import ClusterTask, Submission
+from andon.jobs.rules.cluster_task import one_line
+from andon.model.job.cluster import ClusterTask
+from andon.model.job.desk import Able, Submission
 from andon.model.job.spec import JobSpec, dumps
 from andon.model.shapes import to_json
 from andon.settings.clusters import ClusterSettings
@@ -54,6 +55,28 @@ class SameAndon(Struct, frozen=True):
     machine: str  # the kind of processor
 
 
+ABLE: Final = frozenset({
+    Able.AFTER, Able.ARRAY, Able.ARRAY_LIMIT, Able.BEGIN, Able.CHECKPOINT, Able.ENGINE_OPTIONS,
+    Able.FOREGROUND, Able.METRICS, Able.MODEL, Able.PER_GPU, Able.RETRY_LOST, Able.STOP_WHEN,
+})  # fmt: skip
+_ALIKE: Final = "Slurm gives out whole GPUs and chooses them"
+INSTEAD: Final = {
+    Able.MEMORY: f"{_ALIKE}: use --model",
+    Able.SHARED: f"{_ALIKE}: see --engine-option=--gres=shard:1",
+    Able.DEVICES: f"{_ALIKE}: use --model, or --engine-option=--nodelist=NODE",
+    Able.EVERY_GPU: "name a number",
+    Able.GPU_RANGE: "name one number",
+    Able.MODELS: "name one",
+    Able.PRIORITY: "use --engine-option=--nice=N",
+    Able.RETRIES: "use --retry-lost, or submit again",
+    Able.RETRY_OOM: "use --retry-lost, or submit again",
+    Able.TIMEOUT: "use --engine-option=--deadline=TIME",
+    Able.IMAGE: "start the container in the command itself",
+    Able.BIND: "Slurm binds by itself: --engine-option=--gres-flags=enforce-binding",
+}
+"""What Slurm has no word for, and what to use."""
+
+
 def read_options(settings: ClusterSettings) -> SlurmOptions:
     """Returns the options; Invalid names one that is not known or not as it should be."""
     given: dict[str, Any] = dict(settings.options)
@@ -88,7 +111,6 @@ def sbatch_arguments(
     submission: Submission, options: SlurmOptions, logs: str, begin: str | None
 ) -> list[str]:
     """Returns the arguments of `sbatch`; `begin` is the job's earliest start in local time."""
-    refuse_unknown(submission)
     job = submission.job
     name = "%A_%a" if submission.indices else "%j"
     found = ["--parsable", *_common(submission, options), f"--output={logs}/{name}.out"]
@@ -116,7 +138,6 @@ def srun_command(
 ) -> list[str]:
     """Returns a command that runs the job at this terminal. What is between reports a missing
     program as 127, which `srun` would not."""
-    refuse_unknown(submission)
     job, unable = submission.job, submission.after or submission.after_any or submission.indices
     if unable or job.begin_at is not None or job.checkpoint is not None or job.retry_lost:
         raise Invalid("a job at this terminal starts at once, and once", hint="use andon submit")
@@ -156,8 +177,6 @@ def task_options(submission: Submission, options: SlurmOptions) -> dict[str, Any
 def _recorded(submission: Submission, task: ClusterTask, installed: SameAndon) -> str:
     """Returns lines that run the words after them, recorded by the andon of the submission if
     the node has it."""
-    if submission.records_itself:
-        return 'exec "$@"\n'
     python, script = shlex.quote(installed.python), shlex.quote(installed.script)
     told = shlex.join([installed.version, dumps(to_json(task))])
     return (
@@ -199,29 +218,6 @@ def preview(submission: Submission, arguments: Sequence[str], script: str) -> st
     while end in script:
         end += "_"
     return f"{shlex.join(['sbatch', *arguments])} <<'{end}'\n{script}{end}\n"
-
-
-def refuse_unknown(submission: Submission) -> None:
-    """Refuses what Slurm has no word for."""
-    job, request = submission.job, submission.job.request
-    alike = "Slurm gives out whole GPUs and chooses them"
-    refused = {
-        "--memory": (request.memory_bytes is not None, f"{alike}: use --model"),
-        "--shared": (request.shared, f"{alike}: see --engine-option=--gres=shard:1"),
-        "--device, --exclude, --prefer and --label": (
-            bool(request.devices or request.exclude or request.prefer or request.labels),
-            f"{alike}: use --model, or --engine-option=--nodelist=NODE",
-        ),
-        "--gpus all": (request.every, "name a number"),
-        "a range of GPUs": (request.least != request.most, "name one number"),
-        "several models": (len(request.models) > 1, "name one"),
-        "--priority": (request.priority != 0, "use --engine-option=--nice=N"),
-        "--retries": (job.retries > 0 or job.retry_oom > 0, "use --retry-lost, or submit again"),
-        "--timeout": (job.timeout_seconds is not None, "use --engine-option=--deadline=TIME"),
-        "--image": (bool(job.container), "start the container in the command itself"),
-        "--bind": (job.bind, "Slurm binds by itself: --engine-option=--gres-flags=enforce-binding"),
-    }
-    refuse("Slurm", refused)
 
 
 def _common(submission: Submission, options: SlurmOptions) -> list[str]:

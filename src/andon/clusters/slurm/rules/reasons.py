@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from andon.model.job.cluster import ClusterReason as Why
+from andon.model.job.desk import JobReason as Why
 
 _LIMIT: Final = "see what runs: andon jobs; or ask your administrator for more"
 _DOWN: Final = "ask your administrator; andon nodes --on shows their states"

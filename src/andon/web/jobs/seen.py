@@ -3,31 +3,53 @@ shows each user their own."""
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from andon.access.roles import ALL_SEEING, Identity, Sight, sight_of
 from andon.errors import AndonError, Denied, Gone
+from andon.jobs.clusters.desk import listing_of
+from andon.jobs.clusters.poller import ClusterPoller
+from andon.jobs.desk import SEPARATOR
+from andon.jobs.rules.views import JobListing
 from andon.leases.rules.queue_reasons import queue_reasons
+from andon.model.job.desk import JobAct, LogPart, Outcome
 from andon.model.job.facts import JobState, JobView
 from andon.model.lease_list import LeaseList
 from andon.runs.rules.matching import HIDDEN_NAME
+from andon.units import sh
 from andon.web.answers.job_schemas import (
     JobCounts,
-    JobDone,
-    JobLog,
     JobPage,
     PageScope,
     QueuePlace,
 )
 from andon.web.answers.sights import not_seen
-from andon.web.jobs.clusters import ServerClusters
-from andon.web.jobs.folder import WAITS, FolderJobs
 from andon.web.users.files import SharedFiles, UserFiles
 
 MOST_LISTED = 1000
+LOG_BYTES = 64 * 1024
+WAITS = (JobState.WAITING, JobState.HELD, JobState.LATER)
+
+
+class UsersDesk(Protocol):
+    """One user's jobs on this machine: a queue, what a reader tells of another user's, the demo's,
+    or those that a node reported. A number means exactly that job."""
+
+    user: str
+
+    def listing(self) -> JobListing: ...
+
+    def view(self, job: int) -> JobView: ...
+
+    def log(
+        self, job: int, start: int | None, most: int, attempt: int | None = None
+    ) -> LogPart: ...
+
+    def act(self, act: JobAct, words: Sequence[int]) -> Sequence[Outcome]: ...
 
 
 class ListedJobs(Struct, frozen=True):
@@ -46,15 +68,15 @@ class ServerJobs:
 
     def __init__(
         self,
-        own: FolderJobs,
+        own: UsersDesk,
         book: Callable[[], LeaseList | None],
         why_not: Callable[[], str | None],
         submit: Callable[[dict[str, Any]], Sequence[int]],
         users: SharedFiles | None = None,
-        clusters: ServerClusters | None = None,
+        clusters: Sequence[ClusterPoller] = (),
     ) -> None:
         self._own, self.user, self._book = own, own.user, book
-        self._clusters = clusters or ServerClusters()
+        self._clusters = {one.name: one for one in clusters}
         self._why_not, self._submit, self._users = why_not, submit, users
 
     def unfinished(self) -> list[JobView]:
@@ -66,18 +88,18 @@ class ServerJobs:
         """A user's own jobs, everyone's for an owner, and the server user's for anyone else."""
         files = self._files(sight, user)
         if files is not None or not sight.everything or self._users is None or user:
-            found = (files or self._own).jobs()
-            scope = PageScope.OWN if files is not None else PageScope.SERVER
-            there = self._clusters.views((files or self._own).user)
+            whose = files or self._own
+            found, scope = whose.listing(), PageScope.SERVER if files is None else PageScope.OWN
+            there = [one for one in self._on_clusters().views if one.user == whose.user]
             return ListedJobs(_merged(found.views, there), found.paused, scope)
-        found, notes = self._own.jobs(), list[str]()
+        found, notes = self._own.listing(), list[str]()
         views = list(found.views)
         for one in self._users.known():
             try:
-                views += one.jobs().views
+                views += one.listing().views
             except AndonError as error:
                 notes.append(error.reason)
-        views += self._clusters.views(None)
+        views += self._on_clusters().views
         views.sort(key=lambda view: (view.submitted_at, view.user, view.number))
         return ListedJobs(views, found.paused, PageScope.EVERYONE, "; ".join(notes) or None)
 
@@ -100,7 +122,7 @@ class ServerJobs:
             counts=counts_of(found.views),
             jobs=tuple(shown_to(sight, one) for one in wanted[:limit]),
             queue=self._queue(),
-            clusters=self._clusters.states() if whole else (),
+            clusters=self._on_clusters().clusters if whole else (),
             note="; ".join(notes) or None,
         )
 
@@ -108,20 +130,13 @@ class ServerJobs:
         files = self._files(sight, user)
         try:
             if isinstance(number, str):
-                return self._there(sight, number, (files or self._own).user)
-            return shown_to(sight, (files or self._own).job(number))
+                return self._cluster_job(sight, number, (files or self._own).user)
+            return shown_to(sight, (files or self._own).view(number))
         except Gone as exc:
             if user:
                 raise
             shared = self._users is not None
             raise not_seen(f"job {number}", sight, shared, "andon jobs --all") from exc
-
-    def _there(self, sight: Sight, label: str, user: str) -> JobView:
-        """Returns a job of a cluster as it is shown; Gone unless it is on the caller's list."""
-        view = self._clusters.view(label)
-        if view.user != user and not sight.everything:
-            raise Gone(f"there is no job {label[:80]}")
-        return shown_to(sight, view)
 
     def log(
         self,
@@ -130,30 +145,36 @@ class ServerJobs:
         attempt: int | None,
         start: int | None,
         user: str = "",
-    ) -> JobLog:
+    ) -> LogPart:
         """Returns the last part of the output, or what came after `start`."""
         files = self._files(sight, user) or self._own
         if isinstance(number, str):
-            self.details(sight, number, user)
-            return self._clusters.log(sight, number, start)
-        if not sight.shows(files.user):
-            raise Denied(
-                f"the output of a job is for {files.user} alone", hint="sign in: andon open"
-            )
-        return files.log(number, attempt, start)
+            whose = self._own_on_cluster(self.details(sight, number, user)).user
+            read = partial(self._poller(number).log, number)
+        else:
+            whose, read = files.user, partial(files.log, number)
+        if not sight.shows(whose):
+            raise Denied(f"the output of a job is for {whose} alone", hint="sign in: andon open")
+        return tail_after(read(None, LOG_BYTES, attempt), start)
 
-    def act(self, who: Identity, number: int | str, act: str, user: str = "") -> JobDone:
+    def act(self, who: Identity, number: int | str, act: JobAct, user: str = "") -> Outcome:
         """Cancels, retries, requeues, moves, holds or resumes a job; never one of another user."""
         files = self._files(sight_of(who), user)
+        outcomes: Sequence[Outcome]
         if isinstance(number, str):
-            self.details(sight_of(who), number, user)
-            return self._clusters.act(number, act)
-        if files is not None and files.user != who.user:
+            self._own_on_cluster(self.details(sight_of(who), number, user))
+            outcomes = self._poller(number).act(act, [number])
+        elif files is not None and files.user != who.user:
             raise Denied(
                 f"a server changes the jobs of {files.user} only for {files.user}",
                 hint="what runs ends with its lease: andon release ID",
             )
-        return (files or self._own).act(number, act)
+        else:
+            outcomes = (files or self._own).act(act, [number])
+        (outcome,) = outcomes
+        if outcome.error is not None:
+            raise outcome.error
+        return outcome
 
     def whose(self, who: Identity, user: str = "") -> str:
         """Returns the user whose job a number alone refers to."""
@@ -164,9 +185,7 @@ class ServerJobs:
         why = self._why_not()
         if why is not None:
             raise Denied(why, hint="in a terminal: andon submit -- COMMAND")
-        numbers = self._submit(document)
-        self._own.forget()
-        return numbers
+        return self._submit(document)
 
     def _files(self, sight: Sight, user: str) -> UserFiles | None:
         """Returns the files of the given user; None for the server's own user."""
@@ -184,6 +203,33 @@ class ServerJobs:
                 hint="a server of root knows those who signed in, hold or wait for GPUs",
             )
         return found
+
+    # Clusters.
+
+    def _on_clusters(self) -> JobListing:
+        return listing_of([one.page() for one in self._clusters.values()])
+
+    def _poller(self, label: str) -> ClusterPoller:
+        found = self._clusters.get(label.partition(SEPARATOR)[0])
+        if found is None:
+            raise Gone(f"there is no job {label[:80]}", hint="to list them: andon jobs --all")
+        return found
+
+    def _cluster_job(self, sight: Sight, label: str, user: str) -> JobView:
+        """Returns a job of a cluster as it is shown; Gone unless it is on the caller's list."""
+        found = [one for one in self._poller(label).find([label]).views if one.label == label]
+        if not found or (found[0].user != user and not sight.everything):
+            raise Gone(f"there is no job {label[:80]}", hint="to list them: andon jobs --all")
+        return shown_to(sight, found[0])
+
+    def _own_on_cluster(self, view: JobView) -> JobView:
+        """Refuses jobs of others: root reads no file that another user names."""
+        if view.user != self.user:
+            raise Denied(
+                f"a server of {self.user} does this only for jobs of {self.user}",
+                hint=f"in a terminal of {view.user}: andon logs {sh(view.label)}, andon cancel",
+            )
+        return view
 
     def _queue(self) -> tuple[QueuePlace, ...]:
         try:
@@ -205,6 +251,17 @@ def _merged(here: Sequence[JobView], there: Sequence[JobView]) -> Sequence[JobVi
     if not there:
         return here
     return sorted([*here, *there], key=lambda view: view.submitted_at)
+
+
+def tail_after(part: LogPart, start: int | None) -> LogPart:
+    """Returns the end of an output from a position on; from an earlier one it has whole lines."""
+    if start is not None and part.start <= start <= part.end:
+        text = part.text.encode()[start - part.start :].decode(errors="replace")
+        return replace(part, start=start, text=text)
+    if part.start and "\n" in part.text:
+        cut, _, rest = part.text.partition("\n")
+        return replace(part, start=part.start + len(f"{cut}\n".encode()), text=rest)
+    return part
 
 
 def shown_to(sight: Sight, view: JobView) -> JobView:

@@ -4,10 +4,10 @@ import os
 from pathlib import Path
 
 from andon.errors import Unavailable
-from andon.model.job.cluster import ClusterLog
+from andon.model.job.desk import LogPart
 
 
-def read_output(path: Path, start: int | None, most_bytes: int, ended: bool) -> ClusterLog:
+def read_output(path: Path, start: int | None, most_bytes: int, ended: bool) -> LogPart:
     """Returns a part of a file."""
     try:
         with path.open("rb") as file:
@@ -16,17 +16,17 @@ def read_output(path: Path, start: int | None, most_bytes: int, ended: bool) -> 
             file.seek(begin)
             part = file.read(most_bytes)
     except FileNotFoundError:
-        return ClusterLog(0, 0, "", ended)
+        return LogPart(0, 0, "", ended)
     except OSError as exc:
         raise Unavailable(f"its output cannot be read: {exc.strerror}") from exc
     return part_of(part, begin, size, ended)
 
 
-def part_of(part: bytes, begin: int, size: int, ended: bool) -> ClusterLog:
+def part_of(part: bytes, begin: int, size: int, ended: bool) -> LogPart:
     """Returns bytes from this position on, of an output that is so large; `ended`: for good."""
     whole = _whole_characters(part) if begin + len(part) < size or not ended else part
     end = begin + len(whole)
-    return ClusterLog(begin, end, whole.decode("utf-8", "replace"), ended and end == size)
+    return LogPart(begin, end, whole.decode("utf-8", "replace"), ended and end == size)
 
 
 def _whole_characters(part: bytes) -> bytes:

@@ -1,0 +1,127 @@
+"""The desks that a command line means: that of --on, that of NAME:ID, and all in a list."""
+
+import os
+import time
+from collections.abc import Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from andon.cli.commands.jobs.on import cluster_of, settings_named
+from andon.cli.terminal import Choices, notice
+from andon.host.state.user_folder import config_mentions
+from andon.jobs.queue import Queue
+from andon.jobs.queue_desk import QueueDesk
+from andon.jobs.starting import start_dispatcher
+from andon.units import sh
+
+if TYPE_CHECKING:  # most machines have no cluster, and `submit` must be quick
+    from andon.jobs.clusters.desk import ClusterDesk
+    from andon.jobs.desk import Desks, JobDesk
+    from andon.leases.rules.eligibility import Labels
+    from andon.model.device import Snapshot
+
+
+def desk_of(choices: Choices, asked: dict[str, Any]) -> "JobDesk":
+    """Takes --on out of the options; returns the desk that is meant."""
+    return cluster_of(choices, asked) or queue_desk(choices)
+
+
+def queue_desk(choices: Choices, wakes: bool = True) -> QueueDesk:
+    """Returns the queue of this machine; a dispatcher is started where jobs wait and none runs."""
+    return QueueDesk(
+        partial(_open_queue, choices),
+        wake=start_dispatcher if wakes else None,
+        sample=cache(partial(sampled, choices)),
+        labels=partial(_labels, choices),
+        tell=lambda words: notice(words, choices),
+    )
+
+
+def desks_of(choices: Choices, wakes: bool = True) -> "Desks":
+    """Returns the queue of this machine and the clusters."""
+    from andon.jobs.desk import Desks
+
+    named = cache(partial(_cluster_of, choices))
+    return Desks(queue_desk(choices, wakes), named, partial(clusters_of, choices), _group)
+
+
+def refuse_unasked(choices: Choices, named: Sequence[int | None] = (None,)) -> None:
+    """Refuses jobs here while the variable or the file names simulated devices and neither the
+    command nor the job does: it would wait for real ones, which no other command shows."""
+    if choices.simulate is not None or None not in named:
+        return
+    may_be_set = os.environ.get("ANDON_SIMULATE") or config_mentions(b"simulation")
+    if may_be_set and settings_named(choices).simulate:
+        from andon.leases.availability import unasked_simulation
+
+        raise unasked_simulation()
+
+
+def sampled(choices: Choices) -> "Snapshot":
+    from andon.cli.sources import sampling_ahead
+
+    with sampling_ahead(choices) as sampler:
+        return sampler.once(with_host=False)
+
+
+def clusters_of(choices: Choices) -> "list[ClusterDesk]":
+    """The clusters; settings are read only if the file may have some, or one was used."""
+    from andon.jobs.folder import CLUSTER_PAGES, SUBMISSIONS, jobs_path
+
+    used = any((jobs_path() / name).is_dir() for name in (CLUSTER_PAGES, SUBMISSIONS))
+    if not used and not config_mentions(b"clusters"):
+        return []
+    from andon.app.clusters import configured_clusters
+
+    return configured_clusters(settings_named(choices))
+
+
+def _cluster_of(choices: Choices, name: str) -> "ClusterDesk | None":
+    from andon.registry import CLUSTERS
+
+    for one in clusters_of(choices):
+        if one.name == name:
+            return one
+    if name not in CLUSTERS:
+        return None
+    from andon.app.clusters import cluster_named
+
+    return cluster_named(settings_named(choices), name)
+
+
+def _group(word: str) -> list[str]:
+    """The jobs on clusters that are of a group; empty if none is."""
+    from andon.jobs.folder import SUBMISSIONS, jobs_path
+
+    if ":" in word or not (jobs_path() / SUBMISSIONS).is_dir():
+        return []
+    from andon.jobs.clusters.notes import recent_notes
+    from andon.jobs.rules.cluster_views import named
+    from andon.jobs.rules.polling import PAST_SECONDS
+
+    notes = [n for n in recent_notes(time.time() - PAST_SECONDS) if n.submission.job.group == word]
+    return [named(note.cluster, note.id) for note in notes if note.id is not None]
+
+
+def _open_queue(choices: Choices) -> Queue:
+    queue = Queue()
+    for path, why in list(queue.unread.items())[:5]:
+        notice(_passed_over(path, why), choices)
+    return queue
+
+
+def _passed_over(path: str, why: str) -> str:
+    """Returns the notice about a file that cannot be read."""
+    folder = Path(path).parent
+    if folder.name.isdecimal():
+        give_up = f"rm -r {sh(folder)}"
+        return f"job {folder.name} is passed over: job.json: {why}; to give it up: {give_up}"
+    return f"{path} is passed over: {why}"
+
+
+def _labels(choices: Choices) -> "Labels":
+    from andon.app.leases import labels_of
+    from andon.cli.sources import resolved_of
+
+    return labels_of(resolved_of(choices).settings)

@@ -1,0 +1,76 @@
+"""The options --on and --engine-option, and the cluster that a command line means."""
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from andon.cli.options import whole
+from andon.cli.terminal import Choices
+from andon.errors import Invalid
+from andon.host.state.user_folder import config_mentions
+from andon.model.job import HERE
+
+if TYPE_CHECKING:  # most machines have no cluster, and `submit` must be quick
+    from andon.jobs.clusters.desk import ClusterDesk
+    from andon.settings.resolution import Settings
+
+F = TypeVar("F", bound=Callable[..., Any])
+VARIABLE = "ANDON_JOBS_ON"
+_OPTION, _PER_GPU = "--engine-option", "--per-gpu"
+
+
+def on_options(command: F) -> F:
+    """Adds --on, and --engine-option for what only the cluster understands."""
+    command = click.option(
+        _OPTION,
+        "engine_options",
+        multiple=True,
+        metavar="OPTION",
+        help="With --on: an option in the cluster's own words.",
+    )(command)
+    return click.option(
+        "--on", metavar="NAME", help=f"Run it on this cluster; {HERE} is this machine."
+    )(command)
+
+
+def per_gpu_option(command: F) -> F:
+    """Adds --per-gpu: a process for each GPU of a job on a cluster."""
+    return click.option(
+        _PER_GPU,
+        "processes",
+        type=whole,
+        metavar="N",
+        help="With --on: N processes for each GPU, which see that one alone.",
+    )(command)
+
+
+def cluster_of(choices: Choices, asked: dict[str, Any]) -> "ClusterDesk | None":
+    """Takes --on out of the options; returns the cluster, or None for this machine. Without it
+    the setting jobs.on decides, unless devices are named here by a lease or a simulation."""
+    on: str | None = asked.pop("on")
+    if on is None:
+        here = choices.simulate is not None or choices.replay is not None
+        named = here or asked.get("lease_id") or "ANDON_LEASE" in os.environ
+        if named or not (os.environ.get(VARIABLE) or config_mentions(b"clusters")):
+            on = HERE
+        else:
+            on = settings_named(choices).jobs_on or HERE
+    if on == HERE:
+        given = {_OPTION: asked.get("engine_options"), _PER_GPU: asked.get("processes"),
+                 "--kind": asked.get("kind")}  # fmt: skip
+        for option in (option for option, value in given.items() if value):
+            raise Invalid(f"{option} is for jobs on a cluster", hint="add --on NAME")
+        return None
+    if choices.simulate is not None or choices.replay is not None:
+        raise Invalid("simulated and recorded devices are on this machine", hint="leave out --on")
+    from andon.app.clusters import cluster_named
+
+    return cluster_named(settings_named(choices), on)
+
+
+def settings_named(choices: Choices) -> "Settings":
+    from andon.app.settings import load_settings
+
+    return load_settings(choices.flags()).settings

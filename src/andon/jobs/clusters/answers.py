@@ -1,0 +1,80 @@
+"""The last answer of each cluster about its jobs, in a file: within five seconds whoever wants to
+know reads that."""
+
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+from msgspec import to_builtins
+from msgspec.structs import replace
+
+from andon.errors import AndonError
+from andon.host.files import make_private, read_regular
+from andon.jobs.clusters.notes import recent_notes
+from andon.jobs.folder import cluster_page_path, open_jobs_folder, write_whole
+from andon.jobs.rules.cluster_views import PAGE_SCHEMA, ClusterPage
+from andon.jobs.rules.polling import PAST_SECONDS
+from andon.model.codec import Wrong, read
+from andon.model.job.cluster import ClusterJob
+from andon.model.job.spec import dumps, loads
+from andon.model.shapes import to_json
+
+LARGEST_BYTES = 64 << 20
+
+
+def kept_page(name: str, identity: str | None = None) -> ClusterPage:
+    """Returns what is in the file; an empty page if there is none, or it is the answer of another
+    server or to another user than the `identity` names."""
+    with suppress(OSError, Wrong):
+        value = loads(read_regular(cluster_page_path(name), LARGEST_BYTES))
+        page = read(ClusterPage, value)
+        same = identity is None or page.identity == identity
+        if value.get("schema") == PAGE_SCHEMA and page.name == name and same:
+            return page
+    return ClusterPage(name, identity=identity or "")
+
+
+def keep_page(page: ClusterPage) -> None:
+    """Writes the file, if that is possible; otherwise the next command asks again."""
+    with suppress(OSError, AndonError):
+        open_jobs_folder()
+        path = cluster_page_path(page.name)
+        make_private(path.parent)
+        text = dumps({"schema": PAGE_SCHEMA, **to_json(page)})
+        write_whole(path.parent, path.name, text, sync=False)
+
+
+def forget_answer(name: str) -> None:
+    """Makes the next list ask the cluster: its jobs have just been changed."""
+    page = kept_page(name)
+    if page.tried:
+        keep_page(replace(page, tried=0.0))
+
+
+def was_used(name: str) -> bool:
+    """Whether a cluster has ever answered here, or a job was submitted to it of late."""
+    if kept_page(name).at is not None:
+        return True
+    with suppress(AndonError):
+        return any(note.cluster == name for note in recent_notes(time.time() - PAST_SECONDS))
+    return False
+
+
+def after_answer(
+    page: ClusterPage, answer: Sequence[ClusterJob] | AndonError, now: float
+) -> ClusterPage:
+    if isinstance(answer, AndonError):
+        return page.failed(answer.reason, now)
+    return page.answered(*valid(answer), now)
+
+
+def valid(jobs: Sequence[ClusterJob]) -> tuple[list[ClusterJob], str | None]:
+    """Returns the jobs whose values are as declared, and what is wrong with the first other one:
+    a name may be anything, and one job must not hide the others."""
+    found, wrong = list[ClusterJob](), None
+    for job in jobs:
+        try:
+            found.append(read(ClusterJob, to_builtins(job)))
+        except (Wrong, TypeError) as exc:
+            wrong = wrong or str(exc)
+    return found, wrong

@@ -1,0 +1,245 @@
+"""The desk of a cluster: what every kind shares, around an adapter that translates."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import ClassVar, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from andon.errors import AndonError, Gone, Invalid, Unavailable
+from andon.jobs.clusters.answers import after_answer, forget_answer, keep_page, kept_page
+from andon.jobs.clusters.asking import NotSent, all_within, within
+from andon.jobs.clusters.notes import keep_ends, note_cancelled, recent_notes, submit_once
+from andon.jobs.rules.cluster_views import (
+    ClusterPage,
+    cluster_views,
+    is_of_id,
+    named,
+    page_line,
+)
+from andon.jobs.rules.polling import FRESH_SECONDS, PAST_SECONDS, is_fresh
+from andon.jobs.rules.views import JobListing
+from andon.model.job.cluster import ClusterJob, ClusterNode, ClusterState
+from andon.model.job.desk import (
+    Able,
+    Accepted,
+    Found,
+    JobAct,
+    JobReason,
+    JobWord,
+    LogPart,
+    Outcome,
+    Submission,
+)
+from andon.model.job.facts import JobState, JobView
+from andon.ports import Cluster, Previewing
+
+T = TypeVar("T")
+ASKED = "is asked to end"
+NOT_KNOWN = "andon jobs lists those that have not ended, or ended within a day"
+QUEUE_ONLY = "andon jobs show, wait, cancel, logs and why work on it"
+
+
+class ClusterDesk(Struct, frozen=True):
+    """Implements JobDesk: a configured cluster, its time limit, and how it is opened."""
+
+    poll_seconds: ClassVar[float] = FRESH_SECONDS
+    name: str
+    timeout_seconds: float
+    open: Callable[[], Cluster]
+
+    @property
+    def able(self) -> frozenset[Able]:
+        found = self.open()
+        return found.able | ({Able.PREVIEW} if isinstance(found, Previewing) else set())
+
+    @property
+    def instead(self) -> Mapping[Able, str]:
+        return self.open().instead
+
+    @property
+    def title(self) -> str:
+        return self.open().title
+
+    def ask(self, question: Callable[[Cluster], T]) -> T:
+        """Asks it within its time limit; the error names it."""
+        try:
+            return within(self.timeout_seconds, self.name, lambda: question(self.open()))
+        except AndonError as error:
+            if error.reason.startswith(f"{self.name}:"):
+                raise
+            raise type(error)(f"{self.name}: {error.reason}", error.hint, error.mistakes) from error
+
+    # Submitting.
+
+    def submit(self, jobs: Sequence[Submission], dry: bool = False) -> list[Accepted]:
+        sent = dict[str, str]()
+        for one in jobs:  # all are checked before the first is sent
+            self._with_ids(one, sent)
+            sent[one.job.name] = named(self.name, "?")
+        if dry:
+            return [Accepted(one, "", preview=self._preview(one, sent)) for one in jobs]
+        out, sent = list[Accepted](), {}
+        for one in jobs:
+            sent[one.job.name] = label = self._submit(self._with_ids(one, sent))
+            out.append(Accepted(one, label, note=self._placed(one)))
+        return out
+
+    def _submit(self, submission: Submission) -> str:
+        try:
+            job = self.ask(lambda there: submit_once(self.name, there, submission))
+        except NotSent:
+            raise
+        except Unavailable as error:
+            told = f"{error.reason}; whether it took the job is not known: see andon jobs"
+            raise Unavailable(told, error.hint) from error
+        finally:
+            forget_answer(self.name)
+        return named(self.name, job)
+
+    def _preview(self, one: Submission, sent: Mapping[str, str]) -> str:
+        opened, asked = self.open(), self._with_ids(one, sent)
+        if not isinstance(opened, Previewing):
+            return ""
+        return self.ask(lambda _: opened.preview(asked))
+
+    def _placed(self, one: Submission) -> str:
+        opened = self.open()
+        return opened.placed(one) if isinstance(opened, Previewing) else ""
+
+    def _with_ids(self, one: Submission, sent: Mapping[str, str]) -> Submission:
+        """Returns it with the ids of the jobs that it comes after."""
+        return replace(
+            one, after=self._ids(one.after, sent), after_any=self._ids(one.after_any, sent)
+        )
+
+    def _ids(self, words: Sequence[str], sent: Mapping[str, str]) -> tuple[str, ...]:
+        labels = [sent.get(word, word) for word in words]
+        prefix = named(self.name, "")
+        if wrong := [word for word in labels if not word.startswith(prefix) or word == prefix]:
+            raise Invalid(
+                f"a job on {self.name} can wait only for jobs there, not for {wrong[0][:60]!r}",
+                hint=f"name them as andon jobs does: {prefix}ID",
+            )
+        return tuple(dict.fromkeys(word.removeprefix(prefix) for word in labels))
+
+    # Reading.
+
+    def nodes(self) -> list[ClusterNode]:
+        """Returns its machines with GPUs, by name."""
+        return self.ask(lambda there: list(there.nodes()))
+
+    def jobs(self, since: float, everyone: bool = False) -> list[ClusterJob]:
+        """Returns its jobs that have not ended, or ended after `since`."""
+        return list(self.open().jobs(since, everyone))
+
+    def page(self, everyone: bool = False) -> ClusterPage:
+        """Returns the last answer that was kept."""
+        return ClusterPage(self.name) if everyone else kept_page(self.name, self.identity)
+
+    @property
+    def identity(self) -> str:
+        """Which server its answers are from, and to whom; empty if that is not known."""
+        try:
+            return self.open().identity
+        except AndonError:
+            return ""
+
+    def listing(self, everyone: bool = False) -> JobListing:
+        return list_together([self], everyone)
+
+    def find(self, words: Sequence[JobWord], act: JobAct | None = None) -> Found:
+        """Returns jobs and the elements of arrays."""
+        since = time.time() - PAST_SECONDS
+        page = self.page().answered(self.ask(lambda _: self.jobs(since)), None, time.time())
+        found, errors = dict[str, JobView](), list[AndonError]()
+        known = {job.id for job in page.jobs}
+        listed = listing_of([page]).views
+        ended = [one for one in listed if one.state.is_settled and one.state is not JobState.LOST]
+        views = [*(one for one in listed if one.engine_id in known), *ended]
+        for word in words:
+            jobs = [one for one in views if is_of_id(one, self.id_of(word))]
+            if not jobs:
+                why = f"{self.name} knows no job {self.id_of(word)[:60]} of yours"
+                errors.append(Gone(why, hint=NOT_KNOWN))
+            found |= {one.label: one for one in jobs}
+        return Found(list(found.values()), errors)
+
+    def log(
+        self, job: JobWord, start: int | None, most: int, attempt: int | None = None
+    ) -> LogPart:
+        if attempt is not None:
+            raise Invalid("--attempt is for jobs on this machine")
+        return self.ask(lambda there: there.log(self.id_of(job), start, most))
+
+    def reasons(self, job: JobWord) -> Sequence[JobReason]:
+        return self.ask(lambda there: list(there.reasons(self.id_of(job))))
+
+    def id_of(self, job: JobWord) -> str:
+        return str(job).removeprefix(named(self.name, ""))
+
+    # Changing.
+
+    def act(self, act: JobAct, words: Sequence[JobWord]) -> list[Outcome]:
+        ids = [self.id_of(word) for word in words]
+        if act is not JobAct.CANCEL:
+            label = named(self.name, ids[0])[:80]
+            error = Invalid(f"{label} is a job of a cluster, which has its own queue", QUEUE_ONLY)
+            return [Outcome(label, error=error)]
+        try:
+            self.ask(lambda there: there.cancel(ids))
+        except AndonError as error:
+            return [Outcome(named(self.name, ids[0]), error=error)]
+        finally:
+            forget_answer(self.name)
+        note_cancelled(self.name, ids)
+        return [Outcome(named(self.name, one), ASKED) for one in ids]
+
+
+def list_together(
+    clusters: Sequence[ClusterDesk],
+    everyone: bool = False,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> JobListing:
+    """Returns the jobs of all clusters; those are asked, at the same time, whose last answer is
+    not fresh. With `everyone`, the jobs of all users, which are not kept. `meanwhile` is called
+    while they are asked."""
+    now = time.time()
+    pages = {one.name: one.page(everyone) for one in clusters}
+    due = [one for one in clusters if not is_fresh(pages[one.name].tried, now)]
+    limit = max((one.timeout_seconds for one in due), default=0.0)
+    since = now - PAST_SECONDS
+    asked = {one.name: partial(one.jobs, since, everyone) for one in due}
+    for name, answer in all_within(limit, asked, meanwhile).items():
+        pages[name] = after_answer(pages[name], answer, time.time())
+        if not everyone:
+            keep_page(pages[name])
+    return listing_of(list(pages.values()))
+
+
+def listing_of(pages: Sequence[ClusterPage], now: float | None = None) -> JobListing:
+    """Returns the pages as they are shown, oldest job first."""
+    now = time.time() if now is None else now
+    notes = recent_notes(now - PAST_SECONDS)
+    for page in pages:
+        keep_ends([one for one in notes if one.cluster == page.name], page.jobs)
+    views = [view for page in pages for view in cluster_views(page, notes)]
+    lines = [page_line(page, now, local_time(page.at)) for page in pages]
+    return JobListing(
+        tuple(sorted(views, key=lambda view: view.submitted_at)),
+        notes=tuple(line for line in lines if line is not None),
+        clusters=tuple(
+            ClusterState(one.name, one.at, one.failing_since, one.trouble) for one in pages
+        ),
+    )
+
+
+def local_time(at: float | None) -> str:
+    """Returns `12:03`, and the day if that was another one."""
+    if at is None:
+        return ""
+    then, today = time.localtime(at), time.localtime()
+    same = then[:3] == today[:3]
+    return time.strftime("%H:%M" if same else "%a %d %b %H:%M", then)

@@ -1,0 +1,201 @@
+"""The desk where jobs are handed in: this machine's queue, a cluster, a server, or all together.
+
+Whoever submits, lists, follows and changes jobs asks a JobDesk and does not know which it is. What
+a desk cannot do is not in `able`, and refused before anything is sent.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from andon.errors import AndonError, Gone, Invalid, TimedOut
+from andon.failures.rules.backoff import doubled_seconds
+from andon.jobs.rules.naming import deleted_meanwhile
+from andon.model.job.desk import (
+    Able,
+    Accepted,
+    Found,
+    JobAct,
+    JobReason,
+    JobWord,
+    LogPart,
+    Outcome,
+    Submission,
+)
+from andon.model.job.facts import JobState, JobView
+
+if TYPE_CHECKING:
+    from andon.jobs.clusters.desk import ClusterDesk
+    from andon.jobs.queue_desk import QueueDesk
+    from andon.jobs.rules.views import JobListing
+
+SEPARATOR = ":"
+"""Between the name of a cluster and the id of a job: lab:4711."""
+FIRST_POLL_SECONDS = 0.2
+
+
+class JobDesk(Protocol):
+    """A place that takes jobs. Jobs are named as people name them: 12, train, lab:4711.
+
+    Every call may block, within the time limit of what it asks, and raises `Unavailable`, `Denied`,
+    `Gone` or `Invalid` in one sentence with a hint.
+    """
+
+    @property
+    def name(self) -> str:
+        """As --on names it."""
+
+    @property
+    def able(self) -> frozenset[Able]: ...
+
+    @property
+    def title(self) -> str:
+        """As sentences name it."""
+
+    @property
+    def instead(self) -> Mapping[Able, str]:
+        """What to use in place of what it cannot do."""
+
+    @property
+    def poll_seconds(self) -> float:
+        """How often it may be asked while someone waits."""
+
+    def submit(self, jobs: Sequence[Submission], dry: bool = False) -> Sequence[Accepted]:
+        """Takes jobs, one after the other; a later one may name an earlier one. With `dry` all is
+        checked and nothing sent."""
+
+    def listing(self, everyone: bool = False) -> JobListing:
+        """Returns all jobs that have not ended, and the latest that did."""
+
+    def find(self, words: Sequence[JobWord], act: JobAct | None = None) -> Found:
+        """Returns the jobs that words mean; those that an act fits come before others."""
+
+    def act(self, act: JobAct, words: Sequence[JobWord]) -> Sequence[Outcome]:
+        """Does it to each; a failure on one does not keep the others."""
+
+    def log(
+        self, job: JobWord, start: int | None, most: int, attempt: int | None = None
+    ) -> LogPart:
+        """Returns the output from this position on, or the end of it; at most this many bytes, of
+        whole characters."""
+
+    def reasons(self, job: JobWord) -> Sequence[JobReason]:
+        """Returns why a job waits or how it ended, most important first; none while it runs."""
+
+
+class Desks:
+    """Implements JobDesk: this machine's queue and the clusters. NAME:ID is a job of that cluster,
+    and a word may be a group of jobs on clusters."""
+
+    name = title = ""
+    able, poll_seconds = frozenset(Able), FIRST_POLL_SECONDS
+    instead: Mapping[Able, str] = {}
+
+    def __init__(
+        self,
+        queue: QueueDesk,
+        named: Callable[[str], ClusterDesk | None],
+        every: Callable[[], Sequence[ClusterDesk]],
+        group: Callable[[str], Sequence[str]] = lambda _: (),
+    ) -> None:
+        self.queue, self.clusters, self._named, self._group = queue, every, named, group
+
+    def submit(self, jobs: Sequence[Submission], dry: bool = False) -> Sequence[Accepted]:
+        return self.queue.submit(jobs, dry)
+
+    def listing(self, everyone: bool = False) -> JobListing:
+        from andon.jobs.rules.views import JobListing
+
+        own, clusters = self.queue.listing(), self.clusters()
+        if not clusters:
+            return JobListing.of(own.views, own.paused)
+        from andon.jobs.clusters.desk import list_together
+
+        found = list_together(clusters, everyone)
+        return JobListing.of((*own.views, *found.views), own.paused, found.notes, found.clusters)
+
+    def find(self, words: Sequence[JobWord], act: JobAct | None = None) -> Found:
+        views, errors = dict[str, JobView](), list[AndonError]()
+        for desk, some in self.split(words):
+            try:
+                found = desk.find(some, act)
+            except AndonError as error:
+                found = Found([], [error])
+            views |= {one.label: one for one in found.views}
+            errors += found.errors
+        return Found(list(views.values()), errors)
+
+    def act(self, act: JobAct, words: Sequence[JobWord]) -> list[Outcome]:
+        return [one for desk, some in self.split(words) for one in desk.act(act, some)]
+
+    def log(
+        self, job: JobWord, start: int | None, most: int, attempt: int | None = None
+    ) -> LogPart:
+        return self.of(job).log(job, start, most, attempt)
+
+    def reasons(self, job: JobWord) -> Sequence[JobReason]:
+        return self.of(job).reasons(job)
+
+    def of(self, word: JobWord) -> JobDesk:
+        """Returns the desk of a job."""
+        name, sign, job = str(word).partition(SEPARATOR)
+        return (self._named(name) if sign and job else None) or self.queue
+
+    def split(self, words: Sequence[JobWord]) -> list[tuple[JobDesk, list[JobWord]]]:
+        """Returns the words of each desk."""
+        found = dict[str, tuple[JobDesk, list[JobWord]]]()
+        for word in words:
+            several: Sequence[JobWord] = self._group(str(word))
+            for one in several or [word]:
+                desk = self.of(one)
+                found.setdefault(desk.name, (desk, []))[1].append(one)
+        return list(found.values())
+
+
+def wait(
+    desk: JobDesk,
+    words: Sequence[JobWord],
+    until: float | None = None,
+    changed: Callable[[JobView], None] = lambda _: None,
+) -> Found:
+    """Waits until jobs have ended or are held; returns them as they are then, and what is wrong
+    with words that name none. A desk that does not answer meanwhile is waited for; `until` is of
+    the steady clock. A job that is deleted meanwhile is among what is wrong."""
+    found = desk.find(words)
+    ended, errors, polls = {one.label: one for one in found.views}, list(found.errors), 0
+    for view in found.views:
+        changed(view)
+    while left := [label for label, view in ended.items() if not _is_over(view)]:
+        if until is not None and time.monotonic() >= until:
+            several = "not all jobs have" if len(ended) > 1 else "the job has not"
+            raise TimedOut(f"{several} ended in time")
+        time.sleep(doubled_seconds(polls, FIRST_POLL_SECONDS, desk.poll_seconds))
+        polls += 1
+        try:
+            now = {one.label: one for one in desk.find(left).views}
+        except (Gone, Invalid):
+            raise
+        except AndonError:
+            continue  # it may come back
+        for label in left:
+            if label not in now:
+                del ended[label]
+                errors.append(deleted_meanwhile(label))
+            elif now[label].state is not ended[label].state:
+                changed(now[label])
+        ended |= now
+    return Found(list(ended.values()), errors)
+
+
+def _is_over(view: JobView) -> bool:
+    return view.state.is_settled or view.state is JobState.HELD
+
+
+def exit_code(view: JobView) -> int:
+    """Returns the job's own exit code, as a shell reports it; 1 if it has none and did not
+    succeed."""
+    if view.state is JobState.SUCCEEDED:
+        return 0
+    return view.exit_code or (1 if view.signal is None else 128 + view.signal)

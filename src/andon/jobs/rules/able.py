@@ -1,0 +1,75 @@
+"""Compares what jobs ask for with what a desk can do, and refuses the rest in one sentence."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from andon.errors import Invalid
+from andon.model.job import HERE
+from andon.model.job.desk import Able, Submission
+
+if TYPE_CHECKING:
+    from andon.jobs.desk import JobDesk
+
+
+def _user(one: Submission) -> str:
+    return str(one.job.container.get("user") or "")
+
+
+NEEDS: Mapping[Able, tuple[str, Callable[[Submission], Any]]] = {
+    Able.ENGINE_OPTIONS: ("--engine-option", lambda one: one.options),
+    Able.PER_GPU: ("--per-gpu", lambda one: one.per_gpu),
+    Able.UNIQUE: ("--unique", lambda one: one.job.unique),
+    Able.NOTIFY: ("--notify", lambda one: one.job.notify),
+    Able.AFTER: ("--after and --after-any", lambda one: one.after or one.after_any),
+    Able.BEGIN: ("--begin", lambda one: one.job.begin_at is not None),
+    Able.ARRAY: ("--array", lambda one: one.indices),
+    Able.ARRAY_LIMIT: ("an array with a limit", lambda one: one.limit is not None),
+    Able.MEMORY: ("--memory", lambda one: one.job.request.memory_bytes is not None),
+    Able.SHARED: ("--shared", lambda one: one.job.request.shared),
+    Able.MODEL: ("--model", lambda one: one.job.request.models),
+    Able.MODELS: ("several models", lambda one: len(one.job.request.models) > 1),
+    Able.DEVICES: (
+        "--device, --exclude, --prefer and --label",
+        lambda one: (
+            (request := one.job.request).devices
+            or request.exclude
+            or request.prefer
+            or request.labels
+        ),
+    ),
+    Able.EVERY_GPU: ("--gpus all", lambda one: one.job.request.every),
+    Able.GPU_RANGE: (
+        "a range of GPUs",
+        lambda one: one.job.request.least != one.job.request.most,
+    ),
+    Able.PRIORITY: ("--priority", lambda one: one.job.request.priority),
+    Able.RETRIES: ("--retries", lambda one: one.job.retries),
+    Able.RETRY_LOST: ("--retry-lost", lambda one: one.job.retry_lost),
+    Able.RETRY_OOM: ("--retry-oom", lambda one: one.job.retry_oom),
+    Able.CHECKPOINT: ("--checkpoint", lambda one: one.job.checkpoint is not None),
+    Able.TIMEOUT: ("--timeout", lambda one: one.job.timeout_seconds is not None),
+    Able.METRICS: ("--metric", lambda one: one.job.metrics),
+    Able.STOP_WHEN: ("--stop-when", lambda one: one.job.stop_when),
+    Able.BIND: ("--bind", lambda one: one.job.bind),
+    Able.IMAGE: ("--image", lambda one: one.job.container),
+    Able.MOUNTS: ("--mount and --model-folder", lambda one: one.job.container.get("mounts")),
+    Able.CONTAINER_OPTIONS: ("--container-option", lambda one: one.job.container.get("options")),
+    Able.USER_BY_NAME: (
+        "--container-user by name",
+        lambda one: _user(one) and not _user(one).isdecimal(),
+    ),
+}
+"""By ability: what needs it, as people write it, and whether a job does."""
+
+
+def refuse(desk: "JobDesk", jobs: Sequence[Submission]) -> None:
+    """Raises Invalid for the first thing that the desk cannot do, with what to use instead."""
+    able = desk.able
+    for one, (words, given) in NEEDS.items():
+        if one in able or not any(map(given, jobs)):
+            continue
+        if desk.name == HERE:
+            raise Invalid(f"{words} is for jobs on a cluster", hint="add --on NAME")
+        if (hint := desk.instead.get(one)) is not None:
+            raise Invalid(f"{desk.title} does not take {words}", hint=hint)
+        raise Invalid(f"{words} is for jobs on this machine", hint="leave it out, or use --on here")

@@ -1,0 +1,135 @@
+"""What goes to a desk of jobs and comes back: a submission, what became of it, output, reasons."""
+
+import os
+from collections.abc import Sequence
+from enum import StrEnum, auto
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from msgspec import Meta, Struct
+
+from andon.errors import AndonError
+from andon.model.codec import Count, Id, Name, Names, Text
+from andon.model.job.spec import MOST_ARRAY, Elements, JobSpec
+
+if TYPE_CHECKING:  # `submit` must be quick
+    from andon.model.job.facts import JobView
+
+JobWord = str | int
+"""A job as people name it, or exactly by its number."""
+JobWords = Annotated[tuple[Name, ...], Meta(max_length=MOST_ARRAY)]
+"""Jobs as people name them: 12, train, lab:4711."""
+
+
+class Able(StrEnum):
+    """What a desk can do with a job: options that it takes, and acts."""
+
+    AFTER = auto()
+    ARRAY = auto()
+    ARRAY_LIMIT = auto()
+    BEGIN = auto()
+    BIND = auto()
+    CHECKPOINT = auto()
+    CONTAINER_OPTIONS = auto()
+    DEVICES = auto()  # by index, label or preference
+    ENGINE_OPTIONS = auto()
+    EVERY_GPU = auto()
+    GPU_RANGE = auto()
+    IMAGE = auto()
+    MEMORY = auto()
+    METRICS = auto()
+    MODEL = auto()
+    MODELS = auto()  # one of several
+    MOUNTS = auto()
+    NOTIFY = auto()
+    PER_GPU = auto()
+    PRIORITY = auto()
+    RETRIES = auto()
+    RETRY_LOST = auto()
+    RETRY_OOM = auto()
+    SHARED = auto()
+    STOP_WHEN = auto()
+    TIMEOUT = auto()
+    UNIQUE = auto()
+    USER_BY_NAME = auto()  # of a container
+    QUEUED = auto()  # hold, resume, retry, requeue, move and rm
+    PREVIEW = auto()
+    FOREGROUND = auto()
+
+
+class JobAct(StrEnum):
+    """What is done to jobs."""
+
+    CANCEL = "cancel"
+    RETRY = "retry"
+    REQUEUE = "requeue"
+    FIRST = "first"  # to the front of the user's own queue
+    LAST = "last"
+    HOLD = "hold"
+    RESUME = "resume"
+    REMOVE = "rm"
+
+
+class Submission(Struct, frozen=True):
+    """A job for a desk, or an array of them. A cluster keeps the label with it, so that it is found
+    again: the same label never makes a second job.
+
+    The job has no number, no array and no jobs that it waits for: those are here.
+    """
+
+    label: Id
+    job: JobSpec
+    after: JobWords = ()  # these must have succeeded
+    after_any: JobWords = ()  # these must have ended
+    indices: Annotated[tuple[Elements, ...], Meta(max_length=MOST_ARRAY)] = ()  # of an array
+    limit: Elements | None = None  # how many of the array may run at once
+    options: Names = ()  # in the cluster's own words, passed on unchanged
+    per_gpu: Count = 0  # processes for each GPU, which see that one alone; 0: one that sees all
+    runs: Text = ""  # the folder of its records, if it is not the usual one
+
+
+def new_submission(job: JobSpec, **more: Any) -> Submission:
+    """Returns a job to hand in, under a label of its own; `more` are fields of it."""
+    return Submission(f"a{os.urandom(6).hex()}", job, **more)
+
+
+class Accepted(Struct, frozen=True):
+    """What became of a submission."""
+
+    submission: Submission
+    label: Name  # 12, or lab:4711; of an array, that of all elements
+    is_new: bool = True  # else the same job waits or runs already
+    note: Text = ""  # which nodes it prefers
+    preview: Text = ""  # in a dry run, what would be sent, if the desk has words of its own
+
+
+class Found(NamedTuple):
+    """The jobs that words mean, each once, and what is wrong with the other words."""
+
+    views: "Sequence[JobView]"
+    errors: "Sequence[AndonError]" = ()
+
+
+class Outcome(Struct, frozen=True):
+    """What an act did to one job."""
+
+    label: Name
+    words: Text = ""
+    error: AndonError | None = None
+    note: Text | None = None  # what is still needed
+
+
+class LogPart(Struct, frozen=True):
+    """A part of a job's output; `start` and `end` are positions in bytes."""
+
+    start: Count
+    end: Count
+    text: str
+    ended: bool  # nothing more will come
+    attempt: Count | None = None  # None: it has not begun, or there is one alone
+
+
+class JobReason(Struct, frozen=True):
+    """Why a job waits, or how it ended, and what would help."""
+
+    text: Text
+    advice: Text = ""
