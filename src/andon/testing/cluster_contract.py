@@ -149,6 +149,14 @@ class ClusterContract:
         assert cluster.log(job, 4, 3).text == "zw"  # whole characters
         assert cluster.log(job, None, 6).text == "three\n"
 
+    def test_a_position_in_the_output_holds_for_another_client(self, reopen: OpenCluster) -> None:
+        job = self._submit(reopen(), "echo one; echo two")
+        self._settled(reopen(), job)
+        self._until(lambda: reopen().log(job, 0, 1000).ended)
+        first = reopen().log(job, 0, 4)
+        rest = reopen().log(job, first.end, 1000)
+        assert (first.text, rest.start, rest.text) == ("one\n", 4, "two\n")
+
     def test_a_job_that_waits_has_no_output_yet(self, reopen: OpenCluster) -> None:
         cluster = reopen()
         holders = self._fill(cluster)
@@ -164,6 +172,8 @@ class ClusterContract:
         cluster.cancel([job])
         ended = self._settled(cluster, job)
         assert (ended.state, ended.started) == (JobState.CANCELLED, None)
+        reopen().cancel([job])  # again, by another client: no error
+        assert self._job(reopen(), job).state is JobState.CANCELLED
         cluster.cancel(holders)
 
     def test_a_running_job_is_ended_by_cancel_and_stays_so(self, reopen: OpenCluster) -> None:

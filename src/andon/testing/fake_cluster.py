@@ -75,7 +75,8 @@ class PlayedJob(Struct):
 
 class PlayedState(Struct):
     """Everything the fake knows. `fault` is what is wrong with it: `away` with a reason, `slow` by
-    so many real seconds, or `dies` before or after it takes the next job."""
+    so many real seconds, `silent` with the reason why it has no output, or `dies` before or after
+    it takes the next job."""
 
     now: float
     nodes: list[PlayedNode]
@@ -181,6 +182,8 @@ class FakeCluster:
 
     def log(self, job: str, start: int | None, most_bytes: int) -> LogPart:
         with self._state() as state:
+            if "silent" in state.fault:
+                raise Unavailable(str(state.fault["silent"]))
             one = _one(state, job)
             began = state.now if one.started is None else one.started
             until = state.now if one.ended is None else one.ended

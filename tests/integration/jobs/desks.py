@@ -181,7 +181,9 @@ def plain(text: str, desk: Desk, known: Known) -> str:
     return text
 
 
+SLURMS_YEAR = 365 * 86400.0  # now and then it says so of a job that has no limit
 MASKS = (
+    (r"(?m)^  limit +365 d\n", ""),
     (r"\b\d\d:\d\d by \S+", "TIME by USER"),
     (r"\b\d\d:\d\d\b", "TIME"),
     (r"(took +)\S.*", r"\1SECONDS"),
@@ -203,6 +205,8 @@ def masked(text: str) -> str:
             return {one: mask(one, other) for one, other in value.items()}
         if isinstance(value, list) and name not in PLACES:
             return [mask(name, one) for one in value]
+        if name == "for_seconds" and value == SLURMS_YEAR:
+            return None
         if value is not None and name in TIMES:
             return "TIME"
         if value and name in PLACES:

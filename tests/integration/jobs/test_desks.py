@@ -21,6 +21,7 @@ from tests.integration.jobs.desks import (
     plain,
     until_idle,
 )
+from tests.support.waiting import wait_for
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(150)]
 
@@ -218,6 +219,20 @@ def test_output_is_followed_until_the_end(desk: Desk) -> None:
     job = desk.submit("--", "sh", "-c", "echo up; sleep 1; echo done; exit 3")
     done = desk.andon("logs", "-f", job)
     assert (done.code, done.out) == (0, "up\ndone\n")
+
+
+@waits_for("one desk")
+def test_what_is_run_ends_with_its_job_although_there_is_no_output(desk: Desk) -> None:
+    if desk.lab is None:
+        pytest.skip("its output cannot be taken away")
+    desk.lab.break_(silent="the agent of the node is gone")
+    with desk.start("run", *desk.on, "--", "sh", "-c", "exit 9") as process:
+        try:
+            wait_for(lambda: process.poll() is not None, 10)
+        finally:
+            process.kill()
+            desk.lab.break_()
+    assert process.returncode == 9
 
 
 # Several at once.

@@ -35,7 +35,7 @@ BUDGET = {
     "settings": 2179,
     "standalone": 1045,
     "stores": 2581,
-    "testing": 2134,
+    "testing": 2154,
     "tui": 4465,
     "web": 12961,
     "work": 6181,
